@@ -1,0 +1,52 @@
+//! The list of kernels, each compiled here once for `f32` and once for `f64`.
+//!
+//! The public functions are generic and would be compiled anew in every crate that calls them;
+//! going through these methods they only forward to code that exists already.
+
+use crate::elementary::{Coefficients, Exp, Ln};
+use crate::gram::WeightedGram;
+use crate::peak::FmaBurst;
+use crate::reduce::WeightedSum;
+use crate::select::TopL;
+use crate::simd::{Lanes, dispatch};
+use crate::softmax::{LogSumExp, Softmax};
+use crate::table::AddTableRows;
+use crate::tile::DiagQuadForms;
+use crate::triangular::QuadForms;
+
+macro_rules! kernels {
+    ($($name:ident: $kernel:ty $(=> $output:ty)?;)*) => {
+        /// The kernels of one element type, run at the current level.
+        pub trait Kernels: Lanes + Coefficients + 'static {
+            $(
+                #[doc(hidden)]
+                fn $name(kernel: $kernel) $(-> $output)?;
+            )*
+        }
+        kernels!(@impl f32 $($name: $kernel $(=> $output)?;)*);
+        kernels!(@impl f64 $($name: $kernel $(=> $output)?;)*);
+    };
+    (@impl $real:ident $($name:ident: $kernel:ty $(=> $output:ty)?;)*) => {
+        impl Kernels for $real {
+            $(
+                fn $name(kernel: $kernel) $(-> $output)? {
+                    dispatch::<$real, _>(kernel)
+                }
+            )*
+        }
+    };
+}
+
+kernels! {
+    add_table_rows: AddTableRows<'_, Self>;
+    diag_quad_forms: DiagQuadForms<'_, Self>;
+    exp_in_place: Exp<'_, Self>;
+    fma_burst: FmaBurst => f64;
+    ln_in_place: Ln<'_, Self>;
+    log_sum_exp: LogSumExp<'_, Self> => f64;
+    quad_forms: QuadForms<'_, Self>;
+    softmax: Softmax<'_, Self>;
+    top_l: TopL<'_, Self> => Result<(), usize>;
+    weighted_gram: WeightedGram<'_, Self>;
+    weighted_sum: WeightedSum<'_, Self>;
+}

@@ -1,0 +1,42 @@
+//! SIMD kernels of lsparse behind safe functions, with the instruction set chosen at run time.
+//!
+//! In the order in which a step of training uses them:
+//!
+//! 1. [`transpose_tile`] turns a block of rows into a tile whose lanes are rows;
+//! 2. [`TriangularPack::quad_forms`] and [`diag_quad_forms`] give the log weights of Gaussian
+//!    clusters, [`add_table_rows`] those of topics;
+//! 3. [`top_l`] keeps the largest weights of a row, [`softmax_rows`] turns them into
+//!    responsibilities;
+//! 4. [`weighted_gram`], [`weighted_sum`] and [`weighted_square_sum`] sum the statistics;
+//! 5. [`exp_slice`], [`ln_slice`], [`digamma_slice`] and [`ln_gamma_slice`] serve the global steps.
+//!
+//! Every function is generic over [`Real`] (`f32` or `f64`), compiled here for each [`Level`], and
+//! deterministic: its result depends on its arguments and the level alone, not on addresses,
+//! threads or earlier calls.
+
+mod elementary;
+mod gamma;
+mod gram;
+mod kernels;
+mod level;
+pub mod peak;
+mod real;
+mod reduce;
+mod select;
+mod simd;
+mod softmax;
+mod table;
+mod tile;
+mod triangular;
+
+pub use elementary::{exp_slice, ln_slice};
+pub use gamma::{digamma, digamma_slice, ln_gamma, ln_gamma_slice};
+pub use gram::weighted_gram;
+pub use level::{Level, level, set_level};
+pub use real::Real;
+pub use reduce::{dot_f64, weighted_square_sum, weighted_sum};
+pub use select::top_l;
+pub use softmax::{log_sum_exp, softmax_rows};
+pub use table::add_table_rows;
+pub use tile::{diag_quad_forms, transpose_tile};
+pub use triangular::TriangularPack;

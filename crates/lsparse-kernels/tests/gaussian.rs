@@ -1,0 +1,166 @@
+//! Tiles, quadratic forms and weighted moments against plain loops, at every level.
+
+mod common;
+
+use common::{assert_near, at_every_level, random, random_positive, rng};
+use lsparse_kernels::{
+    Real, TriangularPack, diag_quad_forms, dot_f64, transpose_tile, weighted_gram, weighted_square_sum, weighted_sum,
+};
+use rand::RngExt;
+
+#[test]
+fn transpose_tile_moves_every_entry() {
+    fn check<T: Real>() {
+        let mut rng = rng(1);
+        for dim in [1, 2, 7, 8, 9, 33, 64] {
+            for num in [0, 1, 5, T::TILE - 1, T::TILE] {
+                let rows = random::<T>(&mut rng, num * dim);
+                let mut tile = random::<T>(&mut rng, dim * T::TILE);
+                transpose_tile(&rows, dim, &mut tile);
+                for d in 0..dim {
+                    for r in 0..T::TILE {
+                        let expected = if r < num { rows[r * dim + d] } else { T::ZERO };
+                        assert_eq!(tile[d * T::TILE + r], expected);
+                    }
+                }
+            }
+        }
+    }
+    check::<f32>();
+    check::<f64>();
+}
+
+fn quad_forms_of<T: Real>(dims: impl Iterator<Item = usize> + Clone, level: &str) {
+    let mut rng = rng(2);
+    let mut scratch = Vec::new();
+    for dim in dims {
+        let num = 3;
+        let mut pack = TriangularPack::<T>::new(num, dim);
+        let factors: Vec<Vec<f64>> =
+            (0..num).map(|_| random::<T>(&mut rng, dim * dim).iter().map(|x| x.to_f64()).collect()).collect();
+        for (k, factor) in factors.iter().enumerate() {
+            pack.set(k, factor);
+        }
+        let rows = random::<T>(&mut rng, T::TILE * dim);
+        let mut tile = vec![T::ZERO; dim * T::TILE];
+        transpose_tile(&rows, dim, &mut tile);
+        let mean = random::<T>(&mut rng, dim);
+        for k in [2, 0, 1] {
+            for shift in [None, Some(&mean[..])] {
+                let mut out = random::<T>(&mut rng, T::TILE);
+                pack.quad_forms(k, &tile, shift, &mut scratch, &mut out);
+                for r in 0..T::TILE {
+                    let mut expected = 0.0;
+                    for i in 0..dim {
+                        let y: f64 = (0..=i)
+                            .map(|j| {
+                                let m = shift.map_or(0.0, |shift| shift[j].to_f64());
+                                factors[k][i * dim + j] * (rows[r * dim + j].to_f64() - m)
+                            })
+                            .sum();
+                        expected += y * y;
+                    }
+                    let what = format!("{level} {} dim {dim} k {k} row {r}", T::NAME);
+                    assert_near::<T>(out[r].to_f64(), expected, 20.0, 1.0 + expected, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn quad_forms_match_the_product() {
+    at_every_level(|level| {
+        quad_forms_of::<f32>((1..=70).chain([100, 131]), level);
+        quad_forms_of::<f64>((1..=70).chain([100, 131]), level);
+    });
+}
+
+#[test]
+fn quad_forms_ignore_what_is_above_the_diagonal() {
+    let mut pack = TriangularPack::<f64>::new(1, 2);
+    pack.set(0, &[2.0, f64::NAN, 3.0, 4.0]);
+    let mut tile = vec![0.0; 2 * f64::TILE];
+    transpose_tile(&[1.0, 1.0, 0.0, 2.0], 2, &mut tile);
+    let mut out = vec![0.0; f64::TILE];
+    pack.quad_forms(0, &tile, None, &mut Vec::new(), &mut out);
+    assert_eq!(&out[..3], &[4.0 + 49.0, 64.0, 0.0]);
+}
+
+#[test]
+fn diag_quad_forms_match_the_sum() {
+    fn check<T: Real>(level: &str) {
+        let mut rng = rng(3);
+        for dim in [0, 1, 2, 3, 17, 64, 70] {
+            let tile = random::<T>(&mut rng, dim * T::TILE);
+            let mean = random::<T>(&mut rng, dim);
+            let precision = random_positive::<T>(&mut rng, dim);
+            let mut out = random::<T>(&mut rng, T::TILE);
+            diag_quad_forms(&tile, dim, &mean, &precision, &mut out);
+            for r in 0..T::TILE {
+                let expected: f64 = (0..dim)
+                    .map(|d| {
+                        let x = tile[d * T::TILE + r].to_f64() - mean[d].to_f64();
+                        precision[d].to_f64() * x * x
+                    })
+                    .sum();
+                let what = format!("{level} {} dim {dim} row {r}", T::NAME);
+                assert_near::<T>(out[r].to_f64(), expected, 10.0, 1.0 + expected, &what);
+            }
+        }
+    }
+    at_every_level(|level| {
+        check::<f32>(level);
+        check::<f64>(level);
+    });
+}
+
+#[test]
+fn weighted_moments_match_the_sums() {
+    fn check<T: Real>(level: &str) {
+        let mut rng = rng(4);
+        let mut scratch = Vec::new();
+        for dim in (1..=70).chain([100]) {
+            let num = if dim % 7 == 0 { 600 } else { rng.random_range(0..40) };
+            let rows = random::<T>(&mut rng, num * dim);
+            let weights = random_positive::<T>(&mut rng, num);
+            let start = random::<f64>(&mut rng, dim * (dim + 1) / 2);
+            let (mut gram, mut sum) = (start.clone(), start[..dim].to_vec());
+            let mut square = sum.clone();
+            weighted_gram(&rows, &weights, dim, &mut scratch, &mut gram);
+            weighted_sum(&rows, &weights, dim, &mut sum);
+            weighted_square_sum(&rows, &weights, dim, &mut square);
+            let x = |m: usize, i: usize| rows[m * dim + i].to_f64();
+            let what = format!("{level} {} dim {dim} num {num}", T::NAME);
+            let scale = 1.0 + num as f64;
+            for i in 0..dim {
+                let total = |f: &dyn Fn(usize) -> f64| -> f64 { (0..num).map(|m| weights[m].to_f64() * f(m)).sum() };
+                let expected = start[i] + total(&|m| x(m, i));
+                assert_near::<T>(sum[i], expected, 4.0, scale, &what);
+                let expected = start[i] + total(&|m| x(m, i) * x(m, i));
+                assert_near::<T>(square[i], expected, 4.0, scale, &what);
+                for j in 0..=i {
+                    let at = i * (i + 1) / 2 + j;
+                    let expected = start[at] + total(&|m| x(m, i) * x(m, j));
+                    assert_near::<T>(gram[at], expected, 4.0, scale, &what);
+                }
+            }
+        }
+    }
+    at_every_level(|level| {
+        check::<f32>(level);
+        check::<f64>(level);
+    });
+}
+
+#[test]
+fn dot_matches_the_sum() {
+    at_every_level(|level| {
+        let mut rng = rng(5);
+        for len in (0..70).chain([1000, 1001]) {
+            let (a, b) = (random::<f64>(&mut rng, len), random::<f64>(&mut rng, len));
+            let expected: f64 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
+            assert_near::<f64>(dot_f64(&a, &b), expected, 4.0, 1.0 + len as f64, level);
+        }
+    });
+}

@@ -1,0 +1,263 @@
+//! The settings of a mixture run: one plain struct for the library, the command and the bindings.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::likelihood::{Estimate, LikelihoodKind};
+use crate::schedule::ScheduleKind;
+
+/// How the first clusters are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Init {
+    /// Bregman k-means++: rows drawn in proportion to their divergence from the nearest seed, under the likelihood.
+    Bregman,
+    /// k-means++ with squared Euclidean distance.
+    Kmeans,
+    /// Rows drawn uniformly.
+    Examples,
+    /// Every row of the sample belongs to L clusters drawn at random.
+    Responsibilities,
+}
+
+/// What decides between several runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BestBy {
+    /// The training objective.
+    Objective,
+    /// The held-out score.
+    Heldout,
+}
+
+/// In which precision rows are held and weighed. Totals and the objective are always f64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// The data's own.
+    Auto,
+    /// 32 bits: about twice as fast.
+    F32,
+    /// 64 bits.
+    F64,
+}
+
+/// Settings of a mixture run. An unknown key is an error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct MixtureConfig {
+    /// What a cluster looks like.
+    pub likelihood: LikelihoodKind,
+    /// K, the number of clusters.
+    pub clusters: usize,
+    /// L, the number of clusters a row keeps; 0 stands for 8, or K if that is smaller.
+    pub sparsity: usize,
+    /// Posterior, MAP or maximum likelihood.
+    pub estimate: Estimate,
+    /// Concentration of the cluster frequencies, Dirichlet(alpha/K).
+    pub alpha: f64,
+    /// Pseudo-count of each category (multinomial) or outcome (Bernoulli).
+    pub lambda: f64,
+    /// Degrees of freedom of covariance priors; raised to dim + 2 where smaller.
+    pub nu: f64,
+    /// Pseudo-count of the prior mean.
+    pub kappa: f64,
+    /// Prior expectation of a cluster's covariance: this times the average variance of the data's columns, times I.
+    pub prior_scale: f64,
+    /// Smallest variance under maximum likelihood, in units of the average variance of the data's columns.
+    pub variance_floor: f64,
+
+    /// When statistics enter the total.
+    pub schedule: ScheduleKind,
+    /// Number of batches; 0 stands for one for every 10,000 rows, at least 1 and at most 20.
+    pub batches: usize,
+    /// Rows a batch instead of a number of batches; 0 for none.
+    pub rows_per_batch: usize,
+    /// delta of the stochastic rate (delta + t)^-kappa.
+    pub delay: f64,
+    /// kappa of the stochastic rate.
+    pub decay: f64,
+
+    /// How the first clusters are found.
+    pub init: Init,
+    /// Passes over the sample that assign rows to the nearest seed and re-estimate.
+    pub init_lloyd: usize,
+    /// Rows of the sample that seeding works on; 0 stands for 100 a cluster, at least 10,000.
+    pub init_rows: usize,
+    /// Runs from different seeds, of which the best is kept.
+    pub runs: usize,
+    /// What "best" means.
+    pub best_by: BestBy,
+    /// Seed of all randomness.
+    pub seed: u64,
+
+    /// Stop after this many laps (passes over the data).
+    pub laps: usize,
+    /// Stop when the objective changes by less than this over a lap, relatively; 0 turns the rule off.
+    pub tolerance: f64,
+    /// Stop when no cluster's count changes by more than this over a lap; 0 turns the rule off.
+    pub count_tolerance: f64,
+    /// Stop after this many seconds of training; 0 turns the rule off.
+    pub max_seconds: f64,
+
+    /// Precision of rows and weights.
+    pub precision: Precision,
+}
+
+impl Default for MixtureConfig {
+    fn default() -> Self {
+        MixtureConfig {
+            likelihood: LikelihoodKind::Gauss,
+            clusters: 10,
+            sparsity: 0,
+            estimate: Estimate::Posterior,
+            alpha: 10.0,
+            lambda: 0.1,
+            nu: 0.0,
+            kappa: 1e-4,
+            prior_scale: 1.0,
+            variance_floor: 1e-6,
+            schedule: ScheduleKind::Memoized,
+            batches: 0,
+            rows_per_batch: 0,
+            delay: 1.0,
+            decay: 0.55,
+            init: Init::Bregman,
+            init_lloyd: 1,
+            init_rows: 0,
+            runs: 1,
+            best_by: BestBy::Objective,
+            seed: 0,
+            laps: 50,
+            tolerance: 1e-5,
+            count_tolerance: 0.0,
+            max_seconds: 0.0,
+            precision: Precision::Auto,
+        }
+    }
+}
+
+/// What L is when it is not given.
+pub const DEFAULT_SPARSITY: usize = 8;
+
+impl MixtureConfig {
+    /// Check every value against its range and against `num_rows` rows, and fill in what depends on them.
+    pub fn check(&self, num_rows: usize) -> Result<MixtureConfig> {
+        let mut config = self.clone();
+        if config.clusters == 0 {
+            return Err(bad("clusters", "must be at least 1", "give -k 1 or more"));
+        }
+        if config.clusters > num_rows {
+            return Err(Error::TooManyClusters { clusters: config.clusters, rows: num_rows });
+        }
+        if config.sparsity == 0 {
+            config.sparsity = DEFAULT_SPARSITY.min(config.clusters);
+        }
+        if config.sparsity > config.clusters {
+            return Err(Error::SparsityTooLarge { sparsity: config.sparsity, clusters: config.clusters });
+        }
+        positive("alpha", config.alpha)?;
+        positive("lambda", config.lambda)?;
+        positive("kappa", config.kappa)?;
+        positive("prior-scale", config.prior_scale)?;
+        positive("variance-floor", config.variance_floor)?;
+        not_negative("nu", config.nu)?;
+        not_negative("delay", config.delay)?;
+        not_negative("tolerance", config.tolerance)?;
+        not_negative("count-tolerance", config.count_tolerance)?;
+        not_negative("max-seconds", config.max_seconds)?;
+        if !(config.decay > 0.5 && config.decay <= 1.0) {
+            let problem = format!("{} is not above 0.5 and at most 1", config.decay);
+            return Err(Error::Config { option: "decay", problem, remedy: "0.55 and 0.65 are good choices".into() });
+        }
+        if config.runs == 0 {
+            return Err(bad("runs", "must be at least 1", "give 1 for a single run"));
+        }
+        if config.laps == 0 && config.max_seconds == 0.0 && config.tolerance == 0.0 && config.count_tolerance == 0.0 {
+            return Err(bad("laps", "every rule that stops training is off", "set --laps, --tolerance or --max-seconds"));
+        }
+        config.batches = config.settle_batches(num_rows)?;
+        config.rows_per_batch = 0;
+        if config.schedule == ScheduleKind::Streaming {
+            config.laps = 1;
+        }
+        Ok(config)
+    }
+
+    fn settle_batches(&self, num_rows: usize) -> Result<usize> {
+        if self.batches > 0 && self.rows_per_batch > 0 {
+            return Err(bad("batches", "given together with rows-per-batch", "give one of the two"));
+        }
+        if self.schedule == ScheduleKind::Full {
+            if self.batches > 1 || (self.rows_per_batch > 0 && self.rows_per_batch < num_rows) {
+                let remedy = "leave the batches out, or choose --schedule memoized";
+                return Err(bad("batches", "the full schedule has one batch", remedy));
+            }
+            return Ok(1);
+        }
+        if self.batches > num_rows {
+            let problem = format!("{} batches for {num_rows} rows", self.batches);
+            return Err(Error::Config { option: "batches", problem, remedy: format!("ask for at most {num_rows}") });
+        }
+        Ok(match (self.batches, self.rows_per_batch) {
+            (0, 0) => (num_rows / 10_000).clamp(1, 20),
+            (0, rows) => num_rows.div_ceil(rows),
+            (batches, _) => batches,
+        })
+    }
+}
+
+fn bad(option: &'static str, problem: &str, remedy: &str) -> Error {
+    Error::Config { option, problem: problem.into(), remedy: remedy.into() }
+}
+
+fn positive(option: &'static str, value: f64) -> Result<()> {
+    if value > 0.0 && value.is_finite() {
+        return Ok(());
+    }
+    Err(Error::Config { option, problem: format!("{value} is not above 0"), remedy: "give a positive number".into() })
+}
+
+fn not_negative(option: &'static str, value: f64) -> Result<()> {
+    if value >= 0.0 && value.is_finite() {
+        return Ok(());
+    }
+    Err(Error::Config { option, problem: format!("{value} is not 0 or more"), remedy: "give 0 or a positive number".into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_settled_by_the_number_of_rows() {
+        let config = MixtureConfig { clusters: 5, ..Default::default() }.check(25_000).unwrap();
+        assert_eq!((config.sparsity, config.batches), (5, 2));
+        let config = MixtureConfig { rows_per_batch: 300, ..Default::default() }.check(1000).unwrap();
+        assert_eq!((config.sparsity, config.batches), (8, 4));
+    }
+
+    #[test]
+    fn bad_values_are_refused_by_name() {
+        let refused = |config: MixtureConfig, word: &str| {
+            let text = config.check(100).unwrap_err().to_string();
+            assert!(text.contains(word), "{text}");
+        };
+        refused(MixtureConfig { clusters: 101, ..Default::default() }, "101 clusters");
+        refused(MixtureConfig { clusters: 4, sparsity: 5, ..Default::default() }, "sparsity of 5");
+        refused(MixtureConfig { alpha: 0.0, ..Default::default() }, "alpha");
+        refused(MixtureConfig { decay: 0.5, ..Default::default() }, "decay");
+        refused(MixtureConfig { batches: 101, ..Default::default() }, "batches");
+        refused(MixtureConfig { tolerance: f64::NAN, ..Default::default() }, "tolerance");
+        let full = MixtureConfig { schedule: ScheduleKind::Full, batches: 3, ..Default::default() };
+        refused(full, "one batch");
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error() {
+        let error = serde_json::from_str::<MixtureConfig>(r#"{"clusters": 3, "sparsty": 2}"#).unwrap_err();
+        assert!(error.to_string().contains("sparsty"));
+        let config: MixtureConfig = serde_json::from_str(r#"{"estimate": "map", "init": "kmeans"}"#).unwrap();
+        assert_eq!(config.estimate, Estimate::Map);
+    }
+}

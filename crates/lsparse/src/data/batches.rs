@@ -1,0 +1,425 @@
+//! Deal rows out into batches in a seeded order that still reads a disk from front to back.
+//!
+//! Blocks of consecutive rows are shuffled, and the rows within each block; a batch is a stretch
+//! of that order. Within a batch blocks are visited as they lie in the file. Only the order of the
+//! blocks is kept in memory; rows are shuffled when they are read.
+
+use std::ops::Range;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::error::{Error, Result};
+
+use super::{RowSource, Rows, Scalar, read};
+
+/// A batch draws on at least so many blocks, lest it be too much of one piece of the file.
+const BLOCKS_PER_BATCH: usize = 64;
+
+/// Longer blocks would make the disk no faster.
+const MAX_BLOCK_ROWS: usize = 1024;
+
+/// A split of rows into batches whose sizes differ by at most one.
+#[derive(Clone, Debug)]
+pub struct Batches {
+    num_rows: usize,
+    num_batches: usize,
+    shuffle: Option<Shuffle>,
+}
+
+/// Rows `first..first + count` of one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Panel {
+    /// The batch.
+    pub batch: usize,
+    /// The first row, counted within the batch.
+    pub first: usize,
+    /// Rows.
+    pub count: usize,
+}
+
+impl Batches {
+    /// Split rows at random. The same numbers give the same batches, on any machine.
+    ///
+    /// One batch holds all rows whatever the seed, so it keeps the order of the file.
+    pub fn new(num_rows: usize, num_batches: usize, seed: u64) -> Result<Self> {
+        let mut batches = Batches::in_order(num_rows, num_batches)?;
+        if num_batches > 1 {
+            batches.shuffle = Some(Shuffle::new(&batches, seed)?);
+        }
+        Ok(batches)
+    }
+
+    /// Split rows in the order of the file.
+    pub fn in_order(num_rows: usize, num_batches: usize) -> Result<Self> {
+        if num_batches == 0 || num_batches > num_rows {
+            return Err(Error::Config {
+                option: "batches",
+                problem: format!("{num_rows} rows cannot be split into {num_batches} batches"),
+                remedy: format!("choose from 1 to {} batches", num_rows.max(1)),
+            });
+        }
+        Ok(Batches { num_rows, num_batches, shuffle: None })
+    }
+
+    /// Rows of all batches.
+    pub fn num_rows(&self) -> usize {
+        self.num_rows
+    }
+
+    /// Batches there are.
+    pub fn num_batches(&self) -> usize {
+        self.num_batches
+    }
+
+    /// Rows of one batch, at least one.
+    ///
+    /// # Panics
+    /// If there is no such batch.
+    pub fn len(&self, batch: usize) -> usize {
+        self.stretch(batch).len()
+    }
+
+    /// Rows of the largest batch.
+    pub fn max_len(&self) -> usize {
+        self.num_rows.div_ceil(self.num_batches)
+    }
+
+    /// One batch as stretches of `panel_rows` rows, the last of them shorter.
+    ///
+    /// # Panics
+    /// If there is no such batch or `panel_rows` is zero.
+    pub fn panels(&self, batch: usize, panel_rows: usize) -> impl ExactSizeIterator<Item = Panel> + use<> {
+        let len = self.len(batch);
+        (0..len.div_ceil(panel_rows)).map(move |number| {
+            let first = number * panel_rows;
+            Panel { batch, first, count: panel_rows.min(len - first) }
+        })
+    }
+
+    /// Read a stretch of a batch.
+    ///
+    /// `out` is filled anew with the rows, `row_ids` with their numbers in the source. `scratch`
+    /// holds a block at a time; it is to have the dimension of `out` and is best of its layout.
+    ///
+    /// # Panics
+    /// If there is no such batch.
+    pub fn read_panel<T: Scalar>(
+        &self,
+        source: &dyn RowSource,
+        panel: Panel,
+        scratch: &mut Rows<T>,
+        out: &mut Rows<T>,
+        row_ids: &mut Vec<usize>,
+    ) -> Result<()> {
+        let Panel { batch, first, count } = panel;
+        out.clear();
+        row_ids.clear();
+        let stretch = self.stretch(batch);
+        if first.checked_add(count).is_none_or(|end| end > stretch.len()) {
+            return Err(Error::PastEnd {
+                name: format!("batch {} of {}", batch + 1, source.name()),
+                end: first.saturating_add(count),
+                num_rows: stretch.len(),
+            });
+        }
+        let Some(shuffle) = &self.shuffle else {
+            let start = stretch.start + first;
+            row_ids.extend(start..start + count);
+            return read(source, start, count, out);
+        };
+        let mut order = Vec::new();
+        for piece in shuffle.pieces(stretch, first, count) {
+            shuffle.rows_of(piece.block, &mut order);
+            let picked = &mut order[piece.picks];
+            // One read from the first to the last of the rows needed.
+            let (Some(&low), Some(&high)) = (picked.iter().min(), picked.iter().max()) else {
+                continue;
+            };
+            let start = shuffle.block_start(piece.block) + low as usize;
+            scratch.clear();
+            read(source, start, (high - low + 1) as usize, scratch)?;
+            picked.iter_mut().for_each(|row| *row -= low);
+            scratch.gather_into(picked, out);
+            row_ids.extend(picked.iter().map(|&row| start + row as usize));
+        }
+        Ok(())
+    }
+
+    /// Numbers in the source of all rows of a batch, in no particular order.
+    ///
+    /// # Panics
+    /// If there is no such batch.
+    pub fn row_ids(&self, batch: usize) -> Vec<usize> {
+        let stretch = self.stretch(batch);
+        let Some(shuffle) = &self.shuffle else {
+            return stretch.collect();
+        };
+        let (mut ids, mut order) = (Vec::with_capacity(stretch.len()), Vec::new());
+        for piece in shuffle.pieces(stretch.clone(), 0, stretch.len()) {
+            shuffle.rows_of(piece.block, &mut order);
+            let start = shuffle.block_start(piece.block);
+            ids.extend(order[piece.picks].iter().map(|&row| start + row as usize));
+        }
+        ids
+    }
+
+    /// The places of a batch in the order of all rows; the first batches take what is left over.
+    fn stretch(&self, batch: usize) -> Range<usize> {
+        assert!(batch < self.num_batches, "batch {batch} of {}", self.num_batches);
+        let (each, more) = (self.num_rows / self.num_batches, self.num_rows % self.num_batches);
+        let start = batch * each + batch.min(more);
+        start..start + each + usize::from(batch < more)
+    }
+}
+
+/// The order of the blocks, and what shuffles the rows within them.
+///
+/// A slot is a place in the order of the blocks, a place one in the order of all rows.
+#[derive(Clone, Debug)]
+struct Shuffle {
+    num_rows: usize,
+    block_rows: usize,
+    /// The block in each slot, ascending among those that lie wholly within one batch.
+    blocks: Vec<u32>,
+    /// The slot of the last block of the file, which may be shorter than the others.
+    short_slot: usize,
+    rng: ChaCha8Rng,
+}
+
+/// Part of a block that belongs to a batch.
+#[derive(Clone, Debug)]
+struct Piece {
+    block: u32,
+    /// Which of the block's rows in their shuffled order.
+    picks: Range<usize>,
+}
+
+impl Shuffle {
+    fn new(batches: &Batches, seed: u64) -> Result<Self> {
+        let num_rows = batches.num_rows;
+        let rows_per_batch = num_rows / batches.num_batches;
+        // The rule looks at the numbers of rows and batches only. A batch always reaches over
+        // several blocks, or blocks are single rows.
+        let block_rows = (rows_per_batch / BLOCKS_PER_BATCH).clamp(1, MAX_BLOCK_ROWS);
+        let num_blocks = u32::try_from(num_rows.div_ceil(block_rows)).map_err(|_| Error::Config {
+            option: "batches",
+            problem: format!("{} are too many for {num_rows} rows", batches.num_batches),
+            remedy: "choose fewer batches".to_owned(),
+        })?;
+        let rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut blocks: Vec<u32> = (0..num_blocks).collect();
+        permute(&mut blocks, &mut rng.clone());
+        let slot_of_last = |blocks: &[u32]| blocks.iter().position(|&b| b + 1 == num_blocks).unwrap_or(0);
+        let short_slot = slot_of_last(&blocks);
+        let mut shuffle = Shuffle { num_rows, block_rows, blocks, short_slot, rng };
+        for batch in 0..batches.num_batches {
+            let inner = shuffle.inner(&batches.stretch(batch));
+            shuffle.blocks[inner].sort_unstable();
+        }
+        // Sorting within batches leaves their borders where they were.
+        shuffle.short_slot = slot_of_last(&shuffle.blocks);
+        Ok(shuffle)
+    }
+
+    /// The first row of a block.
+    fn block_start(&self, block: u32) -> usize {
+        block as usize * self.block_rows
+    }
+
+    /// Rows of a block.
+    fn block_len(&self, block: u32) -> usize {
+        self.block_rows.min(self.num_rows - self.block_start(block))
+    }
+
+    /// The place where a slot starts.
+    fn place(&self, slot: usize) -> usize {
+        let missing = self.blocks.len() * self.block_rows - self.num_rows;
+        slot * self.block_rows - if slot > self.short_slot { missing } else { 0 }
+    }
+
+    /// The slot that a place lies in; the end lies in one slot more than there are.
+    fn slot_at(&self, place: usize) -> usize {
+        let slot = place / self.block_rows;
+        // All slots but one are full, so the division is short by one at most.
+        if slot < self.blocks.len() && self.place(slot + 1) <= place { slot + 1 } else { slot }
+    }
+
+    /// The slots that lie wholly within a stretch.
+    fn inner(&self, stretch: &Range<usize>) -> Range<usize> {
+        let first = self.slot_at(stretch.start);
+        let cut = usize::from(self.place(first) < stretch.start);
+        first + cut..self.slot_at(stretch.end)
+    }
+
+    /// The pieces of a stretch that hold its rows `first..first + count`, as they lie in the file.
+    fn pieces(&self, stretch: Range<usize>, first: usize, count: usize) -> Vec<Piece> {
+        let inner = self.inner(&stretch);
+        let mut edges = Vec::new();
+        let (head_end, tail_start) = (self.place(inner.start), self.place(inner.end));
+        if stretch.start < head_end {
+            let block = self.blocks[inner.start - 1];
+            let len = self.block_len(block);
+            edges.push(Piece { block, picks: len - (head_end - stretch.start)..len });
+        }
+        if tail_start < stretch.end {
+            let block = self.blocks[inner.end];
+            edges.push(Piece { block, picks: 0..stretch.end - tail_start });
+        }
+        edges.sort_by_key(|edge| edge.block);
+        let inner = &self.blocks[inner];
+        // Where each of the two cut blocks comes among the whole ones.
+        let ranks: Vec<usize> = (edges.iter().enumerate())
+            .map(|(before, edge)| inner.partition_point(|&block| block < edge.block) + before)
+            .collect();
+        let number = |n: usize| match ranks.iter().position(|&rank| rank == n) {
+            Some(edge) => edges[edge].clone(),
+            None => {
+                let block = inner[n - ranks.iter().filter(|&&rank| rank < n).count()];
+                Piece { block, picks: 0..self.block_len(block) }
+            }
+        };
+
+        // No piece is longer than a block, so none before this one reaches `first`. All before it
+        // are full but the edges: the short block of the file is the last of its batch.
+        let mut next = first / self.block_rows;
+        let missing = |edge: &Piece| self.block_rows - edge.picks.len();
+        let before = edges.iter().zip(&ranks).filter(|(_, rank)| **rank < next);
+        let mut at = next * self.block_rows - before.map(|(edge, _)| missing(edge)).sum::<usize>();
+        let mut pieces = Vec::new();
+        while at < first + count {
+            let mut piece = number(next);
+            let len = piece.picks.len();
+            let skip = first.saturating_sub(at).min(len);
+            let take = len.min(first + count - at);
+            if skip < take {
+                piece.picks = piece.picks.start + skip..piece.picks.start + take;
+                pieces.push(piece);
+            }
+            at += len;
+            next += 1;
+        }
+        pieces
+    }
+
+    /// Put the shuffled order of a block's rows, counted within the block, into `order`.
+    fn rows_of(&self, block: u32, order: &mut Vec<u32>) {
+        order.clear();
+        order.extend(0..self.block_len(block) as u32);
+        // A stream of its own for each block (the order of the blocks has stream 0), so that any
+        // block can be shuffled without those before it.
+        let mut rng = self.rng.clone();
+        rng.set_stream(u64::from(block) + 1);
+        permute(order, &mut rng);
+    }
+}
+
+/// Fisher-Yates; written out so that an order does not change with a library's version.
+fn permute(values: &mut [u32], rng: &mut ChaCha8Rng) {
+    for i in (1..values.len()).rev() {
+        // The upper half of a product is uniform on 0..=i, but for 2^-32 of the draws times i.
+        let j = (u64::from(rng.next_u32()) * (i as u64 + 1)) >> 32;
+        values.swap(i, j as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::MemoryRows;
+    use super::*;
+
+    fn source(num_rows: usize) -> MemoryRows<f64> {
+        let values = (0..num_rows).flat_map(|row| [row as f64, -(row as f64)]).collect();
+        MemoryRows::new("x", 2, values).unwrap()
+    }
+
+    /// The rows of a batch, read in panels and checked against the source.
+    fn rows_of(batches: &Batches, batch: usize, panel_rows: usize) -> Vec<usize> {
+        let source = source(batches.num_rows());
+        let (mut scratch, mut out) = (Rows::<f32>::dense(2), Rows::dense(2));
+        let (mut row_ids, mut all) = (Vec::new(), Vec::new());
+        for panel in batches.panels(batch, panel_rows) {
+            batches.read_panel(&source, panel, &mut scratch, &mut out, &mut row_ids).unwrap();
+            assert_eq!((row_ids.len(), out.len()), (panel.count, panel.count));
+            let values = out.as_dense().unwrap();
+            for (row, pair) in row_ids.iter().zip(values.chunks(2)) {
+                assert_eq!(pair, [*row as f32, -(*row as f32)]);
+            }
+            all.extend(&row_ids);
+        }
+        assert_eq!(all.len(), batches.len(batch));
+        all
+    }
+
+    fn all_rows(batches: &Batches, panel_rows: usize) -> Vec<usize> {
+        (0..batches.num_batches()).flat_map(|b| rows_of(batches, b, panel_rows)).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn every_row_comes_once(
+            num_rows in 1usize..3000, share in 0.0f64..1.0, seed: u64, panel_rows in 1usize..700
+        ) {
+            let num_batches = 1 + (share.powi(4) * (num_rows - 1) as f64) as usize;
+            let batches = Batches::new(num_rows, num_batches, seed).unwrap();
+            let mut rows = all_rows(&batches, panel_rows);
+            // The panels do not matter.
+            prop_assert_eq!(&rows, &all_rows(&batches, num_rows));
+            rows.sort_unstable();
+            prop_assert!(rows.into_iter().eq(0..num_rows));
+            let lens = || (0..num_batches).map(|b| batches.len(b));
+            prop_assert!(lens().max().unwrap() - lens().min().unwrap() <= 1);
+            prop_assert_eq!(lens().max().unwrap(), batches.max_len());
+        }
+    }
+
+    #[test]
+    fn the_seed_sets_the_order() {
+        let order = |seed| all_rows(&Batches::new(10_000, 3, seed).unwrap(), 512);
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+        assert_eq!(all_rows(&Batches::new(100, 10, 0).unwrap(), 10)[..5], FIRST_OF_SEED_0);
+    }
+
+    /// Pinned: saved runs go on with the batches they were started with.
+    const FIRST_OF_SEED_0: [usize; 5] = [8, 26, 30, 33, 34];
+
+    #[test]
+    fn blocks_are_read_as_they_lie_in_the_file() {
+        let batches = Batches::new(100_003, 4, 7).unwrap();
+        let block_rows = batches.shuffle.as_ref().unwrap().block_rows;
+        assert_eq!(block_rows, 390);
+        for batch in 0..4 {
+            let mut blocks: Vec<usize> = rows_of(&batches, batch, 1000).iter().map(|row| row / block_rows).collect();
+            assert!(blocks.is_sorted());
+            blocks.dedup();
+            assert!(blocks.len() >= 64);
+            // Spread over the whole file.
+            assert!(blocks[0] < 30 && blocks[blocks.len() - 1] > 226);
+        }
+    }
+
+    #[test]
+    fn in_order_is_the_order_of_the_file() {
+        for batches in [Batches::in_order(10, 3).unwrap(), Batches::new(10, 1, 5).unwrap()] {
+            assert_eq!(all_rows(&batches, 2), (0..10).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn impossible_splits_are_errors() {
+        for (num_rows, num_batches) in [(0, 1), (3, 0), (3, 4)] {
+            let error = Batches::new(num_rows, num_batches, 0).unwrap_err();
+            assert!(matches!(error, Error::Config { option: "batches", .. }), "{error}");
+        }
+        let batches = Batches::new(3, 2, 0).unwrap();
+        let (mut scratch, mut out) = (Rows::<f64>::dense(2), Rows::dense(2));
+        let panel = Panel { batch: 1, first: 1, count: 1 };
+        let error = batches.read_panel(&source(3), panel, &mut scratch, &mut out, &mut Vec::new());
+        assert!(matches!(error, Err(Error::PastEnd { .. })));
+    }
+}

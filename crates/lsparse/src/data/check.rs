@@ -1,0 +1,274 @@
+//! Look at every value once: refuse what cannot be fitted, and measure the columns on the way.
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+
+use super::{Element, RowRef, RowSource, Rows, natural_layout};
+
+/// Values in a block of dense rows.
+const BLOCK_VALUES: usize = 1 << 17;
+
+/// Blocks that are in memory at once, at most.
+const BLOCKS_AT_ONCE: usize = 32;
+
+/// Columns, counted over all blocks, that are in memory at once.
+const COLUMNS_AT_ONCE: usize = 1 << 23;
+
+/// Refuses values for reasons of its own, given row, column (from 0) and value.
+pub type ValueCheck<'a> = dyn Fn(usize, usize, f64) -> Result<()> + Sync + 'a;
+
+/// Column by column measures of a set of rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moments {
+    /// Rows.
+    pub count: usize,
+    /// The mean of each column.
+    pub mean: Vec<f64>,
+    /// The mean squared distance of each column from its mean.
+    pub variance: Vec<f64>,
+    /// The mean square of each column.
+    pub second_moment: Vec<f64>,
+    /// Values that are not zero.
+    pub nonzeros: u64,
+}
+
+/// Read all rows once, check every value, and give the moments of the columns.
+///
+/// A value must be finite, and its square must fit into the `target` precision. `check` may refuse
+/// it for further reasons; of sparse rows it sees only what is stored. The first error in the order of the rows is the one returned. Blocks are fixed and
+/// merged in order, so the result does not depend on the number of threads.
+pub fn scan(source: &dyn RowSource, target: Element, check: Option<&ValueCheck<'_>>) -> Result<Moments> {
+    let dim = source.dim();
+    let block_rows = if source.is_sparse() {
+        // Each block costs `dim` whatever it holds, so wide data comes in large blocks.
+        dim.clamp(1024, 1 << 16)
+    } else {
+        (BLOCK_VALUES / dim).clamp(1, 1 << 13)
+    };
+    let blocks_at_once = (COLUMNS_AT_ONCE / dim).clamp(1, BLOCKS_AT_ONCE);
+    let num_blocks = source.num_rows().div_ceil(block_rows);
+    let mut total = Running::new(dim);
+    let mut first = 0;
+    while first < num_blocks {
+        let last = num_blocks.min(first + blocks_at_once);
+        let blocks: Vec<Result<Running>> = (first..last)
+            .into_par_iter()
+            .map(|block| {
+                let start = block * block_rows;
+                let count = block_rows.min(source.num_rows() - start);
+                scan_block(source, start, count, target, check)
+            })
+            .collect();
+        for block in blocks {
+            total.merge(&block?);
+        }
+        first = last;
+    }
+    Ok(total.finish())
+}
+
+fn scan_block(
+    source: &dyn RowSource,
+    start: usize,
+    count: usize,
+    target: Element,
+    check: Option<&ValueCheck<'_>>,
+) -> Result<Running> {
+    let mut rows = Rows::<f64>::new(natural_layout(source), source.dim());
+    source.read_f64(start, count, &mut rows)?;
+    let (limit, need) = match target {
+        Element::F32 => (1e18, "below 1e18 in size, as f32 needs (rescale, or use f64)"),
+        Element::F64 => (1e150, "below 1e150 in size (rescale)"),
+    };
+    let refuse = |row: usize, column: usize, value: f64| {
+        let name = source.name().to_owned();
+        let row = start + row;
+        if value.is_finite() {
+            Error::BadValue { name, row, column, value, need }
+        } else {
+            Error::NotFinite { name, line: None, row, column, value }
+        }
+    };
+    // Not a number is not below the limit either.
+    let fits = |value: f64| value.abs() <= limit;
+    let mut block = Running::new(source.dim());
+    let mut seen = vec![0u64; if source.is_sparse() { source.dim() } else { 0 }];
+    for i in 0..rows.len() {
+        match rows.row(i) {
+            RowRef::Dense(values) => {
+                // No early exit, so that the loop goes over many columns at once.
+                if !values.iter().fold(true, |all, &value| all & fits(value)) {
+                    let column = values.iter().position(|&value| !fits(value)).unwrap_or(0);
+                    return Err(refuse(i, column, values[column]));
+                }
+                if let Some(check) = check {
+                    for (column, &value) in values.iter().enumerate() {
+                        check(start + i, column, value)?;
+                    }
+                }
+                block.add_row(values, 1.0 / (i + 1) as f64);
+            }
+            RowRef::Sparse(index, values) => {
+                for (&column, &value) in index.iter().zip(values) {
+                    let column = column as usize;
+                    if !fits(value) {
+                        return Err(refuse(i, column, value));
+                    }
+                    if let Some(check) = check {
+                        check(start + i, column, value)?;
+                    }
+                    seen[column] += 1;
+                    block.add(column, value, 1.0 / seen[column] as f64);
+                }
+            }
+        }
+    }
+    block.count = rows.len() as f64;
+    for (column, &stored) in seen.iter().enumerate() {
+        block.add_zeros(column, stored as f64);
+    }
+    Ok(block)
+}
+
+/// Means and sums of squared distances that rows can be added to (Welford) and that can be merged
+/// (Chan, Golub and LeVeque).
+struct Running {
+    count: f64,
+    mean: Vec<f64>,
+    spread: Vec<f64>,
+    squares: Vec<f64>,
+    nonzeros: u64,
+}
+
+impl Running {
+    fn new(dim: usize) -> Self {
+        let zeros = || vec![0.0; dim];
+        Running { count: 0.0, mean: zeros(), spread: zeros(), squares: zeros(), nonzeros: 0 }
+    }
+
+    /// Add a value to a column; `share` is one over the values in it then.
+    fn add(&mut self, column: usize, value: f64, share: f64) {
+        let distance = value - self.mean[column];
+        self.mean[column] += distance * share;
+        self.spread[column] += distance * (value - self.mean[column]);
+        self.squares[column] += value * value;
+        self.nonzeros += u64::from(value != 0.0);
+    }
+
+    /// Add a value to every column; `share` is one over the rows then.
+    fn add_row(&mut self, values: &[f64], share: f64) {
+        let columns = self.mean.iter_mut().zip(&mut self.spread).zip(&mut self.squares);
+        for (((mean, spread), squares), &value) in columns.zip(values) {
+            let distance = value - *mean;
+            *mean += distance * share;
+            *spread += distance * (value - *mean);
+            *squares += value * value;
+        }
+        self.nonzeros += values.iter().map(|&value| u64::from(value != 0.0)).sum::<u64>();
+    }
+
+    /// Fill a column that has `stored` values up to `count` with zeros.
+    fn add_zeros(&mut self, column: usize, stored: f64) {
+        let mean = self.mean[column];
+        self.mean[column] = mean * (stored / self.count);
+        self.spread[column] += mean * mean * stored * ((self.count - stored) / self.count);
+    }
+
+    fn merge(&mut self, other: &Running) {
+        let count = self.count + other.count;
+        let share = other.count / count;
+        for column in 0..self.mean.len() {
+            let distance = other.mean[column] - self.mean[column];
+            self.mean[column] += distance * share;
+            self.spread[column] += other.spread[column] + distance * distance * self.count * share;
+            self.squares[column] += other.squares[column];
+        }
+        self.count = count;
+        self.nonzeros += other.nonzeros;
+    }
+
+    fn finish(self) -> Moments {
+        let average = |sums: Vec<f64>| sums.iter().map(|sum| sum / self.count).collect();
+        Moments {
+            count: self.count as usize,
+            mean: self.mean,
+            variance: average(self.spread),
+            second_moment: average(self.squares),
+            nonzeros: self.nonzeros,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CsrRows, MemoryRows};
+    use super::*;
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-9 * b.abs().max(1e-3)
+    }
+
+    #[test]
+    fn moments_agree_with_two_passes() {
+        // Far from zero, where sums of squares alone would lose all digits.
+        let n = 30_000;
+        let values: Vec<f64> = (0..3 * n).map(|i| 1e6 + ((i * 7919) % 1000) as f64 / 1000.0).collect();
+        let source = MemoryRows::new("x", 3, values.clone()).unwrap();
+        let moments = scan(&source, Element::F64, None).unwrap();
+        assert_eq!((moments.count, moments.nonzeros), (n, 3 * n as u64));
+        for column in 0..3 {
+            let column_values = || values.iter().skip(column).step_by(3);
+            let mean = 1e6 + column_values().map(|v| v - 1e6).sum::<f64>() / n as f64;
+            let variance = column_values().map(|v| (v - mean).powi(2)).sum::<f64>() / n as f64;
+            assert!(close(moments.mean[column], mean));
+            assert!(close(moments.variance[column], variance));
+            assert!(close(moments.second_moment[column], mean * mean + variance));
+        }
+    }
+
+    #[test]
+    fn sparse_and_dense_agree() {
+        let (n, dim) = (5000, 7);
+        let values: Vec<f64> = (0..n * dim).map(|i| if i % 3 == 0 { (i % 11) as f64 } else { 0.0 }).collect();
+        let dense = MemoryRows::new("x", dim, values.clone()).unwrap();
+        let mut rows = Rows::<f64>::sparse(dim);
+        rows.push_dense(&values);
+        let (indptr, index, value) = rows.as_sparse().unwrap();
+        let sparse = CsrRows::new("x", dim, indptr.to_vec(), index.to_vec(), value.to_vec()).unwrap();
+        let a = scan(&dense, Element::F32, None).unwrap();
+        let b = scan(&sparse, Element::F32, None).unwrap();
+        assert_eq!((a.count, a.nonzeros), (b.count, b.nonzeros));
+        for column in 0..dim {
+            assert!(close(a.mean[column], b.mean[column]));
+            assert!(close(a.variance[column], b.variance[column]));
+            assert!(close(a.second_moment[column], b.second_moment[column]));
+        }
+    }
+
+    #[test]
+    fn the_first_bad_value_is_named() {
+        let mut values = vec![1.0f32; 4 * 100_000];
+        values[4 * 70_000 + 2] = f32::NAN;
+        values[4 * 90_000] = f32::INFINITY;
+        let source = MemoryRows::new("x.npy", 4, values).unwrap();
+        let error = scan(&source, Element::F32, None).unwrap_err();
+        assert!(error.to_string().contains("x.npy row 70001, column 3: NaN"), "{error}");
+    }
+
+    #[test]
+    fn further_checks_and_sizes_are_looked_at() {
+        let source = MemoryRows::new("x", 2, vec![1.0, 2.0, 3.0, -4.0]).unwrap();
+        let counts = |row, column, value: f64| {
+            if value >= 0.0 {
+                return Ok(());
+            }
+            Err(Error::BadValue { name: "x".into(), row, column, value, need: "a count" })
+        };
+        let error = scan(&source, Element::F64, Some(&counts)).unwrap_err();
+        assert!(error.to_string().contains("x row 2, column 2: -4 is not a count"), "{error}");
+        let source = MemoryRows::new("x", 1, vec![1e30]).unwrap();
+        assert!(scan(&source, Element::F32, None).is_err());
+        assert!(scan(&source, Element::F64, None).is_ok());
+    }
+}

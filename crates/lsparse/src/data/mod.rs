@@ -1,0 +1,152 @@
+//! Read rows of numbers from files, folders and memory, a stretch at a time.
+//!
+//! [`open`] turns a path into a [`RowSource`], [`scan`] checks every value once, and [`Batches`]
+//! deals the rows out in a seeded order. A new format is one file here with a type that
+//! implements [`RowSource`], and one line in `open.rs`.
+//!
+//! Rows and columns are numbered from 0 in the library and from 1 in messages.
+
+mod atomic;
+mod batches;
+mod check;
+mod csv;
+mod images;
+mod memory;
+mod npy;
+mod npy_header;
+mod npy_write;
+mod npz;
+mod npz_write;
+mod open;
+mod positioned;
+mod rows;
+
+use lsparse_kernels::Real;
+
+use crate::error::{Error, Result};
+
+pub use atomic::AtomicFile;
+pub use batches::{Batches, Panel};
+pub use check::{Moments, ValueCheck, scan};
+pub use csv::{CsvOptions, read_csv};
+pub use images::{ImagePatches, PatchGrid, PatchOptions};
+pub use memory::{BorrowedRows, CsrRows, MemoryRows};
+pub use npy::NpyRows;
+pub use npy_write::{NpyWriter, write_npy_f32, write_npy_f64};
+pub use npz::read_csr_npz;
+pub use npz_write::write_csr_npz;
+pub use open::{OpenOptions, open};
+pub use rows::{Layout, RowRef, Rows};
+
+/// A precision of floating point numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// 32 bits.
+    F32,
+    /// 64 bits.
+    F64,
+}
+
+/// Rows of numbers that can be read a stretch at a time, from several threads.
+pub trait RowSource: Send + Sync {
+    /// What messages call it: a path, or "the array".
+    fn name(&self) -> &str;
+
+    /// Rows there are, at least one.
+    fn num_rows(&self) -> usize;
+
+    /// Columns there are, at least one.
+    fn dim(&self) -> usize;
+
+    /// The precision that the rows are best read in: the smaller one that loses nothing.
+    fn element(&self) -> Element;
+
+    /// Whether most values are zeros that are not stored.
+    fn is_sparse(&self) -> bool;
+
+    /// Append rows `start..start + count` to `out`, in the layout that `out` has.
+    ///
+    /// Values are not checked here: see [`scan`]. After an error `out` may hold some of the rows.
+    fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()>;
+
+    /// As [`read_f32`](RowSource::read_f32), in 64 bits.
+    fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()>;
+}
+
+/// A number that rows can be read into: `f32` or `f64`.
+pub trait Scalar: Real + Send + Sync + 'static {
+    /// Which of the two it is.
+    const ELEMENT: Element;
+
+    /// Append rows `start..start + count` of `source` to `out`.
+    fn read(source: &dyn RowSource, start: usize, count: usize, out: &mut Rows<Self>) -> Result<()>;
+}
+
+impl Scalar for f32 {
+    const ELEMENT: Element = Element::F32;
+
+    fn read(source: &dyn RowSource, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
+        source.read_f32(start, count, out)
+    }
+}
+
+impl Scalar for f64 {
+    const ELEMENT: Element = Element::F64;
+
+    fn read(source: &dyn RowSource, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
+        source.read_f64(start, count, out)
+    }
+}
+
+/// Append rows `start..start + count` of `source` to `out`, in the layout that `out` has.
+pub fn read<T: Scalar>(source: &dyn RowSource, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
+    T::read(source, start, count, out)
+}
+
+/// The layout that the rows of `source` are best kept in.
+pub fn natural_layout(source: &dyn RowSource) -> Layout {
+    if source.is_sparse() { Layout::Sparse } else { Layout::Dense }
+}
+
+/// What every source checks before it reads: the rows are there, and `out` is as wide as they are.
+fn check_read<T: Real>(source: &dyn RowSource, start: usize, count: usize, out: &Rows<T>) -> Result<()> {
+    let (end, overflow) = start.overflowing_add(count);
+    if overflow || end > source.num_rows() {
+        return Err(Error::PastEnd {
+            name: source.name().to_owned(),
+            end: if overflow { usize::MAX } else { end },
+            num_rows: source.num_rows(),
+        });
+    }
+    if out.dim() != source.dim() {
+        return Err(Error::WrongShape {
+            name: source.name().to_owned(),
+            found: format!("(rows, {})", source.dim()),
+            expected: format!("(rows, {})", out.dim()),
+            remedy: "read into rows with as many columns as the data".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// A sparse file may claim any number of columns, and memory is taken for each of them; no model has so many.
+const MAX_DIM: usize = 1 << 27;
+
+/// What every source checks when it is made: at least one row and one column.
+fn check_size(name: &str, num_rows: usize, dim: usize) -> Result<()> {
+    if num_rows == 0 {
+        return Err(Error::NoRows { name: name.to_owned() });
+    }
+    if dim == 0 {
+        return Err(Error::NoColumns { name: name.to_owned() });
+    }
+    if dim > MAX_DIM {
+        return Err(Error::WrongShape {
+            name: name.to_owned(),
+            found: format!("({num_rows}, {dim})"),
+            expected: format!("at most {MAX_DIM} columns"),
+            remedy: "drop columns".to_owned(),
+        });
+    }
+    Ok(())
+}

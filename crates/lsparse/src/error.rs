@@ -1,0 +1,347 @@
+//! Say what went wrong, where, and how to mend it.
+//!
+//! Rows and columns are stored counted from 0, as everywhere in the library, and shown counted from 1, as people
+//! and spreadsheets count them. Lines of text files are stored and shown counted from 1.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// What a call of this library gives back.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Everything that can go wrong, with the data needed to find the place.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such file or folder.
+    #[error("{} does not exist; check the spelling of the path", path.display())]
+    NotFound {
+        /// What was asked for.
+        path: PathBuf,
+    },
+
+    /// The system could not read a file.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was being done, as a verb: "open", "read".
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// The system could not write a file; nothing half written is left behind.
+    #[error("cannot write {}: {source}; choose a file in a folder that exists, may be written and has room", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// A file is not what its format demands.
+    #[error("{}: {detail}; {remedy}", path.display())]
+    Format {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+        /// What to do about it.
+        remedy: String,
+    },
+
+    /// A file ends before its data does.
+    #[error(
+        "{} is cut short: its header promises {expected} bytes of data, it holds {found}; copy or save it again",
+        path.display()
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Bytes of data that the header promises.
+        expected: u64,
+        /// Bytes of data that are there.
+        found: u64,
+    },
+
+    /// An array has the wrong number of dimensions or the wrong sizes.
+    #[error("{name}: the shape is {found}, expected {expected}; {remedy}")]
+    WrongShape {
+        /// The file or array.
+        name: String,
+        /// The shape found.
+        found: String,
+        /// The shape wanted.
+        expected: String,
+        /// What to do about it.
+        remedy: String,
+    },
+
+    /// An array holds a type of element that is not read.
+    #[error("{name}: elements of type {found} are not read, only {expected}; {remedy}")]
+    WrongType {
+        /// The file or array.
+        name: String,
+        /// The type found.
+        found: String,
+        /// The types read.
+        expected: &'static str,
+        /// What to do about it.
+        remedy: String,
+    },
+
+    /// There is not one row of data.
+    #[error("{name} has no rows; give data with at least one row")]
+    NoRows {
+        /// The file or array.
+        name: String,
+    },
+
+    /// The rows have no columns.
+    #[error("{name} has no columns; give data with at least one column")]
+    NoColumns {
+        /// The file or array.
+        name: String,
+    },
+
+    /// Rows beyond the last one were asked for.
+    #[error("{name} has {num_rows} rows, row {end} was asked for; ask for rows that are there")]
+    PastEnd {
+        /// The file or array.
+        name: String,
+        /// One past the last row asked for.
+        end: usize,
+        /// Rows there are.
+        num_rows: usize,
+    },
+
+    /// A line of a text file has too many or too few fields.
+    #[error(
+        "{} line {line}: {found} fields where the lines before have {expected}; give every line the same number of fields, or set the delimiter",
+        path.display()
+    )]
+    Ragged {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// Fields of the first line of data.
+        expected: usize,
+        /// Fields of this line.
+        found: usize,
+    },
+
+    /// A field of a text file is empty or no number.
+    #[error(
+        "{} line {line}, column {}: {}; put a number there, or drop the line or the column",
+        path.display(),
+        column + 1,
+        describe_field(text)
+    )]
+    NotANumber {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The column, from 0.
+        column: usize,
+        /// What is there, shortened.
+        text: String,
+    },
+
+    /// A value is NaN or infinite.
+    #[error(
+        "{name} {}row {}, column {}: {value} is not finite; replace it by a number or drop the row",
+        describe_line(*line),
+        row + 1,
+        column + 1
+    )]
+    NotFinite {
+        /// The file or array.
+        name: String,
+        /// The line, from 1, in a text file.
+        line: Option<u64>,
+        /// The row, from 0.
+        row: usize,
+        /// The column, from 0.
+        column: usize,
+        /// The value found.
+        value: f64,
+    },
+
+    /// A value is finite but not one that the model can explain, such as a negative count.
+    #[error("{name} row {}, column {}: {value} is not {need}; mend the value, or choose a model that allows it", row + 1, column + 1)]
+    BadValue {
+        /// The file or array.
+        name: String,
+        /// The row, from 0.
+        row: usize,
+        /// The column, from 0.
+        column: usize,
+        /// The value found.
+        value: f64,
+        /// What is needed, to be read after "is not": "a count (a whole number, zero or more)".
+        need: &'static str,
+    },
+
+    /// An option has a value that cannot be used.
+    #[error("{option}: {problem}; {remedy}")]
+    Config {
+        /// The option's name.
+        option: &'static str,
+        /// What is wrong with its value.
+        problem: String,
+        /// What to do about it.
+        remedy: String,
+    },
+
+    /// More clusters are asked for than there are rows.
+    #[error(
+        "{clusters} clusters cannot be started from {rows} rows; ask for at most {rows} clusters or give more data"
+    )]
+    TooManyClusters {
+        /// Clusters asked for.
+        clusters: usize,
+        /// Rows there are.
+        rows: usize,
+    },
+
+    /// More responsibilities a row are asked for than there are clusters.
+    #[error("a sparsity of {sparsity} is more than the {clusters} clusters; choose one from 1 to {clusters}")]
+    SparsityTooLarge {
+        /// Responsibilities a row asked for.
+        sparsity: usize,
+        /// Clusters there are.
+        clusters: usize,
+    },
+
+    /// The data does not have the columns that the model was trained on.
+    #[error("{name} has {data} columns, the model was trained on {model}; give data with the same {model} columns")]
+    DimensionMismatch {
+        /// The file or array.
+        name: String,
+        /// Columns of the model.
+        model: usize,
+        /// Columns of the data.
+        data: usize,
+    },
+
+    /// The log weight of a row under a cluster is not a number.
+    #[error(
+        "the weight of row {} under cluster {cluster} is not a number; rescale the data, use f64, or strengthen the prior",
+        row + 1
+    )]
+    NanWeight {
+        /// The row, from 0.
+        row: usize,
+        /// The cluster, from 0.
+        cluster: usize,
+    },
+
+    /// Every cluster gives a row a density of zero.
+    #[error("every cluster gives row {} zero density; rescale the data, use f64, or train with more clusters", row + 1)]
+    RowOutOfRange {
+        /// The row, from 0.
+        row: usize,
+    },
+
+    /// The covariance of a cluster is not positive definite.
+    #[error(
+        "the covariance of cluster {cluster} is not positive definite (pivot {pivot:e}); strengthen the prior, ask for fewer clusters, or drop columns that repeat others"
+    )]
+    NotPositiveDefinite {
+        /// The cluster, from 0.
+        cluster: usize,
+        /// The pivot that is not above zero.
+        pivot: f64,
+    },
+
+    /// A file is not a model of this library.
+    #[error("{} is not a model that can be read: {detail}; {remedy}", path.display())]
+    ModelFormat {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+        /// What to do about it.
+        remedy: String,
+    },
+
+    /// An array that the clusters of a model need is not there, or has another shape.
+    #[error("the array {name:?} {detail}; give a model of the same likelihood and dimension")]
+    BadArray {
+        /// The array's name.
+        name: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+
+    /// A model was written by a later version of this library.
+    #[error(
+        "{} has model format {found}, this version reads up to {supported}; update lsparse to read it",
+        path.display()
+    )]
+    NewerModel {
+        /// The file.
+        path: PathBuf,
+        /// Its format version.
+        found: u32,
+        /// The latest format version that is read.
+        supported: u32,
+    },
+}
+
+impl Error {
+    /// Whether the one who called can mend it (a wrong option, path or value), as opposed to a failing disk.
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Error::Io { source, .. } | Error::Unwritable { source, .. } => matches!(
+                source.kind(),
+                io::ErrorKind::NotFound
+                    | io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::IsADirectory
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::ReadOnlyFilesystem
+                    | io::ErrorKind::InvalidInput
+            ),
+            _ => true,
+        }
+    }
+}
+
+fn describe_field(text: &str) -> String {
+    if text.is_empty() { "empty field".to_owned() } else { format!("{text:?} is not a number") }
+}
+
+fn describe_line(line: Option<u64>) -> String {
+    line.map(|line| format!("line {line}, ")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_count_rows_and_columns_from_one() {
+        let error = Error::NotFinite { name: "x.npy".into(), line: None, row: 0, column: 2, value: f64::NAN };
+        assert_eq!(
+            error.to_string(),
+            "x.npy row 1, column 3: NaN is not finite; replace it by a number or drop the row"
+        );
+        let error = Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new() };
+        assert!(error.to_string().starts_with("x.csv line 7, column 1: empty field; "));
+    }
+
+    #[test]
+    fn a_failing_disk_is_nobodys_input() {
+        let io = |kind| Error::Io { path: "x".into(), action: "read", source: io::Error::from(kind) };
+        assert!(!io(io::ErrorKind::Other).is_bad_input());
+        assert!(io(io::ErrorKind::PermissionDenied).is_bad_input());
+        assert!(Error::NoRows { name: "x".into() }.is_bad_input());
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert!(!Error::Unwritable { path: "x".into(), source: full }.is_bad_input());
+    }
+}

@@ -1,0 +1,199 @@
+//! The training loop: next batch, local step, fold, global step, report, until a rule says stop.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::config::MixtureConfig;
+use crate::error::Result;
+use crate::model::{Model, Objective};
+use crate::observe::{Observer, StepInfo, Stopwatch, peak_memory_bytes};
+use crate::schedule::Schedule;
+use crate::summary::Summary;
+
+/// What is carried from step to step.
+pub struct State<P, S> {
+    /// Global parameters.
+    pub params: P,
+    /// The statistics they were estimated from.
+    pub total: S,
+    /// Steps taken.
+    pub step: u64,
+    /// Laps completed.
+    pub laps: usize,
+}
+
+/// When to stop; the first rule that holds ends the run. Zero turns a rule off.
+#[derive(Clone, Debug, Default)]
+pub struct StopRules {
+    /// Laps at most.
+    pub laps: usize,
+    /// Relative change of the objective over a lap.
+    pub tolerance: f64,
+    /// Largest change of a cluster's count over a lap.
+    pub count_tolerance: f64,
+    /// Seconds of training, checked after every batch.
+    pub max_seconds: f64,
+}
+
+impl From<&MixtureConfig> for StopRules {
+    fn from(config: &MixtureConfig) -> Self {
+        StopRules {
+            laps: config.laps,
+            tolerance: config.tolerance,
+            count_tolerance: config.count_tolerance,
+            max_seconds: config.max_seconds,
+        }
+    }
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StopReason {
+    /// All laps are done.
+    Laps(usize),
+    /// The objective changed by this much, relatively, over the last lap.
+    Objective(f64),
+    /// No cluster's count changed by more than this over the last lap.
+    Counts(f64),
+    /// The time is up.
+    Seconds(f64),
+    /// Somebody asked for it.
+    Interrupted,
+}
+
+impl StopReason {
+    /// Whether the run came to rest by itself.
+    pub fn converged(&self) -> bool {
+        matches!(self, StopReason::Objective(_) | StopReason::Counts(_))
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StopReason::Laps(1) => write!(f, "1 lap is done"),
+            StopReason::Laps(laps) => write!(f, "{laps} laps are done"),
+            StopReason::Objective(change) => write!(f, "the objective changed by {change:.1e} over a lap"),
+            StopReason::Counts(change) => write!(f, "no cluster's count changed by more than {change:.3} over a lap"),
+            StopReason::Seconds(seconds) => write!(f, "{seconds:.1} s of training are over"),
+            StopReason::Interrupted => write!(f, "interrupted"),
+        }
+    }
+}
+
+/// Everything about a run that is not the training itself.
+pub struct Watch<'a, P> {
+    /// Held-out score of parameters, taken at the end of every lap; its time does not count as training.
+    pub score: Option<&'a dyn Fn(&P) -> Result<f64>>,
+    /// Told of every step.
+    pub observer: &'a mut dyn Observer,
+    /// Set from outside to stop after the current batch.
+    pub interrupt: Option<&'a AtomicBool>,
+    /// Which run this is, for reports.
+    pub run: usize,
+    /// Training time, seeding included; running when handed over.
+    pub clock: Stopwatch,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Why.
+    pub reason: StopReason,
+    /// The last objective.
+    pub objective: Objective,
+    /// The last held-out score.
+    pub heldout: Option<f64>,
+    /// Seconds of training.
+    pub seconds: f64,
+    /// Rows worked through a second.
+    pub rows_per_second: f64,
+}
+
+/// Train until a rule says stop.
+pub fn run<D: ?Sized, M: Model<D>>(
+    model: &M,
+    data: &D,
+    schedule: &mut dyn Schedule<M::Summary>,
+    state: &mut State<M::Params, M::Summary>,
+    rules: &StopRules,
+    watch: &mut Watch<'_, M::Params>,
+) -> Result<Outcome> {
+    let batches = model.num_batches(data) as f64;
+    let mut scratch = M::Scratch::default();
+    let mut rows = 0usize;
+    let mut lap_before: Option<(f64, Vec<f64>)> = None;
+    loop {
+        let batch = schedule.next_batch();
+        let fresh = model.summarize(&state.params, data, batch, &mut scratch)?;
+        let ends_lap = schedule.fold(&mut state.total, batch, fresh);
+        state.params = model.global_step(&state.total, Some(&state.params))?;
+        let objective = model.objective(&state.params, &state.total);
+        state.step += 1;
+        state.laps += usize::from(ends_lap);
+        rows += model.batch_len(data, batch);
+
+        watch.clock.halt();
+        let seconds = watch.clock.seconds();
+        let mut reason = interrupted_or_late(rules, seconds, watch.interrupt);
+        if ends_lap {
+            reason = reason.or_else(|| lap_rule(rules, state.laps, &objective, state.total.counts(), &lap_before));
+            lap_before = Some((objective.total(), state.total.counts().to_vec()));
+        }
+        let heldout = match watch.score {
+            Some(score) if ends_lap || reason.is_some() => Some(score(&state.params)?),
+            _ => None,
+        };
+        let info = StepInfo {
+            run: watch.run,
+            lap: state.step as f64 / batches,
+            step: state.step,
+            batch,
+            ends_lap,
+            seconds,
+            objective,
+            heldout,
+            rows_per_second: rows as f64 / seconds.max(1e-9),
+            empty_clusters: count_empty(state.total.counts()),
+            peak_memory_bytes: peak_memory_bytes(),
+        };
+        watch.observer.step(&info)?;
+        if let Some(reason) = reason {
+            return Ok(Outcome { reason, objective, heldout, seconds, rows_per_second: info.rows_per_second });
+        }
+        watch.clock.start();
+    }
+}
+
+/// Clusters that hold less than one row.
+pub fn count_empty(counts: &[f64]) -> usize {
+    counts.iter().filter(|&&n| n < 1.0).count()
+}
+
+fn interrupted_or_late(rules: &StopRules, seconds: f64, interrupt: Option<&AtomicBool>) -> Option<StopReason> {
+    if interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+        return Some(StopReason::Interrupted);
+    }
+    (rules.max_seconds > 0.0 && seconds >= rules.max_seconds).then_some(StopReason::Seconds(seconds))
+}
+
+/// The rules that compare the end of a lap with the end of the one before.
+fn lap_rule(
+    rules: &StopRules,
+    laps: usize,
+    objective: &Objective,
+    counts: &[f64],
+    before: &Option<(f64, Vec<f64>)>,
+) -> Option<StopReason> {
+    if let Some((last, last_counts)) = before {
+        let change = ((objective.total() - last) / last.abs().max(f64::MIN_POSITIVE)).abs();
+        if rules.tolerance > 0.0 && change < rules.tolerance {
+            return Some(StopReason::Objective(change));
+        }
+        let moved = counts.iter().zip(last_counts).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        if rules.count_tolerance > 0.0 && moved <= rules.count_tolerance {
+            return Some(StopReason::Counts(moved));
+        }
+    }
+    (rules.laps > 0 && laps >= rules.laps).then_some(StopReason::Laps(laps))
+}

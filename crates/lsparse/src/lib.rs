@@ -1,0 +1,41 @@
+//! Mixture models whose responsibilities have at most L entries a row.
+//!
+//! A mixture gives each row a probability for each of its K clusters, though only a few of them matter. Keeping the L
+//! largest is the best choice under the variational objective ([hughes2016sparse]), and every later step then costs
+//! L, not K. Dense is L = K and hard assignment L = 1, in one code path.
+//!
+//! Everything is one loop:
+//!
+//! 1. [`data`]: rows come from files or memory, dealt into batches.
+//! 2. [`responsibilities`]: the local step gives each row its L clusters, weighed by the [`likelihood`].
+//! 3. [`summary`]: the additive statistics of the batch.
+//! 4. [`schedule`]: how they enter the total (full, memoized, stochastic, streaming).
+//! 5. [`model`]: the global step turns the total into parameters (posterior, MAP or maximum likelihood).
+//! 6. [`fit`]: next batch, until a rule says stop; [`observe`] watches.
+//!
+//! [`init`] finds the first clusters, [`mixture`] puts the pieces together, [`persist`] writes models.
+
+#![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod config;
+pub mod data;
+pub mod error;
+pub mod fit;
+pub mod init;
+pub mod likelihood;
+pub mod linalg;
+pub mod mixture;
+pub mod model;
+pub mod observe;
+pub mod persist;
+pub mod responsibilities;
+pub mod schedule;
+pub mod summary;
+pub mod synthetic;
+
+pub use config::{BestBy, Init, MixtureConfig, Precision};
+pub use error::{Error, Result};
+pub use likelihood::{Estimate, LikelihoodKind};
+pub use mixture::{Fitted, MixtureModel, Surroundings, fit_mixture, fit_mixture_with};
+pub use schedule::ScheduleKind;

@@ -1,0 +1,296 @@
+//! Gaussian clusters with diagonal covariance under a normal-gamma prior on each column.
+
+use std::ops::Range;
+
+use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, weighted_square_sum, weighted_sum};
+
+use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
+use crate::data::Rows;
+use crate::error::Result;
+
+/// The family with its prior: precision ~ Gamma(nu/2, rate beta/2), mean ~ N(center, 1/(kappa precision)).
+/// Statistics, with y = x - center: sum r y, then sum r y^2.
+pub struct DiagGauss<T> {
+    prior: GammaPrior,
+    center: Vec<f64>,
+    center_t: Vec<T>,
+}
+
+#[derive(Clone)]
+struct GammaPrior {
+    dim: usize,
+    nu: f64,
+    beta: f64,
+    kappa: f64,
+    variance_floor: f64,
+}
+
+impl GammaPrior {
+    /// log normaliser of Gamma(nu/2, rate beta/2).
+    fn ln_gamma_density(nu: f64, beta: f64) -> f64 {
+        0.5 * nu * (0.5 * beta).ln() - ln_gamma(0.5 * nu)
+    }
+
+    /// log normaliser of the normal-gamma prior, whose joint mode is the MAP estimate.
+    fn map_normaliser(&self) -> f64 {
+        Self::ln_gamma_density(self.nu, self.beta) + 0.5 * (self.kappa.ln() - LN_2PI)
+    }
+
+    /// nu' of the MAP variance (S + beta) / (N + nu').
+    fn map_count(&self) -> f64 {
+        self.nu - 1.0
+    }
+}
+
+impl<T: Real> DiagGauss<T> {
+    pub fn new(prior: &Prior) -> Self {
+        DiagGauss {
+            prior: GammaPrior {
+                dim: prior.dim,
+                nu: prior.nu,
+                beta: prior.variance * (prior.nu - 2.0),
+                kappa: prior.kappa,
+                variance_floor: prior.variance_floor,
+            },
+            center: prior.center.clone(),
+            center_t: prior.center.iter().map(|&c| T::from_f64(c)).collect(),
+        }
+    }
+}
+
+/// sum r (y - m)^2 + kappa m^2 from the two moments, where `mean_count` = N + kappa.
+fn scatter_about(second: f64, first: f64, mean_count: f64, mean: f64) -> f64 {
+    (second + mean_count * mean * mean - 2.0 * first * mean).max(0.0)
+}
+
+impl<T: Real> Likelihood<T> for DiagGauss<T> {
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::DiagGauss
+    }
+
+    fn dim(&self) -> usize {
+        self.prior.dim
+    }
+
+    fn stat_width(&self) -> usize {
+        2 * self.prior.dim
+    }
+
+    fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
+        let dim = self.prior.dim;
+        scratch.gather(rows, members, &self.center_t);
+        let (first, second) = stat.split_at_mut(dim);
+        weighted_sum(&scratch.gathered, resp, dim, first);
+        weighted_square_sum(&scratch.gathered, resp, dim, second);
+    }
+
+    fn global_step(
+        &self,
+        estimate: Estimate,
+        counts: &[f64],
+        stats: &[f64],
+        previous: Option<&dyn Clusters<T>>,
+    ) -> Result<Box<dyn Clusters<T>>> {
+        let p = &self.prior;
+        let dim = p.dim;
+        let empty_ml = |n: f64| estimate == Estimate::MaxLikelihood && n <= 0.0;
+        let old = previous.filter(|_| counts.iter().any(|&n| empty_ml(n))).map(|c| c.arrays());
+        let mut means = vec![0.0; counts.len() * dim];
+        let mut scales = vec![0.0; counts.len() * dim];
+        for (k, &count) in counts.iter().enumerate() {
+            let (first, second) = stats[2 * k * dim..2 * (k + 1) * dim].split_at(dim);
+            for d in 0..dim {
+                let i = k * dim + d;
+                if empty_ml(count) {
+                    // It keeps its old shape, or the prior's when it never had one.
+                    (means[i], scales[i]) = match &old {
+                        Some(arrays) => (arrays[0].values[i] - self.center[d], arrays[1].values[i]),
+                        None => (0.0, p.beta / p.map_count()),
+                    };
+                    continue;
+                }
+                let mean_count = count + if estimate == Estimate::MaxLikelihood { 0.0 } else { p.kappa };
+                means[i] = first[d] / mean_count;
+                let scatter = scatter_about(second[d], first[d], mean_count, means[i]);
+                scales[i] = match estimate {
+                    Estimate::Posterior => scatter + p.beta,
+                    Estimate::Map => (scatter + p.beta) / (count + p.map_count()),
+                    Estimate::MaxLikelihood => (scatter / count).max(p.variance_floor),
+                };
+            }
+        }
+        let mut clusters = DiagGaussClusters::new(self, estimate, means, scales, counts);
+        clusters.own_data_term = clusters.data_term(counts, stats);
+        Ok(Box::new(clusters))
+    }
+
+    fn from_arrays(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
+        let dim = self.prior.dim;
+        let (num, means) = find_array(arrays, "means", &[dim])?;
+        let (_, variances) = find_array(arrays, "variances", &[dim])?;
+        let means = means.iter().enumerate().map(|(i, m)| m - self.center[i % dim]).collect();
+        Ok(Box::new(DiagGaussClusters::new(self, Estimate::Map, means, variances.to_vec(), &vec![0.0; num])))
+    }
+
+    fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {
+        let p = &self.prior;
+        let n = 1.0 + p.map_count();
+        let shrink = p.kappa / (1.0 + p.kappa);
+        for (row, score) in range.zip(out) {
+            let values = rows.dense_rows(row..row + 1);
+            *score = values
+                .iter()
+                .zip(&self.center)
+                .map(|(x, c)| {
+                    let variance = (shrink * (x.to_f64() - c).powi(2) + p.beta) / n;
+                    p.map_normaliser() - 0.5 * LN_2PI - 0.5 * n * (variance.ln() + 1.0)
+                })
+                .sum();
+        }
+    }
+
+    fn num_parameters(&self) -> usize {
+        2 * self.prior.dim
+    }
+}
+
+/// K fitted clusters.
+struct DiagGaussClusters<T: Real> {
+    prior: GammaPrior,
+    estimate: Estimate,
+    center: Vec<f64>,
+    /// K x dim, about the center.
+    means: Vec<f64>,
+    /// K x dim: beta_k under a posterior, the variance otherwise.
+    scales: Vec<f64>,
+    /// N_k at the time of the global step.
+    counts: Vec<f64>,
+    means_t: Vec<T>,
+    precisions_t: Vec<T>,
+    constant: Vec<T>,
+    own_data_term: f64,
+}
+
+impl<T: Real> DiagGaussClusters<T> {
+    fn new(family: &DiagGauss<T>, estimate: Estimate, means: Vec<f64>, scales: Vec<f64>, counts: &[f64]) -> Self {
+        let dim = family.prior.dim;
+        let mut clusters = DiagGaussClusters {
+            prior: family.prior.clone(),
+            estimate,
+            center: family.center.clone(),
+            means_t: means.iter().enumerate().map(|(i, m)| T::from_f64(m + family.center[i % dim])).collect(),
+            means,
+            scales,
+            counts: counts.to_vec(),
+            precisions_t: Vec::new(),
+            constant: Vec::new(),
+            own_data_term: 0.0,
+        };
+        for k in 0..counts.len() {
+            let mut constant = -0.5 * dim as f64 * LN_2PI;
+            if estimate == Estimate::Posterior {
+                constant -= 0.5 * dim as f64 / (counts[k] + family.prior.kappa);
+            }
+            for d in 0..dim {
+                let (precision, log_precision) = clusters.precision(k, d);
+                constant += 0.5 * log_precision;
+                clusters.precisions_t.push(T::from_f64(precision));
+            }
+            clusters.constant.push(T::from_f64(constant));
+        }
+        clusters
+    }
+
+    /// The precision and its log, or their expectations under a posterior.
+    fn precision(&self, k: usize, d: usize) -> (f64, f64) {
+        let scale = self.scales[k * self.prior.dim + d];
+        match self.estimate {
+            Estimate::Posterior => {
+                let nu = self.prior.nu + self.counts[k];
+                (nu / scale, digamma(0.5 * nu) - (0.5 * scale).ln())
+            }
+            _ => (1.0 / scale, -scale.ln()),
+        }
+    }
+
+    /// One column's share of one cluster's data term; `scatter` is about the cluster's mean, prior pull included.
+    fn term(&self, k: usize, d: usize, count: f64, scatter: f64) -> f64 {
+        let p = &self.prior;
+        let (precision, log_precision) = self.precision(k, d);
+        let own = match self.estimate {
+            Estimate::Posterior => {
+                let (nu, beta) = (p.nu + self.counts[k], self.scales[k * p.dim + d]);
+                let mean_count = self.counts[k] + p.kappa;
+                GammaPrior::ln_gamma_density(p.nu, p.beta) - GammaPrior::ln_gamma_density(nu, beta)
+                    + 0.5 * (count + p.nu - nu) * log_precision
+                    - 0.5 * (scatter + p.beta - beta) * precision
+                    + 0.5 * ((p.kappa / mean_count).ln() + 1.0 - (count + p.kappa) / mean_count)
+            }
+            Estimate::Map => {
+                p.map_normaliser() + 0.5 * (count + p.map_count()) * log_precision - 0.5 * (scatter + p.beta) * precision
+            }
+            Estimate::MaxLikelihood if count <= 0.0 => 0.0,
+            Estimate::MaxLikelihood => 0.5 * count * log_precision - 0.5 * scatter * precision,
+        };
+        own - 0.5 * count * LN_2PI
+    }
+}
+
+impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
+    fn num_clusters(&self) -> usize {
+        self.counts.len()
+    }
+
+    fn add_log_lik(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
+        let (num, dim) = (self.num_clusters(), self.prior.dim);
+        let count = range.len();
+        scratch.load_tile(rows, range);
+        let half = T::from_f64(0.5);
+        for k in 0..num {
+            let of_k = k * dim..(k + 1) * dim;
+            let (mean, precision) = (&self.means_t[of_k.clone()], &self.precisions_t[of_k]);
+            diag_quad_forms(&scratch.tile, dim, mean, precision, &mut scratch.column);
+            for (r, &quad) in scratch.column[..count].iter().enumerate() {
+                weights[r * num + k] += self.constant[k] - half * quad;
+            }
+        }
+    }
+
+    fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {
+        let dim = self.prior.dim;
+        let kappa = if self.estimate == Estimate::MaxLikelihood { 0.0 } else { self.prior.kappa };
+        let mut total = 0.0;
+        for (k, &count) in counts.iter().enumerate() {
+            let (first, second) = stats[2 * k * dim..2 * (k + 1) * dim].split_at(dim);
+            for d in 0..dim {
+                let scatter = scatter_about(second[d], first[d], count + kappa, self.means[k * dim + d]);
+                total += self.term(k, d, count, scatter);
+            }
+        }
+        total
+    }
+
+    fn own_data_term(&self) -> f64 {
+        self.own_data_term
+    }
+
+    fn log_prior(&self) -> Vec<f64> {
+        let dim = self.prior.dim;
+        let pull = |k: usize, d: usize| scatter_about(0.0, 0.0, self.prior.kappa, self.means[k * dim + d]);
+        (0..self.num_clusters()).map(|k| (0..dim).map(|d| self.term(k, d, 0.0, pull(k, d))).sum()).collect()
+    }
+
+    fn arrays(&self) -> Vec<NamedArray> {
+        let (num, dim) = (self.num_clusters(), self.prior.dim);
+        let means = self.means.iter().enumerate().map(|(i, m)| m + self.center[i % dim]).collect();
+        let variance = |i: usize| match self.estimate {
+            // E[1/precision] = beta_k / (nu_k - 2)
+            Estimate::Posterior => self.scales[i] / (self.prior.nu + self.counts[i / dim] - 2.0),
+            _ => self.scales[i],
+        };
+        vec![
+            NamedArray::new("means", vec![num, dim], means),
+            NamedArray::new("variances", vec![num, dim], (0..num * dim).map(variance).collect()),
+        ]
+    }
+}

@@ -1,0 +1,270 @@
+//! Gaussian clusters with full covariance under a normal-Wishart prior.
+
+use std::ops::Range;
+
+use lsparse_kernels::{Real, TriangularPack, weighted_gram, weighted_sum};
+
+use super::wishart::{Precision, WishartPrior, for_each_cluster, ln_wishart, pack};
+use super::zero_mean_gauss::{kept_or_prior, previous_covariances};
+use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
+use crate::data::Rows;
+use crate::error::Result;
+use crate::linalg;
+
+/// The family with its prior. Statistics, with y = x - center: sum r y (dim numbers), then the packed lower triangle
+/// of sum r y y^T. The prior mean is the center, so it is zero in these coordinates.
+pub struct Gauss<T> {
+    prior: WishartPrior,
+    kappa: f64,
+    center: Vec<f64>,
+    center_t: Vec<T>,
+}
+
+impl<T: Real> Gauss<T> {
+    pub fn new(prior: &Prior) -> Self {
+        Gauss {
+            prior: WishartPrior::new(prior),
+            kappa: prior.kappa,
+            center: prior.center.clone(),
+            center_t: prior.center.iter().map(|&c| T::from_f64(c)).collect(),
+        }
+    }
+
+    /// Split a cluster's statistics into its mean (about the center) and the scatter about that mean, with the prior's
+    /// pull on the mean included; `mean_count` is the count the mean is divided by.
+    fn center_stats(&self, estimate: Estimate, count: f64, stat: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let dim = self.prior.dim;
+        let mean_count = match estimate {
+            Estimate::MaxLikelihood => count,
+            _ => count + self.kappa,
+        };
+        // m = (kappa m0 + sum r y) / (kappa + N), with m0 = 0 here.
+        let mean: Vec<f64> = stat[..dim].iter().map(|s| if mean_count > 0.0 { s / mean_count } else { 0.0 }).collect();
+        let scatter = scatter_about(&linalg::unpack(&stat[dim..], dim), &stat[..dim], mean_count, &mean);
+        (mean, scatter)
+    }
+}
+
+/// sum r (y - m)(y - m)^T + kappa m m^T from sum r y y^T and sum r y, where `mean_count` = N + kappa.
+fn scatter_about(second: &[f64], first: &[f64], mean_count: f64, mean: &[f64]) -> Vec<f64> {
+    let dim = mean.len();
+    let mut scatter = second.to_vec();
+    for i in 0..dim {
+        for j in 0..dim {
+            scatter[i * dim + j] += mean_count * mean[i] * mean[j] - first[i] * mean[j] - mean[i] * first[j];
+        }
+    }
+    scatter
+}
+
+impl<T: Real> Likelihood<T> for Gauss<T> {
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::Gauss
+    }
+
+    fn dim(&self) -> usize {
+        self.prior.dim
+    }
+
+    fn stat_width(&self) -> usize {
+        self.prior.dim + linalg::packed_len(self.prior.dim)
+    }
+
+    fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
+        let dim = self.prior.dim;
+        scratch.gather(rows, members, &self.center_t);
+        let (first, second) = stat.split_at_mut(dim);
+        weighted_sum(&scratch.gathered, resp, dim, first);
+        weighted_gram(&scratch.gathered, resp, dim, &mut scratch.work, second);
+    }
+
+    fn global_step(
+        &self,
+        estimate: Estimate,
+        counts: &[f64],
+        stats: &[f64],
+        previous: Option<&dyn Clusters<T>>,
+    ) -> Result<Box<dyn Clusters<T>>> {
+        let dim = self.prior.dim;
+        let width = Likelihood::<T>::stat_width(self);
+        let kept = previous_covariances(estimate, counts, previous);
+        let old_means = kept.as_ref().and_then(|arrays| arrays.iter().find(|a| a.name == "means"));
+        let shapes = for_each_cluster(counts.len(), |k| {
+            let (mean, scatter) = self.center_stats(estimate, counts[k], &stats[k * width..(k + 1) * width]);
+            match Precision::estimate(&self.prior, estimate, k, counts[k], scatter)? {
+                Some(precision) => Ok((mean, precision)),
+                None => {
+                    let mean = match old_means {
+                        Some(a) => (0..dim).map(|d| a.values[k * dim + d] - self.center[d]).collect(),
+                        None => mean,
+                    };
+                    Ok((mean, Precision::from_covariance(k, kept_or_prior(&kept, k, &self.prior), dim)?))
+                }
+            }
+        })?;
+        let (means, precisions): (Vec<_>, Vec<_>) = shapes.into_iter().unzip();
+        let mut clusters = GaussClusters::new(self, estimate, means.concat(), precisions, counts);
+        clusters.own_data_term =
+            (0..counts.len()).map(|k| clusters.term(k, counts[k], clusters.precisions[k].own_trace)).sum();
+        Ok(Box::new(clusters))
+    }
+
+    fn from_arrays(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
+        let dim = self.prior.dim;
+        let (num, covariances) = find_array(arrays, "covariances", &[dim, dim])?;
+        let (_, means) = find_array(arrays, "means", &[dim])?;
+        let precisions = for_each_cluster(num, |k| {
+            Precision::from_covariance(k, covariances[k * dim * dim..(k + 1) * dim * dim].to_vec(), dim)
+        })?;
+        let means = means.iter().enumerate().map(|(i, m)| m - self.center[i % dim]).collect();
+        Ok(Box::new(GaussClusters::new(self, Estimate::Map, means, precisions, &vec![0.0; num])))
+    }
+
+    fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {
+        let p = &self.prior;
+        let d = p.dim as f64;
+        let n = 1.0 + p.map_count();
+        // The scatter of one row about the MAP mean y/(1 + kappa), with the prior's pull, is kappa/(1 + kappa) y y^T.
+        let shrink = self.kappa / (1.0 + self.kappa);
+        for (row, score) in range.zip(out) {
+            let values = rows.dense_rows(row..row + 1);
+            let norm: f64 = values.iter().zip(&self.center).map(|(x, c)| (x.to_f64() - c).powi(2)).sum();
+            let log_det = d * n.ln() - p.log_det_b() - (shrink * norm / p.b).ln_1p();
+            *score = -0.5 * d * LN_2PI + map_normaliser(p, self.kappa) + 0.5 * n * log_det - 0.5 * n * d;
+        }
+    }
+
+    fn num_parameters(&self) -> usize {
+        self.prior.dim + linalg::packed_len(self.prior.dim)
+    }
+}
+
+/// log normaliser of the normal-Wishart prior, whose joint mode over mean and precision is the MAP estimate.
+fn map_normaliser(prior: &WishartPrior, kappa: f64) -> f64 {
+    ln_wishart(prior.nu, prior.log_det_b(), prior.dim) + 0.5 * prior.dim as f64 * (kappa.ln() - LN_2PI)
+}
+
+/// K fitted clusters.
+struct GaussClusters<T: Real> {
+    prior: WishartPrior,
+    kappa: f64,
+    estimate: Estimate,
+    center: Vec<f64>,
+    /// K x dim, about the center.
+    means: Vec<f64>,
+    /// kappa + N_k under a posterior.
+    mean_counts: Vec<f64>,
+    precisions: Vec<Precision>,
+    /// K x dim, in the data's coordinates.
+    means_t: Vec<T>,
+    pack: TriangularPack<T>,
+    constant: Vec<T>,
+    own_data_term: f64,
+}
+
+impl<T: Real> GaussClusters<T> {
+    fn new(family: &Gauss<T>, estimate: Estimate, means: Vec<f64>, precisions: Vec<Precision>, counts: &[f64]) -> Self {
+        let dim = family.prior.dim;
+        let mean_counts: Vec<f64> = counts.iter().map(|n| n + family.kappa).collect();
+        let constant = precisions.iter().zip(&mean_counts).map(|(p, count)| {
+            // The uncertainty of the mean costs D/(2 kappa_k) under a posterior.
+            let spread = if estimate == Estimate::Posterior { dim as f64 / count } else { 0.0 };
+            T::from_f64(-0.5 * dim as f64 * LN_2PI + 0.5 * p.log_det - 0.5 * spread)
+        });
+        GaussClusters {
+            constant: constant.collect(),
+            prior: family.prior.clone(),
+            kappa: family.kappa,
+            estimate,
+            center: family.center.clone(),
+            means_t: means.iter().enumerate().map(|(i, m)| T::from_f64(m + family.center[i % dim])).collect(),
+            means,
+            mean_counts,
+            pack: pack(&precisions, dim),
+            precisions,
+            own_data_term: 0.0,
+        }
+    }
+
+    /// One cluster's share of the data term; `trace` is of the scatter about the cluster's own mean, prior included.
+    fn term(&self, k: usize, count: f64, trace: f64) -> f64 {
+        let dim = self.prior.dim as f64;
+        let normaliser = map_normaliser(&self.prior, self.kappa);
+        let mean_term = match self.estimate {
+            // E[log N(mu | m0, (kappa Phi)^-1)] - E[log q(mu)] and the D/(2 kappa_k) of every row, without the parts
+            // that the trace already holds.
+            Estimate::Posterior => {
+                let posterior_count = self.mean_counts[k];
+                0.5 * dim * ((self.kappa / posterior_count).ln() + 1.0 - (count + self.kappa) / posterior_count)
+            }
+            _ => 0.0,
+        };
+        self.precisions[k].data_term(&self.prior, self.estimate, count, trace, normaliser) + mean_term
+            - 0.5 * count * dim * LN_2PI
+    }
+
+    fn mean(&self, k: usize) -> &[f64] {
+        &self.means[k * self.prior.dim..(k + 1) * self.prior.dim]
+    }
+}
+
+impl<T: Real> Clusters<T> for GaussClusters<T> {
+    fn num_clusters(&self) -> usize {
+        self.precisions.len()
+    }
+
+    fn add_log_lik(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
+        let num = self.num_clusters();
+        let dim = self.prior.dim;
+        let count = range.len();
+        scratch.load_tile(rows, range);
+        let half = T::from_f64(0.5);
+        for k in 0..num {
+            let mean = &self.means_t[k * dim..(k + 1) * dim];
+            self.pack.quad_forms(k, &scratch.tile, Some(mean), &mut scratch.work, &mut scratch.column);
+            // E[log F] = -D/2 log 2 pi + E[log |Phi|]/2 - D/(2 kappa_k) - (x - m_k)^T E[Phi_k] (x - m_k) / 2
+            for (r, &quad) in scratch.column[..count].iter().enumerate() {
+                weights[r * num + k] += self.constant[k] - half * quad;
+            }
+        }
+    }
+
+    fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {
+        let dim = self.prior.dim;
+        let width = dim + linalg::packed_len(dim);
+        let term = |k: usize| {
+            let stat = &stats[k * width..(k + 1) * width];
+            let kappa = if self.estimate == Estimate::MaxLikelihood { 0.0 } else { self.kappa };
+            let second = linalg::unpack(&stat[dim..], dim);
+            let scatter = scatter_about(&second, &stat[..dim], counts[k] + kappa, self.mean(k));
+            self.term(k, counts[k], self.precisions[k].trace(&self.prior, self.estimate, scatter))
+        };
+        (0..counts.len()).map(term).sum()
+    }
+
+    fn own_data_term(&self) -> f64 {
+        self.own_data_term
+    }
+
+    fn log_prior(&self) -> Vec<f64> {
+        let dim = self.prior.dim;
+        let zero = (vec![0.0; dim * dim], vec![0.0; dim]);
+        let log_prior = |k: usize| {
+            let p = &self.precisions[k];
+            let scatter = scatter_about(&zero.0, &zero.1, self.kappa, self.mean(k));
+            let trace = p.trace(&self.prior, Estimate::Map, scatter);
+            p.data_term(&self.prior, Estimate::Map, 0.0, trace, map_normaliser(&self.prior, self.kappa))
+        };
+        (0..self.num_clusters()).map(log_prior).collect()
+    }
+
+    fn arrays(&self) -> Vec<NamedArray> {
+        let (dim, num) = (self.prior.dim, self.num_clusters());
+        let means = self.means.iter().enumerate().map(|(i, m)| m + self.center[i % dim]).collect();
+        let covariances = self.precisions.iter().flat_map(|p| p.covariance(self.estimate, dim)).collect();
+        vec![
+            NamedArray::new("means", vec![num, dim], means),
+            NamedArray::new("covariances", vec![num, dim, dim], covariances),
+        ]
+    }
+}

@@ -1,0 +1,286 @@
+//! What a cluster looks like: one file a family, each with its conjugate prior and every term in closed form.
+//!
+//! A family is two types. The [`Likelihood`] is the family with its prior: it turns rows into statistics and
+//! statistics into clusters. The [`Clusters`] are K fitted clusters: they weigh rows and know their share of the
+//! objective. Neither knows what a mixture is. CONTRIBUTING.md walks through adding one.
+
+mod bernoulli;
+mod diag_gauss;
+mod gauss;
+mod multinomial;
+mod sparse_table;
+mod wishart;
+mod zero_mean_gauss;
+
+use std::ops::Range;
+
+use lsparse_kernels::Real;
+use serde::{Deserialize, Serialize};
+
+use crate::data::{Moments, Rows};
+use crate::error::{Error, Result};
+
+/// How the clusters' parameters are estimated from the statistics. Only the global step and the objective look at it:
+/// the local step uses log pi and log F under point estimates, E[log pi] and E[log F] under a posterior.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Estimate {
+    /// A full conjugate posterior; the objective is the evidence lower bound.
+    #[serde(rename = "vb")]
+    Posterior,
+    /// The mode under the prior whose pseudo-counts are raised by one, so that it always exists.
+    #[serde(rename = "map")]
+    Map,
+    /// Maximum likelihood, with a floor on variances and probabilities.
+    #[serde(rename = "ml")]
+    MaxLikelihood,
+}
+
+/// The families that a configuration can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LikelihoodKind {
+    /// Gaussian with zero mean and full covariance, Wishart prior.
+    ZeroMeanGauss,
+    /// Gaussian with full covariance, normal-Wishart prior.
+    Gauss,
+    /// Gaussian with diagonal covariance, normal-gamma prior.
+    DiagGauss,
+    /// Counts of words or other categories, Dirichlet prior.
+    Multinomial,
+    /// Vectors of zeros and ones, beta prior.
+    Bernoulli,
+}
+
+impl LikelihoodKind {
+    /// Every family, in the order of the documentation.
+    pub const ALL: [LikelihoodKind; 5] = [
+        LikelihoodKind::ZeroMeanGauss,
+        LikelihoodKind::Gauss,
+        LikelihoodKind::DiagGauss,
+        LikelihoodKind::Multinomial,
+        LikelihoodKind::Bernoulli,
+    ];
+
+    /// The name on the command line and in model files.
+    pub fn name(self) -> &'static str {
+        match self {
+            LikelihoodKind::ZeroMeanGauss => "zero-mean-gauss",
+            LikelihoodKind::Gauss => "gauss",
+            LikelihoodKind::DiagGauss => "diag-gauss",
+            LikelihoodKind::Multinomial => "multinomial",
+            LikelihoodKind::Bernoulli => "bernoulli",
+        }
+    }
+
+    /// Whether rows are wanted as (index, value) pairs rather than in full.
+    pub fn wants_sparse_rows(self) -> bool {
+        matches!(self, LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli)
+    }
+
+    /// The family with its prior, for rows of type `T`.
+    pub fn build<T: Real>(self, prior: &Prior) -> Box<dyn Likelihood<T>> {
+        match self {
+            LikelihoodKind::ZeroMeanGauss => Box::new(zero_mean_gauss::ZeroMeanGauss::new(prior)),
+            LikelihoodKind::Gauss => Box::new(gauss::Gauss::new(prior)),
+            LikelihoodKind::DiagGauss => Box::new(diag_gauss::DiagGauss::new(prior)),
+            LikelihoodKind::Multinomial => Box::new(multinomial::Multinomial::new(prior)),
+            LikelihoodKind::Bernoulli => Box::new(bernoulli::Bernoulli::new(prior)),
+        }
+    }
+}
+
+/// The numbers every family's prior is made of, settled once from the configuration and the data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prior {
+    /// Columns of the data.
+    pub dim: usize,
+    /// Pseudo-count of each category (multinomial) and of each outcome (Bernoulli).
+    pub lambda: f64,
+    /// Degrees of freedom of Wishart and gamma priors.
+    pub nu: f64,
+    /// Pseudo-count of the prior mean.
+    pub kappa: f64,
+    /// Expected variance of a column within a cluster under the prior: the prior's expected covariance is this times I.
+    pub variance: f64,
+    /// Smallest variance (maximum likelihood only).
+    pub variance_floor: f64,
+    /// Prior mean, and the point about which second moments are gathered, so that data far from zero keep their digits.
+    pub center: Vec<f64>,
+}
+
+/// Smallest probability of a category or outcome under maximum likelihood.
+pub const PROBABILITY_FLOOR: f64 = 1e-9;
+
+impl Prior {
+    /// The prior for data with these moments. `nu = 0` asks for the smallest proper choice, dim + 2.
+    ///
+    /// Covariance priors are measured in the data's own units: `prior_scale` and `variance_floor` multiply the average
+    /// variance of the columns (about zero for zero-mean clusters), so that a change of units changes nothing.
+    pub fn for_data(
+        kind: LikelihoodKind,
+        moments: &Moments,
+        lambda: f64,
+        nu: f64,
+        kappa: f64,
+        prior_scale: f64,
+        variance_floor: f64,
+    ) -> Self {
+        let dim = moments.mean.len();
+        let spread = match kind {
+            LikelihoodKind::ZeroMeanGauss => &moments.second_moment,
+            _ => &moments.variance,
+        };
+        let average = spread.iter().sum::<f64>() / dim.max(1) as f64;
+        let unit = if average > 0.0 && average.is_finite() { average } else { 1.0 };
+        let center = match kind {
+            LikelihoodKind::Gauss | LikelihoodKind::DiagGauss => moments.mean.clone(),
+            _ => Vec::new(),
+        };
+        Prior {
+            dim,
+            lambda,
+            nu: nu.max(dim as f64 + 2.0),
+            kappa,
+            variance: prior_scale * unit,
+            variance_floor: variance_floor * unit,
+            center,
+        }
+    }
+}
+
+/// A family of distributions with its prior.
+///
+/// Statistics are `stat_width` numbers a cluster in the family's own layout, and additive.
+pub trait Likelihood<T: Real>: Send + Sync {
+    /// Which family this is.
+    fn kind(&self) -> LikelihoodKind;
+
+    /// Columns of the rows.
+    fn dim(&self) -> usize;
+
+    /// Numbers a cluster in the statistics S_k.
+    fn stat_width(&self) -> usize;
+
+    /// Whether one value may stand in a row; what it should have been, where not. (Finiteness is checked before.)
+    fn check_value(&self, _value: f64) -> std::result::Result<(), &'static str> {
+        Ok(())
+    }
+
+    /// `stat += sum_m resp[m] s(x_m)` over the rows `members` of `rows`: the statistics of one cluster.
+    fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]);
+
+    /// The global step: the best clusters for these statistics. `previous` are the clusters that are being replaced;
+    /// under maximum likelihood an empty cluster keeps its old shape.
+    fn global_step(
+        &self,
+        estimate: Estimate,
+        counts: &[f64],
+        stats: &[f64],
+        previous: Option<&dyn Clusters<T>>,
+    ) -> Result<Box<dyn Clusters<T>>>;
+
+    /// Clusters with given point estimates, as `Clusters::arrays` returns them (from a model file, or for scoring).
+    fn from_arrays(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>>;
+
+    /// For each row the value of the MAP objective of a cluster that holds this row alone, at its optimum:
+    /// max over phi of log F(x | phi) + log P(phi). What a row loses against it by belonging to another cluster is the
+    /// Bregman divergence that seeding draws by.
+    fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]);
+
+    /// Free parameters of one cluster, for BIC and AIC.
+    fn num_parameters(&self) -> usize;
+}
+
+/// K clusters with their parameters, fit for weighing rows.
+pub trait Clusters<T: Real>: Send + Sync {
+    /// K.
+    fn num_clusters(&self) -> usize;
+
+    /// `weights[(n - range.start) * K + k] += E[log F(x_n | phi_k)]` for the rows in `range` (at most `T::TILE`).
+    fn add_log_lik(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]);
+
+    /// The data term of the objective for these statistics, prior (and posterior) included.
+    fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64;
+
+    /// `data_term` for the very statistics that the clusters were estimated from, known since the global step.
+    fn own_data_term(&self) -> f64;
+
+    /// log P(phi_k), the share of `data_term` that does not depend on data; meaningful for MAP clusters.
+    fn log_prior(&self) -> Vec<f64>;
+
+    /// Point estimates in their natural form, by name, as model files hold them.
+    fn arrays(&self) -> Vec<NamedArray>;
+}
+
+/// An array with a name and a shape, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedArray {
+    /// Name in the model file.
+    pub name: &'static str,
+    /// Extent of each axis.
+    pub shape: Vec<usize>,
+    /// The numbers.
+    pub values: Vec<f64>,
+}
+
+impl NamedArray {
+    /// Put a shape and values together.
+    pub fn new(name: &'static str, shape: Vec<usize>, values: Vec<f64>) -> Self {
+        debug_assert_eq!(shape.iter().product::<usize>(), values.len());
+        NamedArray { name, shape, values }
+    }
+}
+
+/// Find an array by name and check its shape after the first axis; returns K and the values.
+pub(crate) fn find_array<'a>(arrays: &'a [NamedArray], name: &str, rest: &[usize]) -> Result<(usize, &'a [f64])> {
+    let bad = |detail: String| Error::BadArray { name: name.into(), detail };
+    let array = arrays.iter().find(|a| a.name == name).ok_or_else(|| bad("is missing".into()))?;
+    match array.shape.split_first() {
+        Some((&k, tail)) if tail == rest => Ok((k, &array.values)),
+        _ => Err(bad(format!("has shape {:?}, expected [K, {rest:?}]", array.shape))),
+    }
+}
+
+/// Buffers of the hot loops, one a thread, so that they allocate nothing.
+#[derive(Default)]
+pub struct Scratch<T> {
+    /// A tile of rows, transposed.
+    pub tile: Vec<T>,
+    /// Gathered rows.
+    pub gathered: Vec<T>,
+    /// For the kernels.
+    pub work: Vec<T>,
+    /// One number a row of a tile.
+    pub column: Vec<T>,
+}
+
+impl<T: Real> Scratch<T> {
+    /// Transpose rows `range` into `self.tile`, rows as lanes.
+    pub(crate) fn load_tile(&mut self, rows: &Rows<T>, range: Range<usize>) {
+        let dim = rows.dim();
+        self.tile.resize(dim * T::TILE, T::ZERO);
+        self.column.resize(T::TILE, T::ZERO);
+        lsparse_kernels::transpose_tile(rows.dense_rows(range), dim, &mut self.tile);
+    }
+
+    /// Gather rows `members`, with `center` subtracted where it is not empty, into `self.gathered`.
+    pub(crate) fn gather(&mut self, rows: &Rows<T>, members: &[u32], center: &[T]) {
+        self.gathered.clear();
+        for &m in members {
+            let row = rows.dense_rows(m as usize..m as usize + 1);
+            if center.is_empty() {
+                self.gathered.extend_from_slice(row);
+            } else {
+                self.gathered.extend(row.iter().zip(center).map(|(&x, &c)| x - c));
+            }
+        }
+    }
+}
+
+pub(crate) const LN_2PI: f64 = 1.837_877_066_409_345_6;
+
+/// log of the Dirichlet's normaliser with all `n` parameters equal to `a`: ln G(n a) - n ln G(a).
+pub(crate) fn ln_dirichlet_symmetric(a: f64, n: usize) -> f64 {
+    lsparse_kernels::ln_gamma(a * n as f64) - n as f64 * lsparse_kernels::ln_gamma(a)
+}

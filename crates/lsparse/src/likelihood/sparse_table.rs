@@ -1,0 +1,50 @@
+//! Log likelihoods that are a sum over a row's nonzero entries: a table with one row of K numbers for each column.
+
+use std::ops::Range;
+
+use lsparse_kernels::{Real, add_table_rows};
+
+use crate::data::Rows;
+
+/// log F(x | phi_k) = base_k + sum over nonzero x_v of x_v table[v][k].
+pub struct SparseTable<T> {
+    num_clusters: usize,
+    base: Vec<T>,
+    /// Column-major in clusters: the K entries of one data column lie side by side.
+    table: Vec<T>,
+}
+
+impl<T: Real> SparseTable<T> {
+    /// From one base a cluster and `entry(k, v)`.
+    pub fn new(base: &[f64], dim: usize, entry: impl Fn(usize, usize) -> f64) -> Self {
+        let num_clusters = base.len();
+        let mut table = vec![T::ZERO; dim * num_clusters];
+        for k in 0..num_clusters {
+            for v in 0..dim {
+                table[v * num_clusters + k] = T::from_f64(entry(k, v));
+            }
+        }
+        SparseTable { num_clusters, base: base.iter().map(|&b| T::from_f64(b)).collect(), table }
+    }
+
+    /// Add the log likelihoods of rows `range` to `weights`, K a row.
+    pub fn add_log_lik(&self, rows: &Rows<T>, range: Range<usize>, weights: &mut [T]) {
+        for (n, out) in range.zip(weights.chunks_exact_mut(self.num_clusters)) {
+            for (w, &b) in out.iter_mut().zip(&self.base) {
+                *w += b;
+            }
+            let (index, value) = rows.sparse_row(n);
+            add_table_rows(&self.table, self.num_clusters, index, value, out);
+        }
+    }
+}
+
+/// `stat[v] += resp * x_v` over the nonzero entries of the member rows.
+pub fn accumulate<T: Real>(rows: &Rows<T>, members: &[u32], resp: &[T], stat: &mut [f64]) {
+    for (&m, r) in members.iter().zip(resp) {
+        let (index, value) = rows.sparse_row(m as usize);
+        for (&v, x) in index.iter().zip(value) {
+            stat[v as usize] += r.to_f64() * x.to_f64();
+        }
+    }
+}

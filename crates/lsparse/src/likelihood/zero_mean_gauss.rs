@@ -1,0 +1,195 @@
+//! Gaussian clusters with zero mean and full covariance under a Wishart prior: the paper's model of image patches.
+
+use std::ops::Range;
+
+use lsparse_kernels::{Real, TriangularPack, weighted_gram};
+
+use super::wishart::{Precision, WishartPrior, for_each_cluster, ln_wishart, pack};
+use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
+use crate::data::Rows;
+use crate::error::Result;
+use crate::linalg;
+
+/// The family with its prior. Statistics: the packed lower triangle of sum r x x^T.
+pub struct ZeroMeanGauss {
+    prior: WishartPrior,
+}
+
+impl ZeroMeanGauss {
+    pub fn new(prior: &Prior) -> Self {
+        ZeroMeanGauss { prior: WishartPrior::new(prior) }
+    }
+}
+
+/// The normaliser of the prior whose mode is the MAP estimate: a Wishart with one more degree of freedom.
+fn map_normaliser(prior: &WishartPrior) -> f64 {
+    ln_wishart(prior.nu + 1.0, prior.log_det_b(), prior.dim)
+}
+
+impl<T: Real> Likelihood<T> for ZeroMeanGauss {
+    fn kind(&self) -> LikelihoodKind {
+        LikelihoodKind::ZeroMeanGauss
+    }
+
+    fn dim(&self) -> usize {
+        self.prior.dim
+    }
+
+    fn stat_width(&self) -> usize {
+        linalg::packed_len(self.prior.dim)
+    }
+
+    fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
+        scratch.gather(rows, members, &[]);
+        weighted_gram(&scratch.gathered, resp, self.prior.dim, &mut scratch.work, stat);
+    }
+
+    fn global_step(
+        &self,
+        estimate: Estimate,
+        counts: &[f64],
+        stats: &[f64],
+        previous: Option<&dyn Clusters<T>>,
+    ) -> Result<Box<dyn Clusters<T>>> {
+        let dim = self.prior.dim;
+        let width = linalg::packed_len(dim);
+        let kept = previous_covariances(estimate, counts, previous);
+        let precisions = for_each_cluster(counts.len(), |k| {
+            let scatter = linalg::unpack(&stats[k * width..(k + 1) * width], dim);
+            match Precision::estimate(&self.prior, estimate, k, counts[k], scatter)? {
+                Some(precision) => Ok(precision),
+                None => Precision::from_covariance(k, kept_or_prior(&kept, k, &self.prior), dim),
+            }
+        })?;
+        Ok(Box::new(ZeroMeanGaussClusters::<T>::new(self.prior.clone(), estimate, precisions, counts)))
+    }
+
+    fn from_arrays(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
+        let dim = self.prior.dim;
+        let (num, covariances) = find_array(arrays, "covariances", &[dim, dim])?;
+        let precisions = for_each_cluster(num, |k| {
+            Precision::from_covariance(k, covariances[k * dim * dim..(k + 1) * dim * dim].to_vec(), dim)
+        })?;
+        Ok(Box::new(ZeroMeanGaussClusters::<T>::new(self.prior.clone(), Estimate::Map, precisions, &[])))
+    }
+
+    fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {
+        let p = &self.prior;
+        let d = p.dim as f64;
+        let n = 1.0 + p.map_count();
+        // Sigma = (x x^T + B)/n, so log |Phi| = D log n - log |B| - log(1 + x^T B^-1 x) and tr(Phi (x x^T + B)) = n D.
+        for (row, score) in range.zip(out) {
+            let norm: f64 = rows.dense_rows(row..row + 1).iter().map(|x| x.to_f64() * x.to_f64()).sum();
+            let log_det = d * n.ln() - p.log_det_b() - (norm / p.b).ln_1p();
+            *score = -0.5 * d * LN_2PI + map_normaliser(p) + 0.5 * n * log_det - 0.5 * n * d;
+        }
+    }
+
+    fn num_parameters(&self) -> usize {
+        linalg::packed_len(self.prior.dim)
+    }
+}
+
+/// The covariances of the clusters being replaced, where maximum likelihood will need them.
+pub(super) fn previous_covariances<T: Real>(
+    estimate: Estimate,
+    counts: &[f64],
+    previous: Option<&dyn Clusters<T>>,
+) -> Option<Vec<NamedArray>> {
+    let needed = estimate == Estimate::MaxLikelihood && counts.iter().any(|&n| n <= 0.0);
+    previous.filter(|_| needed).map(|p| p.arrays())
+}
+
+/// The old covariance of a cluster that lost all its rows, or the prior's when there never was one.
+pub(super) fn kept_or_prior(kept: &Option<Vec<NamedArray>>, k: usize, prior: &WishartPrior) -> Vec<f64> {
+    let dim = prior.dim;
+    let old = kept.as_ref().and_then(|arrays| arrays.iter().find(|a| a.name == "covariances"));
+    match old {
+        Some(array) => array.values[k * dim * dim..(k + 1) * dim * dim].to_vec(),
+        None => {
+            let mut eye = vec![0.0; dim * dim];
+            for i in 0..dim {
+                eye[i * dim + i] = prior.b / prior.map_count();
+            }
+            eye
+        }
+    }
+}
+
+/// K fitted clusters.
+struct ZeroMeanGaussClusters<T: Real> {
+    prior: WishartPrior,
+    estimate: Estimate,
+    precisions: Vec<Precision>,
+    pack: TriangularPack<T>,
+    /// -D/2 log 2 pi + E[log |Phi_k|]/2.
+    constant: Vec<T>,
+    own_data_term: f64,
+}
+
+impl<T: Real> ZeroMeanGaussClusters<T> {
+    fn new(prior: WishartPrior, estimate: Estimate, precisions: Vec<Precision>, counts: &[f64]) -> Self {
+        let dim = prior.dim;
+        let constant = precisions.iter().map(|p| T::from_f64(-0.5 * dim as f64 * LN_2PI + 0.5 * p.log_det)).collect();
+        let pack = pack(&precisions, dim);
+        let mut clusters = ZeroMeanGaussClusters { prior, estimate, precisions, pack, constant, own_data_term: 0.0 };
+        clusters.own_data_term =
+            counts.iter().enumerate().map(|(k, &n)| clusters.term(k, n, clusters.precisions[k].own_trace)).sum();
+        clusters
+    }
+
+    /// One cluster's share of the data term.
+    fn term(&self, k: usize, count: f64, trace: f64) -> f64 {
+        self.precisions[k].data_term(&self.prior, self.estimate, count, trace, map_normaliser(&self.prior))
+            - 0.5 * count * self.prior.dim as f64 * LN_2PI
+    }
+}
+
+impl<T: Real> Clusters<T> for ZeroMeanGaussClusters<T> {
+    fn num_clusters(&self) -> usize {
+        self.precisions.len()
+    }
+
+    fn add_log_lik(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
+        let num = self.num_clusters();
+        let count = range.len();
+        scratch.load_tile(rows, range);
+        let half = T::from_f64(0.5);
+        for k in 0..num {
+            self.pack.quad_forms(k, &scratch.tile, None, &mut scratch.work, &mut scratch.column);
+            // E[log F(x_n | Phi_k)] = -D/2 log 2 pi + E[log |Phi_k|]/2 - x_n^T E[Phi_k] x_n / 2
+            for (r, &quad) in scratch.column[..count].iter().enumerate() {
+                weights[r * num + k] += self.constant[k] - half * quad;
+            }
+        }
+    }
+
+    fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {
+        let dim = self.prior.dim;
+        let width = linalg::packed_len(dim);
+        let term = |k: usize| {
+            let scatter = linalg::unpack(&stats[k * width..(k + 1) * width], dim);
+            self.term(k, counts[k], self.precisions[k].trace(&self.prior, self.estimate, scatter))
+        };
+        (0..counts.len()).map(term).sum()
+    }
+
+    fn own_data_term(&self) -> f64 {
+        self.own_data_term
+    }
+
+    fn log_prior(&self) -> Vec<f64> {
+        let zero = vec![0.0; self.prior.dim * self.prior.dim];
+        let log_prior = |p: &Precision| {
+            let trace = p.trace(&self.prior, Estimate::Map, zero.clone());
+            p.data_term(&self.prior, Estimate::Map, 0.0, trace, map_normaliser(&self.prior))
+        };
+        self.precisions.iter().map(log_prior).collect()
+    }
+
+    fn arrays(&self) -> Vec<NamedArray> {
+        let dim = self.prior.dim;
+        let values = self.precisions.iter().flat_map(|p| p.covariance(self.estimate, dim)).collect();
+        vec![NamedArray::new("covariances", vec![self.precisions.len(), dim, dim], values)]
+    }
+}

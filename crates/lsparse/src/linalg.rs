@@ -1,0 +1,247 @@
+//! Cholesky factors, triangular inverses and eigenvalue clipping of small symmetric matrices in f64.
+//!
+//! Written out rather than taken from a linear-algebra crate: these three are all the library needs, they run once
+//! a cluster and global step, and the crates that have them take longer to build than everything else together.
+
+use lsparse_kernels::dot_f64;
+
+/// Entries of a packed lower triangle of a `dim` x `dim` matrix, stored row by row: `(i, j)` at `i (i + 1) / 2 + j`.
+pub fn packed_len(dim: usize) -> usize {
+    dim * (dim + 1) / 2
+}
+
+/// Expand a packed lower triangle to a full symmetric row-major matrix.
+pub fn unpack(packed: &[f64], dim: usize) -> Vec<f64> {
+    let mut full = vec![0.0; dim * dim];
+    for i in 0..dim {
+        for j in 0..=i {
+            let v = packed[i * (i + 1) / 2 + j];
+            full[i * dim + j] = v;
+            full[j * dim + i] = v;
+        }
+    }
+    full
+}
+
+/// Replace the lower triangle of `a` (row-major) by its Cholesky factor; the upper triangle is left as it was.
+///
+/// Fails with the first pivot that is not above zero: the matrix is not positive definite.
+pub fn cholesky_in_place(a: &mut [f64], dim: usize) -> Result<(), f64> {
+    for i in 0..dim {
+        for j in 0..=i {
+            let (upper_rows, row_i) = a.split_at_mut(i * dim);
+            if j < i {
+                let row_j = &upper_rows[j * dim..j * dim + dim];
+                row_i[j] = (row_i[j] - dot_f64(&row_i[..j], &row_j[..j])) / row_j[j];
+            } else {
+                let pivot = row_i[i] - dot_f64(&row_i[..i], &row_i[..i]);
+                if pivot <= 0.0 || !pivot.is_finite() {
+                    return Err(pivot);
+                }
+                row_i[i] = pivot.sqrt();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// log determinant of the matrix whose lower Cholesky factor is given.
+pub fn log_det_from_cholesky(factor: &[f64], dim: usize) -> f64 {
+    2.0 * (0..dim).map(|i| factor[i * dim + i].ln()).sum::<f64>()
+}
+
+/// Inverse of a lower-triangular row-major matrix (its upper triangle is ignored; that of the result is zero).
+pub fn invert_lower(factor: &[f64], dim: usize) -> Vec<f64> {
+    // Built transposed, so that each entry is a dot product of two contiguous stretches:
+    // inv[i][j] = -(sum_{j<=m<i} L[i][m] inv[m][j]) / L[i][i].
+    let mut transposed = vec![0.0; dim * dim];
+    for i in 0..dim {
+        let row = &factor[i * dim..i * dim + dim];
+        let scale = 1.0 / row[i];
+        for j in 0..i {
+            let sum = dot_f64(&row[j..i], &transposed[j * dim + j..j * dim + i]);
+            transposed[j * dim + i] = -sum * scale;
+        }
+        transposed[i * dim + i] = scale;
+    }
+    let mut inverse = vec![0.0; dim * dim];
+    for i in 0..dim {
+        for j in 0..=i {
+            inverse[i * dim + j] = transposed[j * dim + i];
+        }
+    }
+    inverse
+}
+
+/// tr(M A M^T) for lower-triangular `m` and symmetric `a`, both row-major: the quadratic form of a whole statistic.
+pub fn trace_of_form(m: &[f64], a: &[f64], dim: usize) -> f64 {
+    let mut total = 0.0;
+    for i in 0..dim {
+        let row = &m[i * dim..i * dim + i + 1];
+        for (p, &left) in row.iter().enumerate() {
+            total += left * dot_f64(row, &a[p * dim..p * dim + i + 1]);
+        }
+    }
+    total
+}
+
+/// Eigenvalues and eigenvectors (as rows) of a symmetric matrix, by cyclic Jacobi rotations.
+///
+/// Slow and very accurate; used only for the rare cluster whose covariance must be clipped.
+pub fn symmetric_eigen(matrix: &[f64], dim: usize) -> (Vec<f64>, Vec<f64>) {
+    let mut a = matrix.to_vec();
+    let mut vectors = vec![0.0; dim * dim];
+    for i in 0..dim {
+        vectors[i * dim + i] = 1.0;
+    }
+    let scale: f64 = a.iter().map(|v| v * v).sum::<f64>().sqrt();
+    for _sweep in 0..60 {
+        let mut off = 0.0;
+        for p in 0..dim {
+            for q in 0..p {
+                off += a[p * dim + q] * a[p * dim + q];
+            }
+        }
+        if off.sqrt() <= 1e-17 * scale {
+            break;
+        }
+        for p in 1..dim {
+            for q in 0..p {
+                rotate(&mut a, &mut vectors, dim, q, p);
+            }
+        }
+    }
+    ((0..dim).map(|i| a[i * dim + i]).collect(), vectors)
+}
+
+/// One Jacobi rotation that makes `a[p][q]` zero.
+fn rotate(a: &mut [f64], vectors: &mut [f64], dim: usize, p: usize, q: usize) {
+    let apq = a[p * dim + q];
+    if apq == 0.0 {
+        return;
+    }
+    let theta = (a[q * dim + q] - a[p * dim + p]) / (2.0 * apq);
+    let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
+    let c = 1.0 / (t * t + 1.0).sqrt();
+    let s = t * c;
+    for i in 0..dim {
+        let (x, y) = (a[i * dim + p], a[i * dim + q]);
+        a[i * dim + p] = c * x - s * y;
+        a[i * dim + q] = s * x + c * y;
+    }
+    for i in 0..dim {
+        let (x, y) = (a[p * dim + i], a[q * dim + i]);
+        a[p * dim + i] = c * x - s * y;
+        a[q * dim + i] = s * x + c * y;
+        let (x, y) = (vectors[p * dim + i], vectors[q * dim + i]);
+        vectors[p * dim + i] = c * x - s * y;
+        vectors[q * dim + i] = s * x + c * y;
+    }
+}
+
+/// Raise every eigenvalue of `matrix` below `floor` to `floor`, in place.
+///
+/// This is the exact maximiser of the Gaussian likelihood under the constraint `covariance >= floor * I`; adding a
+/// ridge instead would make the objective dip. A matrix that is already above the floor is left untouched. Says
+/// whether anything was changed.
+pub fn clip_eigenvalues(matrix: &mut [f64], dim: usize, floor: f64) -> bool {
+    // matrix - floor I positive definite <=> every eigenvalue is above the floor: a Cholesky factor is far cheaper
+    // than an eigendecomposition, and nearly always settles it.
+    let mut shifted = matrix.to_vec();
+    for i in 0..dim {
+        shifted[i * dim + i] -= floor;
+    }
+    if cholesky_in_place(&mut shifted, dim).is_ok() {
+        return false;
+    }
+    let (values, vectors) = symmetric_eigen(matrix, dim);
+    matrix.fill(0.0);
+    for (e, &value) in values.iter().enumerate() {
+        let v = &vectors[e * dim..(e + 1) * dim];
+        let value = value.max(floor);
+        for i in 0..dim {
+            for j in 0..dim {
+                matrix[i * dim + j] += value * v[i] * v[j];
+            }
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A well-conditioned symmetric matrix with entries that follow no pattern.
+    fn sample(dim: usize) -> Vec<f64> {
+        let b: Vec<f64> = (0..dim * dim)
+            .map(|i| ((i * 7919 + 13) % 101) as f64 / 50.0 - 1.0)
+            .collect();
+        let mut a = vec![0.0; dim * dim];
+        for i in 0..dim {
+            for j in 0..dim {
+                a[i * dim + j] = (0..dim)
+                    .map(|m| b[i * dim + m] * b[j * dim + m])
+                    .sum::<f64>();
+            }
+            a[i * dim + i] += 0.5;
+        }
+        a
+    }
+
+    #[test]
+    fn factor_and_inverse_multiply_back() {
+        for dim in [1, 2, 3, 7, 20] {
+            let a = sample(dim);
+            let mut l = a.clone();
+            cholesky_in_place(&mut l, dim).unwrap();
+            let inv = invert_lower(&l, dim);
+            for i in 0..dim {
+                for j in 0..dim {
+                    let product: f64 = (0..=i.min(j)).map(|m| l[i * dim + m] * l[j * dim + m]).sum();
+                    assert!((product - a[i * dim + j]).abs() < 1e-10, "dim {dim}");
+                    let unit: f64 = (j..=i).map(|m| l[i * dim + m] * inv[m * dim + j]).sum();
+                    assert!((unit - f64::from(u8::from(i == j))).abs() < 1e-9, "dim {dim}");
+                }
+            }
+            // tr(L^-1 A L^-T) = tr(I)
+            assert!((trace_of_form(&inv, &a, dim) - dim as f64).abs() < 1e-8);
+        }
+    }
+
+    #[test]
+    fn a_matrix_that_is_not_positive_definite_names_its_pivot() {
+        let mut a = vec![1.0, 2.0, 2.0, 1.0];
+        assert_eq!(cholesky_in_place(&mut a, 2), Err(-3.0));
+    }
+
+    #[test]
+    fn eigenvectors_rebuild_the_matrix_and_clipping_raises_only_small_values() {
+        let dim = 9;
+        let a = sample(dim);
+        let (values, vectors) = symmetric_eigen(&a, dim);
+        let mut rebuilt = vec![0.0; dim * dim];
+        for e in 0..dim {
+            for i in 0..dim {
+                for j in 0..dim {
+                    rebuilt[i * dim + j] += values[e] * vectors[e * dim + i] * vectors[e * dim + j];
+                }
+            }
+        }
+        assert!(a.iter().zip(&rebuilt).all(|(x, y)| (x - y).abs() < 1e-10));
+
+        let floor = 2.0;
+        let mut clipped = a.clone();
+        assert!(clip_eigenvalues(&mut clipped, dim, floor));
+        let (mut after, _) = symmetric_eigen(&clipped, dim);
+        let mut expected: Vec<f64> = values.iter().map(|v| v.max(floor)).collect();
+        after.sort_by(f64::total_cmp);
+        expected.sort_by(f64::total_cmp);
+        assert!(after.iter().zip(&expected).all(|(x, y)| (x - y).abs() < 1e-9));
+
+        let mut untouched = a.clone();
+        let lowest = values.iter().cloned().fold(f64::INFINITY, f64::min);
+        assert!(!clip_eigenvalues(&mut untouched, dim, lowest * 0.5));
+        assert_eq!(untouched, a);
+    }
+}

@@ -1,0 +1,167 @@
+//! The local step over a panel of rows: weights, top-L responsibilities, and the statistics they give.
+//!
+//! Two passes, both the same at any number of threads. The first runs over tiles of rows and writes each row's L
+//! responsibilities. The second runs over clusters: each cluster's statistics are summed by one thread over its rows
+//! in order, straight into the one summary, so that there is no copy of the statistics for every chunk of rows.
+
+use lsparse_kernels::Real;
+use rayon::prelude::*;
+
+use crate::data::Rows;
+use crate::error::{Error, Result};
+use crate::likelihood::{Clusters, Likelihood, Scratch};
+use crate::responsibilities::{Responsibilities, top_l_responsibilities};
+use crate::summary::ClusterSummary;
+
+/// Rows of a parallel task in tiles: enough work to pay for handing it out.
+const TILES_A_TASK: usize = 2;
+
+/// Buffers of one thread.
+struct TileScratch<T> {
+    scratch: Scratch<T>,
+    weights: Vec<T>,
+    kept: Vec<T>,
+    entropy: Vec<f64>,
+}
+
+impl<T: Real> TileScratch<T> {
+    fn new() -> Self {
+        TileScratch { scratch: Scratch::default(), weights: Vec::new(), kept: Vec::new(), entropy: Vec::new() }
+    }
+
+    /// W_nk = log pi_k + log F(x_n | phi_k), or their expectations, for the rows of one tile.
+    fn weigh(&mut self, clusters: &dyn Clusters<T>, log_pi: &[T], rows: &Rows<T>, range: std::ops::Range<usize>) {
+        self.weights.clear();
+        for _ in range.clone() {
+            self.weights.extend_from_slice(log_pi);
+        }
+        clusters.add_log_lik(rows, range, &mut self.scratch, &mut self.weights);
+    }
+}
+
+/// Responsibilities of every row of a panel; returns the entropy of each row.
+pub fn respond<T: Real>(
+    clusters: &dyn Clusters<T>,
+    log_pi: &[f64],
+    rows: &Rows<T>,
+    sparsity: usize,
+    out: &mut Responsibilities<T>,
+) -> Result<Vec<f64>> {
+    let num_clusters = clusters.num_clusters();
+    let log_pi: Vec<T> = log_pi.iter().map(|&v| T::from_f64(v)).collect();
+    out.resize(rows.len(), sparsity);
+    let mut entropy = vec![0.0; rows.len()];
+    let task = T::TILE * TILES_A_TASK;
+    let tasks = out.index.par_chunks_mut(task * sparsity).zip(out.value.par_chunks_mut(task * sparsity));
+    let results: Vec<Result<()>> = tasks
+        .zip(entropy.par_chunks_mut(task))
+        .enumerate()
+        .map_init(TileScratch::new, |scratch, (t, ((index, value), entropy))| {
+            let tiles = index.chunks_mut(T::TILE * sparsity).zip(value.chunks_mut(T::TILE * sparsity));
+            for (i, ((index, value), entropy)) in tiles.zip(entropy.chunks_mut(T::TILE)).enumerate() {
+                let first = t * task + i * T::TILE;
+                let range = first..first + entropy.len();
+                scratch.weigh(clusters, &log_pi, rows, range);
+                let TileScratch { weights, kept, entropy: tile_entropy, .. } = scratch;
+                top_l_responsibilities(weights, num_clusters, first, index, value, kept, tile_entropy)?;
+                entropy.copy_from_slice(tile_entropy);
+            }
+            Ok(())
+        })
+        .collect();
+    // The first error by row, whichever thread met its own first.
+    results.into_iter().collect::<Result<Vec<()>>>()?;
+    Ok(entropy)
+}
+
+/// log sum_k pi_k F(x_n | phi_k) of every row of a panel.
+pub fn log_density<T: Real>(clusters: &dyn Clusters<T>, log_pi: &[f64], rows: &Rows<T>) -> Result<Vec<f64>> {
+    let num_clusters = clusters.num_clusters();
+    let log_pi: Vec<T> = log_pi.iter().map(|&v| T::from_f64(v)).collect();
+    let mut out = vec![0.0; rows.len()];
+    let results: Vec<Result<()>> = out
+        .par_chunks_mut(T::TILE)
+        .enumerate()
+        .map_init(TileScratch::new, |scratch, (t, out)| {
+            let first = t * T::TILE;
+            scratch.weigh(clusters, &log_pi, rows, first..first + out.len());
+            for (r, (score, weights)) in out.iter_mut().zip(scratch.weights.chunks_exact(num_clusters)).enumerate() {
+                *score = lsparse_kernels::log_sum_exp(weights);
+                if score.is_nan() {
+                    let cluster = weights.iter().position(|w| w.is_nan()).unwrap_or(0);
+                    return Err(Error::NanWeight { row: first + r, cluster });
+                }
+            }
+            Ok(())
+        })
+        .collect();
+    results.into_iter().collect::<Result<Vec<()>>>()?;
+    Ok(out)
+}
+
+/// The responsibilities of a panel regrouped by cluster: who belongs to cluster k, and how much.
+#[derive(Default)]
+pub struct Members<T> {
+    /// Cluster k's entries are `start[k]..start[k + 1]`.
+    start: Vec<usize>,
+    /// Row in the panel, ascending within a cluster.
+    row: Vec<u32>,
+    /// w_n r_nk.
+    value: Vec<T>,
+}
+
+impl<T: Real> Members<T> {
+    /// Regroup, leaving out entries that are exactly zero. `row_weights` is empty or one a row.
+    pub fn regroup(&mut self, num_clusters: usize, resp: &Responsibilities<T>, row_weights: &[f64]) {
+        self.start.clear();
+        self.start.resize(num_clusters + 1, 0);
+        for (&k, &r) in resp.index.iter().zip(&resp.value) {
+            if r > T::ZERO {
+                self.start[k as usize + 1] += 1;
+            }
+        }
+        for k in 0..num_clusters {
+            self.start[k + 1] += self.start[k];
+        }
+        let kept = self.start[num_clusters];
+        self.row.resize(kept, 0);
+        self.value.resize(kept, T::ZERO);
+        let mut next = self.start.clone();
+        for n in 0..resp.len() {
+            let (index, value) = resp.row(n);
+            for (&k, &r) in index.iter().zip(value) {
+                if r > T::ZERO {
+                    let at = &mut next[k as usize];
+                    self.row[*at] = n as u32;
+                    self.value[*at] = if row_weights.is_empty() { r } else { r * T::from_f64(row_weights[n]) };
+                    *at += 1;
+                }
+            }
+        }
+    }
+
+    fn of(&self, k: usize) -> (&[u32], &[T]) {
+        let range = self.start[k]..self.start[k + 1];
+        (&self.row[range.clone()], &self.value[range])
+    }
+}
+
+/// Add a panel's statistics to a summary: cost L a row, not K.
+pub fn accumulate<T: Real>(
+    likelihood: &dyn Likelihood<T>,
+    rows: &Rows<T>,
+    members: &Members<T>,
+    summary: &mut ClusterSummary,
+) {
+    let width = summary.width;
+    summary.counts.par_iter_mut().zip(summary.stats.par_chunks_mut(width)).enumerate().for_each_init(
+        Scratch::default,
+        |scratch, (k, (count, stat))| {
+            let (row, value) = members.of(k);
+            if !row.is_empty() {
+                *count += value.iter().map(|v| v.to_f64()).sum::<f64>();
+                likelihood.accumulate(rows, row, value, scratch, stat);
+            }
+        },
+    );
+}

@@ -1,0 +1,201 @@
+//! Finite mixtures: frequencies over any likelihood, with the local step, the objective, training and saved models.
+
+mod frequencies;
+mod local;
+mod saved;
+mod train;
+
+use lsparse_kernels::Real;
+
+use crate::data::{Batches, Layout, RowSource, Rows, Scalar};
+use crate::error::{Error, Result};
+use crate::likelihood::{Clusters, Estimate, Likelihood};
+use crate::model::{Model, Objective};
+use crate::responsibilities::Responsibilities;
+use crate::summary::ClusterSummary;
+
+pub use frequencies::{Frequencies, allocation_term};
+pub use local::{Members, accumulate, log_density, respond};
+pub use saved::{MixtureModel, RowScores};
+pub use train::{Fitted, Surroundings, fit_mixture, fit_mixture_with};
+
+/// A mixture model over rows of type `T`: a likelihood, how to estimate it, and how many clusters a row keeps.
+pub struct Mixture<T: Real> {
+    /// The family of the clusters, with its prior.
+    pub likelihood: Box<dyn Likelihood<T>>,
+    /// Posterior, MAP or maximum likelihood.
+    pub estimate: Estimate,
+    /// Concentration of the frequencies: pi ~ Dirichlet(alpha/K).
+    pub alpha: f64,
+    /// K.
+    pub num_clusters: usize,
+    /// L.
+    pub sparsity: usize,
+}
+
+/// Global parameters of a mixture.
+pub struct MixtureParams<T: Real> {
+    /// q(pi) or its point estimate.
+    pub frequencies: Frequencies,
+    /// The clusters.
+    pub clusters: Box<dyn Clusters<T>>,
+}
+
+/// The rows of a mixture, dealt into batches.
+pub struct MixtureData<'a> {
+    /// Where rows come from.
+    pub source: &'a dyn RowSource,
+    /// How they are dealt.
+    pub batches: Batches,
+    /// One weight a row of the source, or none at all.
+    pub row_weights: Option<&'a [f64]>,
+}
+
+impl<'a> MixtureData<'a> {
+    /// Every row once, in the order of the source, as one batch: for scoring and assigning.
+    pub fn in_order(source: &'a dyn RowSource) -> Result<Self> {
+        Ok(MixtureData { source, batches: Batches::in_order(source.num_rows(), 1)?, row_weights: None })
+    }
+
+    /// Sum of the row weights of a batch.
+    fn batch_weight(&self, batch: usize) -> f64 {
+        match self.row_weights {
+            None => self.batches.len(batch) as f64,
+            Some(weights) => self.batches.row_ids(batch).iter().map(|&n| weights[n]).sum(),
+        }
+    }
+
+    /// Sum of all row weights.
+    pub fn total_weight(&self) -> f64 {
+        self.row_weights.map_or(self.source.num_rows() as f64, |w| w.iter().sum())
+    }
+}
+
+/// Bytes of a panel of rows, the unit that is read and worked on at a time.
+const PANEL_BYTES: usize = 4 << 20;
+
+/// Rows of a panel: a rule on the row's width alone, so that results do not depend on threads or memory.
+pub(crate) fn panel_rows<T>(dim: usize) -> usize {
+    (PANEL_BYTES / (dim * size_of::<T>()).max(1)).clamp(512, 16_384)
+}
+
+/// A panel of rows with its buffers, kept from batch to batch.
+pub struct Panel<T> {
+    rows: Rows<T>,
+    spare: Rows<T>,
+    row_ids: Vec<usize>,
+    row_weights: Vec<f64>,
+    resp: Responsibilities<T>,
+    members: Members<T>,
+}
+
+impl<T: Real> Panel<T> {
+    fn new(layout: Layout, dim: usize) -> Self {
+        Panel {
+            rows: Rows::new(layout, dim),
+            spare: Rows::new(layout, dim),
+            row_ids: Vec::new(),
+            row_weights: Vec::new(),
+            resp: Responsibilities::default(),
+            members: Members::default(),
+        }
+    }
+}
+
+/// An error that counted rows within a panel, with the row's number in the source instead.
+fn with_source_row(error: Error, row_ids: &[usize]) -> Error {
+    let id = |row: usize| row_ids.get(row).copied().unwrap_or(row);
+    match error {
+        Error::NanWeight { row, cluster } => Error::NanWeight { row: id(row), cluster },
+        Error::RowOutOfRange { row } => Error::RowOutOfRange { row: id(row) },
+        other => other,
+    }
+}
+
+impl<T: Scalar> Mixture<T> {
+    /// The layout that the likelihood wants its rows in.
+    pub fn layout(&self) -> Layout {
+        if self.likelihood.kind().wants_sparse_rows() { Layout::Sparse } else { Layout::Dense }
+    }
+
+    /// Run `visit` over the panels of a batch: the rows, and their numbers in the source.
+    pub fn for_each_panel(
+        &self,
+        data: &MixtureData<'_>,
+        batch: usize,
+        scratch: &mut Option<Panel<T>>,
+        mut visit: impl FnMut(&mut Panel<T>) -> Result<()>,
+    ) -> Result<()> {
+        let dim = self.likelihood.dim();
+        let panel = scratch.get_or_insert_with(|| Panel::new(self.layout(), dim));
+        for stretch in data.batches.panels(batch, panel_rows::<T>(dim)) {
+            let Panel { rows, spare, row_ids, .. } = panel;
+            data.batches.read_panel(data.source, stretch, spare, rows, row_ids)?;
+            panel.row_weights.clear();
+            if let Some(weights) = data.row_weights {
+                panel.row_weights.extend(panel.row_ids.iter().map(|&n| weights[n]));
+            }
+            visit(panel).map_err(|error| with_source_row(error, &panel.row_ids))?;
+        }
+        Ok(())
+    }
+
+    /// Local step of the rows of a panel, and its statistics added to `summary`.
+    fn summarize_panel(&self, params: &MixtureParams<T>, panel: &mut Panel<T>, summary: &mut ClusterSummary) -> Result<()> {
+        let log_pi = &params.frequencies.log_pi;
+        let entropy = respond(params.clusters.as_ref(), log_pi, &panel.rows, self.sparsity, &mut panel.resp)?;
+        panel.members.regroup(self.num_clusters, &panel.resp, &panel.row_weights);
+        accumulate(self.likelihood.as_ref(), &panel.rows, &panel.members, summary);
+        summary.entropy += match panel.row_weights.is_empty() {
+            true => entropy.iter().sum::<f64>(),
+            false => entropy.iter().zip(&panel.row_weights).map(|(h, w)| h * w).sum(),
+        };
+        Ok(())
+    }
+}
+
+impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
+    type Params = MixtureParams<T>;
+    type Summary = ClusterSummary;
+    type Scratch = Option<Panel<T>>;
+
+    fn num_batches(&self, data: &MixtureData<'a>) -> usize {
+        data.batches.num_batches()
+    }
+
+    fn batch_share(&self, data: &MixtureData<'a>, batch: usize) -> f64 {
+        data.batch_weight(batch) / data.total_weight()
+    }
+
+    fn batch_len(&self, data: &MixtureData<'a>, batch: usize) -> usize {
+        data.batches.len(batch)
+    }
+
+    fn summarize(
+        &self,
+        params: &MixtureParams<T>,
+        data: &MixtureData<'a>,
+        batch: usize,
+        scratch: &mut Option<Panel<T>>,
+    ) -> Result<ClusterSummary> {
+        let mut summary = ClusterSummary::zeros(self.num_clusters, self.likelihood.stat_width());
+        self.for_each_panel(data, batch, scratch, |panel| self.summarize_panel(params, panel, &mut summary))?;
+        Ok(summary)
+    }
+
+    fn global_step(&self, total: &ClusterSummary, previous: Option<&MixtureParams<T>>) -> Result<MixtureParams<T>> {
+        let previous = previous.map(|p| p.clusters.as_ref());
+        Ok(MixtureParams {
+            frequencies: Frequencies::estimate(self.estimate, self.alpha, &total.counts),
+            clusters: self.likelihood.global_step(self.estimate, &total.counts, &total.stats, previous)?,
+        })
+    }
+
+    fn objective(&self, params: &MixtureParams<T>, total: &ClusterSummary) -> Objective {
+        Objective {
+            data: params.clusters.own_data_term(),
+            entropy: total.entropy,
+            alloc: allocation_term(self.estimate, self.alpha, &total.counts),
+        }
+    }
+}

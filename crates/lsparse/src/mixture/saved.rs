@@ -1,0 +1,299 @@
+//! A trained mixture as files hold it and users use it: save, load, score rows, assign rows.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Frequencies, Mixture, MixtureData, MixtureParams, log_density, respond};
+use crate::config::{MixtureConfig, Precision};
+use crate::data::{AtomicFile, Element, RowSource, Scalar, scan};
+use crate::error::{Error, Result};
+use crate::likelihood::{LikelihoodKind, NamedArray, Prior};
+use crate::persist::{self, StoredArray};
+use crate::summary::ClusterSummary;
+
+const KIND: &str = "mixture";
+
+/// A trained mixture, independent of the precision it was trained in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MixtureModel {
+    /// The settings it was trained with, as settled for the data.
+    pub config: MixtureConfig,
+    /// The prior, in the data's units.
+    pub prior: Prior,
+    /// How training went.
+    pub training: Training,
+    /// pi_k: E[pi_k] under a posterior.
+    pub weights: Vec<f64>,
+    /// Point estimates of the clusters in the family's natural form.
+    pub arrays: Vec<NamedArray>,
+    /// The statistics of all data: what training needs to go on.
+    pub total: ClusterSummary,
+}
+
+/// How a training ended. No clock, path or host: the same run leaves the same record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Training {
+    /// Rows trained on.
+    pub rows: usize,
+    /// Laps completed.
+    pub laps: usize,
+    /// Steps taken.
+    pub steps: u64,
+    /// The rule that ended it.
+    pub stopped_by: String,
+    /// The objective at the end.
+    pub objective: f64,
+    /// Its data term.
+    pub objective_data: f64,
+    /// Its entropy term.
+    pub objective_entropy: f64,
+    /// Its allocation term.
+    pub objective_alloc: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Metadata {
+    config: MixtureConfig,
+    prior: Prior,
+    training: Training,
+    entropy: f64,
+}
+
+/// Log likelihoods of rows under a model.
+#[derive(Clone, Debug)]
+pub struct RowScores {
+    /// log p(x_n) of every row, in the order of the source.
+    pub log_density: Vec<f64>,
+    /// Free parameters of the model.
+    pub num_parameters: usize,
+}
+
+impl RowScores {
+    /// The mean over rows.
+    pub fn mean(&self) -> f64 {
+        self.total() / self.log_density.len() as f64
+    }
+
+    /// The sum over rows.
+    pub fn total(&self) -> f64 {
+        self.log_density.iter().sum()
+    }
+
+    /// Bayesian information criterion: lower is better.
+    pub fn bic(&self) -> f64 {
+        self.num_parameters as f64 * (self.log_density.len() as f64).ln() - 2.0 * self.total()
+    }
+
+    /// Akaike information criterion: lower is better.
+    pub fn aic(&self) -> f64 {
+        2.0 * self.num_parameters as f64 - 2.0 * self.total()
+    }
+}
+
+impl MixtureModel {
+    /// K.
+    pub fn num_clusters(&self) -> usize {
+        self.weights.len()
+    }
+
+    /// Columns of the data.
+    pub fn dim(&self) -> usize {
+        self.prior.dim
+    }
+
+    /// An array by name.
+    pub fn array(&self, name: &str) -> Option<&NamedArray> {
+        self.arrays.iter().find(|a| a.name == name)
+    }
+
+    /// The mixture that this is a state of, for rows of type `T`.
+    pub(crate) fn mixture<T: Scalar>(&self) -> Mixture<T> {
+        Mixture {
+            likelihood: self.config.likelihood.build(&self.prior),
+            estimate: self.config.estimate,
+            alpha: self.config.alpha,
+            num_clusters: self.num_clusters(),
+            sparsity: self.config.sparsity.clamp(1, self.num_clusters()),
+        }
+    }
+
+    /// The parameters that the statistics give: what training would use next.
+    pub(crate) fn params<T: Scalar>(&self) -> Result<MixtureParams<T>> {
+        use crate::model::Model;
+        let mixture = self.mixture::<T>();
+        let frequencies = Frequencies { log_pi: Vec::new(), pi: self.weights.clone() };
+        let previous = MixtureParams { frequencies, clusters: mixture.likelihood.from_arrays(&self.arrays)? };
+        Model::<MixtureData<'_>>::global_step(&mixture, &self.total, Some(&previous))
+    }
+
+    /// Write the model to `file`, which takes its name when all is written.
+    pub fn save(&self, file: AtomicFile) -> Result<()> {
+        let num = self.num_clusters();
+        let own = self.arrays.iter().map(|a| (a.name, a.shape.clone(), &a.values));
+        let all = own.chain([
+            ("weights", vec![num], &self.weights),
+            ("total_counts", vec![num], &self.total.counts),
+            ("total_stats", vec![num, self.total.width], &self.total.stats),
+        ]);
+        let arrays: Vec<StoredArray> = all
+            .map(|(name, shape, values)| StoredArray { name: name.into(), shape, values: values.clone() })
+            .collect();
+        let metadata = Metadata {
+            config: self.config.clone(),
+            prior: self.prior.clone(),
+            training: self.training.clone(),
+            entropy: self.total.entropy,
+        };
+        persist::write_model(file, KIND, &metadata, &arrays)
+    }
+
+    /// Write the model to a path, all or nothing.
+    pub fn save_to(&self, path: &Path) -> Result<()> {
+        self.save(AtomicFile::create(path)?)
+    }
+
+    /// Read a model.
+    pub fn load(path: &Path) -> Result<Self> {
+        let bad = |detail: String| Error::ModelFormat {
+            path: path.to_owned(),
+            detail,
+            remedy: "write the model again".into(),
+        };
+        let (metadata, mut stored) = persist::read_model::<Metadata>(path, KIND)?;
+        let mut take = |name: &str| -> Result<StoredArray> {
+            let at = stored.iter().position(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))?;
+            Ok(stored.swap_remove(at))
+        };
+        let (weights, counts, stats) = (take("weights")?, take("total_counts")?, take("total_stats")?);
+        let num = weights.values.len();
+        let width = metadata.config.likelihood.build::<f64>(&metadata.prior).stat_width();
+        if num == 0 || counts.values.len() != num || stats.shape != [num, width] {
+            return Err(bad("its arrays disagree in shape".into()));
+        }
+        let names = array_names(metadata.config.likelihood);
+        let arrays = names
+            .iter()
+            .map(|&name| take(name).map(|a| NamedArray { name, shape: a.shape, values: a.values }))
+            .collect::<Result<Vec<_>>>()?;
+        let total =
+            ClusterSummary { counts: counts.values, stats: stats.values, width, entropy: metadata.entropy };
+        let model = MixtureModel {
+            config: metadata.config,
+            prior: metadata.prior,
+            training: metadata.training,
+            weights: weights.values,
+            arrays,
+            total,
+        };
+        // Shapes and positive definiteness are checked by building the clusters once.
+        let clusters = model.mixture::<f64>().likelihood.from_arrays(&model.arrays).map_err(|e| bad(e.to_string()))?;
+        if clusters.num_clusters() != num {
+            return Err(bad("its arrays disagree in the number of clusters".into()));
+        }
+        Ok(model)
+    }
+
+    /// log sum_k pi_k F(x_n | phi_k) of every row, under the point estimates.
+    pub fn score(&self, source: &dyn RowSource) -> Result<RowScores> {
+        match working_element(self.config.precision, source) {
+            Element::F32 => self.score_as::<f32>(source),
+            Element::F64 => self.score_as::<f64>(source),
+        }
+    }
+
+    fn score_as<T: Scalar>(&self, source: &dyn RowSource) -> Result<RowScores> {
+        let mixture = self.mixture::<T>();
+        check_rows(&mixture, source)?;
+        let clusters = mixture.likelihood.from_arrays(&self.arrays)?;
+        let log_pi: Vec<f64> = self.weights.iter().map(|p| p.ln()).collect();
+        let mut scores = Vec::with_capacity(source.num_rows());
+        mixture.for_each_panel(&MixtureData::in_order(source)?, 0, &mut None, |panel| {
+            scores.extend(log_density(clusters.as_ref(), &log_pi, &panel.rows)?);
+            Ok(())
+        })?;
+        let num_parameters = self.num_clusters() - 1 + self.num_clusters() * mixture.likelihood.num_parameters();
+        Ok(RowScores { log_density: scores, num_parameters })
+    }
+
+    /// The L most probable clusters of every row, as training would assign them, handed to `visit` a panel at a time:
+    /// clusters and responsibilities, L of each a row.
+    pub fn assign(
+        &self,
+        source: &dyn RowSource,
+        sparsity: usize,
+        visit: &mut dyn FnMut(&[u32], &[f64]) -> Result<()>,
+    ) -> Result<()> {
+        if sparsity == 0 || sparsity > self.num_clusters() {
+            return Err(Error::SparsityTooLarge { sparsity, clusters: self.num_clusters() });
+        }
+        match working_element(self.config.precision, source) {
+            Element::F32 => self.assign_as::<f32>(source, sparsity, visit),
+            Element::F64 => self.assign_as::<f64>(source, sparsity, visit),
+        }
+    }
+
+    fn assign_as<T: Scalar>(
+        &self,
+        source: &dyn RowSource,
+        sparsity: usize,
+        visit: &mut dyn FnMut(&[u32], &[f64]) -> Result<()>,
+    ) -> Result<()> {
+        let mixture = self.mixture::<T>();
+        check_rows(&mixture, source)?;
+        let params = self.params::<T>()?;
+        let mut values = Vec::new();
+        mixture.for_each_panel(&MixtureData::in_order(source)?, 0, &mut None, |panel| {
+            respond(params.clusters.as_ref(), &params.frequencies.log_pi, &panel.rows, sparsity, &mut panel.resp)?;
+            values.clear();
+            values.extend(panel.resp.value.iter().map(|v| v.to_f64()));
+            visit(&panel.resp.index, &values)
+        })
+    }
+}
+
+/// The arrays a family's model file holds.
+fn array_names(kind: LikelihoodKind) -> &'static [&'static str] {
+    match kind {
+        LikelihoodKind::ZeroMeanGauss => &["covariances"],
+        LikelihoodKind::Gauss => &["means", "covariances"],
+        LikelihoodKind::DiagGauss => &["means", "variances"],
+        LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => &["probabilities"],
+    }
+}
+
+/// The precision that rows of `source` are worked on in.
+pub(super) fn working_element(precision: Precision, source: &dyn RowSource) -> Element {
+    match precision {
+        Precision::Auto => source.element(),
+        Precision::F32 => Element::F32,
+        Precision::F64 => Element::F64,
+    }
+}
+
+/// Columns as many as the model has, and every value one that the likelihood can explain.
+fn check_rows<T: Scalar>(mixture: &Mixture<T>, source: &dyn RowSource) -> Result<()> {
+    let dim = mixture.likelihood.dim();
+    if source.dim() != dim {
+        return Err(Error::DimensionMismatch { name: source.name().into(), model: dim, data: source.dim() });
+    }
+    scan_for::<T>(mixture.likelihood.as_ref(), source).map(|_| ())
+}
+
+/// Look at every value once; gives the moments of the columns.
+pub(super) fn scan_for<T: Scalar>(
+    likelihood: &dyn crate::likelihood::Likelihood<T>,
+    source: &dyn RowSource,
+) -> Result<crate::data::Moments> {
+    let check = |row: usize, column: usize, value: f64| {
+        likelihood.check_value(value).map_err(|need| Error::BadValue {
+            name: source.name().into(),
+            row,
+            column,
+            value,
+            need,
+        })
+    };
+    scan(source, T::ELEMENT, Some(&check))
+}

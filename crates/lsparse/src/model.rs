@@ -1,0 +1,56 @@
+//! What the training loop asks of a model: summarise a batch, take a global step, value the objective.
+
+use crate::error::Result;
+use crate::summary::Summary;
+
+/// The objective and its three terms.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Objective {
+    /// Data and the clusters' prior (and posterior).
+    pub data: f64,
+    /// Entropy of the responsibilities.
+    pub entropy: f64,
+    /// Assignments and the frequencies' prior (and posterior).
+    pub alloc: f64,
+}
+
+impl Objective {
+    /// The sum of the terms.
+    pub fn total(&self) -> f64 {
+        self.data + self.entropy + self.alloc
+    }
+}
+
+/// A model that the training loop can fit to data of type `D`, which is dealt into batches.
+pub trait Model<D: ?Sized>: Sync {
+    /// Global parameters.
+    type Params: Send + Sync;
+    /// Additive statistics of a batch.
+    type Summary: Summary;
+    /// Buffers kept between batches.
+    type Scratch: Default;
+
+    /// Number of batches in the data.
+    fn num_batches(&self, data: &D) -> usize;
+
+    /// Share of the whole data's weight that a batch holds.
+    fn batch_share(&self, data: &D, batch: usize) -> f64;
+
+    /// Observations in a batch, for reports of speed.
+    fn batch_len(&self, data: &D, batch: usize) -> usize;
+
+    /// Local step and statistics of one batch. Pure: the same inputs give the same bits at any number of threads.
+    fn summarize(
+        &self,
+        params: &Self::Params,
+        data: &D,
+        batch: usize,
+        scratch: &mut Self::Scratch,
+    ) -> Result<Self::Summary>;
+
+    /// The best parameters for these statistics, replacing `previous`.
+    fn global_step(&self, total: &Self::Summary, previous: Option<&Self::Params>) -> Result<Self::Params>;
+
+    /// The objective of `params` that `global_step` made from `total`.
+    fn objective(&self, params: &Self::Params, total: &Self::Summary) -> Objective;
+}

@@ -1,0 +1,148 @@
+//! What watches a run: the report of each step, traces, clocks and memory. Nothing here changes the training.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::model::Objective;
+
+/// What one step reports.
+#[derive(Clone, Debug)]
+pub struct StepInfo {
+    /// Run, from 0, where several are trained.
+    pub run: usize,
+    /// Laps begun, as a fraction: steps over batches a lap.
+    pub lap: f64,
+    /// Steps taken, from 1.
+    pub step: u64,
+    /// The batch visited.
+    pub batch: usize,
+    /// Whether the step ended a lap.
+    pub ends_lap: bool,
+    /// Seconds of training so far, scoring and reporting excluded.
+    pub seconds: f64,
+    /// The objective after the step.
+    pub objective: Objective,
+    /// Mean held-out log likelihood, where the step was scored.
+    pub heldout: Option<f64>,
+    /// Rows a second of training time so far.
+    pub rows_per_second: f64,
+    /// Clusters that hold less than one row.
+    pub empty_clusters: usize,
+    /// Most memory the process has had so far.
+    pub peak_memory_bytes: Option<u64>,
+}
+
+/// Something that is told of every step: a progress bar, a trace, a checkpoint.
+pub trait Observer {
+    /// Called after every step.
+    fn step(&mut self, info: &StepInfo) -> Result<()>;
+}
+
+/// Nobody watches.
+impl Observer for () {
+    fn step(&mut self, _info: &StepInfo) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Several watch.
+impl Observer for Vec<Box<dyn Observer + '_>> {
+    fn step(&mut self, info: &StepInfo) -> Result<()> {
+        self.iter_mut().try_for_each(|observer| observer.step(info))
+    }
+}
+
+/// One line of a trace.
+#[derive(Serialize)]
+struct TraceLine {
+    run: usize,
+    lap: f64,
+    step: u64,
+    batch: usize,
+    seconds: f64,
+    objective: f64,
+    objective_data: f64,
+    objective_entropy: f64,
+    objective_alloc: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heldout: Option<f64>,
+    rows_per_second: f64,
+    empty_clusters: usize,
+    peak_memory_bytes: Option<u64>,
+}
+
+/// Writes one JSON object a step.
+pub struct Trace<W: Write> {
+    out: W,
+    path: std::path::PathBuf,
+}
+
+impl<W: Write> Trace<W> {
+    /// Write to `out`; `path` is for messages.
+    pub fn new(out: W, path: impl Into<std::path::PathBuf>) -> Self {
+        Trace { out, path: path.into() }
+    }
+}
+
+impl<W: Write> Observer for Trace<W> {
+    fn step(&mut self, info: &StepInfo) -> Result<()> {
+        let line = TraceLine {
+            run: info.run,
+            lap: info.lap,
+            step: info.step,
+            batch: info.batch,
+            seconds: info.seconds,
+            objective: info.objective.total(),
+            objective_data: info.objective.data,
+            objective_entropy: info.objective.entropy,
+            objective_alloc: info.objective.alloc,
+            heldout: info.heldout,
+            rows_per_second: info.rows_per_second,
+            empty_clusters: info.empty_clusters,
+            peak_memory_bytes: info.peak_memory_bytes,
+        };
+        let write = |out: &mut W| -> std::io::Result<()> {
+            serde_json::to_writer(&mut *out, &line)?;
+            out.write_all(b"\n")?;
+            out.flush()
+        };
+        write(&mut self.out).map_err(|source| crate::error::Error::Unwritable { path: self.path.clone(), source })
+    }
+}
+
+/// A stopwatch of training time that can be halted while something else is done.
+#[derive(Default)]
+pub struct Stopwatch {
+    before: Duration,
+    since: Option<Instant>,
+}
+
+impl Stopwatch {
+    /// Start, or go on.
+    pub fn start(&mut self) {
+        self.since = Some(Instant::now());
+    }
+
+    /// Halt.
+    pub fn halt(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.before += since.elapsed();
+        }
+    }
+
+    /// Seconds so far.
+    pub fn seconds(&self) -> f64 {
+        (self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())).as_secs_f64()
+    }
+}
+
+/// Most memory this process has had resident, where the system says so.
+pub fn peak_memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024)
+}

@@ -1,0 +1,120 @@
+//! L-sparse responsibilities: exactly L (cluster, value) pairs a row, chosen as the row's L largest weights.
+//!
+//! Alg. 1 of [hughes2016sparse]. Dense is L = K and hard is L = 1: one type and one code path for all.
+
+use lsparse_kernels::{Real, softmax_rows, top_l};
+
+use crate::error::{Error, Result};
+
+/// Responsibilities of a stretch of rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Responsibilities<T> {
+    /// L, the number of clusters a row keeps.
+    pub sparsity: usize,
+    /// i_nl: the clusters of row n are `index[n * L..(n + 1) * L]`, largest responsibility first.
+    pub index: Vec<u32>,
+    /// r_nl: non-negative, summing to one in each row.
+    pub value: Vec<T>,
+}
+
+impl<T: Real> Responsibilities<T> {
+    /// Room for `rows` rows.
+    pub fn resize(&mut self, rows: usize, sparsity: usize) {
+        self.sparsity = sparsity;
+        self.index.clear();
+        self.index.resize(rows * sparsity, 0);
+        self.value.clear();
+        self.value.resize(rows * sparsity, T::ZERO);
+    }
+
+    /// Rows held.
+    pub fn len(&self) -> usize {
+        self.index.len().checked_div(self.sparsity).unwrap_or(0)
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// Clusters and responsibilities of one row.
+    pub fn row(&self, n: usize) -> (&[u32], &[T]) {
+        let of_n = n * self.sparsity..(n + 1) * self.sparsity;
+        (&self.index[of_n.clone()], &self.value[of_n])
+    }
+}
+
+/// TopLRespFromWeights for a tile of rows: `weights` is n x K, `index` and `value` n x L.
+///
+/// Ties go to the lower index. `entropy` receives -sum_l r_nl log r_nl of each row; `kept` is a buffer. A weight that
+/// is NaN is an error naming row (counted from `first_row`) and cluster, and so is a row without any finite weight.
+pub fn top_l_responsibilities<T: Real>(
+    weights: &[T],
+    num_clusters: usize,
+    first_row: usize,
+    index: &mut [u32],
+    value: &mut [T],
+    kept: &mut Vec<T>,
+    entropy: &mut Vec<f64>,
+) -> Result<()> {
+    let rows = weights.len() / num_clusters;
+    let sparsity = index.len() / rows.max(1);
+    for n in 0..rows {
+        let of_n = n * sparsity..(n + 1) * sparsity;
+        let row = &weights[n * num_clusters..(n + 1) * num_clusters];
+        top_l(row, sparsity, &mut index[of_n.clone()], &mut value[of_n])
+            .map_err(|cluster| Error::NanWeight { row: first_row + n, cluster })?;
+    }
+    kept.clear();
+    kept.extend_from_slice(value);
+    let mut log_norm = vec![T::ZERO; rows];
+    softmax_rows(value, sparsity, &mut log_norm);
+    entropy.clear();
+    for n in 0..rows {
+        let of_n = n * sparsity..(n + 1) * sparsity;
+        let max = kept[n * sparsity];
+        if !max.is_finite() {
+            return Err(Error::RowOutOfRange { row: first_row + n });
+        }
+        // -sum r log r with log r = W - log_norm: no logarithm but the one of the normaliser.
+        let mut total = (log_norm[n] - max).to_f64();
+        for (&r, &w) in value[of_n.clone()].iter().zip(&kept[of_n]) {
+            if r > T::ZERO {
+                total -= r.to_f64() * (w - max).to_f64();
+            }
+        }
+        entropy.push(total.max(0.0));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn respond(weights: &[f64], num_clusters: usize, sparsity: usize) -> Result<(Vec<u32>, Vec<f64>, Vec<f64>)> {
+        let rows = weights.len() / num_clusters;
+        let (mut index, mut value) = (vec![0; rows * sparsity], vec![0.0; rows * sparsity]);
+        let (mut kept, mut entropy) = (Vec::new(), Vec::new());
+        top_l_responsibilities(weights, num_clusters, 0, &mut index, &mut value, &mut kept, &mut entropy)?;
+        Ok((index, value, entropy))
+    }
+
+    #[test]
+    fn the_largest_weights_are_kept_and_normalised() {
+        let (index, value, entropy) = respond(&[1.0, 3.0, 2.0, 3.0], 4, 2).unwrap();
+        assert_eq!(index, [1, 3]);
+        assert!((value[0] - 0.5).abs() < 1e-15 && (value[1] - 0.5).abs() < 1e-15);
+        assert!((entropy[0] - std::f64::consts::LN_2).abs() < 1e-14);
+    }
+
+    #[test]
+    fn nan_names_row_and_cluster_and_a_row_without_weight_is_an_error() {
+        let error = respond(&[0.0, 1.0, 0.0, f64::NAN], 2, 1).unwrap_err();
+        assert!(matches!(error, Error::NanWeight { row: 1, cluster: 1 }), "{error}");
+        let error = respond(&[f64::NEG_INFINITY; 2], 2, 2).unwrap_err();
+        assert!(matches!(error, Error::RowOutOfRange { row: 0 }), "{error}");
+        let (_, value, _) = respond(&[f64::NEG_INFINITY, 0.0], 2, 2).unwrap();
+        assert_eq!(value, [1.0, 0.0]);
+    }
+}

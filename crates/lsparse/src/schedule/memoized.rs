@@ -1,0 +1,127 @@
+//! Memoized training: the total is always the sum of every batch's latest statistics ([hughes2013memoized]).
+
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::Schedule;
+use crate::summary::Summary;
+
+/// Visits every batch once a lap, in an order drawn anew for each lap.
+///
+/// In the first lap the batches not seen yet are stood in for by their share of the initial statistics, so that a
+/// cluster that the first batch happens to miss is not lost; when the lap ends the total is exact.
+pub struct Memoized<S> {
+    memos: Vec<Option<S>>,
+    shares: Vec<f64>,
+    /// Stands in for batches not seen yet; dropped when all have been.
+    initial: Option<S>,
+    /// False for streaming: nothing is remembered.
+    keep: bool,
+    order: Vec<usize>,
+    position: usize,
+    rng: ChaCha8Rng,
+}
+
+impl<S: Summary> Memoized<S> {
+    /// `shares` is each batch's share of the data; `initial` the total that training starts from.
+    pub fn new(shares: Vec<f64>, initial: S, keep: bool, rng: ChaCha8Rng) -> Self {
+        let num = shares.len();
+        Memoized {
+            memos: vec![None; num],
+            shares,
+            initial: Some(initial),
+            keep,
+            order: (0..num).collect(),
+            position: 0,
+            rng,
+        }
+    }
+
+    /// The statistics remembered for a batch.
+    pub fn memo(&self, batch: usize) -> Option<&S> {
+        self.memos[batch].as_ref()
+    }
+
+    /// The sum of all memos in the order of the batches: adding and subtracting drifts, this does not.
+    fn rebuild(&self, total: &mut S) {
+        total.scale(0.0);
+        for memo in self.memos.iter().flatten() {
+            total.add_scaled(memo, 1.0);
+        }
+    }
+}
+
+impl<S: Summary> Schedule<S> for Memoized<S> {
+    fn next_batch(&mut self) -> usize {
+        if self.position == 0 {
+            self.order.shuffle(&mut self.rng);
+        }
+        self.order[self.position]
+    }
+
+    fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> bool {
+        self.position = (self.position + 1) % self.order.len();
+        let ends_lap = self.position == 0;
+        if self.order.len() == 1 {
+            *total = fresh;
+            self.initial = None;
+            return true;
+        }
+        match (&self.memos[batch], &self.initial) {
+            (Some(old), _) => total.add_scaled(old, -1.0),
+            (None, Some(initial)) => total.add_scaled(initial, -self.shares[batch]),
+            (None, None) => {}
+        }
+        total.add_scaled(&fresh, 1.0);
+        if self.keep {
+            self.memos[batch] = Some(fresh);
+            if ends_lap {
+                self.rebuild(total);
+            }
+        }
+        if ends_lap {
+            self.initial = None;
+        }
+        ends_lap
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::ClusterSummary;
+    use rand::SeedableRng;
+
+    fn summary(count: f64) -> ClusterSummary {
+        ClusterSummary { counts: vec![count, 1.0], stats: vec![count * 2.0, 3.0], width: 1, entropy: count }
+    }
+
+    #[test]
+    fn after_a_lap_the_total_is_the_sum_of_the_latest_statistics() {
+        let mut total = summary(100.0);
+        let rng = ChaCha8Rng::seed_from_u64(1);
+        let mut schedule = Memoized::new(vec![0.25; 4], total.clone(), true, rng);
+        let mut expected = [0.0; 4];
+        for lap in 0..3 {
+            for visit in 0..4 {
+                let batch = schedule.next_batch();
+                expected[batch] = (lap * 10 + batch) as f64 + 0.1;
+                let ended = schedule.fold(&mut total, batch, summary(expected[batch]));
+                assert_eq!(ended, visit == 3);
+            }
+            assert_eq!(total.counts[0], expected.iter().sum::<f64>());
+            assert_eq!(total.counts[1], 4.0);
+        }
+        assert_eq!(schedule.memo(2).unwrap().counts[0], 22.1);
+    }
+
+    #[test]
+    fn in_the_first_lap_unseen_batches_count_by_their_share_of_the_start() {
+        let mut total = summary(100.0);
+        let rng = ChaCha8Rng::seed_from_u64(1);
+        let mut schedule = Memoized::new(vec![0.25; 4], total.clone(), false, rng);
+        let batch = schedule.next_batch();
+        schedule.fold(&mut total, batch, summary(8.0));
+        assert!((total.counts[0] - 83.0).abs() < 1e-12);
+    }
+}

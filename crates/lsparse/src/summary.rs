@@ -1,0 +1,108 @@
+//! The additive statistics of a batch: the only thing that crosses from the local step to schedules and global step.
+
+use serde::{Deserialize, Serialize};
+
+/// Statistics that can be added, subtracted and scaled, so that schedules need to know nothing about models.
+pub trait Summary: Clone + Send + Sync {
+    /// `self += factor * other`.
+    fn add_scaled(&mut self, other: &Self, factor: f64);
+    /// `self *= factor`.
+    fn scale(&mut self, factor: f64);
+    /// Expected number of observations in each cluster or topic, N_k.
+    fn counts(&self) -> &[f64];
+}
+
+/// Statistics of a mixture: N_k, S_k and the entropy of the responsibilities that gave them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterSummary {
+    /// N_k = sum_n w_n r_nk, the expected (weighted) number of rows in cluster k.
+    pub counts: Vec<f64>,
+    /// S_k = sum_n w_n r_nk s(x_n), `width` numbers a cluster, in the likelihood's own layout.
+    pub stats: Vec<f64>,
+    /// Numbers a cluster in `stats`.
+    pub width: usize,
+    /// -sum_n w_n sum_k r_nk log r_nk.
+    pub entropy: f64,
+}
+
+impl ClusterSummary {
+    /// No data at all.
+    pub fn zeros(num_clusters: usize, width: usize) -> Self {
+        ClusterSummary {
+            counts: vec![0.0; num_clusters],
+            stats: vec![0.0; num_clusters * width],
+            width,
+            entropy: 0.0,
+        }
+    }
+
+    /// Number of clusters.
+    pub fn num_clusters(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// The statistics of one cluster.
+    pub fn stat(&self, k: usize) -> &[f64] {
+        &self.stats[k * self.width..(k + 1) * self.width]
+    }
+
+    /// Total weight of the rows summarised.
+    pub fn total_weight(&self) -> f64 {
+        self.counts.iter().sum()
+    }
+
+    /// The same statistics with the clusters in another order: cluster `order[k]` becomes cluster `k`.
+    pub fn reordered(&self, order: &[usize]) -> Self {
+        let mut out = ClusterSummary::zeros(order.len(), self.width);
+        for (k, &from) in order.iter().enumerate() {
+            out.counts[k] = self.counts[from];
+            out.stats[k * self.width..(k + 1) * self.width].copy_from_slice(self.stat(from));
+        }
+        out.entropy = self.entropy;
+        out
+    }
+}
+
+impl Summary for ClusterSummary {
+    fn add_scaled(&mut self, other: &Self, factor: f64) {
+        debug_assert_eq!(self.stats.len(), other.stats.len());
+        let add = |into: &mut [f64], from: &[f64]| {
+            for (a, &b) in into.iter_mut().zip(from) {
+                *a += factor * b;
+            }
+        };
+        add(&mut self.counts, &other.counts);
+        add(&mut self.stats, &other.stats);
+        self.entropy += factor * other.entropy;
+    }
+
+    fn scale(&mut self, factor: f64) {
+        for v in self.counts.iter_mut().chain(self.stats.iter_mut()) {
+            *v *= factor;
+        }
+        self.entropy *= factor;
+    }
+
+    fn counts(&self) -> &[f64] {
+        &self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adding_and_taking_away_gives_back_what_was_there() {
+        let a = ClusterSummary { counts: vec![1.0, 2.0], stats: vec![3.0, 4.0, 5.0, 6.0], width: 2, entropy: 0.5 };
+        let mut b = a.clone();
+        b.add_scaled(&a, 2.0);
+        assert_eq!(b.counts, [3.0, 6.0]);
+        b.add_scaled(&a, -2.0);
+        assert_eq!(a, b);
+        b.scale(2.0);
+        assert_eq!(b.stat(1), [10.0, 12.0]);
+        assert_eq!(b.reordered(&[1, 0]).stat(0), [10.0, 12.0]);
+        assert_eq!(a.total_weight(), 3.0);
+    }
+}
