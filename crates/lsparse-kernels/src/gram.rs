@@ -1,5 +1,7 @@
 //! Weighted sums of outer products: the second moments of full-covariance Gaussians.
 
+use std::hint::black_box;
+
 use crate::real::Real;
 use crate::reduce::CHUNK;
 use crate::simd::{Kernel, Vector};
@@ -154,21 +156,15 @@ impl<T: Real> Tile<'_, T> {
                 b = b.wrapping_add(self.stride);
             }
         }
-        // Stored with constant bounds, or the accumulators would not stay in registers above.
-        let mut sums = [[T::ZERO; 3 * MAX_PAD]; C];
-        const { assert!(R <= 3 && V::LANES <= MAX_PAD) };
-        for c in 0..C {
-            for r in 0..R {
-                // SAFETY: a row of the array holds R vectors.
-                unsafe { acc[c][r].store(sums[c].as_mut_ptr().add(r * V::LANES)) };
-            }
-        }
+        // The rows and vectors below depend on the diagonal. Without the barrier the accumulators
+        // would be kept in memory for that, also in the loop above.
+        let sums = black_box(acc);
         for (i, sums) in (self.i0..dim).zip(&sums) {
             let start = i * (i + 1) / 2;
-            for (j, sums) in (self.j0..=i).step_by(V::LANES).zip(sums[..R * V::LANES].chunks_exact(V::LANES)) {
+            for (j, sum) in (self.j0..=i).step_by(V::LANES).zip(sums) {
                 let totals = &mut out[start + j..start + i + 1];
-                // SAFETY: a chunk is a vector, and no more lanes are added than there are totals.
-                unsafe { V::load(sums.as_ptr()).add_to(totals.as_mut_ptr(), totals.len()) };
+                // SAFETY: no more lanes are added than there are totals.
+                unsafe { sum.add_to(totals.as_mut_ptr(), totals.len()) };
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Select the L largest of K weights exactly, ties to the lower index.
 
 use std::cell::RefCell;
+use std::mem::MaybeUninit;
 
 use crate::real::Real;
 use crate::simd::{Kernel, Vector};
@@ -37,8 +38,8 @@ const CANDIDATES: usize = 64;
 const RANK_ALL: usize = 32;
 /// The largest `l` for the lane-maximum method.
 const MAX_L: usize = 32;
-/// The most per-lane maxima.
-const BUCKETS: usize = 256;
+/// The most lanes of a vector.
+const MAX_LANES: usize = 16;
 
 impl<T: Real> Kernel<T> for TopL<'_, T> {
     type Output = Result<(), usize>;
@@ -75,14 +76,10 @@ impl<T: Real> TopL<'_, T> {
     /// `l = 1`: the maximum, then the first place where it is.
     #[inline(always)]
     fn largest<V: Vector<Elem = T>>(self) -> Result<(), usize> {
-        let mut maxima = [T::NEG_INFINITY; BUCKETS];
-        if lane_maxima::<V, 4>(self.weights, &mut maxima) {
+        let Some(maxima) = lane_maxima::<V, 4>(self.weights) else {
             return Err(self.first_nan());
-        }
-        let mut top = maxima[0];
-        for &m in &maxima[1..4 * V::LANES] {
-            top = if m > top { m } else { top };
-        }
+        };
+        let top = largest_lane(maxima[0].max(maxima[1]).max(maxima[2].max(maxima[3])));
         let first = Candidates::<V>::new(self.weights, top).next();
         let first = first.expect("the maximum is somewhere");
         self.index[0] = first as u32;
@@ -94,66 +91,37 @@ impl<T: Real> TopL<'_, T> {
     /// few weights at or above it contain the selection.
     #[inline(always)]
     fn lane_max<V: Vector<Elem = T>, const N: usize>(self) -> Result<(), usize> {
-        let mut maxima = [T::NEG_INFINITY; BUCKETS];
-        if lane_maxima::<V, N>(self.weights, &mut maxima) {
+        let Some(maxima) = lane_maxima::<V, N>(self.weights) else {
             return Err(self.first_nan());
-        }
-        let bound = lower_bound::<V, N>(&mut maxima, self.l);
-        let mut values = [T::NEG_INFINITY; CANDIDATES];
-        let mut indices = [0; CANDIDATES];
+        };
+        let bound = lower_bound(&maxima, self.l);
+        let mut found = Found::new();
         let mut count = 0;
         for i in Candidates::<V>::new(self.weights, bound) {
             if count == CANDIDATES {
                 self.insert_all(bound);
                 return Ok(());
             }
-            values[count] = self.weights[i];
-            indices[count] = i as u32;
+            found.set(count, self.weights[i], i);
             count += 1;
         }
-        self.rank::<V>(&values, &indices, count);
+        // SAFETY: `count` slots have been set.
+        unsafe { found.rank::<V>(count, self.index, self.value) };
         Ok(())
     }
 
     #[inline(always)]
     fn rank_all<V: Vector<Elem = T>>(self) -> Result<(), usize> {
-        let mut values = [T::NEG_INFINITY; CANDIDATES];
-        let mut indices = [0; CANDIDATES];
+        let mut found = Found::new();
         for (i, &w) in self.weights.iter().enumerate() {
             if w.is_nan() {
                 return Err(i);
             }
-            values[i] = w;
-            indices[i] = i as u32;
+            found.set(i, w, i);
         }
-        let count = self.weights.len();
-        self.rank::<V>(&values, &indices, count);
+        // SAFETY: a slot has been set for each weight.
+        unsafe { found.rank::<V>(self.weights.len(), self.index, self.value) };
         Ok(())
-    }
-
-    /// Sorts candidates, which come in the order of their indices, without a branch: the place of
-    /// each is the number of larger ones plus the number of equal ones before it.
-    #[inline(always)]
-    fn rank<V: Vector<Elem = T>>(self, values: &[T; CANDIDATES], indices: &[u32; CANDIDATES], count: usize) {
-        let mut sorted_values = [T::ZERO; CANDIDATES];
-        let mut sorted_indices = [0; CANDIDATES];
-        for i in 0..count {
-            let own = V::splat(values[i]);
-            let (mut larger, mut equal) = (0u64, 0u64);
-            for j in (0..count).step_by(V::LANES) {
-                // SAFETY: `j` is a multiple of LANES below the 64 entries, which LANES divides.
-                let other = unsafe { V::load(values.as_ptr().add(j)) };
-                larger |= V::bits(other.gt(own)) << j;
-                equal |= V::bits(other.eq(own)) << j;
-            }
-            // Entries beyond `count` are minus infinity: larger than none, and after all.
-            let before = equal & ((1 << i) - 1);
-            let rank = (larger.count_ones() + before.count_ones()) as usize % CANDIDATES;
-            sorted_values[rank] = values[i];
-            sorted_indices[rank] = indices[i];
-        }
-        self.value.copy_from_slice(&sorted_values[..self.l]);
-        self.index.copy_from_slice(&sorted_indices[..self.l]);
     }
 
     /// Insertion for many candidates: with so many, most are ties and go no further than one
@@ -205,11 +173,11 @@ impl<T: Real> TopL<'_, T> {
     }
 }
 
-/// The largest weight of each lane of `N` vectors that stride through the weights, and whether
-/// there is a NaN.
+/// The largest weight of each lane of `N` vectors that stride through the weights; none if there
+/// is a NaN.
 #[inline(always)]
-fn lane_maxima<V: Vector, const N: usize>(weights: &[V::Elem], maxima: &mut [V::Elem; BUCKETS]) -> bool {
-    const { assert!(N.is_multiple_of(2) && N * V::LANES <= BUCKETS) };
+fn lane_maxima<V: Vector, const N: usize>(weights: &[V::Elem]) -> Option<[V; N]> {
+    const { assert!(N.is_multiple_of(2)) };
     let lowest = V::splat(V::Elem::NEG_INFINITY);
     let mut top = [lowest; N];
     let mut nan = 0;
@@ -226,51 +194,131 @@ fn lane_maxima<V: Vector, const N: usize>(weights: &[V::Elem], maxima: &mut [V::
             top[n + 1] = top[n + 1].max(b);
         }
     }
-    for (n, part) in chunks.remainder().chunks(V::LANES).enumerate() {
-        // SAFETY: `part` has as many entries as are read.
-        let a = unsafe { V::load_upto(part.as_ptr(), part.len(), lowest) };
-        nan |= V::bits(a.unordered(a));
-        top[n] = top[n].max(a);
-    }
+    // Constant bounds, or the maxima would not stay in registers above.
+    let rest = chunks.remainder();
     for n in 0..N {
-        // SAFETY: the array holds N vectors.
-        unsafe { top[n].store(maxima.as_mut_ptr().add(n * V::LANES)) };
+        if let Some(part @ [_, ..]) = rest.get(n * V::LANES..) {
+            // SAFETY: `part` has as many entries as are read.
+            let a = unsafe { V::load_upto(part.as_ptr(), part.len(), lowest) };
+            nan |= V::bits(a.unordered(a));
+            top[n] = top[n].max(a);
+        }
     }
-    nan != 0
+    (nan == 0).then_some(top)
 }
 
-/// The l-th largest of `N` vectors of maxima, or of half or a quarter of them if these are enough.
+/// The largest lane of a vector without NaN.
 #[inline(always)]
-fn lower_bound<V: Vector, const N: usize>(maxima: &mut [V::Elem; BUCKETS], l: usize) -> V::Elem {
-    const { assert!(N * V::LANES <= BUCKETS) };
-    let start = maxima.as_mut_ptr();
-    let mut n = N;
-    // Twice l maxima leave few candidates, and fewer are quicker to rank.
-    while n > 1 && n / 2 * V::LANES >= 2 * l {
-        n /= 2;
-        for i in 0..n {
-            // SAFETY: the array holds N vectors.
-            unsafe {
-                let a = V::load(start.add(i * V::LANES));
-                let b = V::load(start.add((i + n) * V::LANES));
-                a.max(b).store(start.add(i * V::LANES));
+fn largest_lane<V: Vector>(vector: V) -> V::Elem {
+    let mut lanes = [V::Elem::ZERO; MAX_LANES];
+    // SAFETY: no vector has more than MAX_LANES lanes.
+    unsafe { vector.store(lanes.as_mut_ptr()) };
+    let mut half = V::LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = if lanes[i] > lanes[i + half] { lanes[i] } else { lanes[i + half] };
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+/// The l-th largest lane of the maxima, or of a half or a quarter as many if these are enough:
+/// twice `l` leave few candidates, and fewer are quicker to rank.
+#[inline(always)]
+fn lower_bound<V: Vector, const N: usize>(maxima: &[V; N], l: usize) -> V::Elem {
+    if N == 4 && 2 * l <= V::LANES {
+        lth_largest::<V, 1, 4>(&[maxima[0].max(maxima[1]).max(maxima[2].max(maxima[3]))], l)
+    } else if N == 4 && 2 * l <= 2 * V::LANES {
+        lth_largest::<V, 2, 2>(&[maxima[0].max(maxima[1]), maxima[2].max(maxima[3])], l)
+    } else {
+        lth_largest::<V, N, 1>(maxima, l)
+    }
+}
+
+/// The l-th largest lane: the largest that `l` lanes are at or above. Counted in `TURNS` counters
+/// a vector taken in turn, so that an addition need not wait for the one before it.
+#[inline(always)]
+fn lth_largest<V: Vector, const N: usize, const TURNS: usize>(vectors: &[V; N], l: usize) -> V::Elem {
+    let one = V::splat(V::Elem::ONE);
+    let mut counts = [[V::splat(V::Elem::ZERO); TURNS]; N];
+    let mut lanes = [V::Elem::ZERO; MAX_LANES];
+    for vector in vectors {
+        // SAFETY: no vector has more than MAX_LANES lanes.
+        unsafe { vector.store(lanes.as_mut_ptr()) };
+        for (i, &other) in lanes[..V::LANES].iter().enumerate() {
+            for n in 0..N {
+                let count = counts[n][i % TURNS];
+                let above = V::splat(other).ge(vectors[n]);
+                counts[n][i % TURNS] = V::select(above, count.add(one), count);
             }
         }
     }
-    let mut bound = V::Elem::NEG_INFINITY;
-    for i in 0..n * V::LANES {
-        let own = maxima[i];
-        let mut count = 0;
-        for j in 0..n {
-            // SAFETY: as above.
-            let other = unsafe { V::load(maxima.as_ptr().add(j * V::LANES)) };
-            count += V::bits(other.ge(V::splat(own))).count_ones() as usize;
+    let enough = V::splat(V::Elem::from_f64(l as f64));
+    let lowest = V::splat(V::Elem::NEG_INFINITY);
+    let mut largest = lowest;
+    for n in 0..N {
+        let mut count = counts[n][0];
+        for turn in 1..TURNS {
+            count = count.add(counts[n][turn]);
         }
-        if count >= l && own > bound {
-            bound = own;
+        largest = largest.max(V::select(count.ge(enough), vectors[n], lowest));
+    }
+    largest_lane(largest)
+}
+
+/// Candidates in the order of their indices. Uninitialised beyond what was set: clearing the
+/// memory would take longer than filling what is needed of it.
+struct Found<T> {
+    values: [MaybeUninit<T>; CANDIDATES + MAX_LANES],
+    indices: [MaybeUninit<u32>; CANDIDATES],
+}
+
+impl<T: Real> Found<T> {
+    #[inline(always)]
+    fn new() -> Self {
+        let (values, indices) = ([MaybeUninit::uninit(); CANDIDATES + MAX_LANES], [MaybeUninit::uninit(); CANDIDATES]);
+        Self { values, indices }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, slot: usize, value: T, index: usize) {
+        self.values[slot] = MaybeUninit::new(value);
+        self.indices[slot] = MaybeUninit::new(index as u32);
+    }
+
+    /// Writes the first candidates in descending order, without a comparison that is hard to
+    /// predict: the place of each is the number of larger ones plus the number of equal ones
+    /// before it.
+    ///
+    /// # Safety
+    /// The first `count` slots must have been set.
+    #[inline(always)]
+    unsafe fn rank<V: Vector<Elem = T>>(&mut self, count: usize, index: &mut [u32], value: &mut [T]) {
+        const { assert!(V::LANES <= MAX_LANES) };
+        assert!(count <= CANDIDATES);
+        let values = self.values.as_mut_ptr().cast::<T>();
+        // Fill the last vector with what is larger than nothing, and behind all equal ones.
+        // SAFETY: there are MAX_LANES entries beyond the last candidate.
+        unsafe { V::splat(T::NEG_INFINITY).store(values.add(count)) };
+        for i in 0..count {
+            // SAFETY: the first `count` slots have been set.
+            let (own, own_index) = unsafe { (*values.add(i), self.indices[i].assume_init()) };
+            let (mut larger, mut equal) = (0u64, 0u64);
+            for j in (0..count).step_by(V::LANES) {
+                // SAFETY: these and those up to a full vector have been written.
+                let other = unsafe { V::load(values.add(j)) };
+                larger |= V::bits(other.gt(V::splat(own))) << j;
+                equal |= V::bits(other.eq(V::splat(own))) << j;
+            }
+            let before = equal & ((1 << i) - 1);
+            let rank = (larger.count_ones() + before.count_ones()) as usize;
+            if rank < index.len().min(value.len()) {
+                index[rank] = own_index;
+                value[rank] = own;
+            }
         }
     }
-    bound
 }
 
 /// The indices of the weights at or above a bound, in ascending order.
@@ -297,16 +345,22 @@ impl<V: Vector> Iterator for Candidates<'_, V> {
     fn next(&mut self) -> Option<usize> {
         while self.word == 0 {
             let rest = self.weights.get(self.next..).filter(|rest| !rest.is_empty())?;
-            let rest = &rest[..rest.len().min(64)];
-            let mut word = 0;
-            for (v, part) in rest.chunks(V::LANES).enumerate() {
-                // SAFETY: `part` has as many entries as are read.
-                let a = unsafe { V::load_upto(part.as_ptr(), part.len(), self.bound) };
-                word |= V::bits(a.ge(self.bound)) << (v * V::LANES);
-            }
-            // What fills the last vector is no candidate.
-            self.word = word & (u64::MAX >> (64 - rest.len()));
             self.next += 64;
+            if let Some(full) = rest.get(..64) {
+                for v in (0..64).step_by(V::LANES) {
+                    // SAFETY: there are 64 entries.
+                    let a = unsafe { V::load(full.as_ptr().add(v)) };
+                    self.word |= V::bits(a.ge(self.bound)) << v;
+                }
+            } else {
+                for (v, part) in rest.chunks(V::LANES).enumerate() {
+                    // SAFETY: `part` has as many entries as are read.
+                    let a = unsafe { V::load_upto(part.as_ptr(), part.len(), self.bound) };
+                    self.word |= V::bits(a.ge(self.bound)) << (v * V::LANES);
+                }
+                // What fills the last vector is no candidate.
+                self.word &= (1 << rest.len()) - 1;
+            }
         }
         let bit = self.word.trailing_zeros() as usize;
         self.word &= self.word - 1;

@@ -131,16 +131,27 @@ impl<T: Real> Kernel<T> for QuadForms<'_, T> {
 
     #[inline(always)]
     fn run<V: Vector<Elem = T>>(self) {
-        match (self.shift.is_some(), V::REGISTERS >= 32) {
-            (true, true) => self.all_rows::<V, 4, true>(),
-            (false, true) => self.all_rows::<V, 4, false>(),
-            (true, false) => self.all_rows::<V, 2, true>(),
-            (false, false) => self.all_rows::<V, 2, false>(),
+        if V::REGISTERS >= 32 {
+            self.with_or_without_shift::<V, 4>();
+        } else if V::REGISTERS >= 16 && (size_of::<T>() == 4 || V::REGISTERS != 16 || false) {
+            self.with_or_without_shift::<V, 2>();
+        } else {
+            // Two lanes are only met in plain Rust, where the compiler loses track of more.
+            self.with_or_without_shift::<V, 1>();
         }
     }
 }
 
 impl<T: Real> QuadForms<'_, T> {
+    #[inline(always)]
+    fn with_or_without_shift<V: Vector<Elem = T>, const R: usize>(self) {
+        if self.shift.is_some() {
+            self.all_rows::<V, R, true>();
+        } else {
+            self.all_rows::<V, R, false>();
+        }
+    }
+
     /// The whole tile, `R` vectors of rows at a time.
     #[inline(always)]
     fn all_rows<V: Vector<Elem = T>, const R: usize, const SHIFT: bool>(self) {

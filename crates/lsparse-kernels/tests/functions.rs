@@ -111,8 +111,10 @@ fn positive_arguments() -> Vec<f64> {
 #[test]
 fn digamma_and_ln_gamma_match_special() {
     type Case = (&'static str, fn(&mut [f64]), fn(f64) -> f64, f64);
-    let cases: [Case; 2] =
-        [("digamma", digamma_slice, special::Gamma::digamma, 3e-15), ("ln_gamma", ln_gamma_slice, |x| special::Gamma::ln_gamma(x).0, 1e-14)];
+    let cases: [Case; 2] = [
+        ("digamma", digamma_slice, special::Gamma::digamma, 3e-15),
+        ("ln_gamma", ln_gamma_slice, |x| special::Gamma::ln_gamma(x).0, 1e-14),
+    ];
     at_every_level(|level| {
         for (name, function, reference, bound) in cases {
             let x = positive_arguments();

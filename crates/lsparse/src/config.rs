@@ -174,7 +174,11 @@ impl MixtureConfig {
             return Err(bad("runs", "must be at least 1", "give 1 for a single run"));
         }
         if config.laps == 0 && config.max_seconds == 0.0 && config.tolerance == 0.0 && config.count_tolerance == 0.0 {
-            return Err(bad("laps", "every rule that stops training is off", "set --laps, --tolerance or --max-seconds"));
+            return Err(bad(
+                "laps",
+                "every rule that stops training is off",
+                "set --laps, --tolerance or --max-seconds",
+            ));
         }
         config.batches = config.settle_batches(num_rows)?;
         config.rows_per_batch = 0;
@@ -222,7 +226,11 @@ fn not_negative(option: &'static str, value: f64) -> Result<()> {
     if value >= 0.0 && value.is_finite() {
         return Ok(());
     }
-    Err(Error::Config { option, problem: format!("{value} is not 0 or more"), remedy: "give 0 or a positive number".into() })
+    Err(Error::Config {
+        option,
+        problem: format!("{value} is not 0 or more"),
+        remedy: "give 0 or a positive number".into(),
+    })
 }
 
 #[cfg(test)]

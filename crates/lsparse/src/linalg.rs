@@ -174,15 +174,11 @@ mod tests {
 
     /// A well-conditioned symmetric matrix with entries that follow no pattern.
     fn sample(dim: usize) -> Vec<f64> {
-        let b: Vec<f64> = (0..dim * dim)
-            .map(|i| ((i * 7919 + 13) % 101) as f64 / 50.0 - 1.0)
-            .collect();
+        let b: Vec<f64> = (0..dim * dim).map(|i| ((i * 7919 + 13) % 101) as f64 / 50.0 - 1.0).collect();
         let mut a = vec![0.0; dim * dim];
         for i in 0..dim {
             for j in 0..dim {
-                a[i * dim + j] = (0..dim)
-                    .map(|m| b[i * dim + m] * b[j * dim + m])
-                    .sum::<f64>();
+                a[i * dim + j] = (0..dim).map(|m| b[i * dim + m] * b[j * dim + m]).sum::<f64>();
             }
             a[i * dim + i] += 0.5;
         }

@@ -74,7 +74,11 @@ pub fn read_model<M: for<'de> Deserialize<'de>>(path: &Path, kind: &str) -> Resu
         _ => Error::Io { path: path.to_owned(), action: "read", source },
     })?;
     let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(|e| bad(format!("not a safetensors file ({e})")))?;
-    let text = metadata.metadata().as_ref().and_then(|m| m.get(KEY)).ok_or_else(|| bad("it has no lsparse metadata".into()))?;
+    let text = metadata
+        .metadata()
+        .as_ref()
+        .and_then(|m| m.get(KEY))
+        .ok_or_else(|| bad("it has no lsparse metadata".into()))?;
     let header: Header = serde_json::from_str(text).map_err(|e| bad(format!("its metadata is damaged ({e})")))?;
     if header.format > FORMAT {
         return Err(Error::NewerModel { path: path.to_owned(), found: header.format, supported: FORMAT });
@@ -82,7 +86,8 @@ pub fn read_model<M: for<'de> Deserialize<'de>>(path: &Path, kind: &str) -> Resu
     if header.kind != kind {
         return Err(bad(format!("it holds a {} model, not a {kind} model", header.kind)));
     }
-    let envelope: Envelope<M> = serde_json::from_str(text).map_err(|e| bad(format!("its metadata is damaged ({e})")))?;
+    let envelope: Envelope<M> =
+        serde_json::from_str(text).map_err(|e| bad(format!("its metadata is damaged ({e})")))?;
     let tensors = SafeTensors::deserialize(&bytes).map_err(|e| bad(format!("it is damaged or cut short ({e})")))?;
     let mut arrays = Vec::new();
     for (name, view) in tensors.iter() {

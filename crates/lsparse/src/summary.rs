@@ -28,12 +28,7 @@ pub struct ClusterSummary {
 impl ClusterSummary {
     /// No data at all.
     pub fn zeros(num_clusters: usize, width: usize) -> Self {
-        ClusterSummary {
-            counts: vec![0.0; num_clusters],
-            stats: vec![0.0; num_clusters * width],
-            width,
-            entropy: 0.0,
-        }
+        ClusterSummary { counts: vec![0.0; num_clusters], stats: vec![0.0; num_clusters * width], width, entropy: 0.0 }
     }
 
     /// Number of clusters.

@@ -157,7 +157,7 @@ impl Lanes for f32 {
 }
 
 impl Lanes for f64 {
-    type Portable = portable::Array<f64, 2>;
+    type Portable = portable::Array<f64, 4>;
     #[cfg(target_arch = "x86_64")]
     type Avx2 = avx2::F64x4;
     #[cfg(target_arch = "x86_64")]

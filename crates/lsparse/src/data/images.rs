@@ -106,14 +106,43 @@ impl ImagePatches {
         let paths = image_paths(folder)?;
         let loaded: Vec<Result<Grey>> = paths.par_iter().map(|path| load(path, options)).collect();
         let images = loaded.into_iter().collect::<Result<Vec<Grey>>>()?;
+        Ok(Self::assemble(folder.display().to_string(), images, options))
+    }
+
+    /// The patches of grey images in memory, each as width, height and its pixels line by line; `name` is for messages.
+    pub fn from_pixels(
+        name: impl Into<String>,
+        images: Vec<(usize, usize, Vec<u8>)>,
+        options: &PatchOptions,
+    ) -> Result<Self> {
+        options.check()?;
+        let name = name.into();
+        for (width, height, pixels) in &images {
+            let fits = options.along(*width) > 0 && options.along(*height) > 0;
+            if !fits || width.checked_mul(*height) != Some(pixels.len()) {
+                return Err(Error::WrongShape {
+                    name,
+                    found: format!("{} pixels for an image of {width} x {height}", pixels.len()),
+                    expected: format!("width x height pixels, with room for patches of {0} x {0}", options.size),
+                    remedy: "give whole images that are large enough".to_owned(),
+                });
+            }
+        }
+        if images.is_empty() {
+            return Err(Error::NoRows { name });
+        }
+        let images = images.into_iter().map(|(width, height, pixels)| Grey { width, height, pixels }).collect();
+        Ok(Self::assemble(name, images, options))
+    }
+
+    fn assemble(name: String, images: Vec<Grey>, options: &PatchOptions) -> Self {
         let mut starts = vec![0];
         let mut total = 0;
         for image in &images {
             total += options.along(image.width) * options.along(image.height);
             starts.push(total);
         }
-        let name = folder.display().to_string();
-        Ok(ImagePatches { name, options: options.clone(), images, starts })
+        ImagePatches { name, options: options.clone(), images, starts }
     }
 
     /// Images read.

@@ -81,15 +81,17 @@ impl Seeding {
                 }
             };
             let chunk = T::TILE * 4;
-            nearest.par_chunks_mut(chunk).zip(owner.par_chunks_mut(chunk)).enumerate().for_each(|(c, (best, owner))| {
-                let mut found = vec![0.0; best.len()];
-                distance(c * chunk..c * chunk + best.len(), &mut found);
-                for ((best, owner), &d) in best.iter_mut().zip(owner).zip(&found) {
-                    if d < *best {
-                        (*best, *owner) = (d, k as u32);
+            nearest.par_chunks_mut(chunk).zip(owner.par_chunks_mut(chunk)).enumerate().for_each(
+                |(c, (best, owner))| {
+                    let mut found = vec![0.0; best.len()];
+                    distance(c * chunk..c * chunk + best.len(), &mut found);
+                    for ((best, owner), &d) in best.iter_mut().zip(owner).zip(&found) {
+                        if d < *best {
+                            (*best, *owner) = (d, k as u32);
+                        }
                     }
-                }
-            });
+                },
+            );
             nearest[row] = 0.0;
             owner[row] = k as u32;
         }

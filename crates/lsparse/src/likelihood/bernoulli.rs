@@ -104,8 +104,11 @@ struct BernoulliClusters<T> {
 impl<T: Real> BernoulliClusters<T> {
     fn new(family: &Bernoulli, estimate: Estimate, counts: &[f64], ones: Vec<f64>) -> Self {
         let dim = family.dim;
-        let logs: Vec<(f64, f64)> =
-            ones.iter().enumerate().map(|(i, &p)| log_probabilities(estimate, family.lambda, counts[i / dim], p)).collect();
+        let logs: Vec<(f64, f64)> = ones
+            .iter()
+            .enumerate()
+            .map(|(i, &p)| log_probabilities(estimate, family.lambda, counts[i / dim], p))
+            .collect();
         // log F = sum_v log(1 - p_v) + sum over ones of (log p_v - log(1 - p_v))
         let base: Vec<f64> = logs.chunks_exact(dim).map(|row| row.iter().map(|l| l.1).sum()).collect();
         let table = SparseTable::new(&base, dim, |k, v| logs[k * dim + v].0 - logs[k * dim + v].1);
@@ -128,7 +131,9 @@ impl<T: Real> BernoulliClusters<T> {
         match self.estimate {
             Estimate::Posterior => {
                 let zero = fitted + 2.0 * lambda - one;
-                ln_dirichlet_symmetric(lambda, 2) - ln_gamma(one + zero) + ln_gamma(one) + ln_gamma(zero)
+                ln_dirichlet_symmetric(lambda, 2) - ln_gamma(one + zero)
+                    + ln_gamma(one)
+                    + ln_gamma(zero)
                     + (stat + lambda - one) * log_one
                     + (count - stat + lambda - zero) * log_zero
             }

@@ -227,7 +227,8 @@ impl<T: Real> DiagGaussClusters<T> {
                     + 0.5 * ((p.kappa / mean_count).ln() + 1.0 - (count + p.kappa) / mean_count)
             }
             Estimate::Map => {
-                p.map_normaliser() + 0.5 * (count + p.map_count()) * log_precision - 0.5 * (scatter + p.beta) * precision
+                p.map_normaliser() + 0.5 * (count + p.map_count()) * log_precision
+                    - 0.5 * (scatter + p.beta) * precision
             }
             Estimate::MaxLikelihood if count <= 0.0 => 0.0,
             Estimate::MaxLikelihood => 0.5 * count * log_precision - 0.5 * scatter * precision,

@@ -127,12 +127,14 @@ impl Prior {
         variance_floor: f64,
     ) -> Self {
         let dim = moments.mean.len();
-        let spread = match kind {
-            LikelihoodKind::ZeroMeanGauss => &moments.second_moment,
-            _ => &moments.variance,
+        let average = |spread: &[f64]| spread.iter().sum::<f64>() / dim.max(1) as f64;
+        let unit = match kind {
+            LikelihoodKind::ZeroMeanGauss => average(&moments.second_moment),
+            LikelihoodKind::Gauss | LikelihoodKind::DiagGauss => average(&moments.variance),
+            LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => 1.0,
         };
-        let average = spread.iter().sum::<f64>() / dim.max(1) as f64;
-        let unit = if average > 0.0 && average.is_finite() { average } else { 1.0 };
+        // Constant data has no scale of its own.
+        let unit = if unit > 0.0 && unit.is_finite() { unit } else { 1.0 };
         let center = match kind {
             LikelihoodKind::Gauss | LikelihoodKind::DiagGauss => moments.mean.clone(),
             _ => Vec::new(),

@@ -150,8 +150,7 @@ impl<T: Real> MultinomialClusters<T> {
             Estimate::Posterior => lsparse_kernels::digamma_slice(&mut log_phi),
             _ => lsparse_kernels::ln_slice(&mut log_phi),
         }
-        let table =
-            SparseTable::new(&vec![0.0; num_clusters], dim, |k, v| log_phi[k * dim + v] - row_digamma[k]);
+        let table = SparseTable::new(&vec![0.0; num_clusters], dim, |k, v| log_phi[k * dim + v] - row_digamma[k]);
         MultinomialClusters { dim, lambda: family.lambda, estimate, num_clusters, parameter, table, own_data_term: 0.0 }
     }
 

@@ -92,11 +92,8 @@ impl Precision {
                 let mut covariance: Vec<f64> = scatter.iter().map(|v| v / count).collect();
                 let clipped = linalg::clip_eigenvalues(&mut covariance, dim, prior.variance_floor);
                 let precision = Self::from_covariance(cluster, covariance, dim)?;
-                let own_trace = if clipped {
-                    linalg::trace_of_form(&precision.factor, &scatter, dim)
-                } else {
-                    count * dim as f64
-                };
+                let own_trace =
+                    if clipped { linalg::trace_of_form(&precision.factor, &scatter, dim) } else { count * dim as f64 };
                 Ok(Some(Precision { own_trace, ..precision }))
             }
         }
@@ -108,7 +105,13 @@ impl Precision {
         // E[Phi] = nu B^-1 = M^T M with B = L L^T and M = sqrt(nu) L^-1.
         let mut m = linalg::invert_lower(&inv_scale, dim);
         m.iter_mut().for_each(|v| *v *= nu.sqrt());
-        Ok(Precision { factor: m, log_det: expected_log_det(nu, log_det_b, dim), nu, log_det_b, own_trace: nu * dim as f64 })
+        Ok(Precision {
+            factor: m,
+            log_det: expected_log_det(nu, log_det_b, dim),
+            nu,
+            log_det_b,
+            own_trace: nu * dim as f64,
+        })
     }
 
     pub fn from_covariance(cluster: usize, mut covariance: Vec<f64>, dim: usize) -> Result<Self> {
@@ -130,7 +133,8 @@ impl Precision {
         let mut covariance = vec![0.0; dim * dim];
         for i in 0..dim {
             for j in 0..=i {
-                let v = scale * lsparse_kernels::dot_f64(&inverse[i * dim..i * dim + j + 1], &inverse[j * dim..j * dim + j + 1]);
+                let v = scale
+                    * lsparse_kernels::dot_f64(&inverse[i * dim..i * dim + j + 1], &inverse[j * dim..j * dim + j + 1]);
                 covariance[i * dim + j] = v;
                 covariance[j * dim + i] = v;
             }
@@ -148,7 +152,14 @@ impl Precision {
 
     /// The precision's share of the data term for a count and the `trace` of its scatter matrix: everything but
     /// -N D/2 log 2 pi. `map_normaliser` is the log normaliser of the prior whose mode is the MAP estimate.
-    pub fn data_term(&self, prior: &WishartPrior, estimate: Estimate, count: f64, trace: f64, map_normaliser: f64) -> f64 {
+    pub fn data_term(
+        &self,
+        prior: &WishartPrior,
+        estimate: Estimate,
+        count: f64,
+        trace: f64,
+        map_normaliser: f64,
+    ) -> f64 {
         let dim = prior.dim;
         match estimate {
             // c(nu, B) - c(nu_k, B_k) + (N + nu - nu_k)/2 E[log |Phi|] - tr((S + B - B_k) E[Phi])/2,
@@ -175,7 +186,10 @@ pub fn pack<T: Real>(clusters: &[Precision], dim: usize) -> TriangularPack<T> {
 }
 
 /// Run `make` for every cluster on all threads, in order, stopping at the first error.
-pub fn for_each_cluster<R: Send>(num_clusters: usize, make: impl Fn(usize) -> Result<R> + Send + Sync) -> Result<Vec<R>> {
+pub fn for_each_cluster<R: Send>(
+    num_clusters: usize,
+    make: impl Fn(usize) -> Result<R> + Send + Sync,
+) -> Result<Vec<R>> {
     (0..num_clusters).into_par_iter().map(make).collect()
 }
 

@@ -46,8 +46,7 @@ pub fn allocation_term(estimate: Estimate, alpha: f64, counts: &[f64]) -> f64 {
         }
         Estimate::Map => {
             let log_pi = |n: &f64| ((n + pseudo) / (total + alpha)).ln();
-            ln_dirichlet_symmetric(pseudo + 1.0, num)
-                + counts.iter().map(|n| (n + pseudo) * log_pi(n)).sum::<f64>()
+            ln_dirichlet_symmetric(pseudo + 1.0, num) + counts.iter().map(|n| (n + pseudo) * log_pi(n)).sum::<f64>()
         }
         Estimate::MaxLikelihood => counts.iter().filter(|n| **n > 0.0).map(|n| n * (n / total).ln()).sum(),
     }

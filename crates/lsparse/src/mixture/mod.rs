@@ -141,7 +141,12 @@ impl<T: Scalar> Mixture<T> {
     }
 
     /// Local step of the rows of a panel, and its statistics added to `summary`.
-    fn summarize_panel(&self, params: &MixtureParams<T>, panel: &mut Panel<T>, summary: &mut ClusterSummary) -> Result<()> {
+    fn summarize_panel(
+        &self,
+        params: &MixtureParams<T>,
+        panel: &mut Panel<T>,
+        summary: &mut ClusterSummary,
+    ) -> Result<()> {
         let log_pi = &params.frequencies.log_pi;
         let entropy = respond(params.clusters.as_ref(), log_pi, &panel.rows, self.sparsity, &mut panel.resp)?;
         panel.members.regroup(self.num_clusters, &panel.resp, &panel.row_weights);

@@ -137,9 +137,8 @@ impl MixtureModel {
             ("total_counts", vec![num], &self.total.counts),
             ("total_stats", vec![num, self.total.width], &self.total.stats),
         ]);
-        let arrays: Vec<StoredArray> = all
-            .map(|(name, shape, values)| StoredArray { name: name.into(), shape, values: values.clone() })
-            .collect();
+        let arrays: Vec<StoredArray> =
+            all.map(|(name, shape, values)| StoredArray { name: name.into(), shape, values: values.clone() }).collect();
         let metadata = Metadata {
             config: self.config.clone(),
             prior: self.prior.clone(),
@@ -163,7 +162,8 @@ impl MixtureModel {
         };
         let (metadata, mut stored) = persist::read_model::<Metadata>(path, KIND)?;
         let mut take = |name: &str| -> Result<StoredArray> {
-            let at = stored.iter().position(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))?;
+            let at =
+                stored.iter().position(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))?;
             Ok(stored.swap_remove(at))
         };
         let (weights, counts, stats) = (take("weights")?, take("total_counts")?, take("total_stats")?);
@@ -177,8 +177,7 @@ impl MixtureModel {
             .iter()
             .map(|&name| take(name).map(|a| NamedArray { name, shape: a.shape, values: a.values }))
             .collect::<Result<Vec<_>>>()?;
-        let total =
-            ClusterSummary { counts: counts.values, stats: stats.values, width, entropy: metadata.entropy };
+        let total = ClusterSummary { counts: counts.values, stats: stats.values, width, entropy: metadata.entropy };
         let model = MixtureModel {
             config: metadata.config,
             prior: metadata.prior,

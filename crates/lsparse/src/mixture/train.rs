@@ -119,8 +119,7 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
             run,
             clock,
         };
-        let outcome =
-            fit::run(&mixture, &data, schedule.as_mut(), &mut state, &StopRules::from(&config), &mut watch)?;
+        let outcome = fit::run(&mixture, &data, schedule.as_mut(), &mut state, &StopRules::from(&config), &mut watch)?;
         runs.push((outcome.objective.total(), outcome.heldout));
         let better = best.as_ref().is_none_or(|b| quality(&config, &outcome) > quality(&config, &b.outcome));
         let interrupted = outcome.reason == StopReason::Interrupted;
@@ -200,7 +199,11 @@ fn settle_prior<T: Scalar>(
     Ok((prior, config))
 }
 
-fn check_surroundings<T: Scalar>(mixture: &Mixture<T>, source: &dyn RowSource, around: &Surroundings<'_>) -> Result<()> {
+fn check_surroundings<T: Scalar>(
+    mixture: &Mixture<T>,
+    source: &dyn RowSource,
+    around: &Surroundings<'_>,
+) -> Result<()> {
     if let Some(held) = around.heldout {
         if held.dim() != source.dim() {
             return Err(Error::DimensionMismatch { name: held.name().into(), model: source.dim(), data: held.dim() });
