@@ -1,1 +1,38 @@
-fn main() {}
+//! Chores of the workspace: `cargo xtask test` checks everything, `cargo xtask bench NAME` measures.
+
+mod bench;
+mod process;
+mod test;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: cargo xtask COMMAND
+
+Commands:
+  test [--long]                  format, lints, documentation and all tests (--long: thousands of random cases a reader)
+  bench mixture --images DIR     one lap against a scikit-learn EM iteration on the patches of the first images of DIR
+  bench list                     what can be measured
+
+Everything that is needed besides a Rust toolchain is installed under target/ by the command itself.";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match words.split_first() {
+        Some((&"test", rest)) => test::run(rest),
+        Some((&"bench", rest)) => bench::run(rest),
+        Some((&("help" | "--help" | "-h"), _)) => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(USAGE.to_owned()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::from(2)
+        }
+    }
+}

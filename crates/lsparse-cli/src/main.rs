@@ -1,1 +1,61 @@
-fn main() {}
+//! The `lsparse` command: read the arguments, run the command, turn errors into exit codes.
+
+#![forbid(unsafe_code)]
+
+mod assign;
+mod cli;
+mod completions;
+mod data_args;
+mod demo;
+mod fit;
+mod format;
+mod info;
+mod interrupt;
+mod output;
+mod parse;
+mod patches;
+mod progress;
+mod score;
+mod select;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+use lsparse::{Error, Result};
+
+use cli::{Cli, Command, Family, Fit};
+
+fn main() -> ExitCode {
+    let matches = cli::command().get_matches();
+    let outcome = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => run(cli.command),
+        Err(error) => error.exit(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has seen enough.
+        Err(Error::Unwritable { path, source })
+            if path.as_os_str() == output::STDOUT && source.kind() == io::ErrorKind::BrokenPipe =>
+        {
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            output::message(&format!("error: {error}"));
+            ExitCode::from(if error.is_bad_input() { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Fit(Fit { family: Family::Mixture(args) }) => fit::run(&args),
+        Command::Score(args) => score::run(&args),
+        Command::Assign(args) => assign::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Patches(args) => patches::run(&args),
+        Command::Select(args) => select::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => completions::run(&args),
+    }
+}

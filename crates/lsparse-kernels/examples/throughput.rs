@@ -194,7 +194,8 @@ fn elementwise<T: Real>(rng: &mut ChaCha8Rng) {
     let positive: Vec<T> =
         random::<T>(rng, LEN).into_iter().map(|x| T::from_f64(20.0 * x.to_f64() * x.to_f64() + 1e-3)).collect();
     let mut buffer = positive.clone();
-    let functions: [(&str, fn(&mut [T])); 5] = [
+    type Function<T> = (&'static str, fn(&mut [T]));
+    let functions: [Function<T>; 5] = [
         ("copy", |_| {}),
         ("exp", exp_slice),
         ("ln", ln_slice),

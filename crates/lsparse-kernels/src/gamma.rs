@@ -152,7 +152,7 @@ impl LaneFunction for LnGamma {
         // ln Gamma(y) = (y - 1/2) (ln y - 1) + ln(2 pi) / 2 - 1/2 + sum_k B_2k / (2k (2k - 1) y^(2k - 1))
         let inverse = splat::<V>(1.0).div(y);
         let tail = inverse.mul(series(inverse.mul(inverse), LN_GAMMA_SERIES));
-        let constant = splat::<V>(0.418_938_533_204_672_741_78).add(tail);
+        let constant = splat::<V>(0.418_938_533_204_672_7).add(tail);
         let main = ln_positive(y).sub(splat(1.0));
         let stirling = y.sub(splat(0.5)).fma(main, constant);
         with_special_cases(x, stirling.sub(shift))

@@ -18,7 +18,8 @@ pub fn weighted_gram<T: Real>(rows: &[T], weights: &[T], dim: usize, scratch: &m
     assert!(dim > 0, "dim must be positive");
     assert_eq!(Some(rows.len()), weights.len().checked_mul(dim), "one weight a row of dim entries");
     assert_eq!(out.len(), dim * (dim + 1) / 2, "out must hold a packed triangle");
-    let size = 2 * CHUNK.min(weights.len()) * dim.next_multiple_of(MAX_PAD);
+    // Both copies are padded, by less than MAX_PAD a row.
+    let size = 2 * CHUNK.min(weights.len()) * (dim + MAX_PAD);
     if scratch.len() < size {
         scratch.resize(size, T::ZERO);
     }

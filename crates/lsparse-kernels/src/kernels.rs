@@ -8,7 +8,7 @@ use crate::gram::WeightedGram;
 use crate::peak::FmaBurst;
 use crate::reduce::WeightedSum;
 use crate::select::TopL;
-use crate::simd::{Lanes, dispatch};
+use crate::simd::dispatch;
 use crate::softmax::{LogSumExp, Softmax};
 use crate::table::AddTableRows;
 use crate::tile::DiagQuadForms;
@@ -17,7 +17,10 @@ use crate::triangular::QuadForms;
 macro_rules! kernels {
     ($($name:ident: $kernel:ty $(=> $output:ty)?;)*) => {
         /// The kernels of one element type, run at the current level.
-        pub trait Kernels: Lanes + Coefficients + 'static {
+        ///
+        /// The vector types are no part of it: outside this crate nothing leads to them, which the
+        /// dispatch rule of [`crate::simd::Vector`] needs.
+        pub trait Kernels: Coefficients {
             $(
                 #[doc(hidden)]
                 fn $name(kernel: $kernel) $(-> $output)?;

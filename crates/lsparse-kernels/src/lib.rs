@@ -13,7 +13,26 @@
 //! Every function is generic over [`Real`] (`f32` or `f64`), compiled here for each [`Level`], and
 //! deterministic: its result depends on its arguments and the level alone, not on addresses,
 //! threads or earlier calls.
+//!
+//! ```
+//! use lsparse_kernels::{Real, TriangularPack, top_l, transpose_tile};
+//!
+//! // Squared distances of two points to the origin, in the metric of one factor.
+//! let mut pack = TriangularPack::<f32>::new(1, 2);
+//! pack.set(0, &[2.0, 0.0, 1.0, 1.0]);
+//! let mut tile = vec![0.0; 2 * f32::TILE];
+//! transpose_tile(&[1.0, 0.0, 0.0, 3.0], 2, &mut tile);
+//! let mut out = vec![0.0; f32::TILE];
+//! pack.quad_forms(0, &tile, None, &mut Vec::new(), &mut out);
+//! assert_eq!(&out[..2], &[5.0, 9.0]);
+//!
+//! // The two largest of four weights.
+//! let (mut index, mut value) = ([0; 2], [0.0; 2]);
+//! top_l(&[1.0, 4.0, 2.0, 4.0], 2, &mut index, &mut value).expect("no NaN");
+//! assert_eq!((index, value), ([1, 3], [4.0, 4.0]));
+//! ```
 
+mod candidates;
 mod elementary;
 mod gamma;
 mod gram;

@@ -133,7 +133,7 @@ impl<T: Real> Kernel<T> for QuadForms<'_, T> {
     fn run<V: Vector<Elem = T>>(self) {
         if V::REGISTERS >= 32 {
             self.with_or_without_shift::<V, 4>();
-        } else if V::REGISTERS >= 16 && (size_of::<T>() == 4 || V::REGISTERS != 16 || false) {
+        } else if V::LANES > 2 {
             self.with_or_without_shift::<V, 2>();
         } else {
             // Two lanes are only met in plain Rust, where the compiler loses track of more.

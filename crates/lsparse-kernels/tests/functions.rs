@@ -153,7 +153,7 @@ fn digamma_and_ln_gamma_know_exact_values() {
         near(ln_gamma(0.5), std::f64::consts::PI.sqrt().ln());
         near(ln_gamma(11.0), 3_628_800f64.ln());
         near(ln_gamma(1e-8), 1e8f64.ln() - EULER * 1e-8);
-        near(ln_gamma(1e-3), 6.907_178_885_383_853_7);
+        near(ln_gamma(1e-3), 6.907_178_885_383_853);
         assert_eq!(digamma(f64::INFINITY), f64::INFINITY);
         assert_eq!(ln_gamma(f64::INFINITY), f64::INFINITY);
         for x in [0.0, -1.0, -0.5, f64::NEG_INFINITY, f64::NAN] {

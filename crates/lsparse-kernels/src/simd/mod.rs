@@ -1,5 +1,6 @@
 //! Define the vector interface that the kernels are written against, and run a kernel at the current level.
 
+#[cfg(target_arch = "x86_64")]
 use crate::level::{Level, level};
 use crate::real::Real;
 
@@ -125,15 +126,6 @@ pub trait Vector: Copy {
         // SAFETY: the caller's promise covers both branches.
         unsafe { if count >= Self::LANES { Self::load(from) } else { Self::load_part(from, count, fill) } }
     }
-
-    /// Writes the first `count` lanes if there are fewer than `LANES`, else all.
-    /// # Safety
-    /// `min(count, LANES)` numbers must be writable at `to`.
-    #[inline(always)]
-    unsafe fn store_upto(self, to: *mut Self::Elem, count: usize) {
-        // SAFETY: the caller's promise covers both branches.
-        unsafe { if count >= Self::LANES { self.store(to) } else { self.store_part(to, count) } }
-    }
 }
 
 /// The vector type of each level for one element type.
@@ -157,7 +149,7 @@ impl Lanes for f32 {
 }
 
 impl Lanes for f64 {
-    type Portable = portable::Array<f64, 4>;
+    type Portable = portable::Array<f64, 2>;
     #[cfg(target_arch = "x86_64")]
     type Avx2 = avx2::F64x4;
     #[cfg(target_arch = "x86_64")]
@@ -178,15 +170,15 @@ pub trait Kernel<T> {
 /// Runs a kernel with the vectors of the current level.
 #[inline(always)]
 pub fn dispatch<T: Lanes, K: Kernel<T>>(kernel: K) -> K::Output {
+    #[cfg(target_arch = "x86_64")]
     match level() {
         // SAFETY: `level` never returns more than the CPU was found to support.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { run_avx512::<T, K>(kernel) },
+        Level::Avx512 => return unsafe { run_avx512::<T, K>(kernel) },
         // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { run_avx2::<T, K>(kernel) },
-        _ => kernel.run::<T::Portable>(),
+        Level::Avx2 => return unsafe { run_avx2::<T, K>(kernel) },
+        Level::Portable => {}
     }
+    kernel.run::<T::Portable>()
 }
 
 #[cfg(target_arch = "x86_64")]

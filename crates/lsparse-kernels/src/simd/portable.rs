@@ -171,4 +171,4 @@ macro_rules! impl_vector {
 }
 
 impl_vector!(f32, 4, i32, mantissa 23, bias 127, subnormal_shift 25);
-impl_vector!(f64, 4, i64, mantissa 52, bias 1023, subnormal_shift 54);
+impl_vector!(f64, 2, i64, mantissa 52, bias 1023, subnormal_shift 54);

@@ -1,0 +1,128 @@
+//! The command line as a whole: the commands there are, and the defaults that their help shows.
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use lsparse::MixtureConfig;
+use serde_json::Value;
+
+use crate::assign::AssignArgs;
+use crate::completions::CompletionsArgs;
+use crate::demo::DemoArgs;
+use crate::fit::MixtureArgs;
+use crate::info::InfoArgs;
+use crate::patches::PatchesArgs;
+use crate::score::ScoreArgs;
+use crate::select::SelectArgs;
+
+/// Mixture models whose responsibilities have at most L entries a row.
+///
+/// Every row keeps its L most probable clusters of K; dense is L = K and hard assignment L = 1. Data are .npy files,
+/// CSV or TSV text (gzipped or not), SciPy CSR .npz files, or folders of PNG and JPEG images.
+#[derive(Parser)]
+#[command(name = "lsparse", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  lsparse demo                                      see it at work, no file needed
+  lsparse fit mixture data.npy -k 50 --out m.safetensors
+  lsparse score m.safetensors test.npy
+  lsparse assign m.safetensors data.npy --out clusters.npz
+  lsparse fit mixture --help                        every option of training
+
+Exit status: 0 if all went well, 2 for arguments or data that cannot be used, 1 for other failures.";
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Train a model.
+    Fit(Fit),
+    /// Log likelihood of rows under a model.
+    Score(ScoreArgs),
+    /// The L most probable clusters of every row.
+    Assign(AssignArgs),
+    /// What a model is, how it was trained, its largest clusters.
+    Info(InfoArgs),
+    /// Cut a folder of images into patches.
+    Patches(PatchesArgs),
+    /// The L largest of a list of weights, and the responsibilities they give.
+    Select(SelectArgs),
+    /// Train on data with known truth, compare, and see what L does.
+    Demo(DemoArgs),
+    /// Completions for a shell.
+    Completions(CompletionsArgs),
+}
+
+#[derive(Args)]
+#[command(arg_required_else_help = true, after_help = "EXAMPLES:\n  lsparse fit mixture data.npy -k 50")]
+pub struct Fit {
+    #[command(subcommand)]
+    pub family: Family,
+}
+
+/// The models that can be trained.
+#[derive(Subcommand)]
+pub enum Family {
+    /// Train a mixture.
+    Mixture(Box<MixtureArgs>),
+}
+
+/// The command line, with the library's defaults in the help of `fit mixture`.
+pub fn command() -> clap::Command {
+    Cli::command().mut_subcommand("fit", |fit| fit.mut_subcommand("mixture", show_defaults))
+}
+
+/// Write the default of every setting behind its help, straight from the library so that the two cannot part.
+/// Where the help says it already, since zero stands for something else, it stays as it is.
+fn show_defaults(mut command: clap::Command) -> clap::Command {
+    let Ok(Value::Object(defaults)) = serde_json::to_value(MixtureConfig::default()) else {
+        return command;
+    };
+    for (key, value) in defaults {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        command = command.mut_arg(key.replace('-', "_"), |arg| {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            if help.contains("[default:") { arg } else { arg.help(format!("{help} [default: {value}]")) }
+        });
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_setting_of_the_library_is_an_option_and_shows_its_default() {
+        let mut command = command();
+        let mixture = command.find_subcommand_mut("fit").and_then(|fit| fit.find_subcommand_mut("mixture")).unwrap();
+        let Value::Object(settings) = serde_json::to_value(MixtureConfig::default()).unwrap() else { panic!() };
+        for key in settings.keys() {
+            let arg = mixture.get_arguments().find(|arg| arg.get_long() == Some(key));
+            let arg = arg.unwrap_or_else(|| panic!("--{key} is missing"));
+            let help = arg.get_help().unwrap().to_string();
+            assert!(help.contains("[default:"), "--{key}: {help}");
+            assert!(arg.get_help_heading().is_some(), "--{key} has no heading");
+        }
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        let has_examples = |command: &clap::Command| {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(text.contains("EXAMPLES:"), "{}", command.get_name());
+        };
+        let command = command();
+        has_examples(&command);
+        for sub in command.get_subcommands() {
+            has_examples(sub);
+            sub.get_subcommands().for_each(has_examples);
+        }
+    }
+}

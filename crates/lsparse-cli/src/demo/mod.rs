@@ -1,0 +1,107 @@
+//! `lsparse demo`: train on data with known truth, see what L does, and leave a model behind; needs no file.
+
+mod leaves;
+mod planted;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lsparse::backend::with_threads;
+use lsparse::data::RowSource;
+use lsparse::observe::{Observer, StepInfo};
+use lsparse::{Fitted, MixtureConfig, Result, Surroundings, fit_mixture_with};
+
+use crate::progress::TrainingProgress;
+use crate::{interrupt, output};
+
+/// Train on data with known truth, compare, and see what L does.
+///
+/// First, rows are drawn from a mixture that is known, and what training finds is put next to it. Then a mixture is
+/// trained on the patches of an image of overlapping discs, whose statistics are like those of photographs, for
+/// several L.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES:
+  lsparse demo
+  lsparse demo --seed 7 --out seven.safetensors")]
+pub struct DemoArgs {
+    /// Seed of data and training.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Write the model of the second part here.
+    #[arg(long, short, value_name = "FILE", default_value = "demo.safetensors")]
+    pub out: PathBuf,
+    /// Print results only, no progress.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Threads, 0 for one a core; the result is the same with any number.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub threads: usize,
+    /// Rows to train on in each part, about.
+    #[arg(long, value_name = "N", default_value_t = 20_000, hide = true, value_parser = clap::value_parser!(u32).range(2_000..))]
+    pub rows: u32,
+}
+
+pub fn run(args: &DemoArgs) -> Result<()> {
+    with_threads(args.threads, || demo(args))?
+}
+
+fn demo(args: &DemoArgs) -> Result<()> {
+    output::check_writable(&args.out)?;
+    planted::run(args)?;
+    let model = leaves::run(args)?;
+    model.save_to(&args.out)?;
+    let out = args.out.display();
+    output::print(&format!(
+        "\nThe model with L = 8 is in {out}. Next:\n\
+         \x20 lsparse info {out}\n\
+         \x20 lsparse score {out} FOLDER-OF-IMAGES\n\
+         \x20 lsparse assign {out} FOLDER-OF-IMAGES --out clusters.npz\n\
+         \x20 lsparse fit mixture YOUR-DATA.npy -k 50 --out model.safetensors\n"
+    ))
+}
+
+/// A training with what the demonstration shows of it.
+struct Shown {
+    fitted: Fitted,
+    /// Seconds of training and objective at the end of every lap.
+    laps: Vec<(f64, f64)>,
+}
+
+impl Shown {
+    /// Seconds a lap, without seeding and the first lap, which warms up.
+    fn seconds_a_lap(&self) -> f64 {
+        match (self.laps.first(), self.laps.last()) {
+            (Some(first), Some(last)) if self.laps.len() > 1 => (last.0 - first.0) / (self.laps.len() - 1) as f64,
+            _ => self.fitted.outcome.seconds,
+        }
+    }
+}
+
+fn fit(args: &DemoArgs, label: &str, source: &dyn RowSource, heldout: &dyn RowSource, config: &MixtureConfig) -> Result<Shown> {
+    let config = config.check(source.num_rows())?;
+    let progress = TrainingProgress::new(args.quiet, label, &config);
+    let mut watcher = Watcher { progress, laps: Vec::new() };
+    let around = Surroundings {
+        heldout: Some(heldout),
+        observer: Some(&mut watcher),
+        interrupt: Some(interrupt::listen(args.quiet)),
+        ..Default::default()
+    };
+    let fitted = fit_mixture_with(source, &config, around)?;
+    Ok(Shown { fitted, laps: std::mem::take(&mut watcher.laps) })
+}
+
+struct Watcher {
+    progress: TrainingProgress,
+    laps: Vec<(f64, f64)>,
+}
+
+impl Observer for Watcher {
+    fn step(&mut self, info: &StepInfo) -> Result<()> {
+        if info.ends_lap {
+            self.laps.push((info.seconds, info.objective.total()));
+        }
+        self.progress.step(info)
+    }
+}

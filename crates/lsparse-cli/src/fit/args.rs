@@ -1,0 +1,211 @@
+//! The options of `lsparse fit mixture`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lsparse::likelihood::{Estimate, LikelihoodKind};
+use lsparse::{BestBy, Init, Precision, ScheduleKind};
+use serde::Serialize;
+
+use crate::data_args::DataArgs;
+use crate::parse::{self, Sparsity};
+
+/// Train a mixture on rows of numbers.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES:
+  lsparse fit mixture data.npy -k 50 --out model.safetensors
+  lsparse fit mixture counts.npz --likelihood multinomial -k 100 -l 4 --estimate map
+  lsparse fit mixture photos/ --likelihood zero-mean-gauss -k 200 -l 8 --batches 10 --laps 10 \\
+      --heldout test-photos/ --out patches.safetensors --trace run.jsonl
+  lsparse fit mixture more.npy --from model.safetensors --laps 5 --out model.safetensors
+  lsparse fit mixture data.csv --config run.json --seed 1 --quiet --json
+
+Training ends at the first of --laps, --tolerance, --count-tolerance and --max-seconds. Ctrl-C ends it after the
+current batch, and the model is written all the same.")]
+pub struct MixtureArgs {
+    /// A .npy, .npz, .csv, .tsv or .txt file (text may be gzipped), or a folder of images.
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+
+    #[command(flatten)]
+    pub settings: Settings,
+
+    /// Go on from this model: it gives likelihood, K, L, estimate and prior, unless they are given here.
+    #[arg(long, value_name = "MODEL", help_heading = "Start", conflicts_with_all = ["init", "init_lloyd", "init_rows"])]
+    pub from: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub reading: DataArgs,
+    /// One weight a row: a .npy of shape (rows, 1) or a text file with one column [default: all 1].
+    #[arg(long, value_name = "FILE", help_heading = "Data")]
+    pub row_weights: Option<PathBuf>,
+    /// Rows to score at the end of every lap, in any format that DATA may have.
+    #[arg(long, value_name = "DATA", help_heading = "Data")]
+    pub heldout: Option<PathBuf>,
+
+    /// Write the model here (.safetensors).
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// Write a line of JSON for every step here.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub trace: Option<PathBuf>,
+    /// Print the final report as JSON.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Print nothing but errors (and the report, with --json).
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+    /// Threads, 0 for one a core; the result is the same with any number.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Schedule")]
+    pub threads: usize,
+    /// Settings as JSON, by the names of the options; options win over it.
+    #[arg(long, value_name = "FILE", help_heading = "Model")]
+    pub config: Option<PathBuf>,
+}
+
+/// The settings of the library by their own names; what is not given is left to the file, the model or the default.
+#[derive(Args, Debug, Serialize)]
+pub struct Settings {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub model: ModelSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub prior: PriorSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub schedule: ScheduleSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub start: StartSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub stop: StopSettings,
+    /// Precision that rows are worked on in; sums are always 64 bits.
+    #[arg(long, value_name = "TYPE", help_heading = "Data", value_parser = parse::names::<Precision>(&[
+        ("auto", "that of the data"), ("f32", "32 bits, about twice as fast"), ("f64", "64 bits")]))]
+    pub precision: Option<Precision>,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Model")]
+#[serde(rename_all = "kebab-case")]
+pub struct ModelSettings {
+    /// What a cluster looks like.
+    #[arg(long, value_name = "NAME", value_parser = parse::names::<LikelihoodKind>(&[
+        ("zero-mean-gauss", "zero mean, full covariance: image patches"),
+        ("gauss", "mean and full covariance"),
+        ("diag-gauss", "mean and one variance a column"),
+        ("multinomial", "counts of categories"),
+        ("bernoulli", "zeros and ones")]))]
+    pub likelihood: Option<LikelihoodKind>,
+    /// K, the number of clusters [default: none, it must be given].
+    #[arg(long, short = 'k', value_name = "K")]
+    pub clusters: Option<usize>,
+    /// L, the number of clusters that a row keeps, from 1 to K, or "K" for all [default: 8, or K if smaller].
+    #[arg(long, short = 'l', value_name = "L", value_parser = Sparsity::parse)]
+    pub sparsity: Option<Sparsity>,
+    /// How clusters are estimated.
+    #[arg(long, value_name = "HOW", value_parser = parse::names::<Estimate>(&[
+        ("vb", "full posterior (variational Bayes)"),
+        ("map", "maximum a posteriori"),
+        ("ml", "maximum likelihood (EM)")]))]
+    pub estimate: Option<Estimate>,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Prior")]
+#[serde(rename_all = "kebab-case")]
+pub struct PriorSettings {
+    /// Concentration of the cluster frequencies, Dirichlet(alpha/K).
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub alpha: Option<f64>,
+    /// Pseudo-count of each category (multinomial) or outcome (bernoulli).
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub lambda: Option<f64>,
+    /// Degrees of freedom of the covariance prior [default: columns + 2, the least it can be].
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub nu: Option<f64>,
+    /// Pseudo-count of the prior mean.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub kappa: Option<f64>,
+    /// Variance that the prior expects, in units of the data's average column variance.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub prior_scale: Option<f64>,
+    /// Smallest variance under --estimate ml, in the same units.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub variance_floor: Option<f64>,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Schedule")]
+#[serde(rename_all = "kebab-case")]
+pub struct ScheduleSettings {
+    /// When statistics enter the total.
+    #[arg(long, value_name = "NAME", value_parser = parse::names::<ScheduleKind>(&[
+        ("full", "after all rows"),
+        ("memoized", "after every batch, replacing what the batch gave before"),
+        ("stochastic", "after every batch, at a falling rate"),
+        ("streaming", "after every batch, in one pass")]))]
+    pub schedule: Option<ScheduleKind>,
+    /// Number of batches [default: one for every 10,000 rows, at most 20].
+    #[arg(long, value_name = "N", conflicts_with = "rows_per_batch")]
+    pub batches: Option<usize>,
+    /// Rows a batch, instead of a number of batches [default: none].
+    #[arg(long, value_name = "N")]
+    pub rows_per_batch: Option<usize>,
+    /// Delay of the stochastic rate (delay + t)^-decay.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub delay: Option<f64>,
+    /// Decay of the stochastic rate, above 0.5 and at most 1.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub decay: Option<f64>,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Start")]
+#[serde(rename_all = "kebab-case")]
+pub struct StartSettings {
+    /// How the first clusters are found.
+    #[arg(long, value_name = "HOW", value_parser = parse::names::<Init>(&[
+        ("bregman", "k-means++ under the likelihood's own divergence"),
+        ("kmeans", "k-means++ with Euclidean distance"),
+        ("examples", "rows drawn at random"),
+        ("responsibilities", "random responsibilities")]))]
+    pub init: Option<Init>,
+    /// Passes over the sample that gather rows around the seeds.
+    #[arg(long, value_name = "N")]
+    pub init_lloyd: Option<usize>,
+    /// Rows of the sample that seeds are drawn from [default: 100 a cluster, at least 10,000].
+    #[arg(long, value_name = "N")]
+    pub init_rows: Option<usize>,
+    /// Runs from different seeds, of which the best is kept.
+    #[arg(long, value_name = "N")]
+    pub runs: Option<usize>,
+    /// What the best run is best by.
+    #[arg(long, value_name = "WHAT", value_parser = parse::names::<BestBy>(&[
+        ("objective", "the training objective"), ("heldout", "the score of --heldout")]))]
+    pub best_by: Option<BestBy>,
+    /// Seed of all randomness.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Stop")]
+#[serde(rename_all = "kebab-case")]
+pub struct StopSettings {
+    /// Laps (passes over the data) at most; 0 for no limit.
+    #[arg(long, value_name = "N")]
+    pub laps: Option<usize>,
+    /// Stop when the objective changes by less than this over a lap, relatively; 0 for never.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub tolerance: Option<f64>,
+    /// Stop when no cluster's count changes by more than this over a lap; 0 for never.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub count_tolerance: Option<f64>,
+    /// Stop after so many seconds of training; 0 for never.
+    #[arg(long, value_name = "SECONDS", value_parser = parse::number)]
+    pub max_seconds: Option<f64>,
+}

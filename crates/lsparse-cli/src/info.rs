@@ -1,0 +1,168 @@
+//! `lsparse info`: what a model is, how it was trained, and its largest clusters.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lsparse::fit::count_empty;
+use lsparse::{MixtureConfig, MixtureModel, Result};
+use serde::Serialize;
+
+use crate::format::{grouped, significant, table};
+use crate::output;
+
+/// Columns named for a cluster of counts or bits.
+const TOP_COLUMNS: usize = 5;
+
+/// What a model is, how it was trained, its largest clusters.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES:
+  lsparse info model.safetensors
+  lsparse info model.safetensors --top 3 --json")]
+pub struct InfoArgs {
+    /// A model file.
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// How many of the largest clusters to show.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A cluster in a few numbers; which ones depends on the family.
+#[derive(Serialize)]
+struct ClusterNote {
+    cluster: usize,
+    weight: f64,
+    count: f64,
+    /// Root of the mean variance of the columns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    std: Option<f64>,
+    /// Length of the mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_norm: Option<f64>,
+    /// The most probable columns, from 0, and their probabilities.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_columns: Option<Vec<(usize, f64)>>,
+}
+
+#[derive(Serialize)]
+struct Info {
+    kind: &'static str,
+    dim: usize,
+    clusters: usize,
+    empty_clusters: usize,
+    rows: usize,
+    laps: usize,
+    steps: u64,
+    stopped_by: String,
+    objective: f64,
+    objective_data: f64,
+    objective_entropy: f64,
+    objective_alloc: f64,
+    config: MixtureConfig,
+    largest: Vec<ClusterNote>,
+}
+
+pub fn run(args: &InfoArgs) -> Result<()> {
+    let model = MixtureModel::load(&args.model)?;
+    let info = describe(&model, args.top);
+    if args.json {
+        return output::print_json(&info);
+    }
+    output::print(&text(&args.model.display().to_string(), &info))
+}
+
+fn describe(model: &MixtureModel, top: usize) -> Info {
+    let mut order: Vec<usize> = (0..model.num_clusters()).collect();
+    order.sort_by(|&a, &b| model.weights[b].total_cmp(&model.weights[a]));
+    let training = &model.training;
+    Info {
+        kind: "mixture",
+        dim: model.dim(),
+        clusters: model.num_clusters(),
+        empty_clusters: count_empty(&model.total.counts),
+        rows: training.rows,
+        laps: training.laps,
+        steps: training.steps,
+        stopped_by: training.stopped_by.clone(),
+        objective: training.objective,
+        objective_data: training.objective_data,
+        objective_entropy: training.objective_entropy,
+        objective_alloc: training.objective_alloc,
+        config: model.config.clone(),
+        largest: order.iter().take(top).map(|&k| note(model, k)).collect(),
+    }
+}
+
+fn note(model: &MixtureModel, k: usize) -> ClusterNote {
+    let dim = model.dim();
+    let of_cluster = |name: &str, width: usize| model.array(name).map(|a| &a.values[k * width..(k + 1) * width]);
+    let mean_variance = of_cluster("variances", dim)
+        .map(|variances| variances.iter().sum::<f64>())
+        .or_else(|| of_cluster("covariances", dim * dim).map(|c| (0..dim).map(|i| c[i * dim + i]).sum()))
+        .map(|sum| sum / dim as f64);
+    let top_columns = of_cluster("probabilities", dim).map(|probabilities| {
+        let mut columns: Vec<(usize, f64)> = probabilities.iter().copied().enumerate().collect();
+        columns.sort_by(|a, b| b.1.total_cmp(&a.1));
+        columns.truncate(TOP_COLUMNS);
+        columns
+    });
+    ClusterNote {
+        cluster: k,
+        weight: model.weights[k],
+        count: model.total.counts[k],
+        std: mean_variance.map(f64::sqrt),
+        mean_norm: of_cluster("means", dim).map(|mean| mean.iter().map(|m| m * m).sum::<f64>().sqrt()),
+        top_columns,
+    }
+}
+
+fn text(name: &str, info: &Info) -> String {
+    let config = &info.config;
+    let mut text = format!("{name}: a mixture of {} {} clusters", info.clusters, config.likelihood.name());
+    text += &format!(" over {} columns, {} of them empty\n", grouped(info.dim), info.empty_clusters);
+    let setting = |value: &dyn Fn() -> serde_json::Result<serde_json::Value>| {
+        value().ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+    };
+    let estimate = setting(&|| serde_json::to_value(config.estimate));
+    let schedule = setting(&|| serde_json::to_value(config.schedule));
+    text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity, info.clusters);
+    text += &format!("  estimate    {estimate}, alpha {}\n", config.alpha);
+    let batches = if config.batches == 1 { "batch" } else { "batches" };
+    text += &format!("  trained     {schedule} on {} rows in {} {batches}, seed {}", grouped(info.rows), config.batches, config.seed);
+    let laps = if info.laps == 1 { "lap" } else { "laps" };
+    text += &format!(", {} {laps}, stopped by {}\n", info.laps, info.stopped_by);
+    text += &format!(
+        "  objective   {} = data {} + entropy {} + allocation {}\n",
+        significant(info.objective, 9),
+        significant(info.objective_data, 9),
+        significant(info.objective_entropy, 6),
+        significant(info.objective_alloc, 6),
+    );
+    if info.largest.is_empty() {
+        return text;
+    }
+    text += "\nlargest clusters (clusters and columns count from 0)\n";
+    let mut header = vec!["cluster", "weight", "rows"];
+    let first = &info.largest[0];
+    header.extend(first.mean_norm.map(|_| "|mean|"));
+    header.extend(first.std.map(|_| "std"));
+    header.extend(first.top_columns.as_ref().map(|_| "most probable columns"));
+    let rows: Vec<Vec<String>> = info.largest.iter().map(cells).collect();
+    text += &table(&header, &rows);
+    text
+}
+
+fn cells(note: &ClusterNote) -> Vec<String> {
+    let mut row = vec![note.cluster.to_string(), format!("{:.4}", note.weight), format!("{:.1}", note.count)];
+    row.extend(note.mean_norm.map(|norm| significant(norm, 4)));
+    row.extend(note.std.map(|std| significant(std, 4)));
+    row.extend(note.top_columns.as_ref().map(|columns| {
+        let pairs: Vec<String> = columns.iter().map(|(column, p)| format!("{column} ({p:.3})")).collect();
+        pairs.join("  ")
+    }));
+    row
+}

@@ -1,0 +1,113 @@
+//! Where results go: standard output, files that must be found writable before long work, and traces.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use lsparse::data::AtomicFile;
+use lsparse::{Error, Result};
+use serde::Serialize;
+
+/// What messages call standard output.
+pub const STDOUT: &str = "standard output";
+
+/// Print results.
+pub fn print(text: &str) -> Result<()> {
+    write_stdout(|out| out.write_all(text.as_bytes()))
+}
+
+/// Print results as JSON.
+pub fn print_json<T: Serialize>(value: &T) -> Result<()> {
+    write_stdout(|out| {
+        serde_json::to_writer_pretty(&mut *out, value)?;
+        out.write_all(b"\n")
+    })
+}
+
+fn write_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    write(&mut out).and_then(|()| out.flush()).map_err(stdout_failed)
+}
+
+/// The error of a failed write to standard output.
+pub fn stdout_failed(source: io::Error) -> Error {
+    Error::Unwritable { path: PathBuf::from(STDOUT), source }
+}
+
+/// Print a message for people. If even that fails there is nobody to tell.
+pub fn message(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Find out now whether a file can be written later, and leave nothing behind.
+///
+/// The file itself is made only when there is something to put into it, so that a program that is ended in between
+/// leaves no remains.
+pub fn check_writable(path: &Path) -> Result<()> {
+    AtomicFile::create(path).map(drop)
+}
+
+/// Refuse to write over a file that is read.
+pub fn check_not_input(option: &'static str, path: &Path, inputs: &[&Path]) -> Result<()> {
+    let Ok(place) = fs::canonicalize(path) else { return Ok(()) };
+    if inputs.iter().any(|input| fs::canonicalize(input).is_ok_and(|input| input == place)) {
+        let problem = format!("{} is read by this very command", path.display());
+        return Err(Error::Config { option, problem, remedy: "choose another file".into() });
+    }
+    Ok(())
+}
+
+/// What a file's name says it is.
+pub fn check_extension(option: &'static str, path: &Path, known: &[&'static str]) -> Result<&'static str> {
+    let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+    known.iter().copied().find(|name| extension == *name).ok_or_else(|| Error::Config {
+        option,
+        problem: format!("{} has no ending that says what to write", path.display()),
+        remedy: format!("end it in .{}", known.join(" or .")),
+    })
+}
+
+/// A file that is written while others may read along, and is no trouble if nothing comes to be written.
+///
+/// What was there before is cut off only by the first write, and a file that is new and still empty goes away.
+#[derive(Debug)]
+pub struct TraceFile {
+    path: PathBuf,
+    file: File,
+    is_new: bool,
+    is_plain: bool,
+    written: bool,
+}
+
+impl TraceFile {
+    /// Open the file, making it where there is none.
+    pub fn create(path: &Path) -> Result<Self> {
+        let failed = |source| Error::Unwritable { path: path.to_owned(), source };
+        let is_new = !path.exists();
+        let file = File::options().write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        let is_plain = file.metadata().map_err(failed)?.is_file();
+        Ok(TraceFile { path: path.to_owned(), file, is_new, is_plain, written: false })
+    }
+}
+
+impl Write for TraceFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.written && self.is_plain {
+            self.file.set_len(0)?;
+        }
+        self.written = true;
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for TraceFile {
+    fn drop(&mut self) {
+        if self.is_new && self.is_plain && !self.written {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Turn the text of arguments into values: names, numbers, and L, which may also be "K".
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+/// One of the names that the library's own (de)serialisation of `T` knows, each with a word of help.
+pub fn names<T>(names: &'static [(&'static str, &'static str)]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    let values = names.iter().map(|(name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(values).try_map(|name| serde_json::from_value(Value::String(name)))
+}
+
+/// A finite number: NaN would pass every comparison unnoticed.
+pub fn number(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        Ok(_) => Err("not a finite number".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// L as given: a number, or "K" for all clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sparsity {
+    Count(usize),
+    All,
+}
+
+impl Sparsity {
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text.parse::<usize>() {
+            Ok(count) if count > 0 => Ok(Sparsity::Count(count)),
+            _ if text.eq_ignore_ascii_case("k") => Ok(Sparsity::All),
+            _ => Err("give a whole number from 1 to K, or K itself for dense responsibilities".to_owned()),
+        }
+    }
+
+    /// L for this many clusters.
+    pub fn of(self, num_clusters: usize) -> usize {
+        match self {
+            Sparsity::Count(count) => count,
+            Sparsity::All => num_clusters,
+        }
+    }
+}
+
+impl Serialize for Sparsity {
+    /// "K" has no number until the number of clusters is known.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Sparsity::Count(count) => count.serialize(serializer),
+            Sparsity::All => serializer.serialize_none(),
+        }
+    }
+}
+
+/// The byte between fields of a text file.
+pub fn delimiter(text: &str) -> Result<u8, String> {
+    match text {
+        "tab" | "\\t" => Ok(b'\t'),
+        "comma" => Ok(b','),
+        "semicolon" => Ok(b';'),
+        "space" | "blank" => Ok(b' '),
+        _ => match text.as_bytes() {
+            [byte] => Ok(*byte),
+            _ => Err("give one character, or comma, semicolon, tab or space".to_owned()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sparsity_is_a_number_or_k() {
+        assert_eq!(Sparsity::parse("4"), Ok(Sparsity::Count(4)));
+        assert_eq!(Sparsity::parse("K").map(|l| l.of(7)), Ok(7));
+        assert!(Sparsity::parse("0").is_err() && Sparsity::parse("-1").is_err() && Sparsity::parse("many").is_err());
+    }
+
+    #[test]
+    fn numbers_are_finite() {
+        assert_eq!(number("1e-3"), Ok(1e-3));
+        assert!(number("nan").is_err() && number("inf").is_err() && number("x").is_err());
+    }
+
+    #[test]
+    fn delimiters_have_names() {
+        assert_eq!((delimiter("tab"), delimiter(";")), (Ok(b'\t'), Ok(b';')));
+        assert!(delimiter("::").is_err() && delimiter("").is_err());
+    }
+}

@@ -1,0 +1,192 @@
+//! Show how a run goes: a bar on a terminal, plain lines elsewhere, nothing when asked to be quiet.
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use lsparse::observe::{Observer, StepInfo};
+use lsparse::{MixtureConfig, Result};
+
+use crate::format::{duration, rate, significant};
+use crate::output::message;
+
+/// Parts of a bar, whatever it measures.
+const PARTS: u64 = 1000;
+
+/// Plain lines come at most this often, but for the last.
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Where progress is shown.
+enum Display {
+    Nowhere,
+    Lines { last: Option<Instant>, waiting: Option<String> },
+    Bar(ProgressBar),
+}
+
+impl Display {
+    fn choose(quiet: bool, first: &str) -> Self {
+        if quiet {
+            return Display::Nowhere;
+        }
+        if !io::stderr().is_terminal() {
+            return Display::Lines { last: None, waiting: None };
+        }
+        let bar = ProgressBar::new(PARTS);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:24} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.set_message(first.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Display::Bar(bar)
+    }
+
+    /// Show `text`; `line` says whether it is worth a line of its own.
+    fn show(&mut self, share: Option<f64>, text: &dyn Fn() -> String, line: bool) {
+        match self {
+            Display::Nowhere => {}
+            Display::Bar(bar) => {
+                bar.set_position((share.unwrap_or(0.0) * PARTS as f64) as u64);
+                bar.set_message(text());
+            }
+            Display::Lines { last, waiting } if line => {
+                if last.is_none_or(|at| at.elapsed() >= LINE_EVERY) {
+                    message(&text());
+                    *last = Some(Instant::now());
+                    *waiting = None;
+                } else {
+                    *waiting = Some(text());
+                }
+            }
+            Display::Lines { .. } => {}
+        }
+    }
+
+    fn finish(&mut self) {
+        match self {
+            Display::Nowhere => {}
+            Display::Bar(bar) => bar.finish_and_clear(),
+            Display::Lines { waiting, .. } => {
+                if let Some(line) = waiting.take() {
+                    message(&line);
+                }
+            }
+        }
+    }
+}
+
+/// Watches a training.
+pub struct TrainingProgress {
+    display: Display,
+    label: String,
+    laps: usize,
+    max_seconds: f64,
+    runs: usize,
+    run: usize,
+    started: Instant,
+}
+
+impl TrainingProgress {
+    /// For a run with these settings; `label` comes first in every line.
+    pub fn new(quiet: bool, label: &str, config: &MixtureConfig) -> Self {
+        TrainingProgress {
+            display: Display::choose(quiet, &format!("{label}checking the data and seeding")),
+            label: label.to_owned(),
+            laps: config.laps,
+            max_seconds: config.max_seconds,
+            runs: config.runs,
+            run: 0,
+            started: Instant::now(),
+        }
+    }
+
+    /// The last line, and the bar away.
+    pub fn finish(&mut self) {
+        self.display.finish();
+    }
+
+    /// How much of all runs is done at least, if a rule says when they must end.
+    fn share(&self, info: &StepInfo) -> Option<f64> {
+        let by_laps = (self.laps > 0).then(|| info.lap / self.laps as f64);
+        let by_time = (self.max_seconds > 0.0).then(|| info.seconds / self.max_seconds);
+        by_laps.into_iter().chain(by_time).reduce(f64::max).map(|share| (info.run as f64 + share.min(1.0)) / self.runs as f64)
+    }
+}
+
+impl Observer for TrainingProgress {
+    fn step(&mut self, info: &StepInfo) -> Result<()> {
+        if info.run != self.run {
+            // The last line of the run before must not be lost.
+            if let Display::Lines { waiting, .. } = &mut self.display {
+                waiting.take().inspect(|line| message(line));
+            }
+            self.run = info.run;
+        }
+        let share = self.share(info);
+        let elapsed = self.started.elapsed().as_secs_f64();
+        let (label, laps, runs) = (&self.label, self.laps, self.runs);
+        let text = || {
+            let mut text = label.clone();
+            if runs > 1 {
+                text += &format!("run {}/{runs}  ", info.run + 1);
+            }
+            text += &match laps {
+                0 => format!("lap {:.1}", info.lap),
+                _ => format!("lap {:.1}/{laps}", info.lap),
+            };
+            text += &format!("  objective {}", significant(info.objective.total(), 9));
+            if let Some(score) = info.heldout {
+                text += &format!("  held-out {}", significant(score, 6));
+            }
+            text += &format!("  {} rows/s", rate(info.rows_per_second));
+            if let Some(share) = share.filter(|&share| share > 0.0) {
+                text += &format!("  {} left at most", duration(elapsed * (1.0 - share) / share));
+            }
+            text
+        };
+        self.display.show(share, &text, info.ends_lap);
+        Ok(())
+    }
+}
+
+impl Drop for TrainingProgress {
+    /// A bar must not stay when an error ends the run.
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// Watches rows go by.
+pub struct RowProgress {
+    display: Display,
+    what: &'static str,
+    total: usize,
+    started: Instant,
+}
+
+impl RowProgress {
+    pub fn new(quiet: bool, what: &'static str, total: usize) -> Self {
+        RowProgress { display: Display::choose(quiet, what), what, total, started: Instant::now() }
+    }
+
+    /// So many rows are done.
+    pub fn at(&mut self, rows: usize) {
+        let share = rows as f64 / self.total.max(1) as f64;
+        let elapsed = self.started.elapsed().as_secs_f64();
+        let (what, total) = (self.what, self.total);
+        let text = || {
+            let left = duration(elapsed * (1.0 - share) / share.max(1e-9));
+            format!("{what} {rows}/{total} rows  {} rows/s  {left} left", rate(rows as f64 / elapsed.max(1e-9)))
+        };
+        self.display.show(Some(share), &text, true);
+    }
+
+    pub fn finish(&mut self) {
+        self.display.finish();
+    }
+}
+
+impl Drop for RowProgress {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

@@ -1,0 +1,119 @@
+//! `lsparse score`: the log likelihood of rows under a model's point estimates.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use lsparse::backend::with_threads;
+use lsparse::data::{AtomicFile, write_npy_f64};
+use lsparse::fit::count_empty;
+use lsparse::likelihood::Estimate;
+use lsparse::{Error, MixtureModel, Result};
+use serde::Serialize;
+
+use crate::data_args::DataArgs;
+use crate::format::{grouped, significant};
+use crate::output;
+
+/// Log likelihood of rows under a model.
+///
+/// The mean over rows of log p(x), with cluster weights and parameters set to their point estimates.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES:
+  lsparse score model.safetensors test.npy
+  lsparse score model.safetensors test.npy --per-row scores.npy    # the lowest are the anomalies
+  lsparse score model.safetensors photos/ --json")]
+pub struct ScoreArgs {
+    /// A model file.
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Rows to score, in any format that training reads.
+    #[arg(value_name = "DATA")]
+    pub data: PathBuf,
+    #[command(flatten)]
+    pub reading: DataArgs,
+    /// Write the log likelihood of every row here (.npy or .csv).
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub per_row: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Threads, 0 for one a core; the result is the same with any number.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub threads: usize,
+}
+
+#[derive(Serialize)]
+struct Scores {
+    mean_log_likelihood: f64,
+    total_log_likelihood: f64,
+    rows: usize,
+    clusters: usize,
+    empty_clusters: usize,
+    parameters: usize,
+    /// Criteria count the parameters of a point estimate; a posterior has its objective for that.
+    bic: Option<f64>,
+    aic: Option<f64>,
+}
+
+pub fn run(args: &ScoreArgs) -> Result<()> {
+    with_threads(args.threads, || score(args))?
+}
+
+fn score(args: &ScoreArgs) -> Result<()> {
+    let model = MixtureModel::load(&args.model)?;
+    let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
+    let source = args.reading.open(&args.data)?;
+    let rows = model.score(source.as_ref())?;
+    if let Some((path, format)) = per_row {
+        match format {
+            "npy" => write_npy_f64(path, 1, &rows.log_density)?,
+            _ => write_csv(path, &rows.log_density)?,
+        }
+    }
+    let is_point = model.config.estimate != Estimate::Posterior;
+    let scores = Scores {
+        mean_log_likelihood: rows.mean(),
+        total_log_likelihood: rows.total(),
+        rows: rows.log_density.len(),
+        clusters: model.num_clusters(),
+        empty_clusters: count_empty(&model.total.counts),
+        parameters: rows.num_parameters,
+        bic: is_point.then(|| rows.bic()),
+        aic: is_point.then(|| rows.aic()),
+    };
+    if args.json {
+        return output::print_json(&scores);
+    }
+    let mut text = format!("mean log likelihood   {}\n", significant(scores.mean_log_likelihood, 9));
+    text += &format!("total                 {}\n", significant(scores.total_log_likelihood, 9));
+    text += &format!("rows                  {}\n", grouped(scores.rows));
+    if let (Some(bic), Some(aic)) = (scores.bic, scores.aic) {
+        text += &format!("BIC                   {}\n", significant(bic, 9));
+        text += &format!("AIC                   {}\n", significant(aic, 9));
+        text += &format!("parameters            {}\n", grouped(scores.parameters));
+    }
+    text += &format!("clusters              {}, of which {} empty\n", scores.clusters, scores.empty_clusters);
+    if let Some((path, _)) = per_row {
+        text += &format!("scores of the rows    {}\n", path.display());
+    }
+    output::print(&text)
+}
+
+fn check_per_row<'a>(args: &ScoreArgs, path: &'a Path) -> Result<(&'a Path, &'static str)> {
+    let format = output::check_extension("per-row", path, &["npy", "csv"])?;
+    output::check_not_input("per-row", path, &[&args.model, &args.data])?;
+    output::check_writable(path)?;
+    Ok((path, format))
+}
+
+fn write_csv(path: &Path, scores: &[f64]) -> Result<()> {
+    let mut file = AtomicFile::create(path)?;
+    let write = |file: &mut AtomicFile| -> std::io::Result<()> {
+        writeln!(file, "row,log_likelihood")?;
+        scores.iter().enumerate().try_for_each(|(row, score)| writeln!(file, "{row},{score}"))
+    };
+    write(&mut file).map_err(|source| Error::Unwritable { path: path.to_owned(), source })?;
+    file.finish()
+}

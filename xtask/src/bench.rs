@@ -1,0 +1,86 @@
+//! `cargo xtask bench`: measurements against other systems, taken side by side in one run and given as ratios.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::process::{cargo, command, output, python, root, run};
+
+pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
+    match (name, args) {
+        ("list", []) => {
+            println!("mixture   one lap against a scikit-learn EM iteration; needs --images DIR");
+            Ok(())
+        }
+        ("mixture", ["--images", images]) => mixture(Path::new(images)),
+        ("mixture", _) => Err("usage: cargo xtask bench mixture --images DIR".into()),
+        _ => Err(format!("there is no benchmark {name:?}; see cargo xtask bench list")),
+    }
+}
+
+pub fn run(args: &[&str]) -> Result<(), String> {
+    match args.split_first() {
+        Some((name, rest)) => run_named(name, rest),
+        None => Err("usage: cargo xtask bench NAME; see cargo xtask bench list".into()),
+    }
+}
+
+/// Patches of four images (36,816 rows from images of 481 x 321), as f32 and f64, through both programs.
+fn mixture(images: &Path) -> Result<(), String> {
+    let interpreter = python("bench-venv", "bench/requirements.txt")?;
+    run(cargo(&["build", "--release", "--package", "lsparse-cli", "--package", "lsparse-bench"]))?;
+    let folder = root().join("target/bench-data");
+    let some = folder.join("four-images");
+    std::fs::create_dir_all(&some).map_err(|e| e.to_string())?;
+    copy_first_images(images, &some, 4)?;
+    let release = root().join("target/release");
+    for element in ["f32", "f64"] {
+        let rows = folder.join(format!("patches-{element}.npy"));
+        let (some, rows) = (some.to_string_lossy(), rows.to_string_lossy());
+        run(command(release.join("lsparse"), &["patches", &some, "--dtype", element, "--out", &rows, "--quiet"]))?;
+        let ours = output(command(release.join("mixture"), &[&rows]))?;
+        let mut peer = command(&interpreter, &["bench/mixture.py", &rows]);
+        // One thread for every library that NumPy may bring along.
+        for name in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] {
+            peer.env(name, "1");
+        }
+        let theirs = output(peer)?;
+        // Once more: the machine may have been busy with something else in between.
+        let again = output(command(release.join("mixture"), &[&rows]))?;
+        report(element, &ours, &theirs, &again)?;
+    }
+    Ok(())
+}
+
+fn copy_first_images(from: &Path, to: &Path, count: usize) -> Result<(), String> {
+    let folder = std::fs::read_dir(from).map_err(|e| format!("{}: {e}", from.display()))?;
+    let mut names: Vec<_> = folder.filter_map(|entry| entry.ok().map(|e| e.path())).collect();
+    names.retain(|p| p.extension().is_some_and(|e| e == "jpg" || e == "png"));
+    names.sort();
+    for path in names.iter().take(count) {
+        if let Some(name) = path.file_name() {
+            std::fs::copy(path, to.join(name)).map_err(|e| e.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// The measurements, and the ratio of the peer's time to the better of our two.
+fn report(element: &str, ours: &str, theirs: &str, again: &str) -> Result<(), String> {
+    let parse = |text: &str| -> Result<Vec<Value>, String> {
+        text.lines().map(|line| serde_json::from_str(line).map_err(|e| e.to_string())).collect()
+    };
+    let (ours, theirs, again) = (parse(ours)?, parse(theirs)?, parse(again)?);
+    let lap = |lines: &[Value], threads: u64| {
+        let found = lines.iter().find(|v| v["what"] == "lap" && v["threads"] == threads);
+        found.and_then(|v| v["seconds"].as_f64()).unwrap_or(f64::NAN)
+    };
+    for line in ours.iter().chain(&theirs) {
+        println!("{line}");
+    }
+    let one = lap(&ours, 1).min(lap(&again, 1));
+    let two = lap(&ours, 2).min(lap(&again, 2));
+    let peer = theirs.first().and_then(|v| v["seconds"].as_f64()).unwrap_or(f64::NAN);
+    println!("{element}: a lap {one:.3} s, scikit-learn {peer:.3} s: {:.1}x; two threads {:.2}x", peer / one, one / two);
+    Ok(())
+}

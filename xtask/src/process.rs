@@ -1,0 +1,60 @@
+//! Running other programs from the root of the workspace, and the Python environment that benchmarks use.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The root of the workspace.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+/// A command that will run in the root of the workspace.
+pub fn command(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    command
+}
+
+/// The cargo that runs this program.
+pub fn cargo(args: &[&str]) -> Command {
+    command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), args)
+}
+
+/// Run to the end, output shown as it comes; an error if it fails.
+pub fn run(mut command: Command) -> Result<(), String> {
+    let shown = show(&command);
+    eprintln!("$ {shown}");
+    let status = command.status().map_err(|e| format!("cannot run {shown}: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("failed: {shown}")) }
+}
+
+/// Run to the end and give what it printed to stdout.
+pub fn output(mut command: Command) -> Result<String, String> {
+    let shown = show(&command);
+    eprintln!("$ {shown}");
+    let output = command.stderr(Stdio::inherit()).output().map_err(|e| format!("cannot run {shown}: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("failed: {shown}"));
+    }
+    String::from_utf8(output.stdout).map_err(|e| format!("{shown}: {e}"))
+}
+
+fn show(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// The interpreter of a virtual environment under target/ with `requirements` (a file in the repository) installed.
+pub fn python(name: &str, requirements: &str) -> Result<PathBuf, String> {
+    let folder = root().join("target").join(name);
+    let interpreter = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let stamp = folder.join("requirements.installed");
+    let wanted = std::fs::read_to_string(root().join(requirements)).map_err(|e| format!("{requirements}: {e}"))?;
+    if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(interpreter);
+    }
+    run(command("python3", &["-m", "venv", &folder.to_string_lossy()]))?;
+    run(command(&interpreter, &["-m", "pip", "install", "--quiet", "--requirement", requirements]))?;
+    std::fs::write(&stamp, wanted).map_err(|e| e.to_string())?;
+    Ok(interpreter)
+}
