@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{cargo, command, output, python, root, run};
+use crate::process::{cargo, command, go, output, python, root};
 
 pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
@@ -28,7 +28,7 @@ pub fn run(args: &[&str]) -> Result<(), String> {
 /// Patches of four images (36,816 rows from images of 481 x 321), as f32 and f64, through both programs.
 fn mixture(images: &Path) -> Result<(), String> {
     let interpreter = python("bench-venv", "bench/requirements.txt")?;
-    run(cargo(&["build", "--release", "--package", "lsparse-cli", "--package", "lsparse-bench"]))?;
+    go(cargo(&["build", "--release", "--package", "lsparse-cli", "--package", "lsparse-bench"]))?;
     let folder = root().join("target/bench-data");
     let some = folder.join("four-images");
     std::fs::create_dir_all(&some).map_err(|e| e.to_string())?;
@@ -37,7 +37,7 @@ fn mixture(images: &Path) -> Result<(), String> {
     for element in ["f32", "f64"] {
         let rows = folder.join(format!("patches-{element}.npy"));
         let (some, rows) = (some.to_string_lossy(), rows.to_string_lossy());
-        run(command(release.join("lsparse"), &["patches", &some, "--dtype", element, "--out", &rows, "--quiet"]))?;
+        go(command(release.join("lsparse"), &["patches", &some, "--dtype", element, "--out", &rows, "--quiet"]))?;
         let ours = output(command(release.join("mixture"), &[&rows]))?;
         let mut peer = command(&interpreter, &["bench/mixture.py", &rows]);
         // One thread for every library that NumPy may bring along.

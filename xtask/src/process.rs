@@ -21,7 +21,7 @@ pub fn cargo(args: &[&str]) -> Command {
 }
 
 /// Run to the end, output shown as it comes; an error if it fails.
-pub fn run(mut command: Command) -> Result<(), String> {
+pub fn go(mut command: Command) -> Result<(), String> {
     let shown = show(&command);
     eprintln!("$ {shown}");
     let status = command.status().map_err(|e| format!("cannot run {shown}: {e}"))?;
@@ -53,8 +53,8 @@ pub fn python(name: &str, requirements: &str) -> Result<PathBuf, String> {
     if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
         return Ok(interpreter);
     }
-    run(command("python3", &["-m", "venv", &folder.to_string_lossy()]))?;
-    run(command(&interpreter, &["-m", "pip", "install", "--quiet", "--requirement", requirements]))?;
+    go(command("python3", &["-m", "venv", &folder.to_string_lossy()]))?;
+    go(command(&interpreter, &["-m", "pip", "install", "--quiet", "--requirement", requirements]))?;
     std::fs::write(&stamp, wanted).map_err(|e| e.to_string())?;
     Ok(interpreter)
 }

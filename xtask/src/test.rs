@@ -4,18 +4,18 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Instant;
 
-use crate::process::{cargo, run};
+use crate::process::{cargo, go};
 
 /// Random cases a property when tests run long.
 const LONG_CASES: &str = "10000";
 
 pub fn run_all(long: bool) -> Result<(), String> {
     let start = Instant::now();
-    run(cargo(&["fmt", "--all", "--check"]))?;
-    run(cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    go(cargo(&["fmt", "--all", "--check"]))?;
+    go(cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     let mut doc = cargo(&["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
-    run(doc)?;
+    go(doc)?;
     let (passed, failed, ignored) = tests(long)?;
     println!("{passed} passed, {failed} failed, {ignored} skipped");
     eprintln!("in {:.0} s", start.elapsed().as_secs_f64());
