@@ -81,6 +81,10 @@ fn report(element: &str, ours: &str, theirs: &str, again: &str) -> Result<(), St
     let one = lap(&ours, 1).min(lap(&again, 1));
     let two = lap(&ours, 2).min(lap(&again, 2));
     let peer = theirs.first().and_then(|v| v["seconds"].as_f64()).unwrap_or(f64::NAN);
-    println!("{element}: a lap {one:.3} s, scikit-learn {peer:.3} s: {:.1}x; two threads {:.2}x", peer / one, one / two);
+    println!(
+        "{element}: a lap {one:.3} s, scikit-learn {peer:.3} s: {:.1}x; two threads {:.2}x",
+        peer / one,
+        one / two
+    );
     Ok(())
 }

@@ -123,7 +123,9 @@ fn parts<T: Scalar>(source: &NpyRows, model: &MixtureModel, peak: f64) {
         for _ in 0..3 {
             let log_pi = &params.frequencies.log_pi;
             times.0.push(seconds(|| respond(clusters, log_pi, &rows, sparsity, &mut resp).unwrap()).0);
-            times.1.push(seconds(|| summarize(mixture.likelihood.as_ref(), &rows, &resp, &mut members, &mut summary)).0);
+            times
+                .1
+                .push(seconds(|| summarize(mixture.likelihood.as_ref(), &rows, &resp, &mut members, &mut summary)).0);
         }
         println!(
             "{}",

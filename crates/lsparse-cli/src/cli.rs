@@ -75,18 +75,25 @@ pub fn command() -> clap::Command {
 
 /// Write the default of every setting behind its help, straight from the library so that the two cannot part.
 /// Where the help says it already, since zero stands for something else, it stays as it is.
-fn show_defaults(mut command: clap::Command) -> clap::Command {
-    let Ok(Value::Object(defaults)) = serde_json::to_value(MixtureConfig::default()) else {
-        return command;
-    };
-    for (key, value) in defaults {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        command = command.mut_arg(key.replace('-', "_"), |arg| {
-            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-            if help.contains("[default:") { arg } else { arg.help(format!("{help} [default: {value}]")) }
-        });
+fn show_defaults(command: clap::Command) -> clap::Command {
+    let defaults = serde_json::to_value(MixtureConfig::default()).unwrap_or_default();
+    command.mut_args(|arg| {
+        let key = arg.get_id().as_str().replace('_', "-");
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        match defaults.get(&key) {
+            Some(value) if !help.contains("[default:") => arg.help(format!("{help} [default: {}]", plain(value))),
+            _ => arg,
+        }
+    })
+}
+
+/// A value as one would type it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(name) => name.clone(),
+        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |value| value.to_string()),
+        other => other.to_string(),
     }
-    command
 }
 
 #[cfg(test)]
@@ -110,6 +117,10 @@ mod tests {
             assert!(help.contains("[default:"), "--{key}: {help}");
             assert!(arg.get_help_heading().is_some(), "--{key} has no heading");
         }
+        let mut headings: Vec<&str> = mixture.get_arguments().filter_map(|arg| arg.get_help_heading()).collect();
+        let mut seen = std::collections::HashSet::new();
+        headings.retain(|heading| seen.insert(*heading));
+        assert_eq!(headings, ["Model", "Prior", "Schedule", "Start", "Stop", "Data", "Output"]);
     }
 
     #[test]

@@ -57,14 +57,11 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
     let header: Vec<String> = header.iter().map(|&name| name.to_owned()).collect();
-    let mut out = String::new();
-    for row in std::iter::once(&header).chain(rows) {
-        for (cell, width) in row.iter().zip(&widths) {
-            out.push_str(&format!("  {cell:>width$}"));
-        }
-        out.push('\n');
-    }
-    out
+    let line = |row: &Vec<String>| {
+        let cells: String = row.iter().zip(&widths).map(|(cell, width)| format!("  {cell:>width$}")).collect();
+        cells.trim_end().to_owned() + "\n"
+    };
+    std::iter::once(&header).chain(rows).map(line).collect()
 }
 
 #[cfg(test)]
@@ -74,7 +71,10 @@ mod tests {
     #[test]
     fn numbers_are_readable() {
         assert_eq!([grouped(7), grouped(1000), grouped(1234567)], ["7", "1,000", "1,234,567"]);
-        assert_eq!([significant(-1234.5678, 6), significant(0.0, 3), significant(1e-9, 3)], ["-1234.57", "0.00", "1.00e-9"]);
+        assert_eq!(
+            [significant(-1234.5678, 6), significant(0.0, 3), significant(1e-9, 3)],
+            ["-1234.57", "0.00", "1.00e-9"]
+        );
         assert_eq!([duration(4.25), duration(65.0), duration(7385.0)], ["4.2 s", "1 min 05 s", "2 h 03 min"]);
         assert_eq!([rate(950.0), rate(12_500.0), rate(1.25e6)], ["950", "12.5 k", "1.25 M"]);
         assert_eq!([bytes(312_000_000), bytes(2_500_000_000)], ["312 MB", "2.50 GB"]);

@@ -132,7 +132,12 @@ fn text(name: &str, info: &Info) -> String {
     text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity, info.clusters);
     text += &format!("  estimate    {estimate}, alpha {}\n", config.alpha);
     let batches = if config.batches == 1 { "batch" } else { "batches" };
-    text += &format!("  trained     {schedule} on {} rows in {} {batches}, seed {}", grouped(info.rows), config.batches, config.seed);
+    text += &format!(
+        "  trained     {schedule} on {} rows in {} {batches}, seed {}",
+        grouped(info.rows),
+        config.batches,
+        config.seed
+    );
     let laps = if info.laps == 1 { "lap" } else { "laps" };
     text += &format!(", {} {laps}, stopped by {}\n", info.laps, info.stopped_by);
     text += &format!(

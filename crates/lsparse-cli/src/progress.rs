@@ -108,7 +108,11 @@ impl TrainingProgress {
     fn share(&self, info: &StepInfo) -> Option<f64> {
         let by_laps = (self.laps > 0).then(|| info.lap / self.laps as f64);
         let by_time = (self.max_seconds > 0.0).then(|| info.seconds / self.max_seconds);
-        by_laps.into_iter().chain(by_time).reduce(f64::max).map(|share| (info.run as f64 + share.min(1.0)) / self.runs as f64)
+        by_laps
+            .into_iter()
+            .chain(by_time)
+            .reduce(f64::max)
+            .map(|share| (info.run as f64 + share.min(1.0)) / self.runs as f64)
     }
 }
 

@@ -7,8 +7,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use lsparse_kernels::{
-    Real, TriangularPack, add_table_rows, diag_quad_forms, digamma_slice, exp_slice, level, ln_gamma_slice, ln_slice,
-    peak, softmax_rows, top_l, transpose_tile, weighted_gram, weighted_sum,
+    AlignedVec, Real, TriangularPack, add_table_rows, block_step, block_stride, diag_quad_forms, digamma_slice,
+    exp_slice, gather_block, invert_cholesky_batch, level, ln_gamma_slice, ln_slice, peak, softmax_rows, top_l,
+    transpose_tile, weighted_gram, weighted_log_sum, weighted_sum,
 };
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -40,6 +41,7 @@ fn main() {
     println!("level {}", level().name());
     report::<f32>();
     report::<f64>();
+    cholesky();
 }
 
 fn report<T: Real>() {
@@ -53,6 +55,7 @@ fn report<T: Real>() {
     statistics::<T>(&mut rng, peak);
     selection::<T>(&mut rng);
     table::<T>(&mut rng, peak);
+    document::<T>(&mut rng, peak);
     elementwise::<T>(&mut rng);
 }
 
@@ -185,6 +188,76 @@ fn table<T: Real>(rng: &mut ChaCha8Rng, peak: f64) {
             "  add_table_rows width {width:<3} {:8.2} ns a row, {:.0} % of peak",
             seconds * 1e9,
             100.0 * width as f64 / seconds / peak
+        );
+    }
+}
+
+/// The document step, with documents enough that their words are not at hand when they are gathered.
+fn document<T: Real>(rng: &mut ChaCha8Rng, peak: f64) {
+    const VOCABULARY: usize = 6130;
+    const WIDTH: usize = 208;
+    const DOCUMENTS: usize = 50;
+    let table: Vec<T> = random::<T>(rng, VOCABULARY * WIDTH).into_iter().map(T::abs).collect();
+    let mut block = AlignedVec::new();
+    let mut scratch = Vec::new();
+    for (num_words, num_topics) in [(265, 64), (265, 16), (100, 32), (40, 8)] {
+        let words: Vec<u32> = (0..DOCUMENTS * num_words).map(|_| rng.random_range(0..VOCABULARY as u32)).collect();
+        let topics: Vec<u32> = (0..num_topics).map(|a| (a * 200 / num_topics) as u32).collect();
+        let stride = block_stride(num_words);
+        let gather = median(|| {
+            for words in words.chunks_exact(num_words) {
+                gather_block(&table, WIDTH, words, &topics, stride, &mut block);
+                black_box(&block);
+            }
+        }) / DOCUMENTS as f64;
+        let rows: Vec<u32> = (0..num_topics as u32).collect();
+        let prior = vec![T::ONE; num_topics];
+        let mut counts = vec![T::ONE; stride];
+        counts[num_words..].fill(T::ZERO);
+        let mut norms = vec![T::ZERO; stride];
+        let mut out = vec![T::ZERO; num_topics];
+        let step = median(|| {
+            for _ in 0..DOCUMENTS {
+                block_step(&block, stride, &rows, &prior, &counts, &mut norms, &mut scratch, &mut out);
+                black_box(&out);
+            }
+        }) / DOCUMENTS as f64;
+        let log_sum = median(|| {
+            for _ in 0..DOCUMENTS {
+                black_box(weighted_log_sum(&counts, &norms));
+            }
+        }) / DOCUMENTS as f64;
+        println!(
+            "  block_step {num_words:>3} x {num_topics:<2}      {:8.2} us, {:.0} % of peak; gather {:.2} us, log sum {:.2} us",
+            step * 1e6,
+            100.0 * (2 * num_topics * stride) as f64 / step / peak,
+            gather * 1e6,
+            log_sum * 1e6
+        );
+    }
+}
+
+fn cholesky() {
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    println!("\ninvert_cholesky_batch, f64");
+    let peak = peak::<f64>();
+    for dim in [4, 16, 32, 64] {
+        let mut packed = random::<f64>(&mut rng, CLUSTERS * dim * (dim + 1) / 2);
+        for matrix in packed.chunks_exact_mut(dim * (dim + 1) / 2) {
+            for i in 0..dim {
+                matrix[i * (i + 3) / 2] += dim as f64;
+            }
+        }
+        let mut inverse = vec![0.0; CLUSTERS * dim * dim];
+        let mut log_det = vec![0.0; CLUSTERS];
+        let seconds = median(|| {
+            invert_cholesky_batch(&packed, dim, &mut inverse, &mut log_det).expect("positive definite");
+            black_box(&inverse);
+        });
+        println!(
+            "  {CLUSTERS} matrices D={dim:<2}       {:8.3} ms, {:.0} % of peak",
+            seconds * 1e3,
+            100.0 * (CLUSTERS * dim * dim * dim) as f64 / 3.0 / seconds / peak
         );
     }
 }

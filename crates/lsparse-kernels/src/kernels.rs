@@ -3,8 +3,11 @@
 //! The public functions are generic and would be compiled anew in every crate that calls them;
 //! going through these methods they only forward to code that exists already.
 
+use crate::block_gather::GatherBlock;
+use crate::block_step::BlockStep;
 use crate::elementary::{Coefficients, Exp, Ln};
 use crate::gram::WeightedGram;
+use crate::log_sum::WeightedLogSum;
 use crate::peak::FmaBurst;
 use crate::reduce::WeightedSum;
 use crate::select::TopL;
@@ -42,14 +45,17 @@ macro_rules! kernels {
 
 kernels! {
     add_table_rows: AddTableRows<'_, Self>;
+    block_step: BlockStep<'_, Self>;
     diag_quad_forms: DiagQuadForms<'_, Self>;
     exp_in_place: Exp<'_, Self>;
     fma_burst: FmaBurst => f64;
+    gather_block: GatherBlock<'_, Self>;
     ln_in_place: Ln<'_, Self>;
     log_sum_exp: LogSumExp<'_, Self> => f64;
     quad_forms: QuadForms<'_, Self>;
     softmax: Softmax<'_, Self>;
     top_l: TopL<'_, Self> => Result<(), usize>;
     weighted_gram: WeightedGram<'_, Self>;
+    weighted_log_sum: WeightedLogSum<'_, Self> => f64;
     weighted_sum: WeightedSum<'_, Self>;
 }

@@ -7,8 +7,11 @@
 //!    clusters, [`add_table_rows`] those of topics;
 //! 3. [`top_l`] keeps the largest weights of a row, [`softmax_rows`] turns them into
 //!    responsibilities;
-//! 4. [`weighted_gram`], [`weighted_sum`] and [`weighted_square_sum`] sum the statistics;
-//! 5. [`exp_slice`], [`ln_slice`], [`digamma_slice`] and [`ln_gamma_slice`] serve the global steps.
+//! 4. [`gather_block`] collects the weights of a document's words, [`block_step`] and
+//!    [`weighted_log_sum`] iterate on them;
+//! 5. [`weighted_gram`], [`weighted_sum`] and [`weighted_square_sum`] sum the statistics;
+//! 6. [`invert_cholesky_batch`], [`exp_slice`], [`ln_slice`], [`digamma_slice`] and
+//!    [`ln_gamma_slice`] serve the global steps.
 //!
 //! Every function is generic over [`Real`] (`f32` or `f64`), compiled here for each [`Level`], and
 //! deterministic: its result depends on its arguments and the level alone, not on addresses,
@@ -32,12 +35,17 @@
 //! assert_eq!((index, value), ([1, 3], [4.0, 4.0]));
 //! ```
 
+mod aligned;
+mod block_gather;
+mod block_step;
 mod candidates;
+mod cholesky;
 mod elementary;
 mod gamma;
 mod gram;
 mod kernels;
 mod level;
+mod log_sum;
 pub mod peak;
 mod real;
 mod reduce;
@@ -48,10 +56,15 @@ mod table;
 mod tile;
 mod triangular;
 
+pub use aligned::AlignedVec;
+pub use block_gather::gather_block;
+pub use block_step::{BLOCK_LANES, block_step, block_stride};
+pub use cholesky::invert_cholesky_batch;
 pub use elementary::{exp_slice, ln_slice};
 pub use gamma::{digamma, digamma_slice, ln_gamma, ln_gamma_slice};
 pub use gram::weighted_gram;
 pub use level::{Level, level, set_level};
+pub use log_sum::weighted_log_sum;
 pub use real::Real;
 pub use reduce::{dot_f64, weighted_square_sum, weighted_sum};
 pub use select::top_l;

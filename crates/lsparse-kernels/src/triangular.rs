@@ -1,5 +1,6 @@
 //! Quadratic forms with packed triangular factors: the log densities of full-covariance Gaussians.
 
+use crate::aligned::aligned;
 use crate::real::Real;
 use crate::simd::{Kernel, Vector};
 
@@ -99,16 +100,6 @@ impl<T: Real> TriangularPack<T> {
         };
         T::quad_forms(QuadForms { factor, dim, tile, shift, shifted, out });
     }
-}
-
-/// `len` entries of `scratch` that start at a cache line, so that no vector straddles two.
-fn aligned<T: Real>(scratch: &mut Vec<T>, len: usize) -> &mut [T] {
-    let line = 64 / size_of::<T>();
-    if scratch.len() < len + line {
-        scratch.resize(len + line, T::ZERO);
-    }
-    let offset = scratch.as_ptr().align_offset(64).min(line);
-    &mut scratch[offset..offset + len]
 }
 
 /// Arguments of [`TriangularPack::quad_forms`], lengths checked.

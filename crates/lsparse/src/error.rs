@@ -270,6 +270,13 @@ pub enum Error {
         remedy: String,
     },
 
+    /// There is not one word in any document.
+    #[error("{name} has no words in any document; check the filters that built it, or give other documents")]
+    EmptyCorpus {
+        /// The corpus.
+        name: String,
+    },
+
     /// An array that the clusters of a model need is not there, or has another shape.
     #[error("the array {name:?} {detail}; give a model of the same likelihood and dimension")]
     BadArray {

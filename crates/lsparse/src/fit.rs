@@ -62,6 +62,17 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// The rule that ended the run, by the name of its option.
+    pub fn rule(&self) -> &'static str {
+        match self {
+            StopReason::Laps(_) => "laps",
+            StopReason::Objective(_) => "tolerance",
+            StopReason::Counts(_) => "count-tolerance",
+            StopReason::Seconds(_) => "max-seconds",
+            StopReason::Interrupted => "interrupt",
+        }
+    }
+
     /// Whether the run came to rest by itself.
     pub fn converged(&self) -> bool {
         matches!(self, StopReason::Objective(_) | StopReason::Counts(_))
@@ -82,9 +93,10 @@ impl fmt::Display for StopReason {
 }
 
 /// Everything about a run that is not the training itself.
-pub struct Watch<'a, P> {
-    /// Held-out score of parameters, taken at the end of every lap; its time does not count as training.
-    pub score: Option<&'a dyn Fn(&P) -> Result<f64>>,
+pub struct Watch<'a, P, S> {
+    /// Held-out score of parameters and their statistics, taken at the end of every lap; its time does not count as
+    /// training.
+    pub score: Option<&'a dyn Fn(&P, &S) -> Result<f64>>,
     /// Told of every step.
     pub observer: &'a mut dyn Observer,
     /// Set from outside to stop after the current batch.
@@ -117,7 +129,7 @@ pub fn run<D: ?Sized, M: Model<D>>(
     schedule: &mut dyn Schedule<M::Summary>,
     state: &mut State<M::Params, M::Summary>,
     rules: &StopRules,
-    watch: &mut Watch<'_, M::Params>,
+    watch: &mut Watch<'_, M::Params, M::Summary>,
 ) -> Result<Outcome> {
     let batches = model.num_batches(data) as f64;
     let mut scratch = M::Scratch::default();
@@ -141,7 +153,7 @@ pub fn run<D: ?Sized, M: Model<D>>(
             lap_before = Some((objective.total(), state.total.counts().to_vec()));
         }
         let heldout = match watch.score {
-            Some(score) if ends_lap || reason.is_some() => Some(score(&state.params)?),
+            Some(score) if ends_lap || reason.is_some() => Some(score(&state.params, &state.total)?),
             _ => None,
         };
         let info = StepInfo {
@@ -156,6 +168,7 @@ pub fn run<D: ?Sized, M: Model<D>>(
             rows_per_second: rows as f64 / seconds.max(1e-9),
             empty_clusters: count_empty(state.total.counts()),
             peak_memory_bytes: peak_memory_bytes(),
+            report: if ends_lap { model.lap_report(data) } else { Vec::new() },
         };
         watch.observer.step(&info)?;
         if let Some(reason) = reason {

@@ -33,6 +33,7 @@ pub mod responsibilities;
 pub mod schedule;
 pub mod summary;
 pub mod synthetic;
+pub mod topics;
 
 pub use config::{BestBy, Init, MixtureConfig, Precision};
 pub use error::{Error, Result};

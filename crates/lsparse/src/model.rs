@@ -53,4 +53,9 @@ pub trait Model<D: ?Sized>: Sync {
 
     /// The objective of `params` that `global_step` made from `total`.
     fn objective(&self, params: &Self::Params, total: &Self::Summary) -> Objective;
+
+    /// What else there is to report of the lap that just ended, by name.
+    fn lap_report(&self, _data: &D) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
 }

@@ -33,6 +33,8 @@ pub struct StepInfo {
     pub empty_clusters: usize,
     /// Most memory the process has had so far.
     pub peak_memory_bytes: Option<u64>,
+    /// What else the model reports at the end of a lap, by name.
+    pub report: Vec<(&'static str, f64)>,
 }
 
 /// Something that is told of every step: a progress bar, a trace, a checkpoint.
@@ -72,6 +74,8 @@ struct TraceLine {
     rows_per_second: f64,
     empty_clusters: usize,
     peak_memory_bytes: Option<u64>,
+    #[serde(flatten)]
+    report: serde_json::Map<String, serde_json::Value>,
 }
 
 /// Writes one JSON object a step.
@@ -103,6 +107,7 @@ impl<W: Write> Observer for Trace<W> {
             rows_per_second: info.rows_per_second,
             empty_clusters: info.empty_clusters,
             peak_memory_bytes: info.peak_memory_bytes,
+            report: info.report.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect(),
         };
         let write = |out: &mut W| -> std::io::Result<()> {
             serde_json::to_writer(&mut *out, &line)?;

@@ -63,7 +63,9 @@ pub fn run(args: &DemoArgs) -> Result<MixtureModel> {
     }
     let header = ["L", "time a lap", "held-out log likelihood a row", "mass captured"];
     output::print(&format!("\n{}", table(&header, &rows)))?;
-    output::print("   mass captured: what the L largest of the dense responsibilities of a held-out row sum to, on average\n")?;
+    output::print(
+        "   mass captured: what the L largest of the dense responsibilities of a held-out row sum to, on average\n",
+    )?;
     kept.ok_or_else(|| lsparse::Error::NoRows { name: "leaves".into() })
 }
 

@@ -51,9 +51,9 @@ fn demo(args: &DemoArgs) -> Result<()> {
     planted::run(args)?;
     let model = leaves::run(args)?;
     model.save_to(&args.out)?;
-    let out = args.out.display();
+    let (out, sparsity) = (args.out.display(), model.config.sparsity);
     output::print(&format!(
-        "\nThe model with L = 8 is in {out}. Next:\n\
+        "\nThe model with L = {sparsity} is in {out}. Next:\n\
          \x20 lsparse info {out}\n\
          \x20 lsparse score {out} FOLDER-OF-IMAGES\n\
          \x20 lsparse assign {out} FOLDER-OF-IMAGES --out clusters.npz\n\
@@ -64,21 +64,34 @@ fn demo(args: &DemoArgs) -> Result<()> {
 /// A training with what the demonstration shows of it.
 struct Shown {
     fitted: Fitted,
-    /// Seconds of training and objective at the end of every lap.
-    laps: Vec<(f64, f64)>,
+    /// Of every run, seconds of training and objective at the end of every lap.
+    laps: Vec<Vec<(f64, f64)>>,
 }
 
 impl Shown {
+    fn laps_of(&self, run: usize) -> &[(f64, f64)] {
+        self.laps.get(run).map_or(&[], Vec::as_slice)
+    }
+
     /// Seconds a lap, without seeding and the first lap, which warms up.
     fn seconds_a_lap(&self) -> f64 {
-        match (self.laps.first(), self.laps.last()) {
-            (Some(first), Some(last)) if self.laps.len() > 1 => (last.0 - first.0) / (self.laps.len() - 1) as f64,
+        match self.laps_of(self.fitted.run) {
+            [first, .., last] => {
+                let laps = self.laps_of(self.fitted.run).len() - 1;
+                (last.0 - first.0) / laps as f64
+            }
             _ => self.fitted.outcome.seconds,
         }
     }
 }
 
-fn fit(args: &DemoArgs, label: &str, source: &dyn RowSource, heldout: &dyn RowSource, config: &MixtureConfig) -> Result<Shown> {
+fn fit(
+    args: &DemoArgs,
+    label: &str,
+    source: &dyn RowSource,
+    heldout: &dyn RowSource,
+    config: &MixtureConfig,
+) -> Result<Shown> {
     let config = config.check(source.num_rows())?;
     let progress = TrainingProgress::new(args.quiet, label, &config);
     let mut watcher = Watcher { progress, laps: Vec::new() };
@@ -94,13 +107,14 @@ fn fit(args: &DemoArgs, label: &str, source: &dyn RowSource, heldout: &dyn RowSo
 
 struct Watcher {
     progress: TrainingProgress,
-    laps: Vec<(f64, f64)>,
+    laps: Vec<Vec<(f64, f64)>>,
 }
 
 impl Observer for Watcher {
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         if info.ends_lap {
-            self.laps.push((info.seconds, info.objective.total()));
+            self.laps.resize(info.run + 1, Vec::new());
+            self.laps[info.run].push((info.seconds, info.objective.total()));
         }
         self.progress.step(info)
     }

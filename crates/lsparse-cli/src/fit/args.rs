@@ -21,8 +21,8 @@ EXAMPLES:
   lsparse fit mixture more.npy --from model.safetensors --laps 5 --out model.safetensors
   lsparse fit mixture data.csv --config run.json --seed 1 --quiet --json
 
-Training ends at the first of --laps, --tolerance, --count-tolerance and --max-seconds. Ctrl-C ends it after the
-current batch, and the model is written all the same.")]
+Training ends at the first of --laps, --tolerance, --count-tolerance and --max-seconds.
+Ctrl-C ends it after the current batch, and the model is written all the same.")]
 pub struct MixtureArgs {
     /// A .npy, .npz, .csv, .tsv or .txt file (text may be gzipped), or a folder of images.
     #[arg(value_name = "DATA")]

@@ -34,6 +34,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let config = config.check(source.num_rows())?;
     let trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
     let trace = trace.map(|file| Trace::new(file, args.trace.as_deref().unwrap_or(Path::new(""))));
+    let interrupt = interrupt::listen(args.quiet);
     if !args.quiet {
         message(&introduction(source.as_ref(), &config));
     }
@@ -46,7 +47,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
             row_weights: row_weights.as_deref(),
             start: start.as_ref(),
             observer: Some(&mut watchers),
-            interrupt: Some(interrupt::listen(args.quiet)),
+            interrupt: Some(interrupt),
         },
     )?;
     drop(watchers);

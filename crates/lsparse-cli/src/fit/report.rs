@@ -101,7 +101,9 @@ impl fmt::Display for Report {
             writeln!(f, "memory      {} at most", bytes(peak))?;
         }
         match &self.model {
-            Some(path) if self.stopped_by == "interrupt" => writeln!(f, "model       {path}, as it was when interrupted"),
+            Some(path) if self.stopped_by == "interrupt" => {
+                writeln!(f, "model       {path}, as it was when interrupted")
+            }
             Some(path) => writeln!(f, "model       {path}"),
             None => Ok(()),
         }

@@ -92,11 +92,21 @@ impl Vector for F32x8 {
         unsafe { _mm256_maskstore_ps(to, lane_mask_32(count), self.0) }
     }
 
+    #[inline(always)]
+    unsafe fn copy_four(from: [*const f32; 4], offset: usize, to: *mut f32) {
+        // SAFETY: the dispatch rule, and the caller's promise.
+        unsafe {
+            let [a, b, c, d] = from.map(|from| *from.add(offset));
+            _mm_storeu_ps(to, _mm_setr_ps(a, b, c, d));
+        }
+    }
+
     lanewise! {
         add(b) = _mm256_add_ps;
         sub(b) = _mm256_sub_ps;
         mul(b) = _mm256_mul_ps;
         div(b) = _mm256_div_ps;
+        sqrt() = _mm256_sqrt_ps;
         fma(b, c) = _mm256_fmadd_ps;
         fnma(b, c) = _mm256_fnmadd_ps;
         max(b) = _mm256_max_ps;
@@ -146,6 +156,18 @@ impl Vector for F32x8 {
     fn bits(mask: Self::Mask) -> u64 {
         // SAFETY: the dispatch rule.
         unsafe { _mm256_movemask_ps(mask) as u64 }
+    }
+
+    #[inline(always)]
+    fn sum_four([a, b, c, d]: [Self; 4]) -> [f32; 4] {
+        // SAFETY: the dispatch rule.
+        unsafe {
+            let halves = _mm256_hadd_ps(_mm256_hadd_ps(a.0, b.0), _mm256_hadd_ps(c.0, d.0));
+            let whole = _mm_add_ps(_mm256_castps256_ps128(halves), _mm256_extractf128_ps::<1>(halves));
+            let mut sums = [0.0; 4];
+            _mm_storeu_ps(sums.as_mut_ptr(), whole);
+            sums
+        }
     }
 }
 
@@ -197,11 +219,22 @@ impl Vector for F64x4 {
         unsafe { _mm256_maskstore_pd(to, lane_mask_64(count), self.0) }
     }
 
+    #[inline(always)]
+    unsafe fn copy_four(from: [*const f64; 4], offset: usize, to: *mut f64) {
+        // SAFETY: the dispatch rule, and the caller's promise.
+        unsafe {
+            let [a, b, c, d] = from.map(|from| *from.add(offset));
+            _mm_storeu_pd(to, _mm_setr_pd(a, b));
+            _mm_storeu_pd(to.add(2), _mm_setr_pd(c, d));
+        }
+    }
+
     lanewise! {
         add(b) = _mm256_add_pd;
         sub(b) = _mm256_sub_pd;
         mul(b) = _mm256_mul_pd;
         div(b) = _mm256_div_pd;
+        sqrt() = _mm256_sqrt_pd;
         fma(b, c) = _mm256_fmadd_pd;
         fnma(b, c) = _mm256_fnmadd_pd;
         max(b) = _mm256_max_pd;
@@ -256,6 +289,18 @@ impl Vector for F64x4 {
     fn bits(mask: Self::Mask) -> u64 {
         // SAFETY: the dispatch rule.
         unsafe { _mm256_movemask_pd(mask) as u64 }
+    }
+
+    #[inline(always)]
+    fn sum_four([a, b, c, d]: [Self; 4]) -> [f64; 4] {
+        // SAFETY: the dispatch rule.
+        unsafe {
+            let (ab, cd) = (_mm256_hadd_pd(a.0, b.0), _mm256_hadd_pd(c.0, d.0));
+            let (low, high) = (_mm256_permute2f128_pd::<0x20>(ab, cd), _mm256_permute2f128_pd::<0x31>(ab, cd));
+            let mut sums = [0.0; 4];
+            _mm256_storeu_pd(sums.as_mut_ptr(), _mm256_add_pd(low, high));
+            sums
+        }
     }
 }
 

@@ -70,11 +70,21 @@ impl Vector for F32x16 {
         unsafe { _mm512_mask_storeu_ps(to, (1u16 << count) - 1, self.0) }
     }
 
+    #[inline(always)]
+    unsafe fn copy_four(from: [*const f32; 4], offset: usize, to: *mut f32) {
+        // SAFETY: the dispatch rule, and the caller's promise.
+        unsafe {
+            let [a, b, c, d] = from.map(|from| *from.add(offset));
+            _mm_storeu_ps(to, _mm_setr_ps(a, b, c, d));
+        }
+    }
+
     lanewise! {
         add(b) = _mm512_add_ps;
         sub(b) = _mm512_sub_ps;
         mul(b) = _mm512_mul_ps;
         div(b) = _mm512_div_ps;
+        sqrt() = _mm512_sqrt_ps;
         fma(b, c) = _mm512_fmadd_ps;
         fnma(b, c) = _mm512_fnmadd_ps;
         max(b) = _mm512_max_ps;
@@ -110,6 +120,23 @@ impl Vector for F32x16 {
     #[inline(always)]
     fn bits(mask: Self::Mask) -> u64 {
         u64::from(mask)
+    }
+
+    #[inline(always)]
+    fn sum_four([a, b, c, d]: [Self; 4]) -> [f32; 4] {
+        // SAFETY: the dispatch rule.
+        unsafe {
+            let ab = _mm512_add_ps(_mm512_unpacklo_ps(a.0, b.0), _mm512_unpackhi_ps(a.0, b.0));
+            let cd = _mm512_add_ps(_mm512_unpacklo_ps(c.0, d.0), _mm512_unpackhi_ps(c.0, d.0));
+            let (ab, cd) = (_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+            let (low, high) = (_mm512_unpacklo_pd(ab, cd), _mm512_unpackhi_pd(ab, cd));
+            let quarters = _mm512_add_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high));
+            let halves = _mm256_add_ps(_mm512_castps512_ps256(quarters), _mm512_extractf32x8_ps::<1>(quarters));
+            let whole = _mm_add_ps(_mm256_castps256_ps128(halves), _mm256_extractf128_ps::<1>(halves));
+            let mut sums = [0.0; 4];
+            _mm_storeu_ps(sums.as_mut_ptr(), whole);
+            sums
+        }
     }
 
     #[inline(always)]
@@ -158,11 +185,22 @@ impl Vector for F64x8 {
         unsafe { _mm512_mask_storeu_pd(to, (1u8 << count) - 1, self.0) }
     }
 
+    #[inline(always)]
+    unsafe fn copy_four(from: [*const f64; 4], offset: usize, to: *mut f64) {
+        // SAFETY: the dispatch rule, and the caller's promise.
+        unsafe {
+            let [a, b, c, d] = from.map(|from| *from.add(offset));
+            _mm_storeu_pd(to, _mm_setr_pd(a, b));
+            _mm_storeu_pd(to.add(2), _mm_setr_pd(c, d));
+        }
+    }
+
     lanewise! {
         add(b) = _mm512_add_pd;
         sub(b) = _mm512_sub_pd;
         mul(b) = _mm512_mul_pd;
         div(b) = _mm512_div_pd;
+        sqrt() = _mm512_sqrt_pd;
         fma(b, c) = _mm512_fmadd_pd;
         fnma(b, c) = _mm512_fnmadd_pd;
         max(b) = _mm512_max_pd;
@@ -198,6 +236,21 @@ impl Vector for F64x8 {
     #[inline(always)]
     fn bits(mask: Self::Mask) -> u64 {
         u64::from(mask)
+    }
+
+    #[inline(always)]
+    fn sum_four([a, b, c, d]: [Self; 4]) -> [f64; 4] {
+        // SAFETY: the dispatch rule.
+        unsafe {
+            let ab = _mm512_add_pd(_mm512_unpacklo_pd(a.0, b.0), _mm512_unpackhi_pd(a.0, b.0));
+            let cd = _mm512_add_pd(_mm512_unpacklo_pd(c.0, d.0), _mm512_unpackhi_pd(c.0, d.0));
+            let ab = _mm256_add_pd(_mm512_castpd512_pd256(ab), _mm512_extractf64x4_pd::<1>(ab));
+            let cd = _mm256_add_pd(_mm512_castpd512_pd256(cd), _mm512_extractf64x4_pd::<1>(cd));
+            let (low, high) = (_mm256_permute2f128_pd::<0x20>(ab, cd), _mm256_permute2f128_pd::<0x31>(ab, cd));
+            let mut sums = [0.0; 4];
+            _mm256_storeu_pd(sums.as_mut_ptr(), _mm256_add_pd(low, high));
+            sums
+        }
     }
 
     #[inline(always)]

@@ -11,7 +11,7 @@ mod avx512;
 mod portable;
 
 /// A register of `LANES` numbers that are worked on together. Lanes never interact except in
-/// [`sum`](Vector::sum).
+/// [`sum`](Vector::sum) and [`sum_four`](Vector::sum_four).
 ///
 /// The x86 implementations call instructions that the CPU must have. Nothing but [`dispatch`]
 /// picks an implementation, and it picks one only after the CPU was found to support it; their
@@ -43,6 +43,17 @@ pub trait Vector: Copy {
     /// `count` numbers must be writable at `to`, and `count < LANES`.
     unsafe fn store_part(self, to: *mut Self::Elem, count: usize);
 
+    /// Copies the number at `offset` from each of four places, to be next to each other.
+    /// # Safety
+    /// A number must be readable at `offset` from each place, and four be writable at `to`.
+    #[inline(always)]
+    unsafe fn copy_four(from: [*const Self::Elem; 4], offset: usize, to: *mut Self::Elem) {
+        for i in 0..4 {
+            // SAFETY: the caller's promise.
+            unsafe { to.add(i).write(from[i].add(offset).read()) };
+        }
+    }
+
     /// `self + b`
     fn add(self, b: Self) -> Self;
     /// `self - b`
@@ -51,6 +62,8 @@ pub trait Vector: Copy {
     fn mul(self, b: Self) -> Self;
     /// `self / b`
     fn div(self, b: Self) -> Self;
+    /// The square root.
+    fn sqrt(self) -> Self;
     /// `self * b + c`, rounded once where the instruction set can.
     fn fma(self, b: Self, c: Self) -> Self;
     /// `c - self * b`, rounded once where the instruction set can.
@@ -94,6 +107,12 @@ pub trait Vector: Copy {
             half /= 2;
         }
         lanes[0]
+    }
+
+    /// The sum of the lanes of each of four vectors, in an order that only depends on the type.
+    #[inline(always)]
+    fn sum_four(vectors: [Self; 4]) -> [Self::Elem; 4] {
+        vectors.map(Self::sum)
     }
 
     /// `totals[i] += lane i` in double precision, for the first `count` lanes if there are fewer

@@ -79,6 +79,10 @@ macro_rules! impl_vector {
                 self.zip(b, |a, b| a / b)
             }
             #[inline(always)]
+            fn sqrt(self) -> Self {
+                Self(self.0.map($real::sqrt))
+            }
+            #[inline(always)]
             fn fma(self, b: Self, c: Self) -> Self {
                 if FUSED {
                     Self(std::array::from_fn(|i| self.0[i].mul_add(b.0[i], c.0[i])))

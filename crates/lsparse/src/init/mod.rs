@@ -13,6 +13,7 @@ use crate::mixture::{Members, Mixture, MixtureData, accumulate, respond};
 use crate::responsibilities::Responsibilities;
 use crate::summary::{ClusterSummary, Summary};
 
+pub(crate) use seeds::draw_index;
 use seeds::{Metric, Seeding};
 
 /// A sample of the rows, held in memory for seeding.

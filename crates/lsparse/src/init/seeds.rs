@@ -100,7 +100,7 @@ impl Seeding {
 }
 
 /// An index drawn in proportion to `chance`, or none when all chances are zero.
-fn draw_index(num: usize, chance: impl Fn(usize) -> f64, rng: &mut ChaCha8Rng) -> Option<usize> {
+pub(crate) fn draw_index(num: usize, chance: impl Fn(usize) -> f64, rng: &mut ChaCha8Rng) -> Option<usize> {
     let total: f64 = (0..num).map(&chance).sum();
     let mut left = rng.random::<f64>() * total;
     let mut last = None;

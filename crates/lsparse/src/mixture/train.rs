@@ -82,7 +82,7 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
     };
     check_surroundings(&mixture, source, &around)?;
     let held = around.heldout.map(MixtureData::in_order).transpose()?;
-    let score = |params: &MixtureParams<T>| match &held {
+    let score = |params: &MixtureParams<T>, _: &ClusterSummary| match &held {
         Some(held) => mean_log_density(&mixture, params, held),
         None => Ok(f64::NAN),
     };
@@ -113,7 +113,7 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
         let mut schedule = build_schedule(&mixture, &data, &config, &total, run);
         let mut state = State { params, total, step: 0, laps: 0 };
         let mut watch = Watch {
-            score: held.as_ref().map(|_| &score as &dyn Fn(&MixtureParams<T>) -> Result<f64>),
+            score: held.as_ref().map(|_| &score as &dyn Fn(&MixtureParams<T>, &ClusterSummary) -> Result<f64>),
             observer: &mut *observer,
             interrupt: around.interrupt,
             run,
@@ -264,13 +264,6 @@ fn saved_model<T: Scalar>(
     outcome: &Outcome,
 ) -> MixtureModel {
     debug_assert_eq!(mixture.num_clusters, config.clusters);
-    let stopped_by = match outcome.reason {
-        StopReason::Laps(_) => "laps",
-        StopReason::Objective(_) => "tolerance",
-        StopReason::Counts(_) => "count-tolerance",
-        StopReason::Seconds(_) => "max-seconds",
-        StopReason::Interrupted => "interrupt",
-    };
     MixtureModel {
         config: config.clone(),
         prior: prior.clone(),
@@ -278,7 +271,7 @@ fn saved_model<T: Scalar>(
             rows,
             laps: state.laps,
             steps: state.step,
-            stopped_by: stopped_by.into(),
+            stopped_by: outcome.reason.rule().into(),
             objective: outcome.objective.total(),
             objective_data: outcome.objective.data,
             objective_entropy: outcome.objective.entropy,

@@ -15,6 +15,8 @@ pub struct Memoized<S> {
     shares: Vec<f64>,
     /// Stands in for batches not seen yet; dropped when all have been.
     initial: Option<S>,
+    /// Statistics of data seen in an earlier training, which stay in the total for good.
+    history: Option<S>,
     /// False for streaming: nothing is remembered.
     keep: bool,
     order: Vec<usize>,
@@ -30,11 +32,19 @@ impl<S: Summary> Memoized<S> {
             memos: vec![None; num],
             shares,
             initial: Some(initial),
+            history: None,
             keep,
             order: (0..num).collect(),
             position: 0,
             rng,
         }
+    }
+
+    /// Go on from statistics of other data, which stay in the total: the batches come on top of them.
+    pub fn on_top_of(shares: Vec<f64>, history: S, keep: bool, rng: ChaCha8Rng) -> Self {
+        let mut schedule = Memoized::new(shares, history, keep, rng);
+        schedule.history = schedule.initial.take();
+        schedule
     }
 
     /// The statistics remembered for a batch.
@@ -45,7 +55,7 @@ impl<S: Summary> Memoized<S> {
     /// The sum of all memos in the order of the batches: adding and subtracting drifts, this does not.
     fn rebuild(&self, total: &mut S) {
         total.scale(0.0);
-        for memo in self.memos.iter().flatten() {
+        for memo in self.history.iter().chain(self.memos.iter().flatten()) {
             total.add_scaled(memo, 1.0);
         }
     }
@@ -63,7 +73,11 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         self.position = (self.position + 1) % self.order.len();
         let ends_lap = self.position == 0;
         if self.order.len() == 1 {
-            *total = fresh;
+            total.scale(0.0);
+            if let Some(history) = &self.history {
+                total.add_scaled(history, 1.0);
+            }
+            total.add_scaled(&fresh, 1.0);
             self.initial = None;
             return true;
         }
@@ -113,6 +127,21 @@ mod tests {
             assert_eq!(total.counts[1], 4.0);
         }
         assert_eq!(schedule.memo(2).unwrap().counts[0], 22.1);
+    }
+
+    #[test]
+    fn history_stays_in_the_total() {
+        for batches in [1, 4] {
+            let mut total = summary(100.0);
+            let rng = ChaCha8Rng::seed_from_u64(1);
+            let shares = vec![1.0 / batches as f64; batches];
+            let mut schedule = Memoized::on_top_of(shares, total.clone(), true, rng);
+            for _ in 0..3 * batches {
+                let batch = schedule.next_batch();
+                schedule.fold(&mut total, batch, summary(8.0));
+            }
+            assert!((total.counts[0] - 100.0 - 8.0 * batches as f64).abs() < 1e-12);
+        }
     }
 
     #[test]

@@ -1,0 +1,239 @@
+//! Training, scoring, assigning and looking at models, as a person does it.
+
+mod common;
+
+use std::io::Write;
+
+use common::{Place, csv, with_planted};
+use lsparse::LikelihoodKind;
+use lsparse::data::{Rows, read_csr_npz, write_csr_npz};
+use lsparse::synthetic::{dead_leaves, planted};
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+
+#[test]
+fn from_a_file_to_a_scored_model() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 600, 200, 3, 4);
+    place
+        .lsparse("fit mixture train.npy -k 4 -l 2 --batches 3 --heldout test.npy --out m.safetensors --trace run.jsonl")
+        .assert()
+        .success()
+        .stdout(contains("stopped").and(contains("objective")).and(contains("entropy")).and(contains("held-out")))
+        .stdout(contains("rows/s").and(contains("empty")).and(contains("m.safetensors")))
+        .stderr(contains("600 rows of 3 columns").and(contains("lap 1.0/50")));
+    assert_eq!(place.files(), ["m.safetensors", "run.jsonl", "test.npy", "train.npy"]);
+
+    let trace = place.text("run.jsonl");
+    let lines: Vec<Value> = trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.len() >= 6);
+    for key in ["lap", "step", "seconds", "objective", "objective_data", "objective_entropy", "objective_alloc"] {
+        assert!(lines.iter().all(|line| line[key].is_number()), "{key}");
+    }
+    assert!(lines.last().unwrap()["heldout"].is_number() && lines[0].get("heldout").is_none());
+
+    place.lsparse("score m.safetensors test.npy").assert().success().stdout(contains("mean log likelihood"));
+    let score = place.json("score m.safetensors test.npy --json --per-row rows.csv");
+    assert_eq!(score["rows"], 200);
+    assert!(score["bic"].is_null(), "a posterior has no BIC");
+    let traced = lines.last().unwrap()["heldout"].as_f64().unwrap();
+    assert!((score["mean_log_likelihood"].as_f64().unwrap() - traced).abs() < 1e-9);
+    let per_row = place.text("rows.csv");
+    assert!(per_row.starts_with("row,log_likelihood\n0,") && per_row.lines().count() == 201);
+    place.lsparse("score m.safetensors test.npy --per-row rows.npy").assert().success();
+    assert_eq!(
+        lsparse::data::NpyRows::open(&place.path("rows.npy")).map(|r| lsparse::data::RowSource::num_rows(&r)).unwrap(),
+        200
+    );
+
+    place
+        .lsparse("info m.safetensors")
+        .assert()
+        .success()
+        .stdout(contains("4 gauss clusters over 3 columns").and(contains("L = 2 of K = 4")).and(contains("|mean|")));
+    let info = place.json("info m.safetensors --json --top 2");
+    assert_eq!(info["largest"].as_array().unwrap().len(), 2);
+    assert_eq!(info["config"]["clusters"], 4);
+}
+
+#[test]
+fn rows_are_assigned_to_the_clusters_they_came_from() {
+    let (place, truth) = with_planted(LikelihoodKind::Gauss, 600, 10, 3, 4);
+    place.lsparse("fit mixture train.npy -k 4 --runs 3 --out m.safetensors").assert().success();
+    let table = place.stdout("assign m.safetensors train.npy -l 1");
+    let clusters: Vec<usize> =
+        table.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().parse().unwrap()).collect();
+    assert_eq!(clusters.len(), 600);
+    // Rows of one true cluster share a found one, nearly all of them: two of the clusters overlap.
+    let mut shared = [[0; 4]; 4];
+    clusters.iter().zip(&truth.labels).for_each(|(&k, &label)| shared[label][k] += 1);
+    let recovered: usize = shared.iter().map(|row| row.iter().max().unwrap()).sum();
+    assert!(recovered > 560, "{shared:?}");
+
+    place.lsparse("assign m.safetensors train.npy -l 2 --out r.npz").assert().success();
+    let matrix = read_csr_npz(&place.path("r.npz")).unwrap();
+    assert_eq!((matrix.num_rows(), matrix.dim()), (600, 4));
+    let mut rows = Rows::dense(4);
+    matrix.read_f64(0, 600, &mut rows).unwrap();
+    for row in rows.as_dense().unwrap().chunks_exact(4) {
+        assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-12 && row.iter().filter(|&&r| r > 0.0).count() <= 2);
+    }
+    place.lsparse("assign m.safetensors train.npy -l K --out r.csv").assert().success();
+    let table = place.text("r.csv");
+    assert!(table.starts_with("row,cluster,responsibility\n0,") && table.lines().count() == 1 + 4 * 600);
+}
+
+#[test]
+fn the_same_run_gives_the_same_bytes_with_any_number_of_threads() {
+    let (place, _) = with_planted(LikelihoodKind::ZeroMeanGauss, 3000, 10, 5, 6);
+    place.npy_f32("f32.npy", 5, &planted(LikelihoodKind::ZeroMeanGauss, 3000, 5, 6, 1).values);
+    for data in ["train.npy", "f32.npy"] {
+        for (threads, out) in [(1, "a"), (2, "b"), (2, "c")] {
+            let fit = "fit mixture DATA --likelihood zero-mean-gauss -k 6 -l 3 --batches 4 --laps 5 --runs 2 --seed 7";
+            let fit = fit.replace("DATA", data);
+            place.lsparse(&format!("{fit} --threads {threads} --out {out} --quiet")).assert().success();
+        }
+        assert!(place.read("a") == place.read("b") && place.read("b") == place.read("c"), "{data}");
+    }
+}
+
+#[test]
+fn every_likelihood_and_every_format() {
+    let place = Place::new();
+    let counts = planted(LikelihoodKind::Multinomial, 300, 12, 3, 1);
+    let (mut indptr, mut indices, mut data) = (vec![0i64], Vec::new(), Vec::new());
+    for row in counts.values.chunks_exact(12) {
+        for (column, &count) in row.iter().enumerate().filter(|(_, count)| **count > 0.0) {
+            indices.push(column as i32);
+            data.push(count);
+        }
+        indptr.push(data.len() as i64);
+    }
+    write_csr_npz(&place.path("counts.npz"), 300, 12, &indptr, &indices, &data).unwrap();
+    let bits = planted(LikelihoodKind::Bernoulli, 300, 8, 3, 1);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(csv(8, &bits.values, ",").as_bytes()).unwrap();
+    place.write("bits.csv.gz", gzip.finish().unwrap());
+    let diagonal = planted(LikelihoodKind::DiagGauss, 300, 2, 3, 1);
+    place.write("diagonal.tsv", format!("x\ty\n{}", csv(2, &diagonal.values, "\t")));
+    std::fs::create_dir(place.path("images")).unwrap();
+    let image = image::GrayImage::from_raw(72, 72, dead_leaves(72, 72, 1)).unwrap();
+    image.save(place.path("images/a.png")).unwrap();
+
+    for (arguments, word) in [
+        ("counts.npz --likelihood multinomial -k 3", "most probable columns"),
+        ("bits.csv.gz --likelihood bernoulli -k 3 --estimate map", "most probable columns"),
+        ("diagonal.tsv --likelihood diag-gauss -k 3 --estimate ml", "|mean|"),
+        ("images --likelihood zero-mean-gauss -k 3 -l K", "std"),
+    ] {
+        let data = arguments.split(' ').next().unwrap();
+        place.lsparse(&format!("fit mixture {arguments} --laps 4 --out m.safetensors")).assert().success();
+        place.lsparse("info m.safetensors").assert().success().stdout(contains(word));
+        let score = place.json(&format!("score m.safetensors {data} --json"));
+        assert_eq!(score["bic"].is_number(), arguments.contains("--estimate"), "{arguments}");
+    }
+}
+
+#[test]
+fn every_schedule_and_every_stop_is_reported() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 400, 10, 2, 3);
+    for (options, stopped_by) in [
+        ("--schedule full --tolerance 0 --laps 3", "laps"),
+        ("--schedule memoized --batches 4 --tolerance 1e-3", "tolerance"),
+        ("--schedule stochastic --rows-per-batch 100 --laps 2 --tolerance 0", "laps"),
+        ("--schedule streaming --batches 4", "laps"),
+        ("--tolerance 0 --laps 0 --count-tolerance 0.5", "count-tolerance"),
+        ("--tolerance 0 --laps 0 --max-seconds 0.05", "max-seconds"),
+    ] {
+        let report = place.json(&format!("fit mixture train.npy -k 3 --json --quiet {options}"));
+        assert_eq!(report["stopped_by"], stopped_by, "{options}");
+    }
+}
+
+#[test]
+fn quiet_is_quiet_json_is_json_and_an_unsaved_model_is_mentioned() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 200, 10, 2, 2);
+    let nothing = predicate::str::is_empty();
+    let fit = "fit mixture train.npy -k 2 --laps 3 --tolerance 0";
+    place.lsparse(&format!("{fit} --quiet")).assert().success().stdout(nothing).stderr(nothing);
+    place.lsparse(fit).assert().success().stderr(contains("not saved").and(contains("--out")));
+    let output = place.lsparse(&format!("{fit} --json")).assert().success().get_output().clone();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["laps"], 3);
+    assert!(!output.stderr.is_empty());
+}
+
+#[test]
+fn training_goes_on_from_a_model() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 500, 10, 2, 3);
+    let first =
+        place.json("fit mixture train.npy -k 3 -l 2 --estimate map --laps 1 --json --quiet --out m.safetensors");
+    let second = place.json("fit mixture train.npy --from m.safetensors --laps 3 --json --quiet --out m.safetensors");
+    assert_eq!((&second["clusters"], &second["sparsity"]), (&Value::from(3), &Value::from(2)));
+    assert_eq!(second["config"]["estimate"], "map");
+    assert!(second["objective"].as_f64() >= first["objective"].as_f64());
+    for (options, word) in [
+        ("-k 4", "3 clusters"),
+        ("--likelihood diag-gauss", "likelihood"),
+        ("--nu 100", "nu: 100 is asked for"),
+        ("--init kmeans", "cannot be used with"),
+    ] {
+        let command = format!("fit mixture train.npy --from m.safetensors {options}");
+        place.lsparse(&command).assert().code(2).stderr(contains(word));
+    }
+}
+
+#[test]
+fn settings_come_from_a_file_and_options_win() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 200, 10, 2, 2);
+    place.write("run.json", r#"{"clusters": 3, "sparsity": 2, "laps": 2, "batches": 2, "likelihood": "diag-gauss"}"#);
+    let report = place.json("fit mixture train.npy --config run.json -l K --rows-per-batch 50 --json --quiet");
+    let config = &report["config"];
+    assert_eq!((&config["clusters"], &config["sparsity"]), (&Value::from(3), &Value::from(3)));
+    assert_eq!((&config["likelihood"], &config["batches"]), (&Value::from("diag-gauss"), &Value::from(4)));
+    place.write("run.json", r#"{"laps": 2}"#);
+    place.lsparse("fit mixture train.npy --config run.json").assert().code(2).stderr(contains("give it with -k"));
+}
+
+#[test]
+fn rows_may_carry_weights() {
+    let place = Place::new();
+    place.write("x.csv", "0\n0.1\n-0.1\n5\n5.1\n4.9\n100\n");
+    place.write("w.csv", "1\n1\n1\n2\n2\n2\n0\n");
+    let fit = "fit mixture x.csv --likelihood diag-gauss -k 2 --estimate ml --init examples --runs 4 --laps 20";
+    place.lsparse(&format!("{fit} --row-weights w.csv --out m.safetensors")).assert().success();
+    let info = place.json("info m.safetensors --json");
+    let counts: Vec<f64> = info["largest"].as_array().unwrap().iter().map(|c| c["count"].as_f64().unwrap()).collect();
+    assert!((counts.iter().sum::<f64>() - 9.0).abs() < 1e-9, "{counts:?}");
+    place.write("w.csv", "1\n1\n1\n-2\n2\n2\n0\n");
+    let refused = place.lsparse(&format!("{fit} --row-weights w.csv")).assert().code(2);
+    refused.stderr(contains("w.csv row 4, column 1: -2 is not a finite weight"));
+    place.write("w.csv", "1\n1\n");
+    let refused = place.lsparse(&format!("{fit} --row-weights w.csv")).assert().code(2);
+    refused.stderr(contains("2 weights for 7 rows"));
+}
+
+#[test]
+fn degenerate_data_train() {
+    let place = Place::new();
+    fn wave(n: usize) -> f64 {
+        (n as f64 * 0.7).sin()
+    }
+    let data: [(&str, fn(usize) -> [f64; 4]); 4] = [
+        ("constant.npy", |n| [wave(n), 3.0, wave(3 * n), -1.0]),
+        ("duplicates.npy", |n| [wave(n % 3), wave(2 * (n % 3)), 0.5, 1.0]),
+        ("zeros.npy", |_| [0.0; 4]),
+        ("flat.npy", |n| [wave(n), 2.0 * wave(n), -wave(n), 0.5 * wave(n)]),
+    ];
+    for (name, row) in data {
+        place.npy(name, 4, &(0..60).flat_map(row).collect::<Vec<f64>>());
+        for likelihood in ["zero-mean-gauss", "gauss", "diag-gauss"] {
+            for estimate in ["vb", "map", "ml"] {
+                let fit = format!("fit mixture {name} --likelihood {likelihood} --estimate {estimate} -k 5 -l 2");
+                let report = place.json(&format!("{fit} --laps 5 --json --quiet --out m.safetensors"));
+                assert!(report["objective"].is_number(), "{fit}");
+                place.lsparse(&format!("score m.safetensors {name}")).assert().success();
+            }
+        }
+    }
+}

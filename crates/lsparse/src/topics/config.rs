@@ -1,0 +1,212 @@
+//! The settings of a topic run: one plain struct for the library, the command and the bindings.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AlphaRule, DocumentOptions, Selection};
+use crate::config::{BestBy, DEFAULT_SPARSITY};
+use crate::error::{Error, Result};
+use crate::likelihood::Estimate;
+use crate::schedule::ScheduleKind;
+
+/// How the first topics are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TopicInit {
+    /// Bregman k-means++ over documents.
+    Bregman,
+    /// Random groups of documents.
+    Random,
+}
+
+/// What becomes of the statistics of a model that training goes on from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum History {
+    /// They stay, and the new documents come on top of them.
+    Keep,
+    /// They are where training starts; the new documents take their place.
+    Replace,
+}
+
+/// Settings of a topic run. An unknown key is an error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TopicsConfig {
+    /// K, the number of topics.
+    pub topics: usize,
+    /// L, the number of topics a token keeps; 0 stands for 8, or K if that is smaller.
+    pub sparsity: usize,
+    /// MAP or a posterior for the topics. (Documents always have a full posterior.)
+    pub estimate: Estimate,
+    /// Total concentration of a document's topics, alpha/K each.
+    pub alpha: f64,
+    /// Whether alpha is learned.
+    pub learn_alpha: AlphaRule,
+    /// Pseudo-count of every word in every topic.
+    pub lambda: f64,
+
+    /// Iterations a document at most.
+    pub doc_iterations: usize,
+    /// A document rests when no topic's count changes by more than this.
+    pub doc_tolerance: f64,
+    /// A topic with no more mass than this in a document leaves it for good.
+    pub active_floor: f64,
+    /// When a token's L topics are chosen.
+    pub selection: Selection,
+    /// Restart proposals a document.
+    pub restarts: usize,
+    /// Start documents from the counts of their last visit.
+    pub warm_start: bool,
+
+    /// When statistics enter the total.
+    pub schedule: ScheduleKind,
+    /// Number of batches; 0 stands for one for every 1,000 documents, at least 1 and at most 10.
+    pub batches: usize,
+    /// Documents a batch instead of a number of batches; 0 for none.
+    pub docs_per_batch: usize,
+    /// delta of the stochastic rate (delta + t)^-kappa.
+    pub delay: f64,
+    /// kappa of the stochastic rate.
+    pub decay: f64,
+
+    /// How the first topics are found.
+    pub init: TopicInit,
+    /// Passes that assign documents to the nearest seed.
+    pub init_lloyd: usize,
+    /// What becomes of the statistics of a model to go on from.
+    pub history: History,
+    /// Weight of seed words: pseudo-counts a word, as a share of its count in the corpus.
+    pub seed_weight: f64,
+    /// Runs from different seeds, of which the best is kept.
+    pub runs: usize,
+    /// What "best" means.
+    pub best_by: BestBy,
+    /// Seed of all randomness.
+    pub seed: u64,
+
+    /// Stop after this many laps.
+    pub laps: usize,
+    /// Stop when the objective changes by less than this over a lap, relatively; 0 turns the rule off.
+    pub tolerance: f64,
+    /// Stop when no topic's count changes by more than this over a lap; 0 turns the rule off.
+    pub count_tolerance: f64,
+    /// Stop after this many seconds of training; 0 turns the rule off.
+    pub max_seconds: f64,
+}
+
+impl Default for TopicsConfig {
+    fn default() -> Self {
+        TopicsConfig {
+            topics: 100,
+            sparsity: 0,
+            estimate: Estimate::Map,
+            alpha: 0.5,
+            learn_alpha: AlphaRule::Fixed,
+            lambda: 0.1,
+            doc_iterations: 15,
+            doc_tolerance: 0.05,
+            active_floor: 0.1,
+            selection: Selection::End,
+            restarts: 5,
+            warm_start: false,
+            schedule: ScheduleKind::Memoized,
+            batches: 0,
+            docs_per_batch: 0,
+            delay: 1.0,
+            decay: 0.55,
+            init: TopicInit::Bregman,
+            init_lloyd: 1,
+            history: History::Keep,
+            seed_weight: 0.5,
+            runs: 1,
+            best_by: BestBy::Objective,
+            seed: 0,
+            laps: 20,
+            tolerance: 1e-4,
+            count_tolerance: 0.0,
+            max_seconds: 0.0,
+        }
+    }
+}
+
+impl TopicsConfig {
+    /// Check every value against its range and `num_docs` documents, and fill in what depends on them.
+    pub fn check(&self, num_docs: usize) -> Result<TopicsConfig> {
+        let mut config = self.clone();
+        let bad = |option: &'static str, problem: String, remedy: &str| {
+            Err(Error::Config { option, problem, remedy: remedy.into() })
+        };
+        if config.topics == 0 {
+            return bad("topics", "must be at least 1".into(), "give -k 1 or more");
+        }
+        if config.sparsity == 0 {
+            config.sparsity = DEFAULT_SPARSITY.min(config.topics);
+        }
+        if config.sparsity > config.topics {
+            return Err(Error::SparsityTooLarge { sparsity: config.sparsity, clusters: config.topics });
+        }
+        if config.estimate == Estimate::MaxLikelihood {
+            return bad("estimate", "ml is not offered for topics".into(), "choose map or vb");
+        }
+        for (option, value) in [("alpha", config.alpha), ("lambda", config.lambda)] {
+            if !(value > 0.0 && value.is_finite()) {
+                return bad(option, format!("{value} is not above 0"), "give a positive number");
+            }
+        }
+        let not_negative = [
+            ("doc-tolerance", config.doc_tolerance),
+            ("active-floor", config.active_floor),
+            ("delay", config.delay),
+            ("seed-weight", config.seed_weight),
+            ("tolerance", config.tolerance),
+            ("count-tolerance", config.count_tolerance),
+            ("max-seconds", config.max_seconds),
+        ];
+        for (option, value) in not_negative {
+            if !(value >= 0.0 && value.is_finite()) {
+                return bad(option, format!("{value} is not 0 or more"), "give 0 or a positive number");
+            }
+        }
+        if !(config.decay > 0.5 && config.decay <= 1.0) {
+            let problem = format!("{} is not above 0.5 and at most 1", config.decay);
+            return bad("decay", problem, "0.55 and 0.65 are good choices");
+        }
+        if config.runs == 0 || config.doc_iterations == 0 {
+            return bad("runs", "runs and doc-iterations must be at least 1".into(), "give 1 or more");
+        }
+        if config.batches > 0 && config.docs_per_batch > 0 {
+            return bad("batches", "given together with docs-per-batch".into(), "give one of the two");
+        }
+        if config.batches > num_docs {
+            return bad("batches", format!("{} batches for {num_docs} documents", config.batches), "ask for fewer");
+        }
+        config.batches = match (config.schedule, config.batches, config.docs_per_batch) {
+            (ScheduleKind::Full, _, _) => 1,
+            (_, 0, 0) => (num_docs / 1000).clamp(1, 10),
+            (_, 0, docs) => num_docs.div_ceil(docs),
+            (_, batches, _) => batches,
+        };
+        config.docs_per_batch = 0;
+        if config.schedule == ScheduleKind::Streaming {
+            config.laps = 1;
+        }
+        if config.laps == 0 && config.max_seconds == 0.0 && config.tolerance == 0.0 && config.count_tolerance == 0.0 {
+            return bad("laps", "every rule that stops training is off".into(), "set --laps or --max-seconds");
+        }
+        Ok(config)
+    }
+
+    /// The settings of the document step.
+    pub fn document(&self) -> DocumentOptions {
+        let dense = self.sparsity >= self.topics;
+        DocumentOptions {
+            sparsity: self.sparsity,
+            iterations: self.doc_iterations,
+            tolerance: self.doc_tolerance as f32,
+            // With L = K every topic stays with every document: the classical algorithm.
+            active_floor: if dense { 0.0 } else { self.active_floor as f32 },
+            selection: self.selection,
+            restarts: self.restarts,
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The first topics: Bregman k-means++ over documents through an inverted index, and passes that gather documents.
+//!
+//! With y = x + lambda and mu_c = (x_c + lambda)/sum, the divergence of document n from seed c is
+//! sum y log y - (sum y) log(sum y) - sum y log mu_c ([ackermann2009bregman]). Only words that the two share make it
+//! differ from a function of their lengths, so a seed costs the postings of its words and no logarithm a posting.
+
+use lsparse_kernels::{add_table_rows, top_l};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use super::summary::{TopicSummary, WordStats};
+use super::{Topics, WordTable};
+use crate::data::{Batches, RowSource, Rows};
+use crate::error::Result;
+
+/// Documents that seeding looks at, at least; more where there are many topics.
+const SAMPLE_DOCUMENTS: usize = 20_000;
+
+/// Statistics of initial topics on the scale of the whole corpus: seeds by Bregman k-means++, then `lloyd` passes.
+pub fn initial_topics(
+    topics: &Topics,
+    source: &dyn RowSource,
+    lloyd: usize,
+    rng: &mut ChaCha8Rng,
+) -> Result<TopicSummary> {
+    let sample = Sample::draw(topics, source, rng)?;
+    let (seeds, mut owner) = sample.seeds(topics.num_topics, topics.lambda, rng);
+    if lloyd == 0 {
+        return Ok(sample.seeds_alone(topics, &seeds));
+    }
+    let mut total = sample.gathered(topics, &owner, &seeds, rng);
+    for _ in 1..lloyd {
+        owner = sample.nearest(topics, &total);
+        total = sample.gathered(topics, &owner, &seeds, rng);
+    }
+    scale_to(&mut total, source.num_rows() as f64 / sample.rows.len() as f64);
+    Ok(total)
+}
+
+/// Statistics of topics that are random groups of documents.
+pub fn random_topics(topics: &Topics, source: &dyn RowSource, rng: &mut ChaCha8Rng) -> Result<TopicSummary> {
+    let sample = Sample::draw(topics, source, rng)?;
+    let owner: Vec<u32> = (0..sample.rows.len()).map(|_| rng.random_range(0..topics.num_topics as u32)).collect();
+    let mut total = sample.gathered(topics, &owner, &[], rng);
+    scale_to(&mut total, source.num_rows() as f64 / sample.rows.len() as f64);
+    Ok(total)
+}
+
+fn scale_to(total: &mut TopicSummary, factor: f64) {
+    use crate::summary::Summary;
+    total.scale(factor);
+}
+
+/// Documents held in memory, by document and by word.
+struct Sample {
+    rows: Rows<f32>,
+    /// Postings of word v are `start[v]..start[v + 1]`.
+    start: Vec<usize>,
+    document: Vec<u32>,
+    count: Vec<f32>,
+    length: Vec<f64>,
+}
+
+impl Sample {
+    fn draw(topics: &Topics, source: &dyn RowSource, rng: &mut ChaCha8Rng) -> Result<Self> {
+        let size = SAMPLE_DOCUMENTS.max(50 * topics.num_topics);
+        let parts = (source.num_rows() / size).max(1);
+        let batches = Batches::new(source.num_rows(), parts, rng.random())?;
+        let mut rows = Rows::sparse(topics.vocab_size);
+        let (mut spare, mut ids) = (Rows::sparse(topics.vocab_size), Vec::new());
+        for panel in batches.panels(0, batches.len(0)) {
+            batches.read_panel(source, panel, &mut spare, &mut rows, &mut ids)?;
+        }
+        let mut start = vec![0usize; topics.vocab_size + 1];
+        let mut length = Vec::with_capacity(rows.len());
+        for n in 0..rows.len() {
+            let (words, counts) = rows.sparse_row(n);
+            words.iter().for_each(|&v| start[v as usize + 1] += 1);
+            length.push(counts.iter().map(|&c| f64::from(c)).sum());
+        }
+        for v in 0..topics.vocab_size {
+            start[v + 1] += start[v];
+        }
+        let mut next = start.clone();
+        let (mut document, mut count) = (vec![0; start[topics.vocab_size]], vec![0.0; start[topics.vocab_size]]);
+        for n in 0..rows.len() {
+            let (words, counts) = rows.sparse_row(n);
+            for (&v, &c) in words.iter().zip(counts) {
+                let at = &mut next[v as usize];
+                document[*at] = n as u32;
+                count[*at] = c;
+                *at += 1;
+            }
+        }
+        Ok(Sample { rows, start, document, count, length })
+    }
+
+    /// Documents chosen as seeds, and for every document the nearest of them.
+    fn seeds(&self, num: usize, lambda: f64, rng: &mut ChaCha8Rng) -> (Vec<usize>, Vec<u32>) {
+        let (documents, vocab) = (self.rows.len(), self.start.len() - 1);
+        let own = self.own_scores(lambda, vocab as f64);
+        let mut nearest = vec![f64::INFINITY; documents];
+        let mut owner = vec![0u32; documents];
+        let mut taken = vec![false; documents];
+        let mut chosen = Vec::with_capacity(num);
+        let mut cross = vec![0.0f32; documents];
+        for k in 0..num.min(documents) {
+            let chance = |n: usize| match (taken[n], k == 0) {
+                (true, _) => 0.0,
+                (false, true) => 1.0,
+                (false, false) => nearest[n],
+            };
+            let seed = crate::init::draw_index(documents, chance, rng).unwrap_or_else(|| {
+                // Only copies of the seeds are left: any other document will do.
+                let free: Vec<usize> = (0..documents).filter(|&n| !taken[n]).collect();
+                free[rng.random_range(0..free.len())]
+            });
+            taken[seed] = true;
+            chosen.push(seed);
+            // sum_v (x_nv + lambda) log mu_cv = constant + length_n * unseen + sum over shared words of x_nv gain_v
+            let total = self.length[seed] + lambda * vocab as f64;
+            let unseen = lambda.ln() - total.ln();
+            let (words, counts) = self.rows.sparse_row(seed);
+            let gains: Vec<f64> = counts.iter().map(|&c| (f64::from(c) + lambda).ln() - lambda.ln()).collect();
+            let constant = lambda * (gains.iter().sum::<f64>() + vocab as f64 * unseen);
+            cross.fill(0.0);
+            for (&v, &gain) in words.iter().zip(&gains) {
+                let postings = self.start[v as usize]..self.start[v as usize + 1];
+                for (&n, &c) in self.document[postings.clone()].iter().zip(&self.count[postings]) {
+                    cross[n as usize] += c * gain as f32;
+                }
+            }
+            for n in 0..documents {
+                let divergence = own[n] - constant - self.length[n] * unseen - f64::from(cross[n]);
+                if divergence < nearest[n] {
+                    nearest[n] = divergence.max(0.0);
+                    owner[n] = k as u32;
+                }
+            }
+            nearest[seed] = 0.0;
+            owner[seed] = k as u32;
+        }
+        (chosen, owner)
+    }
+
+    /// sum y log y - (sum y) log (sum y): what each document scores under its own frequencies.
+    fn own_scores(&self, lambda: f64, vocab: f64) -> Vec<f64> {
+        let x_ln_x = |x: f64| x * x.ln();
+        // Counts are small whole numbers nearly always: one logarithm each.
+        let small: Vec<f64> = (0..256).map(|c| x_ln_x(f64::from(c) + lambda) - x_ln_x(lambda)).collect();
+        let gain = |c: f32| match small.get(c as usize) {
+            Some(&value) if c.fract() == 0.0 => value,
+            _ => x_ln_x(f64::from(c) + lambda) - x_ln_x(lambda),
+        };
+        (0..self.rows.len())
+            .map(|n| {
+                let own: f64 = self.rows.sparse_row(n).1.iter().map(|&c| gain(c)).sum();
+                own + vocab * x_ln_x(lambda) - x_ln_x(self.length[n] + vocab * lambda)
+            })
+            .collect()
+    }
+
+    /// One document a topic, and nothing else.
+    fn seeds_alone(&self, topics: &Topics, seeds: &[usize]) -> TopicSummary {
+        let mut total = empty(topics);
+        for (k, &n) in seeds.iter().enumerate() {
+            self.add(&mut total, k, n, 1.0);
+        }
+        total
+    }
+
+    /// Every document in the topic that owns it. Topics beyond the documents get half of a random one's words each.
+    fn gathered(&self, topics: &Topics, owner: &[u32], seeds: &[usize], rng: &mut ChaCha8Rng) -> TopicSummary {
+        let mut total = empty(topics);
+        for (n, &k) in owner.iter().enumerate() {
+            self.add(&mut total, k as usize, n, 1.0);
+        }
+        if !seeds.is_empty() {
+            for k in seeds.len()..topics.num_topics {
+                let n = rng.random_range(0..self.rows.len());
+                let (words, counts) = self.rows.sparse_row(n);
+                for (&v, &c) in words.iter().zip(counts) {
+                    if rng.random::<bool>() {
+                        add_word(&mut total, k, v, f64::from(c));
+                    }
+                }
+            }
+        }
+        total
+    }
+
+    fn add(&self, total: &mut TopicSummary, k: usize, n: usize, factor: f64) {
+        let (words, counts) = self.rows.sparse_row(n);
+        for (&v, &c) in words.iter().zip(counts) {
+            add_word(total, k, v, factor * f64::from(c));
+        }
+    }
+
+    /// The topic under which each document is most likely, whole.
+    fn nearest(&self, topics: &Topics, total: &TopicSummary) -> Vec<u32> {
+        let point = topics.point_topics(total);
+        let logs = WordTable::new(topics.vocab_size, topics.num_topics, 0, |v, out| {
+            out.copy_from_slice(point.row(v));
+            lsparse_kernels::ln_slice(out);
+        });
+        (0..self.rows.len())
+            .into_par_iter()
+            .map_init(
+                || vec![0.0f32; logs.width],
+                |weights, n| {
+                    let (words, counts) = self.rows.sparse_row(n);
+                    weights.fill(0.0);
+                    add_table_rows(&logs.values, logs.width, words, counts, weights);
+                    let (mut index, mut value) = ([0u32], [0.0f32]);
+                    // Logarithms of positive numbers are never NaN.
+                    let _ = top_l(&weights[..topics.num_topics], 1, &mut index, &mut value);
+                    index[0]
+                },
+            )
+            .collect()
+    }
+}
+
+fn empty(topics: &Topics) -> TopicSummary {
+    TopicSummary::new(topics.num_topics, WordStats::Dense(vec![0.0; topics.vocab_size * topics.num_topics]))
+}
+
+fn add_word(total: &mut TopicSummary, k: usize, v: u32, mass: f64) {
+    let at = v as usize * total.num_topics + k;
+    if let WordStats::Dense(values) = &mut total.words {
+        values[at] += mass;
+        total.counts[k] += mass;
+    }
+}

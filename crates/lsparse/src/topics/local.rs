@@ -1,0 +1,158 @@
+//! The local step over a panel of documents: solve each, then add their statistics up word by word.
+
+use rayon::prelude::*;
+
+use super::document::{Document, DocumentOptions, Tally};
+use super::summary::{SparseStats, TopicSummary, WordStats};
+use super::table::WordTable;
+use crate::data::Rows;
+
+/// Documents of a parallel task. Fixed, so that sums do not depend on the number of threads.
+const DOCUMENTS_A_TASK: usize = 16;
+
+/// What one task of documents leaves behind.
+#[derive(Default)]
+struct Piece {
+    /// Word, topic and mass of every responsibility, token by token.
+    word: Vec<u32>,
+    topic: Vec<u32>,
+    mass: Vec<f32>,
+    /// (topic, count) of each document, one after the other.
+    counts: Vec<(u32, f32)>,
+    counts_end: Vec<usize>,
+    entropy: f64,
+    alloc: f64,
+    alpha_topic: Vec<(u32, f64)>,
+    alpha_total: f64,
+    tally: Tally,
+}
+
+/// What documents start from and how their counts are wanted back.
+pub struct PanelRequest<'a> {
+    /// The topics.
+    pub table: &'a WordTable,
+    /// alpha_k.
+    pub alpha: &'a [f32],
+    /// Settings of the document step.
+    pub options: &'a DocumentOptions,
+    /// Counts of earlier visits, one list a document, for a warm start.
+    pub warm: Option<&'a [Vec<(u32, f32)>]>,
+    /// Whether statistics for learning alpha are wanted.
+    pub learn_alpha: bool,
+}
+
+/// Solve the documents of a panel, add their statistics to `summary` (which is sparse), and give each one's counts.
+pub fn summarize_panel(
+    request: &PanelRequest<'_>,
+    rows: &Rows<f32>,
+    summary: &mut TopicSummary,
+    tally: &mut Tally,
+) -> Vec<Vec<(u32, f32)>> {
+    let tasks = rows.len().div_ceil(DOCUMENTS_A_TASK);
+    let pieces: Vec<Piece> = (0..tasks)
+        .into_par_iter()
+        .map_init(Document::default, |document, task| {
+            let range = task * DOCUMENTS_A_TASK..((task + 1) * DOCUMENTS_A_TASK).min(rows.len());
+            solve_range(request, document, rows, range)
+        })
+        .collect();
+    let mut counts = Vec::with_capacity(rows.len());
+    for piece in &pieces {
+        summary.entropy += piece.entropy;
+        summary.alloc += piece.alloc;
+        summary.alpha_total += piece.alpha_total;
+        piece.alpha_topic.iter().for_each(|&(k, v)| summary.alpha_topic[k as usize] += v);
+        piece.counts.iter().for_each(|&(k, n)| summary.counts[k as usize] += f64::from(n));
+        tally.add(&piece.tally);
+        let mut start = 0;
+        for &end in &piece.counts_end {
+            counts.push(piece.counts[start..end].to_vec());
+            start = end;
+        }
+    }
+    summary.documents += rows.len() as f64;
+    if let WordStats::Sparse(sparse) = &mut summary.words {
+        add_by_word(&pieces, summary.num_topics, sparse);
+    }
+    counts
+}
+
+fn solve_range(
+    request: &PanelRequest<'_>,
+    document: &mut Document,
+    rows: &Rows<f32>,
+    range: std::ops::Range<usize>,
+) -> Piece {
+    let mut piece = Piece::default();
+    let before = document.tally();
+    let alpha_sum: f64 = request.alpha.iter().map(|&a| f64::from(a)).sum();
+    let psi = lsparse_kernels::digamma;
+    for n in range {
+        let (words, counts) = rows.sparse_row(n);
+        let tokens: f64 = counts.iter().map(|&c| f64::from(c)).sum();
+        if words.is_empty() || tokens <= 0.0 {
+            piece.counts_end.push(piece.counts.len());
+            continue;
+        }
+        let start = request.warm.map(|warm| warm[n].as_slice());
+        document.solve(request.table, request.alpha, words, counts, request.options, start);
+        for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
+            for (k, r) in document.responsibilities(u) {
+                if r > 0.0 {
+                    piece.word.push(v);
+                    piece.topic.push(k);
+                    piece.mass.push(c * r);
+                }
+            }
+        }
+        piece.entropy += document.entropy(words.len());
+        // ln G(alpha) - ln G(N_d + alpha) + sum_k ln G(N_dk + alpha_k) - ln G(alpha_k)
+        piece.alloc += document.allocation() + lsparse_kernels::ln_gamma(alpha_sum)
+            - lsparse_kernels::ln_gamma(tokens + alpha_sum);
+        if request.learn_alpha {
+            piece.alpha_total += psi(tokens + alpha_sum) - psi(alpha_sum);
+            for (k, count) in document.topic_counts() {
+                let a = f64::from(request.alpha[k as usize]);
+                piece.alpha_topic.push((k, psi(f64::from(count) + a) - psi(a)));
+            }
+        }
+        piece.counts.extend(document.topic_counts());
+        piece.counts_end.push(piece.counts.len());
+    }
+    piece.tally = difference(&document.tally(), &before);
+    piece
+}
+
+fn difference(after: &Tally, before: &Tally) -> Tally {
+    Tally {
+        documents: after.documents - before.documents,
+        iterations: after.iterations - before.iterations,
+        active: after.active - before.active,
+        proposed: after.proposed - before.proposed,
+        accepted: after.accepted - before.accepted,
+    }
+}
+
+/// Group the entries of all pieces by word, in their order, and merge them into the statistics.
+fn add_by_word(pieces: &[Piece], num_topics: usize, sparse: &mut SparseStats) {
+    let vocab_size = sparse.indptr.len() - 1;
+    let mut start = vec![0usize; vocab_size + 1];
+    for piece in pieces {
+        piece.word.iter().for_each(|&v| start[v as usize + 1] += 1);
+    }
+    for v in 0..vocab_size {
+        start[v + 1] += start[v];
+    }
+    let total = start[vocab_size];
+    let (mut topic, mut mass) = (vec![0u32; total], vec![0.0f32; total]);
+    let mut next = start.clone();
+    for piece in pieces {
+        for ((&v, &k), &m) in piece.word.iter().zip(&piece.topic).zip(&piece.mass) {
+            let at = &mut next[v as usize];
+            topic[*at] = k;
+            mass[*at] = m;
+            *at += 1;
+        }
+    }
+    sparse.merge(num_topics, &start, &topic, &mass);
+}

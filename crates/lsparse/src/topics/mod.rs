@@ -1,0 +1,311 @@
+//! LDA topic models: word table, document step, restarts, statistics, objective, training and saved models.
+
+pub mod coherence;
+mod config;
+mod document;
+mod init;
+mod local;
+mod restart;
+mod saved;
+pub mod score;
+mod summary;
+mod table;
+mod train;
+
+use std::sync::Mutex;
+
+use lsparse_kernels::{digamma, ln_gamma};
+use rayon::prelude::*;
+
+use crate::data::{Batches, RowSource, Rows};
+use crate::error::Result;
+use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
+use crate::model::{Model, Objective};
+
+pub use config::{History, TopicInit, TopicsConfig};
+pub use document::{Document, DocumentOptions, Selection, Tally};
+pub use init::{initial_topics, random_topics};
+pub use saved::{TopicModel, TopicTraining};
+pub use summary::{SparseStats, TopicSummary, WordStats};
+pub use table::WordTable;
+pub use train::{FittedTopics, TopicSurroundings, fit_topics, fit_topics_with};
+
+/// How alpha is treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AlphaRule {
+    /// alpha/K for every topic, as given.
+    Fixed,
+    /// One learned number for all topics.
+    Symmetric,
+    /// A learned number a topic.
+    Asymmetric,
+}
+
+/// A topic model: K topics over V words, how they are estimated, and how documents are worked out.
+pub struct Topics {
+    /// K.
+    pub num_topics: usize,
+    /// V.
+    pub vocab_size: usize,
+    /// Posterior or MAP for the topics; documents always have a full posterior.
+    pub estimate: Estimate,
+    /// Total concentration of a document's topics to begin with.
+    pub alpha: f64,
+    /// Whether alpha is learned.
+    pub alpha_rule: AlphaRule,
+    /// Pseudo-count of every word in every topic.
+    pub lambda: f64,
+    /// Settings of the document step.
+    pub document: DocumentOptions,
+    /// Topics a word starts a document with.
+    pub start_width: usize,
+    /// Pseudo-counts beyond lambda: words that pull a topic.
+    pub pull: Option<SparseStats>,
+}
+
+/// Global parameters.
+pub struct TopicParams {
+    /// exp(E[log phi]) or phi, word by word.
+    pub table: WordTable,
+    /// alpha_k.
+    pub alpha: Vec<f32>,
+    /// The data term of the objective for the statistics that the table was made from.
+    data_term: f64,
+}
+
+/// Documents dealt into batches.
+pub struct TopicData<'a> {
+    /// Where documents come from: sparse rows of counts.
+    pub source: &'a dyn RowSource,
+    /// How they are dealt.
+    pub batches: Batches,
+    /// Counts of each document's last visit, where documents start warm.
+    pub warm: Option<Mutex<Vec<Vec<(u32, f32)>>>>,
+    /// What the document steps did since it was last taken.
+    pub tally: Mutex<Tally>,
+}
+
+impl<'a> TopicData<'a> {
+    /// Documents in batches, starting cold.
+    pub fn new(source: &'a dyn RowSource, batches: Batches) -> Self {
+        TopicData { source, batches, warm: None, tally: Mutex::new(Tally::default()) }
+    }
+
+    /// What the document steps did since this was last asked.
+    pub fn take_tally(&self) -> Tally {
+        std::mem::take(&mut *self.tally.lock().unwrap_or_else(|e| e.into_inner()))
+    }
+}
+
+/// Entries of a panel of documents at most, about: what is in memory at once is a few times this.
+const PANEL_DOCUMENTS: usize = 1024;
+
+/// Buffers kept between batches.
+#[derive(Default)]
+pub struct TopicScratch {
+    rows: Option<(Rows<f32>, Rows<f32>)>,
+    row_ids: Vec<usize>,
+}
+
+impl Topics {
+    /// No statistics yet, held as a batch's are.
+    pub fn empty_batch(&self) -> TopicSummary {
+        TopicSummary::new(self.num_topics, WordStats::Sparse(SparseStats::empty(self.vocab_size)))
+    }
+
+    /// alpha_k to begin with.
+    fn initial_alpha(&self) -> Vec<f32> {
+        vec![(self.alpha / self.num_topics as f64) as f32; self.num_topics]
+    }
+
+    /// S_kv + lambda of word v for every topic, with what pulls it.
+    fn pseudo_counts(&self, stats: &[f64], v: usize, out: &mut [f64]) {
+        let row = &stats[v * self.num_topics..(v + 1) * self.num_topics];
+        out.iter_mut().zip(row).for_each(|(o, s)| *o = s + self.lambda);
+        if let Some(pull) = &self.pull {
+            let (topic, mass) = pull.word(v);
+            topic.iter().zip(mass).for_each(|(&k, &m)| out[k as usize] += f64::from(m));
+        }
+    }
+
+    /// sum_v S_kv + lambda for every topic, with what pulls it.
+    fn pseudo_totals(&self, total: &TopicSummary) -> Vec<f64> {
+        let mut sums: Vec<f64> = total.counts.iter().map(|n| n + self.lambda * self.vocab_size as f64).collect();
+        if let Some(pull) = &self.pull {
+            pull.topic.iter().zip(&pull.mass).for_each(|(&k, &m)| sums[k as usize] += f64::from(m));
+        }
+        sums
+    }
+
+    /// The table of topics with these statistics.
+    fn table(&self, total: &TopicSummary, estimate: Estimate) -> WordTable {
+        let num = self.num_topics;
+        let stats = total.dense().unwrap_or(&[]);
+        let dense = self.document.sparsity >= num && self.document.active_floor <= 0.0;
+        let start = if dense { 0 } else { self.start_width };
+        // exp(psi(S_kv + lambda) - psi(sum_v)) under a posterior, (S_kv + lambda) / sum_v otherwise.
+        let scale: Vec<f64> = match estimate {
+            Estimate::Posterior => self.pseudo_totals(total).iter().map(|&s| (-digamma(s)).exp()).collect(),
+            _ => self.pseudo_totals(total).iter().map(|&s| 1.0 / s).collect(),
+        };
+        WordTable::new(self.vocab_size, num, start, |v, out| {
+            let mut row = vec![0.0; num];
+            self.pseudo_counts(stats, v, &mut row);
+            if estimate == Estimate::Posterior {
+                lsparse_kernels::digamma_slice(&mut row);
+                lsparse_kernels::exp_slice(&mut row);
+            }
+            out.iter_mut().zip(&row).zip(&scale).for_each(|((o, s), f)| *o = (s * f) as f32);
+        })
+    }
+
+    /// The data term at the topics that are best for these statistics.
+    fn data_term(&self, total: &TopicSummary) -> f64 {
+        let stats = total.dense().unwrap_or(&[]);
+        let of_word = |(row, logs): &mut (Vec<f64>, Vec<f64>), v: usize| -> f64 {
+            self.pseudo_counts(stats, v, row);
+            logs.copy_from_slice(row);
+            match self.estimate {
+                // ln G(lambda_kv)
+                Estimate::Posterior => {
+                    lsparse_kernels::ln_gamma_slice(logs);
+                    logs.iter().sum()
+                }
+                // (S_kv + lambda) log (S_kv + lambda)
+                _ => {
+                    lsparse_kernels::ln_slice(logs);
+                    row.iter().zip(logs.iter()).map(|(s, l)| s * l).sum()
+                }
+            }
+        };
+        let buffers = || (vec![0.0; self.num_topics], vec![0.0; self.num_topics]);
+        let words: Vec<f64> = (0..self.vocab_size).into_par_iter().map_init(buffers, of_word).collect();
+        let of_topic = |&sum: &f64| match self.estimate {
+            Estimate::Posterior => -ln_gamma(sum),
+            _ => -sum * sum.ln(),
+        };
+        words.iter().sum::<f64>() + self.pseudo_totals(total).iter().map(of_topic).sum::<f64>() + self.ln_prior()
+    }
+
+    /// log normaliser of the topics' prior.
+    fn ln_prior(&self) -> f64 {
+        let raise = if self.estimate == Estimate::Posterior { 0.0 } else { 1.0 };
+        let plain = ln_dirichlet_symmetric(self.lambda + raise, self.vocab_size) * self.num_topics as f64;
+        let Some(pull) = &self.pull else { return plain };
+        // Words that pull change their own parameter and their topic's sum.
+        let base = self.lambda + raise;
+        let mut sums = vec![base * self.vocab_size as f64; self.num_topics];
+        let mut value = plain - self.num_topics as f64 * ln_gamma(sums[0]);
+        for (&k, &m) in pull.topic.iter().zip(&pull.mass) {
+            sums[k as usize] += f64::from(m);
+            value += ln_gamma(base) - ln_gamma(base + f64::from(m));
+        }
+        value + sums.iter().map(|&s| ln_gamma(s)).sum::<f64>()
+    }
+
+    /// alpha_k for the statistics of documents: Minka's fixed point of the documents' Dirichlet-multinomial, which
+    /// never lowers the allocation term.
+    fn learned_alpha(&self, total: &TopicSummary, old: &[f32]) -> Vec<f32> {
+        if self.alpha_rule == AlphaRule::Fixed || total.alpha_total <= 0.0 {
+            return old.to_vec();
+        }
+        let num = self.num_topics as f64;
+        match self.alpha_rule {
+            AlphaRule::Asymmetric => {
+                let next = |(&a, &s): (&f32, &f64)| (f64::from(a) * s / total.alpha_total).clamp(1e-6, 1e3) as f32;
+                old.iter().zip(&total.alpha_topic).map(next).collect()
+            }
+            _ => {
+                let a = f64::from(old[0]);
+                let next = a * total.alpha_topic.iter().sum::<f64>() / (num * total.alpha_total);
+                vec![next.clamp(1e-6, 1e3) as f32; self.num_topics]
+            }
+        }
+    }
+
+    /// Point estimates of the topics, word by word (V x K), each topic summing to one: E[phi] = (S + lambda)/sum under
+    /// a posterior, which is also the mode of the raised prior.
+    pub fn point_topics(&self, total: &TopicSummary) -> WordTable {
+        self.table(total, Estimate::Map)
+    }
+}
+
+/// Name of the active topics a document in reports.
+pub const ACTIVE_TOPICS: &str = "active_topics";
+
+impl<'a> Model<TopicData<'a>> for Topics {
+    type Params = TopicParams;
+    type Summary = TopicSummary;
+    type Scratch = TopicScratch;
+
+    fn num_batches(&self, data: &TopicData<'a>) -> usize {
+        data.batches.num_batches()
+    }
+
+    fn batch_share(&self, data: &TopicData<'a>, batch: usize) -> f64 {
+        data.batches.len(batch) as f64 / data.batches.num_rows() as f64
+    }
+
+    fn batch_len(&self, data: &TopicData<'a>, batch: usize) -> usize {
+        data.batches.len(batch)
+    }
+
+    fn summarize(
+        &self,
+        params: &TopicParams,
+        data: &TopicData<'a>,
+        batch: usize,
+        scratch: &mut TopicScratch,
+    ) -> Result<TopicSummary> {
+        let mut summary = self.empty_batch();
+        let mut tally = Tally::default();
+        let (rows, spare) =
+            scratch.rows.get_or_insert_with(|| (Rows::sparse(self.vocab_size), Rows::sparse(self.vocab_size)));
+        for panel in data.batches.panels(batch, PANEL_DOCUMENTS) {
+            data.batches.read_panel(data.source, panel, spare, rows, &mut scratch.row_ids)?;
+            let warm = data.warm.as_ref().map(|warm| {
+                let mut warm = warm.lock().unwrap_or_else(|e| e.into_inner());
+                scratch.row_ids.iter().map(|&n| std::mem::take(&mut warm[n])).collect::<Vec<_>>()
+            });
+            let request = local::PanelRequest {
+                table: &params.table,
+                alpha: &params.alpha,
+                options: &self.document,
+                warm: warm.as_deref(),
+                learn_alpha: self.alpha_rule != AlphaRule::Fixed,
+            };
+            let counts = local::summarize_panel(&request, rows, &mut summary, &mut tally);
+            if let Some(warm) = &data.warm {
+                let mut warm = warm.lock().unwrap_or_else(|e| e.into_inner());
+                scratch.row_ids.iter().zip(counts).for_each(|(&n, counts)| warm[n] = counts);
+            }
+        }
+        data.tally.lock().unwrap_or_else(|e| e.into_inner()).add(&tally);
+        Ok(summary)
+    }
+
+    fn global_step(&self, total: &TopicSummary, previous: Option<&TopicParams>) -> Result<TopicParams> {
+        let old = previous.map_or_else(|| self.initial_alpha(), |p| p.alpha.clone());
+        Ok(TopicParams {
+            table: self.table(total, self.estimate),
+            alpha: self.learned_alpha(total, &old),
+            data_term: self.data_term(total),
+        })
+    }
+
+    fn lap_report(&self, data: &TopicData<'a>) -> Vec<(&'static str, f64)> {
+        let tally = data.take_tally();
+        let documents = tally.documents.max(1) as f64;
+        vec![
+            (ACTIVE_TOPICS, tally.active as f64 / documents),
+            ("doc_iterations", tally.iterations as f64 / documents),
+            ("restarts_proposed", tally.proposed as f64),
+            ("restarts_accepted", tally.accepted as f64),
+        ]
+    }
+
+    fn objective(&self, params: &TopicParams, total: &TopicSummary) -> Objective {
+        Objective { data: params.data_term, entropy: total.entropy, alloc: total.alloc }
+    }
+}

@@ -1,0 +1,295 @@
+//! A trained topic model as files hold it and users use it: save, load, top words, assign and score documents.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::config::TopicsConfig;
+use super::document::Document;
+use super::score::{Completion, CompletionOptions, completion};
+use super::summary::{TopicSummary, WordStats};
+use super::table::WordTable;
+use super::{TopicParams, Topics};
+use crate::data::{AtomicFile, RowSource, Rows};
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::persist::{self, StoredArray};
+
+const KIND: &str = "topics";
+
+/// A trained topic model.
+pub struct TopicModel {
+    /// The settings it was trained with, as settled for the corpus.
+    pub config: TopicsConfig,
+    /// How training went.
+    pub training: TopicTraining,
+    /// The words.
+    pub vocab: Vec<String>,
+    /// Settings of the tokeniser that made the corpus, where it was made from text.
+    pub tokenizer: Option<serde_json::Value>,
+    /// alpha_k.
+    pub alpha: Vec<f32>,
+    /// Point estimates phi_kv, word by word.
+    pub table: WordTable,
+    /// The statistics of all documents: what training needs to go on.
+    pub total: TopicSummary,
+}
+
+/// How a training ended. No clock, path or host: the same run leaves the same record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopicTraining {
+    /// Documents trained on.
+    pub documents: usize,
+    /// Laps completed.
+    pub laps: usize,
+    /// Steps taken.
+    pub steps: u64,
+    /// The rule that ended it.
+    pub stopped_by: String,
+    /// The objective at the end.
+    pub objective: f64,
+    /// Its data term.
+    pub objective_data: f64,
+    /// Its entropy term.
+    pub objective_entropy: f64,
+    /// Its allocation term.
+    pub objective_alloc: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Metadata {
+    config: TopicsConfig,
+    training: TopicTraining,
+    tokenizer: Option<serde_json::Value>,
+    entropy: f64,
+    alloc: f64,
+    alpha_total: f64,
+    documents: f64,
+    vocab: Vec<String>,
+}
+
+impl TopicModel {
+    /// K.
+    pub fn num_topics(&self) -> usize {
+        self.alpha.len()
+    }
+
+    /// V.
+    pub fn vocab_size(&self) -> usize {
+        self.vocab.len()
+    }
+
+    /// Each topic's share of all tokens.
+    pub fn shares(&self) -> Vec<f64> {
+        let sum: f64 = self.total.counts.iter().sum();
+        self.total.counts.iter().map(|n| n / sum.max(f64::MIN_POSITIVE)).collect()
+    }
+
+    /// phi_k: the probability of every word under a topic.
+    pub fn topic(&self, k: usize) -> Vec<f64> {
+        (0..self.vocab_size()).map(|v| f64::from(self.table.row(v)[k])).collect()
+    }
+
+    /// The `count` most probable words of a topic, with their probabilities.
+    pub fn top_words(&self, k: usize, count: usize) -> Vec<(u32, f64)> {
+        largest(self.topic(k), count)
+    }
+
+    /// The `count` most relevant words of a topic: weight log phi_kv + (1 - weight) log(phi_kv / p_v), which brings
+    /// words that are the topic's own to the front (Sievert and Shirley 2014; weight 0.6 is their choice).
+    pub fn relevant_words(&self, k: usize, count: usize, weight: f64) -> Vec<(u32, f64)> {
+        let shares = self.shares();
+        let overall = |v: usize| -> f64 { self.table.row(v).iter().zip(&shares).map(|(&p, s)| f64::from(p) * s).sum() };
+        let relevance = |(v, p): (usize, f64)| {
+            let p = p.max(f64::MIN_POSITIVE);
+            weight * p.ln() + (1.0 - weight) * (p / overall(v).max(f64::MIN_POSITIVE)).ln()
+        };
+        largest(self.topic(k).into_iter().enumerate().map(relevance).collect(), count)
+    }
+
+    /// The model that this is a state of.
+    fn topics(&self) -> Topics {
+        Topics {
+            num_topics: self.num_topics(),
+            vocab_size: self.vocab_size(),
+            estimate: self.config.estimate,
+            alpha: self.config.alpha,
+            alpha_rule: self.config.learn_alpha,
+            lambda: self.config.lambda,
+            document: self.config.document(),
+            start_width: self.config.sparsity,
+            pull: None,
+        }
+    }
+
+    /// Topics of documents as training would assign them, handed to `visit` in order: (topic, share) of each document,
+    /// shares summing to one; an empty document has none.
+    pub fn assign(
+        &self,
+        source: &dyn RowSource,
+        visit: &mut dyn FnMut(usize, &[(u32, f32)]) -> Result<()>,
+    ) -> Result<()> {
+        self.check_vocab(source)?;
+        let topics = self.topics();
+        let params: TopicParams = Model::<super::TopicData<'_>>::global_step(&topics, &self.total, None)?;
+        let mut rows = Rows::sparse(source.dim());
+        let mut first = 0;
+        while first < source.num_rows() {
+            let count = (source.num_rows() - first).min(1024);
+            rows.clear();
+            source.read_f32(first, count, &mut rows)?;
+            let solve = |document: &mut Document, n: usize| {
+                let (words, counts) = rows.sparse_row(n);
+                if words.is_empty() {
+                    return Vec::new();
+                }
+                document.solve(&params.table, &self.alpha, words, counts, &topics.document, None);
+                let sum: f32 = document.topic_counts().map(|c| c.1).sum();
+                document.topic_counts().filter(|c| c.1 > 0.0).map(|(k, n)| (k, n / sum)).collect::<Vec<_>>()
+            };
+            let found: Vec<Vec<(u32, f32)>> = (0..count).into_par_iter().map_init(Document::default, solve).collect();
+            for (n, shares) in found.iter().enumerate() {
+                visit(first + n, shares)?;
+            }
+            first += count;
+        }
+        Ok(())
+    }
+
+    /// Document completion on held-out documents.
+    pub fn score(&self, source: &dyn RowSource, options: &CompletionOptions) -> Result<Completion> {
+        self.check_vocab(source)?;
+        completion(&self.table, &self.alpha, source, options)
+    }
+
+    fn check_vocab(&self, source: &dyn RowSource) -> Result<()> {
+        if source.dim() == self.vocab_size() {
+            return Ok(());
+        }
+        Err(Error::DimensionMismatch { name: source.name().into(), model: self.vocab_size(), data: source.dim() })
+    }
+
+    /// The same model over another list of words: statistics follow their words, new words start without any, and
+    /// words that are not in the list are dropped.
+    pub fn with_vocab(&self, vocab: &[String]) -> TopicModel {
+        let old: HashMap<&str, usize> = self.vocab.iter().enumerate().map(|(v, w)| (w.as_str(), v)).collect();
+        let num = self.num_topics();
+        let stats = self.total.dense().unwrap_or(&[]);
+        let mut values = vec![0.0; vocab.len() * num];
+        for (row, word) in values.chunks_exact_mut(num).zip(vocab) {
+            if let Some(&v) = old.get(word.as_str()) {
+                row.copy_from_slice(&stats[v * num..(v + 1) * num]);
+            }
+        }
+        let mut counts = vec![0.0; num];
+        for row in values.chunks_exact(num) {
+            counts.iter_mut().zip(row).for_each(|(n, s)| *n += s);
+        }
+        let total = TopicSummary { words: WordStats::Dense(values), counts, ..self.total.clone() };
+        let topics = Topics { vocab_size: vocab.len(), ..self.topics() };
+        TopicModel {
+            config: self.config.clone(),
+            training: self.training.clone(),
+            vocab: vocab.to_vec(),
+            tokenizer: self.tokenizer.clone(),
+            alpha: self.alpha.clone(),
+            table: topics.point_topics(&total),
+            total,
+        }
+    }
+
+    /// Write the model to `file`, which takes its name when all is written.
+    pub fn save(&self, file: AtomicFile) -> Result<()> {
+        let (num, vocab) = (self.num_topics(), self.vocab_size());
+        let stats = self.total.dense().unwrap_or(&[]);
+        let by_topic = |value: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+            (0..num).flat_map(|k| (0..vocab).map(move |v| (k, v))).map(|(k, v)| value(k, v)).collect()
+        };
+        let array = |name: &str, shape: Vec<usize>, values: Vec<f64>| StoredArray { name: name.into(), shape, values };
+        let arrays = [
+            array("topics", vec![num, vocab], by_topic(&|k, v| f64::from(self.table.row(v)[k]))),
+            array("topic_counts", vec![num], self.total.counts.clone()),
+            array("alpha", vec![num], self.alpha.iter().map(|&a| f64::from(a)).collect()),
+            array("total_stats", vec![num, vocab], by_topic(&|k, v| stats[v * num + k])),
+            array("total_alpha", vec![num], self.total.alpha_topic.clone()),
+        ];
+        let metadata = Metadata {
+            config: self.config.clone(),
+            training: self.training.clone(),
+            tokenizer: self.tokenizer.clone(),
+            entropy: self.total.entropy,
+            alloc: self.total.alloc,
+            alpha_total: self.total.alpha_total,
+            documents: self.total.documents,
+            vocab: self.vocab.clone(),
+        };
+        persist::write_model(file, KIND, &metadata, &arrays)
+    }
+
+    /// Write the model to a path, all or nothing.
+    pub fn save_to(&self, path: &Path) -> Result<()> {
+        self.save(AtomicFile::create(path)?)
+    }
+
+    /// Read a model.
+    pub fn load(path: &Path) -> Result<Self> {
+        let bad = |detail: String| Error::ModelFormat {
+            path: path.to_owned(),
+            detail,
+            remedy: "write the model again".into(),
+        };
+        let (metadata, stored) = persist::read_model::<Metadata>(path, KIND)?;
+        let (num, vocab) = (metadata.config.topics, metadata.vocab.len());
+        let find = |name: &str, shape: &[usize]| -> Result<&StoredArray> {
+            let found =
+                stored.iter().find(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))?;
+            match found.shape == shape {
+                true => Ok(found),
+                false => Err(bad(format!("array {name:?} has shape {:?}, expected {shape:?}", found.shape))),
+            }
+        };
+        if num == 0 || vocab == 0 {
+            return Err(bad("it has no topics or no words".into()));
+        }
+        let topics = find("topics", &[num, vocab])?;
+        let stats = find("total_stats", &[num, vocab])?;
+        let mut values = vec![0.0; num * vocab];
+        for k in 0..num {
+            for v in 0..vocab {
+                values[v * num + k] = stats.values[k * vocab + v];
+            }
+        }
+        let total = TopicSummary {
+            num_topics: num,
+            words: WordStats::Dense(values),
+            counts: find("topic_counts", &[num])?.values.clone(),
+            entropy: metadata.entropy,
+            alloc: metadata.alloc,
+            alpha_topic: find("total_alpha", &[num])?.values.clone(),
+            alpha_total: metadata.alpha_total,
+            documents: metadata.documents,
+        };
+        let table = WordTable::new(vocab, num, metadata.config.sparsity, |v, out| {
+            out.iter_mut().enumerate().for_each(|(k, o)| *o = topics.values[k * vocab + v] as f32);
+        });
+        Ok(TopicModel {
+            alpha: find("alpha", &[num])?.values.iter().map(|&a| a as f32).collect(),
+            config: metadata.config,
+            training: metadata.training,
+            vocab: metadata.vocab,
+            tokenizer: metadata.tokenizer,
+            table,
+            total,
+        })
+    }
+}
+
+/// The largest values with their positions, largest first, ties to the lower position.
+fn largest(values: Vec<f64>, count: usize) -> Vec<(u32, f64)> {
+    let mut order: Vec<u32> = (0..values.len() as u32).collect();
+    order.sort_by(|&a, &b| values[b as usize].total_cmp(&values[a as usize]).then(a.cmp(&b)));
+    order.into_iter().take(count).map(|v| (v, values[v as usize])).collect()
+}
