@@ -9,8 +9,8 @@ use lsparse::data::{AtomicFile, Element, RowSource, write_csr_npz};
 use lsparse::{Error, MixtureModel, Precision, Result};
 
 use crate::data_args::DataArgs;
-use crate::output;
-use crate::parse::Sparsity;
+use crate::parse::{self, Sparsity};
+use crate::{interrupt, output};
 
 /// The L most probable clusters of every row.
 ///
@@ -37,7 +37,7 @@ pub struct AssignArgs {
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
 }
 
@@ -61,6 +61,7 @@ fn assign(args: &AssignArgs) -> Result<()> {
     match (&args.out, format) {
         (Some(path), "npz") => write_npz(&model, source.as_ref(), sparsity, path),
         (Some(path), _) => {
+            interrupt::listen(true);
             let mut file = AtomicFile::create(path)?;
             let failed = |source| Error::Unwritable { path: path.clone(), source };
             write_csv(&model, source.as_ref(), sparsity, &mut file, failed)?;
@@ -84,6 +85,7 @@ fn write_csv(
     writeln!(out, "row,cluster,responsibility").map_err(&failed)?;
     let mut row = 0;
     model.assign(source, sparsity, &mut |clusters, values| {
+        interrupt::check(Path::new("the table"))?;
         for (of_row, values) in clusters.chunks_exact(sparsity).zip(values.chunks_exact(sparsity)) {
             let mut pairs = of_row.iter().zip(values);
             pairs.try_for_each(|(k, r)| writeln!(out, "{row},{k},{r}")).map_err(&failed)?;

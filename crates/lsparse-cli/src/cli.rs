@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::assign::AssignArgs;
 use crate::completions::CompletionsArgs;
+use crate::corpus::CorpusArgs;
 use crate::demo::DemoArgs;
 use crate::fit::MixtureArgs;
 use crate::info::InfoArgs;
@@ -44,6 +45,8 @@ pub enum Command {
     Assign(AssignArgs),
     /// What a model is, how it was trained, its largest clusters.
     Info(InfoArgs),
+    /// Build corpora from text and counts of words, look at them, cut them.
+    Corpus(CorpusArgs),
     /// Cut a folder of images into patches.
     Patches(PatchesArgs),
     /// The L largest of a list of weights, and the responsibilities they give.

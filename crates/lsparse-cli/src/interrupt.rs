@@ -1,6 +1,10 @@
-//! Ctrl-C: the first asks training to stop after the current batch, the second ends the program.
+//! Ctrl-C: the first asks work to stop at the next good moment, the second ends the program.
 
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use lsparse::{Error, Result};
 
 use crate::output::message;
 
@@ -9,7 +13,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// Exit status of a program ended by Ctrl-C, as shells have it.
 const ENDED_BY_INTERRUPT: i32 = 130;
 
-/// Listen for Ctrl-C; the flag is set by the first.
+/// Listen for Ctrl-C; the first sets the flag and, unless `quiet`, says what will happen.
 pub fn listen(quiet: bool) -> &'static AtomicBool {
     let handler = move || {
         if STOP.swap(true, Ordering::Relaxed) {
@@ -22,4 +26,14 @@ pub fn listen(quiet: bool) -> &'static AtomicBool {
     // Where no handler can be set Ctrl-C ends the program, as it would without this one.
     let _ = ctrlc::set_handler(handler);
     &STOP
+}
+
+/// An error once Ctrl-C was pressed, for work whose output is worth nothing unless it is whole: on the way out the
+/// temporary file goes away, which it would not if the program just ended.
+pub fn check(output: &Path) -> Result<()> {
+    if STOP.load(Ordering::Relaxed) {
+        let source = io::Error::from(io::ErrorKind::Interrupted);
+        return Err(Error::Io { path: output.to_owned(), action: "finish", source });
+    }
+    Ok(())
 }

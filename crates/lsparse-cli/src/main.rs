@@ -5,6 +5,7 @@
 mod assign;
 mod cli;
 mod completions;
+mod corpus;
 mod data_args;
 mod demo;
 mod fit;
@@ -53,6 +54,7 @@ fn run(command: Command) -> Result<()> {
         Command::Score(args) => score::run(&args),
         Command::Assign(args) => assign::run(&args),
         Command::Info(args) => info::run(&args),
+        Command::Corpus(args) => corpus::run(&args),
         Command::Patches(args) => patches::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Demo(args) => demo::run(&args),

@@ -23,6 +23,14 @@ pub fn number(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A number of threads: starting many more than there are cores takes for ever.
+pub fn threads(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(count) if count <= 1024 => Ok(count),
+        _ => Err("give a whole number from 0 (one a core) to 1024".to_owned()),
+    }
+}
+
 /// L as given: a number, or "K" for all clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sparsity {
@@ -86,6 +94,7 @@ mod tests {
     #[test]
     fn numbers_are_finite() {
         assert_eq!(number("1e-3"), Ok(1e-3));
+        assert!(threads("1024").is_ok() && threads("100000").is_err() && threads("-1").is_err());
         assert!(number("nan").is_err() && number("inf").is_err() && number("x").is_err());
     }
 

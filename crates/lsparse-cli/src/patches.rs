@@ -9,7 +9,9 @@ use lsparse::{Error, Result};
 
 use crate::data_args::PatchArgs;
 use crate::format::grouped;
+use crate::interrupt;
 use crate::output::{self, message};
+use crate::parse;
 use crate::progress::RowProgress;
 
 /// Rows cut before they are written.
@@ -48,7 +50,7 @@ pub struct PatchesArgs {
     #[arg(long, short)]
     pub quiet: bool,
     /// Threads that read images, 0 for one a core.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
 }
 
@@ -67,6 +69,7 @@ fn cut(args: &PatchesArgs) -> Result<()> {
         Dtype::F32 => Element::F32,
         Dtype::F64 => Element::F64,
     };
+    interrupt::listen(true);
     let mut writer = NpyWriter::create(&args.out, element, source.dim())?;
     let mut progress = RowProgress::new(args.quiet, "patches", source.num_rows());
     // Both precisions are cut from bytes in f64, so that f64 files hold all their digits.
@@ -77,6 +80,7 @@ fn cut(args: &PatchesArgs) -> Result<()> {
         source.read_f64(start, count, &mut rows)?;
         writer.write_rows(rows.as_dense().unwrap_or_default())?;
         progress.at(start + count);
+        interrupt::check(&args.out)?;
     }
     progress.finish();
     writer.finish()?;

@@ -32,7 +32,7 @@ impl Display {
             return Display::Lines { last: None, waiting: None };
         }
         let bar = ProgressBar::new(PARTS);
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:24} {wide_msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:12} {wide_msg}") {
             bar.set_style(style);
         }
         bar.set_message(first.to_owned());
@@ -82,6 +82,8 @@ pub struct TrainingProgress {
     max_seconds: f64,
     runs: usize,
     run: usize,
+    /// The latest score, shown until there is another.
+    heldout: Option<f64>,
     started: Instant,
 }
 
@@ -95,6 +97,7 @@ impl TrainingProgress {
             max_seconds: config.max_seconds,
             runs: config.runs,
             run: 0,
+            heldout: None,
             started: Instant::now(),
         }
     }
@@ -124,26 +127,29 @@ impl Observer for TrainingProgress {
                 waiting.take().inspect(|line| message(line));
             }
             self.run = info.run;
+            self.heldout = None;
         }
         let share = self.share(info);
         let elapsed = self.started.elapsed().as_secs_f64();
-        let (label, laps, runs) = (&self.label, self.laps, self.runs);
+        self.heldout = info.heldout.or(self.heldout);
+        let (label, laps, runs, heldout) = (&self.label, self.laps, self.runs, self.heldout);
         let text = || {
             let mut text = label.clone();
             if runs > 1 {
                 text += &format!("run {}/{runs}  ", info.run + 1);
             }
-            text += &match laps {
-                0 => format!("lap {:.1}", info.lap),
-                _ => format!("lap {:.1}/{laps}", info.lap),
-            };
-            text += &format!("  objective {}", significant(info.objective.total(), 9));
-            if let Some(score) = info.heldout {
-                text += &format!("  held-out {}", significant(score, 6));
+            text += &if info.ends_lap { format!("lap {:.0}", info.lap) } else { format!("lap {:.1}", info.lap) };
+            if laps > 0 {
+                text += &format!("/{laps}");
             }
+            text += &format!("  objective {}", significant(info.objective.total(), 9));
             text += &format!("  {} rows/s", rate(info.rows_per_second));
             if let Some(share) = share.filter(|&share| share > 0.0) {
-                text += &format!("  {} left at most", duration(elapsed * (1.0 - share) / share));
+                text += &format!("  {} left", duration(elapsed * (1.0 - share) / share));
+            }
+            // Last, since a narrow terminal cuts the line.
+            if let Some(score) = heldout {
+                text += &format!("  held-out {}", significant(score, 6));
             }
             text
         };

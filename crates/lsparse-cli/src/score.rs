@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::data_args::DataArgs;
 use crate::format::{grouped, significant};
-use crate::output;
+use crate::{output, parse};
 
 /// Log likelihood of rows under a model.
 ///
@@ -40,7 +40,7 @@ pub struct ScoreArgs {
     #[arg(long, help_heading = "Output")]
     pub json: bool,
     /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
 }
 

@@ -21,7 +21,7 @@ fn from_a_file_to_a_scored_model() {
         .success()
         .stdout(contains("stopped").and(contains("objective")).and(contains("entropy")).and(contains("held-out")))
         .stdout(contains("rows/s").and(contains("empty")).and(contains("m.safetensors")))
-        .stderr(contains("600 rows of 3 columns").and(contains("lap 1.0/50")));
+        .stderr(contains("600 rows of 3 columns").and(contains("lap 1/50")));
     assert_eq!(place.files(), ["m.safetensors", "run.jsonl", "test.npy", "train.npy"]);
 
     let trace = place.text("run.jsonl");
@@ -219,7 +219,8 @@ fn degenerate_data_train() {
     fn wave(n: usize) -> f64 {
         (n as f64 * 0.7).sin()
     }
-    let data: [(&str, fn(usize) -> [f64; 4]); 4] = [
+    type Row = fn(usize) -> [f64; 4];
+    let data: [(&str, Row); 4] = [
         ("constant.npy", |n| [wave(n), 3.0, wave(3 * n), -1.0]),
         ("duplicates.npy", |n| [wave(n % 3), wave(2 * (n % 3)), 0.5, 1.0]),
         ("zeros.npy", |_| [0.0; 4]),

@@ -152,6 +152,30 @@ pub enum Error {
         text: String,
     },
 
+    /// A line of a text file cannot be used.
+    #[error("{} line {line}: {detail}; {remedy}", path.display())]
+    BadLine {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        detail: String,
+        /// What to do about it.
+        remedy: String,
+    },
+
+    /// Something is already where a folder is to be written.
+    #[error("{} {detail}; {remedy}", path.display())]
+    Exists {
+        /// The folder.
+        path: PathBuf,
+        /// What is there, to be read after the path: "exists already".
+        detail: &'static str,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+
     /// A value is NaN or infinite.
     #[error(
         "{name} {}row {}, column {}: {value} is not finite; replace it by a number or drop the row",

@@ -23,6 +23,13 @@ pub fn unpack(packed: &[f64], dim: usize) -> Vec<f64> {
     full
 }
 
+/// Pack the lower triangle of a full row-major matrix.
+pub fn pack(full: &[f64], dim: usize, packed: &mut [f64]) {
+    for i in 0..dim {
+        packed[i * (i + 1) / 2..i * (i + 1) / 2 + i + 1].copy_from_slice(&full[i * dim..i * dim + i + 1]);
+    }
+}
+
 /// Replace the lower triangle of `a` (row-major) by its Cholesky factor; the upper triangle is left as it was.
 ///
 /// Fails with the first pivot that is not above zero: the matrix is not positive definite.

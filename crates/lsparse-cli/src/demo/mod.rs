@@ -12,7 +12,7 @@ use lsparse::observe::{Observer, StepInfo};
 use lsparse::{Fitted, MixtureConfig, Result, Surroundings, fit_mixture_with};
 
 use crate::progress::TrainingProgress;
-use crate::{interrupt, output};
+use crate::{interrupt, output, parse};
 
 /// Train on data with known truth, compare, and see what L does.
 ///
@@ -35,7 +35,7 @@ pub struct DemoArgs {
     #[arg(long, short)]
     pub quiet: bool,
     /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
     /// Rows to train on in each part, about.
     #[arg(long, value_name = "N", default_value_t = 20_000, hide = true, value_parser = clap::value_parser!(u32).range(2_000..))]

@@ -57,7 +57,7 @@ pub struct MixtureArgs {
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
     /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Schedule")]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads, help_heading = "Schedule")]
     pub threads: usize,
     /// Settings as JSON, by the names of the options; options win over it.
     #[arg(long, value_name = "FILE", help_heading = "Model")]

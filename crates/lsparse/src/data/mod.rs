@@ -9,6 +9,7 @@
 mod atomic;
 mod batches;
 mod check;
+pub mod corpus;
 mod csv;
 mod images;
 mod memory;

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use lsparse_kernels::{Real, TriangularPack, weighted_gram, weighted_sum};
+use rayon::prelude::*;
 
-use super::wishart::{Precision, WishartPrior, for_each_cluster, ln_wishart, pack};
+use super::wishart::{Precision, WishartPrior, ln_wishart, pack};
 use super::zero_mean_gauss::{kept_or_prior, previous_covariances};
 use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
 use crate::data::Rows;
@@ -29,32 +30,23 @@ impl<T: Real> Gauss<T> {
             center_t: prior.center.iter().map(|&c| T::from_f64(c)).collect(),
         }
     }
+}
 
-    /// Split a cluster's statistics into its mean (about the center) and the scatter about that mean, with the prior's
-    /// pull on the mean included; `mean_count` is the count the mean is divided by.
-    fn center_stats(&self, estimate: Estimate, count: f64, stat: &[f64]) -> (Vec<f64>, Vec<f64>) {
-        let dim = self.prior.dim;
-        let mean_count = match estimate {
-            Estimate::MaxLikelihood => count,
-            _ => count + self.kappa,
-        };
-        // m = (kappa m0 + sum r y) / (kappa + N), with m0 = 0 here.
-        let mean: Vec<f64> = stat[..dim].iter().map(|s| if mean_count > 0.0 { s / mean_count } else { 0.0 }).collect();
-        let scatter = scatter_about(&linalg::unpack(&stat[dim..], dim), &stat[..dim], mean_count, &mean);
-        (mean, scatter)
+/// sum r (y - m)(y - m)^T + kappa m m^T from a packed sum r y y^T and sum r y, where `mean_count` = N + kappa.
+fn center_packed(second: &mut [f64], first: &[f64], mean_count: f64, mean: &[f64]) {
+    for i in 0..mean.len() {
+        let row = &mut second[i * (i + 1) / 2..i * (i + 1) / 2 + i + 1];
+        for (j, s) in row.iter_mut().enumerate() {
+            *s += mean_count * mean[i] * mean[j] - first[i] * mean[j] - mean[i] * first[j];
+        }
     }
 }
 
-/// sum r (y - m)(y - m)^T + kappa m m^T from sum r y y^T and sum r y, where `mean_count` = N + kappa.
+/// The same of statistics in full, from packed ones.
 fn scatter_about(second: &[f64], first: &[f64], mean_count: f64, mean: &[f64]) -> Vec<f64> {
-    let dim = mean.len();
-    let mut scatter = second.to_vec();
-    for i in 0..dim {
-        for j in 0..dim {
-            scatter[i * dim + j] += mean_count * mean[i] * mean[j] - first[i] * mean[j] - mean[i] * first[j];
-        }
-    }
-    scatter
+    let mut packed = second.to_vec();
+    center_packed(&mut packed, first, mean_count, mean);
+    linalg::unpack(&packed, mean.len())
 }
 
 impl<T: Real> Likelihood<T> for Gauss<T> {
@@ -86,24 +78,29 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
         previous: Option<&dyn Clusters<T>>,
     ) -> Result<Box<dyn Clusters<T>>> {
         let dim = self.prior.dim;
-        let width = Likelihood::<T>::stat_width(self);
+        let (width, packed) = (Likelihood::<T>::stat_width(self), linalg::packed_len(dim));
         let kept = previous_covariances(estimate, counts, previous);
         let old_means = kept.as_ref().and_then(|arrays| arrays.iter().find(|a| a.name == "means"));
-        let shapes = for_each_cluster(counts.len(), |k| {
-            let (mean, scatter) = self.center_stats(estimate, counts[k], &stats[k * width..(k + 1) * width]);
-            match Precision::estimate(&self.prior, estimate, k, counts[k], scatter)? {
-                Some(precision) => Ok((mean, precision)),
-                None => {
-                    let mean = match old_means {
-                        Some(a) => (0..dim).map(|d| a.values[k * dim + d] - self.center[d]).collect(),
-                        None => mean,
-                    };
-                    Ok((mean, Precision::from_covariance(k, kept_or_prior(&kept, k, &self.prior), dim)?))
+        let mut means = vec![0.0; counts.len() * dim];
+        let mut scatter = vec![0.0; counts.len() * packed];
+        let clusters = means.par_chunks_mut(dim).zip(scatter.par_chunks_mut(packed));
+        clusters.zip(stats.par_chunks(width)).zip(counts).enumerate().for_each(
+            |(k, (((mean, scatter), stat), &count))| {
+                let (first, second) = stat.split_at(dim);
+                // m = (kappa m0 + sum r y) / (kappa + N), with m0 = 0 in these coordinates.
+                let mean_count = if estimate == Estimate::MaxLikelihood { count } else { count + self.kappa };
+                if mean_count > 0.0 {
+                    mean.iter_mut().zip(first).for_each(|(m, s)| *m = s / mean_count);
+                } else if let Some(old) = old_means {
+                    (0..dim).for_each(|d| mean[d] = old.values[k * dim + d] - self.center[d]);
                 }
-            }
-        })?;
-        let (means, precisions): (Vec<_>, Vec<_>) = shapes.into_iter().unzip();
-        let mut clusters = GaussClusters::new(self, estimate, means.concat(), precisions, counts);
+                scatter.copy_from_slice(second);
+                center_packed(scatter, first, mean_count, mean);
+            },
+        );
+        let precisions =
+            Precision::estimate_all(&self.prior, estimate, counts, scatter, |k| kept_or_prior(&kept, k, &self.prior))?;
+        let mut clusters = GaussClusters::new(self, estimate, means, precisions, counts);
         clusters.own_data_term =
             (0..counts.len()).map(|k| clusters.term(k, counts[k], clusters.precisions[k].own_trace)).sum();
         Ok(Box::new(clusters))
@@ -113,9 +110,7 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
         let dim = self.prior.dim;
         let (num, covariances) = find_array(arrays, "covariances", &[dim, dim])?;
         let (_, means) = find_array(arrays, "means", &[dim])?;
-        let precisions = for_each_cluster(num, |k| {
-            Precision::from_covariance(k, covariances[k * dim * dim..(k + 1) * dim * dim].to_vec(), dim)
-        })?;
+        let precisions = Precision::from_covariances(covariances, dim)?;
         let means = means.iter().enumerate().map(|(i, m)| m - self.center[i % dim]).collect();
         Ok(Box::new(GaussClusters::new(self, Estimate::Map, means, precisions, &vec![0.0; num])))
     }
@@ -235,8 +230,7 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
         let term = |k: usize| {
             let stat = &stats[k * width..(k + 1) * width];
             let kappa = if self.estimate == Estimate::MaxLikelihood { 0.0 } else { self.kappa };
-            let second = linalg::unpack(&stat[dim..], dim);
-            let scatter = scatter_about(&second, &stat[..dim], counts[k] + kappa, self.mean(k));
+            let scatter = scatter_about(&stat[dim..], &stat[..dim], counts[k] + kappa, self.mean(k));
             self.term(k, counts[k], self.precisions[k].trace(&self.prior, self.estimate, scatter))
         };
         (0..counts.len()).map(term).sum()
@@ -248,7 +242,7 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
 
     fn log_prior(&self) -> Vec<f64> {
         let dim = self.prior.dim;
-        let zero = (vec![0.0; dim * dim], vec![0.0; dim]);
+        let zero = (vec![0.0; linalg::packed_len(dim)], vec![0.0; dim]);
         let log_prior = |k: usize| {
             let p = &self.precisions[k];
             let scatter = scatter_about(&zero.0, &zero.1, self.kappa, self.mean(k));

@@ -1,11 +1,14 @@
 //! What the two full-covariance families share: the Wishart normaliser, its expectations, and K precision factors.
 
-use lsparse_kernels::{Real, TriangularPack, digamma, ln_gamma};
+use lsparse_kernels::{Real, TriangularPack, digamma, invert_cholesky_batch, ln_gamma};
 use rayon::prelude::*;
 
 use super::{Estimate, Prior};
 use crate::error::{Error, Result};
 use crate::linalg;
+
+/// Matrices that a thread factors together: enough to fill the lanes, and small enough to share between threads.
+const AT_ONCE: usize = 8;
 
 /// log normaliser of the Wishart: -nu D/2 log 2 - log G_D(nu/2) + nu/2 log |B|, with B the inverse scale.
 pub fn ln_wishart(nu: f64, log_det_b: f64, dim: usize) -> f64 {
@@ -63,62 +66,104 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// From a scatter matrix (row-major, S about the cluster's mean) and count. `None` for an empty cluster under
-    /// maximum likelihood, which has no estimate of its own.
-    pub fn estimate(
+    /// The precisions of all clusters from packed scatter matrices about their means. `kept` gives the covariance (in
+    /// full) of a cluster that has no estimate of its own: an empty one under maximum likelihood.
+    pub fn estimate_all(
         prior: &WishartPrior,
         estimate: Estimate,
-        cluster: usize,
-        count: f64,
+        counts: &[f64],
         mut scatter: Vec<f64>,
-    ) -> Result<Option<Self>> {
+        kept: impl Fn(usize) -> Vec<f64> + Sync,
+    ) -> Result<Vec<Self>> {
         let dim = prior.dim;
-        match estimate {
-            Estimate::Posterior => {
-                add_diagonal(&mut scatter, dim, prior.b);
-                Ok(Some(Self::posterior(cluster, prior.nu + count, scatter, dim)?))
-            }
-            Estimate::Map => {
-                add_diagonal(&mut scatter, dim, prior.b);
-                let total = count + prior.map_count();
-                scatter.iter_mut().for_each(|v| *v /= total);
-                let own_trace = total * dim as f64;
-                Ok(Some(Precision { own_trace, ..Self::from_covariance(cluster, scatter, dim)? }))
-            }
-            Estimate::MaxLikelihood => {
-                if count <= 0.0 {
-                    return Ok(None);
+        let width = linalg::packed_len(dim);
+        let original = if estimate == Estimate::MaxLikelihood { scatter.clone() } else { Vec::new() };
+        let clipped: Vec<bool> = scatter
+            .par_chunks_mut(width)
+            .zip(counts)
+            .enumerate()
+            .map(|(k, (s, &count))| match estimate {
+                Estimate::Posterior => {
+                    add_packed_diagonal(s, dim, prior.b);
+                    false
                 }
-                let mut covariance: Vec<f64> = scatter.iter().map(|v| v / count).collect();
-                let clipped = linalg::clip_eigenvalues(&mut covariance, dim, prior.variance_floor);
-                let precision = Self::from_covariance(cluster, covariance, dim)?;
-                let own_trace =
-                    if clipped { linalg::trace_of_form(&precision.factor, &scatter, dim) } else { count * dim as f64 };
-                Ok(Some(Precision { own_trace, ..precision }))
+                Estimate::Map => {
+                    add_packed_diagonal(s, dim, prior.b);
+                    s.iter_mut().for_each(|v| *v /= count + prior.map_count());
+                    false
+                }
+                Estimate::MaxLikelihood if count > 0.0 => {
+                    let mut full = linalg::unpack(s, dim);
+                    full.iter_mut().for_each(|v| *v /= count);
+                    let clipped = linalg::clip_eigenvalues(&mut full, dim, prior.variance_floor);
+                    linalg::pack(&full, dim, s);
+                    clipped
+                }
+                Estimate::MaxLikelihood => {
+                    linalg::pack(&kept(k), dim, s);
+                    false
+                }
+            })
+            .collect();
+        let mut precisions = Self::invert_all(&scatter, dim)?;
+        for (k, p) in precisions.iter_mut().enumerate() {
+            match estimate {
+                // E[Phi] = nu B^-1 = M^T M with B = L L^T and M = sqrt(nu) L^-1.
+                Estimate::Posterior => {
+                    p.nu = prior.nu + counts[k];
+                    p.log_det_b = -p.log_det;
+                    p.log_det = expected_log_det(p.nu, p.log_det_b, dim);
+                    p.own_trace = p.nu * dim as f64;
+                    let scale = p.nu.sqrt();
+                    p.factor.iter_mut().for_each(|v| *v *= scale);
+                }
+                Estimate::Map => p.own_trace = (counts[k] + prior.map_count()) * dim as f64,
+                Estimate::MaxLikelihood if clipped[k] => {
+                    let scatter = linalg::unpack(&original[k * width..(k + 1) * width], dim);
+                    p.own_trace = linalg::trace_of_form(&p.factor, &scatter, dim);
+                }
+                Estimate::MaxLikelihood => p.own_trace = counts[k] * dim as f64,
             }
         }
+        Ok(precisions)
     }
 
-    fn posterior(cluster: usize, nu: f64, mut inv_scale: Vec<f64>, dim: usize) -> Result<Self> {
-        factor(cluster, &mut inv_scale, dim)?;
-        let log_det_b = linalg::log_det_from_cholesky(&inv_scale, dim);
-        // E[Phi] = nu B^-1 = M^T M with B = L L^T and M = sqrt(nu) L^-1.
-        let mut m = linalg::invert_lower(&inv_scale, dim);
-        m.iter_mut().for_each(|v| *v *= nu.sqrt());
-        Ok(Precision {
-            factor: m,
-            log_det: expected_log_det(nu, log_det_b, dim),
-            nu,
-            log_det_b,
-            own_trace: nu * dim as f64,
-        })
+    /// Point estimates with these covariances (K x dim x dim).
+    pub fn from_covariances(covariances: &[f64], dim: usize) -> Result<Vec<Self>> {
+        let mut packed = vec![0.0; covariances.len() / (dim * dim) * linalg::packed_len(dim)];
+        for (full, packed) in covariances.chunks_exact(dim * dim).zip(packed.chunks_exact_mut(linalg::packed_len(dim)))
+        {
+            linalg::pack(full, dim, packed);
+        }
+        Self::invert_all(&packed, dim)
     }
 
-    pub fn from_covariance(cluster: usize, mut covariance: Vec<f64>, dim: usize) -> Result<Self> {
-        factor(cluster, &mut covariance, dim)?;
-        let log_det = -linalg::log_det_from_cholesky(&covariance, dim);
-        let m = linalg::invert_lower(&covariance, dim);
-        Ok(Precision { factor: m, log_det, nu: 0.0, log_det_b: 0.0, own_trace: 0.0 })
+    /// M = L^-1 and log |M^T M| of packed covariances, several at a time on each thread.
+    fn invert_all(packed: &[f64], dim: usize) -> Result<Vec<Self>> {
+        let width = linalg::packed_len(dim);
+        let groups: Vec<Result<Vec<Self>>> = packed
+            .par_chunks(width * AT_ONCE)
+            .enumerate()
+            .map(|(group, packed)| {
+                let num = packed.len() / width;
+                let (mut inverse, mut log_det) = (vec![0.0; num * dim * dim], vec![0.0; num]);
+                invert_cholesky_batch(packed, dim, &mut inverse, &mut log_det)
+                    .map_err(|(k, pivot)| Error::NotPositiveDefinite { cluster: group * AT_ONCE + k, pivot })?;
+                let make = |(factor, log_det): (&[f64], &f64)| Precision {
+                    factor: factor.to_vec(),
+                    log_det: -log_det,
+                    nu: 0.0,
+                    log_det_b: 0.0,
+                    own_trace: 0.0,
+                };
+                Ok(inverse.chunks_exact(dim * dim).zip(&log_det).map(make).collect())
+            })
+            .collect();
+        let mut all = Vec::with_capacity(packed.len() / width);
+        for group in groups {
+            all.extend(group?);
+        }
+        Ok(all)
     }
 
     /// The point estimate of the covariance: E[Sigma] = B/(nu - D - 1) under a posterior, Phi^-1 otherwise.
@@ -185,20 +230,14 @@ pub fn pack<T: Real>(clusters: &[Precision], dim: usize) -> TriangularPack<T> {
     pack
 }
 
-/// Run `make` for every cluster on all threads, in order, stopping at the first error.
-pub fn for_each_cluster<R: Send>(
-    num_clusters: usize,
-    make: impl Fn(usize) -> Result<R> + Send + Sync,
-) -> Result<Vec<R>> {
-    (0..num_clusters).into_par_iter().map(make).collect()
-}
-
-fn factor(cluster: usize, matrix: &mut [f64], dim: usize) -> Result<()> {
-    linalg::cholesky_in_place(matrix, dim).map_err(|pivot| Error::NotPositiveDefinite { cluster, pivot })
-}
-
 fn add_diagonal(matrix: &mut [f64], dim: usize, value: f64) {
     for i in 0..dim {
         matrix[i * dim + i] += value;
+    }
+}
+
+fn add_packed_diagonal(packed: &mut [f64], dim: usize, value: f64) {
+    for i in 0..dim {
+        packed[i * (i + 1) / 2 + i] += value;
     }
 }

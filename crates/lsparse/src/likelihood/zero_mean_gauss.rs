@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use lsparse_kernels::{Real, TriangularPack, weighted_gram};
 
-use super::wishart::{Precision, WishartPrior, for_each_cluster, ln_wishart, pack};
+use super::wishart::{Precision, WishartPrior, ln_wishart, pack};
 use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
 use crate::data::Rows;
 use crate::error::Result;
@@ -51,25 +51,17 @@ impl<T: Real> Likelihood<T> for ZeroMeanGauss {
         stats: &[f64],
         previous: Option<&dyn Clusters<T>>,
     ) -> Result<Box<dyn Clusters<T>>> {
-        let dim = self.prior.dim;
-        let width = linalg::packed_len(dim);
         let kept = previous_covariances(estimate, counts, previous);
-        let precisions = for_each_cluster(counts.len(), |k| {
-            let scatter = linalg::unpack(&stats[k * width..(k + 1) * width], dim);
-            match Precision::estimate(&self.prior, estimate, k, counts[k], scatter)? {
-                Some(precision) => Ok(precision),
-                None => Precision::from_covariance(k, kept_or_prior(&kept, k, &self.prior), dim),
-            }
+        let precisions = Precision::estimate_all(&self.prior, estimate, counts, stats.to_vec(), |k| {
+            kept_or_prior(&kept, k, &self.prior)
         })?;
         Ok(Box::new(ZeroMeanGaussClusters::<T>::new(self.prior.clone(), estimate, precisions, counts)))
     }
 
     fn from_arrays(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
         let dim = self.prior.dim;
-        let (num, covariances) = find_array(arrays, "covariances", &[dim, dim])?;
-        let precisions = for_each_cluster(num, |k| {
-            Precision::from_covariance(k, covariances[k * dim * dim..(k + 1) * dim * dim].to_vec(), dim)
-        })?;
+        let (_, covariances) = find_array(arrays, "covariances", &[dim, dim])?;
+        let precisions = Precision::from_covariances(covariances, dim)?;
         Ok(Box::new(ZeroMeanGaussClusters::<T>::new(self.prior.clone(), Estimate::Map, precisions, &[])))
     }
 

@@ -1,0 +1,179 @@
+"""Train another system's topics on one thread and save them after so many CPU seconds of training; one JSON object a snapshot on stdout.
+
+Usage: python topics.py CORPUS PEER -k K --times 100,200 --out FOLDER
+
+CORPUS is as in corpus.py. PEER is tomotopy (collapsed Gibbs), gensim (online, chunks of 2,000; its default), gensim-batch,
+sklearn (batch, its default) or sklearn-online. A snapshot is what the system has after the first step that ends at or
+after the time asked for, and is saved as topics-NAME-PEER-K-SECONDS.npy: K rows over all words, each summing to one.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from corpus import load
+
+
+class Finished(Exception):
+    """The last snapshot is saved."""
+
+
+class Recorder:
+    """A clock that runs only while the system trains, and the snapshots that are due by it."""
+
+    def __init__(self, args, name):
+        self.args, self.name = args, name
+        self.due = sorted(args.times)
+        self.cpu = self.wall = 0.0
+        self.steps = self.documents = 0
+
+    def start(self):
+        self.began = time.process_time(), time.perf_counter()
+
+    def step(self, documents, topics):
+        """A step over so many documents is done; `topics()` gives counts with their smoothing, K x V."""
+        self.cpu += time.process_time() - self.began[0]
+        self.wall += time.perf_counter() - self.began[1]
+        self.steps += 1
+        self.documents += documents
+        if self.cpu >= self.due[0]:
+            values = topics()
+            values = (values / values.sum(axis=1, keepdims=True)).astype(np.float32)
+        while self.due and self.cpu >= self.due[0]:
+            self.save(self.due.pop(0), values)
+        if not self.due:
+            raise Finished
+        self.start()
+
+    def save(self, asked, values):
+        args = self.args
+        file = Path(args.out) / f"topics-{self.name}-{args.peer}-{args.topics}-{asked:g}.npy"
+        np.save(file, values)
+        line = {
+            "what": "time",
+            "system": args.peer,
+            "corpus": self.name,
+            "topics": args.topics,
+            "asked": asked,
+            "seconds": round(self.cpu, 2),
+            "wall_seconds": round(self.wall, 2),
+            "steps": self.steps,
+            "documents_per_second": round(self.documents / self.cpu, 1),
+            "file": str(file),
+        }
+        print(json.dumps(line), flush=True)
+
+
+def tomotopy(counts, args, recorder):
+    import tomotopy as tp
+
+    num_words = counts.shape[1]
+    model = tp.LDAModel(k=args.topics, alpha=args.alpha / args.topics, eta=args.smoothing, seed=args.seed + 1)
+    for n in range(counts.shape[0]):
+        row = slice(counts.indptr[n], counts.indptr[n + 1])
+        words = np.repeat(counts.indices[row], counts.data[row])
+        if len(words):
+            model.add_doc([str(word) for word in words])
+    # Keep alpha as it is given.
+    model.optim_interval = 0
+
+    def topics():
+        words = np.array([int(word) for word in model.used_vocabs])
+        values = np.full((args.topics, num_words), args.smoothing)
+        for k in range(args.topics):
+            # Counts, smoothing added: a word without any has the smoothing alone.
+            values[k, words] = model.get_topic_word_dist(k, normalize=False)
+        return values
+
+    recorder.start()
+    model.train(0, workers=1)
+    while True:
+        model.train(1, workers=1)
+        recorder.step(counts.shape[0], topics)
+
+
+def gensim(counts, args, recorder):
+    from gensim.models import LdaModel
+
+    documents = []
+    for n in range(counts.shape[0]):
+        row = slice(counts.indptr[n], counts.indptr[n + 1])
+        documents.append(list(zip(counts.indices[row].tolist(), counts.data[row].tolist())))
+
+    class Watched(LdaModel):
+        def do_mstep(self, *rest, **named):
+            super().do_mstep(*rest, **named)
+            seen = self.state.numdocs if self.update_every == 0 else min(self.chunksize, len(documents))
+            recorder.step(seen, self.state.get_lambda)
+
+    recorder.start()
+    # Perplexities along the way would cost it time and are not asked for.
+    Watched(
+        documents,
+        num_topics=args.topics,
+        id2word={v: str(v) for v in range(counts.shape[1])},
+        alpha=[args.alpha / args.topics] * args.topics,
+        eta=args.smoothing,
+        chunksize=2000,
+        update_every=0 if args.peer.endswith("batch") else 1,
+        passes=1_000_000,
+        eval_every=None,
+        random_state=args.seed,
+    )
+
+
+def sklearn(counts, args, recorder):
+    from sklearn.decomposition import LatentDirichletAllocation
+
+    class Watched(LatentDirichletAllocation):
+        def _em_step(self, rows, *rest, **named):
+            super()._em_step(rows, *rest, **named)
+            # Online training blends towards counts with their smoothing, so these have it too.
+            recorder.step(rows.shape[0], lambda: self.components_)
+
+    model = Watched(
+        args.topics,
+        doc_topic_prior=args.alpha / args.topics,
+        topic_word_prior=args.smoothing,
+        learning_method="online" if args.peer.endswith("online") else "batch",
+        max_iter=1_000_000,
+        n_jobs=1,
+        random_state=args.seed,
+    )
+    recorder.start()
+    model.fit(counts)
+
+
+PEERS = {
+    "tomotopy": tomotopy,
+    "gensim": gensim,
+    "gensim-batch": gensim,
+    "sklearn": sklearn,
+    "sklearn-online": sklearn,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus")
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("-k", "--topics", type=int, required=True)
+    parser.add_argument("--times", type=lambda text: [float(t) for t in text.split(",")], required=True)
+    parser.add_argument("--out", default=".")
+    parser.add_argument("--alpha", type=float, default=0.5, help="in total, over all topics")
+    parser.add_argument("--lambda", dest="smoothing", type=float, default=0.1)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    Path(args.out).mkdir(parents=True, exist_ok=True)
+    name, counts = load(args.corpus, "train")
+    try:
+        PEERS[args.peer](counts, args, Recorder(args, name))
+    except Finished:
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+//! Stream the records of a CSV file and pick the columns that are asked for.
+
+use crate::error::{Error, Result};
+
+use super::documents::{Record, TextOptions};
+use super::text_file::{TextFile, bad_line, decode, read_failed};
+
+/// The records of a CSV file.
+pub(super) struct CsvRecords {
+    path: std::path::PathBuf,
+    reader: csv::Reader<TextFile>,
+    record: csv::ByteRecord,
+    /// Whether `record` is yet to be handed out.
+    pending: bool,
+    width: usize,
+    column: usize,
+    id_column: Option<usize>,
+    number: u64,
+}
+
+impl CsvRecords {
+    pub(super) fn open(file: TextFile, options: &TextOptions) -> Result<Self> {
+        let path = file.path().to_owned();
+        let delimiter = match options.delimiter {
+            Some(byte) => byte,
+            None => guess_delimiter(&path)?,
+        };
+        let reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .buffer_capacity(1 << 16)
+            .from_reader(file);
+        let mut records = CsvRecords {
+            path,
+            reader,
+            record: csv::ByteRecord::new(),
+            pending: false,
+            width: 0,
+            column: 0,
+            id_column: None,
+            number: 0,
+        };
+        if !records.advance()? {
+            // No records, no columns to look for.
+            return Ok(records);
+        }
+        records.width = records.record.len();
+        let names: Option<Vec<String>> = options
+            .header
+            .then(|| records.record.iter().map(|name| decode(name.to_vec()).0.trim().to_owned()).collect());
+        records.column = match &options.field {
+            Some(field) => records.find(field, names.as_deref())?,
+            None if records.width == 1 => 0,
+            None => records.find("text", names.as_deref())?,
+        };
+        records.id_column = match &options.id_field {
+            Some(field) => Some(records.find(field, names.as_deref())?),
+            None => None,
+        };
+        records.pending = !options.header;
+        Ok(records)
+    }
+
+    /// The number of a column given by its name, or by its number from 1.
+    fn find(&self, field: &str, names: Option<&[String]>) -> Result<usize> {
+        let named = names.and_then(|names| names.iter().position(|name| name == field));
+        let numbered = field.parse::<usize>().ok().filter(|number| (1..=self.width).contains(number));
+        named.or(numbered.map(|number| number - 1)).ok_or_else(|| {
+            let remedy = match names {
+                Some(names) => format!("choose a column (--column) by name, {}, or by number", names.join(", ")),
+                None => format!("choose a column (--column) by number from 1 to {}", self.width),
+            };
+            bad_line(&self.path, 1, format!("there is no column {field:?}"), &remedy)
+        })
+    }
+
+    /// The line of the next record, its name and its text.
+    pub(super) fn next_record(&mut self) -> Result<Option<Record>> {
+        if !std::mem::take(&mut self.pending) && !self.advance()? {
+            return Ok(None);
+        }
+        let line = self.record.position().map_or(0, csv::Position::line);
+        if self.record.len() != self.width {
+            let (path, expected, found) = (self.path.clone(), self.width, self.record.len());
+            return Err(Error::Ragged { path, line, expected, found });
+        }
+        self.number += 1;
+        let field = |column: usize| self.record.get(column).unwrap_or_default().to_vec();
+        let id = self.id_column.map(field).filter(|id| !id.trim_ascii().is_empty());
+        let id = id.unwrap_or_else(|| self.number.to_string().into_bytes());
+        Ok(Some((line, Some(id), field(self.column))))
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        self.reader.read_byte_record(&mut self.record).map_err(|error| {
+            let line = error.position().map_or(0, csv::Position::line);
+            match error.into_kind() {
+                // Only packed text can be broken to the reader.
+                csv::ErrorKind::Io(source) => read_failed(&self.path, true, source),
+                _ => bad_line(&self.path, line, "the record cannot be read".to_owned(), "give a CSV file"),
+            }
+        })
+    }
+}
+
+/// A tab in `.tsv` files, else the first of tab, semicolon and comma that the first line has outside quotes.
+fn guess_delimiter(path: &std::path::Path) -> Result<u8> {
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    if name.trim_end_matches(".gz").ends_with(".tsv") {
+        return Ok(b'\t');
+    }
+    let mut file = TextFile::open(path)?;
+    let mut quoted = false;
+    let line = file.next_line()?.unwrap_or_default();
+    let plain: Vec<u8> = line
+        .iter()
+        .copied()
+        .filter(|&byte| {
+            quoted ^= byte == b'"';
+            !quoted
+        })
+        .collect();
+    Ok(b"\t;,".iter().copied().find(|byte| plain.contains(byte)).unwrap_or(b','))
+}

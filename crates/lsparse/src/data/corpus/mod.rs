@@ -1,0 +1,63 @@
+//! Documents as counts of words: a corpus folder, and how it is built from text and from other formats.
+//!
+//! A corpus is a folder that NumPy and SciPy read without this library:
+//!
+//! - `indptr.npy` (int64): where each document starts among the entries, and where the last one ends;
+//! - `words.npy` and `counts.npy` (int32): the words of each document by number, ascending, and how often each is
+//!   there: `csr_matrix((counts, words, indptr))`;
+//! - `vocab.txt`: one word a line, in the order of their numbers; `ids.txt`: one name a document;
+//! - `corpus.json`: sizes, and how text became words, so that new text is treated alike.
+//!
+//! [`Corpus`] opens it as rows for everything else in this library; [`build`] makes one from text ([`Tokenizer`],
+//! [`VocabFilter`]) or from counts ([`Format`]); [`split`] cuts it; [`corpus_stats`] looks at it; [`Encoder`] and
+//! [`encode_text`] turn new text into counts of the same words.
+
+mod array;
+mod build;
+mod counts;
+mod csv_records;
+mod documents;
+mod encode;
+mod filter;
+mod format;
+mod import;
+mod json;
+mod language;
+mod lines;
+mod meta;
+mod phrases;
+mod pipeline;
+mod split;
+mod staging;
+mod stats;
+mod store;
+#[cfg(test)]
+mod tests;
+mod text_file;
+mod tokenizer;
+mod vocab;
+mod write;
+
+pub use build::{BuildOptions, BuildReport, build};
+pub use counts::Corpus;
+pub use documents::TextOptions;
+pub use encode::{Encoder, TextReport, encode_text};
+pub use filter::{Dropped, TEXT_FILTER, VocabFilter};
+pub use format::Format;
+pub use import::IndexBase;
+pub use language::{StopWords, stem_languages, stop_languages};
+pub use lines::Lines;
+pub use phrases::PhraseConfig;
+pub use pipeline::{Progress, Watch};
+pub use split::{Part, draw_parts, read_parts, save, split};
+pub use stats::{CorpusStats, DocStats, Spread, WordStats, corpus_stats};
+pub use tokenizer::{TokenScratch, Tokenizer, TokenizerConfig};
+pub use vocab::Vocab;
+
+/// The files of a corpus folder.
+const INDPTR: &str = "indptr.npy";
+const WORDS: &str = "words.npy";
+const COUNTS: &str = "counts.npy";
+const VOCAB: &str = "vocab.txt";
+const IDS: &str = "ids.txt";
+const META: &str = "corpus.json";
