@@ -44,7 +44,7 @@ def main():
     if len(sys.argv) > 5:
         line["difference"] = line["score"] - float(sys.argv[5])
     print(json.dumps(line))
-    sys.exit(abs(line.get("difference", 0.0)) > 2e-4)
+    sys.exit(int(abs(line.get("difference", 0.0)) > 2e-4))
 
 
 if __name__ == "__main__":

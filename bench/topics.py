@@ -104,10 +104,9 @@ def gensim(counts, args, recorder):
         documents.append(list(zip(counts.indices[row].tolist(), counts.data[row].tolist())))
 
     class Watched(LdaModel):
-        def do_mstep(self, *rest, **named):
-            super().do_mstep(*rest, **named)
-            seen = self.state.numdocs if self.update_every == 0 else min(self.chunksize, len(documents))
-            recorder.step(seen, self.state.get_lambda)
+        def do_mstep(self, rho, other, *rest, **named):
+            super().do_mstep(rho, other, *rest, **named)
+            recorder.step(other.numdocs, self.state.get_lambda)
 
     recorder.start()
     # Perplexities along the way would cost it time and are not asked for.

@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: measurements against other systems, taken side by side in one run and given as ratios.
 
+mod topics;
+
 use std::path::Path;
 
 use serde_json::Value;
@@ -10,10 +12,12 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
         ("list", []) => {
             println!("mixture   one lap against a scikit-learn EM iteration; needs --images DIR");
+            println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
             Ok(())
         }
         ("mixture", ["--images", images]) => mixture(Path::new(images)),
         ("mixture", _) => Err("usage: cargo xtask bench mixture --images DIR".into()),
+        ("topics", rest) => topics::run(rest),
         _ => Err(format!("there is no benchmark {name:?}; see cargo xtask bench list")),
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lsparse::observe::{Observer, StepInfo};
+use lsparse::topics::TopicsConfig;
 use lsparse::{MixtureConfig, Result};
 
 use crate::format::{duration, rate, significant};
@@ -74,13 +75,33 @@ impl Display {
     }
 }
 
+/// How long a training may take, and what it works through.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    laps: usize,
+    max_seconds: f64,
+    runs: usize,
+    /// What rows are called.
+    unit: &'static str,
+}
+
+impl From<&MixtureConfig> for Plan {
+    fn from(config: &MixtureConfig) -> Self {
+        Plan { laps: config.laps, max_seconds: config.max_seconds, runs: config.runs, unit: "rows" }
+    }
+}
+
+impl From<&TopicsConfig> for Plan {
+    fn from(config: &TopicsConfig) -> Self {
+        Plan { laps: config.laps, max_seconds: config.max_seconds, runs: config.runs, unit: "documents" }
+    }
+}
+
 /// Watches a training.
 pub struct TrainingProgress {
     display: Display,
     label: String,
-    laps: usize,
-    max_seconds: f64,
-    runs: usize,
+    plan: Plan,
     run: usize,
     /// The latest score, shown until there is another.
     heldout: Option<f64>,
@@ -88,14 +109,12 @@ pub struct TrainingProgress {
 }
 
 impl TrainingProgress {
-    /// For a run with these settings; `label` comes first in every line.
-    pub fn new(quiet: bool, label: &str, config: &MixtureConfig) -> Self {
+    /// For a training of this length; `label` comes first in every line.
+    pub fn new(quiet: bool, label: &str, plan: Plan) -> Self {
         TrainingProgress {
             display: Display::choose(quiet, &format!("{label}checking the data and seeding")),
             label: label.to_owned(),
-            laps: config.laps,
-            max_seconds: config.max_seconds,
-            runs: config.runs,
+            plan,
             run: 0,
             heldout: None,
             started: Instant::now(),
@@ -109,13 +128,14 @@ impl TrainingProgress {
 
     /// How much of all runs is done at least, if a rule says when they must end.
     fn share(&self, info: &StepInfo) -> Option<f64> {
-        let by_laps = (self.laps > 0).then(|| info.lap / self.laps as f64);
-        let by_time = (self.max_seconds > 0.0).then(|| info.seconds / self.max_seconds);
+        let Plan { laps, max_seconds, runs, .. } = self.plan;
+        let by_laps = (laps > 0).then(|| info.lap / laps as f64);
+        let by_time = (max_seconds > 0.0).then(|| info.seconds / max_seconds);
         by_laps
             .into_iter()
             .chain(by_time)
             .reduce(f64::max)
-            .map(|share| (info.run as f64 + share.min(1.0)) / self.runs as f64)
+            .map(|share| (info.run as f64 + share.min(1.0)) / runs as f64)
     }
 }
 
@@ -132,7 +152,7 @@ impl Observer for TrainingProgress {
         let share = self.share(info);
         let elapsed = self.started.elapsed().as_secs_f64();
         self.heldout = info.heldout.or(self.heldout);
-        let (label, laps, runs, heldout) = (&self.label, self.laps, self.runs, self.heldout);
+        let (label, Plan { laps, runs, unit, .. }, heldout) = (&self.label, self.plan, self.heldout);
         let text = || {
             let mut text = label.clone();
             if runs > 1 {
@@ -143,7 +163,7 @@ impl Observer for TrainingProgress {
                 text += &format!("/{laps}");
             }
             text += &format!("  objective {}", significant(info.objective.total(), 9));
-            text += &format!("  {} rows/s", rate(info.rows_per_second));
+            text += &format!("  {} {unit}/s", rate(info.rows_per_second));
             if let Some(share) = share.filter(|&share| share > 0.0) {
                 text += &format!("  {} left", duration(elapsed * (1.0 - share) / share));
             }

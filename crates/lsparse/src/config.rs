@@ -63,6 +63,7 @@ pub struct MixtureConfig {
     /// Pseudo-count of the prior mean.
     pub kappa: f64,
     /// Prior expectation of a cluster's covariance: this times the average variance of the data's columns, times I.
+    /// A cluster is tighter than the data, hence a tenth: with the whole variance faint clusters are swallowed.
     pub prior_scale: f64,
     /// Smallest variance under maximum likelihood, in units of the average variance of the data's columns.
     pub variance_floor: f64,
@@ -115,7 +116,7 @@ impl Default for MixtureConfig {
             lambda: 0.1,
             nu: 0.0,
             kappa: 1e-4,
-            prior_scale: 1.0,
+            prior_scale: 0.1,
             variance_floor: 1e-6,
             schedule: ScheduleKind::Memoized,
             batches: 0,

@@ -258,7 +258,7 @@ fn no_nearby_parameters_beat_the_map_estimate() {
         for _ in 0..200 {
             let arrays: Vec<NamedArray> =
                 best.arrays().into_iter().map(|a| perturbed(kind, a, dim, &mut rng)).collect();
-            let other = family.from_arrays(&arrays).unwrap().data_term(&[count], &stat);
+            let other = family.clusters_of(&arrays).unwrap().data_term(&[count], &stat);
             assert!(other <= best.own_data_term() + 1e-10, "{}: {other} beats {}", kind.name(), best.own_data_term());
         }
     }
@@ -294,7 +294,7 @@ fn map_priors_integrate_to_one() {
     let family = kind.build::<f64>(&prior(kind, 1));
     let log_prior = |variance: f64| {
         let arrays = [NamedArray::new("covariances", vec![1, 1, 1], vec![variance])];
-        family.from_arrays(&arrays).unwrap().log_prior()[0]
+        family.clusters_of(&arrays).unwrap().log_prior()[0]
     };
     close(log_integral(|t| log_prior((-t).exp()) + t, -30.0, 8.0, 20_000), 0.0, 1e-8, kind.name());
 
@@ -306,7 +306,7 @@ fn map_priors_integrate_to_one() {
             } else {
                 NamedArray::new("variances", vec![1, 1], vec![variance])
             };
-            family.from_arrays(&[NamedArray::new("means", vec![1, 1], vec![mean]), spread]).unwrap().log_prior()[0]
+            family.clusters_of(&[NamedArray::new("means", vec![1, 1], vec![mean]), spread]).unwrap().log_prior()[0]
         };
         let over_mean = |t: f64| {
             let reach = 15.0 * (-0.5 * t).exp();
@@ -317,12 +317,12 @@ fn map_priors_integrate_to_one() {
 
     let multinomial = LikelihoodKind::Multinomial.build::<f64>(&prior(LikelihoodKind::Multinomial, 2));
     let density = |a: f64, b: f64| {
-        multinomial.from_arrays(&[NamedArray::new("probabilities", vec![1, 2], vec![a, b])]).unwrap().log_prior()[0]
+        multinomial.clusters_of(&[NamedArray::new("probabilities", vec![1, 2], vec![a, b])]).unwrap().log_prior()[0]
     };
     close(logit_integral(density), 0.0, 1e-6, "multinomial");
     let bernoulli = LikelihoodKind::Bernoulli.build::<f64>(&prior(LikelihoodKind::Bernoulli, 1));
     let density = |a: f64, _: f64| {
-        bernoulli.from_arrays(&[NamedArray::new("probabilities", vec![1, 1], vec![a])]).unwrap().log_prior()[0]
+        bernoulli.clusters_of(&[NamedArray::new("probabilities", vec![1, 1], vec![a])]).unwrap().log_prior()[0]
     };
     close(logit_integral(density), 0.0, 1e-6, "bernoulli");
 }

@@ -158,7 +158,7 @@ fn planted_clusters_are_found_again() {
                 clusters: 5,
                 sparsity: 2,
                 estimate,
-                runs: 5,
+                runs: 10,
                 laps: 40,
                 ..Default::default()
             };

@@ -11,7 +11,7 @@ use lsparse::data::RowSource;
 use lsparse::observe::{Observer, StepInfo};
 use lsparse::{Fitted, MixtureConfig, Result, Surroundings, fit_mixture_with};
 
-use crate::progress::TrainingProgress;
+use crate::progress::{Plan, TrainingProgress};
 use crate::{interrupt, output, parse};
 
 /// Train on data with known truth, compare, and see what L does.
@@ -93,7 +93,7 @@ fn fit(
     config: &MixtureConfig,
 ) -> Result<Shown> {
     let config = config.check(source.num_rows())?;
-    let progress = TrainingProgress::new(args.quiet, label, &config);
+    let progress = TrainingProgress::new(args.quiet, label, Plan::from(&config));
     let mut watcher = Watcher { progress, laps: Vec::new() };
     let around = Surroundings {
         heldout: Some(heldout),

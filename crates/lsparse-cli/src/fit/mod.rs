@@ -1,107 +1,51 @@
-//! `lsparse fit mixture`: check everything first, train, save, report.
+//! `lsparse fit`: train a model; here is what all trainings share.
 
-mod args;
-mod config;
-mod report;
+mod mixture;
+mod settings;
+mod topics;
 
 use std::path::Path;
 
-use lsparse::backend::with_threads;
-use lsparse::data::{Element, RowSource};
 use lsparse::observe::{Observer, StepInfo, Trace};
-use lsparse::{Error, MixtureConfig, MixtureModel, Result, Surroundings, fit_mixture_with};
+use lsparse::{Error, Result};
 
-use crate::data_args::read_row_weights;
-use crate::format::grouped;
-use crate::output::{self, TraceFile, message};
+use crate::output::{self, TraceFile, check_not_input};
 use crate::progress::TrainingProgress;
-use crate::{interrupt, output::check_not_input};
 
-pub use args::MixtureArgs;
-use report::Report;
+pub use mixture::{MixtureArgs, run as run_mixture};
+pub use topics::{TopicsArgs, run as run_topics};
 
-pub fn run(args: &MixtureArgs) -> Result<()> {
-    with_threads(args.threads, || train(args))?
+/// The files that a training writes.
+struct Outputs<'a> {
+    model: Option<&'a Path>,
+    trace: Option<&'a Path>,
 }
 
-fn train(args: &MixtureArgs) -> Result<()> {
-    let start = args.from.as_deref().map(MixtureModel::load).transpose()?;
-    let config = args.config(start.as_ref())?;
-    check_outputs(args)?;
-    let source = args.reading.open(&args.data)?;
-    let heldout = args.heldout.as_deref().map(|path| args.reading.open(path)).transpose()?;
-    let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
-    let config = config.check(source.num_rows())?;
-    let trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
-    let trace = trace.map(|file| Trace::new(file, args.trace.as_deref().unwrap_or(Path::new(""))));
-    let interrupt = interrupt::listen(args.quiet);
-    if !args.quiet {
-        message(&introduction(source.as_ref(), &config));
+impl Outputs<'_> {
+    /// Files that cannot be written, or must not be, are found before the work and not after it. The model may take
+    /// the place of the one that training goes on from, the trace may not.
+    fn check(&self, inputs: &[&Path], from: Option<&Path>) -> Result<()> {
+        if let Some(path) = self.model {
+            check_not_input("out", path, inputs)?;
+            output::check_writable(path)?;
+        }
+        if let Some(path) = self.trace {
+            check_not_input("trace", path, inputs)?;
+            check_not_input("trace", path, &from.into_iter().collect::<Vec<&Path>>())?;
+        }
+        if let (Some(out), Some(trace)) = (self.model, self.trace)
+            && std::path::absolute(out).ok() == std::path::absolute(trace).ok()
+        {
+            let problem = format!("{} is also where the model goes", trace.display());
+            return Err(Error::Config { option: "trace", problem, remedy: "choose another file".into() });
+        }
+        Ok(())
     }
-    let mut watchers = Watchers { progress: TrainingProgress::new(args.quiet, "", &config), trace };
-    let fitted = fit_mixture_with(
-        source.as_ref(),
-        &config,
-        Surroundings {
-            heldout: heldout.as_deref(),
-            row_weights: row_weights.as_deref(),
-            start: start.as_ref(),
-            observer: Some(&mut watchers),
-            interrupt: Some(interrupt),
-        },
-    )?;
-    drop(watchers);
-    if let Some(path) = &args.out {
-        fitted.model.save_to(path)?;
-    }
-    let report = Report::new(&fitted, args.out.as_deref());
-    if args.json {
-        output::print_json(&report)?;
-    } else if !args.quiet {
-        output::print(&report.to_string())?;
-    }
-    if args.out.is_none() && !args.quiet {
-        message("the model was not saved; give --out FILE to keep it");
-    }
-    Ok(())
-}
 
-/// Files that cannot be written, or must not be, are found before the work and not after it.
-fn check_outputs(args: &MixtureArgs) -> Result<()> {
-    let inputs = [Some(&args.data), args.heldout.as_ref(), args.row_weights.as_ref(), args.config.as_ref()];
-    let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
-    if let Some(path) = &args.out {
-        check_not_input("out", path, &inputs)?;
-        output::check_writable(path)?;
+    /// The trace, if one is wanted.
+    fn open_trace(&self) -> Result<Option<Trace<TraceFile>>> {
+        self.trace.map(|path| Ok(Trace::new(TraceFile::create(path)?, path))).transpose()
     }
-    if let Some(path) = &args.trace {
-        check_not_input("trace", path, &inputs)?;
-        check_not_input("trace", path, &args.from.iter().map(AsRef::as_ref).collect::<Vec<&Path>>())?;
-    }
-    if let (Some(out), Some(trace)) = (&args.out, &args.trace)
-        && std::path::absolute(out).ok() == std::path::absolute(trace).ok()
-    {
-        let problem = format!("{} is also where the model goes", trace.display());
-        return Err(Error::Config { option: "trace", problem, remedy: "choose another file".into() });
-    }
-    Ok(())
-}
-
-fn introduction(source: &dyn RowSource, config: &MixtureConfig) -> String {
-    let element = match source.element() {
-        Element::F32 => "f32",
-        Element::F64 => "f64",
-    };
-    let batches = if config.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", config.batches) };
-    format!(
-        "{}: {} rows of {} columns, {element}; {} with K = {}, L = {}, {batches}",
-        source.name(),
-        grouped(source.num_rows()),
-        grouped(source.dim()),
-        config.likelihood.name(),
-        config.clusters,
-        config.sparsity,
-    )
 }
 
 /// Progress and trace.

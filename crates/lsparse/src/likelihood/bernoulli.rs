@@ -70,7 +70,7 @@ impl<T: Real> Likelihood<T> for Bernoulli {
         Ok(Box::new(clusters))
     }
 
-    fn from_arrays(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
+    fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
         let (num, probabilities) = find_array(arrays, "probabilities", &[self.dim])?;
         Ok(Box::new(BernoulliClusters::<T>::new(self, Estimate::Map, &vec![0.0; num], probabilities.to_vec())))
     }

@@ -124,7 +124,7 @@ impl<T: Real> Likelihood<T> for DiagGauss<T> {
         Ok(Box::new(clusters))
     }
 
-    fn from_arrays(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
+    fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
         let dim = self.prior.dim;
         let (num, means) = find_array(arrays, "means", &[dim])?;
         let (_, variances) = find_array(arrays, "variances", &[dim])?;

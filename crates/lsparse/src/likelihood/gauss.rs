@@ -106,7 +106,7 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
         Ok(Box::new(clusters))
     }
 
-    fn from_arrays(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
+    fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
         let dim = self.prior.dim;
         let (num, covariances) = find_array(arrays, "covariances", &[dim, dim])?;
         let (_, means) = find_array(arrays, "means", &[dim])?;

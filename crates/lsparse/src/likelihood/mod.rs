@@ -183,7 +183,7 @@ pub trait Likelihood<T: Real>: Send + Sync {
     ) -> Result<Box<dyn Clusters<T>>>;
 
     /// Clusters with given point estimates, as `Clusters::arrays` returns them (from a model file, or for scoring).
-    fn from_arrays(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>>;
+    fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>>;
 
     /// For each row the value of the MAP objective of a cluster that holds this row alone, at its optimum:
     /// max over phi of log F(x | phi) + log P(phi). What a row loses against it by belonging to another cluster is the

@@ -75,7 +75,7 @@ impl<T: Real> Likelihood<T> for Multinomial {
         Ok(Box::new(clusters))
     }
 
-    fn from_arrays(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
+    fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
         let (num, probabilities) = find_array(arrays, "probabilities", &[self.dim])?;
         Ok(Box::new(MultinomialClusters::<T>::new(self, Estimate::Map, num, probabilities.to_vec())))
     }

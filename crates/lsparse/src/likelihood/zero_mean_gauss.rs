@@ -58,7 +58,7 @@ impl<T: Real> Likelihood<T> for ZeroMeanGauss {
         Ok(Box::new(ZeroMeanGaussClusters::<T>::new(self.prior.clone(), estimate, precisions, counts)))
     }
 
-    fn from_arrays(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
+    fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
         let dim = self.prior.dim;
         let (_, covariances) = find_array(arrays, "covariances", &[dim, dim])?;
         let precisions = Precision::from_covariances(covariances, dim)?;

@@ -124,7 +124,7 @@ impl MixtureModel {
         use crate::model::Model;
         let mixture = self.mixture::<T>();
         let frequencies = Frequencies { log_pi: Vec::new(), pi: self.weights.clone() };
-        let previous = MixtureParams { frequencies, clusters: mixture.likelihood.from_arrays(&self.arrays)? };
+        let previous = MixtureParams { frequencies, clusters: mixture.likelihood.clusters_of(&self.arrays)? };
         Model::<MixtureData<'_>>::global_step(&mixture, &self.total, Some(&previous))
     }
 
@@ -187,7 +187,7 @@ impl MixtureModel {
             total,
         };
         // Shapes and positive definiteness are checked by building the clusters once.
-        let clusters = model.mixture::<f64>().likelihood.from_arrays(&model.arrays).map_err(|e| bad(e.to_string()))?;
+        let clusters = model.mixture::<f64>().likelihood.clusters_of(&model.arrays).map_err(|e| bad(e.to_string()))?;
         if clusters.num_clusters() != num {
             return Err(bad("its arrays disagree in the number of clusters".into()));
         }
@@ -205,7 +205,7 @@ impl MixtureModel {
     fn score_as<T: Scalar>(&self, source: &dyn RowSource) -> Result<RowScores> {
         let mixture = self.mixture::<T>();
         check_rows(&mixture, source)?;
-        let clusters = mixture.likelihood.from_arrays(&self.arrays)?;
+        let clusters = mixture.likelihood.clusters_of(&self.arrays)?;
         let log_pi: Vec<f64> = self.weights.iter().map(|p| p.ln()).collect();
         let mut scores = Vec::with_capacity(source.num_rows());
         mixture.for_each_panel(&MixtureData::in_order(source)?, 0, &mut None, |panel| {

@@ -81,6 +81,10 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
         sparsity: config.sparsity,
     };
     check_surroundings(&mixture, source, &around)?;
+    if config.best_by == BestBy::Heldout && around.heldout.is_none() {
+        let problem = "there are no held-out rows to compare runs by".into();
+        return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
+    }
     let held = around.heldout.map(MixtureData::in_order).transpose()?;
     let score = |params: &MixtureParams<T>, _: &ClusterSummary| match &held {
         Some(held) => mean_log_density(&mixture, params, held),
@@ -163,8 +167,8 @@ fn settle_prior<T: Scalar>(
     mut config: MixtureConfig,
     around: &Surroundings<'_>,
 ) -> Result<(Prior, MixtureConfig)> {
+    let c = config.clone();
     let moments_prior = |moments: &Moments| {
-        let c = &config;
         Prior::for_data(c.likelihood, moments, c.lambda, c.nu, c.kappa, c.prior_scale, c.variance_floor)
     };
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
@@ -189,6 +193,11 @@ fn settle_prior<T: Scalar>(
                 let remedy = format!("give -k {}", start.num_clusters());
                 return Err(Error::Config { option: "clusters", problem, remedy });
             }
+            // The prior goes on with the model, and so do the settings that made it.
+            config.lambda = start.config.lambda;
+            config.kappa = start.config.kappa;
+            config.prior_scale = start.config.prior_scale;
+            config.variance_floor = start.config.variance_floor;
             start.prior.clone()
         }
     };
@@ -199,6 +208,7 @@ fn settle_prior<T: Scalar>(
     Ok((prior, config))
 }
 
+/// What is given around the rows must fit them.
 fn check_surroundings<T: Scalar>(
     mixture: &Mixture<T>,
     source: &dyn RowSource,
@@ -245,7 +255,7 @@ fn build_schedule<T: Scalar>(
 
 /// Mean held-out log likelihood under point estimates: log sum_k E[pi_k] F(x | E[phi_k]).
 fn mean_log_density<T: Scalar>(mixture: &Mixture<T>, params: &MixtureParams<T>, held: &MixtureData<'_>) -> Result<f64> {
-    let clusters = mixture.likelihood.from_arrays(&params.clusters.arrays())?;
+    let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
     let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
     let mut total = 0.0;
     mixture.for_each_panel(held, 0, &mut None, |panel| {

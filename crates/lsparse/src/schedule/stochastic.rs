@@ -43,7 +43,7 @@ impl<S: Summary> Schedule<S> for Stochastic {
             total.scale(1.0 - rate);
             total.add_scaled(&fresh, rate / self.shares[batch]);
         }
-        self.visits % self.shares.len() as u64 == 0
+        self.visits.is_multiple_of(self.shares.len() as u64)
     }
 }
 

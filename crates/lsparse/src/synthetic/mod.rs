@@ -1,13 +1,16 @@
-//! Seeded data with known truth: planted mixtures of every family, and images whose patches look like natural ones.
+//! Seeded data with known truth: planted mixtures of every family, documents about known themes, and images whose
+//! patches look like natural ones.
 
 mod dead_leaves;
 mod planted;
+mod themes;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 pub use dead_leaves::dead_leaves;
 pub use planted::{Planted, planted, planted_patches};
+pub use themes::{ThemedCorpus, themed_corpus};
 
 /// A generator for `seed`.
 fn generator(seed: u64) -> ChaCha8Rng {

@@ -101,13 +101,28 @@ impl TopicModel {
     /// The `count` most relevant words of a topic: weight log phi_kv + (1 - weight) log(phi_kv / p_v), which brings
     /// words that are the topic's own to the front (Sievert and Shirley 2014; weight 0.6 is their choice).
     pub fn relevant_words(&self, k: usize, count: usize, weight: f64) -> Vec<(u32, f64)> {
+        self.relevant_to(k, count, weight, &self.word_shares())
+    }
+
+    /// As [`relevant_words`](TopicModel::relevant_words), for every topic.
+    pub fn all_relevant_words(&self, count: usize, weight: f64) -> Vec<Vec<(u32, f64)>> {
+        let overall = self.word_shares();
+        (0..self.num_topics()).into_par_iter().map(|k| self.relevant_to(k, count, weight, &overall)).collect()
+    }
+
+    /// p_v: the probability of every word under all topics by their shares.
+    fn word_shares(&self) -> Vec<f64> {
         let shares = self.shares();
-        let overall = |v: usize| -> f64 { self.table.row(v).iter().zip(&shares).map(|(&p, s)| f64::from(p) * s).sum() };
-        let relevance = |(v, p): (usize, f64)| {
+        let of_word = |v| self.table.row(v).iter().zip(&shares).map(|(&p, s)| f64::from(p) * s).sum();
+        (0..self.vocab_size()).into_par_iter().map(of_word).collect()
+    }
+
+    fn relevant_to(&self, k: usize, count: usize, weight: f64, overall: &[f64]) -> Vec<(u32, f64)> {
+        let relevance = |(p, all): (f64, &f64)| {
             let p = p.max(f64::MIN_POSITIVE);
-            weight * p.ln() + (1.0 - weight) * (p / overall(v).max(f64::MIN_POSITIVE)).ln()
+            weight * p.ln() + (1.0 - weight) * (p / all.max(f64::MIN_POSITIVE)).ln()
         };
-        largest(self.topic(k).into_iter().enumerate().map(relevance).collect(), count)
+        largest(self.topic(k).into_iter().zip(overall).map(relevance).collect(), count)
     }
 
     /// The model that this is a state of.
@@ -175,12 +190,14 @@ impl TopicModel {
     /// The same model over another list of words: statistics follow their words, new words start without any, and
     /// words that are not in the list are dropped.
     pub fn with_vocab(&self, vocab: &[String]) -> TopicModel {
-        let old: HashMap<&str, usize> = self.vocab.iter().enumerate().map(|(v, w)| (w.as_str(), v)).collect();
+        let old: HashMap<&str, usize> = self.vocab.iter().enumerate().rev().map(|(v, w)| (w.as_str(), v)).collect();
         let num = self.num_topics();
         let stats = self.total.dense().unwrap_or(&[]);
         let mut values = vec![0.0; vocab.len() * num];
-        for (row, word) in values.chunks_exact_mut(num).zip(vocab) {
-            if let Some(&v) = old.get(word.as_str()) {
+        for (at, (row, word)) in values.chunks_exact_mut(num).zip(vocab).enumerate() {
+            // A word that is there twice stays where it is.
+            let in_place = (self.vocab.get(at) == Some(word)).then_some(at);
+            if let Some(v) = in_place.or_else(|| old.get(word.as_str()).copied()) {
                 row.copy_from_slice(&stats[v * num..(v + 1) * num]);
             }
         }

@@ -22,6 +22,13 @@ impl CsvRecords {
     pub(super) fn open(file: TextFile, options: &TextOptions) -> Result<Self> {
         let path = file.path().to_owned();
         let delimiter = match options.delimiter {
+            Some(byte) if b"\"\r\n".contains(&byte) => {
+                return Err(Error::Config {
+                    option: "delimiter",
+                    problem: format!("{:?} cannot part fields", char::from(byte)),
+                    remedy: "choose a comma, a semicolon or a tab".to_owned(),
+                });
+            }
             Some(byte) => byte,
             None => guess_delimiter(&path)?,
         };

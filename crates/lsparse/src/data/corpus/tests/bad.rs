@@ -122,6 +122,7 @@ fn options_that_do_not_fit_are_refused() {
     let place = Place::new();
     place.write("x.txt", "dog\ndog\ncat\n");
     place.write("x.ldac", "1 0:1\n");
+    place.write("x.csv", "text\ndog\n");
     let some = Some(place.write("v.txt", "dog\n"));
     let default = BuildOptions::default;
     let filter = VocabFilter { min_docs: Some(1), ..VocabFilter::default() };
@@ -135,6 +136,11 @@ fn options_that_do_not_fit_are_refused() {
         ("x.txt", BuildOptions { like: some, ..default() }, "not a corpus folder"),
         ("x.txt", BuildOptions { vocab: Some(place.at("none")), ..default() }, "does not exist"),
         ("none.txt", default(), "does not exist"),
+        (
+            "x.csv",
+            BuildOptions { text: TextOptions { delimiter: Some(b'"'), ..TextOptions::default() }, ..default() },
+            "delimiter: '\"' cannot",
+        ),
     ] {
         let found = message(&place, input, &options);
         assert!(found.contains(expected), "{found}");

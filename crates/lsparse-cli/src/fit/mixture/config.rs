@@ -1,37 +1,23 @@
-//! How options, a file of settings and a model to go on from make up the settings of a run.
-
-use std::path::Path;
+//! How options, a file of settings and a model to go on from make up the settings of a mixture.
 
 use lsparse::{BestBy, Error, MixtureConfig, MixtureModel, Result};
-use serde::Serialize;
-use serde_json::{Map, Value};
 
+use super::super::settings::{given, merge, read_config};
 use super::args::MixtureArgs;
 
 impl MixtureArgs {
     /// The settings of the run: defaults, then those of the model to go on from, then the file's, then the options'.
     pub fn config(&self, start: Option<&MixtureModel>) -> Result<MixtureConfig> {
         let base = start.map_or_else(MixtureConfig::default, |start| settings_of_model(&start.config));
-        let mut merged = object_of(&base);
-        let file = self.config.as_deref().map(read_config).transpose()?.unwrap_or_default();
-        let mut options = object_of(&self.settings);
-        options.retain(|_, value| !value.is_null());
+        let read = |path| read_config::<MixtureConfig>(path, "{\"clusters\": 50}");
+        let file = self.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let options = given(&self.settings);
         let has_clusters = start.is_some() || file.contains_key("clusters") || options.contains_key("clusters");
         if !has_clusters {
             let (problem, remedy) = ("the number of clusters is not given", "give it with -k");
             return Err(Error::Config { option: "clusters", problem: problem.into(), remedy: remedy.into() });
         }
-        merged.extend(file);
-        // Each of the two says how many batches there are, so the option wins over the other in the file.
-        for (given, other) in [("batches", "rows-per-batch"), ("rows-per-batch", "batches")] {
-            if options.contains_key(given) {
-                merged.insert(other.to_owned(), Value::from(0));
-            }
-        }
-        merged.extend(options);
-        let mut config: MixtureConfig = serde_json::from_value(Value::Object(merged)).map_err(|error| {
-            Error::Config { option: "config", problem: error.to_string(), remedy: "mend the value".into() }
-        })?;
+        let mut config = merge(&base, file, options, ["batches", "rows-per-batch"])?;
         if let Some(sparsity) = self.settings.model.sparsity {
             config.sparsity = sparsity.of(config.clusters);
         }
@@ -86,28 +72,5 @@ fn check_same_prior(config: &MixtureConfig, model: &MixtureConfig) -> Result<()>
             problem: format!("{asked} is asked for, the model to start from has {has}"),
             remedy: "leave it out, or train without --from".into(),
         }),
-    }
-}
-
-/// The settings in a file, those that it has.
-fn read_config(path: &Path) -> Result<Map<String, Value>> {
-    let text = std::fs::read_to_string(path).map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
-        _ => Error::Io { path: path.to_owned(), action: "read", source },
-    })?;
-    let refuse = |error: serde_json::Error| Error::Format {
-        path: path.to_owned(),
-        detail: error.to_string(),
-        remedy: "give a JSON object whose keys are names of options, such as {\"clusters\": 50}".to_owned(),
-    };
-    // Once as settings, for keys and types, and once as it stands, for which keys are there.
-    serde_json::from_str::<MixtureConfig>(&text).map_err(refuse)?;
-    serde_json::from_str(&text).map_err(refuse)
-}
-
-fn object_of<T: Serialize>(value: &T) -> Map<String, Value> {
-    match serde_json::to_value(value) {
-        Ok(Value::Object(map)) => map,
-        _ => Map::new(),
     }
 }

@@ -1,0 +1,86 @@
+//! `lsparse fit mixture`: check everything first, train, save, report.
+
+mod args;
+mod config;
+mod report;
+
+use std::path::Path;
+
+use lsparse::backend::with_threads;
+use lsparse::data::{Element, RowSource};
+use lsparse::{MixtureConfig, MixtureModel, Result, Surroundings, fit_mixture_with};
+
+use super::{Outputs, Watchers};
+use crate::data_args::read_row_weights;
+use crate::format::grouped;
+use crate::interrupt;
+use crate::output::{self, message};
+use crate::progress::{Plan, TrainingProgress};
+
+pub use args::MixtureArgs;
+use report::Report;
+
+pub fn run(args: &MixtureArgs) -> Result<()> {
+    with_threads(args.threads, || train(args))?
+}
+
+fn train(args: &MixtureArgs) -> Result<()> {
+    let start = args.from.as_deref().map(MixtureModel::load).transpose()?;
+    let config = args.config(start.as_ref())?;
+    let outputs = Outputs { model: args.out.as_deref(), trace: args.trace.as_deref() };
+    let inputs = [Some(&args.data), args.heldout.as_ref(), args.row_weights.as_ref(), args.config.as_ref()];
+    let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
+    outputs.check(&inputs, args.from.as_deref())?;
+    let source = args.reading.open(&args.data)?;
+    let heldout = args.heldout.as_deref().map(|path| args.reading.open(path)).transpose()?;
+    let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
+    let config = config.check(source.num_rows())?;
+    let trace = outputs.open_trace()?;
+    let interrupt = interrupt::listen(args.quiet);
+    if !args.quiet {
+        message(&introduction(source.as_ref(), &config));
+    }
+    let mut watchers = Watchers { progress: TrainingProgress::new(args.quiet, "", Plan::from(&config)), trace };
+    let fitted = fit_mixture_with(
+        source.as_ref(),
+        &config,
+        Surroundings {
+            heldout: heldout.as_deref(),
+            row_weights: row_weights.as_deref(),
+            start: start.as_ref(),
+            observer: Some(&mut watchers),
+            interrupt: Some(interrupt),
+        },
+    )?;
+    drop(watchers);
+    if let Some(path) = &args.out {
+        fitted.model.save_to(path)?;
+    }
+    let report = Report::new(&fitted, args.out.as_deref());
+    if args.json {
+        output::print_json(&report)?;
+    } else if !args.quiet {
+        output::print(&report.to_string())?;
+    }
+    if args.out.is_none() && !args.quiet {
+        message("the model was not saved; give --out FILE to keep it");
+    }
+    Ok(())
+}
+
+fn introduction(source: &dyn RowSource, config: &MixtureConfig) -> String {
+    let element = match source.element() {
+        Element::F32 => "f32",
+        Element::F64 => "f64",
+    };
+    let batches = if config.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", config.batches) };
+    format!(
+        "{}: {} rows of {} columns, {element}; {} with K = {}, L = {}, {batches}",
+        source.name(),
+        grouped(source.num_rows()),
+        grouped(source.dim()),
+        config.likelihood.name(),
+        config.clusters,
+        config.sparsity,
+    )
+}

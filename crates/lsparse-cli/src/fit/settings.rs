@@ -1,0 +1,61 @@
+//! How options, a file of settings and a base make up the settings of a run.
+
+use std::path::Path;
+
+use lsparse::{Error, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// The settings in a file, those that it has; `example` is one of them for the remedy.
+pub fn read_config<C: DeserializeOwned>(path: &Path, example: &str) -> Result<Map<String, Value>> {
+    let text = std::fs::read_to_string(path).map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
+        _ => Error::Io { path: path.to_owned(), action: "read", source },
+    })?;
+    let refuse = |error: serde_json::Error| Error::Format {
+        path: path.to_owned(),
+        detail: error.to_string(),
+        remedy: format!("give a JSON object whose keys are names of options, such as {example}"),
+    };
+    // Once as settings, for keys and types, and once as it stands, for which keys are there.
+    serde_json::from_str::<C>(&text).map_err(refuse)?;
+    serde_json::from_str(&text).map_err(refuse)
+}
+
+/// The options that were given.
+pub fn given<T: Serialize>(options: &T) -> Map<String, Value> {
+    let mut options = object_of(options);
+    options.retain(|_, value| !value.is_null());
+    options
+}
+
+/// `base`, over it the file, over it the options. Of the two names in `either` each says the same in another way, so
+/// that the one given as an option wins over the other in the file.
+pub fn merge<C: Serialize + DeserializeOwned>(
+    base: &C,
+    file: Map<String, Value>,
+    options: Map<String, Value>,
+    either: [&str; 2],
+) -> Result<C> {
+    let mut merged = object_of(base);
+    merged.extend(file);
+    for (this, other) in [(either[0], either[1]), (either[1], either[0])] {
+        if options.contains_key(this) {
+            merged.insert(other.to_owned(), Value::from(0));
+        }
+    }
+    merged.extend(options);
+    serde_json::from_value(Value::Object(merged)).map_err(|error| Error::Config {
+        option: "config",
+        problem: error.to_string(),
+        remedy: "mend the value".into(),
+    })
+}
+
+fn object_of<T: Serialize>(value: &T) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    }
+}

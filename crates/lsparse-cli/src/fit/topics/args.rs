@@ -1,0 +1,227 @@
+//! The options of `lsparse fit topics`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lsparse::likelihood::Estimate;
+use lsparse::topics::{AlphaRule, History, Selection, TopicInit};
+use lsparse::{BestBy, ScheduleKind};
+use serde::Serialize;
+
+use crate::parse::{self, Sparsity};
+
+/// Train topics on the documents of a corpus.
+///
+/// A topic is a list of words with probabilities, and a document a mix of a few topics: latent Dirichlet allocation
+/// in which every token keeps the L most probable of the K topics.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES:
+  lsparse corpus build articles/ --out corpus                  from text to a corpus
+  lsparse fit topics corpus -k 100 --out topics.safetensors
+  lsparse fit topics corpus -k 200 -l 8 --schedule memoized --batches 5 --laps 10 --seed 0 --threads 2 \\
+      --heldout test-corpus --out topics.safetensors --trace run.jsonl
+  lsparse fit topics corpus -k 50 --seed-words seeds.txt --learn-alpha asymmetric --out topics.safetensors
+  lsparse fit topics new-corpus --from topics.safetensors --out topics.safetensors
+  lsparse fit topics corpus --config run.json --seed 1 --quiet --json
+  lsparse topics topics.safetensors                            read the topics
+
+Training ends at the first of --laps, --tolerance, --count-tolerance and --max-seconds.
+Ctrl-C ends it after the current batch, and the model is written all the same.")]
+pub struct TopicsArgs {
+    /// A corpus folder, as lsparse corpus build makes it.
+    #[arg(value_name = "CORPUS")]
+    pub corpus: PathBuf,
+
+    #[command(flatten)]
+    pub settings: TopicSettings,
+
+    /// Words that pull a topic: one line a topic, words parted by blanks; the first line is topic 0's.
+    #[arg(long, value_name = "FILE", help_heading = "Start")]
+    pub seed_words: Option<PathBuf>,
+    /// Go on from this model: it gives K, L, estimate, prior and document step; words new to it are added.
+    #[arg(long, value_name = "MODEL", help_heading = "Start", conflicts_with_all = ["init", "init_lloyd"])]
+    pub from: Option<PathBuf>,
+
+    /// Documents to score at the end of every lap: another corpus folder; words are matched by name.
+    #[arg(long, value_name = "CORPUS", help_heading = "Data")]
+    pub heldout: Option<PathBuf>,
+
+    /// Write the model here (.safetensors).
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// Write a line of JSON for every step here.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub trace: Option<PathBuf>,
+    /// Print the final report as JSON.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Print nothing but errors (and the report, with --json).
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+    /// Threads, 0 for one a core; the result is the same with any number.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads, help_heading = "Schedule")]
+    pub threads: usize,
+    /// Settings as JSON, by the names of the options; options win over it.
+    #[arg(long, value_name = "FILE", help_heading = "Model")]
+    pub config: Option<PathBuf>,
+}
+
+/// The settings of the library by their own names; what is not given is left to the file, the model or the default.
+#[derive(Args, Debug, Serialize)]
+pub struct TopicSettings {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub model: ModelSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub prior: PriorSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub documents: DocumentSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub schedule: ScheduleSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub start: StartSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub stop: StopSettings,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Model")]
+#[serde(rename_all = "kebab-case")]
+pub struct ModelSettings {
+    /// K, the number of topics.
+    #[arg(long, short = 'k', value_name = "K")]
+    pub topics: Option<usize>,
+    /// L, the number of topics that a token keeps, from 1 to K, or "K" for all [default: 8, or K if smaller].
+    #[arg(long, short = 'l', value_name = "L", value_parser = Sparsity::parse)]
+    pub sparsity: Option<Sparsity>,
+    /// How topics are estimated; documents always have a full posterior.
+    #[arg(long, value_name = "HOW", value_parser = parse::names::<Estimate>(&[
+        ("map", "maximum a posteriori"),
+        ("vb", "full posterior (variational Bayes)")]))]
+    pub estimate: Option<Estimate>,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Prior")]
+#[serde(rename_all = "kebab-case")]
+pub struct PriorSettings {
+    /// Concentration of a document's topics, Dirichlet(alpha/K).
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub alpha: Option<f64>,
+    /// Whether alpha is learned.
+    #[arg(long, value_name = "HOW", value_parser = parse::names::<AlphaRule>(&[
+        ("fixed", "it stays as given"),
+        ("symmetric", "one number for all topics is learned"),
+        ("asymmetric", "a number a topic is learned")]))]
+    pub learn_alpha: Option<AlphaRule>,
+    /// Pseudo-count of every word in every topic.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub lambda: Option<f64>,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Documents")]
+#[serde(rename_all = "kebab-case")]
+pub struct DocumentSettings {
+    /// Iterations a document at most.
+    #[arg(long, value_name = "N")]
+    pub doc_iterations: Option<usize>,
+    /// A document rests when no topic's count in it changes by more than this.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub doc_tolerance: Option<f64>,
+    /// A topic with no more tokens than this in a document leaves it for good; no effect with L = K.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub active_floor: Option<f64>,
+    /// When the L topics of a token are chosen.
+    #[arg(long, value_name = "WHEN", value_parser = parse::names::<Selection>(&[
+        ("end", "once, for what leaves the document"),
+        ("paper", "in the first 5 iterations and every 10th after"),
+        ("always", "in every iteration")]))]
+    pub selection: Option<Selection>,
+    /// Restart proposals a document, 0 for none; short documents need them.
+    #[arg(long, value_name = "N")]
+    pub restarts: Option<usize>,
+    /// Start documents from their last visit.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub warm_start: Option<bool>,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Schedule")]
+#[serde(rename_all = "kebab-case")]
+pub struct ScheduleSettings {
+    /// When statistics enter the total.
+    #[arg(long, value_name = "NAME", value_parser = parse::names::<ScheduleKind>(&[
+        ("full", "after all documents"),
+        ("memoized", "after every batch, replacing what the batch gave before"),
+        ("stochastic", "after every batch, at a falling rate"),
+        ("streaming", "after every batch, in one pass")]))]
+    pub schedule: Option<ScheduleKind>,
+    /// Number of batches [default: one for every 1,000 documents, at most 10].
+    #[arg(long, value_name = "N", conflicts_with = "docs_per_batch")]
+    pub batches: Option<usize>,
+    /// Documents a batch, instead of a number of batches [default: none].
+    #[arg(long, value_name = "N")]
+    pub docs_per_batch: Option<usize>,
+    /// Delay of the stochastic rate (delay + t)^-decay.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub delay: Option<f64>,
+    /// Decay of the stochastic rate, above 0.5 and at most 1.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub decay: Option<f64>,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Start")]
+#[serde(rename_all = "kebab-case")]
+pub struct StartSettings {
+    /// How the first topics are found.
+    #[arg(long, value_name = "HOW", value_parser = parse::names::<TopicInit>(&[
+        ("bregman", "k-means++ over documents"), ("random", "random groups of documents")]))]
+    pub init: Option<TopicInit>,
+    /// Passes that gather documents around the seeds.
+    #[arg(long, value_name = "N")]
+    pub init_lloyd: Option<usize>,
+    /// What becomes of what the model of --from has counted.
+    #[arg(long, value_name = "WHAT", value_parser = parse::names::<History>(&[
+        ("keep", "it stays, the new documents come on top"),
+        ("replace", "it is where training starts, the new documents take its place")]))]
+    pub history: Option<History>,
+    /// Pull of a seed word, as a share of its count in the corpus.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub seed_weight: Option<f64>,
+    /// Runs from different seeds, of which the best is kept.
+    #[arg(long, value_name = "N")]
+    pub runs: Option<usize>,
+    /// What the best run is best by.
+    #[arg(long, value_name = "WHAT", value_parser = parse::names::<BestBy>(&[
+        ("objective", "the training objective"), ("heldout", "the score of --heldout")]))]
+    pub best_by: Option<BestBy>,
+    /// Seed of all randomness.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Stop")]
+#[serde(rename_all = "kebab-case")]
+pub struct StopSettings {
+    /// Laps (passes over the documents) at most; 0 for no limit.
+    #[arg(long, value_name = "N")]
+    pub laps: Option<usize>,
+    /// Stop when the objective changes by less than this over a lap, relatively; 0 for never.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub tolerance: Option<f64>,
+    /// Stop when no topic's count changes by more than this over a lap; 0 for never.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub count_tolerance: Option<f64>,
+    /// Stop after so many seconds of training; 0 for never.
+    #[arg(long, value_name = "SECONDS", value_parser = parse::number)]
+    pub max_seconds: Option<f64>,
+}

@@ -1,0 +1,80 @@
+//! How options, a file of settings and a model to go on from make up the settings of a topic run.
+
+use lsparse::topics::{TopicModel, TopicsConfig};
+use lsparse::{BestBy, Error, Result};
+
+use super::super::settings::{given, merge, read_config};
+use super::args::TopicsArgs;
+
+impl TopicsArgs {
+    /// The settings of the run: defaults, then those of the model to go on from, then the file's, then the options'.
+    pub fn config(&self, start: Option<&TopicModel>) -> Result<TopicsConfig> {
+        let base = start.map_or_else(TopicsConfig::default, |start| settings_of_model(&start.config));
+        let read = |path| read_config::<TopicsConfig>(path, "{\"topics\": 50}");
+        let file = self.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let mut config = merge(&base, file, given(&self.settings), ["batches", "docs-per-batch"])?;
+        if let Some(sparsity) = self.settings.model.sparsity {
+            config.sparsity = sparsity.of(config.topics);
+        }
+        let refuse = |option: &'static str, problem: String, remedy: &str| {
+            Err(Error::Config { option, problem, remedy: remedy.into() })
+        };
+        match start {
+            Some(start) if config.topics != start.num_topics() => {
+                let problem = format!("{} are asked for, the model has {}", config.topics, start.num_topics());
+                return refuse("topics", problem, "leave out -k, or train without --from");
+            }
+            Some(start) if config.alpha != start.config.alpha => {
+                let problem = format!("{} is asked for, the model has {}", config.alpha, start.config.alpha);
+                return refuse("alpha", problem, "leave it out, or train without --from");
+            }
+            None if self.settings.start.history.is_some() => {
+                let problem = "there is no model whose counts it could be about".to_owned();
+                return refuse("history", problem, "leave it out, or give --from too");
+            }
+            _ => {}
+        }
+        if config.best_by == BestBy::Heldout && self.heldout.is_none() {
+            let problem = "there are no held-out documents to be best by".to_owned();
+            return refuse("best-by", problem, "give --heldout too");
+        }
+        if self.settings.start.seed_weight.is_some() && self.seed_words.is_none() {
+            return refuse("seed-weight", "there are no seed words".into(), "leave it out, or give --seed-words too");
+        }
+        Ok(config)
+    }
+}
+
+/// What a model passes on to a run that goes on from it: what it is and how it treats a document, not how it was
+/// trained.
+fn settings_of_model(model: &TopicsConfig) -> TopicsConfig {
+    let rest = TopicsConfig::default();
+    TopicsConfig {
+        schedule: rest.schedule,
+        batches: rest.batches,
+        docs_per_batch: rest.docs_per_batch,
+        delay: rest.delay,
+        decay: rest.decay,
+        init: rest.init,
+        init_lloyd: rest.init_lloyd,
+        history: rest.history,
+        seed_weight: rest.seed_weight,
+        runs: rest.runs,
+        best_by: rest.best_by,
+        seed: rest.seed,
+        laps: rest.laps,
+        tolerance: rest.tolerance,
+        count_tolerance: rest.count_tolerance,
+        max_seconds: rest.max_seconds,
+        ..model.clone()
+    }
+}
+
+/// What there is to say about L = 1 before a training starts.
+pub fn hard_assignment_warning(config: &TopicsConfig) -> Option<&'static str> {
+    (config.sparsity == 1 && config.topics > 1).then_some(
+        "warning: with --sparsity 1 every word is drawn to its single best topic, whatever the rest of its document \
+         says; such hard assignments can fail catastrophically, with worse topics lap by lap; --sparsity 4 or more \
+         does not",
+    )
+}

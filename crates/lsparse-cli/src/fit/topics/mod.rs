@@ -1,0 +1,153 @@
+//! `lsparse fit topics`: check everything first, train, save, report.
+
+mod args;
+mod config;
+mod report;
+mod start;
+
+use std::path::{Path, PathBuf};
+
+use lsparse::Result;
+use lsparse::backend::with_threads;
+use lsparse::data::RowSource;
+use lsparse::data::corpus::Corpus;
+use lsparse::observe::{Observer, StepInfo};
+use lsparse::topics::{FittedTopics, TopicModel, TopicSurroundings, TopicsConfig, fit_topics_with};
+
+use super::{Outputs, Watchers};
+use crate::format::grouped;
+use crate::interrupt;
+use crate::output::{self, message};
+use crate::progress::{Plan, TrainingProgress};
+use crate::topics::Documents;
+
+pub use args::TopicsArgs;
+use report::Report;
+use start::{Words, read_seed_words};
+
+pub fn run(args: &TopicsArgs) -> Result<()> {
+    with_threads(args.threads, || train(args))?
+}
+
+fn train(args: &TopicsArgs) -> Result<()> {
+    let start = args.from.as_deref().map(TopicModel::load).transpose()?;
+    let config = args.config(start.as_ref())?;
+    let outputs = Outputs { model: args.out.as_deref(), trace: args.trace.as_deref() };
+    let inputs = args.inputs();
+    let inputs: Vec<&Path> = inputs.iter().map(AsRef::as_ref).collect();
+    outputs.check(&inputs, args.from.as_deref())?;
+    let corpus = Corpus::open(&args.corpus)?;
+    let heldout = args.heldout.as_deref().map(Corpus::open).transpose()?;
+    let config = config.check(corpus.num_docs())?;
+    let tokens = corpus.num_tokens();
+    let words = Words::new(&corpus, start)?;
+    let documents = Documents::in_words(corpus, &words.vocab)?;
+    let heldout = heldout.map(|heldout| Documents::in_words(heldout, &words.vocab)).transpose()?;
+    let read_seeds = |path: &PathBuf| read_seed_words(path, &words.vocab, config.topics);
+    let seed_words = args.seed_words.as_ref().map(read_seeds).transpose()?.unwrap_or_default();
+    let trace = outputs.open_trace()?;
+    let interrupt = interrupt::listen(args.quiet);
+    if !args.quiet {
+        introduce(&documents, tokens, &words, &config);
+        heldout.iter().for_each(Documents::mention_unknown);
+    }
+    let watchers = Watchers { progress: TrainingProgress::new(args.quiet, "", Plan::from(&config)), trace };
+    let mut laps = LapReports { inner: watchers, of_run: Vec::new() };
+    let fitted = fit_topics_with(
+        &documents,
+        &config,
+        TopicSurroundings {
+            vocab: Some(words.vocab.words()),
+            heldout: heldout.as_ref().map(|heldout| heldout as &dyn RowSource),
+            start: words.start.as_ref(),
+            seed_words: &seed_words,
+            observer: Some(&mut laps),
+            interrupt: Some(interrupt),
+            tokenizer: words.tokenizer.clone(),
+        },
+    )?;
+    let last_lap = laps.of_run.get(fitted.run).cloned().unwrap_or_default();
+    drop(laps);
+    if let Some(path) = &args.out {
+        fitted.model.save_to(path)?;
+    }
+    let report = Report::new(&fitted, &last_lap, words.new, args.out.as_deref());
+    if args.json {
+        output::print_json(&report)?;
+    } else if !args.quiet {
+        output::print(&report.to_string())?;
+    }
+    if !args.quiet {
+        conclude(args, &fitted);
+    }
+    Ok(())
+}
+
+impl TopicsArgs {
+    /// The files that are read: results must not be written over them.
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs: Vec<PathBuf> = [&self.config, &self.seed_words].into_iter().flatten().cloned().collect();
+        for folder in [Some(&self.corpus), self.heldout.as_ref()].into_iter().flatten() {
+            inputs.push(folder.clone());
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            inputs.extend(entries.map(|entry| entry.path()));
+        }
+        inputs
+    }
+}
+
+fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &TopicsConfig) {
+    let batches = if config.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", config.batches) };
+    message(&format!(
+        "{}: {} documents, {} tokens of {} words; K = {}, L = {}, {batches}",
+        documents.name(),
+        grouped(documents.num_rows()),
+        grouped(tokens as usize),
+        grouped(documents.corpus().vocab().len()),
+        config.topics,
+        config.sparsity,
+    ));
+    if words.new > 0 {
+        message(&format!("{} of the words are new to the model", grouped(words.new)));
+    }
+    if words.mixed {
+        message(
+            "warning: text became words in another way for the model than for the corpus; words that are spelled \
+             differently count as different (lsparse corpus build --like treats text alike)",
+        );
+    }
+    config::hard_assignment_warning(config).into_iter().for_each(message);
+}
+
+/// What there is to say after the report.
+fn conclude(args: &TopicsArgs, fitted: &FittedTopics) {
+    if fitted.decaying {
+        let restarts = fitted.model.config.restarts;
+        message(&format!(
+            "warning: topics got worse lap by lap: documents held more and more topics while the held-out score fell; \
+             the remedy is --restarts {}",
+            if restarts < 5 { 5 } else { 2 * restarts },
+        ));
+    }
+    match &args.out {
+        None => message("the model was not saved; give --out FILE to keep it"),
+        Some(out) if !args.json => message(&format!("next: lsparse topics {}", out.display())),
+        Some(_) => {}
+    }
+}
+
+/// Passes steps on, and remembers what the model reported at the end of the last lap of every run.
+struct LapReports {
+    inner: Watchers,
+    of_run: Vec<Vec<(&'static str, f64)>>,
+}
+
+impl Observer for LapReports {
+    fn step(&mut self, info: &StepInfo) -> Result<()> {
+        if info.ends_lap {
+            self.of_run.resize(info.run + 1, Vec::new());
+            self.of_run[info.run].clone_from(&info.report);
+        }
+        self.inner.step(info)
+    }
+}

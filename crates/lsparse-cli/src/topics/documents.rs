@@ -1,0 +1,187 @@
+//! Documents in the words of a list: those of a corpus or of raw text, with their columns where the list has them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use lsparse::data::corpus::{Corpus, Encoder, Format, StopWords, TextOptions, TokenizerConfig, Vocab, encode_text};
+use lsparse::data::{self, Element, RowSource, Rows, Scalar};
+use lsparse::topics::TopicModel;
+use lsparse::{Error, Result};
+
+use crate::format::grouped;
+use crate::interrupt;
+use crate::output::message;
+
+/// The column of a word that the list does not have.
+const NONE: u32 = u32::MAX;
+
+/// Documents read at a time to count their words.
+const STRETCH: usize = 4096;
+
+/// Documents as rows with a column for each word of a list.
+pub struct Documents {
+    corpus: Corpus,
+    /// For each word of the corpus its column; none where the corpus has the very list.
+    columns: Option<Vec<u32>>,
+    dim: usize,
+    /// Words of the documents that the list does not have, each as often as it is there.
+    pub unknown: u64,
+}
+
+impl Documents {
+    /// The documents of a corpus in the words of a list, matched by name.
+    pub fn in_words(corpus: Corpus, words: &Vocab) -> Result<Self> {
+        let dim = words.len();
+        if corpus.vocab().as_ref() == words {
+            return Ok(Documents { corpus, columns: None, dim, unknown: 0 });
+        }
+        let columns = corpus.vocab().words().iter().map(|word| words.number(word).unwrap_or(NONE));
+        let columns: Vec<u32> = columns.collect();
+        let all_known = !columns.contains(&NONE);
+        let mut documents = Documents { corpus, columns: Some(columns), dim, unknown: 0 };
+        if !all_known {
+            let known: f64 = documents.lengths()?.iter().map(|&length| f64::from(length)).sum();
+            documents.unknown = documents.corpus.num_tokens().saturating_sub(known as u64);
+        }
+        Ok(documents)
+    }
+
+    /// The documents of a corpus folder or of raw text in the words of a model.
+    pub fn for_model(path: &Path, model: &TopicModel, format: Option<Format>, text: &TextOptions) -> Result<Self> {
+        let words = Arc::new(Vocab::new(model.vocab.clone())?);
+        let documents = if Corpus::is_corpus(path) {
+            Documents::in_words(Corpus::open(path)?, &words)?
+        } else {
+            let dim = words.len();
+            let encoder = Encoder::new(&tokenizer_of(model)?, words)?;
+            interrupt::listen(true);
+            let (corpus, report) = encode_text(path, format, text, &encoder, &mut |_| interrupt::check(path))?;
+            Documents { corpus, columns: None, dim, unknown: report.unknown }
+        };
+        if documents.known() == 0 {
+            return Err(Error::Format {
+                path: path.to_owned(),
+                detail: format!("not one of its {} words is known to the model", grouped(documents.unknown as usize)),
+                remedy: "give documents of the kind and language that the model was trained on".to_owned(),
+            });
+        }
+        Ok(documents)
+    }
+
+    pub fn corpus(&self) -> &Corpus {
+        &self.corpus
+    }
+
+    /// Words of the documents that the list has, each as often as it is there.
+    fn known(&self) -> u64 {
+        // The words of raw text that the list does not have are not in the corpus at all.
+        let all = self.corpus.num_tokens();
+        if self.columns.is_some() { all.saturating_sub(self.unknown) } else { all }
+    }
+
+    /// Say how many words are passed over, if any are.
+    pub fn mention_unknown(&self) {
+        if self.unknown > 0 {
+            let (unknown, all) = (grouped(self.unknown as usize), grouped((self.known() + self.unknown) as usize));
+            let name = self.corpus.name();
+            message(&format!("{name}: {unknown} of {all} words are not in the vocabulary and are passed over"));
+        }
+    }
+
+    /// The number of words of every document.
+    pub fn lengths(&self) -> Result<Vec<f32>> {
+        let mut lengths = Vec::with_capacity(self.num_rows());
+        let mut rows = Rows::<f32>::sparse(self.dim);
+        while lengths.len() < self.num_rows() {
+            rows.clear();
+            self.read_f32(lengths.len(), STRETCH.min(self.num_rows() - lengths.len()), &mut rows)?;
+            lengths.extend((0..rows.len()).map(|n| rows.sparse_row(n).1.iter().sum::<f32>()));
+        }
+        Ok(lengths)
+    }
+
+    fn append<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
+        let Some(columns) = &self.columns else { return data::read(&self.corpus, start, count, out) };
+        let mut rows = Rows::<T>::sparse(self.corpus.dim());
+        data::read(&self.corpus, start, count, &mut rows)?;
+        let mut pairs: Vec<(u32, T)> = Vec::new();
+        let (mut index, mut value) = (Vec::new(), Vec::new());
+        for n in 0..count {
+            let (words, counts) = rows.sparse_row(n);
+            pairs.clear();
+            let mapped = words.iter().zip(counts).map(|(&word, &count)| (columns[word as usize], count));
+            pairs.extend(mapped.filter(|pair| pair.0 != NONE));
+            pairs.sort_unstable_by_key(|pair| pair.0);
+            index.clear();
+            value.clear();
+            // A word that the corpus has under two numbers has one column.
+            for same in pairs.chunk_by(|a, b| a.0 == b.0) {
+                index.push(same[0].0);
+                value.push(T::from_f64(same.iter().map(|pair| pair.1.to_f64()).sum()));
+            }
+            out.push_sparse(&index, &value);
+        }
+        Ok(())
+    }
+}
+
+/// How text became the words of a model. A model of counts does not say; its words are looked for in plain text.
+fn tokenizer_of(model: &TopicModel) -> Result<TokenizerConfig> {
+    let Some(settings) = &model.tokenizer else {
+        let stop_words = StopWords::None;
+        return Ok(TokenizerConfig { numbers: true, min_length: 1, stop_words, ..TokenizerConfig::default() });
+    };
+    serde_json::from_value(settings.clone()).map_err(|error| Error::Config {
+        option: "model",
+        problem: format!("its settings for text cannot be used ({error})"),
+        remedy: "build a corpus from the text with lsparse corpus build, or update lsparse".to_owned(),
+    })
+}
+
+impl RowSource for Documents {
+    fn name(&self) -> &str {
+        self.corpus.name()
+    }
+
+    fn num_rows(&self) -> usize {
+        self.corpus.num_docs()
+    }
+
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn element(&self) -> Element {
+        self.corpus.element()
+    }
+
+    fn is_sparse(&self) -> bool {
+        true
+    }
+
+    fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
+        self.append(start, count, out)
+    }
+
+    fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
+        self.append(start, count, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_matched_by_name() {
+        let vocab = |words: &[&str]| Vocab::new(words.iter().map(|&word| word.to_owned()).collect()).unwrap();
+        let words = Arc::new(vocab(&["b", "x", "a", "b"]));
+        let corpus = Corpus::from_parts("three", vec![0, 3, 3, 5], vec![0, 1, 3, 1, 2], vec![2, 1, 5, 4, 7], words, None);
+        let documents = Documents::in_words(corpus.unwrap(), &vocab(&["a", "b", "c"])).unwrap();
+        assert_eq!((documents.num_rows(), documents.dim(), documents.unknown, documents.known()), (3, 3, 5, 14));
+        let mut rows = Rows::<f32>::dense(3);
+        documents.read_f32(0, 3, &mut rows).unwrap();
+        assert_eq!(rows.as_dense().unwrap(), [0.0, 7.0, 0.0, 0.0, 0.0, 0.0, 7.0, 0.0, 0.0]);
+        assert_eq!(documents.lengths().unwrap(), [7.0, 0.0, 7.0]);
+    }
+}

@@ -1,0 +1,54 @@
+//! The options that say how raw text is read for a topic model.
+
+use std::path::Path;
+
+use clap::Args;
+use lsparse::Result;
+use lsparse::data::corpus::{Format, TextOptions};
+use lsparse::topics::TopicModel;
+
+use super::documents::Documents;
+use crate::data_args::{DataArgs, Header};
+use crate::parse;
+
+/// How raw text is read.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Text (for topic models)")]
+pub struct TextArgs {
+    /// What raw text is [default: guessed from its first bytes and its name].
+    #[arg(long, value_name = "FORMAT", value_parser = parse::names::<Format>(&[
+        ("files", "a folder of text files, one document each"),
+        ("jsonl", "one JSON object a line"),
+        ("csv", "CSV or TSV with a column of text"),
+        ("lines", "text, one document a line")]))]
+    pub format: Option<Format>,
+    /// The field of JSON objects with the text, or the column of CSV, by name or number from 1 [default: text].
+    #[arg(long, value_name = "NAME", visible_alias = "column")]
+    pub field: Option<String>,
+    /// The field or column with the name of a document [default: none, documents are called by number or path].
+    #[arg(long, value_name = "NAME", visible_alias = "id-column")]
+    pub id_field: Option<String>,
+    /// Read only files with this ending from a folder.
+    #[arg(long, value_name = "ENDING")]
+    pub extension: Option<String>,
+    /// Refuse text that is not valid UTF-8 instead of replacing it.
+    #[arg(long)]
+    pub strict: bool,
+}
+
+impl TextArgs {
+    /// The documents of a corpus folder or of raw text in the words of a model, and a message if some are unknown.
+    pub fn open(&self, path: &Path, model: &TopicModel, reading: Option<&DataArgs>) -> Result<Documents> {
+        let options = TextOptions {
+            field: self.field.clone(),
+            id_field: self.id_field.clone(),
+            header: reading.is_none_or(|reading| reading.header != Header::No),
+            delimiter: reading.and_then(|reading| reading.delimiter),
+            extension: self.extension.clone(),
+            strict: self.strict,
+        };
+        let documents = Documents::for_model(path, model, self.format, &options)?;
+        documents.mention_unknown();
+        Ok(documents)
+    }
+}

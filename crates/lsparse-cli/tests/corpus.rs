@@ -1,0 +1,166 @@
+//! Corpora are built from text and counts, looked at and cut; bad input is refused with file and line, status 2.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+
+use common::Place;
+use lsparse::data::corpus::Corpus;
+use predicates::prelude::*;
+use predicates::str::contains;
+
+/// A small corpus of counts with its vocabulary.
+fn with_counts() -> Place {
+    let place = Place::new();
+    place.write("docword.txt", "4\n3\n5\n1 1 2\n1 3 1\n2 2 4\n4 1 1\n4 2 1\n");
+    place.write("vocab.txt", "apple\nbee\ncat\n");
+    place
+}
+
+/// Run a command that must be refused with all these words and leave nothing behind.
+fn refused(place: &Place, arguments: &str, words: &[&str]) {
+    let before = place.files();
+    let output = place.lsparse(arguments).assert().code(2).stdout(predicate::str::is_empty()).get_output().clone();
+    let message = String::from_utf8(output.stderr).unwrap();
+    for word in words {
+        assert!(message.contains(word), "{arguments}: {word:?} is not in {message}");
+    }
+    assert_eq!(place.files(), before, "{arguments}");
+}
+
+#[test]
+fn counts_are_imported_and_described() {
+    let place = with_counts();
+    let built = "corpus build docword.txt --vocab vocab.txt --out c";
+    place.lsparse(built).assert().success().stdout("").stderr(contains("c: 4 documents, 3 words, 9 tokens"));
+    assert_eq!(place.text("c/vocab.txt"), place.text("vocab.txt"));
+    assert_eq!(place.text("c/ids.txt"), "1\n2\n3\n4\n");
+    let info = place.json("corpus info c --json --top 1");
+    assert_eq!((&info["documents"], &info["tokens"], &info["empty_documents"]), (&4.into(), &9.into(), &1.into()));
+    assert_eq!(info["common_words"][0]["word"], "bee");
+    assert_eq!(info["longest_documents"][0]["id"], "2");
+    let text = place.stdout("corpus info c");
+    for words in ["a corpus of 4 documents", "3 words", "most common words", "longest documents"] {
+        assert!(text.contains(words), "{text}");
+    }
+    let report = place.json("corpus build c --min-docs 2 --out d --json --quiet");
+    assert_eq!((&report["format"], &report["dropped_rare"]), (&"corpus".into(), &1.into()));
+    assert_eq!(place.text("d/vocab.txt"), "apple\nbee\n");
+}
+
+#[test]
+fn text_is_built_with_the_options_of_the_command() {
+    let place = Place::new();
+    let posts = r#"{"id": "a", "body": "Running dogs of New York"}
+{"id": "b", "body": "the dog runs; a cat sleeps in 1984"}
+{"id": "c", "body": "cat dog new york"}"#;
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(posts.as_bytes()).unwrap();
+    place.write("posts.jsonl.gz", packed.finish().unwrap());
+    let options = "--field body --id-field id --max-share 1";
+    place.lsparse(&format!("corpus build posts.jsonl.gz {options} --out plain")).assert().success();
+    assert_eq!(place.text("plain/vocab.txt"), "cat\ndog\nnew\nyork\n");
+    assert_eq!(place.text("plain/ids.txt"), "a\nb\nc\n");
+    let more = "--stem english --numbers --min-df 1 --phrases --phrase-min-count 2 --phrase-threshold 0.2";
+    place.lsparse(&format!("corpus build posts.jsonl.gz {options} {more} --out more")).assert().success();
+    assert_eq!(place.text("more/vocab.txt"), "1984\ncat\ndog\nnew_york\nrun\nsleep\n");
+    place.write("new.csv", "who,what\nx,\"Cats, new york\"\n");
+    let like = "corpus build new.csv --column what --id-field 1 --like more --out new --json";
+    assert_eq!(place.json(like)["tokens"], 2);
+    assert_eq!(Corpus::open(&place.path("new")).unwrap().id(0).unwrap(), "x");
+    place.write("stop.txt", "dog\ncat\n");
+    for (stop_words, expected) in [("stop.txt", "new\nyork\n"), ("none", "cat\ndog\nnew\nyork\n")] {
+        let built = format!("corpus build posts.jsonl.gz {options} --stop-words {stop_words} --out s --force");
+        place.lsparse(&built).assert().success();
+        assert_eq!(place.text("s/vocab.txt"), expected);
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_corpus() {
+    let place = Place::new();
+    let lines: String = (0..5000).map(|i| format!("w{} w{} w{}\n", i % 97, i * i % 101, i % 13)).collect();
+    place.write("x.txt", lines);
+    for threads in ["1", "2", "4", "8"] {
+        place.lsparse(&format!("corpus build x.txt --out {threads} --threads {threads}")).assert().success();
+        for entry in fs::read_dir(place.path("1")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert_eq!(place.read(&format!("1/{name}")), place.read(&format!("{threads}/{name}")), "{name}");
+        }
+    }
+}
+
+#[test]
+fn splits_follow_a_seed_or_a_file() {
+    let place = with_counts();
+    place.lsparse("corpus build docword.txt --vocab vocab.txt --out c -q").assert().success().stderr("");
+    place.write("split.txt", "train\ntest\ntrain\nval\n");
+    let by_file = place.lsparse("corpus split c --file split.txt --out parts").assert().success();
+    by_file.stderr(contains("2 in train, 1 in val, 1 in test"));
+    for (part, ids) in [("train", "1\n3\n"), ("val", "4\n"), ("test", "2\n")] {
+        assert_eq!(place.text(&format!("parts/{part}/ids.txt")), ids);
+        assert_eq!(place.text(&format!("parts/{part}/vocab.txt")), place.text("vocab.txt"));
+    }
+    for out in ["a", "b"] {
+        let draw = format!("corpus split c --test 0.25 --val 0 --seed 5 --out {out} -q");
+        place.lsparse(&draw).assert().success();
+    }
+    assert_eq!(place.read("a/test/ids.txt"), place.read("b/test/ids.txt"));
+    assert!(!place.path("a/val").exists());
+    refused(&place, "corpus split c --file split.txt --out parts", &["parts exists already", "--force"]);
+    refused(&place, "corpus split c --test 0.9 --val 0.1 --out d", &["leave none to train on"]);
+    place.write("split.txt", "train\ntrian\n");
+    refused(
+        &place,
+        "corpus split c --file split.txt --out d",
+        &["split.txt line 2", "\"trian\"", "train, val or test"],
+    );
+    refused(&place, "corpus split c --file split.txt --seed 1 --out d", &["cannot be used with"]);
+}
+
+#[test]
+fn bad_input_is_refused() {
+    let place = with_counts();
+    let mend = |name: &str, from: &str, to: &str| place.write(name, place.text("docword.txt").replace(from, to));
+    mend("word.txt", "1 3 1", "1 4 1");
+    refused(&place, "corpus build word.txt --out c", &["word.txt line 5", "there is no word 4", "3"]);
+    mend("count.txt", "2 2 4", "2 2 -4");
+    refused(&place, "corpus build count.txt --out c", &["count.txt line 6", "-4 is negative"]);
+    mend("half.txt", "2 2 4", "2 2 0.5");
+    refused(&place, "corpus build half.txt --out c", &["half.txt line 6", "0.5 is not whole"]);
+    mend("short.txt", "4 2 1\n", "");
+    refused(&place, "corpus build short.txt --out c", &["short.txt line 7", "ends after 4 entries"]);
+    mend("more.txt", "\n5\n", "\n4\n");
+    refused(&place, "corpus build more.txt --out c", &["more.txt line 8", "one more"]);
+    place.write("words.txt", "apple\nbee\n");
+    let vocab = "corpus build docword.txt --vocab words.txt --out c";
+    refused(&place, vocab, &["docword.txt line 3", "3 words", "words.txt has 2"]);
+    place.write("latin.txt", b"dog dog\ncaf\xe9 dog\n");
+    refused(&place, "corpus build latin.txt --strict --out c", &["latin.txt line 2", "0xe9 is not valid UTF-8"]);
+    let replaced = place.lsparse("corpus build latin.txt --min-docs 1 --max-share 1 --out latin").assert().success();
+    replaced.stderr(contains("1 pieces of text were not valid UTF-8"));
+    place.write("empty.txt", "");
+    refused(&place, "corpus build empty.txt --out c", &["empty.txt", "0 documents"]);
+    refused(&place, "corpus build none.txt --out c", &["none.txt does not exist"]);
+    refused(&place, "corpus build docword.txt --out no/such/place", &["no/such/place"]);
+    refused(&place, "corpus build docword.txt --stem english --out c", &["stem", "counts of words, not text"]);
+    refused(&place, "corpus build latin.txt --stop-words klingon --out c", &["klingon", "english"]);
+    refused(&place, "corpus build latin.txt --stop-words none.txt --out c", &["none.txt does not exist"]);
+    refused(&place, "corpus build latin.txt --max-share 2 --out c", &["max-share"]);
+    refused(&place, "corpus build docword.txt --format pdf --out c", &["pdf", "svmlight"]);
+    refused(&place, "corpus info none", &["none does not exist"]);
+    refused(&place, "corpus info vocab.txt", &["not a corpus folder"]);
+}
+
+#[test]
+fn what_is_there_is_replaced_only_when_forced() {
+    let place = with_counts();
+    let build = "corpus build docword.txt --vocab vocab.txt --out c";
+    place.lsparse(build).assert().success();
+    refused(&place, build, &["c exists already", "--force"]);
+    place.lsparse(&format!("{build} --force")).assert().success();
+    fs::create_dir(place.path("photos")).unwrap();
+    place.write("photos/a.jpg", "");
+    refused(&place, "corpus build docword.txt --force --out photos", &["photos", "never replaced"]);
+}

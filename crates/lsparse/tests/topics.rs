@@ -1,0 +1,495 @@
+//! Topics: the fast document step against a plain one and against enumeration, restarts, recovery, and repeatability.
+
+use lsparse::Estimate;
+use lsparse::backend::with_threads;
+use lsparse::data::{Batches, CsrRows, RowSource};
+use lsparse::model::Model;
+use lsparse::schedule::ScheduleKind;
+use lsparse::topics::score::{CompletionOptions, completion, held_out};
+use lsparse::topics::{
+    AlphaRule, Document, DocumentOptions, Selection, TopicData, TopicModel, TopicSurroundings, Topics, TopicsConfig,
+    WordTable, fit_topics, fit_topics_with, initial_topics,
+};
+use lsparse_kernels::{digamma, ln_gamma};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// A planted corpus: each topic likes its own stretch of the vocabulary, each document a few topics.
+struct PlantedCorpus {
+    rows: CsrRows<f32>,
+    topics: Vec<Vec<f64>>,
+}
+
+fn planted_corpus(documents: usize, length: usize, num_topics: usize, vocab: usize, seed: u64) -> PlantedCorpus {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let own = vocab / num_topics;
+    let topics: Vec<Vec<f64>> = (0..num_topics)
+        .map(|k| {
+            let weight = |v: usize| if v / own == k { 10.0 / (1.0 + (v % own) as f64) } else { 0.02 };
+            let raw: Vec<f64> = (0..vocab).map(weight).collect();
+            let sum: f64 = raw.iter().sum();
+            raw.iter().map(|w| w / sum).collect()
+        })
+        .collect();
+    let draw = |p: &[f64], rng: &mut ChaCha8Rng| {
+        let mut left: f64 = rng.random();
+        p.iter().position(|q| {
+            left -= q;
+            left <= 0.0
+        })
+    };
+    let (mut indptr, mut index, mut value) = (vec![0], Vec::new(), Vec::new());
+    for _ in 0..documents {
+        let mine = [rng.random_range(0..num_topics), rng.random_range(0..num_topics)];
+        let share: f64 = rng.random();
+        let mut counts = vec![0.0f32; vocab];
+        for _ in 0..length {
+            let k = mine[usize::from(rng.random::<f64>() < share)];
+            counts[draw(&topics[k], &mut rng).unwrap_or(vocab - 1)] += 1.0;
+        }
+        for (v, &c) in counts.iter().enumerate().filter(|(_, c)| **c > 0.0) {
+            index.push(v as u32);
+            value.push(c);
+        }
+        indptr.push(index.len());
+    }
+    PlantedCorpus { rows: CsrRows::new("planted", vocab, indptr, index, value).unwrap(), topics }
+}
+
+fn table_of(topics: &[Vec<f64>], start_width: usize) -> WordTable {
+    let fill = |v: usize, out: &mut [f32]| out.iter_mut().zip(topics).for_each(|(o, t)| *o = t[v] as f32);
+    WordTable::new(topics[0].len(), topics.len(), start_width, fill)
+}
+
+fn random_topics_table(num: usize, vocab: usize, seed: u64) -> Vec<Vec<f64>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let draw = |rng: &mut ChaCha8Rng| -> Vec<f64> {
+        let raw: Vec<f64> = (0..vocab).map(|_| rng.random::<f64>().powi(4) + 1e-3).collect();
+        let sum: f64 = raw.iter().sum();
+        raw.iter().map(|v| v / sum).collect()
+    };
+    (0..num).map(|_| draw(&mut rng)).collect()
+}
+
+/// Alg. 2 of the paper, plainly: responsibilities held in full, logarithms and exponentials wherever they are written.
+/// Every token keeps its `sparsity` largest topics; topics at the floor leave for good.
+fn plain_document(
+    topics: &[Vec<f64>],
+    alpha: f64,
+    words: &[u32],
+    counts: &[f32],
+    sparsity: usize,
+    floor: f64,
+    iterations: usize,
+) -> (Vec<Vec<f64>>, Vec<f64>) {
+    let num = topics.len();
+    let top = |weights: &[f64], active: &[bool]| -> Vec<f64> {
+        let mut order: Vec<usize> = (0..num).filter(|&k| active[k]).collect();
+        order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]).then(a.cmp(&b)));
+        order.truncate(sparsity);
+        let max = weights[order[0]];
+        let mut r = vec![0.0; num];
+        order.iter().for_each(|&k| r[k] = (weights[k] - max).exp());
+        let sum: f64 = r.iter().sum();
+        r.iter().map(|v| v / sum).collect()
+    };
+    let count = |resp: &[Vec<f64>]| -> Vec<f64> {
+        (0..num).map(|k| resp.iter().zip(counts).map(|(r, &c)| f64::from(c) * r[k]).sum()).collect()
+    };
+    let log_phi = |k: usize, v: u32| topics[k][v as usize].ln();
+    let mut active = vec![true; num];
+    let start: Vec<Vec<f64>> =
+        words.iter().map(|&v| top(&(0..num).map(|k| log_phi(k, v)).collect::<Vec<_>>(), &active)).collect();
+    let mut doc = count(&start);
+    (0..num).for_each(|k| active[k] = doc[k] > floor);
+    let mut resp = start;
+    for _ in 0..iterations {
+        let prior: Vec<f64> = doc.iter().map(|n| digamma(n + alpha / num as f64)).collect();
+        resp = words
+            .iter()
+            .map(|&v| top(&(0..num).map(|k| log_phi(k, v) + prior[k]).collect::<Vec<_>>(), &active))
+            .collect();
+        doc = count(&resp);
+        (0..num).for_each(|k| active[k] = active[k] && doc[k] > floor);
+    }
+    (resp, doc)
+}
+
+/// The document's part of the objective, from its definition: E[log p(x, z | phi)] + E[log p(z, pi)/q(z, pi)].
+fn document_objective(
+    topics: &[Vec<f64>],
+    alpha: f64,
+    words: &[u32],
+    counts: &[f32],
+    resp: &[Vec<f64>],
+) -> f64 {
+    let num = topics.len();
+    let a = alpha / num as f64;
+    let mut value = 0.0;
+    let mut doc = vec![0.0; num];
+    for ((&v, &c), r) in words.iter().zip(counts).zip(resp) {
+        for k in (0..num).filter(|&k| r[k] > 0.0) {
+            value += f64::from(c) * r[k] * (topics[k][v as usize].ln() - r[k].ln());
+            doc[k] += f64::from(c) * r[k];
+        }
+    }
+    let total: f64 = doc.iter().sum();
+    value + ln_gamma(alpha) - ln_gamma(total + alpha)
+        + doc.iter().map(|n| ln_gamma(n + a) - ln_gamma(a)).sum::<f64>()
+}
+
+/// The responsibilities of a solved document in full.
+fn full_responsibilities(document: &Document, num_words: usize, num_topics: usize) -> Vec<Vec<f64>> {
+    (0..num_words)
+        .map(|u| {
+            let mut row = vec![0.0; num_topics];
+            document.responsibilities(u).for_each(|(k, r)| row[k as usize] = f64::from(r));
+            row
+        })
+        .collect()
+}
+
+fn some_document(vocab: usize, types: usize, seed: u64) -> (Vec<u32>, Vec<f32>) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut words: Vec<u32> = (0..vocab as u32).collect();
+    while words.len() > types {
+        words.remove(rng.random_range(0..words.len()));
+    }
+    let counts = words.iter().map(|_| rng.random_range(1..5) as f32).collect();
+    (words, counts)
+}
+
+#[test]
+fn the_fast_document_step_matches_the_plain_one() {
+    let (num, vocab, alpha) = (12, 60, 0.7);
+    for seed in 0..20 {
+        let topics = random_topics_table(num, vocab, seed);
+        let (words, counts) = some_document(vocab, 25, seed + 100);
+        let alphas = vec![(alpha / num as f64) as f32; num];
+        for (sparsity, floor, selection) in
+            [(num, 0.0, Selection::End), (3, 0.05, Selection::Always), (1, 0.05, Selection::Always)]
+        {
+            let table = table_of(&topics, sparsity);
+            // Far past convergence, so that both rest at the same point.
+            let options = DocumentOptions {
+                sparsity,
+                iterations: 300,
+                tolerance: 0.0,
+                active_floor: floor,
+                selection,
+                restarts: 0,
+            };
+            let mut document = Document::default();
+            document.solve(&table, &alphas, &words, &counts, &options, None);
+            let fast = full_responsibilities(&document, words.len(), num);
+            let (plain, _) =
+                plain_document(&topics, alpha, &words, &counts, sparsity, f64::from(floor), 300);
+            let (a, b) = (
+                document_objective(&topics, alpha, &words, &counts, &fast),
+                document_objective(&topics, alpha, &words, &counts, &plain),
+            );
+            assert!((a - b).abs() < 1e-3 * b.abs(), "L = {sparsity}, seed {seed}: {a} against {b}");
+        }
+    }
+}
+
+/// With two topics and a handful of tokens the evidence can be summed over all assignments: the bound stays below it,
+/// and the dense step comes close.
+#[test]
+fn the_bound_is_below_the_evidence_by_enumeration() {
+    let (num, alpha) = (2usize, 1.0);
+    for seed in 0..10 {
+        let topics = random_topics_table(num, 6, seed);
+        let words = [0u32, 2, 3, 5];
+        let counts = [2.0f32, 1.0, 3.0, 1.0];
+        let tokens: Vec<u32> = words.iter().zip(counts).flat_map(|(&v, c)| vec![v; c as usize]).collect();
+        let a = alpha / num as f64;
+        let mut evidence = 0.0;
+        for assignment in 0..num.pow(tokens.len() as u32) {
+            let z: Vec<usize> = (0..tokens.len()).map(|i| assignment / num.pow(i as u32) % num).collect();
+            let mut urn = vec![a; num];
+            let mut p = 1.0;
+            for (&v, &k) in tokens.iter().zip(&z) {
+                p *= urn[k] / urn.iter().sum::<f64>() * topics[k][v as usize];
+                urn[k] += 1.0;
+            }
+            evidence += p;
+        }
+        let table = table_of(&topics, 0);
+        let mut document = Document::default();
+        let options = DocumentOptions { iterations: 200, tolerance: 0.0, ..DocumentOptions::dense(num) };
+        document.solve(&table, &[a as f32; 2], &words, &counts, &options, None);
+        let resp = full_responsibilities(&document, words.len(), num);
+        let bound = document_objective(&topics, alpha, &words, &counts, &resp);
+        assert!(bound <= evidence.ln() + 1e-5, "{bound} above {}", evidence.ln());
+        assert!(bound > evidence.ln() - 1.5, "{bound} far below {}", evidence.ln());
+    }
+}
+
+#[test]
+fn the_terms_of_a_document_are_those_of_the_definition() {
+    let (num, alpha) = (8, 0.9);
+    let topics = random_topics_table(num, 40, 3);
+    let (words, counts) = some_document(40, 20, 4);
+    let table = table_of(&topics, 4);
+    let options = DocumentOptions {
+        sparsity: 4,
+        iterations: 20,
+        tolerance: 0.0,
+        active_floor: 0.01,
+        selection: Selection::End,
+        restarts: 3,
+    };
+    let mut document = Document::default();
+    document.solve(&table, &vec![(alpha / num as f64) as f32; num], &words, &counts, &options, None);
+    let resp = full_responsibilities(&document, words.len(), num);
+    let entropy: f64 = resp
+        .iter()
+        .zip(&counts)
+        .map(|(r, &c)| -f64::from(c) * r.iter().filter(|v| **v > 0.0).map(|v| v * v.ln()).sum::<f64>())
+        .sum();
+    assert!((document.entropy(words.len()) - entropy).abs() < 1e-4);
+    let a = alpha / num as f64;
+    let mut doc = vec![0.0; num];
+    resp.iter().zip(&counts).for_each(|(r, &c)| (0..num).for_each(|k| doc[k] += f64::from(c) * r[k]));
+    let allocation: f64 = doc.iter().map(|n| ln_gamma(n + a) - ln_gamma(a)).sum();
+    assert!((document.allocation() - allocation).abs() < 1e-3, "{} {allocation}", document.allocation());
+    for (k, n) in document.topic_counts() {
+        assert!((f64::from(n) - doc[k as usize]).abs() < 1e-4);
+    }
+}
+
+/// Restarts are accepted only when the bound rises, so with every topic shared (no truncation at the end) the objective
+/// is never lower than without.
+#[test]
+fn restarts_never_lower_a_documents_objective() {
+    let (num, alpha) = (10, 0.5);
+    let mut accepted = 0;
+    for seed in 0..60 {
+        let topics = random_topics_table(num, 50, seed);
+        let (words, counts) = some_document(50, 12, seed + 7);
+        let table = table_of(&topics, num);
+        let value = |restarts: usize, accepted: &mut u64| {
+            let options = DocumentOptions { restarts, iterations: 400, tolerance: 0.0, ..DocumentOptions::dense(num) };
+            let mut document = Document::default();
+            document.solve(&table, &vec![(alpha / num as f64) as f32; num], &words, &counts, &options, None);
+            *accepted += document.tally().accepted;
+            let resp = full_responsibilities(&document, words.len(), num);
+            document_objective(&topics, alpha, &words, &counts, &resp)
+        };
+        let (without, with) = (value(0, &mut accepted), value(5, &mut accepted));
+        assert!(with >= without - 1e-3, "seed {seed}: {without} fell to {with}");
+    }
+    assert!(accepted > 0, "no proposal was ever accepted");
+}
+
+fn matched_share(found: &TopicModel, truth: &[Vec<f64>]) -> f64 {
+    let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - y).abs()).sum::<f64>() / 2.0;
+    let topics: Vec<Vec<f64>> = (0..found.num_topics()).map(|k| found.topic(k)).collect();
+    let near = |t: &Vec<f64>| topics.iter().map(|f| distance(f, t)).fold(f64::INFINITY, f64::min) < 0.2;
+    truth.iter().filter(|t| near(t)).count() as f64 / truth.len() as f64
+}
+
+#[test]
+fn planted_topics_are_found_again_under_every_schedule_and_estimate() {
+    let corpus = planted_corpus(600, 80, 8, 160, 1);
+    for schedule in [ScheduleKind::Full, ScheduleKind::Memoized, ScheduleKind::Stochastic, ScheduleKind::Streaming] {
+        for estimate in [Estimate::Map, Estimate::Posterior] {
+            let config = TopicsConfig {
+                topics: 8,
+                sparsity: 4,
+                schedule,
+                estimate,
+                batches: if schedule == ScheduleKind::Full { 1 } else { 6 },
+                laps: 15,
+                runs: 3,
+                ..Default::default()
+            };
+            let fitted = fit_topics(&corpus.rows, &config).unwrap();
+            let share = matched_share(&fitted.model, &corpus.topics);
+            // One pass over the data finds most of them, several passes nearly all.
+            let enough = if schedule == ScheduleKind::Streaming { 0.7 } else { 0.8 };
+            assert!(share >= enough, "{schedule:?} {estimate:?}: {share}");
+            assert!(fitted.outcome.objective.total().is_finite());
+        }
+    }
+}
+
+/// Short documents, cold start: without restarts the score decays lap by lap, with them it does not.
+#[test]
+fn restarts_cure_the_decay_of_cold_starts_on_short_documents() {
+    let corpus = planted_corpus(3000, 12, 20, 400, 5);
+    let test = planted_corpus(300, 12, 20, 400, 6);
+    let curve = |restarts: usize| {
+        let config = TopicsConfig {
+            topics: 40,
+            sparsity: 8,
+            restarts,
+            laps: 8,
+            tolerance: 0.0,
+            batches: 4,
+            ..Default::default()
+        };
+        let mut scores = Vec::new();
+        struct Scores<'a>(&'a mut Vec<f64>);
+        impl lsparse::observe::Observer for Scores<'_> {
+            fn step(&mut self, info: &lsparse::observe::StepInfo) -> lsparse::Result<()> {
+                self.0.extend(info.heldout);
+                Ok(())
+            }
+        }
+        let mut watch = Scores(&mut scores);
+        let around =
+            TopicSurroundings { heldout: Some(&test.rows), observer: Some(&mut watch), ..Default::default() };
+        fit_topics_with(&corpus.rows, &config, around).unwrap();
+        scores
+    };
+    let (without, with) = (curve(0), curve(5));
+    let (first, last) = (without[0], *without.last().unwrap());
+    assert!(last < first, "without restarts the score should fall: {without:?}");
+    assert!(*with.last().unwrap() > last + 0.01, "restarts should hold the score: {with:?} against {without:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bits_at_any_number_of_threads() {
+    let corpus = planted_corpus(400, 40, 10, 200, 2);
+    let config = TopicsConfig { topics: 12, batches: 3, laps: 3, ..Default::default() };
+    let run = |threads| with_threads(threads, || fit_topics(&corpus.rows, &config).unwrap().model).unwrap();
+    let one = run(1);
+    for threads in [2, 4, 8] {
+        let other = run(threads);
+        assert!(other.total == one.total && other.table.values == one.table.values, "{threads} threads");
+    }
+}
+
+/// Documents in another order within a batch: the same sums but for rounding.
+#[test]
+fn the_order_of_documents_in_a_batch_changes_rounding_only() {
+    let corpus = planted_corpus(200, 50, 6, 120, 8);
+    let topics = Topics {
+        num_topics: 6,
+        vocab_size: 120,
+        estimate: Estimate::Map,
+        alpha: 0.5,
+        alpha_rule: AlphaRule::Fixed,
+        lambda: 0.1,
+        document: TopicsConfig { topics: 6, sparsity: 3, ..Default::default() }.document(),
+        start_width: 3,
+        pull: None,
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let start = initial_topics(&topics, &corpus.rows, 1, &mut rng).unwrap();
+    let params = Model::<TopicData<'_>>::global_step(&topics, &start, None).unwrap();
+    let mut reversed = lsparse::data::Rows::<f32>::sparse(120);
+    let mut rows = lsparse::data::Rows::<f32>::sparse(120);
+    corpus.rows.read_f32(0, 200, &mut rows).unwrap();
+    let order: Vec<u32> = (0..200).rev().collect();
+    rows.gather_into(&order, &mut reversed);
+    let (indptr, index, value) = reversed.as_sparse().unwrap();
+    let backwards = CsrRows::new("backwards", 120, indptr.to_vec(), index.to_vec(), value.to_vec()).unwrap();
+    let sums = |source: &dyn RowSource| {
+        let data = TopicData::new(source, Batches::in_order(200, 1).unwrap());
+        topics.summarize(&params, &data, 0, &mut Default::default()).unwrap().into_dense()
+    };
+    let (a, b) = (sums(&corpus.rows), sums(&backwards));
+    for (x, y) in a.dense().unwrap().iter().zip(b.dense().unwrap()) {
+        assert!((x - y).abs() < 1e-4 * x.max(1.0), "{x} and {y}");
+    }
+    assert!((a.entropy - b.entropy).abs() < 1e-6 * a.entropy.abs());
+}
+
+/// One document, two topics, worked out by hand: the seen word belongs to topic 0 alone.
+#[test]
+fn completion_of_a_hand_computed_document() {
+    let topics = vec![vec![0.5, 0.5, 0.0], vec![0.0, 0.2, 0.8]];
+    let table = table_of(&topics, 0);
+    let options = CompletionOptions { share: 0.5, ..Default::default() };
+    let held = held_out(2, 0, &options);
+    assert_eq!(held.iter().filter(|h| **h).count(), 1);
+    let seen = if held[0] { 1 } else { 0 };
+    // Words 0 and 2, three tokens each; whichever is seen pins its topic down.
+    let corpus = CsrRows::new("one", 3, vec![0, 2], vec![0, 2], vec![3.0f32, 3.0]).unwrap();
+    let found = completion(&table, &[0.25, 0.25], &corpus, &options).unwrap();
+    // N = 3 for the seen word's topic: pi = (3.25, 0.25)/3.5, and the other word has only the other topic.
+    let other = if seen == 0 { 0.8 } else { 0.5 };
+    let expected = (0.25f64 / 3.5 * other).ln();
+    assert!((found.score() - expected).abs() < 1e-5, "{} against {expected}", found.score());
+    assert_eq!((found.tokens, found.documents), (3.0, 1));
+}
+
+#[test]
+fn models_come_back_from_their_files_and_go_on_with_new_words() {
+    let corpus = planted_corpus(200, 40, 5, 100, 3);
+    let vocab: Vec<String> = (0..100).map(|v| format!("word{v}")).collect();
+    let config = TopicsConfig { topics: 5, laps: 3, ..Default::default() };
+    let around = || TopicSurroundings { vocab: Some(&vocab), ..Default::default() };
+    let model = fit_topics_with(&corpus.rows, &config, around()).unwrap().model;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    model.save_to(&path).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let back = TopicModel::load(&path).unwrap();
+    assert!(back.total == model.total && back.vocab == model.vocab && back.alpha == model.alpha);
+    assert_eq!(back.table.values, model.table.values);
+    back.save_to(&path).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+
+    // Another vocabulary: word 3 is gone, one word is new.
+    let mut words = vocab.clone();
+    words[3] = "new".into();
+    let moved = back.with_vocab(&words);
+    let more = fit_topics_with(
+        &corpus.rows,
+        &TopicsConfig { laps: 2, ..config },
+        TopicSurroundings { vocab: Some(&words), start: Some(&moved), ..Default::default() },
+    )
+    .unwrap();
+    assert_eq!(more.model.vocab[3], "new");
+    let before: f64 = moved.total.counts.iter().sum();
+    let after: f64 = more.model.total.counts.iter().sum();
+    let fresh: f64 = model.total.counts.iter().sum();
+    assert!((after - before - fresh).abs() < 1e-3 * after, "history stays: {before} + {fresh} is not {after}");
+}
+
+#[test]
+fn seed_words_pull_their_topic() {
+    let corpus = planted_corpus(300, 60, 6, 120, 9);
+    let lists = vec![vec![40u32, 41], vec![80u32, 81]];
+    let config = TopicsConfig { topics: 6, laps: 8, ..Default::default() };
+    let around = TopicSurroundings { seed_words: &lists, ..Default::default() };
+    let model = fit_topics_with(&corpus.rows, &config, around).unwrap().model;
+    for (k, list) in lists.iter().enumerate() {
+        let top: Vec<u32> = model.top_words(k, 5).iter().map(|w| w.0).collect();
+        assert!(list.iter().all(|v| top.contains(v)), "topic {k} has {top:?}");
+    }
+}
+
+#[test]
+fn alpha_is_learned() {
+    let corpus = planted_corpus(400, 60, 6, 120, 9);
+    for (rule, different) in [(AlphaRule::Symmetric, false), (AlphaRule::Asymmetric, true)] {
+        let config = TopicsConfig { topics: 6, laps: 10, learn_alpha: rule, tolerance: 0.0, ..Default::default() };
+        let model = fit_topics(&corpus.rows, &config).unwrap().model;
+        assert!(model.alpha.iter().all(|a| a.is_finite() && *a > 0.0));
+        assert_eq!(model.alpha.iter().any(|a| *a != model.alpha[0]), different, "{rule:?}");
+        assert!((model.alpha.iter().sum::<f32>() - 0.5).abs() > 1e-3, "{rule:?}: alpha did not move");
+    }
+}
+
+#[test]
+fn empty_documents_and_unseen_words_are_no_errors() {
+    let corpus = CsrRows::new("odd", 6, vec![0, 0, 2, 3, 3], vec![0, 1, 1], vec![1.0f32, 2.0, 1.0]).unwrap();
+    let config = TopicsConfig { topics: 2, ..Default::default() };
+    let model = fit_topics(&corpus, &config).unwrap().model;
+    let mut seen = Vec::new();
+    model
+        .assign(&corpus, &mut |n, shares| {
+            seen.push((n, shares.len()));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(seen.len(), 4);
+    assert_eq!((seen[0].1, seen[3].1), (0, 0));
+    // More topics than documents train too.
+    assert!(fit_topics(&corpus, &TopicsConfig { topics: 9, ..Default::default() }).is_ok());
+}
