@@ -1,9 +1,10 @@
-"""Document completion in plain NumPy, to check the library's scorer on the split that it wrote; one JSON object on stdout.
+"""Document completion in plain NumPy, to check the library's scorer on the split that it wrote.
 
 Usage: python check_scorer.py CORPUS TOPICS.npy SPLIT [ALPHA] [SCORE]
 
-SPLIT comes from `topics score CORPUS TOPICS.npy --dump-split SPLIT`. With SCORE, the library's, the exit code is 1 if the
-two differ by more than 2e-4.
+SPLIT comes from `topics score CORPUS TOPICS.npy --dump-split SPLIT`. One JSON object on stdout. With SCORE, the
+library's, the exit code is 1 if the two differ by more than 2e-4: this always iterates 100 times, the library stops
+when counts rest.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Read a corpus in the UCI format with its split: a folder NAME with docword.NAME.txt (or .gz), vocab.NAME.txt and split.NAME.txt."""
+"""Read a corpus: a folder NAME with docword.NAME.txt (or .gz), as UCI has them, and split.NAME.txt."""
 
 import gzip
 from pathlib import Path

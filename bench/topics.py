@@ -1,10 +1,11 @@
-"""Train another system's topics on one thread and save them after so many CPU seconds of training; one JSON object a snapshot on stdout.
+"""Train another system's topics on one thread and save them after so many CPU seconds of training.
 
 Usage: python topics.py CORPUS PEER -k K --times 100,200 --out FOLDER
 
-CORPUS is as in corpus.py. PEER is tomotopy (collapsed Gibbs), gensim (online, chunks of 2,000; its default), gensim-batch,
-sklearn (batch, its default) or sklearn-online. A snapshot is what the system has after the first step that ends at or
-after the time asked for, and is saved as topics-NAME-PEER-K-SECONDS.npy: K rows over all words, each summing to one.
+CORPUS is as in corpus.py. PEER is tomotopy (collapsed Gibbs), gensim (online, chunks of 2,000; its default),
+gensim-batch, sklearn (batch, its default) or sklearn-online. A snapshot is what the system has after the first step
+that ends at or after the time asked for, and is saved as topics-NAME-PEER-K-SECONDS.npy: K rows over all words, each
+summing to one. One JSON object a snapshot on stdout.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-//! Corpora as benchmarks have them: a folder NAME with `docword.NAME.txt` (or `.gz`), `vocab.NAME.txt` and `split.NAME.txt`.
+//! Corpora for benchmarks: a folder NAME with `docword.NAME.txt` (or `.gz`), `vocab.NAME.txt` and `split.NAME.txt`.
 
 use std::error::Error;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Train topics against the clock, score topics of any system, and measure documents a second; one JSON object a line on stdout.
+//! Topics against the clock, scores of any system's topics, documents a second; one JSON object a line on stdout.
 //!
 //! `bench/topics.py` trains other systems on the same documents; `cargo xtask bench topics` runs everything.
 
@@ -25,11 +25,12 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Map, Value, json};
 
 const USAGE: &str = "\
-usage: topics curve CORPUS -k K [--times 5,10,30] [--laps N] [--score-laps false] [--save TOPICS.npy] [--SETTING VALUE]...
+usage: topics curve CORPUS -k K [--times 5,10,30] [--laps N] [--score-laps false] [--save FILE.npy] [--SETTING VALUE]...
        topics score CORPUS TOPICS.npy [--alpha 0.5] [--seed 0] [--dump-split FILE]
        topics speed CORPUS [--topics 200,3200] [--repeats 5] [--SETTING VALUE]...
 
-CORPUS is a folder NAME with docword.NAME.txt (or .gz), vocab.NAME.txt and split.NAME.txt; SETTING is any of TopicsConfig.
+CORPUS is a folder NAME with docword.NAME.txt (or .gz), vocab.NAME.txt and split.NAME.txt.
+SETTING is any of TopicsConfig: sparsity, estimate, restarts, doc-iterations, batches, seed...
 Seconds are CPU seconds of training on one thread; a curve ends at its last time or lap, whichever comes first.";
 
 type Fallible<T> = Result<T, Box<dyn Error>>;

@@ -10,29 +10,35 @@ use lsparse::{Error, MixtureModel, Precision, Result};
 
 use crate::data_args::DataArgs;
 use crate::parse::{self, Sparsity};
+use crate::topics::{self, AnyModel, TextArgs};
 use crate::{interrupt, output};
 
-/// The L most probable clusters of every row.
+/// The L most probable clusters of every row, or the topics of every document.
 ///
-/// A .npz file holds a sparse matrix of rows x clusters as scipy.sparse.load_npz reads it. CSV has the columns row,
-/// cluster and responsibility, the most probable cluster of a row first. Rows and clusters count from 0.
+/// A .npz file holds a sparse matrix of rows x clusters (or documents x topics) as scipy.sparse.load_npz reads it. CSV
+/// has the columns row, cluster and responsibility, the most probable cluster of a row first; for topics document,
+/// topic and share. Rows, clusters and topics count from 0; documents go by name.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
   lsparse assign model.safetensors data.npy --out clusters.npz
-  lsparse assign model.safetensors data.npy -l 1 > clusters.csv    # hard assignment")]
+  lsparse assign model.safetensors data.npy -l 1 > clusters.csv    # hard assignment
+  lsparse assign topics.safetensors corpus --out topics.npz
+  lsparse assign topics.safetensors articles/ --out topics.csv     # a folder of text files")]
 pub struct AssignArgs {
     /// A model file.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
-    /// Rows to assign, in any format that training reads.
+    /// Rows to assign, in any format that training reads; for topics a corpus folder or raw text.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
-    /// L, the number of clusters a row keeps, from 1 to K, or "K" for all [default: as trained].
+    /// L, the number of clusters a row keeps, or of topics a token keeps, from 1 to K, or "K" for all [default: as trained].
     #[arg(long, short = 'l', value_name = "L", value_parser = Sparsity::parse)]
     pub sparsity: Option<Sparsity>,
     #[command(flatten)]
     pub reading: DataArgs,
+    #[command(flatten)]
+    pub text: TextArgs,
     /// Write here (.npz or .csv) [default: CSV to standard output].
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub out: Option<PathBuf>,
@@ -46,8 +52,7 @@ pub fn run(args: &AssignArgs) -> Result<()> {
 }
 
 fn assign(args: &AssignArgs) -> Result<()> {
-    let model = MixtureModel::load(&args.model)?;
-    let sparsity = args.sparsity.map_or(model.config.sparsity, |l| l.of(model.num_clusters()));
+    let model = AnyModel::load(&args.model)?;
     let format = match &args.out {
         None => "csv",
         Some(path) => {
@@ -57,6 +62,12 @@ fn assign(args: &AssignArgs) -> Result<()> {
             format
         }
     };
+    let model = match model {
+        AnyModel::Mixture(model) => model,
+        AnyModel::Topics(model) => return topics::assign::run(args, *model, format),
+    };
+    topics::refuse_given(&args.text.given(), "a mixture")?;
+    let sparsity = args.sparsity.map_or(model.config.sparsity, |l| l.of(model.num_clusters()));
     let source = args.reading.open(&args.data)?;
     match (&args.out, format) {
         (Some(path), "npz") => write_npz(&model, source.as_ref(), sparsity, path),

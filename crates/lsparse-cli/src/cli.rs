@@ -2,22 +2,27 @@
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use lsparse::MixtureConfig;
+use lsparse::topics::TopicsConfig;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::assign::AssignArgs;
 use crate::completions::CompletionsArgs;
 use crate::corpus::CorpusArgs;
 use crate::demo::DemoArgs;
-use crate::fit::MixtureArgs;
+use crate::fit::{MixtureArgs, TopicsArgs};
 use crate::info::InfoArgs;
 use crate::patches::PatchesArgs;
 use crate::score::ScoreArgs;
 use crate::select::SelectArgs;
+use crate::topics::list::TopicsListArgs;
+use crate::topics::similar::SimilarArgs;
 
-/// Mixture models whose responsibilities have at most L entries a row.
+/// Mixture and topic models whose responsibilities have at most L entries a row or token.
 ///
-/// Every row keeps its L most probable clusters of K; dense is L = K and hard assignment L = 1. Data are .npy files,
-/// CSV or TSV text (gzipped or not), SciPy CSR .npz files, or folders of PNG and JPEG images.
+/// Every row keeps its L most probable clusters of K, and every token of a document its L topics; dense is L = K and
+/// hard assignment L = 1. Data are .npy files, CSV or TSV text (gzipped or not), SciPy CSR .npz files, or folders of
+/// PNG and JPEG images; documents are text, or counts of words in the usual formats.
 #[derive(Parser)]
 #[command(name = "lsparse", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct Cli {
@@ -31,6 +36,9 @@ EXAMPLES:
   lsparse fit mixture data.npy -k 50 --out m.safetensors
   lsparse score m.safetensors test.npy
   lsparse assign m.safetensors data.npy --out clusters.npz
+  lsparse corpus build articles/ --out corpus       from text to topics
+  lsparse fit topics corpus -k 100 --out t.safetensors
+  lsparse topics t.safetensors
   lsparse fit mixture --help                        every option of training
 
 Exit status: 0 if all went well, 2 for arguments or data that cannot be used, 1 for other failures.";
@@ -39,12 +47,16 @@ Exit status: 0 if all went well, 2 for arguments or data that cannot be used, 1 
 pub enum Command {
     /// Train a model.
     Fit(Fit),
-    /// Log likelihood of rows under a model.
+    /// Log likelihood of rows, or of held-out words of documents, under a model.
     Score(ScoreArgs),
-    /// The L most probable clusters of every row.
+    /// The L most probable clusters of every row, or the topics of every document.
     Assign(AssignArgs),
-    /// What a model is, how it was trained, its largest clusters.
+    /// What a model is, how it was trained, its largest clusters or topics.
     Info(InfoArgs),
+    /// Read the topics of a model: share, top words, example documents.
+    Topics(TopicsListArgs),
+    /// The documents whose topics are nearest to those of one document.
+    Similar(SimilarArgs),
     /// Build corpora from text and counts of words, look at them, cut them.
     Corpus(CorpusArgs),
     /// Cut a folder of images into patches.
@@ -58,7 +70,13 @@ pub enum Command {
 }
 
 #[derive(Args)]
-#[command(arg_required_else_help = true, after_help = "EXAMPLES:\n  lsparse fit mixture data.npy -k 50")]
+#[command(
+    arg_required_else_help = true,
+    after_help = "\
+EXAMPLES:
+  lsparse fit mixture data.npy -k 50
+  lsparse fit topics corpus -k 100"
+)]
 pub struct Fit {
     #[command(subcommand)]
     pub family: Family,
@@ -69,17 +87,23 @@ pub struct Fit {
 pub enum Family {
     /// Train a mixture.
     Mixture(Box<MixtureArgs>),
+    /// Train topics on documents.
+    Topics(Box<TopicsArgs>),
 }
 
-/// The command line, with the library's defaults in the help of `fit mixture`.
+/// The command line, with the library's defaults in the help of `fit`.
 pub fn command() -> clap::Command {
-    Cli::command().mut_subcommand("fit", |fit| fit.mut_subcommand("mixture", show_defaults))
+    let (mixture, topics) = (MixtureConfig::default(), TopicsConfig::default());
+    Cli::command().mut_subcommand("fit", |fit| {
+        fit.mut_subcommand("mixture", |command| show_defaults(command, &mixture))
+            .mut_subcommand("topics", |command| show_defaults(command, &topics))
+    })
 }
 
 /// Write the default of every setting behind its help, straight from the library so that the two cannot part.
 /// Where the help says it already, since zero stands for something else, it stays as it is.
-fn show_defaults(command: clap::Command) -> clap::Command {
-    let defaults = serde_json::to_value(MixtureConfig::default()).unwrap_or_default();
+fn show_defaults<C: Serialize>(command: clap::Command, defaults: &C) -> clap::Command {
+    let defaults = serde_json::to_value(defaults).unwrap_or_default();
     command.mut_args(|arg| {
         let key = arg.get_id().as_str().replace('_', "-");
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
@@ -110,20 +134,28 @@ mod tests {
 
     #[test]
     fn every_setting_of_the_library_is_an_option_and_shows_its_default() {
+        let (mixture, topics) = (MixtureConfig::default(), TopicsConfig::default());
+        let of_mixture = headings_of("mixture", &mixture);
+        assert_eq!(of_mixture, ["Model", "Prior", "Schedule", "Start", "Stop", "Data", "Output"]);
+        let of_topics = headings_of("topics", &topics);
+        assert_eq!(of_topics, ["Model", "Prior", "Documents", "Schedule", "Start", "Stop", "Data", "Output"]);
+    }
+
+    /// The headings of a kind of training, each of whose settings must be an option.
+    fn headings_of<C: Serialize>(name: &str, defaults: &C) -> Vec<String> {
         let mut command = command();
-        let mixture = command.find_subcommand_mut("fit").and_then(|fit| fit.find_subcommand_mut("mixture")).unwrap();
-        let Value::Object(settings) = serde_json::to_value(MixtureConfig::default()).unwrap() else { panic!() };
+        let fit = command.find_subcommand_mut("fit").and_then(|fit| fit.find_subcommand_mut(name)).unwrap();
+        let Value::Object(settings) = serde_json::to_value(defaults).unwrap() else { panic!() };
         for key in settings.keys() {
-            let arg = mixture.get_arguments().find(|arg| arg.get_long() == Some(key));
+            let arg = fit.get_arguments().find(|arg| arg.get_long() == Some(key));
             let arg = arg.unwrap_or_else(|| panic!("--{key} is missing"));
             let help = arg.get_help().unwrap().to_string();
             assert!(help.contains("[default:"), "--{key}: {help}");
             assert!(arg.get_help_heading().is_some(), "--{key} has no heading");
         }
-        let mut headings: Vec<&str> = mixture.get_arguments().filter_map(|arg| arg.get_help_heading()).collect();
         let mut seen = std::collections::HashSet::new();
-        headings.retain(|heading| seen.insert(*heading));
-        assert_eq!(headings, ["Model", "Prior", "Schedule", "Start", "Stop", "Data", "Output"]);
+        let headings = fit.get_arguments().filter_map(|arg| arg.get_help_heading());
+        headings.filter(|heading| seen.insert(*heading)).map(str::to_owned).collect()
     }
 
     #[test]

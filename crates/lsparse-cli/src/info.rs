@@ -1,4 +1,4 @@
-//! `lsparse info`: what a model is, how it was trained, and its largest clusters.
+//! `lsparse info`: what a model is, how it was trained, and its largest clusters or topics.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,12 @@ use serde::Serialize;
 
 use crate::format::{grouped, significant, table};
 use crate::output;
+use crate::topics::{self, AnyModel};
 
 /// Columns named for a cluster of counts or bits.
 const TOP_COLUMNS: usize = 5;
 
-/// What a model is, how it was trained, its largest clusters.
+/// What a model is, how it was trained, its largest clusters or topics.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
@@ -23,7 +24,7 @@ pub struct InfoArgs {
     /// A model file.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
-    /// How many of the largest clusters to show.
+    /// How many of the largest clusters or topics to show.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
     /// Print JSON.
@@ -67,7 +68,10 @@ struct Info {
 }
 
 pub fn run(args: &InfoArgs) -> Result<()> {
-    let model = MixtureModel::load(&args.model)?;
+    let model = match AnyModel::load(&args.model)? {
+        AnyModel::Mixture(model) => model,
+        AnyModel::Topics(model) => return topics::info::run(args, &model),
+    };
     let info = describe(&model, args.top);
     if args.json {
         return output::print_json(&info);
@@ -120,15 +124,17 @@ fn note(model: &MixtureModel, k: usize) -> ClusterNote {
     }
 }
 
+/// A setting by its name.
+pub fn setting<T: Serialize>(value: &T) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().map(str::to_owned).unwrap_or_default()
+}
+
 fn text(name: &str, info: &Info) -> String {
     let config = &info.config;
     let mut text = format!("{name}: a mixture of {} {} clusters", info.clusters, config.likelihood.name());
     text += &format!(" over {} columns, {} of them empty\n", grouped(info.dim), info.empty_clusters);
-    let setting = |value: &dyn Fn() -> serde_json::Result<serde_json::Value>| {
-        value().ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
-    };
-    let estimate = setting(&|| serde_json::to_value(config.estimate));
-    let schedule = setting(&|| serde_json::to_value(config.schedule));
+    let (estimate, schedule) = (setting(&config.estimate), setting(&config.schedule));
     text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity, info.clusters);
     text += &format!("  estimate    {estimate}, alpha {}\n", config.alpha);
     let batches = if config.batches == 1 { "batch" } else { "batches" };

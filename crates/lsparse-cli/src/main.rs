@@ -18,6 +18,7 @@ mod patches;
 mod progress;
 mod score;
 mod select;
+mod topics;
 
 use std::io;
 use std::process::ExitCode;
@@ -50,7 +51,10 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<()> {
     match command {
-        Command::Fit(Fit { family: Family::Mixture(args) }) => fit::run(&args),
+        Command::Fit(Fit { family: Family::Mixture(args) }) => fit::run_mixture(&args),
+        Command::Fit(Fit { family: Family::Topics(args) }) => fit::run_topics(&args),
+        Command::Topics(args) => topics::list::run(&args),
+        Command::Similar(args) => topics::similar::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Assign(args) => assign::run(&args),
         Command::Info(args) => info::run(&args),

@@ -23,6 +23,14 @@ pub fn number(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A number from 0 to 1.
+pub fn share(text: &str) -> Result<f64, String> {
+    match number(text)? {
+        value if (0.0..=1.0).contains(&value) => Ok(value),
+        _ => Err("not a number from 0 to 1".to_owned()),
+    }
+}
+
 /// A number of threads: starting many more than there are cores takes for ever.
 pub fn threads(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
@@ -95,6 +103,7 @@ mod tests {
     fn numbers_are_finite() {
         assert_eq!(number("1e-3"), Ok(1e-3));
         assert!(threads("1024").is_ok() && threads("100000").is_err() && threads("-1").is_err());
+        assert!(share("1").is_ok() && share("1.1").is_err() && share("nan").is_err());
         assert!(number("nan").is_err() && number("inf").is_err() && number("x").is_err());
     }
 

@@ -8,31 +8,48 @@ use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, write_npy_f64};
 use lsparse::fit::count_empty;
 use lsparse::likelihood::Estimate;
-use lsparse::{Error, MixtureModel, Result};
+use lsparse::{Error, Result};
 use serde::Serialize;
 
 use crate::data_args::DataArgs;
 use crate::format::{grouped, significant};
+use crate::topics::{self, AnyModel, TextArgs};
 use crate::{output, parse};
 
-/// Log likelihood of rows under a model.
+/// Log likelihood of rows, or of held-out words of documents, under a model.
 ///
-/// The mean over rows of log p(x), with cluster weights and parameters set to their point estimates.
+/// Of a mixture: the mean over rows of log p(x), with cluster weights and parameters set to their point estimates.
+/// Of a topic model: document completion, the mean log probability of the tokens of a fifth of each document's words
+/// given the others, and perplexity; and for the ten most probable words of each topic, coherence (NPMI and UMass,
+/// over the same documents) and diversity.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
   lsparse score model.safetensors test.npy
   lsparse score model.safetensors test.npy --per-row scores.npy    # the lowest are the anomalies
-  lsparse score model.safetensors photos/ --json")]
+  lsparse score model.safetensors photos/ --json
+  lsparse score topics.safetensors test-corpus
+  lsparse score topics.safetensors new.txt --reference corpus --json    # text, one document a line")]
 pub struct ScoreArgs {
     /// A model file.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
-    /// Rows to score, in any format that training reads.
+    /// Rows to score, in any format that training reads; for topics a corpus folder or raw text.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
+    /// Share of each document's words that is held out [default: 0.2].
+    #[arg(long, value_name = "SHARE", value_parser = parse::share, help_heading = "Topic models")]
+    pub share: Option<f64>,
+    /// Seed of the choice of these words: compare models by the same one [default: 0].
+    #[arg(long, value_name = "N", help_heading = "Topic models")]
+    pub seed: Option<u64>,
+    /// Documents that coherence is measured on [default: DATA].
+    #[arg(long, value_name = "CORPUS", help_heading = "Topic models")]
+    pub reference: Option<PathBuf>,
     #[command(flatten)]
     pub reading: DataArgs,
+    #[command(flatten)]
+    pub text: TextArgs,
     /// Write the log likelihood of every row here (.npy or .csv).
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub per_row: Option<PathBuf>,
@@ -62,7 +79,14 @@ pub fn run(args: &ScoreArgs) -> Result<()> {
 }
 
 fn score(args: &ScoreArgs) -> Result<()> {
-    let model = MixtureModel::load(&args.model)?;
+    let model = match AnyModel::load(&args.model)? {
+        AnyModel::Mixture(model) => model,
+        AnyModel::Topics(model) => return topics::score::run(args, &model),
+    };
+    let foreign =
+        [("share", args.share.is_some()), ("seed", args.seed.is_some()), ("reference", args.reference.is_some())];
+    topics::refuse_given(&foreign, "a mixture")?;
+    topics::refuse_given(&args.text.given(), "a mixture")?;
     let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
     let source = args.reading.open(&args.data)?;
     let rows = model.score(source.as_ref())?;

@@ -93,9 +93,12 @@ fn the_demonstration_needs_no_file_and_leaves_a_model() {
         .success()
         .stdout(contains("rows recovered").and(contains("truth")).and(contains("mass captured")))
         .stdout(contains("K = 50").and(contains("lsparse info demo.safetensors")))
+        .stdout(contains("of 24 themes found").and(contains("lsparse topics demo-topics.safetensors")))
         .stderr(contains("objective"));
-    assert_eq!(place.files(), ["demo.safetensors"]);
+    assert_eq!(place.files(), ["demo-topics.safetensors", "demo.safetensors"]);
     place.lsparse("info demo.safetensors").assert().success().stdout(contains("L = 8 of K = 50"));
+    place.lsparse("demo mixture --rows 2000 --out m.safetensors --quiet").assert().success().stderr("");
+    assert_eq!(place.files(), ["demo-topics.safetensors", "demo.safetensors", "m.safetensors"]);
 }
 
 #[test]
@@ -114,8 +117,12 @@ fn help_has_headings_defaults_and_examples() {
     for word in ["Model:", "Prior:", "Schedule:", "Start:", "Stop:", "Data:", "Output:", "EXAMPLES:", "[default: 10]"] {
         assert!(help.contains(word), "{word} is not in {help}");
     }
+    let help = place.stdout("fit topics --help");
+    for word in ["Documents:", "EXAMPLES:", "--learn-alpha", "asymmetric", "[default: 100]", "[default: false]"] {
+        assert!(help.contains(word), "{word} is not in {help}");
+    }
     assert!(place.stdout("--version").starts_with("lsparse "));
-    for command in ["score", "assign", "info", "patches", "select", "demo", "completions"] {
+    for command in ["score", "assign", "info", "topics", "similar", "patches", "select", "demo", "completions"] {
         assert!(place.stdout(&format!("{command} --help")).contains("EXAMPLES:"), "{command}");
     }
 }

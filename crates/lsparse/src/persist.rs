@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use safetensors::SafeTensors;
@@ -60,19 +60,6 @@ pub fn write_model<M: Serialize>(mut file: AtomicFile, kind: &str, content: &M, 
         .map_err(|e| unwritable(std::io::Error::new(ErrorKind::InvalidData, e.to_string())))?;
     file.write_all(&serialized).map_err(unwritable)?;
     file.finish()
-}
-
-/// The kind of model that a file holds, if it can be told from its first bytes; reading the model says what is wrong
-/// with a file of which it cannot.
-pub fn model_kind(path: &Path) -> Option<String> {
-    let mut file = fs::File::open(path).ok()?;
-    let mut length = [0; 8];
-    file.read_exact(&mut length).ok()?;
-    let mut text = Vec::new();
-    file.take(u64::from_le_bytes(length)).read_to_end(&mut text).ok()?;
-    let header: serde_json::Value = serde_json::from_slice(&text).ok()?;
-    let header: Header = serde_json::from_str(header.get("__metadata__")?.get(KEY)?.as_str()?).ok()?;
-    Some(header.kind)
 }
 
 /// Read a model of this `kind`.

@@ -176,6 +176,7 @@ fn the_fast_document_step_matches_the_plain_one() {
                 iterations: 300,
                 tolerance: 0.0,
                 active_floor: floor,
+                max_active: 0,
                 selection,
                 restarts: 0,
             };
@@ -237,6 +238,7 @@ fn the_terms_of_a_document_are_those_of_the_definition() {
         iterations: 20,
         tolerance: 0.0,
         active_floor: 0.01,
+        max_active: 0,
         selection: Selection::End,
         restarts: 3,
     };

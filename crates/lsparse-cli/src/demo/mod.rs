@@ -1,11 +1,12 @@
-//! `lsparse demo`: train on data with known truth, see what L does, and leave a model behind; needs no file.
+//! `lsparse demo`: train on data with known truth, see what L does, and leave models behind; needs no file.
 
 mod leaves;
 mod planted;
+mod themes;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
 use lsparse::observe::{Observer, StepInfo};
@@ -14,23 +15,38 @@ use lsparse::{Fitted, MixtureConfig, Result, Surroundings, fit_mixture_with};
 use crate::progress::{Plan, TrainingProgress};
 use crate::{interrupt, output, parse};
 
+/// The parts of the demonstration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Known clusters, and patches of an image.
+    Mixture,
+    /// Documents about known themes.
+    Topics,
+}
+
 /// Train on data with known truth, compare, and see what L does.
 ///
-/// First, rows are drawn from a mixture that is known, and what training finds is put next to it. Then a mixture is
-/// trained on the patches of an image of overlapping discs, whose statistics are like those of photographs, for
-/// several L.
+/// Mixtures: first, rows are drawn from a mixture that is known, and what training finds is put next to it. Then a
+/// mixture is trained on the patches of an image of overlapping discs, whose statistics are like those of
+/// photographs, for several L. Topics: documents are drawn from themes that are known, words that anyone can read, and
+/// the topics that training finds are put next to them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
   lsparse demo
-  lsparse demo --seed 7 --out seven.safetensors")]
+  lsparse demo topics
+  lsparse demo mixture --seed 7 --out seven.safetensors")]
 pub struct DemoArgs {
+    /// What to show [default: both].
+    #[arg(value_enum, value_name = "PART")]
+    pub part: Option<Part>,
     /// Seed of data and training.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Write the model of the second part here.
-    #[arg(long, short, value_name = "FILE", default_value = "demo.safetensors")]
-    pub out: PathBuf,
+    /// Write the model here; with both parts this is the mixture, and the topics go into a file that ends in
+    /// -topics.safetensors [default: demo.safetensors, demo-topics.safetensors].
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
     /// Print results only, no progress.
     #[arg(long, short)]
     pub quiet: bool,
@@ -47,11 +63,42 @@ pub fn run(args: &DemoArgs) -> Result<()> {
 }
 
 fn demo(args: &DemoArgs) -> Result<()> {
-    output::check_writable(&args.out)?;
+    let (mixture, topics) = args.outputs();
+    [&mixture, &topics].into_iter().flatten().try_for_each(|out| output::check_writable(out))?;
+    if let Some(out) = &mixture {
+        demo_mixture(args, out)?;
+    }
+    if let Some(out) = &topics {
+        if mixture.is_some() {
+            output::print("\n")?;
+        }
+        themes::run(args, out)?;
+    }
+    Ok(())
+}
+
+impl DemoArgs {
+    /// Where the mixture and the topics go, of those that are shown.
+    fn outputs(&self) -> (Option<PathBuf>, Option<PathBuf>) {
+        let out = |default: &str| self.out.clone().unwrap_or_else(|| PathBuf::from(default));
+        match self.part {
+            Some(Part::Mixture) => (Some(out("demo.safetensors")), None),
+            Some(Part::Topics) => (None, Some(out("demo-topics.safetensors"))),
+            None => {
+                let mixture = out("demo.safetensors");
+                let name = mixture.file_stem().unwrap_or_default().to_string_lossy();
+                let topics = mixture.with_file_name(format!("{name}-topics.safetensors"));
+                (Some(mixture), Some(topics))
+            }
+        }
+    }
+}
+
+fn demo_mixture(args: &DemoArgs, out: &Path) -> Result<()> {
     planted::run(args)?;
     let model = leaves::run(args)?;
-    model.save_to(&args.out)?;
-    let (out, sparsity) = (args.out.display(), model.config.sparsity);
+    model.save_to(out)?;
+    let (out, sparsity) = (out.display(), model.config.sparsity);
     output::print(&format!(
         "\nThe model with L = {sparsity} is in {out}. Next:\n\
          \x20 lsparse info {out}\n\

@@ -176,7 +176,8 @@ mod tests {
     fn words_are_matched_by_name() {
         let vocab = |words: &[&str]| Vocab::new(words.iter().map(|&word| word.to_owned()).collect()).unwrap();
         let words = Arc::new(vocab(&["b", "x", "a", "b"]));
-        let corpus = Corpus::from_parts("three", vec![0, 3, 3, 5], vec![0, 1, 3, 1, 2], vec![2, 1, 5, 4, 7], words, None);
+        let corpus =
+            Corpus::from_parts("three", vec![0, 3, 3, 5], vec![0, 1, 3, 1, 2], vec![2, 1, 5, 4, 7], words, None);
         let documents = Documents::in_words(corpus.unwrap(), &vocab(&["a", "b", "c"])).unwrap();
         assert_eq!((documents.num_rows(), documents.dim(), documents.unknown, documents.known()), (3, 3, 5, 14));
         let mut rows = Rows::<f32>::dense(3);

@@ -37,6 +37,17 @@ pub struct TextArgs {
 }
 
 impl TextArgs {
+    /// Which of the options are given, by name.
+    pub fn given(&self) -> [(&'static str, bool); 5] {
+        [
+            ("format", self.format.is_some()),
+            ("field", self.field.is_some()),
+            ("id-field", self.id_field.is_some()),
+            ("extension", self.extension.is_some()),
+            ("strict", self.strict),
+        ]
+    }
+
     /// The documents of a corpus folder or of raw text in the words of a model, and a message if some are unknown.
     pub fn open(&self, path: &Path, model: &TopicModel, reading: Option<&DataArgs>) -> Result<Documents> {
         let options = TextOptions {

@@ -12,29 +12,71 @@ const COMMON: &str = "people year time day work place world way thing part numbe
 
 /// Themes: a name, and words from the most used to the least. A few words belong to two themes.
 const THEMES: [(&str, &str); 24] = [
-    ("astronomy", "star planet galaxy telescope orbit moon comet nebula light mass asteroid eclipse meteor dust cosmic"),
+    (
+        "astronomy",
+        "star planet galaxy telescope orbit moon comet nebula light mass asteroid eclipse meteor dust cosmic",
+    ),
     ("cooking", "sauce oven salt butter garlic recipe onion pepper flour pan boil roast simmer dough taste"),
-    ("football", "goal match striker league keeper penalty coach defender stadium referee pass club season fans tackle"),
-    ("medicine", "patient disease doctor treatment symptom hospital infection dose surgery vaccine nurse drug therapy fever clinic"),
+    (
+        "football",
+        "goal match striker league keeper penalty coach defender stadium referee pass club season fans tackle",
+    ),
+    (
+        "medicine",
+        "patient disease doctor treatment symptom hospital infection dose surgery vaccine nurse drug therapy fever clinic",
+    ),
     ("sailing", "boat wind sail harbour anchor mast deck rudder hull tide crew knot voyage wave captain"),
     ("music", "song guitar melody chord rhythm drum band album concert singer piano note tune stage record"),
     ("finance", "bank stock market investor bond loan interest profit share price debt fund credit capital risk"),
-    ("law", "court judge trial lawyer verdict jury contract appeal evidence defendant clause witness statute sentence crime"),
+    (
+        "law",
+        "court judge trial lawyer verdict jury contract appeal evidence defendant clause witness statute sentence crime",
+    ),
     ("gardening", "soil seed plant flower compost prune water weed rose root bulb bloom spade lawn hedge"),
-    ("computing", "software code server memory network data program processor compiler bug user file password cloud chip"),
-    ("geology", "rock mineral lava fault volcano crust quartz granite sediment plate basalt erosion fossil magma earthquake"),
+    (
+        "computing",
+        "software code server memory network data program processor compiler bug user file password cloud chip",
+    ),
+    (
+        "geology",
+        "rock mineral lava fault volcano crust quartz granite sediment plate basalt erosion fossil magma earthquake",
+    ),
     ("birds", "bird nest wing feather beak egg migration owl eagle sparrow song flock perch hawk chick"),
-    ("theatre", "actor stage play scene audience script director rehearsal costume curtain drama role comedy applause act"),
-    ("weather", "rain wind storm cloud temperature forecast snow pressure humidity thunder frost front drought fog heat"),
+    (
+        "theatre",
+        "actor stage play scene audience script director rehearsal costume curtain drama role comedy applause act",
+    ),
+    (
+        "weather",
+        "rain wind storm cloud temperature forecast snow pressure humidity thunder frost front drought fog heat",
+    ),
     ("chess", "pawn king queen rook bishop knight board opening mate gambit castle endgame move opponent check"),
-    ("railways", "train track station locomotive signal carriage platform freight rail timetable driver tunnel bridge ticket gauge"),
-    ("painting", "canvas brush colour portrait painter oil gallery landscape pigment sketch palette easel exhibition museum fresco"),
-    ("chemistry", "acid molecule reaction solution compound atom oxygen bond catalyst salt polymer ion electron hydrogen flask"),
-    ("history", "empire king war army treaty battle dynasty century revolt throne siege emperor soldier castle alliance"),
+    (
+        "railways",
+        "train track station locomotive signal carriage platform freight rail timetable driver tunnel bridge ticket gauge",
+    ),
+    (
+        "painting",
+        "canvas brush colour portrait painter oil gallery landscape pigment sketch palette easel exhibition museum fresco",
+    ),
+    (
+        "chemistry",
+        "acid molecule reaction solution compound atom oxygen bond catalyst salt polymer ion electron hydrogen flask",
+    ),
+    (
+        "history",
+        "empire king war army treaty battle dynasty century revolt throne siege emperor soldier castle alliance",
+    ),
     ("cycling", "bicycle wheel pedal gear chain rider saddle brake race helmet tyre climb sprint stage frame"),
-    ("schools", "teacher pupil lesson class exam school homework grade classroom textbook student study college essay reading"),
+    (
+        "schools",
+        "teacher pupil lesson class exam school homework grade classroom textbook student study college essay reading",
+    ),
     ("farming", "farm crop cattle harvest wheat tractor field milk sheep barn grain pasture farmer fertiliser cow"),
-    ("elections", "vote party candidate campaign election ballot parliament poll minister voter debate coalition policy seat mandate"),
+    (
+        "elections",
+        "vote party candidate campaign election ballot parliament poll minister voter debate coalition policy seat mandate",
+    ),
     ("textiles", "wool cotton thread fabric loom dye weave silk needle yarn linen stitch knit pattern cloth"),
 ];
 

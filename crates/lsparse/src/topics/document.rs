@@ -33,6 +33,8 @@ pub struct DocumentOptions {
     pub tolerance: f32,
     /// epsilon: a topic with no more mass than this in a document leaves its active set.
     pub active_floor: f32,
+    /// Topics a document starts with at most, those with the most first mass; 0 for no limit.
+    pub max_active: usize,
     /// When a token's L topics are chosen.
     pub selection: Selection,
     /// Restart proposals a document.
@@ -47,6 +49,7 @@ impl DocumentOptions {
             iterations: 100,
             tolerance: 0.05,
             active_floor: 0.0,
+            max_active: 0,
             selection: Selection::End,
             restarts: 0,
         }
@@ -143,7 +146,7 @@ impl Document {
         match start {
             Some(start) if !start.is_empty() => self.begin_with(alpha, start),
             _ if dense => self.begin_dense(table, alpha, words, counts),
-            _ => self.begin_by_word(table, alpha, words, counts, options.active_floor),
+            _ => self.begin_by_word(table, alpha, words, counts, options),
         }
         self.stride = words.len().next_multiple_of(BLOCK_LANES);
         self.word_counts.clear();
@@ -187,7 +190,14 @@ impl Document {
     }
 
     /// The topics that the words' first responsibilities give more than the floor: cost L a word, not K.
-    fn begin_by_word(&mut self, table: &WordTable, alpha: &[f32], words: &[u32], counts: &[f32], floor: f32) {
+    fn begin_by_word(
+        &mut self,
+        table: &WordTable,
+        alpha: &[f32],
+        words: &[u32],
+        counts: &[f32],
+        options: &DocumentOptions,
+    ) {
         if self.mass.len() < table.width {
             self.mass.resize(table.width, 0.0);
         }
@@ -209,7 +219,14 @@ impl Document {
         self.alpha.clear();
         let most = self.touched.iter().map(|&k| self.mass[k as usize]).fold(0.0, f32::max);
         // A document of few words may have nothing above the floor: then its largest topics are all it has.
-        let floor = floor.min(0.5 * most);
+        let mut floor = options.active_floor.min(0.5 * most);
+        if options.max_active > 0 && self.touched.len() > options.max_active {
+            // Only the largest may stay: raise the floor to just below the smallest of them.
+            self.work.clear();
+            self.work.extend(self.touched.iter().map(|&k| self.mass[k as usize]));
+            let (_, last, _) = self.work.select_nth_unstable_by(options.max_active, |a, b| b.total_cmp(a));
+            floor = floor.max(*last);
+        }
         for &k in &self.touched {
             let mass = std::mem::take(&mut self.mass[k as usize]);
             if mass > floor {

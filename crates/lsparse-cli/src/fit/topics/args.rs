@@ -138,6 +138,9 @@ pub struct DocumentSettings {
     /// A topic with no more tokens than this in a document leaves it for good; no effect with L = K.
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub active_floor: Option<f64>,
+    /// Topics a document starts with at most, those its words like best; 0 for no limit, no effect with L = K.
+    #[arg(long, value_name = "N")]
+    pub max_active: Option<usize>,
     /// When the L topics of a token are chosen.
     #[arg(long, value_name = "WHEN", value_parser = parse::names::<Selection>(&[
         ("end", "once, for what leaves the document"),

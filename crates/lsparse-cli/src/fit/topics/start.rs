@@ -33,10 +33,9 @@ impl Words {
         let of_model = of_model.and_then(|value| serde_json::from_value::<TokenizerConfig>(value.clone()).ok());
         let (tokenizer, mixed) = join_tokenizers(of_model, of_corpus.cloned());
         let tokenizer = tokenizer.as_ref().map(to_json);
-        let known: HashSet<&str> = start.vocab.iter().map(String::as_str).collect();
-        let mut seen = HashSet::new();
-        let is_new = |word: &&String| !known.contains(word.as_str()) && seen.insert(word.as_str());
-        let new: Vec<String> = corpus.vocab().words().iter().filter(is_new).cloned().collect();
+        let mut known: HashSet<&str> = start.vocab.iter().map(String::as_str).collect();
+        let words = corpus.vocab().words().iter();
+        let new: Vec<String> = words.filter_map(|word| known.insert(word).then(|| word.clone())).collect();
         let (count, mut words) = (new.len(), start.vocab.clone());
         words.extend(new);
         let vocab = Arc::new(Vocab::new(words)?);

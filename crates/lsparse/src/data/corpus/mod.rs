@@ -11,6 +11,19 @@
 //! [`Corpus`] opens it as rows for everything else in this library; [`build`] makes one from text ([`Tokenizer`],
 //! [`VocabFilter`]) or from counts ([`Format`]); [`split`] cuts it; [`corpus_stats`] looks at it; [`Encoder`] and
 //! [`encode_text`] turn new text into counts of the same words.
+//!
+//! ```
+//! use lsparse::data::corpus::{BuildOptions, Corpus, build};
+//!
+//! # let folder = tempfile::tempdir().unwrap();
+//! let (input, out) = (folder.path().join("pets.txt"), folder.path().join("pets"));
+//! std::fs::write(&input, "The cat sleeps.\nA dog barks.\nCat and bird.\nBird and dog.\n").unwrap();
+//! build(&input, &BuildOptions::default(), &out, &mut |_| Ok(()))?;
+//! let corpus = Corpus::open(&out)?;
+//! assert_eq!((corpus.num_docs(), corpus.num_tokens()), (4, 6));
+//! assert_eq!(corpus.vocab().words(), ["bird", "cat", "dog"]);
+//! # Ok::<(), lsparse::Error>(())
+//! ```
 
 mod array;
 mod build;

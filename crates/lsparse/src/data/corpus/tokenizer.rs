@@ -48,6 +48,14 @@ impl Default for TokenizerConfig {
 }
 
 /// Turns text into words.
+///
+/// ```
+/// use lsparse::data::corpus::{Tokenizer, TokenizerConfig};
+///
+/// let tokenizer = Tokenizer::new(&TokenizerConfig::default())?;
+/// assert_eq!(tokenizer.words("The cat's whiskers, in 1984"), ["cat", "whiskers"]);
+/// # Ok::<(), lsparse::Error>(())
+/// ```
 pub struct Tokenizer {
     config: TokenizerConfig,
     stop_words: HashSet<Box<str>>,

@@ -73,6 +73,27 @@ fn memory_and_disk_are_alike() {
 }
 
 #[test]
+fn long_documents_are_read_like_short_ones() {
+    let place = Place::new();
+    let sizes = [3u32, 100_000, 0, 40_000, 40_000, 1];
+    let mut indptr = vec![0];
+    let mut words = Vec::new();
+    for size in sizes {
+        words.extend(0..size);
+        indptr.push(words.len());
+    }
+    let counts: Vec<u32> = (0..words.len() as u32).map(|at| at % 7 + 1).collect();
+    let vocab = Arc::new(Vocab::numbered(100_000));
+    let memory = Corpus::from_parts("m", indptr, words, counts, vocab, None).unwrap();
+    save(&memory, &place.at("m"), false).unwrap();
+    let disk = Corpus::open(&place.at("m")).unwrap();
+    let (mut a, mut b) = (Rows::<f32>::sparse(100_000), Rows::<f32>::sparse(100_000));
+    memory.read_f32(0, 6, &mut a).unwrap();
+    disk.read_f32(0, 6, &mut b).unwrap();
+    assert_eq!(a, b);
+}
+
+#[test]
 fn a_folder_written_by_others_needs_no_more_than_arrays_and_words() {
     let place = Place::new();
     let expected = docs(&made(&place));

@@ -1,0 +1,85 @@
+//! `lsparse assign` of a topic model: the topics of every document, as a sparse matrix or a table.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use lsparse::data::{AtomicFile, RowSource, write_csr_npz};
+use lsparse::topics::TopicModel;
+use lsparse::{Error, Result};
+
+use super::Documents;
+use crate::assign::AssignArgs;
+use crate::{interrupt, output};
+
+/// `format` is what the name of the output says, which has been checked.
+pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()> {
+    if let Some(sparsity) = args.sparsity {
+        let (sparsity, clusters) = (sparsity.of(model.num_topics()), model.num_topics());
+        if sparsity > clusters {
+            return Err(Error::SparsityTooLarge { sparsity, clusters });
+        }
+        model.config.sparsity = sparsity;
+    }
+    let documents = args.text.open(&args.data, &model, Some(&args.reading))?;
+    match (&args.out, format) {
+        (Some(path), "npz") => write_npz(&model, &documents, path),
+        (Some(path), _) => {
+            interrupt::listen(true);
+            let mut file = AtomicFile::create(path)?;
+            write_csv(&model, &documents, &mut file, |source| Error::Unwritable { path: path.clone(), source })?;
+            file.finish()
+        }
+        (None, _) => {
+            let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+            write_csv(&model, &documents, &mut out, output::stdout_failed)?;
+            out.flush().map_err(output::stdout_failed)
+        }
+    }
+}
+
+fn write_csv(
+    model: &TopicModel,
+    documents: &Documents,
+    out: &mut dyn Write,
+    failed: impl Fn(io::Error) -> Error,
+) -> Result<()> {
+    writeln!(out, "document,topic,share").map_err(&failed)?;
+    let mut sorted: Vec<(u32, f32)> = Vec::new();
+    model.assign(documents, &mut |n, shares| {
+        interrupt::check(Path::new("the table"))?;
+        let id = csv_field(documents.corpus().id(n)?);
+        sorted.clear();
+        sorted.extend(shares);
+        sorted.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        sorted.iter().try_for_each(|(k, share)| writeln!(out, "{id},{k},{share}")).map_err(&failed)
+    })
+}
+
+fn write_npz(model: &TopicModel, documents: &Documents, path: &Path) -> Result<()> {
+    let (mut indptr, mut indices, mut values) = (vec![0i64], Vec::new(), Vec::new());
+    let mut sorted: Vec<(u32, f32)> = Vec::new();
+    model.assign(documents, &mut |_, shares| {
+        sorted.clear();
+        sorted.extend(shares);
+        sorted.sort_unstable_by_key(|pair| pair.0);
+        indices.extend(sorted.iter().map(|pair| pair.0 as i32));
+        values.extend(sorted.iter().map(|pair| pair.1));
+        indptr.push(indices.len() as i64);
+        Ok(())
+    })?;
+    write_csr_npz(path, documents.num_rows(), model.num_topics(), &indptr, &indices, &values)
+}
+
+/// A name as a field of CSV.
+fn csv_field(name: &str) -> String {
+    if name.contains([',', '"', '\n', '\r']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_are_one_field() {
+        assert_eq!(super::csv_field("a b"), "a b");
+        assert_eq!(super::csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
+    }
+}

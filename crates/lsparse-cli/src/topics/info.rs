@@ -1,0 +1,127 @@
+//! `lsparse info` of a topic model: what it is, how it was trained, its most common topics.
+
+use lsparse::Result;
+use lsparse::fit::count_empty;
+use lsparse::topics::{AlphaRule, TopicModel, TopicsConfig};
+use serde::Serialize;
+
+use super::{by_share, top_words};
+use crate::format::{grouped, significant};
+use crate::info::{InfoArgs, setting};
+use crate::output;
+
+/// Words that a topic is shown by.
+const TOP_WORDS: usize = 8;
+
+/// A topic in a few words.
+#[derive(Serialize)]
+struct TopicNote<'a> {
+    topic: usize,
+    share: f64,
+    count: f64,
+    alpha: f32,
+    top_words: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Info<'a> {
+    kind: &'static str,
+    topics: usize,
+    empty_topics: usize,
+    vocabulary: usize,
+    documents: usize,
+    tokens: f64,
+    laps: usize,
+    steps: u64,
+    stopped_by: &'a str,
+    objective: f64,
+    objective_data: f64,
+    objective_entropy: f64,
+    objective_alloc: f64,
+    alpha: f64,
+    tokenizer: &'a Option<serde_json::Value>,
+    config: &'a TopicsConfig,
+    largest: Vec<TopicNote<'a>>,
+}
+
+pub fn run(args: &InfoArgs, model: &TopicModel) -> Result<()> {
+    let info = describe(model, args.top);
+    if args.json {
+        return output::print_json(&info);
+    }
+    output::print(&text(&args.model.display().to_string(), &info))
+}
+
+fn describe(model: &TopicModel, top: usize) -> Info<'_> {
+    let training = &model.training;
+    let note = |&(topic, share): &(usize, f64)| TopicNote {
+        topic,
+        share,
+        count: model.total.counts[topic],
+        alpha: model.alpha[topic],
+        top_words: top_words(model, topic, TOP_WORDS),
+    };
+    Info {
+        kind: "topics",
+        topics: model.num_topics(),
+        empty_topics: count_empty(&model.total.counts),
+        vocabulary: model.vocab_size(),
+        documents: training.documents,
+        tokens: model.total.counts.iter().sum(),
+        laps: training.laps,
+        steps: training.steps,
+        stopped_by: &training.stopped_by,
+        objective: training.objective,
+        objective_data: training.objective_data,
+        objective_entropy: training.objective_entropy,
+        objective_alloc: training.objective_alloc,
+        alpha: model.alpha.iter().map(|&alpha| f64::from(alpha)).sum(),
+        tokenizer: &model.tokenizer,
+        config: &model.config,
+        largest: by_share(model).iter().take(top).map(note).collect(),
+    }
+}
+
+fn text(name: &str, info: &Info<'_>) -> String {
+    let config = info.config;
+    let mut text = format!("{name}: {} topics over {} words", info.topics, grouped(info.vocabulary));
+    text += &format!(", {} of them empty\n", info.empty_topics);
+    text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity, info.topics);
+    let learned = match config.learn_alpha {
+        AlphaRule::Fixed => "",
+        AlphaRule::Symmetric => " (learned)",
+        AlphaRule::Asymmetric => " (learned, one number a topic)",
+    };
+    let (estimate, schedule) = (setting(&config.estimate), setting(&config.schedule));
+    let alpha = significant(info.alpha, 4);
+    text += &format!("  estimate    {estimate}, alpha {alpha} in total{learned}, lambda {}\n", config.lambda);
+    let batches = if config.batches == 1 { "batch" } else { "batches" };
+    let laps = if info.laps == 1 { "lap" } else { "laps" };
+    text += &format!(
+        "  trained     {schedule} on {} documents in {} {batches}, seed {}, {} {laps}, stopped by {}\n",
+        grouped(info.documents),
+        config.batches,
+        config.seed,
+        info.laps,
+        info.stopped_by,
+    );
+    text += &format!("  counts      {} tokens\n", grouped(info.tokens.round() as usize));
+    text += match info.tokenizer {
+        Some(_) => "  words       made from text; raw text can be scored and assigned\n",
+        None => "  words       from counts; raw text is cut into plain words\n",
+    };
+    text += &format!(
+        "  objective   {} = data {} + entropy {} + allocation {}\n",
+        significant(info.objective, 9),
+        significant(info.objective_data, 9),
+        significant(info.objective_entropy, 6),
+        significant(info.objective_alloc, 6),
+    );
+    if !info.largest.is_empty() {
+        text += "\nmost common topics (topics count from 0)\n  topic    share  words\n";
+    }
+    for note in &info.largest {
+        text += &format!("  {:>5}  {:>5.2} %  {}\n", note.topic, 100.0 * note.share, note.top_words.join(" "));
+    }
+    text
+}
