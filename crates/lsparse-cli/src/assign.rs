@@ -35,6 +35,9 @@ pub struct AssignArgs {
     /// L, the number of clusters a row keeps, or of topics a token keeps, from 1 to K, or "K" for all [default: as trained].
     #[arg(long, short = 'l', value_name = "L", value_parser = Sparsity::parse)]
     pub sparsity: Option<Sparsity>,
+    /// Threads, 0 for one a core; the result is the same with any number.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
+    pub threads: usize,
     #[command(flatten)]
     pub reading: DataArgs,
     #[command(flatten)]
@@ -42,9 +45,6 @@ pub struct AssignArgs {
     /// Write here (.npz or .csv) [default: CSV to standard output].
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
-    pub threads: usize,
 }
 
 pub fn run(args: &AssignArgs) -> Result<()> {

@@ -46,6 +46,9 @@ pub struct ScoreArgs {
     /// Documents that coherence is measured on [default: DATA].
     #[arg(long, value_name = "CORPUS", help_heading = "Topic models")]
     pub reference: Option<PathBuf>,
+    /// Threads, 0 for one a core; the result is the same with any number.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
+    pub threads: usize,
     #[command(flatten)]
     pub reading: DataArgs,
     #[command(flatten)]
@@ -56,9 +59,6 @@ pub struct ScoreArgs {
     /// Print JSON.
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
-    pub threads: usize,
 }
 
 #[derive(Serialize)]

@@ -51,14 +51,14 @@ pub struct TopicsListArgs {
     /// How many documents to name for each topic.
     #[arg(long, value_name = "N", default_value_t = 2, requires = "corpus")]
     pub examples: usize,
-    #[command(flatten)]
-    pub text: TextArgs,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
     /// Threads, 0 for one a core; the result is the same with any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
+    #[command(flatten)]
+    pub text: TextArgs,
 }
 
 #[derive(Serialize)]

@@ -41,14 +41,14 @@ pub struct SimilarArgs {
     /// How many documents to show.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
-    #[command(flatten)]
-    pub text: TextArgs,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
     /// Threads, 0 for one a core; the result is the same with any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
+    #[command(flatten)]
+    pub text: TextArgs,
 }
 
 /// A topic of a document.

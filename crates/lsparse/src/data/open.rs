@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
+use super::corpus::Corpus;
 use super::csv::{CsvOptions, GZIP_MAGIC, read_csv};
 use super::images::{ImagePatches, PatchOptions, is_image};
 use super::npy::NpyRows;
@@ -30,6 +31,9 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn RowSource>> {
         _ => Error::Io { path: path.to_owned(), action: "open", source },
     })?;
     if metadata.is_dir() {
+        if Corpus::is_corpus(path) {
+            return Ok(Box::new(Corpus::open(path)?));
+        }
         return Ok(Box::new(ImagePatches::open(path, &options.patches)?));
     }
     let refuse = |detail: &str, remedy: &str| Error::Format {

@@ -35,7 +35,7 @@ impl Words {
         let tokenizer = tokenizer.as_ref().map(to_json);
         let mut known: HashSet<&str> = start.vocab.iter().map(String::as_str).collect();
         let words = corpus.vocab().words().iter();
-        let new: Vec<String> = words.filter_map(|word| known.insert(word).then(|| word.clone())).collect();
+        let new: Vec<String> = words.filter(|&word| known.insert(word)).cloned().collect();
         let (count, mut words) = (new.len(), start.vocab.clone());
         words.extend(new);
         let vocab = Arc::new(Vocab::new(words)?);
