@@ -116,13 +116,7 @@ fn plain_document(
 }
 
 /// The document's part of the objective, from its definition: E[log p(x, z | phi)] + E[log p(z, pi)/q(z, pi)].
-fn document_objective(
-    topics: &[Vec<f64>],
-    alpha: f64,
-    words: &[u32],
-    counts: &[f32],
-    resp: &[Vec<f64>],
-) -> f64 {
+fn document_objective(topics: &[Vec<f64>], alpha: f64, words: &[u32], counts: &[f32], resp: &[Vec<f64>]) -> f64 {
     let num = topics.len();
     let a = alpha / num as f64;
     let mut value = 0.0;
@@ -134,8 +128,7 @@ fn document_objective(
         }
     }
     let total: f64 = doc.iter().sum();
-    value + ln_gamma(alpha) - ln_gamma(total + alpha)
-        + doc.iter().map(|n| ln_gamma(n + a) - ln_gamma(a)).sum::<f64>()
+    value + ln_gamma(alpha) - ln_gamma(total + alpha) + doc.iter().map(|n| ln_gamma(n + a) - ln_gamma(a)).sum::<f64>()
 }
 
 /// The responsibilities of a solved document in full.
@@ -183,8 +176,7 @@ fn the_fast_document_step_matches_the_plain_one() {
             let mut document = Document::default();
             document.solve(&table, &alphas, &words, &counts, &options, None);
             let fast = full_responsibilities(&document, words.len(), num);
-            let (plain, _) =
-                plain_document(&topics, alpha, &words, &counts, sparsity, f64::from(floor), 300);
+            let (plain, _) = plain_document(&topics, alpha, &words, &counts, sparsity, f64::from(floor), 300);
             let (a, b) = (
                 document_objective(&topics, alpha, &words, &counts, &fast),
                 document_objective(&topics, alpha, &words, &counts, &plain),
@@ -341,8 +333,7 @@ fn restarts_cure_the_decay_of_cold_starts_on_short_documents() {
             }
         }
         let mut watch = Scores(&mut scores);
-        let around =
-            TopicSurroundings { heldout: Some(&test.rows), observer: Some(&mut watch), ..Default::default() };
+        let around = TopicSurroundings { heldout: Some(&test.rows), observer: Some(&mut watch), ..Default::default() };
         fit_topics_with(&corpus.rows, &config, around).unwrap();
         scores
     };

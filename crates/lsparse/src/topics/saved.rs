@@ -8,15 +8,15 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::Topics;
 use super::config::TopicsConfig;
 use super::document::Document;
 use super::score::{Completion, CompletionOptions, completion};
 use super::summary::{TopicSummary, WordStats};
 use super::table::WordTable;
-use super::{TopicParams, Topics};
 use crate::data::{AtomicFile, RowSource, Rows};
 use crate::error::{Error, Result};
-use crate::model::Model;
+use crate::likelihood::Estimate;
 use crate::persist::{self, StoredArray};
 
 const KIND: &str = "topics";
@@ -151,7 +151,12 @@ impl TopicModel {
     ) -> Result<()> {
         self.check_vocab(source)?;
         let topics = self.topics();
-        let params: TopicParams = Model::<super::TopicData<'_>>::global_step(&topics, &self.total, None)?;
+        // Documents see the saved topics themselves under MAP, and exp(E[log phi]) under a posterior.
+        let expected = match self.config.estimate {
+            Estimate::Posterior => Some(topics.table(&self.total, Estimate::Posterior)),
+            _ => None,
+        };
+        let table = expected.as_ref().unwrap_or(&self.table);
         let mut rows = Rows::sparse(source.dim());
         let mut first = 0;
         while first < source.num_rows() {
@@ -163,7 +168,7 @@ impl TopicModel {
                 if words.is_empty() {
                     return Vec::new();
                 }
-                document.solve(&params.table, &self.alpha, words, counts, &topics.document, None);
+                document.solve(table, &self.alpha, words, counts, &topics.document, None);
                 let sum: f32 = document.topic_counts().map(|c| c.1).sum();
                 document.topic_counts().filter(|c| c.1 > 0.0).map(|(k, n)| (k, n / sum)).collect::<Vec<_>>()
             };

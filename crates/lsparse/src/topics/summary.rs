@@ -145,6 +145,16 @@ impl TopicSummary {
         }
     }
 
+    /// Statistics held in full with the topics in another order: topic `order[k]` becomes topic `k`.
+    pub fn reordered(&self, order: &[usize]) -> Self {
+        let pick = |row: &[f64]| order.iter().map(|&k| row[k]).collect::<Vec<f64>>();
+        let words = match &self.words {
+            WordStats::Dense(values) => WordStats::Dense(values.chunks_exact(self.num_topics).flat_map(pick).collect()),
+            WordStats::Sparse(_) => unreachable!("totals are held in full"),
+        };
+        TopicSummary { words, counts: pick(&self.counts), alpha_topic: pick(&self.alpha_topic), ..self.clone() }
+    }
+
     /// The same statistics held in full.
     pub fn into_dense(self) -> Self {
         let num_topics = self.num_topics;

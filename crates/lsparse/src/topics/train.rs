@@ -95,7 +95,8 @@ pub fn fit_topics_with(
         pull: None,
     };
     check_start(&config, source, around.start)?;
-    let scoring = CompletionOptions { seed: config.seed, ..Default::default() };
+    // The split of held-out words does not follow the run's seed, so that runs can be compared.
+    let scoring = CompletionOptions::default();
     let TopicSurroundings { vocab, heldout: held, start, seed_words, observer, interrupt, tokenizer } = around;
     let mut silent = ();
     let observer: &mut dyn Observer = match observer {
@@ -112,7 +113,10 @@ pub fn fit_topics_with(
         let initial = match start {
             Some(start) => start.total.clone(),
             None => match config.init {
-                TopicInit::Bregman => initial_topics(&topics, source, config.init_lloyd, &mut rng)?,
+                TopicInit::Bregman => {
+                    let first = initial_topics(&topics, source, config.init_lloyd, &mut rng)?;
+                    first.reordered(&seeded_order(&first, seed_words))
+                }
                 TopicInit::Random => random_topics(&topics, source, &mut rng)?,
             },
         };
@@ -240,6 +244,28 @@ fn check_start(config: &TopicsConfig, source: &dyn RowSource, start: Option<&Top
         return Err(Error::DimensionMismatch { name, model, data });
     }
     Ok(())
+}
+
+/// The order of the first topics in which list k of seed words meets the topic that holds most of its words.
+fn seeded_order(first: &TopicSummary, lists: &[Vec<u32>]) -> Vec<usize> {
+    let num = first.num_topics;
+    let stats = first.dense().unwrap_or(&[]);
+    let mut free: Vec<usize> = (0..num).collect();
+    let mut order = Vec::with_capacity(num);
+    for list in lists.iter().take(num) {
+        // Shares of words rather than counts, so that one common word does not decide.
+        let holds = |k: usize| -> f64 {
+            let share = |&v: &u32| {
+                let row = &stats[v as usize * num..(v as usize + 1) * num];
+                row[k] / row.iter().sum::<f64>().max(f64::MIN_POSITIVE)
+            };
+            list.iter().map(share).sum()
+        };
+        let best = (0..free.len()).max_by(|&a, &b| holds(free[a]).total_cmp(&holds(free[b])).then(b.cmp(&a)));
+        order.extend(best.map(|at| free.remove(at)));
+    }
+    order.extend(free);
+    order
 }
 
 /// Pseudo-counts of seed words: a share of each word's count in the corpus, for its topic.
