@@ -88,7 +88,7 @@ fn describe(model: &MixtureModel, top: usize) -> Info {
         dim: model.dim(),
         clusters: model.num_clusters(),
         empty_clusters: count_empty(&model.total.counts),
-        rows: training.rows,
+        rows: training.observations,
         laps: training.laps,
         steps: training.steps,
         stopped_by: training.stopped_by.clone(),

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::MixtureConfig;
 use crate::error::Result;
 use crate::model::{Model, Objective};
@@ -120,6 +122,44 @@ pub struct Outcome {
     pub seconds: f64,
     /// Rows worked through a second.
     pub rows_per_second: f64,
+}
+
+/// What a model file says of its training. No clock, path or host: the same run leaves the same record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingRecord {
+    /// Rows or documents trained on.
+    pub observations: usize,
+    /// Laps completed.
+    pub laps: usize,
+    /// Steps taken.
+    pub steps: u64,
+    /// The rule that ended it.
+    pub stopped_by: String,
+    /// The objective at the end.
+    pub objective: f64,
+    /// Its data term.
+    pub objective_data: f64,
+    /// Its entropy term.
+    pub objective_entropy: f64,
+    /// Its allocation term.
+    pub objective_alloc: f64,
+}
+
+impl TrainingRecord {
+    /// The record of a run that ended in `state` with `outcome`.
+    pub fn new<P, S>(observations: usize, state: &State<P, S>, outcome: &Outcome) -> Self {
+        TrainingRecord {
+            observations,
+            laps: state.laps,
+            steps: state.step,
+            stopped_by: outcome.reason.rule().into(),
+            objective: outcome.objective.total(),
+            objective_data: outcome.objective.data,
+            objective_entropy: outcome.objective.entropy,
+            objective_alloc: outcome.objective.alloc,
+        }
+    }
 }
 
 /// Train until a rule says stop.

@@ -66,7 +66,7 @@ fn describe(model: &TopicModel, top: usize) -> Info<'_> {
         topics: model.num_topics(),
         empty_topics: count_empty(&model.total.counts),
         vocabulary: model.vocab_size(),
-        documents: training.documents,
+        documents: training.observations,
         tokens: model.total.counts.iter().sum(),
         laps: training.laps,
         steps: training.steps,

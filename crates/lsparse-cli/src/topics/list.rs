@@ -110,7 +110,7 @@ fn list(args: &TopicsListArgs) -> Result<()> {
     };
     let listing = Listing {
         vocabulary: model.vocab_size(),
-        documents: model.training.documents,
+        documents: model.training.observations,
         topics: by_share(&model).into_iter().map(topic).collect(),
     };
     if args.json {

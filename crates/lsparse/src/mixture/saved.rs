@@ -8,6 +8,7 @@ use super::{Frequencies, Mixture, MixtureData, MixtureParams, log_density, respo
 use crate::config::{MixtureConfig, Precision};
 use crate::data::{AtomicFile, Element, RowSource, Scalar, scan};
 use crate::error::{Error, Result};
+use crate::fit::TrainingRecord;
 use crate::likelihood::{LikelihoodKind, NamedArray, Prior};
 use crate::persist::{self, StoredArray};
 use crate::summary::ClusterSummary;
@@ -22,7 +23,7 @@ pub struct MixtureModel {
     /// The prior, in the data's units.
     pub prior: Prior,
     /// How training went.
-    pub training: Training,
+    pub training: TrainingRecord,
     /// pi_k: E[pi_k] under a posterior.
     pub weights: Vec<f64>,
     /// Point estimates of the clusters in the family's natural form.
@@ -31,33 +32,11 @@ pub struct MixtureModel {
     pub total: ClusterSummary,
 }
 
-/// How a training ended. No clock, path or host: the same run leaves the same record.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Training {
-    /// Rows trained on.
-    pub rows: usize,
-    /// Laps completed.
-    pub laps: usize,
-    /// Steps taken.
-    pub steps: u64,
-    /// The rule that ended it.
-    pub stopped_by: String,
-    /// The objective at the end.
-    pub objective: f64,
-    /// Its data term.
-    pub objective_data: f64,
-    /// Its entropy term.
-    pub objective_entropy: f64,
-    /// Its allocation term.
-    pub objective_alloc: f64,
-}
-
 #[derive(Serialize, Deserialize)]
 struct Metadata {
     config: MixtureConfig,
     prior: Prior,
-    training: Training,
+    training: TrainingRecord,
     entropy: f64,
 }
 

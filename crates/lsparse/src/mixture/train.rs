@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::saved::{Training, scan_for, working_element};
+use super::saved::{scan_for, working_element};
 use super::{Mixture, MixtureData, MixtureModel, MixtureParams, log_density};
 use crate::config::{BestBy, MixtureConfig};
 use crate::data::{Batches, Element, Moments, RowSource, Scalar};
 use crate::error::{Error, Result};
-use crate::fit::{self, Outcome, State, StopReason, StopRules, Watch};
+use crate::fit::{self, Outcome, State, StopReason, StopRules, TrainingRecord, Watch};
 use crate::init::initial_summary;
 use crate::likelihood::Prior;
 use crate::model::Model;
@@ -277,16 +277,7 @@ fn saved_model<T: Scalar>(
     MixtureModel {
         config: config.clone(),
         prior: prior.clone(),
-        training: Training {
-            rows,
-            laps: state.laps,
-            steps: state.step,
-            stopped_by: outcome.reason.rule().into(),
-            objective: outcome.objective.total(),
-            objective_data: outcome.objective.data,
-            objective_entropy: outcome.objective.entropy,
-            objective_alloc: outcome.objective.alloc,
-        },
+        training: TrainingRecord::new(rows, &state, outcome),
         weights: state.params.frequencies.pi,
         arrays: state.params.clusters.arrays(),
         total: state.total,

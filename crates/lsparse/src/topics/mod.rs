@@ -25,7 +25,7 @@ use crate::model::{Model, Objective};
 pub use config::{History, TopicInit, TopicsConfig};
 pub use document::{Document, DocumentOptions, Selection, Tally};
 pub use init::{initial_topics, random_topics};
-pub use saved::{TopicModel, TopicTraining};
+pub use saved::TopicModel;
 pub use summary::{SparseStats, TopicSummary, WordStats};
 pub use table::WordTable;
 pub use train::{FittedTopics, TopicSurroundings, fit_topics, fit_topics_with};

@@ -16,6 +16,7 @@ use super::summary::{TopicSummary, WordStats};
 use super::table::WordTable;
 use crate::data::{AtomicFile, RowSource, Rows};
 use crate::error::{Error, Result};
+use crate::fit::TrainingRecord;
 use crate::likelihood::Estimate;
 use crate::persist::{self, StoredArray};
 
@@ -26,7 +27,7 @@ pub struct TopicModel {
     /// The settings it was trained with, as settled for the corpus.
     pub config: TopicsConfig,
     /// How training went.
-    pub training: TopicTraining,
+    pub training: TrainingRecord,
     /// The words.
     pub vocab: Vec<String>,
     /// Settings of the tokeniser that made the corpus, where it was made from text.
@@ -39,32 +40,10 @@ pub struct TopicModel {
     pub total: TopicSummary,
 }
 
-/// How a training ended. No clock, path or host: the same run leaves the same record.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TopicTraining {
-    /// Documents trained on.
-    pub documents: usize,
-    /// Laps completed.
-    pub laps: usize,
-    /// Steps taken.
-    pub steps: u64,
-    /// The rule that ended it.
-    pub stopped_by: String,
-    /// The objective at the end.
-    pub objective: f64,
-    /// Its data term.
-    pub objective_data: f64,
-    /// Its entropy term.
-    pub objective_entropy: f64,
-    /// Its allocation term.
-    pub objective_alloc: f64,
-}
-
 #[derive(Serialize, Deserialize)]
 struct Metadata {
     config: TopicsConfig,
-    training: TopicTraining,
+    training: TrainingRecord,
     tokenizer: Option<serde_json::Value>,
     entropy: f64,
     alloc: f64,

@@ -7,14 +7,14 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::config::{History, TopicInit, TopicsConfig};
-use super::saved::{TopicModel, TopicTraining};
+use super::saved::TopicModel;
 use super::score::{CompletionOptions, completion};
 use super::summary::{SparseStats, TopicSummary};
 use super::{ACTIVE_TOPICS, TopicData, TopicParams, Topics, initial_topics, random_topics};
 use crate::config::BestBy;
 use crate::data::{Batches, Element, RowSource, scan};
 use crate::error::{Error, Result};
-use crate::fit::{self, Outcome, State, StopReason, StopRules, Watch};
+use crate::fit::{self, Outcome, State, StopReason, StopRules, TrainingRecord, Watch};
 use crate::model::Model;
 use crate::observe::{Observer, StepInfo, Stopwatch};
 use crate::schedule::{Memoized, Schedule, ScheduleKind, Stochastic};
@@ -334,16 +334,7 @@ fn saved_model(
     };
     TopicModel {
         config: config.clone(),
-        training: TopicTraining {
-            documents: source.num_rows(),
-            laps: state.laps,
-            steps: state.step,
-            stopped_by: outcome.reason.rule().into(),
-            objective: outcome.objective.total(),
-            objective_data: outcome.objective.data,
-            objective_entropy: outcome.objective.entropy,
-            objective_alloc: outcome.objective.alloc,
-        },
+        training: TrainingRecord::new(source.num_rows(), &state, outcome),
         vocab,
         tokenizer: words.tokenizer,
         alpha: state.params.alpha,

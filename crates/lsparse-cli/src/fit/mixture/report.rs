@@ -51,7 +51,7 @@ impl Report {
             stopped_by: model.training.stopped_by.clone(),
             reason: outcome.reason.to_string(),
             converged: outcome.reason.converged(),
-            rows: model.training.rows,
+            rows: model.training.observations,
             dim: model.dim(),
             clusters: model.num_clusters(),
             sparsity: model.config.sparsity,

@@ -62,7 +62,7 @@ impl Report {
             stopped_by: model.training.stopped_by.clone(),
             reason: outcome.reason.to_string().replace("cluster", "topic"),
             converged: outcome.reason.converged(),
-            documents: model.training.documents,
+            documents: model.training.observations,
             vocabulary: model.vocab_size(),
             new_words,
             topics: model.num_topics(),
