@@ -7,7 +7,7 @@
 //!    clusters, [`add_table_rows`] those of topics;
 //! 3. [`top_l`] keeps the largest weights of a row, [`softmax_rows`] turns them into
 //!    responsibilities;
-//! 4. [`gather_block`] collects the weights of a document's words, [`block_step`] and
+//! 4. [`gather_block`] collects the weights of a document's words, [`block_step()`] and
 //!    [`weighted_log_sum`] iterate on them;
 //! 5. [`weighted_gram`], [`weighted_sum`] and [`weighted_square_sum`] sum the statistics;
 //! 6. [`invert_cholesky_batch`], [`exp_slice`], [`ln_slice`], [`digamma_slice`] and

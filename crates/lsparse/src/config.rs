@@ -58,7 +58,7 @@ pub struct MixtureConfig {
     pub alpha: f64,
     /// Pseudo-count of each category (multinomial) or outcome (Bernoulli).
     pub lambda: f64,
-    /// Degrees of freedom of covariance priors; raised to dim + 2 where smaller.
+    /// Degrees of freedom of covariance priors, dim + 2 or more; 0 stands for dim + 2.
     pub nu: f64,
     /// Pseudo-count of the prior mean.
     pub kappa: f64,

@@ -294,6 +294,15 @@ pub enum Error {
         remedy: String,
     },
 
+    /// The objective is not a number any more.
+    #[error("the objective is {value} after step {step}; give less extreme priors, rescale the data, or use f64")]
+    Diverged {
+        /// The step, from 1.
+        step: u64,
+        /// What the objective came to.
+        value: f64,
+    },
+
     /// There is not one word in any document.
     #[error("{name} has no words in any document; check the filters that built it, or give other documents")]
     EmptyCorpus {

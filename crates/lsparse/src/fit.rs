@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::config::MixtureConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{Model, Objective};
 use crate::observe::{Observer, StepInfo, Stopwatch, peak_memory_bytes};
 use crate::schedule::Schedule;
@@ -184,6 +184,9 @@ pub fn run<D: ?Sized, M: Model<D>>(
         state.step += 1;
         state.laps += usize::from(ends_lap);
         rows += model.batch_len(data, batch);
+        if !objective.total().is_finite() {
+            return Err(Error::Diverged { step: state.step, value: objective.total() });
+        }
 
         watch.clock.halt();
         let seconds = watch.clock.seconds();

@@ -1,7 +1,7 @@
 //! Mixture models whose responsibilities have at most L entries a row.
 //!
 //! A mixture gives each row a probability for each of its K clusters, though only a few of them matter. Keeping the L
-//! largest is the best choice under the variational objective ([hughes2016sparse]), and every later step then costs
+//! largest is the best choice under the variational objective (`hughes2016sparse`), and every later step then costs
 //! L, not K. Dense is L = K and hard assignment L = 1, in one code path.
 //!
 //! Everything is one loop:

@@ -1,6 +1,6 @@
 //! L-sparse responsibilities: exactly L (cluster, value) pairs a row, chosen as the row's L largest weights.
 //!
-//! Alg. 1 of [hughes2016sparse]. Dense is L = K and hard is L = 1: one type and one code path for all.
+//! Alg. 1 of `hughes2016sparse`. Dense is L = K and hard is L = 1: one type and one code path for all.
 
 use lsparse_kernels::{Real, softmax_rows, top_l};
 

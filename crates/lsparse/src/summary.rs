@@ -67,6 +67,8 @@ impl Summary for ClusterSummary {
             }
         };
         add(&mut self.counts, &other.counts);
+        // Taking away what was added may leave a trace of rounding on the wrong side of zero.
+        self.counts.iter_mut().for_each(|n| *n = n.max(0.0));
         add(&mut self.stats, &other.stats);
         self.entropy += factor * other.entropy;
     }

@@ -220,7 +220,7 @@ fn the_weights_of_rows_are_the_slope_of_the_data_term() {
     }
 }
 
-/// E[log F] under a posterior in one dimension, by integration against q.
+/// `E[log F]` under a posterior in one dimension, by integration against q.
 #[test]
 fn expected_log_likelihoods_are_averages_over_the_posterior() {
     let x = [0.4, -1.7, 0.9];

@@ -115,7 +115,7 @@ fn plain_document(
     (resp, doc)
 }
 
-/// The document's part of the objective, from its definition: E[log p(x, z | phi)] + E[log p(z, pi)/q(z, pi)].
+/// The document's part of the objective, from its definition: `E[log p(x, z | phi)]` + `E[log p(z, pi)/q(z, pi)]`.
 fn document_objective(topics: &[Vec<f64>], alpha: f64, words: &[u32], counts: &[f32], resp: &[Vec<f64>]) -> f64 {
     let num = topics.len();
     let a = alpha / num as f64;

@@ -1,7 +1,7 @@
 //! Vectors of 256 bits: AVX2 and FMA.
 //!
 //! Every `unsafe` block here calls instructions that are safe but for the CPU having them, which
-//! the dispatch rule (see [`Vector`](super::Vector)) guarantees, or dereferences a pointer under
+//! the dispatch rule (see [`Vector`]) guarantees, or dereferences a pointer under
 //! the contract of the method it is in.
 
 use std::arch::x86_64::*;

@@ -2,11 +2,11 @@
 //!
 //! Images are kept in memory as bytes; a patch becomes numbers only when it is read.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use image::{ImageError, ImageReader, Limits};
+use image::{ImageError, ImageFormat, ImageReader, Limits};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
@@ -242,9 +242,28 @@ fn image_paths(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// Whether the end-of-image marker stands near the end of a file. Decoders make up what is missing without a word;
+/// within compressed data the marker cannot occur, so a file that was cut has none.
+fn ends_as_jpeg(path: &Path) -> io::Result<bool> {
+    const TAIL: u64 = 4096;
+    let mut file = File::open(path)?;
+    let length = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
+    Ok(tail.windows(2).any(|pair| pair == [0xFF, 0xD9]))
+}
+
 fn load(path: &Path, options: &PatchOptions) -> Result<Grey> {
     let io_error = |source: io::Error| Error::Io { path: path.to_owned(), action: "read", source };
     let mut reader = ImageReader::open(path).and_then(ImageReader::with_guessed_format).map_err(io_error)?;
+    if reader.format() == Some(ImageFormat::Jpeg) && !ends_as_jpeg(path).map_err(io_error)? {
+        return Err(Error::Format {
+            path: path.to_owned(),
+            detail: "the image is cut short".to_owned(),
+            remedy: "copy the image again, or move it out of the folder".to_owned(),
+        });
+    }
     let mut limits = Limits::default();
     limits.max_image_width = Some(MAX_SIDE);
     limits.max_image_height = Some(MAX_SIDE);

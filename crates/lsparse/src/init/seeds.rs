@@ -2,7 +2,7 @@
 //!
 //! The Bregman divergence of row n from seed c is what the row loses when it must live with the seed's shape instead
 //! of its own: max_phi [log F(x_n | phi) + log P(phi)] - [log F(x_n | phi_c) + log P(phi_c)], where phi_c is the MAP
-//! estimate from the seed alone. Seeds are drawn in proportion to the divergence itself ([ackermann2009bregman]).
+//! estimate from the seed alone. Seeds are drawn in proportion to the divergence itself (`ackermann2009bregman`).
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -145,7 +145,7 @@ impl<T: Real> BernoulliClusters<T> {
     }
 }
 
-/// E[log p] and E[log (1 - p)], where `one` is the beta's first parameter under a posterior and p itself otherwise.
+/// `E[log p]` and `E[log (1 - p)]`, where `one` is the beta's first parameter under a posterior and p itself otherwise.
 fn log_probabilities(estimate: Estimate, lambda: f64, count: f64, one: f64) -> (f64, f64) {
     match estimate {
         Estimate::Posterior => {

@@ -21,7 +21,7 @@ use crate::data::{Moments, Rows};
 use crate::error::{Error, Result};
 
 /// How the clusters' parameters are estimated from the statistics. Only the global step and the objective look at it:
-/// the local step uses log pi and log F under point estimates, E[log pi] and E[log F] under a posterior.
+/// the local step uses log pi and log F under point estimates, `E[log pi]` and `E[log F]` under a posterior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Estimate {
     /// A full conjugate posterior; the objective is the evidence lower bound.

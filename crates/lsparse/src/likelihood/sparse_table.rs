@@ -6,7 +6,7 @@ use lsparse_kernels::{Real, add_table_rows};
 
 use crate::data::Rows;
 
-/// log F(x | phi_k) = base_k + sum over nonzero x_v of x_v table[v][k].
+/// log F(x | phi_k) = base_k + sum over nonzero x_v of x_v `table[v][k]`.
 pub struct SparseTable<T> {
     num_clusters: usize,
     base: Vec<T>,

@@ -18,7 +18,7 @@ pub fn ln_wishart(nu: f64, log_det_b: f64, dim: usize) -> f64 {
     -0.5 * nu * d * std::f64::consts::LN_2 - ln_gamma_d + 0.5 * nu * log_det_b
 }
 
-/// E[log |Phi|] under a Wishart with `nu` degrees of freedom and inverse scale B.
+/// `E[log |Phi|]` under a Wishart with `nu` degrees of freedom and inverse scale B.
 pub fn expected_log_det(nu: f64, log_det_b: f64, dim: usize) -> f64 {
     (0..dim).map(|i| digamma(0.5 * (nu - i as f64))).sum::<f64>() + dim as f64 * std::f64::consts::LN_2 - log_det_b
 }
@@ -50,12 +50,12 @@ impl WishartPrior {
     }
 }
 
-/// One cluster's precision: Phi = M^T M (point estimates) or E[Phi] = M^T M (posterior).
+/// One cluster's precision: Phi = M^T M (point estimates) or `E[Phi]` = M^T M (posterior).
 #[derive(Clone)]
 pub struct Precision {
     /// Lower-triangular M, row-major.
     pub factor: Vec<f64>,
-    /// log |Phi| or E[log |Phi|].
+    /// log |Phi| or `E[log |Phi|]`.
     pub log_det: f64,
     /// Posterior degrees of freedom; unused by point estimates.
     pub nu: f64,
@@ -166,7 +166,7 @@ impl Precision {
         Ok(all)
     }
 
-    /// The point estimate of the covariance: E[Sigma] = B/(nu - D - 1) under a posterior, Phi^-1 otherwise.
+    /// The point estimate of the covariance: `E[Sigma]` = B/(nu - D - 1) under a posterior, Phi^-1 otherwise.
     pub fn covariance(&self, estimate: Estimate, dim: usize) -> Vec<f64> {
         // (M^T M)^-1 = M^-1 M^-T
         let inverse = linalg::invert_lower(&self.factor, dim);

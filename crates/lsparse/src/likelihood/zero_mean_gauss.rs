@@ -114,7 +114,7 @@ struct ZeroMeanGaussClusters<T: Real> {
     estimate: Estimate,
     precisions: Vec<Precision>,
     pack: TriangularPack<T>,
-    /// -D/2 log 2 pi + E[log |Phi_k|]/2.
+    /// -D/2 log 2 pi + `E[log |Phi_k|]`/2.
     constant: Vec<T>,
     own_data_term: f64,
 }

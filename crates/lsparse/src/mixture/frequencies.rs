@@ -7,9 +7,9 @@ use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
 /// The frequencies of K clusters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frequencies {
-    /// log pi_k under point estimates, E[log pi_k] under a posterior.
+    /// log pi_k under point estimates, `E[log pi_k]` under a posterior.
     pub log_pi: Vec<f64>,
-    /// pi_k, or E[pi_k].
+    /// pi_k, or `E[pi_k]`.
     pub pi: Vec<f64>,
 }
 
@@ -33,7 +33,7 @@ impl Frequencies {
 }
 
 /// The allocation term of the objective, at the frequencies that are best for these counts:
-/// E[log p(z | pi)] + E[log p(pi)] - E[log q(pi)].
+/// `E[log p(z | pi)]` + `E[log p(pi)]` - `E[log q(pi)]`.
 pub fn allocation_term(estimate: Estimate, alpha: f64, counts: &[f64]) -> f64 {
     let num = counts.len();
     let pseudo = alpha / num as f64;

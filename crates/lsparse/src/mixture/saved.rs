@@ -24,7 +24,7 @@ pub struct MixtureModel {
     pub prior: Prior,
     /// How training went.
     pub training: TrainingRecord,
-    /// pi_k: E[pi_k] under a posterior.
+    /// pi_k: `E[pi_k]` under a posterior.
     pub weights: Vec<f64>,
     /// Point estimates of the clusters in the family's natural form.
     pub arrays: Vec<NamedArray>,

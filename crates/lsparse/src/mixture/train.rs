@@ -167,6 +167,11 @@ fn settle_prior<T: Scalar>(
     mut config: MixtureConfig,
     around: &Surroundings<'_>,
 ) -> Result<(Prior, MixtureConfig)> {
+    let least = source.dim() as f64 + 2.0;
+    if config.nu > 0.0 && config.nu < least && !config.likelihood.wants_sparse_rows() {
+        let problem = format!("{} is too few degrees of freedom for {} columns", config.nu, source.dim());
+        return Err(Error::Config { option: "nu", problem, remedy: format!("give {least} or more, or 0 for {least}") });
+    }
     let c = config.clone();
     let moments_prior = |moments: &Moments| {
         Prior::for_data(c.likelihood, moments, c.lambda, c.nu, c.kappa, c.prior_scale, c.variance_floor)
@@ -253,7 +258,7 @@ fn build_schedule<T: Scalar>(
     }
 }
 
-/// Mean held-out log likelihood under point estimates: log sum_k E[pi_k] F(x | E[phi_k]).
+/// Mean held-out log likelihood under point estimates: log sum_k `E[pi_k]` F(x | `E[phi_k]`).
 fn mean_log_density<T: Scalar>(mixture: &Mixture<T>, params: &MixtureParams<T>, held: &MixtureData<'_>) -> Result<f64> {
     let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
     let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();

@@ -1,4 +1,4 @@
-//! Memoized training: the total is always the sum of every batch's latest statistics ([hughes2013memoized]).
+//! Memoized training: the total is always the sum of every batch's latest statistics (`hughes2013memoized`).
 
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -17,8 +17,11 @@ pub struct Memoized<S> {
     initial: Option<S>,
     /// Statistics of data seen in an earlier training, which stay in the total for good.
     history: Option<S>,
-    /// False for streaming: nothing is remembered.
+    /// False for streaming: batches are not remembered, only their sum.
     keep: bool,
+    seen: Option<S>,
+    /// Share of the data not seen yet in the first lap.
+    unseen_share: f64,
     order: Vec<usize>,
     position: usize,
     rng: ChaCha8Rng,
@@ -34,6 +37,8 @@ impl<S: Summary> Memoized<S> {
             initial: Some(initial),
             history: None,
             keep,
+            seen: None,
+            unseen_share: 1.0,
             order: (0..num).collect(),
             position: 0,
             rng,
@@ -50,6 +55,23 @@ impl<S: Summary> Memoized<S> {
     /// The statistics remembered for a batch.
     pub fn memo(&self, batch: usize) -> Option<&S> {
         self.memos[batch].as_ref()
+    }
+
+    /// Streaming: the total is what was seen, and the start's share of what was not; nothing is ever taken away.
+    fn fold_stream(&mut self, total: &mut S, batch: usize, fresh: &S, ends_lap: bool) {
+        self.unseen_share = if ends_lap { 0.0 } else { (self.unseen_share - self.shares[batch]).max(0.0) };
+        total.scale(0.0);
+        let seen = self.seen.get_or_insert_with(|| total.clone());
+        seen.add_scaled(fresh, 1.0);
+        total.add_scaled(seen, 1.0);
+        if let Some(history) = &self.history {
+            total.add_scaled(history, 1.0);
+        }
+        if let Some(initial) = &self.initial
+            && !ends_lap
+        {
+            total.add_scaled(initial, self.unseen_share);
+        }
     }
 
     /// The sum of all memos in the order of the batches: adding and subtracting drifts, this does not.
@@ -81,19 +103,19 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
             self.initial = None;
             return true;
         }
+        if !self.keep {
+            self.fold_stream(total, batch, &fresh, ends_lap);
+            return ends_lap;
+        }
         match (&self.memos[batch], &self.initial) {
             (Some(old), _) => total.add_scaled(old, -1.0),
             (None, Some(initial)) => total.add_scaled(initial, -self.shares[batch]),
             (None, None) => {}
         }
         total.add_scaled(&fresh, 1.0);
-        if self.keep {
-            self.memos[batch] = Some(fresh);
-            if ends_lap {
-                self.rebuild(total);
-            }
-        }
+        self.memos[batch] = Some(fresh);
         if ends_lap {
+            self.rebuild(total);
             self.initial = None;
         }
         ends_lap

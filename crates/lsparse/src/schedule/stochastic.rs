@@ -1,4 +1,4 @@
-//! Stochastic training: a step of decaying length towards the statistics of one batch scaled up ([hoffman2013svi]).
+//! Stochastic training: a step of decaying length towards the statistics of one batch scaled up (`hoffman2013svi`).
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

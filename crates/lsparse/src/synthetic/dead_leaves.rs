@@ -1,5 +1,5 @@
 //! "Dead leaves" images: overlapping discs of many sizes, whose patches have the statistics of natural images
-//! ([lee2001occlusion]).
+//! (`lee2001occlusion`).
 
 use rand::RngExt;
 

@@ -8,9 +8,9 @@ use crate::error::Result;
 /// Coherence of one topic's top words over reference documents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Coherence {
-    /// Mean normalised pointwise mutual information of pairs of top words, from -1 to 1 ([roder2015coherence]).
+    /// Mean normalised pointwise mutual information of pairs of top words, from -1 to 1 (`roder2015coherence`).
     pub npmi: f64,
-    /// Mean log conditional document frequency of pairs ([mimno2011coherence]); closer to zero is better.
+    /// Mean log conditional document frequency of pairs (`mimno2011coherence`); closer to zero is better.
     pub umass: f64,
 }
 

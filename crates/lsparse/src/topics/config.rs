@@ -176,8 +176,10 @@ impl TopicsConfig {
             let problem = format!("{} is not above 0.5 and at most 1", config.decay);
             return bad("decay", problem, "0.55 and 0.65 are good choices");
         }
-        if config.runs == 0 || config.doc_iterations == 0 {
-            return bad("runs", "runs and doc-iterations must be at least 1".into(), "give 1 or more");
+        for (option, value) in [("runs", config.runs), ("doc-iterations", config.doc_iterations)] {
+            if value == 0 {
+                return bad(option, "must be at least 1".into(), "give 1 or more");
+            }
         }
         if config.batches > 0 && config.docs_per_batch > 0 {
             return bad("batches", "given together with docs-per-batch".into(), "give one of the two");

@@ -1,6 +1,6 @@
 //! The document step: responsibilities and topic counts of one document, dense or L-sparse.
 //!
-//! Alg. 2 of [hughes2016sparse], arranged so that no iteration has an exponential a token: the document gathers the
+//! Alg. 2 of `hughes2016sparse`, arranged so that no iteration has an exponential a token: the document gathers the
 //! exp(C_vk) of its words and active topics into one compact block once, and an iteration is two multiply-add passes
 //! over it and |A_d| digammas. Topics whose count falls to the floor leave the active set and never come back.
 

@@ -1,7 +1,7 @@
 //! The first topics: Bregman k-means++ over documents through an inverted index, and passes that gather documents.
 //!
 //! With y = x + lambda and mu_c = (x_c + lambda)/sum, the divergence of document n from seed c is
-//! sum y log y - (sum y) log(sum y) - sum y log mu_c ([ackermann2009bregman]). Only words that the two share make it
+//! sum y log y - (sum y) log(sum y) - sum y log mu_c (`ackermann2009bregman`). Only words that the two share make it
 //! differ from a function of their lengths, so a seed costs the postings of its words and no logarithm a posting.
 
 use lsparse_kernels::{add_table_rows, top_l};

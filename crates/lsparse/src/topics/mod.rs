@@ -66,7 +66,7 @@ pub struct Topics {
 
 /// Global parameters.
 pub struct TopicParams {
-    /// exp(E[log phi]) or phi, word by word.
+    /// exp(`E[log phi]`) or phi, word by word.
     pub table: WordTable,
     /// alpha_k.
     pub alpha: Vec<f32>,
@@ -224,7 +224,7 @@ impl Topics {
         }
     }
 
-    /// Point estimates of the topics, word by word (V x K), each topic summing to one: E[phi] = (S + lambda)/sum under
+    /// Point estimates of the topics, word by word (V x K), each topic summing to one: `E[phi]` = (S + lambda)/sum under
     /// a posterior, which is also the mode of the raised prior.
     pub fn point_topics(&self, total: &TopicSummary) -> WordTable {
         self.table(total, Estimate::Map)

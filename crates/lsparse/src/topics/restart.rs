@@ -1,7 +1,7 @@
 //! Restart proposals: empty one topic of a document, go on from there, and keep the result only if it is better.
 //!
 //! A cold start leaves documents in local optima with too many topics; taking a topic's mass away and letting the
-//! others compete for it finds nearby optima that the sparse prior likes better ([hughes2015reliable]).
+//! others compete for it finds nearby optima that the sparse prior likes better (`hughes2015reliable`).
 
 use super::document::{Document, DocumentOptions};
 

@@ -68,7 +68,7 @@ pub fn held_out(num_words: usize, document: usize, options: &CompletionOptions) 
 }
 
 /// Score topics on documents: estimate pi_d from 80 % of a document's word types by the dense document step under
-/// fixed topics, then take log sum_k E[pi_dk] phi_kv of the tokens of the rest.
+/// fixed topics, then take log sum_k `E[pi_dk]` phi_kv of the tokens of the rest.
 ///
 /// `topics` holds phi_kv itself, word by word.
 pub fn completion(

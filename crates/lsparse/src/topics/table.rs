@@ -8,7 +8,7 @@ const PAD: usize = 16;
 
 /// exp(C_vk) for every word v and topic k, word by word, in single precision.
 ///
-/// C_vk is log phi_kv under point estimates and E[log phi_kv] under a posterior; a document never needs C itself:
+/// C_vk is log phi_kv under point estimates and `E[log phi_kv]` under a posterior; a document never needs C itself:
 /// its responsibilities are ratios of exp(C_vk) exp(P_dk).
 pub struct WordTable {
     /// K.

@@ -82,6 +82,7 @@ pub fn fit_topics_with(
     around: TopicSurroundings<'_>,
 ) -> Result<FittedTopics> {
     let config = config.check(source.num_rows())?;
+    check_size(&config, source)?;
     check_corpora(source, &around)?;
     let mut topics = Topics {
         num_topics: config.topics,
@@ -202,6 +203,22 @@ fn quality(config: &TopicsConfig, outcome: &Outcome) -> f64 {
         (BestBy::Heldout, Some(score)) => score,
         _ => outcome.objective.total(),
     }
+}
+
+/// Topics times words that are trained at most: 12 bytes each are held in memory.
+const MOST_ENTRIES: u128 = 1 << 32;
+
+/// Refuse what could only end by running out of memory.
+fn check_size(config: &TopicsConfig, source: &dyn RowSource) -> Result<()> {
+    if config.topics as u128 * source.dim() as u128 <= MOST_ENTRIES {
+        return Ok(());
+    }
+    let problem = format!("{} topics over {} words do not fit into memory", config.topics, source.dim());
+    Err(Error::Config {
+        option: "topics",
+        problem,
+        remedy: "ask for fewer topics, or build a smaller vocabulary".into(),
+    })
 }
 
 /// Counts must be finite and not negative, and held-out documents of the same vocabulary.

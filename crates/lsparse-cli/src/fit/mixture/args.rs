@@ -12,7 +12,9 @@ use crate::parse::{self, Sparsity};
 
 /// Train a mixture on rows of numbers.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
 EXAMPLES:
   lsparse fit mixture data.npy -k 50 --out model.safetensors
   lsparse fit mixture counts.npz --likelihood multinomial -k 100 -l 4 --estimate map
@@ -22,7 +24,8 @@ EXAMPLES:
   lsparse fit mixture data.csv --config run.json --seed 1 --quiet --json
 
 Training ends at the first of --laps, --tolerance, --count-tolerance and --max-seconds.
-Ctrl-C ends it after the current batch, and the model is written all the same.")]
+Ctrl-C ends it after the current batch, and the model is written all the same."
+)]
 pub struct MixtureArgs {
     /// A .npy, .npz, .csv, .tsv or .txt file (text may be gzipped), or a folder of images.
     #[arg(value_name = "DATA")]

@@ -15,7 +15,9 @@ use crate::parse::{self, Sparsity};
 /// A topic is a list of words with probabilities, and a document a mix of a few topics: latent Dirichlet allocation
 /// in which every token keeps the L most probable of the K topics.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
 EXAMPLES:
   lsparse corpus build articles/ --out corpus                  from text to a corpus
   lsparse fit topics corpus -k 100 --out topics.safetensors
@@ -27,7 +29,8 @@ EXAMPLES:
   lsparse topics topics.safetensors                            read the topics
 
 Training ends at the first of --laps, --tolerance, --count-tolerance and --max-seconds.
-Ctrl-C ends it after the current batch, and the model is written all the same.")]
+Ctrl-C ends it after the current batch, and the model is written all the same."
+)]
 pub struct TopicsArgs {
     /// A corpus folder, as lsparse corpus build makes it.
     #[arg(value_name = "CORPUS")]

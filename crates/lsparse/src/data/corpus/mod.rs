@@ -8,8 +8,8 @@
 //! - `vocab.txt`: one word a line, in the order of their numbers; `ids.txt`: one name a document;
 //! - `corpus.json`: sizes, and how text became words, so that new text is treated alike.
 //!
-//! [`Corpus`] opens it as rows for everything else in this library; [`build`] makes one from text ([`Tokenizer`],
-//! [`VocabFilter`]) or from counts ([`Format`]); [`split`] cuts it; [`corpus_stats`] looks at it; [`Encoder`] and
+//! [`Corpus`] opens it as rows for everything else in this library; [`build()`] makes one from text ([`Tokenizer`],
+//! [`VocabFilter`]) or from counts ([`Format`]); [`split()`] cuts it; [`corpus_stats`] looks at it; [`Encoder`] and
 //! [`encode_text`] turn new text into counts of the same words.
 //!
 //! ```
