@@ -12,6 +12,7 @@ Usage: cargo xtask COMMAND
 Commands:
   test [--long]                  format, lints, documentation and all tests (--long: thousands of random cases a reader)
   bench mixture --images DIR     one lap against a scikit-learn EM iteration on the patches of the first images of DIR
+  bench topics --corpus FOLDER -k K   held-out score over time against tomotopy, gensim and scikit-learn
   bench list                     what can be measured
 
 Everything that is needed besides a Rust toolchain is installed under target/ by the command itself.";

@@ -168,7 +168,7 @@ fn settle_prior<T: Scalar>(
     around: &Surroundings<'_>,
 ) -> Result<(Prior, MixtureConfig)> {
     let least = source.dim() as f64 + 2.0;
-    if config.nu > 0.0 && config.nu < least && !config.likelihood.wants_sparse_rows() {
+    if around.start.is_none() && config.nu > 0.0 && config.nu < least && !config.likelihood.wants_sparse_rows() {
         let problem = format!("{} is too few degrees of freedom for {} columns", config.nu, source.dim());
         return Err(Error::Config { option: "nu", problem, remedy: format!("give {least} or more, or 0 for {least}") });
     }
