@@ -176,3 +176,24 @@ fn planted_clusters_are_found_again() {
         }
     }
 }
+
+/// Nothing but zeros, more clusters than there is anything to tell apart: counts stay at zero or above, and the model
+/// can be used.
+#[test]
+fn empty_clusters_under_streaming_maximum_likelihood_stay_empty() {
+    for kind in LikelihoodKind::ALL {
+        let source = MemoryRows::new("zeros", 3, vec![0.0f64; 150]).unwrap();
+        let config = MixtureConfig {
+            likelihood: kind,
+            clusters: 7,
+            sparsity: 2,
+            estimate: Estimate::MaxLikelihood,
+            schedule: ScheduleKind::Streaming,
+            batches: 3,
+            ..Default::default()
+        };
+        let fitted = fit_mixture(&source, &config).unwrap();
+        assert!(fitted.model.weights.iter().all(|w| *w >= 0.0), "{}: {:?}", kind.name(), fitted.model.weights);
+        assert!(fitted.model.score(&source).unwrap().mean().is_finite(), "{}", kind.name());
+    }
+}

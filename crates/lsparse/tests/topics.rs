@@ -470,6 +470,13 @@ fn alpha_is_learned() {
 }
 
 #[test]
+fn more_topics_than_memory_holds_are_refused() {
+    let corpus = planted_corpus(20, 10, 2, 40, 1);
+    let error = fit_topics(&corpus.rows, &TopicsConfig { topics: usize::MAX, ..Default::default() }).err().unwrap();
+    assert!(error.to_string().contains("do not fit into memory"), "{error}");
+}
+
+#[test]
 fn empty_documents_and_unseen_words_are_no_errors() {
     let corpus = CsrRows::new("odd", 6, vec![0, 0, 2, 3, 3], vec![0, 1, 1], vec![1.0f32, 2.0, 1.0]).unwrap();
     let config = TopicsConfig { topics: 2, ..Default::default() };

@@ -312,6 +312,17 @@ mod tests {
     }
 
     #[test]
+    fn an_image_that_was_cut_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        write_grey(folder.path(), "whole.jpg", 1, 64, 64);
+        assert!(ImagePatches::open(folder.path(), &PatchOptions::default()).is_ok());
+        let bytes = fs::read(folder.path().join("whole.jpg")).unwrap();
+        fs::write(folder.path().join("whole.jpg"), &bytes[..bytes.len() / 2]).unwrap();
+        let error = ImagePatches::open(folder.path(), &PatchOptions::default()).unwrap_err();
+        assert!(error.to_string().contains("whole.jpg"), "{error}");
+    }
+
+    #[test]
     fn patches_agree_with_a_plain_computation() {
         let folder = tempfile::tempdir().unwrap();
         write_grey(folder.path(), "b.png", 2, 21, 17);
