@@ -22,8 +22,8 @@ pub struct Documents {
 /// Documents as lists of (word, count).
 type Lists = Vec<Vec<(u32, f32)>>;
 
-/// Read a corpus in the UCI format with its split.
-pub fn load(folder: &Path) -> Result<Documents, Box<dyn Error>> {
+/// Read a corpus in the UCI format with its split; `scored` names the part to score (test, or val to choose by).
+pub fn load(folder: &Path, scored: &str) -> Result<Documents, Box<dyn Error>> {
     let folder = folder.canonicalize().map_err(|e| format!("{}: {e}", folder.display()))?;
     let name = folder.file_name().ok_or("a corpus folder needs a name")?.to_string_lossy().into_owned();
     let plain = folder.join(format!("docword.{name}.txt"));
@@ -44,7 +44,7 @@ pub fn load(folder: &Path) -> Result<Documents, Box<dyn Error>> {
     if parts.len() != documents.len() {
         return Err(format!("{} lines in the split of {} documents", parts.len(), documents.len()).into());
     }
-    let (train, test) = (part(&documents, &parts, "train", vocab_size)?, part(&documents, &parts, "test", vocab_size)?);
+    let (train, test) = (part(&documents, &parts, "train", vocab_size)?, part(&documents, &parts, scored, vocab_size)?);
     Ok(Documents { name, train, test, vocab_size })
 }
 

@@ -25,11 +25,13 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Map, Value, json};
 
 const USAGE: &str = "\
-usage: topics curve CORPUS -k K [--times 5,10,30] [--laps N] [--score-laps false] [--save FILE.npy] [--SETTING VALUE]...
-       topics score CORPUS TOPICS.npy [--alpha 0.5] [--seed 0] [--dump-split FILE]
+usage: topics curve CORPUS -k K [--times 5,10,30] [--laps N] [--score-laps false] [--save FILE.npy] [--part test]
+              [--SETTING VALUE]...
+       topics score CORPUS TOPICS.npy [--part test] [--alpha 0.5] [--seed 0] [--dump-split FILE]
        topics speed CORPUS [--topics 200,3200] [--repeats 5] [--SETTING VALUE]...
 
-CORPUS is a folder NAME with docword.NAME.txt (or .gz), vocab.NAME.txt and split.NAME.txt.
+CORPUS is a folder NAME with docword.NAME.txt (or .gz), vocab.NAME.txt and split.NAME.txt. Documents of the part
+test are scored; settings are chosen with --part val.
 SETTING is any of TopicsConfig: sparsity, estimate, restarts, doc-iterations, batches, seed...
 Seconds are CPU seconds of training on one thread; a curve ends at its last time or lap, whichever comes first.";
 
@@ -198,9 +200,10 @@ fn curve(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
     let laps = take(options, "laps", if times.is_empty() { 3 } else { usize::MAX })?;
     let score_laps = take(options, "score-laps", true)?;
     let save: Option<String> = take(options, "save", None)?;
+    let part: String = take(options, "part", "test".into())?;
     let threads = take(options, "threads", 1)?;
     let config: TopicsConfig = serde_json::from_value(Value::Object(std::mem::take(options)))?;
-    let documents = load(folder)?;
+    let documents = load(folder, &part)?;
     let run = || -> Result<(), String> {
         let moment = follow(&documents, &config, &mut times, laps, score_laps).map_err(|e| e.to_string())?;
         let Some(path) = &save else { return Ok(()) };
@@ -271,11 +274,12 @@ fn score(folder: &Path, path: &Path, options: &mut Map<String, Value>) -> Fallib
     let alpha: f64 = take(options, "alpha", 0.5)?;
     let scoring = CompletionOptions { seed: take(options, "seed", 0)?, ..Default::default() };
     let dump: Option<String> = take(options, "dump-split", None)?;
+    let part: String = take(options, "part", "test".into())?;
     let threads = take(options, "threads", 1)?;
     if let Some(name) = options.keys().next() {
         return Err(format!("there is no --{name}\n\n{USAGE}").into());
     }
-    let documents = load(folder)?;
+    let documents = load(folder, &part)?;
     if let Some(file) = dump {
         std::fs::write(file, split_lines(&documents.test, &scoring)?)?;
     }
@@ -332,7 +336,7 @@ fn speed(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
     for (name, value) in [("sparsity", 8), ("doc-iterations", 15), ("restarts", 0)] {
         options.entry(name).or_insert(value.into());
     }
-    let documents = load(folder)?;
+    let documents = load(folder, "test")?;
     for size in sizes {
         options.insert("topics".into(), json!(size as usize));
         let config: TopicsConfig = serde_json::from_value(Value::Object(options.clone()))?;
