@@ -156,7 +156,7 @@ impl<'a> Training<'a> {
             let fresh = local.time(|| topics.summarize(params, data, batch, scratch))?;
             *local_documents += data.batches.len(batch);
             let ended = schedule.fold(total, batch, fresh);
-            *params = Model::<TopicData<'_>>::global_step(topics, total, Some(params))?;
+            Model::<TopicData<'_>>::update(topics, params, total)?;
             Ok(ended)
         })?;
         self.laps += usize::from(ended);
@@ -373,7 +373,7 @@ fn laps(training: &mut Training<'_>, repeats: usize) -> lsparse::Result<Value> {
                 // A memo out and a memo in, which leaves the total as it was.
                 total.add_scaled(&fresh, -1.0);
                 total.add_scaled(&fresh, 1.0);
-                std::hint::black_box(Model::<TopicData<'_>>::global_step(topics, total, Some(params))?);
+                Model::<TopicData<'_>>::update(topics, params, total)?;
                 Ok(())
             })?;
         }

@@ -179,7 +179,7 @@ pub fn run<D: ?Sized, M: Model<D>>(
         let batch = schedule.next_batch();
         let fresh = model.summarize(&state.params, data, batch, &mut scratch)?;
         let ends_lap = schedule.fold(&mut state.total, batch, fresh);
-        state.params = model.global_step(&state.total, Some(&state.params))?;
+        model.update(&mut state.params, &state.total)?;
         let objective = model.objective(&state.params, &state.total);
         state.step += 1;
         state.laps += usize::from(ends_lap);

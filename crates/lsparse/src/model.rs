@@ -51,6 +51,13 @@ pub trait Model<D: ?Sized>: Sync {
     /// The best parameters for these statistics, replacing `previous`.
     fn global_step(&self, total: &Self::Summary, previous: Option<&Self::Params>) -> Result<Self::Params>;
 
+    /// Bring `params` to the best for these statistics. A model that can do so in place, at the cost of what changed,
+    /// provides its own.
+    fn update(&self, params: &mut Self::Params, total: &Self::Summary) -> Result<()> {
+        *params = self.global_step(total, Some(params))?;
+        Ok(())
+    }
+
     /// The objective of `params` that `global_step` made from `total`.
     fn objective(&self, params: &Self::Params, total: &Self::Summary) -> Objective;
 

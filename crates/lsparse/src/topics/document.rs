@@ -73,9 +73,11 @@ pub struct Document {
     pub(super) rows: Vec<u32>,
     /// N_dk of the active topics.
     pub(super) counts: Vec<f32>,
-    /// alpha_k of the active topics.
-    pub(super) alpha: Vec<f32>,
-    /// exp(psi(N_dk + alpha_k)) that made the counts.
+    /// alpha_k of the block's rows.
+    alpha: Vec<f32>,
+    /// The table's scale of the block's rows.
+    scale: Vec<f32>,
+    /// exp(psi(N_dk + alpha_k)) scale_k that made the counts.
     pub(super) prior: Vec<f32>,
     /// sum over active topics of prior times weight, for each word.
     pub(super) norms: Vec<f32>,
@@ -144,10 +146,14 @@ impl Document {
         self.tally.documents += 1;
         let dense = options.sparsity >= table.num_topics && options.active_floor <= 0.0;
         match start {
-            Some(start) if !start.is_empty() => self.begin_with(alpha, start),
-            _ if dense => self.begin_dense(table, alpha, words, counts),
-            _ => self.begin_by_word(table, alpha, words, counts, options),
+            Some(start) if !start.is_empty() => self.begin_with(start),
+            _ if dense => self.begin_dense(table, words, counts),
+            _ => self.begin_by_word(table, words, counts, options),
         }
+        self.alpha.clear();
+        self.alpha.extend(self.topics.iter().map(|&k| alpha[k as usize]));
+        self.scale.clear();
+        self.scale.extend(self.topics.iter().map(|&k| table.scale[k as usize]));
         self.stride = words.len().next_multiple_of(BLOCK_LANES);
         self.word_counts.clear();
         self.word_counts.extend_from_slice(counts);
@@ -171,10 +177,10 @@ impl Document {
     }
 
     /// Every topic, with the counts of the words' dense first responsibilities.
-    fn begin_dense(&mut self, table: &WordTable, alpha: &[f32], words: &[u32], counts: &[f32]) {
+    fn begin_dense(&mut self, table: &WordTable, words: &[u32], counts: &[f32]) {
         self.work.clear();
         self.work.extend(words.iter().zip(counts).map(|(&v, &c)| {
-            let sum: f32 = table.row(v as usize).iter().sum();
+            let sum: f32 = table.row(v as usize).iter().zip(&table.scale).map(|(w, s)| w * s).sum();
             if sum > 0.0 { c / sum } else { 0.0 }
         }));
         self.mass.clear();
@@ -183,21 +189,12 @@ impl Document {
         self.topics.clear();
         self.topics.extend(0..table.num_topics as u32);
         self.counts.clear();
-        self.counts.extend_from_slice(&self.mass[..table.num_topics]);
-        self.alpha.clear();
-        self.alpha.extend_from_slice(alpha);
+        self.counts.extend(self.mass.iter().zip(&table.scale).map(|(m, s)| m * s));
         self.mass.fill(0.0);
     }
 
     /// The topics that the words' first responsibilities give more than the floor: cost L a word, not K.
-    fn begin_by_word(
-        &mut self,
-        table: &WordTable,
-        alpha: &[f32],
-        words: &[u32],
-        counts: &[f32],
-        options: &DocumentOptions,
-    ) {
+    fn begin_by_word(&mut self, table: &WordTable, words: &[u32], counts: &[f32], options: &DocumentOptions) {
         if self.mass.len() < table.width {
             self.mass.resize(table.width, 0.0);
         }
@@ -216,7 +213,6 @@ impl Document {
         self.touched.dedup();
         self.topics.clear();
         self.counts.clear();
-        self.alpha.clear();
         let most = self.touched.iter().map(|&k| self.mass[k as usize]).fold(0.0, f32::max);
         // A document of few words may have nothing above the floor: then its largest topics are all it has.
         let mut floor = options.active_floor.min(0.5 * most);
@@ -232,7 +228,6 @@ impl Document {
             if mass > floor {
                 self.topics.push(k);
                 self.counts.push(mass);
-                self.alpha.push(alpha[k as usize]);
             }
         }
         if self.topics.is_empty() && !words.is_empty() {
@@ -240,28 +235,24 @@ impl Document {
             let tokens: f32 = counts.iter().sum();
             self.topics.extend(0..table.num_topics as u32);
             self.counts.resize(table.num_topics, tokens / table.num_topics as f32);
-            self.alpha.extend_from_slice(alpha);
         }
     }
 
     /// Counts from an earlier visit.
-    fn begin_with(&mut self, alpha: &[f32], start: &[(u32, f32)]) {
+    fn begin_with(&mut self, start: &[(u32, f32)]) {
         self.topics.clear();
+        self.topics.extend(start.iter().map(|e| e.0));
         self.counts.clear();
-        self.alpha.clear();
-        for &(k, count) in start {
-            self.topics.push(k);
-            self.counts.push(count);
-            self.alpha.push(alpha[k as usize]);
-        }
+        self.counts.extend(start.iter().map(|e| e.1));
     }
 
-    /// prior_a = exp(psi(N_a + alpha_a)).
+    /// prior_a = exp(psi(N_a + alpha_a)) scale_a.
     pub(super) fn update_prior(&mut self) {
         self.prior.clear();
-        self.prior.extend(self.counts.iter().zip(&self.alpha).map(|(n, a)| n + a));
+        self.prior.extend(self.counts.iter().zip(&self.rows).map(|(n, &row)| n + self.alpha[row as usize]));
         digamma_slice(&mut self.prior);
         exp_slice(&mut self.prior);
+        self.prior.iter_mut().zip(&self.rows).for_each(|(p, &row)| *p *= self.scale[row as usize]);
     }
 
     /// One iteration over the active topics: new counts from the old ones, every active topic sharing every token.
@@ -311,13 +302,11 @@ impl Document {
             if self.counts[i] > floor {
                 self.rows[kept] = self.rows[i];
                 self.counts[kept] = self.counts[i];
-                self.alpha[kept] = self.alpha[i];
                 kept += 1;
             }
         }
         self.rows.truncate(kept);
         self.counts.truncate(kept);
-        self.alpha.truncate(kept);
     }
 
     /// Alg. 2 as printed: each token has its own L topics, chosen on a schedule and reweighted in between.
@@ -458,9 +447,10 @@ impl Document {
 
     /// sum over active topics of ln G(N + alpha) - ln G(alpha): the part of the allocation term that is the document's.
     pub fn allocation(&mut self) -> f64 {
+        let alpha = |&row: &u32| self.alpha[row as usize];
         self.work.clear();
-        self.work.extend(self.counts.iter().zip(&self.alpha).map(|(n, a)| n + a));
-        self.work.extend_from_slice(&self.alpha);
+        self.work.extend(self.counts.iter().zip(&self.rows).map(|(n, row)| n + alpha(row)));
+        self.work.extend(self.rows.iter().map(alpha));
         ln_gamma_slice(&mut self.work);
         let (with, without) = self.work.split_at(self.counts.len());
         with.iter().zip(without).map(|(a, b)| f64::from(a - b)).sum()
@@ -472,7 +462,7 @@ impl Document {
     pub(super) fn bound(&mut self) -> f64 {
         let allocation = self.allocation();
         self.work.clear();
-        self.work.extend_from_slice(&self.prior);
+        self.work.extend(self.prior.iter().zip(&self.rows).map(|(p, &row)| p / self.scale[row as usize]));
         ln_slice(&mut self.work);
         let drift: f64 = self.counts.iter().zip(&self.work).map(|(&n, &p)| f64::from(n) * f64::from(p)).sum();
         allocation - drift + weighted_log_sum(&self.word_counts, &self.norms)

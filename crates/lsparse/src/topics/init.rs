@@ -9,7 +9,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use super::summary::{TopicSummary, WordStats};
+use super::summary::{Entries, SparseStats, TopicSummary, WordStats};
 use super::{Topics, WordTable};
 use crate::data::{Batches, RowSource, Rows};
 use crate::error::Result;
@@ -163,38 +163,25 @@ impl Sample {
 
     /// One document a topic, and nothing else.
     fn seeds_alone(&self, topics: &Topics, seeds: &[usize]) -> TopicSummary {
-        let mut total = empty(topics);
-        for (k, &n) in seeds.iter().enumerate() {
-            self.add(&mut total, k, n, 1.0);
-        }
-        total
+        let whole = |(k, &n): (usize, &usize)| Owned { topic: k as u32, entries: self.rows.sparse_row(n) };
+        total_of(topics, seeds.iter().enumerate().map(whole).collect())
     }
 
     /// Every document in the topic that owns it. Topics beyond the documents get half of a random one's words each.
     fn gathered(&self, topics: &Topics, owner: &[u32], seeds: &[usize], rng: &mut ChaCha8Rng) -> TopicSummary {
-        let mut total = empty(topics);
-        for (n, &k) in owner.iter().enumerate() {
-            self.add(&mut total, k as usize, n, 1.0);
-        }
-        if !seeds.is_empty() {
-            for k in seeds.len()..topics.num_topics {
-                let n = rng.random_range(0..self.rows.len());
-                let (words, counts) = self.rows.sparse_row(n);
-                for (&v, &c) in words.iter().zip(counts) {
-                    if rng.random::<bool>() {
-                        add_word(&mut total, k, v, f64::from(c));
-                    }
-                }
-            }
-        }
-        total
-    }
-
-    fn add(&self, total: &mut TopicSummary, k: usize, n: usize, factor: f64) {
-        let (words, counts) = self.rows.sparse_row(n);
-        for (&v, &c) in words.iter().zip(counts) {
-            add_word(total, k, v, factor * f64::from(c));
-        }
+        let whole = |(n, &topic): (usize, &u32)| Owned { topic, entries: self.rows.sparse_row(n) };
+        let beyond = if seeds.is_empty() { topics.num_topics } else { seeds.len() };
+        let halves: Vec<(u32, Vec<u32>, Vec<f32>)> = (beyond..topics.num_topics)
+            .map(|k| {
+                let (words, counts) = self.rows.sparse_row(rng.random_range(0..self.rows.len()));
+                let kept = words.iter().zip(counts).filter(|_| rng.random::<bool>());
+                let (words, counts) = kept.map(|(&v, &c)| (v, c)).unzip();
+                (k as u32, words, counts)
+            })
+            .collect();
+        let mut owned: Vec<Owned<'_>> = owner.iter().enumerate().map(whole).collect();
+        owned.extend(halves.iter().map(|(topic, words, counts)| Owned { topic: *topic, entries: (words, counts) }));
+        total_of(topics, owned)
     }
 
     /// The topic under which each document is most likely, whole.
@@ -222,14 +209,30 @@ impl Sample {
     }
 }
 
-fn empty(topics: &Topics) -> TopicSummary {
-    TopicSummary::new(topics.num_topics, WordStats::Dense(vec![0.0; topics.vocab_size * topics.num_topics]))
+/// A document, or part of it, that a topic owns.
+struct Owned<'a> {
+    topic: u32,
+    entries: (&'a [u32], &'a [f32]),
 }
 
-fn add_word(total: &mut TopicSummary, k: usize, v: u32, mass: f64) {
-    let at = v as usize * total.num_topics + k;
-    if let WordStats::Dense(values) = &mut total.words {
-        values[at] += mass;
-        total.counts[k] += mass;
+/// The statistics of topics that own documents.
+fn total_of(topics: &Topics, owned: Vec<Owned<'_>>) -> TopicSummary {
+    let longest = owned.iter().map(|o| o.entries.0.len()).max().unwrap_or(0);
+    // One list of each topic's number, as long as any document needs it.
+    let mut numbers = vec![Vec::new(); topics.num_topics];
+    owned.iter().for_each(|o| numbers[o.topic as usize].resize(longest, o.topic));
+    let lists: Vec<Entries<'_>> = owned
+        .iter()
+        .map(|o| {
+            let (word, mass) = o.entries;
+            Entries { word, topic: &numbers[o.topic as usize][..word.len()], mass }
+        })
+        .collect();
+    let mut stats = SparseStats::empty(topics.vocab_size);
+    stats.add_lists(topics.num_topics, &lists);
+    let mut total = TopicSummary::new(topics.num_topics, WordStats::Total(stats));
+    for o in &owned {
+        total.counts[o.topic as usize] += o.entries.1.iter().map(|&c| f64::from(c)).sum::<f64>();
     }
+    total
 }

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::document::{Document, DocumentOptions, Tally};
-use super::summary::{SparseStats, TopicSummary, WordStats};
+use super::summary::{Entries, TopicSummary, WordStats};
 use super::table::WordTable;
 use crate::data::Rows;
 
@@ -17,6 +17,8 @@ struct Piece {
     word: Vec<u32>,
     topic: Vec<u32>,
     mass: Vec<f32>,
+    /// Where each document's entries end.
+    entries_end: Vec<usize>,
     /// (topic, count) of each document, one after the other.
     counts: Vec<(u32, f32)>,
     counts_end: Vec<usize>,
@@ -25,6 +27,18 @@ struct Piece {
     alpha_topic: Vec<(u32, f64)>,
     alpha_total: f64,
     tally: Tally,
+}
+
+impl Piece {
+    /// The entries of each document.
+    fn lists(&self) -> impl Iterator<Item = Entries<'_>> {
+        let starts = std::iter::once(0).chain(self.entries_end.iter().copied());
+        starts.zip(&self.entries_end).map(|(from, &to)| Entries {
+            word: &self.word[from..to],
+            topic: &self.topic[from..to],
+            mass: &self.mass[from..to],
+        })
+    }
 }
 
 /// What documents start from and how their counts are wanted back.
@@ -41,7 +55,7 @@ pub struct PanelRequest<'a> {
     pub learn_alpha: bool,
 }
 
-/// Solve the documents of a panel, add their statistics to `summary` (which is sparse), and give each one's counts.
+/// Solve the documents of a panel, add their statistics to `summary`, and give each one's counts.
 pub fn summarize_panel(
     request: &PanelRequest<'_>,
     rows: &Rows<f32>,
@@ -71,8 +85,10 @@ pub fn summarize_panel(
         }
     }
     summary.documents += rows.len() as f64;
-    if let WordStats::Sparse(sparse) = &mut summary.words {
-        add_by_word(&pieces, summary.num_topics, sparse);
+    let lists: Vec<Entries<'_>> = pieces.iter().flat_map(Piece::lists).collect();
+    match &mut summary.words {
+        WordStats::Batch(stats) => stats.add_lists(summary.num_topics, &lists),
+        WordStats::Total(stats) => stats.add_lists(summary.num_topics, &lists),
     }
     counts
 }
@@ -105,6 +121,7 @@ fn solve_range(
                 }
             }
         }
+        piece.entries_end.push(piece.word.len());
         piece.entropy += document.entropy(words.len());
         // ln G(alpha) - ln G(N_d + alpha) + sum_k ln G(N_dk + alpha_k) - ln G(alpha_k)
         piece.alloc += document.allocation() + lsparse_kernels::ln_gamma(alpha_sum)
@@ -131,28 +148,4 @@ fn difference(after: &Tally, before: &Tally) -> Tally {
         proposed: after.proposed - before.proposed,
         accepted: after.accepted - before.accepted,
     }
-}
-
-/// Group the entries of all pieces by word, in their order, and merge them into the statistics.
-fn add_by_word(pieces: &[Piece], num_topics: usize, sparse: &mut SparseStats) {
-    let vocab_size = sparse.indptr.len() - 1;
-    let mut start = vec![0usize; vocab_size + 1];
-    for piece in pieces {
-        piece.word.iter().for_each(|&v| start[v as usize + 1] += 1);
-    }
-    for v in 0..vocab_size {
-        start[v + 1] += start[v];
-    }
-    let total = start[vocab_size];
-    let (mut topic, mut mass) = (vec![0u32; total], vec![0.0f32; total]);
-    let mut next = start.clone();
-    for piece in pieces {
-        for ((&v, &k), &m) in piece.word.iter().zip(&piece.topic).zip(&piece.mass) {
-            let at = &mut next[v as usize];
-            topic[*at] = k;
-            mass[*at] = m;
-            *at += 1;
-        }
-    }
-    sparse.merge(num_topics, &start, &topic, &mass);
 }

@@ -61,13 +61,15 @@ pub struct Topics {
     /// Topics a word starts a document with.
     pub start_width: usize,
     /// Pseudo-counts beyond lambda: words that pull a topic.
-    pub pull: Option<SparseStats>,
+    pub pull: Option<SparseStats<f32>>,
 }
 
 /// Global parameters.
 pub struct TopicParams {
     /// exp(`E[log phi]`) or phi, word by word.
     pub table: WordTable,
+    /// For each word the topics whose entries are not those of a topic that has none of it.
+    written: Vec<Vec<u32>>,
     /// alpha_k.
     pub alpha: Vec<f32>,
     /// The data term of the objective for the statistics that the table was made from.
@@ -111,7 +113,7 @@ pub struct TopicScratch {
 impl Topics {
     /// No statistics yet, held as a batch's are.
     pub fn empty_batch(&self) -> TopicSummary {
-        TopicSummary::new(self.num_topics, WordStats::Sparse(SparseStats::empty(self.vocab_size)))
+        TopicSummary::new(self.num_topics, WordStats::Batch(SparseStats::empty(self.vocab_size)))
     }
 
     /// alpha_k to begin with.
@@ -119,13 +121,23 @@ impl Topics {
         vec![(self.alpha / self.num_topics as f64) as f32; self.num_topics]
     }
 
-    /// S_kv + lambda of word v for every topic, with what pulls it.
-    fn pseudo_counts(&self, stats: &[f64], v: usize, out: &mut [f64]) {
-        let row = &stats[v * self.num_topics..(v + 1) * self.num_topics];
-        out.iter_mut().zip(row).for_each(|(o, s)| *o = s + self.lambda);
-        if let Some(pull) = &self.pull {
-            let (topic, mass) = pull.word(v);
-            topic.iter().zip(mass).for_each(|(&k, &m)| out[k as usize] += f64::from(m));
+    /// S_kv + lambda of the topics that have any of word v or are pulled by it; all others have lambda.
+    fn pseudo_counts(&self, stats: &SparseStats<f64>, v: usize, topic: &mut Vec<u32>, count: &mut Vec<f64>) {
+        let (topics, mass) = stats.word(v);
+        topic.clear();
+        topic.extend_from_slice(topics);
+        count.clear();
+        count.extend(mass.iter().map(|m| m + self.lambda));
+        let Some(pull) = &self.pull else { return };
+        let (pulled, strength) = pull.word(v);
+        for (&k, &m) in pulled.iter().zip(strength) {
+            match topics.binary_search(&k) {
+                Ok(at) => count[at] += f64::from(m),
+                Err(_) => {
+                    topic.push(k);
+                    count.push(self.lambda + f64::from(m));
+                }
+            }
         }
     }
 
@@ -138,54 +150,79 @@ impl Topics {
         sums
     }
 
-    /// The table of topics with these statistics.
-    fn table(&self, total: &TopicSummary, estimate: Estimate) -> WordTable {
-        let num = self.num_topics;
-        let stats = total.dense().unwrap_or(&[]);
-        let dense = self.document.sparsity >= num && self.document.active_floor <= 0.0;
+    /// A table in which no topic has any word yet, and nothing written.
+    fn blank_table(&self, estimate: Estimate) -> (WordTable, Vec<Vec<u32>>) {
+        let dense = self.document.sparsity >= self.num_topics && self.document.active_floor <= 0.0;
         let start = if dense { 0 } else { self.start_width };
-        // exp(psi(S_kv + lambda) - psi(sum_v)) under a posterior, (S_kv + lambda) / sum_v otherwise.
-        let scale: Vec<f64> = match estimate {
-            Estimate::Posterior => self.pseudo_totals(total).iter().map(|&s| (-digamma(s)).exp()).collect(),
-            _ => self.pseudo_totals(total).iter().map(|&s| 1.0 / s).collect(),
-        };
-        WordTable::new(self.vocab_size, num, start, |v, out| {
-            let mut row = vec![0.0; num];
-            self.pseudo_counts(stats, v, &mut row);
-            if estimate == Estimate::Posterior {
-                lsparse_kernels::digamma_slice(&mut row);
-                lsparse_kernels::exp_slice(&mut row);
-            }
-            out.iter_mut().zip(&row).zip(&scale).for_each(|((o, s), f)| *o = (s * f) as f32);
-        })
+        let table = WordTable::filled_with(self.vocab_size, self.num_topics, start, self.entry_of_none(estimate));
+        (table, vec![Vec::new(); self.vocab_size])
     }
 
-    /// The data term at the topics that are best for these statistics.
-    fn data_term(&self, total: &TopicSummary) -> f64 {
-        let stats = total.dense().unwrap_or(&[]);
-        let of_word = |(row, logs): &mut (Vec<f64>, Vec<f64>), v: usize| -> f64 {
-            self.pseudo_counts(stats, v, row);
-            logs.copy_from_slice(row);
-            match self.estimate {
-                // ln G(lambda_kv)
-                Estimate::Posterior => {
-                    lsparse_kernels::ln_gamma_slice(logs);
-                    logs.iter().sum()
-                }
-                // (S_kv + lambda) log (S_kv + lambda)
-                _ => {
-                    lsparse_kernels::ln_slice(logs);
-                    row.iter().zip(logs.iter()).map(|(s, l)| s * l).sum()
-                }
-            }
+    /// The entry of a topic that has none of a word.
+    fn entry_of_none(&self, estimate: Estimate) -> f32 {
+        match estimate {
+            Estimate::Posterior => digamma(self.lambda).exp() as f32,
+            _ => self.lambda as f32,
+        }
+    }
+
+    /// Bring a table up to these statistics, and give the data term at the topics that are best for them.
+    ///
+    /// The cost is that of the entries there are, before or now, not V x K: an entry is exp(psi(S_kv + lambda)) under a
+    /// posterior and S_kv + lambda otherwise, and what depends on all of a topic is its scale.
+    fn write_table(
+        &self,
+        total: &TopicSummary,
+        estimate: Estimate,
+        table: &mut WordTable,
+        written: &mut [Vec<u32>],
+    ) -> f64 {
+        let stats = total.total();
+        let sums = self.pseudo_totals(total);
+        let scale_of = |&sum: &f64| match estimate {
+            Estimate::Posterior => (-digamma(sum)).exp() as f32,
+            _ => (1.0 / sum) as f32,
         };
-        let buffers = || (vec![0.0; self.num_topics], vec![0.0; self.num_topics]);
-        let words: Vec<f64> = (0..self.vocab_size).into_par_iter().map_init(buffers, of_word).collect();
-        let of_topic = |&sum: &f64| match self.estimate {
+        table.scale = sums.iter().map(scale_of).collect();
+        let scale = table.scale.clone();
+        let none = self.entry_of_none(estimate);
+        let none_term = data_term_of(estimate, &[self.lambda], &mut Vec::new());
+        let spare = table.start_width() + 1;
+        // Topics that have none of a word come behind one another by their scale.
+        let mut by_scale: Vec<u32> = (0..self.num_topics as u32).collect();
+        by_scale.sort_by(|&a, &b| scale[b as usize].total_cmp(&scale[a as usize]).then(a.cmp(&b)));
+        let of_word = |buffers: &mut Buffers,
+                       (v, (mut word, written)): (usize, (table::WordMut<'_>, &mut Vec<u32>))| {
+            let Buffers { topic, count, logs, weight } = buffers;
+            written.iter().for_each(|&k| word.row[k as usize] = none);
+            self.pseudo_counts(stats, v, topic, count);
+            written.clone_from(topic);
+            let rest = (self.num_topics - topic.len()) as f64 * none_term;
+            let term = data_term_of(estimate, count, logs);
+            if estimate == Estimate::Posterior {
+                lsparse_kernels::digamma_slice(count);
+                lsparse_kernels::exp_slice(count);
+            }
+            topic.iter().zip(count.iter()).for_each(|(&k, &c)| word.row[k as usize] = c as f32);
+            if spare > 1 {
+                // Its largest topics are among those that have it and the first few of the others.
+                // (The pulled ones stand behind those that have it, which are sorted.)
+                let sorted = stats.word(v).0;
+                let had = |k: &u32| sorted.binary_search(k).is_ok() || written[sorted.len()..].contains(k);
+                let others = by_scale.iter().filter(|k| !had(k)).take(spare);
+                topic.extend(others);
+                weight.clear();
+                weight.extend(topic.iter().map(|&k| word.row[k as usize] * scale[k as usize]));
+                word.start_from(topic, weight);
+            }
+            term + rest
+        };
+        let words: Vec<f64> = table.par_words().zip(written).enumerate().map_init(Buffers::default, of_word).collect();
+        let of_topic = |&sum: &f64| match estimate {
             Estimate::Posterior => -ln_gamma(sum),
             _ => -sum * sum.ln(),
         };
-        words.iter().sum::<f64>() + self.pseudo_totals(total).iter().map(of_topic).sum::<f64>() + self.ln_prior()
+        words.iter().sum::<f64>() + sums.iter().map(of_topic).sum::<f64>() + self.ln_prior()
     }
 
     /// log normaliser of the topics' prior.
@@ -227,7 +264,40 @@ impl Topics {
     /// Point estimates of the topics, word by word (V x K), each topic summing to one: `E[phi]` = (S + lambda)/sum under
     /// a posterior, which is also the mode of the raised prior.
     pub fn point_topics(&self, total: &TopicSummary) -> WordTable {
-        self.table(total, Estimate::Map)
+        self.expected_topics(total, Estimate::Map).scaled()
+    }
+
+    /// exp(C_vk) under an estimate.
+    fn expected_topics(&self, total: &TopicSummary, estimate: Estimate) -> WordTable {
+        let (mut table, mut written) = self.blank_table(estimate);
+        self.write_table(total, estimate, &mut table, &mut written);
+        table
+    }
+}
+
+/// Buffers for the entries of one word.
+#[derive(Default)]
+struct Buffers {
+    topic: Vec<u32>,
+    count: Vec<f64>,
+    logs: Vec<f64>,
+    weight: Vec<f32>,
+}
+
+/// The share of pseudo-counts in the data term: sum ln G(lambda_kv) under a posterior, sum (S_kv + lambda) log of the
+/// same otherwise.
+fn data_term_of(estimate: Estimate, counts: &[f64], logs: &mut Vec<f64>) -> f64 {
+    logs.clear();
+    logs.extend_from_slice(counts);
+    match estimate {
+        Estimate::Posterior => {
+            lsparse_kernels::ln_gamma_slice(logs);
+            logs.iter().sum()
+        }
+        _ => {
+            lsparse_kernels::ln_slice(logs);
+            counts.iter().zip(logs.iter()).map(|(s, l)| s * l).sum()
+        }
     }
 }
 
@@ -287,11 +357,15 @@ impl<'a> Model<TopicData<'a>> for Topics {
 
     fn global_step(&self, total: &TopicSummary, previous: Option<&TopicParams>) -> Result<TopicParams> {
         let old = previous.map_or_else(|| self.initial_alpha(), |p| p.alpha.clone());
-        Ok(TopicParams {
-            table: self.table(total, self.estimate),
-            alpha: self.learned_alpha(total, &old),
-            data_term: self.data_term(total),
-        })
+        let (mut table, mut written) = self.blank_table(self.estimate);
+        let data_term = self.write_table(total, self.estimate, &mut table, &mut written);
+        Ok(TopicParams { table, written, alpha: self.learned_alpha(total, &old), data_term })
+    }
+
+    fn update(&self, params: &mut TopicParams, total: &TopicSummary) -> Result<()> {
+        params.data_term = self.write_table(total, self.estimate, &mut params.table, &mut params.written);
+        params.alpha = self.learned_alpha(total, &params.alpha);
+        Ok(())
     }
 
     fn lap_report(&self, data: &TopicData<'a>) -> Vec<(&'static str, f64)> {

@@ -64,7 +64,6 @@ impl Document {
     fn remove(&mut self, at: usize) {
         self.rows.remove(at);
         self.counts.remove(at);
-        self.alpha.remove(at);
     }
 }
 
@@ -73,19 +72,16 @@ impl Document {
 struct Saved {
     rows: Vec<u32>,
     counts: Vec<f32>,
-    alpha: Vec<f32>,
 }
 
 impl Saved {
     fn keep(&mut self, document: &Document) {
         self.rows.clone_from(&document.rows);
         self.counts.clone_from(&document.counts);
-        self.alpha.clone_from(&document.alpha);
     }
 
     fn put_back(&mut self, document: &mut Document) {
         std::mem::swap(&mut self.rows, &mut document.rows);
         std::mem::swap(&mut self.counts, &mut document.counts);
-        std::mem::swap(&mut self.alpha, &mut document.alpha);
     }
 }

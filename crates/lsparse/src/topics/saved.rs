@@ -12,7 +12,7 @@ use super::Topics;
 use super::config::TopicsConfig;
 use super::document::Document;
 use super::score::{Completion, CompletionOptions, completion};
-use super::summary::{TopicSummary, WordStats};
+use super::summary::{SparseStats, TopicSummary, WordStats};
 use super::table::WordTable;
 use crate::data::{AtomicFile, RowSource, Rows};
 use crate::error::{Error, Result};
@@ -132,7 +132,7 @@ impl TopicModel {
         let topics = self.topics();
         // Documents see the saved topics themselves under MAP, and exp(E[log phi]) under a posterior.
         let expected = match self.config.estimate {
-            Estimate::Posterior => Some(topics.table(&self.total, Estimate::Posterior)),
+            Estimate::Posterior => Some(topics.expected_topics(&self.total, Estimate::Posterior)),
             _ => None,
         };
         let table = expected.as_ref().unwrap_or(&self.table);
@@ -178,20 +178,19 @@ impl TopicModel {
     pub fn with_vocab(&self, vocab: &[String]) -> TopicModel {
         let old: HashMap<&str, usize> = self.vocab.iter().enumerate().rev().map(|(v, w)| (w.as_str(), v)).collect();
         let num = self.num_topics();
-        let stats = self.total.dense().unwrap_or(&[]);
-        let mut values = vec![0.0; vocab.len() * num];
-        for (at, (row, word)) in values.chunks_exact_mut(num).zip(vocab).enumerate() {
+        let stats = self.total.total();
+        let words = SparseStats::by_word(vocab.len(), |at, row| {
+            let word = &vocab[at];
             // A word that is there twice stays where it is.
             let in_place = (self.vocab.get(at) == Some(word)).then_some(at);
             if let Some(v) = in_place.or_else(|| old.get(word.as_str()).copied()) {
-                row.copy_from_slice(&stats[v * num..(v + 1) * num]);
+                let (topic, mass) = stats.word(v);
+                row.extend(topic.iter().copied().zip(mass.iter().copied()));
             }
-        }
+        });
         let mut counts = vec![0.0; num];
-        for row in values.chunks_exact(num) {
-            counts.iter_mut().zip(row).for_each(|(n, s)| *n += s);
-        }
-        let total = TopicSummary { words: WordStats::Dense(values), counts, ..self.total.clone() };
+        words.topic.iter().zip(&words.mass).for_each(|(&k, m)| counts[k as usize] += m);
+        let total = TopicSummary { words: WordStats::Total(words), counts, ..self.total.clone() };
         let topics = Topics { vocab_size: vocab.len(), ..self.topics() };
         TopicModel {
             config: self.config.clone(),
@@ -207,16 +206,18 @@ impl TopicModel {
     /// Write the model to `file`, which takes its name when all is written.
     pub fn save(&self, file: AtomicFile) -> Result<()> {
         let (num, vocab) = (self.num_topics(), self.vocab_size());
-        let stats = self.total.dense().unwrap_or(&[]);
-        let by_topic = |value: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
-            (0..num).flat_map(|k| (0..vocab).map(move |v| (k, v))).map(|(k, v)| value(k, v)).collect()
-        };
+        let stats = self.total.total();
+        let topics = (0..num).flat_map(|k| (0..vocab).map(move |v| f64::from(self.table.row(v)[k]))).collect();
+        let entries = stats.topic.len();
         let array = |name: &str, shape: Vec<usize>, values: Vec<f64>| StoredArray { name: name.into(), shape, values };
         let arrays = [
-            array("topics", vec![num, vocab], by_topic(&|k, v| f64::from(self.table.row(v)[k]))),
+            array("topics", vec![num, vocab], topics),
             array("topic_counts", vec![num], self.total.counts.clone()),
             array("alpha", vec![num], self.alpha.iter().map(|&a| f64::from(a)).collect()),
-            array("total_stats", vec![num, vocab], by_topic(&|k, v| stats[v * num + k])),
+            // S_kv word by word, as SciPy's CSR has it: words are rows, topics columns.
+            array("total_indptr", vec![vocab + 1], stats.indptr.iter().map(|&i| i as f64).collect()),
+            array("total_topic", vec![entries], stats.topic.iter().map(|&k| f64::from(k)).collect()),
+            array("total_mass", vec![entries], stats.mass.clone()),
             array("total_alpha", vec![num], self.total.alpha_topic.clone()),
         ];
         let metadata = Metadata {
@@ -261,9 +262,11 @@ impl TopicModel {
         };
         let (metadata, stored) = persist::read_model::<Metadata>(path, KIND)?;
         let (num, vocab) = (metadata.config.topics, metadata.vocab.len());
+        let any = |name: &str| -> Result<&StoredArray> {
+            stored.iter().find(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))
+        };
         let find = |name: &str, shape: &[usize]| -> Result<&StoredArray> {
-            let found =
-                stored.iter().find(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))?;
+            let found = any(name)?;
             match found.shape == shape {
                 true => Ok(found),
                 false => Err(bad(format!("array {name:?} has shape {:?}, expected {shape:?}", found.shape))),
@@ -273,16 +276,24 @@ impl TopicModel {
             return Err(bad("it has no topics or no words".into()));
         }
         let topics = find("topics", &[num, vocab])?;
-        let stats = find("total_stats", &[num, vocab])?;
-        let mut values = vec![0.0; num * vocab];
-        for k in 0..num {
-            for v in 0..vocab {
-                values[v * num + k] = stats.values[k * vocab + v];
+        let mass = &any("total_mass")?.values;
+        let whole = |value: &f64| value.fract() == 0.0 && (0.0..9e15).contains(value);
+        let numbers = |name: &str, length: usize| -> Result<Vec<usize>> {
+            let values = &find(name, &[length])?.values;
+            match values.iter().all(whole) {
+                true => Ok(values.iter().map(|&v| v as usize).collect()),
+                false => Err(bad(format!("array {name:?} does not hold whole numbers"))),
             }
-        }
+        };
+        let stats = SparseStats {
+            indptr: numbers("total_indptr", vocab + 1)?,
+            topic: numbers("total_topic", mass.len())?.iter().map(|&k| k.min(u32::MAX as usize) as u32).collect(),
+            mass: mass.clone(),
+        };
+        stats.check(num).map_err(bad)?;
         let total = TopicSummary {
             num_topics: num,
-            words: WordStats::Dense(values),
+            words: WordStats::Total(stats),
             counts: find("topic_counts", &[num])?.values.clone(),
             entropy: metadata.entropy,
             alloc: metadata.alloc,

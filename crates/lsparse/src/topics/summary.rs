@@ -1,96 +1,248 @@
-//! Statistics of topics: how much of each word each topic has, sparse for a batch and dense for the total.
+//! Statistics of topics: for each word the topics that have any of it, and how much.
 
 use rayon::prelude::*;
 
 use crate::summary::Summary;
 
-/// S_kv word by word.
-#[derive(Clone, Debug, PartialEq)]
-pub enum WordStats {
-    /// V x K.
-    Dense(Vec<f64>),
-    /// For each word the topics that have any of it: what L-sparse responsibilities leave, and what is memoized.
-    Sparse(SparseStats),
+/// A number that mass is held in: single precision bounds a memo's size and is far below the noise of the estimate,
+/// double precision keeps totals exact.
+pub trait Mass: Copy + Default + Into<f64> + Send + Sync + 'static {
+    /// The nearest number of this kind.
+    fn from_f64(value: f64) -> Self;
+}
+
+impl Mass for f32 {
+    fn from_f64(value: f64) -> Self {
+        value as f32
+    }
+}
+
+impl Mass for f64 {
+    fn from_f64(value: f64) -> Self {
+        value
+    }
 }
 
 /// For each word a list of (topic, mass), topics ascending.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SparseStats {
+pub struct SparseStats<M> {
     /// Word v's entries are `indptr[v]..indptr[v + 1]`.
     pub indptr: Vec<usize>,
     /// Topics.
     pub topic: Vec<u32>,
-    /// Mass; single precision, which bounds a memo's size and is far below the noise of the estimate.
-    pub mass: Vec<f32>,
+    /// Mass.
+    pub mass: Vec<M>,
 }
 
-impl SparseStats {
+/// Words of a parallel task. Fixed, though no sum crosses words: a task has buffers to pay for.
+const WORDS_A_TASK: usize = 256;
+
+/// What a task of words leaves: entries word by word, and how many each word has.
+#[derive(Default)]
+struct Piece<M> {
+    lengths: Vec<usize>,
+    topic: Vec<u32>,
+    mass: Vec<M>,
+}
+
+impl<M: Mass> SparseStats<M> {
     /// No mass for any of `vocab_size` words.
     pub fn empty(vocab_size: usize) -> Self {
         SparseStats { indptr: vec![0; vocab_size + 1], topic: Vec::new(), mass: Vec::new() }
     }
 
+    /// V.
+    pub fn vocab_size(&self) -> usize {
+        self.indptr.len() - 1
+    }
+
+    /// Whether the lists are what they should be, for statistics that come from a file; says what is wrong.
+    pub fn check(&self, num_topics: usize) -> Result<(), String> {
+        let ends = self.indptr.first() == Some(&0) && self.indptr.last() == Some(&self.topic.len());
+        if !ends || !self.indptr.is_sorted() || self.mass.len() != self.topic.len() {
+            return Err("the statistics of its words do not add up to their number".into());
+        }
+        for v in 0..self.vocab_size() {
+            let (topic, mass) = self.word(v);
+            if topic.last().is_some_and(|&k| k as usize >= num_topics) || !topic.is_sorted_by(|a, b| a < b) {
+                return Err(format!("the topics of word {v} are not ascending or out of range"));
+            }
+            if mass.iter().any(|&m| !(m.into() >= 0.0 && m.into().is_finite())) {
+                return Err(format!("the statistics of word {v} are not positive numbers"));
+            }
+        }
+        Ok(())
+    }
+
     /// Entries of a word.
-    pub fn word(&self, v: usize) -> (&[u32], &[f32]) {
+    pub fn word(&self, v: usize) -> (&[u32], &[M]) {
         let of_v = self.indptr[v]..self.indptr[v + 1];
         (&self.topic[of_v.clone()], &self.mass[of_v])
     }
 
-    /// Add entries that are grouped by word (`start[v]..start[v + 1]`), each word's summed in their order.
-    ///
-    /// Words are worked on in fixed ranges in parallel, each with one dense row of K numbers.
-    pub fn merge(&mut self, num_topics: usize, start: &[usize], topic: &[u32], mass: &[f32]) {
-        const WORDS: usize = 256;
-        let vocab_size = self.indptr.len() - 1;
-        let pieces: Vec<(Vec<usize>, Vec<u32>, Vec<f32>)> = (0..vocab_size.div_ceil(WORDS))
+    /// The mass of a word in every topic.
+    pub fn dense_word(&self, v: usize, num_topics: usize) -> Vec<f64> {
+        let mut row = vec![0.0; num_topics];
+        let (topic, mass) = self.word(v);
+        topic.iter().zip(mass).for_each(|(&k, &m)| row[k as usize] = m.into());
+        row
+    }
+
+    /// Statistics from a function that pushes the entries of word v, topics ascending.
+    pub fn by_word(vocab_size: usize, mut entries: impl FnMut(usize, &mut Vec<(u32, M)>)) -> Self {
+        let mut stats = SparseStats::empty(vocab_size);
+        let mut row = Vec::new();
+        for v in 0..vocab_size {
+            row.clear();
+            entries(v, &mut row);
+            stats.topic.extend(row.iter().map(|e| e.0));
+            stats.mass.extend(row.iter().map(|e| e.1));
+            stats.indptr[v + 1] = stats.topic.len();
+        }
+        stats
+    }
+
+    /// Replace every word's entries by what `task` pushes for a range of words, ranges in parallel.
+    fn rebuild(&mut self, task: impl Fn(&Self, std::ops::Range<usize>, &mut Piece<M>) + Send + Sync) {
+        let vocab_size = self.vocab_size();
+        let pieces: Vec<Piece<M>> = (0..vocab_size.div_ceil(WORDS_A_TASK))
             .into_par_iter()
-            .map_init(
-                || (vec![0.0f64; num_topics], Vec::<u32>::new()),
-                |(row, touched), piece| {
-                    let words = piece * WORDS..((piece + 1) * WORDS).min(vocab_size);
-                    let (mut lengths, mut topics, mut masses) = (Vec::with_capacity(WORDS), Vec::new(), Vec::new());
-                    for v in words {
-                        let (old_topic, old_mass) = self.word(v);
-                        let fresh = start[v]..start[v + 1];
-                        if fresh.is_empty() {
-                            topics.extend_from_slice(old_topic);
-                            masses.extend_from_slice(old_mass);
-                            lengths.push(old_topic.len());
-                            continue;
-                        }
-                        touched.clear();
-                        let entries =
-                            old_topic.iter().zip(old_mass).chain(topic[fresh.clone()].iter().zip(&mass[fresh]));
-                        for (&k, &m) in entries {
-                            if row[k as usize] == 0.0 {
-                                touched.push(k);
-                            }
-                            row[k as usize] += f64::from(m);
-                        }
-                        touched.sort_unstable();
-                        touched.dedup();
-                        for &k in touched.iter() {
-                            topics.push(k);
-                            masses.push(std::mem::take(&mut row[k as usize]) as f32);
-                        }
-                        lengths.push(touched.len());
-                    }
-                    (lengths, topics, masses)
-                },
-            )
+            .map(|t| {
+                let mut piece = Piece::default();
+                task(self, t * WORDS_A_TASK..((t + 1) * WORDS_A_TASK).min(vocab_size), &mut piece);
+                piece
+            })
             .collect();
+        let entries = pieces.iter().map(|p| p.topic.len()).sum();
         self.topic.clear();
         self.mass.clear();
+        self.topic.reserve(entries);
+        self.mass.reserve(entries);
         let mut v = 0;
-        for (lengths, topics, masses) in pieces {
-            for length in lengths {
+        for piece in pieces {
+            for length in piece.lengths {
                 self.indptr[v + 1] = self.indptr[v] + length;
                 v += 1;
             }
-            self.topic.extend(topics);
-            self.mass.extend(masses);
+            self.topic.extend(piece.topic);
+            self.mass.extend(piece.mass);
         }
     }
+
+    /// Add lists of (word, topic, mass), words ascending within a list; each word's entries are summed in the order of
+    /// the lists.
+    pub fn add_lists(&mut self, num_topics: usize, lists: &[Entries<'_>]) {
+        self.rebuild(|old, words, piece| {
+            // Entries of these words, grouped by word.
+            let first = words.start;
+            let (low, high) = (words.start as u32, words.end as u32);
+            let cut = |list: &Entries<'_>| {
+                let from = list.word.partition_point(|&v| v < low);
+                from..from + list.word[from..].partition_point(|&v| v < high)
+            };
+            let ranges: Vec<std::ops::Range<usize>> = lists.iter().map(cut).collect();
+            let mut start = vec![0usize; words.len() + 1];
+            for (list, range) in lists.iter().zip(&ranges) {
+                list.word[range.clone()].iter().for_each(|&v| start[v as usize - first + 1] += 1);
+            }
+            for i in 0..words.len() {
+                start[i + 1] += start[i];
+            }
+            let mut next = start.clone();
+            let mut grouped = vec![(0u32, 0.0f32); start[words.len()]];
+            for (list, range) in lists.iter().zip(ranges) {
+                for at in range {
+                    let to = &mut next[list.word[at] as usize - first];
+                    grouped[*to] = (list.topic[at], list.mass[at]);
+                    *to += 1;
+                }
+            }
+            let (mut row, mut touched) = (vec![0.0f64; num_topics], Vec::new());
+            for v in words {
+                let (old_topic, old_mass) = old.word(v);
+                let fresh = &grouped[start[v - first]..start[v - first + 1]];
+                if fresh.is_empty() {
+                    piece.topic.extend_from_slice(old_topic);
+                    piece.mass.extend_from_slice(old_mass);
+                    piece.lengths.push(old_topic.len());
+                    continue;
+                }
+                touched.clear();
+                let old_entries = old_topic.iter().zip(old_mass).map(|(&k, &m)| (k, m.into()));
+                for (k, m) in old_entries.chain(fresh.iter().map(|&(k, m)| (k, f64::from(m)))) {
+                    if row[k as usize] == 0.0 {
+                        touched.push(k);
+                    }
+                    row[k as usize] += m;
+                }
+                touched.sort_unstable();
+                touched.dedup();
+                for &k in &touched {
+                    piece.topic.push(k);
+                    piece.mass.push(M::from_f64(std::mem::take(&mut row[k as usize])));
+                }
+                piece.lengths.push(touched.len());
+            }
+        });
+    }
+
+    /// Add `factor` times other statistics. Entries that come to nothing leave: taking away what was added may also
+    /// leave a trace of rounding on the wrong side of zero.
+    fn add_scaled<N: Mass>(&mut self, other: &SparseStats<N>, factor: f64) {
+        self.rebuild(|old, words, piece| {
+            for v in words {
+                let before = piece.topic.len();
+                let ((k1, m1), (k2, m2)) = (old.word(v), other.word(v));
+                let (mut i, mut j) = (0, 0);
+                while i < k1.len() || j < k2.len() {
+                    let a = k1.get(i).copied().unwrap_or(u32::MAX);
+                    let b = k2.get(j).copied().unwrap_or(u32::MAX);
+                    let mut value = 0.0;
+                    if a <= b {
+                        value += m1[i].into();
+                        i += 1;
+                    }
+                    if b <= a {
+                        value += factor * m2[j].into();
+                        j += 1;
+                    }
+                    if value > 0.0 {
+                        piece.topic.push(a.min(b));
+                        piece.mass.push(M::from_f64(value));
+                    }
+                }
+                piece.lengths.push(piece.topic.len() - before);
+            }
+        });
+    }
+
+    fn scale(&mut self, factor: f64) {
+        if factor == 0.0 {
+            *self = SparseStats::empty(self.vocab_size());
+        } else {
+            self.mass.par_iter_mut().for_each(|m| *m = M::from_f64((*m).into() * factor));
+        }
+    }
+}
+
+/// Responsibilities as documents leave them: word, topic and mass of each.
+#[derive(Clone, Copy)]
+pub struct Entries<'a> {
+    /// Words, ascending.
+    pub word: &'a [u32],
+    /// A topic for each.
+    pub topic: &'a [u32],
+    /// How much of the word the topic has.
+    pub mass: &'a [f32],
+}
+
+/// S_kv word by word.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WordStats {
+    /// Of all documents.
+    Total(SparseStats<f64>),
+    /// Of a batch, which is memoized.
+    Batch(SparseStats<f32>),
 }
 
 /// Statistics of documents.
@@ -132,61 +284,52 @@ impl TopicSummary {
     /// V.
     pub fn vocab_size(&self) -> usize {
         match &self.words {
-            WordStats::Dense(values) => values.len() / self.num_topics,
-            WordStats::Sparse(sparse) => sparse.indptr.len() - 1,
+            WordStats::Total(stats) => stats.vocab_size(),
+            WordStats::Batch(stats) => stats.vocab_size(),
         }
     }
 
-    /// The statistics word by word in full, as totals are.
-    pub fn dense(&self) -> Option<&[f64]> {
+    /// The statistics of a total.
+    ///
+    /// # Panics
+    /// If these are the statistics of a batch.
+    pub fn total(&self) -> &SparseStats<f64> {
         match &self.words {
-            WordStats::Dense(values) => Some(values),
-            WordStats::Sparse(_) => None,
+            WordStats::Total(stats) => stats,
+            WordStats::Batch(_) => unreachable!("the statistics of a batch where a total is needed"),
         }
     }
 
-    /// Statistics held in full with the topics in another order: topic `order[k]` becomes topic `k`.
+    /// A total with the topics in another order: topic `order[k]` becomes topic `k`.
     pub fn reordered(&self, order: &[usize]) -> Self {
         let pick = |row: &[f64]| order.iter().map(|&k| row[k]).collect::<Vec<f64>>();
-        let words = match &self.words {
-            WordStats::Dense(values) => WordStats::Dense(values.chunks_exact(self.num_topics).flat_map(pick).collect()),
-            WordStats::Sparse(_) => unreachable!("totals are held in full"),
-        };
+        let mut place = vec![0u32; order.len()];
+        order.iter().enumerate().for_each(|(to, &from)| place[from] = to as u32);
+        let stats = self.total();
+        let words = SparseStats::by_word(stats.vocab_size(), |v, row| {
+            let (topic, mass) = stats.word(v);
+            row.extend(topic.iter().zip(mass).map(|(&k, &m)| (place[k as usize], m)));
+            row.sort_unstable_by_key(|e| e.0);
+        });
+        let words = WordStats::Total(words);
         TopicSummary { words, counts: pick(&self.counts), alpha_topic: pick(&self.alpha_topic), ..self.clone() }
     }
 
-    /// The same statistics held in full.
-    pub fn into_dense(self) -> Self {
-        let num_topics = self.num_topics;
-        let WordStats::Sparse(sparse) = &self.words else { return self };
-        let mut values = vec![0.0; (sparse.indptr.len() - 1) * num_topics];
-        add_sparse(&mut values, num_topics, sparse, 1.0);
-        TopicSummary { words: WordStats::Dense(values), ..self }
+    /// The same statistics as a total.
+    pub fn into_total(self) -> Self {
+        let WordStats::Batch(batch) = &self.words else { return self };
+        let mut stats = SparseStats::empty(batch.vocab_size());
+        stats.add_scaled(batch, 1.0);
+        TopicSummary { words: WordStats::Total(stats), ..self }
     }
-}
-
-fn add_sparse(into: &mut [f64], num_topics: usize, from: &SparseStats, factor: f64) {
-    into.par_chunks_mut(num_topics).enumerate().for_each(|(v, row)| {
-        let (topic, mass) = from.word(v);
-        for (&k, &m) in topic.iter().zip(mass) {
-            let value = row[k as usize] + factor * f64::from(m);
-            // Taking away what was added may leave a trace of rounding on the wrong side of zero.
-            row[k as usize] = value.max(0.0);
-        }
-    });
 }
 
 impl Summary for TopicSummary {
     fn add_scaled(&mut self, other: &Self, factor: f64) {
-        let num_topics = self.num_topics;
         match (&mut self.words, &other.words) {
-            (WordStats::Dense(into), WordStats::Sparse(from)) => add_sparse(into, num_topics, from, factor),
-            (WordStats::Dense(into), WordStats::Dense(from)) => {
-                into.par_chunks_mut(1 << 14).zip(from.par_chunks(1 << 14)).for_each(|(into, from)| {
-                    into.iter_mut().zip(from).for_each(|(a, b)| *a = (*a + factor * b).max(0.0));
-                });
-            }
-            (WordStats::Sparse(_), _) => unreachable!("totals are held in full"),
+            (WordStats::Total(into), WordStats::Batch(from)) => into.add_scaled(from, factor),
+            (WordStats::Total(into), WordStats::Total(from)) => into.add_scaled(from, factor),
+            (WordStats::Batch(_), _) => unreachable!("batches are added to totals"),
         }
         let add = |into: &mut [f64], from: &[f64]| into.iter_mut().zip(from).for_each(|(a, b)| *a += factor * b);
         add(&mut self.counts, &other.counts);
@@ -199,8 +342,8 @@ impl Summary for TopicSummary {
 
     fn scale(&mut self, factor: f64) {
         match &mut self.words {
-            WordStats::Dense(values) => values.par_iter_mut().for_each(|v| *v *= factor),
-            WordStats::Sparse(sparse) => sparse.mass.iter_mut().for_each(|m| *m = (f64::from(*m) * factor) as f32),
+            WordStats::Total(stats) => stats.scale(factor),
+            WordStats::Batch(stats) => stats.scale(factor),
         }
         self.counts.iter_mut().chain(&mut self.alpha_topic).for_each(|v| *v *= factor);
         self.entropy *= factor;
@@ -219,20 +362,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merging_sums_by_word_and_topic_and_dense_totals_take_sparse_ones() {
-        let mut sparse = SparseStats::empty(3);
-        sparse.merge(4, &[0, 2, 2, 3], &[3, 1, 0], &[1.0, 2.0, 4.0]);
-        sparse.merge(4, &[0, 1, 2, 2], &[3, 2], &[0.5, 8.0]);
-        assert_eq!(sparse.word(0), (&[1, 3][..], &[2.0, 1.5][..]));
-        assert_eq!(sparse.word(1), (&[2][..], &[8.0][..]));
-        assert_eq!(sparse.word(2), (&[0][..], &[4.0][..]));
-        let mut summary = TopicSummary::new(4, WordStats::Sparse(sparse));
+    fn lists_are_summed_by_word_and_topic_and_totals_take_batches() {
+        let mut batch = SparseStats::<f32>::empty(3);
+        let one = Entries { word: &[0, 0, 2], topic: &[3, 1, 0], mass: &[1.0, 2.0, 4.0] };
+        let two = Entries { word: &[0, 1], topic: &[3, 2], mass: &[0.5, 8.0] };
+        batch.add_lists(4, &[one]);
+        batch.add_lists(4, &[two]);
+        let mut at_once = SparseStats::empty(3);
+        at_once.add_lists(4, &[one, two]);
+        assert_eq!(batch, at_once);
+        assert_eq!(batch.word(0), (&[1, 3][..], &[2.0, 1.5][..]));
+        assert_eq!(batch.word(1), (&[2][..], &[8.0][..]));
+        assert_eq!(batch.word(2), (&[0][..], &[4.0][..]));
+        let mut summary = TopicSummary::new(4, WordStats::Batch(batch));
         summary.counts = vec![4.0, 2.0, 8.0, 1.5];
-        let mut total = summary.clone().into_dense();
+        let mut total = summary.clone().into_total();
         total.add_scaled(&summary, 1.0);
-        assert_eq!(total.dense().unwrap()[3], 3.0);
+        assert_eq!(total.total().dense_word(0, 4), [0.0, 4.0, 0.0, 3.0]);
+        let moved = total.reordered(&[3, 1, 2, 0]);
+        assert_eq!(moved.total().dense_word(0, 4), [3.0, 4.0, 0.0, 0.0]);
+        assert_eq!(moved.counts, [3.0, 4.0, 16.0, 8.0]);
         total.add_scaled(&summary, -2.0);
-        assert!(total.dense().unwrap().iter().all(|&v| v == 0.0));
+        assert!(total.total().topic.is_empty(), "what comes to nothing leaves");
         assert!(total.counts.iter().all(|&v| v == 0.0));
     }
 }

@@ -266,15 +266,16 @@ fn check_start(config: &TopicsConfig, source: &dyn RowSource, start: Option<&Top
 /// The order of the first topics in which list k of seed words meets the topic that holds most of its words.
 fn seeded_order(first: &TopicSummary, lists: &[Vec<u32>]) -> Vec<usize> {
     let num = first.num_topics;
-    let stats = first.dense().unwrap_or(&[]);
+    let stats = first.total();
     let mut free: Vec<usize> = (0..num).collect();
     let mut order = Vec::with_capacity(num);
     for list in lists.iter().take(num) {
         // Shares of words rather than counts, so that one common word does not decide.
         let holds = |k: usize| -> f64 {
             let share = |&v: &u32| {
-                let row = &stats[v as usize * num..(v as usize + 1) * num];
-                row[k] / row.iter().sum::<f64>().max(f64::MIN_POSITIVE)
+                let (topic, mass) = stats.word(v as usize);
+                let own = topic.binary_search(&(k as u32)).map_or(0.0, |at| mass[at]);
+                own / mass.iter().sum::<f64>().max(f64::MIN_POSITIVE)
             };
             list.iter().map(share).sum()
         };
@@ -286,7 +287,12 @@ fn seeded_order(first: &TopicSummary, lists: &[Vec<u32>]) -> Vec<usize> {
 }
 
 /// Pseudo-counts of seed words: a share of each word's count in the corpus, for its topic.
-fn seed_pull(topics: &Topics, initial: &TopicSummary, lists: &[Vec<u32>], weight: f64) -> Result<Option<SparseStats>> {
+fn seed_pull(
+    topics: &Topics,
+    initial: &TopicSummary,
+    lists: &[Vec<u32>],
+    weight: f64,
+) -> Result<Option<SparseStats<f32>>> {
     if lists.iter().all(Vec::is_empty) {
         return Ok(None);
     }
@@ -294,20 +300,15 @@ fn seed_pull(topics: &Topics, initial: &TopicSummary, lists: &[Vec<u32>], weight
         let problem = format!("{} lists for {} topics", lists.len(), topics.num_topics);
         return Err(Error::Config { option: "seed-words", problem, remedy: "give at most one list a topic".into() });
     }
-    let stats = initial.dense().unwrap_or(&[]);
+    let stats = initial.total();
     let mut by_word: Vec<Vec<(u32, f32)>> = vec![Vec::new(); topics.vocab_size];
     for (k, list) in lists.iter().enumerate() {
         for &v in list {
-            let total: f64 = stats[v as usize * topics.num_topics..(v as usize + 1) * topics.num_topics].iter().sum();
+            let total: f64 = stats.word(v as usize).1.iter().sum();
             by_word[v as usize].push((k as u32, (weight * total).max(1.0) as f32));
         }
     }
-    let mut pull = SparseStats::empty(topics.vocab_size);
-    for (v, entries) in by_word.iter().enumerate() {
-        pull.topic.extend(entries.iter().map(|e| e.0));
-        pull.mass.extend(entries.iter().map(|e| e.1));
-        pull.indptr[v + 1] = pull.topic.len();
-    }
+    let pull = SparseStats::by_word(topics.vocab_size, |v, row| row.append(&mut by_word[v]));
     Ok(Some(pull))
 }
 
