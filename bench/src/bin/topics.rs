@@ -363,18 +363,25 @@ fn speed(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
 
 /// Whole laps from one and the same state: document steps alone, and with everything that training does besides.
 fn laps(training: &mut Training<'_>, repeats: usize) -> lsparse::Result<Value> {
-    let Training { topics, data, total, params, scratch, .. } = training;
+    let Training { topics, data, params, scratch, .. } = training;
     let (mut local, mut whole) = (Vec::new(), Vec::new());
+    // Documents always see the same topics; what their statistics lead to is worked out beside them.
+    let mut memos = Vec::new();
+    for batch in 0..data.batches.num_batches() {
+        memos.push(topics.summarize(params, data, batch, scratch)?);
+    }
+    let mut total = topics.empty_batch().into_total();
+    memos.iter().for_each(|memo| total.add_scaled(memo, 1.0));
+    let mut beside = Model::<TopicData<'_>>::global_step(topics, &total, Some(params))?;
+    data.take_tally();
     for _ in 0..repeats {
         let (mut steps, mut all) = (Timer::default(), Timer::default());
-        for batch in 0..data.batches.num_batches() {
+        for (batch, memo) in memos.iter().enumerate() {
             all.time(|| -> lsparse::Result<()> {
                 let fresh = steps.time(|| topics.summarize(params, data, batch, scratch))?;
-                // A memo out and a memo in, which leaves the total as it was.
-                total.add_scaled(&fresh, -1.0);
+                total.add_scaled(memo, -1.0);
                 total.add_scaled(&fresh, 1.0);
-                Model::<TopicData<'_>>::update(topics, params, total)?;
-                Ok(())
+                Model::<TopicData<'_>>::update(topics, &mut beside, &total)
             })?;
         }
         local.push(steps);

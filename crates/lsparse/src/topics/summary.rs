@@ -1,5 +1,7 @@
 //! Statistics of topics: for each word the topics that have any of it, and how much.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::summary::Summary;
@@ -34,8 +36,8 @@ pub struct SparseStats<M> {
     pub mass: Vec<M>,
 }
 
-/// Words of a parallel task. Fixed, though no sum crosses words: a task has buffers to pay for.
-const WORDS_A_TASK: usize = 256;
+/// Words of a parallel task: enough to pay for finding their entries in every list.
+const WORDS_A_TASK: usize = 1024;
 
 /// What a task of words leaves: entries word by word, and how many each word has.
 #[derive(Default)]
@@ -43,6 +45,44 @@ struct Piece<M> {
     lengths: Vec<usize>,
     topic: Vec<u32>,
     mass: Vec<M>,
+}
+
+/// Mass by topic while the entries of one word are added up, with a bit for each topic that has any: what is there is
+/// found in order without sorting.
+struct Adder {
+    mass: Vec<f64>,
+    there: Vec<u64>,
+}
+
+impl Adder {
+    fn new(num_topics: usize) -> Self {
+        Adder { mass: vec![0.0; num_topics], there: vec![0; num_topics.div_ceil(64)] }
+    }
+
+    #[inline]
+    fn add(&mut self, topic: u32, mass: f64) {
+        self.mass[topic as usize] += mass;
+        self.there[topic as usize / 64] |= 1 << (topic % 64);
+    }
+
+    /// Hand over what has come together, as a word's entries, and start anew. Entries that come to nothing are left
+    /// out: taking away what was added may also leave a trace of rounding on the wrong side of zero.
+    fn finish<M: Mass>(&mut self, piece: &mut Piece<M>) {
+        let before = piece.topic.len();
+        for (i, bits) in self.there.iter_mut().enumerate() {
+            let mut left = std::mem::take(bits);
+            while left != 0 {
+                let k = i * 64 + left.trailing_zeros() as usize;
+                left &= left - 1;
+                let mass = std::mem::take(&mut self.mass[k]);
+                if mass > 0.0 {
+                    piece.topic.push(k as u32);
+                    piece.mass.push(M::from_f64(mass));
+                }
+            }
+        }
+        piece.lengths.push(piece.topic.len() - before);
+    }
 }
 
 impl<M: Mass> SparseStats<M> {
@@ -102,16 +142,25 @@ impl<M: Mass> SparseStats<M> {
         stats
     }
 
+    /// Entries of a range of words.
+    fn entries(&self, words: &Range<usize>) -> usize {
+        self.indptr[words.end] - self.indptr[words.start]
+    }
+
     /// Replace every word's entries by what `task` pushes for a range of words, ranges in parallel.
-    fn rebuild(&mut self, task: impl Fn(&Self, std::ops::Range<usize>, &mut Piece<M>) + Send + Sync) {
+    fn rebuild(&mut self, num_topics: usize, task: impl Fn(&Self, Range<usize>, &mut Adder, &mut Piece<M>) + Sync) {
         let vocab_size = self.vocab_size();
         let pieces: Vec<Piece<M>> = (0..vocab_size.div_ceil(WORDS_A_TASK))
             .into_par_iter()
-            .map(|t| {
-                let mut piece = Piece::default();
-                task(self, t * WORDS_A_TASK..((t + 1) * WORDS_A_TASK).min(vocab_size), &mut piece);
-                piece
-            })
+            .map_init(
+                || Adder::new(num_topics),
+                |adder, t| {
+                    let mut piece = Piece::default();
+                    let words = t * WORDS_A_TASK..((t + 1) * WORDS_A_TASK).min(vocab_size);
+                    task(self, words, adder, &mut piece);
+                    piece
+                },
+            )
             .collect();
         let entries = pieces.iter().map(|p| p.topic.len()).sum();
         self.topic.clear();
@@ -124,15 +173,15 @@ impl<M: Mass> SparseStats<M> {
                 self.indptr[v + 1] = self.indptr[v] + length;
                 v += 1;
             }
-            self.topic.extend(piece.topic);
-            self.mass.extend(piece.mass);
+            self.topic.extend_from_slice(&piece.topic);
+            self.mass.extend_from_slice(&piece.mass);
         }
     }
 
     /// Add lists of (word, topic, mass), words ascending within a list; each word's entries are summed in the order of
     /// the lists.
     pub fn add_lists(&mut self, num_topics: usize, lists: &[Entries<'_>]) {
-        self.rebuild(|old, words, piece| {
+        self.rebuild(num_topics, |old, words, adder, piece| {
             // Entries of these words, grouped by word.
             let first = words.start;
             let (low, high) = (words.start as u32, words.end as u32);
@@ -140,7 +189,7 @@ impl<M: Mass> SparseStats<M> {
                 let from = list.word.partition_point(|&v| v < low);
                 from..from + list.word[from..].partition_point(|&v| v < high)
             };
-            let ranges: Vec<std::ops::Range<usize>> = lists.iter().map(cut).collect();
+            let ranges: Vec<Range<usize>> = lists.iter().map(cut).collect();
             let mut start = vec![0usize; words.len() + 1];
             for (list, range) in lists.iter().zip(&ranges) {
                 list.word[range.clone()].iter().for_each(|&v| start[v as usize - first + 1] += 1);
@@ -157,61 +206,28 @@ impl<M: Mass> SparseStats<M> {
                     *to += 1;
                 }
             }
-            let (mut row, mut touched) = (vec![0.0f64; num_topics], Vec::new());
             for v in words {
-                let (old_topic, old_mass) = old.word(v);
+                let (topic, mass) = old.word(v);
+                topic.iter().zip(mass).for_each(|(&k, &m)| adder.add(k, m.into()));
                 let fresh = &grouped[start[v - first]..start[v - first + 1]];
-                if fresh.is_empty() {
-                    piece.topic.extend_from_slice(old_topic);
-                    piece.mass.extend_from_slice(old_mass);
-                    piece.lengths.push(old_topic.len());
-                    continue;
-                }
-                touched.clear();
-                let old_entries = old_topic.iter().zip(old_mass).map(|(&k, &m)| (k, m.into()));
-                for (k, m) in old_entries.chain(fresh.iter().map(|&(k, m)| (k, f64::from(m)))) {
-                    if row[k as usize] == 0.0 {
-                        touched.push(k);
-                    }
-                    row[k as usize] += m;
-                }
-                touched.sort_unstable();
-                touched.dedup();
-                for &k in &touched {
-                    piece.topic.push(k);
-                    piece.mass.push(M::from_f64(std::mem::take(&mut row[k as usize])));
-                }
-                piece.lengths.push(touched.len());
+                fresh.iter().for_each(|&(k, m)| adder.add(k, f64::from(m)));
+                adder.finish(piece);
             }
         });
     }
 
-    /// Add `factor` times other statistics. Entries that come to nothing leave: taking away what was added may also
-    /// leave a trace of rounding on the wrong side of zero.
-    fn add_scaled<N: Mass>(&mut self, other: &SparseStats<N>, factor: f64) {
-        self.rebuild(|old, words, piece| {
+    /// Add `factor` times other statistics.
+    fn add_scaled<N: Mass>(&mut self, num_topics: usize, other: &SparseStats<N>, factor: f64) {
+        self.rebuild(num_topics, |old, words, adder, piece| {
+            let most = old.entries(&words) + other.entries(&words);
+            piece.topic.reserve(most);
+            piece.mass.reserve(most);
             for v in words {
-                let before = piece.topic.len();
-                let ((k1, m1), (k2, m2)) = (old.word(v), other.word(v));
-                let (mut i, mut j) = (0, 0);
-                while i < k1.len() || j < k2.len() {
-                    let a = k1.get(i).copied().unwrap_or(u32::MAX);
-                    let b = k2.get(j).copied().unwrap_or(u32::MAX);
-                    let mut value = 0.0;
-                    if a <= b {
-                        value += m1[i].into();
-                        i += 1;
-                    }
-                    if b <= a {
-                        value += factor * m2[j].into();
-                        j += 1;
-                    }
-                    if value > 0.0 {
-                        piece.topic.push(a.min(b));
-                        piece.mass.push(M::from_f64(value));
-                    }
-                }
-                piece.lengths.push(piece.topic.len() - before);
+                let (topic, mass) = old.word(v);
+                topic.iter().zip(mass).for_each(|(&k, &m)| adder.add(k, m.into()));
+                let (topic, mass) = other.word(v);
+                topic.iter().zip(mass).for_each(|(&k, &m)| adder.add(k, factor * m.into()));
+                adder.finish(piece);
             }
         });
     }
@@ -319,16 +335,17 @@ impl TopicSummary {
     pub fn into_total(self) -> Self {
         let WordStats::Batch(batch) = &self.words else { return self };
         let mut stats = SparseStats::empty(batch.vocab_size());
-        stats.add_scaled(batch, 1.0);
+        stats.add_scaled(self.num_topics, batch, 1.0);
         TopicSummary { words: WordStats::Total(stats), ..self }
     }
 }
 
 impl Summary for TopicSummary {
     fn add_scaled(&mut self, other: &Self, factor: f64) {
+        let num_topics = self.num_topics;
         match (&mut self.words, &other.words) {
-            (WordStats::Total(into), WordStats::Batch(from)) => into.add_scaled(from, factor),
-            (WordStats::Total(into), WordStats::Total(from)) => into.add_scaled(from, factor),
+            (WordStats::Total(into), WordStats::Batch(from)) => into.add_scaled(num_topics, from, factor),
+            (WordStats::Total(into), WordStats::Total(from)) => into.add_scaled(num_topics, from, factor),
             (WordStats::Batch(_), _) => unreachable!("batches are added to totals"),
         }
         let add = |into: &mut [f64], from: &[f64]| into.iter_mut().zip(from).for_each(|(a, b)| *a += factor * b);
