@@ -161,7 +161,7 @@ fn the_fast_document_step_matches_the_plain_one() {
         let (words, counts) = some_document(vocab, 25, seed + 100);
         let alphas = vec![(alpha / num as f64) as f32; num];
         for (sparsity, floor, selection) in
-            [(num, 0.0, Selection::End), (3, 0.05, Selection::Always), (1, 0.05, Selection::Always)]
+            [(num, 0.0, Selection::End), (3, 0.05, Selection::ALWAYS), (1, 0.05, Selection::ALWAYS)]
         {
             let table = table_of(&topics, sparsity);
             // Far past convergence, so that both rest at the same point.
@@ -251,6 +251,24 @@ fn the_terms_of_a_document_are_those_of_the_definition() {
     assert!((document.allocation() - allocation).abs() < 1e-3, "{} {allocation}", document.allocation());
     for (k, n) in document.topic_counts() {
         assert!((f64::from(n) - doc[k as usize]).abs() < 1e-4);
+    }
+}
+
+#[test]
+fn the_schedule_of_selection_reads_and_writes_as_text() {
+    for (text, selection) in [
+        ("end", Selection::End),
+        ("paper", Selection::Schedule { first: 5, every: 10 }),
+        ("always", Selection::ALWAYS),
+        ("3,20", Selection::Schedule { first: 3, every: 20 }),
+    ] {
+        assert_eq!(text.parse(), Ok(selection));
+        assert_eq!(selection.to_string(), text);
+        let config: TopicsConfig = serde_json::from_str(&format!("{{\"selection\": \"{text}\"}}")).unwrap();
+        assert_eq!(config.selection, selection);
+    }
+    for text in ["", "5", "0,10", "5,0", "5,10,15", "sometimes"] {
+        assert!(text.parse::<Selection>().is_err(), "{text:?}");
     }
 }
 

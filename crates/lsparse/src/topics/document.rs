@@ -11,15 +11,79 @@ use serde::{Deserialize, Serialize};
 use super::table::WordTable;
 
 /// When a token's L topics are chosen.
+///
+/// As text, and in settings: `end`, `paper`, `always`, or the two numbers of a schedule, as in `5,10`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(try_from = "String", into = "String")]
 pub enum Selection {
     /// Once, for the responsibilities that leave the document: until then all active topics share a token.
     End,
-    /// In the first 5 iterations and every 10th after, as the paper does; in between the chosen topics are reweighted.
-    Paper,
+    /// In the first iterations, and then every so many; in between the chosen topics are reweighted.
+    Schedule {
+        /// Iterations that choose at the beginning.
+        first: usize,
+        /// Iterations from one choice to the next after that.
+        every: usize,
+    },
+}
+
+impl Selection {
+    /// In the first 5 iterations and every 10th after, as the paper does.
+    pub const PAPER: Selection = Selection::Schedule { first: 5, every: 10 };
     /// In every iteration.
-    Always,
+    pub const ALWAYS: Selection = Selection::Schedule { first: 1, every: 1 };
+
+    /// Whether an iteration (from 0) chooses.
+    fn due(self, iteration: usize) -> bool {
+        match self {
+            Selection::End => false,
+            Selection::Schedule { first, every } => iteration < first.max(1) || (iteration + 1) % every.max(1) == 0,
+        }
+    }
+}
+
+impl std::fmt::Display for Selection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Selection::End => f.write_str("end"),
+            Selection::PAPER => f.write_str("paper"),
+            Selection::ALWAYS => f.write_str("always"),
+            Selection::Schedule { first, every } => write!(f, "{first},{every}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Selection {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "end" => return Ok(Selection::End),
+            "paper" => return Ok(Selection::PAPER),
+            "always" => return Ok(Selection::ALWAYS),
+            _ => {}
+        }
+        let number = |text: &str| text.trim().parse::<usize>().ok().filter(|&n| n > 0);
+        let numbers = text.split_once(',').and_then(|(first, every)| Some((number(first)?, number(every)?)));
+        let (first, every) = numbers.ok_or_else(|| {
+            format!("{text:?} is not end, paper, always or two numbers from 1 on with a comma between, as in 5,10")
+        })?;
+        Ok(Selection::Schedule { first, every })
+    }
+}
+
+impl TryFrom<String> for Selection {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Selection> for String {
+    fn from(selection: Selection) -> String {
+        selection.to_string()
+    }
 }
 
 /// Settings of the document step.
@@ -312,9 +376,8 @@ impl Document {
     /// Alg. 2 as printed: each token has its own L topics, chosen on a schedule and reweighted in between.
     fn iterate_selecting(&mut self, num_words: usize, options: &DocumentOptions) {
         for iteration in 0..options.iterations.max(1) {
-            let due = options.selection == Selection::Always || iteration < 5 || (iteration - 1) % 10 == 0;
             self.update_prior();
-            if due {
+            if options.selection.due(iteration) {
                 self.choose(num_words, options.sparsity);
             } else {
                 self.reweight(num_words);
@@ -327,8 +390,7 @@ impl Document {
                 return;
             }
             // Positions in `rows` move when topics leave, so they leave only where tokens choose anew.
-            let next = iteration + 1;
-            if options.selection == Selection::Always || next < 5 || (next - 1) % 10 == 0 {
+            if options.selection.due(iteration + 1) {
                 self.shrink(options.active_floor);
             }
         }

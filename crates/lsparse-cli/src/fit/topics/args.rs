@@ -144,11 +144,9 @@ pub struct DocumentSettings {
     /// Topics a document starts with at most, those its words like best; 0 for no limit, no effect with L = K.
     #[arg(long, value_name = "N")]
     pub max_active: Option<usize>,
-    /// When the L topics of a token are chosen.
-    #[arg(long, value_name = "WHEN", value_parser = parse::names::<Selection>(&[
-        ("end", "once, for what leaves the document"),
-        ("paper", "in the first 5 iterations and every 10th after"),
-        ("always", "in every iteration")]))]
+    /// When the L topics of a token are chosen: `end` (once, for what leaves the document), `always` (in every
+    /// iteration), `paper` (in the first 5 and every 10th), or two numbers in place of those, as in 3,20.
+    #[arg(long, value_name = "WHEN")]
     pub selection: Option<Selection>,
     /// Restart proposals a document, 0 for none; short documents need them.
     #[arg(long, value_name = "N")]
