@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::MixtureConfig;
 use crate::error::{Error, Result};
 use crate::model::{Model, Objective};
 use crate::observe::{Observer, StepInfo, Stopwatch, peak_memory_bytes};
@@ -18,10 +17,44 @@ pub struct State<P, S> {
     pub params: P,
     /// The statistics they were estimated from.
     pub total: S,
+    /// How far the run has come.
+    pub progress: Progress,
+}
+
+/// How far a run has come: what the rules for stopping and the reports look back on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Progress {
     /// Steps taken.
     pub step: u64,
     /// Laps completed.
     pub laps: usize,
+    /// Rows worked through, each as often as it was visited.
+    pub rows: usize,
+    /// Seconds of training, seeding included.
+    pub seconds: f64,
+    /// Objective and counts at the end of the last lap.
+    lap_before: Option<(f64, Vec<f64>)>,
+    /// The last laps, at most [`LAPS_REMEMBERED`].
+    pub recent: Vec<LapReport>,
+}
+
+/// Laps whose reports are remembered.
+pub const LAPS_REMEMBERED: usize = 3;
+
+/// What was said at the end of a lap.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LapReport {
+    /// The held-out score.
+    pub heldout: Option<f64>,
+    /// What the model reported, by name.
+    pub report: Vec<(String, f64)>,
+}
+
+impl LapReport {
+    /// What the model reported under a name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.report.iter().find(|note| note.0 == name).map(|note| note.1)
+    }
 }
 
 /// When to stop; the first rule that holds ends the run. Zero turns a rule off.
@@ -37,19 +70,8 @@ pub struct StopRules {
     pub max_seconds: f64,
 }
 
-impl From<&MixtureConfig> for StopRules {
-    fn from(config: &MixtureConfig) -> Self {
-        StopRules {
-            laps: config.laps,
-            tolerance: config.tolerance,
-            count_tolerance: config.count_tolerance,
-            max_seconds: config.max_seconds,
-        }
-    }
-}
-
 /// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum StopReason {
     /// All laps are done.
     Laps(usize),
@@ -110,7 +132,7 @@ pub struct Watch<'a, P, S> {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// Why.
     pub reason: StopReason,
@@ -122,6 +144,8 @@ pub struct Outcome {
     pub seconds: f64,
     /// Rows worked through a second.
     pub rows_per_second: f64,
+    /// The last laps, at most [`LAPS_REMEMBERED`].
+    pub recent: Vec<LapReport>,
 }
 
 /// What a model file says of its training. No clock, path or host: the same run leaves the same record.
@@ -151,8 +175,8 @@ impl TrainingRecord {
     pub fn new<P, S>(observations: usize, state: &State<P, S>, outcome: &Outcome) -> Self {
         TrainingRecord {
             observations,
-            laps: state.laps,
-            steps: state.step,
+            laps: state.progress.laps,
+            steps: state.progress.step,
             stopped_by: outcome.reason.rule().into(),
             objective: outcome.objective.total(),
             objective_data: outcome.objective.data,
@@ -173,49 +197,56 @@ pub fn run<D: ?Sized, M: Model<D>>(
 ) -> Result<Outcome> {
     let batches = model.num_batches(data) as f64;
     let mut scratch = M::Scratch::default();
-    let mut rows = 0usize;
-    let mut lap_before: Option<(f64, Vec<f64>)> = None;
     loop {
         let batch = schedule.next_batch();
         let fresh = model.summarize(&state.params, data, batch, &mut scratch)?;
         let ends_lap = schedule.fold(&mut state.total, batch, fresh);
         model.update(&mut state.params, &state.total)?;
         let objective = model.objective(&state.params, &state.total);
-        state.step += 1;
-        state.laps += usize::from(ends_lap);
-        rows += model.batch_len(data, batch);
+        let State { params, total, progress } = &mut *state;
+        progress.step += 1;
+        progress.laps += usize::from(ends_lap);
+        progress.rows += model.batch_len(data, batch);
         if !objective.total().is_finite() {
-            return Err(Error::Diverged { step: state.step, value: objective.total() });
+            return Err(Error::Diverged { step: progress.step, value: objective.total() });
         }
 
         watch.clock.halt();
-        let seconds = watch.clock.seconds();
-        let mut reason = interrupted_or_late(rules, seconds, watch.interrupt);
+        progress.seconds = watch.clock.seconds();
+        let mut reason = interrupted_or_late(rules, progress.seconds, watch.interrupt);
         if ends_lap {
-            reason = reason.or_else(|| lap_rule(rules, state.laps, &objective, state.total.counts(), &lap_before));
-            lap_before = Some((objective.total(), state.total.counts().to_vec()));
+            reason = reason.or_else(|| lap_rule(rules, progress, &objective, total.counts()));
+            progress.lap_before = Some((objective.total(), total.counts().to_vec()));
         }
         let heldout = match watch.score {
-            Some(score) if ends_lap || reason.is_some() => Some(score(&state.params, &state.total)?),
+            Some(score) if ends_lap || reason.is_some() => Some(score(params, total)?),
             _ => None,
         };
         let info = StepInfo {
             run: watch.run,
-            lap: state.step as f64 / batches,
-            step: state.step,
+            lap: progress.step as f64 / batches,
+            step: progress.step,
             batch,
             ends_lap,
-            seconds,
+            seconds: progress.seconds,
             objective,
             heldout,
-            rows_per_second: rows as f64 / seconds.max(1e-9),
-            empty_clusters: count_empty(state.total.counts()),
+            rows_per_second: progress.rows as f64 / progress.seconds.max(1e-9),
+            empty_clusters: count_empty(total.counts()),
             peak_memory_bytes: peak_memory_bytes(),
             report: if ends_lap { model.lap_report(data) } else { Vec::new() },
         };
+        if ends_lap {
+            let report = info.report.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+            progress.recent.push(LapReport { heldout, report });
+            let old = progress.recent.len().saturating_sub(LAPS_REMEMBERED);
+            progress.recent.drain(..old);
+        }
         watch.observer.step(&info)?;
         if let Some(reason) = reason {
-            return Ok(Outcome { reason, objective, heldout, seconds, rows_per_second: info.rows_per_second });
+            let (seconds, recent) = (progress.seconds, progress.recent.clone());
+            let rows_per_second = info.rows_per_second;
+            return Ok(Outcome { reason, objective, heldout, seconds, rows_per_second, recent });
         }
         watch.clock.start();
     }
@@ -234,14 +265,8 @@ fn interrupted_or_late(rules: &StopRules, seconds: f64, interrupt: Option<&Atomi
 }
 
 /// The rules that compare the end of a lap with the end of the one before.
-fn lap_rule(
-    rules: &StopRules,
-    laps: usize,
-    objective: &Objective,
-    counts: &[f64],
-    before: &Option<(f64, Vec<f64>)>,
-) -> Option<StopReason> {
-    if let Some((last, last_counts)) = before {
+fn lap_rule(rules: &StopRules, progress: &Progress, objective: &Objective, counts: &[f64]) -> Option<StopReason> {
+    if let Some((last, last_counts)) = &progress.lap_before {
         let change = ((objective.total() - last) / last.abs().max(f64::MIN_POSITIVE)).abs();
         if rules.tolerance > 0.0 && change < rules.tolerance {
             return Some(StopReason::Objective(change));
@@ -251,5 +276,5 @@ fn lap_rule(
             return Some(StopReason::Counts(moved));
         }
     }
-    (rules.laps > 0 && laps >= rules.laps).then_some(StopReason::Laps(laps))
+    (rules.laps > 0 && progress.laps >= rules.laps).then_some(StopReason::Laps(progress.laps))
 }

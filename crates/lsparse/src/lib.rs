@@ -11,7 +11,7 @@
 //! 3. [`summary`]: the additive statistics of the batch.
 //! 4. [`schedule`]: how they enter the total (full, memoized, stochastic, streaming).
 //! 5. [`model`]: the global step turns the total into parameters (posterior, MAP or maximum likelihood).
-//! 6. [`fit`]: next batch, until a rule says stop; [`observe`] watches.
+//! 6. [`fit`]: next batch, until a rule says stop; [`train`] keeps the best of several runs, [`observe`] watches.
 //!
 //! [`init`] finds the first clusters, [`mixture`] puts the pieces together, [`persist`] writes models.
 
@@ -34,6 +34,7 @@ pub mod schedule;
 pub mod summary;
 pub mod synthetic;
 pub mod topics;
+pub mod train;
 
 pub use config::{BestBy, Init, MixtureConfig, Precision};
 pub use error::{Error, Result};

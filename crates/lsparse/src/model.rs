@@ -1,10 +1,12 @@
 //! What the training loop asks of a model: summarise a batch, take a global step, value the objective.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Result;
 use crate::summary::Summary;
 
 /// The objective and its three terms.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Objective {
     /// Data and the clusters' prior (and posterior).
     pub data: f64,

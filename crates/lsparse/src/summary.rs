@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Statistics that can be added, subtracted and scaled, so that schedules need to know nothing about models.
-pub trait Summary: Clone + Send + Sync {
+pub trait Summary: Clone + Send + Sync + 'static {
     /// `self += factor * other`.
     fn add_scaled(&mut self, other: &Self, factor: f64);
     /// `self *= factor`.

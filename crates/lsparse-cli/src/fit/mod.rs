@@ -1,6 +1,8 @@
 //! `lsparse fit`: train a model; here is what all trainings share.
 
+mod args;
 mod mixture;
+mod report;
 mod settings;
 mod topics;
 

@@ -1,4 +1,4 @@
-//! Training a mixture from a configuration and a source of rows: prior, seeds, schedule, loop, best of several runs.
+//! Training a mixture from a configuration and a source of rows: prior, seeds, scores, the saved model.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,13 +10,13 @@ use super::{Mixture, MixtureData, MixtureModel, MixtureParams, log_density};
 use crate::config::{BestBy, MixtureConfig};
 use crate::data::{Batches, Element, Moments, RowSource, Scalar};
 use crate::error::{Error, Result};
-use crate::fit::{self, Outcome, State, StopReason, StopRules, TrainingRecord, Watch};
+use crate::fit::{Outcome, StopRules, TrainingRecord};
 use crate::init::initial_summary;
 use crate::likelihood::Prior;
 use crate::model::Model;
-use crate::observe::{Observer, Stopwatch};
-use crate::schedule::{Memoized, Schedule, ScheduleKind, Stochastic};
+use crate::observe::Observer;
 use crate::summary::ClusterSummary;
+use crate::train::{self, Plan, Start, StateOf, Task, Trained};
 
 /// What a run has around it besides data and settings.
 #[derive(Default)]
@@ -85,66 +85,81 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
         let problem = "there are no held-out rows to compare runs by".into();
         return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
     }
-    let held = around.heldout.map(MixtureData::in_order).transpose()?;
-    let score = |params: &MixtureParams<T>, _: &ClusterSummary| match &held {
-        Some(held) => mean_log_density(&mixture, params, held),
-        None => Ok(f64::NAN),
-    };
-    let mut silent = ();
-    let observer: &mut dyn Observer = match around.observer {
-        Some(observer) => observer,
-        None => &mut silent,
-    };
-    let mut best: Option<Fitted> = None;
-    let mut runs = Vec::new();
-    for run in 0..config.runs {
-        let mut clock = Stopwatch::default();
-        clock.start();
-        let data = MixtureData {
-            source,
-            batches: Batches::new(source.num_rows(), config.batches, run_seed(&config, run, Stream::Batches))?,
-            row_weights: around.row_weights,
-        };
-        let total = match around.start {
-            Some(start) => start.total.clone(),
-            None => {
-                let mut rng = ChaCha8Rng::seed_from_u64(run_seed(&config, run, Stream::Init));
-                initial_summary(&mixture, &data, &config, &mut rng)?
-            }
-        };
-        let previous = around.start.map(|start| start.params::<T>()).transpose()?;
-        let params = Model::<MixtureData<'_>>::global_step(&mixture, &total, previous.as_ref())?;
-        let mut schedule = build_schedule(&mixture, &data, &config, &total, run);
-        let mut state = State { params, total, step: 0, laps: 0 };
-        let mut watch = Watch {
-            score: held.as_ref().map(|_| &score as &dyn Fn(&MixtureParams<T>, &ClusterSummary) -> Result<f64>),
-            observer: &mut *observer,
-            interrupt: around.interrupt,
-            run,
-            clock,
-        };
-        let outcome = fit::run(&mixture, &data, schedule.as_mut(), &mut state, &StopRules::from(&config), &mut watch)?;
-        runs.push((outcome.objective.total(), outcome.heldout));
-        let better = best.as_ref().is_none_or(|b| quality(&config, &outcome) > quality(&config, &b.outcome));
-        let interrupted = outcome.reason == StopReason::Interrupted;
-        if better {
-            let model = saved_model(&mixture, &config, &prior, source.num_rows(), state, &outcome);
-            best = Some(Fitted { model, outcome, run, runs: Vec::new() });
-        }
-        if interrupted {
-            break;
-        }
-    }
-    let mut best = best.ok_or_else(|| Error::NoRows { name: source.name().into() })?;
-    best.runs = runs;
-    Ok(best)
+    let Surroundings { heldout, row_weights, start, observer, interrupt } = around;
+    let held = heldout.map(MixtureData::in_order).transpose()?;
+    let mut task = MixtureTask { mixture, prior, config, source, row_weights, start, held };
+    let Trained { model, outcome, run, runs } = train::train(&mut task, observer, interrupt)?;
+    Ok(Fitted { model, outcome, run, runs })
 }
 
-/// What "best" compares.
-fn quality(config: &MixtureConfig, outcome: &Outcome) -> f64 {
-    match (config.best_by, outcome.heldout) {
-        (BestBy::Heldout, Some(score)) => score,
-        _ => outcome.objective.total(),
+/// A mixture with all that its training needs.
+struct MixtureTask<'a, T: Scalar> {
+    mixture: Mixture<T>,
+    prior: Prior,
+    config: MixtureConfig,
+    source: &'a dyn RowSource,
+    row_weights: Option<&'a [f64]>,
+    start: Option<&'a MixtureModel>,
+    held: Option<MixtureData<'a>>,
+}
+
+impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
+    type Data = MixtureData<'a>;
+    type Model = Mixture<T>;
+    type Saved = MixtureModel;
+
+    fn plan(&self) -> Plan {
+        let config = &self.config;
+        Plan {
+            runs: config.runs,
+            best_by: config.best_by,
+            rules: StopRules {
+                laps: config.laps,
+                tolerance: config.tolerance,
+                count_tolerance: config.count_tolerance,
+                max_seconds: config.max_seconds,
+            },
+            schedule: config.schedule,
+            delay: config.delay,
+            decay: config.decay,
+        }
+    }
+
+    fn model(&self) -> &Mixture<T> {
+        &self.mixture
+    }
+
+    fn deal(&self, run: usize) -> Result<MixtureData<'a>> {
+        let seed = run_seed(&self.config, run, Stream::Batches);
+        let batches = Batches::new(self.source.num_rows(), self.config.batches, seed)?;
+        Ok(MixtureData { source: self.source, batches, row_weights: self.row_weights })
+    }
+
+    fn start(&mut self, data: &MixtureData<'a>, run: usize) -> Result<Start<MixtureParams<T>, ClusterSummary>> {
+        let rng = |stream| ChaCha8Rng::seed_from_u64(run_seed(&self.config, run, stream));
+        let total = match self.start {
+            Some(start) => start.total.clone(),
+            None => initial_summary(&self.mixture, data, &self.config, &mut rng(Stream::Init))?,
+        };
+        let previous = self.start.map(|start| start.params::<T>()).transpose()?;
+        let params = Model::<MixtureData<'_>>::global_step(&self.mixture, &total, previous.as_ref())?;
+        Ok(Start { params, total, stays: false, rng: rng(Stream::Schedule) })
+    }
+
+    fn score(&self) -> Option<Box<dyn Fn(&MixtureParams<T>, &ClusterSummary) -> Result<f64> + '_>> {
+        let held = self.held.as_ref()?;
+        Some(Box::new(move |params, _| mean_log_density(&self.mixture, params, held)))
+    }
+
+    fn saved(&self, state: &StateOf<Self>, outcome: &Outcome) -> MixtureModel {
+        MixtureModel {
+            config: self.config.clone(),
+            prior: self.prior.clone(),
+            training: TrainingRecord::new(self.source.num_rows(), state, outcome),
+            weights: state.params.frequencies.pi.clone(),
+            arrays: state.params.clusters.arrays(),
+            total: state.total.clone(),
+        }
     }
 }
 
@@ -242,22 +257,6 @@ fn check_surroundings<T: Scalar>(
     Ok(())
 }
 
-fn build_schedule<T: Scalar>(
-    mixture: &Mixture<T>,
-    data: &MixtureData<'_>,
-    config: &MixtureConfig,
-    initial: &ClusterSummary,
-    run: usize,
-) -> Box<dyn Schedule<ClusterSummary>> {
-    let shares: Vec<f64> = (0..config.batches).map(|b| mixture.batch_share(data, b)).collect();
-    let rng = ChaCha8Rng::seed_from_u64(run_seed(config, run, Stream::Schedule));
-    match config.schedule {
-        ScheduleKind::Full | ScheduleKind::Memoized => Box::new(Memoized::new(shares, initial.clone(), true, rng)),
-        ScheduleKind::Streaming => Box::new(Memoized::new(shares, initial.clone(), false, rng)),
-        ScheduleKind::Stochastic => Box::new(Stochastic::new(shares, config.delay, config.decay, rng)),
-    }
-}
-
 /// Mean held-out log likelihood under point estimates: log sum_k `E[pi_k]` F(x | `E[phi_k]`).
 fn mean_log_density<T: Scalar>(mixture: &Mixture<T>, params: &MixtureParams<T>, held: &MixtureData<'_>) -> Result<f64> {
     let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
@@ -268,23 +267,4 @@ fn mean_log_density<T: Scalar>(mixture: &Mixture<T>, params: &MixtureParams<T>, 
         Ok(())
     })?;
     Ok(total / held.source.num_rows() as f64)
-}
-
-fn saved_model<T: Scalar>(
-    mixture: &Mixture<T>,
-    config: &MixtureConfig,
-    prior: &Prior,
-    rows: usize,
-    state: State<MixtureParams<T>, ClusterSummary>,
-    outcome: &Outcome,
-) -> MixtureModel {
-    debug_assert_eq!(mixture.num_clusters, config.clusters);
-    MixtureModel {
-        config: config.clone(),
-        prior: prior.clone(),
-        training: TrainingRecord::new(rows, &state, outcome),
-        weights: state.params.frequencies.pi,
-        arrays: state.params.clusters.arrays(),
-        total: state.total,
-    }
 }

@@ -1,4 +1,4 @@
-//! Training a topic model from a configuration and a corpus: seeds, schedule, loop, best of several runs.
+//! Training a topic model from a configuration and a corpus: seeds, seed words, scores, the saved model.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -11,13 +11,12 @@ use super::saved::TopicModel;
 use super::score::{CompletionOptions, completion};
 use super::summary::{SparseStats, TopicSummary};
 use super::{ACTIVE_TOPICS, TopicData, TopicParams, Topics, initial_topics, random_topics};
-use crate::config::BestBy;
 use crate::data::{Batches, Element, RowSource, scan};
 use crate::error::{Error, Result};
-use crate::fit::{self, Outcome, State, StopReason, StopRules, TrainingRecord, Watch};
+use crate::fit::{LapReport, Outcome, StopRules, TrainingRecord};
 use crate::model::Model;
-use crate::observe::{Observer, StepInfo, Stopwatch};
-use crate::schedule::{Memoized, Schedule, ScheduleKind, Stochastic};
+use crate::observe::Observer;
+use crate::train::{self, Plan, Start, StateOf, Task, Trained};
 
 /// What a run has around it besides documents and settings.
 #[derive(Default)]
@@ -84,7 +83,8 @@ pub fn fit_topics_with(
     let config = config.check(source.num_rows())?;
     check_size(&config, source)?;
     check_corpora(source, &around)?;
-    let mut topics = Topics {
+    check_start(&config, source, around.start)?;
+    let topics = Topics {
         num_topics: config.topics,
         vocab_size: source.dim(),
         estimate: config.estimate,
@@ -95,114 +95,118 @@ pub fn fit_topics_with(
         start_width: config.sparsity,
         pull: None,
     };
-    check_start(&config, source, around.start)?;
-    // The split of held-out words does not follow the run's seed, so that runs can be compared.
-    let scoring = CompletionOptions::default();
-    let TopicSurroundings { vocab, heldout: held, start, seed_words, observer, interrupt, tokenizer } = around;
-    let mut silent = ();
-    let observer: &mut dyn Observer = match observer {
-        Some(observer) => observer,
-        None => &mut silent,
-    };
-    let mut best: Option<FittedTopics> = None;
-    let mut runs = Vec::new();
-    for run in 0..config.runs {
-        let mut clock = Stopwatch::default();
-        clock.start();
-        let seed = config.seed.wrapping_add((run as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let initial = match start {
-            Some(start) => start.total.clone(),
-            None => match config.init {
-                TopicInit::Bregman => {
-                    let first = initial_topics(&topics, source, config.init_lloyd, &mut rng)?;
-                    first.reordered(&seeded_order(&first, seed_words))
-                }
-                TopicInit::Random => random_topics(&topics, source, &mut rng)?,
+    let TopicSurroundings { vocab, heldout, start, seed_words, observer, interrupt, tokenizer } = around;
+    let mut task = TopicTask { topics, config, source, vocab, heldout, start, seed_words, tokenizer };
+    let Trained { model, outcome, run, runs } = train::train(&mut task, observer, interrupt)?;
+    let decaying = decaying(&outcome.recent);
+    Ok(FittedTopics { model, outcome, run, runs, decaying })
+}
+
+/// A topic model with all that its training needs.
+struct TopicTask<'a> {
+    topics: Topics,
+    config: TopicsConfig,
+    source: &'a dyn RowSource,
+    vocab: Option<&'a [String]>,
+    heldout: Option<&'a dyn RowSource>,
+    start: Option<&'a TopicModel>,
+    seed_words: &'a [Vec<u32>],
+    tokenizer: Option<serde_json::Value>,
+}
+
+impl TopicTask<'_> {
+    fn seed(&self, run: usize) -> u64 {
+        self.config.seed.wrapping_add((run as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+}
+
+impl<'a> Task for TopicTask<'a> {
+    type Data = TopicData<'a>;
+    type Model = Topics;
+    type Saved = TopicModel;
+
+    fn plan(&self) -> Plan {
+        let config = &self.config;
+        Plan {
+            runs: config.runs,
+            best_by: config.best_by,
+            rules: StopRules {
+                laps: config.laps,
+                tolerance: config.tolerance,
+                count_tolerance: config.count_tolerance,
+                max_seconds: config.max_seconds,
             },
-        };
-        topics.pull = seed_pull(&topics, &initial, seed_words, config.seed_weight)?;
-        let mut data = TopicData::new(source, Batches::new(source.num_rows(), config.batches, seed)?);
-        if config.warm_start {
-            data.warm = Some(Mutex::new(vec![Vec::new(); source.num_rows()]));
-        }
-        let mut params = Model::<TopicData<'_>>::global_step(&topics, &initial, None)?;
-        if let Some(start) = start {
-            params.alpha = start.alpha.clone();
-        }
-        let mut schedule = build_schedule(&topics, &data, &config, &initial, start.is_some(), rng);
-        let mut state = State { params, total: initial, step: 0, laps: 0 };
-        let score = |params: &TopicParams, total: &TopicSummary| match held {
-            Some(held) => Ok(completion(&topics.point_topics(total), &params.alpha, held, &scoring)?.score()),
-            None => Ok(f64::NAN),
-        };
-        let mut lap_watch = LapWatch { inner: &mut *observer, laps: Vec::new() };
-        let mut watch = Watch {
-            score: held.map(|_| &score as &dyn Fn(&TopicParams, &TopicSummary) -> Result<f64>),
-            observer: &mut lap_watch,
-            interrupt,
-            run,
-            clock,
-        };
-        let outcome = fit::run(&topics, &data, schedule.as_mut(), &mut state, &rules(&config), &mut watch)?;
-        let laps = lap_watch.laps;
-        runs.push((outcome.objective.total(), outcome.heldout));
-        let interrupted = outcome.reason == StopReason::Interrupted;
-        let better = best.as_ref().is_none_or(|b| quality(&config, &outcome) > quality(&config, &b.outcome));
-        if better {
-            let words = Words { vocab, tokenizer: tokenizer.clone() };
-            let model = saved_model(&topics, &config, source, words, state, &outcome);
-            best = Some(FittedTopics { model, outcome, run, runs: Vec::new(), decaying: decaying(&laps) });
-        }
-        if interrupted {
-            break;
+            schedule: config.schedule,
+            delay: config.delay,
+            decay: config.decay,
         }
     }
-    let mut best = best.ok_or_else(|| Error::NoRows { name: source.name().into() })?;
-    best.runs = runs;
-    Ok(best)
-}
 
-/// Passes steps on, and remembers how each lap went.
-struct LapWatch<'a> {
-    inner: &'a mut dyn Observer,
-    /// Active topics a document, and the held-out score.
-    laps: Vec<(f64, Option<f64>)>,
-}
+    fn model(&self) -> &Topics {
+        &self.topics
+    }
 
-impl Observer for LapWatch<'_> {
-    fn step(&mut self, info: &StepInfo) -> Result<()> {
-        if let Some((_, active)) = info.report.iter().find(|(name, _)| *name == ACTIVE_TOPICS) {
-            self.laps.push((*active, info.heldout));
+    fn deal(&self, run: usize) -> Result<TopicData<'a>> {
+        let num_docs = self.source.num_rows();
+        let mut data = TopicData::new(self.source, Batches::new(num_docs, self.config.batches, self.seed(run))?);
+        if self.config.warm_start {
+            data.warm = Some(Mutex::new(vec![Vec::new(); num_docs]));
         }
-        self.inner.step(info)
+        Ok(data)
+    }
+
+    fn start(&mut self, _data: &TopicData<'a>, run: usize) -> Result<Start<TopicParams, TopicSummary>> {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed(run));
+        self.topics.pull = None;
+        let total = match (self.start, self.config.init) {
+            (Some(start), _) => start.total.clone(),
+            (None, TopicInit::Bregman) => {
+                let first = initial_topics(&self.topics, self.source, self.config.init_lloyd, &mut rng)?;
+                first.reordered(&seeded_order(&first, self.seed_words))
+            }
+            (None, TopicInit::Random) => random_topics(&self.topics, self.source, &mut rng)?,
+        };
+        self.topics.pull = seed_pull(&self.topics, &total, self.seed_words, self.config.seed_weight)?;
+        let mut params = Model::<TopicData<'_>>::global_step(&self.topics, &total, None)?;
+        if let Some(start) = self.start {
+            params.alpha = start.alpha.clone();
+        }
+        let stays = self.start.is_some() && self.config.history == History::Keep;
+        Ok(Start { params, total, stays, rng })
+    }
+
+    fn score(&self) -> Option<Box<dyn Fn(&TopicParams, &TopicSummary) -> Result<f64> + '_>> {
+        let held = self.heldout?;
+        // The split of held-out words does not follow the run's seed, so that runs can be compared.
+        let options = CompletionOptions::default();
+        Some(Box::new(move |params, total| {
+            Ok(completion(&self.topics.point_topics(total), &params.alpha, held, &options)?.score())
+        }))
+    }
+
+    fn saved(&self, state: &StateOf<Self>, outcome: &Outcome) -> TopicModel {
+        let vocab = match self.vocab {
+            Some(vocab) => vocab.to_vec(),
+            None => (0..self.source.dim()).map(|v| v.to_string()).collect(),
+        };
+        TopicModel {
+            config: self.config.clone(),
+            training: TrainingRecord::new(self.source.num_rows(), state, outcome),
+            vocab,
+            tokenizer: self.tokenizer.clone(),
+            alpha: state.params.alpha.clone(),
+            table: self.topics.point_topics(&state.total),
+            total: state.total.clone(),
+        }
     }
 }
 
 /// The symptom of a cold start without restarts on short documents: over the last three laps active topics a document
 /// rose and the held-out score fell each time.
-fn decaying(laps: &[(f64, Option<f64>)]) -> bool {
-    laps.len() >= 3
-        && laps[laps.len() - 3..].windows(2).all(|pair| {
-            let worse = matches!((pair[0].1, pair[1].1), (Some(a), Some(b)) if b < a);
-            worse && pair[1].0 > pair[0].0
-        })
-}
-
-fn rules(config: &TopicsConfig) -> StopRules {
-    StopRules {
-        laps: config.laps,
-        tolerance: config.tolerance,
-        count_tolerance: config.count_tolerance,
-        max_seconds: config.max_seconds,
-    }
-}
-
-fn quality(config: &TopicsConfig, outcome: &Outcome) -> f64 {
-    match (config.best_by, outcome.heldout) {
-        (BestBy::Heldout, Some(score)) => score,
-        _ => outcome.objective.total(),
-    }
+fn decaying(laps: &[LapReport]) -> bool {
+    let fell = |pair: &[LapReport]| matches!((pair[0].heldout, pair[1].heldout), (Some(a), Some(b)) if b < a);
+    let rose = |pair: &[LapReport]| pair[1].get(ACTIVE_TOPICS) > pair[0].get(ACTIVE_TOPICS);
+    laps.len() >= 3 && laps[laps.len() - 3..].windows(2).all(|pair| fell(pair) && rose(pair))
 }
 
 /// Topics times words that are trained at most: 12 bytes each are held in memory.
@@ -310,53 +314,4 @@ fn seed_pull(
     }
     let pull = SparseStats::by_word(topics.vocab_size, |v, row| row.append(&mut by_word[v]));
     Ok(Some(pull))
-}
-
-fn build_schedule(
-    topics: &Topics,
-    data: &TopicData<'_>,
-    config: &TopicsConfig,
-    initial: &TopicSummary,
-    goes_on: bool,
-    rng: ChaCha8Rng,
-) -> Box<dyn Schedule<TopicSummary>> {
-    let shares: Vec<f64> = (0..config.batches).map(|b| topics.batch_share(data, b)).collect();
-    let keep = config.schedule != ScheduleKind::Streaming;
-    match config.schedule {
-        ScheduleKind::Stochastic => Box::new(Stochastic::new(shares, config.delay, config.decay, rng)),
-        _ if goes_on && config.history == History::Keep => {
-            Box::new(Memoized::on_top_of(shares, initial.clone(), keep, rng))
-        }
-        _ => Box::new(Memoized::new(shares, initial.clone(), keep, rng)),
-    }
-}
-
-/// What a model keeps of the words.
-struct Words<'a> {
-    vocab: Option<&'a [String]>,
-    tokenizer: Option<serde_json::Value>,
-}
-
-fn saved_model(
-    topics: &Topics,
-    config: &TopicsConfig,
-    source: &dyn RowSource,
-    words: Words<'_>,
-    state: State<TopicParams, TopicSummary>,
-    outcome: &Outcome,
-) -> TopicModel {
-    let table = topics.point_topics(&state.total);
-    let vocab = match words.vocab {
-        Some(vocab) => vocab.to_vec(),
-        None => (0..source.dim()).map(|v| v.to_string()).collect(),
-    };
-    TopicModel {
-        config: config.clone(),
-        training: TrainingRecord::new(source.num_rows(), &state, outcome),
-        vocab,
-        tokenizer: words.tokenizer,
-        alpha: state.params.alpha,
-        table,
-        total: state.total,
-    }
 }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::likelihood::{Estimate, LikelihoodKind};
-use lsparse::{BestBy, Init, Precision, ScheduleKind};
+use lsparse::{Init, Precision};
 use serde::Serialize;
 
+use super::super::args::{RunArgs, RunsSettings, ScheduleSettings, StopSettings};
 use crate::data_args::DataArgs;
 use crate::parse::{self, Sparsity};
 
@@ -47,24 +48,8 @@ pub struct MixtureArgs {
     #[arg(long, value_name = "DATA", help_heading = "Data")]
     pub heldout: Option<PathBuf>,
 
-    /// Write the model here (.safetensors).
-    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
-    pub out: Option<PathBuf>,
-    /// Write a line of JSON for every step here.
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub trace: Option<PathBuf>,
-    /// Print the final report as JSON.
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-    /// Print nothing but errors (and the report, with --json).
-    #[arg(long, short, help_heading = "Output")]
-    pub quiet: bool,
-    /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads, help_heading = "Schedule")]
-    pub threads: usize,
-    /// Settings as JSON, by the names of the options; options win over it.
-    #[arg(long, value_name = "FILE", help_heading = "Model")]
-    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub run: RunArgs,
 }
 
 /// The settings of the library by their own names; what is not given is left to the file, the model or the default.
@@ -81,7 +66,13 @@ pub struct Settings {
     pub schedule: ScheduleSettings,
     #[command(flatten)]
     #[serde(flatten)]
+    pub batches: BatchSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
     pub start: StartSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub runs: RunsSettings,
     #[command(flatten)]
     #[serde(flatten)]
     pub stop: StopSettings,
@@ -144,26 +135,13 @@ pub struct PriorSettings {
 #[derive(Args, Debug, Serialize)]
 #[command(next_help_heading = "Schedule")]
 #[serde(rename_all = "kebab-case")]
-pub struct ScheduleSettings {
-    /// When statistics enter the total.
-    #[arg(long, value_name = "NAME", value_parser = parse::names::<ScheduleKind>(&[
-        ("full", "after all rows"),
-        ("memoized", "after every batch, replacing what the batch gave before"),
-        ("stochastic", "after every batch, at a falling rate"),
-        ("streaming", "after every batch, in one pass")]))]
-    pub schedule: Option<ScheduleKind>,
+pub struct BatchSettings {
     /// Number of batches [default: one for every 10,000 rows, at most 20].
     #[arg(long, value_name = "N", conflicts_with = "rows_per_batch")]
     pub batches: Option<usize>,
     /// Rows a batch, instead of a number of batches [default: none].
     #[arg(long, value_name = "N")]
     pub rows_per_batch: Option<usize>,
-    /// Delay of the stochastic rate (delay + t)^-decay.
-    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
-    pub delay: Option<f64>,
-    /// Decay of the stochastic rate, above 0.5 and at most 1.
-    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
-    pub decay: Option<f64>,
 }
 
 #[derive(Args, Debug, Serialize)]
@@ -183,32 +161,4 @@ pub struct StartSettings {
     /// Rows of the sample that seeds are drawn from [default: 100 a cluster, at least 10,000].
     #[arg(long, value_name = "N")]
     pub init_rows: Option<usize>,
-    /// Runs from different seeds, of which the best is kept.
-    #[arg(long, value_name = "N")]
-    pub runs: Option<usize>,
-    /// What the best run is best by.
-    #[arg(long, value_name = "WHAT", value_parser = parse::names::<BestBy>(&[
-        ("objective", "the training objective"), ("heldout", "the score of --heldout")]))]
-    pub best_by: Option<BestBy>,
-    /// Seed of all randomness.
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-}
-
-#[derive(Args, Debug, Serialize)]
-#[command(next_help_heading = "Stop")]
-#[serde(rename_all = "kebab-case")]
-pub struct StopSettings {
-    /// Laps (passes over the data) at most; 0 for no limit.
-    #[arg(long, value_name = "N")]
-    pub laps: Option<usize>,
-    /// Stop when the objective changes by less than this over a lap, relatively; 0 for never.
-    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
-    pub tolerance: Option<f64>,
-    /// Stop when no cluster's count changes by more than this over a lap; 0 for never.
-    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
-    pub count_tolerance: Option<f64>,
-    /// Stop after so many seconds of training; 0 for never.
-    #[arg(long, value_name = "SECONDS", value_parser = parse::number)]
-    pub max_seconds: Option<f64>,
 }

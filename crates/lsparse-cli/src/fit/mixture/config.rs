@@ -10,7 +10,7 @@ impl MixtureArgs {
     pub fn config(&self, start: Option<&MixtureModel>) -> Result<MixtureConfig> {
         let base = start.map_or_else(MixtureConfig::default, |start| settings_of_model(&start.config));
         let read = |path| read_config::<MixtureConfig>(path, "{\"clusters\": 50}");
-        let file = self.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let file = self.run.config.as_deref().map(read).transpose()?.unwrap_or_default();
         let options = given(&self.settings);
         let has_clusters = start.is_some() || file.contains_key("clusters") || options.contains_key("clusters");
         if !has_clusters {

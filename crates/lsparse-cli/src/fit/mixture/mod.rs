@@ -21,14 +21,14 @@ pub use args::MixtureArgs;
 use report::Report;
 
 pub fn run(args: &MixtureArgs) -> Result<()> {
-    with_threads(args.threads, || train(args))?
+    with_threads(args.run.threads, || train(args))?
 }
 
 fn train(args: &MixtureArgs) -> Result<()> {
     let start = args.from.as_deref().map(MixtureModel::load).transpose()?;
     let config = args.config(start.as_ref())?;
-    let outputs = Outputs { model: args.out.as_deref(), trace: args.trace.as_deref() };
-    let inputs = [Some(&args.data), args.heldout.as_ref(), args.row_weights.as_ref(), args.config.as_ref()];
+    let outputs = Outputs { model: args.run.out.as_deref(), trace: args.run.trace.as_deref() };
+    let inputs = [Some(&args.data), args.heldout.as_ref(), args.row_weights.as_ref(), args.run.config.as_ref()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
     outputs.check(&inputs, args.from.as_deref())?;
     let source = args.reading.open(&args.data)?;
@@ -36,11 +36,11 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
     let config = config.check(source.num_rows())?;
     let trace = outputs.open_trace()?;
-    let interrupt = interrupt::listen(args.quiet);
-    if !args.quiet {
+    let interrupt = interrupt::listen(args.run.quiet);
+    if !args.run.quiet {
         message(&introduction(source.as_ref(), &config));
     }
-    let mut watchers = Watchers { progress: TrainingProgress::new(args.quiet, "", Plan::from(&config)), trace };
+    let mut watchers = Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::from(&config)), trace };
     let fitted = fit_mixture_with(
         source.as_ref(),
         &config,
@@ -53,16 +53,16 @@ fn train(args: &MixtureArgs) -> Result<()> {
         },
     )?;
     drop(watchers);
-    if let Some(path) = &args.out {
+    if let Some(path) = &args.run.out {
         fitted.model.save_to(path)?;
     }
-    let report = Report::new(&fitted, args.out.as_deref());
-    if args.json {
+    let report = Report::new(&fitted, args.run.out.as_deref());
+    if args.run.json {
         output::print_json(&report)?;
-    } else if !args.quiet {
+    } else if !args.run.quiet {
         output::print(&report.to_string())?;
     }
-    if args.out.is_none() && !args.quiet {
+    if args.run.out.is_none() && !args.run.quiet {
         message("the model was not saved; give --out FILE to keep it");
     }
     Ok(())

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use lsparse::likelihood::Estimate;
 use lsparse::topics::{AlphaRule, History, Selection, TopicInit};
-use lsparse::{BestBy, ScheduleKind};
 use serde::Serialize;
 
+use super::super::args::{RunArgs, RunsSettings, ScheduleSettings, StopSettings};
 use crate::parse::{self, Sparsity};
 
 /// Train topics on the documents of a corpus.
@@ -50,24 +50,8 @@ pub struct TopicsArgs {
     #[arg(long, value_name = "CORPUS", help_heading = "Data")]
     pub heldout: Option<PathBuf>,
 
-    /// Write the model here (.safetensors).
-    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
-    pub out: Option<PathBuf>,
-    /// Write a line of JSON for every step here.
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub trace: Option<PathBuf>,
-    /// Print the final report as JSON.
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-    /// Print nothing but errors (and the report, with --json).
-    #[arg(long, short, help_heading = "Output")]
-    pub quiet: bool,
-    /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads, help_heading = "Schedule")]
-    pub threads: usize,
-    /// Settings as JSON, by the names of the options; options win over it.
-    #[arg(long, value_name = "FILE", help_heading = "Model")]
-    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub run: RunArgs,
 }
 
 /// The settings of the library by their own names; what is not given is left to the file, the model or the default.
@@ -87,7 +71,13 @@ pub struct TopicSettings {
     pub schedule: ScheduleSettings,
     #[command(flatten)]
     #[serde(flatten)]
+    pub batches: BatchSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
     pub start: StartSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub runs: RunsSettings,
     #[command(flatten)]
     #[serde(flatten)]
     pub stop: StopSettings,
@@ -159,26 +149,13 @@ pub struct DocumentSettings {
 #[derive(Args, Debug, Serialize)]
 #[command(next_help_heading = "Schedule")]
 #[serde(rename_all = "kebab-case")]
-pub struct ScheduleSettings {
-    /// When statistics enter the total.
-    #[arg(long, value_name = "NAME", value_parser = parse::names::<ScheduleKind>(&[
-        ("full", "after all documents"),
-        ("memoized", "after every batch, replacing what the batch gave before"),
-        ("stochastic", "after every batch, at a falling rate"),
-        ("streaming", "after every batch, in one pass")]))]
-    pub schedule: Option<ScheduleKind>,
+pub struct BatchSettings {
     /// Number of batches [default: one for every 1,000 documents, at most 10].
     #[arg(long, value_name = "N", conflicts_with = "docs_per_batch")]
     pub batches: Option<usize>,
     /// Documents a batch, instead of a number of batches [default: none].
     #[arg(long, value_name = "N")]
     pub docs_per_batch: Option<usize>,
-    /// Delay of the stochastic rate (delay + t)^-decay.
-    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
-    pub delay: Option<f64>,
-    /// Decay of the stochastic rate, above 0.5 and at most 1.
-    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
-    pub decay: Option<f64>,
 }
 
 #[derive(Args, Debug, Serialize)]
@@ -200,32 +177,4 @@ pub struct StartSettings {
     /// Pull of a seed word, as a share of its count in the corpus.
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub seed_weight: Option<f64>,
-    /// Runs from different seeds, of which the best is kept.
-    #[arg(long, value_name = "N")]
-    pub runs: Option<usize>,
-    /// What the best run is best by.
-    #[arg(long, value_name = "WHAT", value_parser = parse::names::<BestBy>(&[
-        ("objective", "the training objective"), ("heldout", "the score of --heldout")]))]
-    pub best_by: Option<BestBy>,
-    /// Seed of all randomness.
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-}
-
-#[derive(Args, Debug, Serialize)]
-#[command(next_help_heading = "Stop")]
-#[serde(rename_all = "kebab-case")]
-pub struct StopSettings {
-    /// Laps (passes over the documents) at most; 0 for no limit.
-    #[arg(long, value_name = "N")]
-    pub laps: Option<usize>,
-    /// Stop when the objective changes by less than this over a lap, relatively; 0 for never.
-    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
-    pub tolerance: Option<f64>,
-    /// Stop when no topic's count changes by more than this over a lap; 0 for never.
-    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
-    pub count_tolerance: Option<f64>,
-    /// Stop after so many seconds of training; 0 for never.
-    #[arg(long, value_name = "SECONDS", value_parser = parse::number)]
-    pub max_seconds: Option<f64>,
 }

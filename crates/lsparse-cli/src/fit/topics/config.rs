@@ -11,7 +11,7 @@ impl TopicsArgs {
     pub fn config(&self, start: Option<&TopicModel>) -> Result<TopicsConfig> {
         let base = start.map_or_else(TopicsConfig::default, |start| settings_of_model(&start.config));
         let read = |path| read_config::<TopicsConfig>(path, "{\"topics\": 50}");
-        let file = self.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let file = self.run.config.as_deref().map(read).transpose()?.unwrap_or_default();
         let mut config = merge(&base, file, given(&self.settings), ["batches", "docs-per-batch"])?;
         if let Some(sparsity) = self.settings.model.sparsity {
             config.sparsity = sparsity.of(config.topics);

@@ -11,7 +11,6 @@ use lsparse::Result;
 use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
 use lsparse::data::corpus::Corpus;
-use lsparse::observe::{Observer, StepInfo};
 use lsparse::topics::{FittedTopics, TopicModel, TopicSurroundings, TopicsConfig, fit_topics_with};
 
 use super::{Outputs, Watchers};
@@ -26,13 +25,13 @@ use report::Report;
 use start::{Words, read_seed_words};
 
 pub fn run(args: &TopicsArgs) -> Result<()> {
-    with_threads(args.threads, || train(args))?
+    with_threads(args.run.threads, || train(args))?
 }
 
 fn train(args: &TopicsArgs) -> Result<()> {
     let start = args.from.as_deref().map(TopicModel::load).transpose()?;
     let config = args.config(start.as_ref())?;
-    let outputs = Outputs { model: args.out.as_deref(), trace: args.trace.as_deref() };
+    let outputs = Outputs { model: args.run.out.as_deref(), trace: args.run.trace.as_deref() };
     let inputs = args.inputs();
     let inputs: Vec<&Path> = inputs.iter().map(AsRef::as_ref).collect();
     outputs.check(&inputs, args.from.as_deref())?;
@@ -46,13 +45,12 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let read_seeds = |path: &PathBuf| read_seed_words(path, &words.vocab, config.topics);
     let seed_words = args.seed_words.as_ref().map(read_seeds).transpose()?.unwrap_or_default();
     let trace = outputs.open_trace()?;
-    let interrupt = interrupt::listen(args.quiet);
-    if !args.quiet {
+    let interrupt = interrupt::listen(args.run.quiet);
+    if !args.run.quiet {
         introduce(&documents, tokens, &words, &config);
         heldout.iter().for_each(Documents::mention_unknown);
     }
-    let watchers = Watchers { progress: TrainingProgress::new(args.quiet, "", Plan::from(&config)), trace };
-    let mut laps = LapReports { inner: watchers, of_run: Vec::new() };
+    let mut watchers = Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::from(&config)), trace };
     let fitted = fit_topics_with(
         &documents,
         &config,
@@ -61,23 +59,22 @@ fn train(args: &TopicsArgs) -> Result<()> {
             heldout: heldout.as_ref().map(|heldout| heldout as &dyn RowSource),
             start: words.start.as_ref(),
             seed_words: &seed_words,
-            observer: Some(&mut laps),
+            observer: Some(&mut watchers),
             interrupt: Some(interrupt),
             tokenizer: words.tokenizer.clone(),
         },
     )?;
-    let last_lap = laps.of_run.get(fitted.run).cloned().unwrap_or_default();
-    drop(laps);
-    if let Some(path) = &args.out {
+    drop(watchers);
+    if let Some(path) = &args.run.out {
         fitted.model.save_to(path)?;
     }
-    let report = Report::new(&fitted, &last_lap, words.new, args.out.as_deref());
-    if args.json {
+    let report = Report::new(&fitted, words.new, args.run.out.as_deref());
+    if args.run.json {
         output::print_json(&report)?;
-    } else if !args.quiet {
+    } else if !args.run.quiet {
         output::print(&report.to_string())?;
     }
-    if !args.quiet {
+    if !args.run.quiet {
         conclude(args, &fitted);
     }
     Ok(())
@@ -86,7 +83,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
 impl TopicsArgs {
     /// The files that are read: results must not be written over them.
     fn inputs(&self) -> Vec<PathBuf> {
-        let mut inputs: Vec<PathBuf> = [&self.config, &self.seed_words].into_iter().flatten().cloned().collect();
+        let mut inputs: Vec<PathBuf> = [&self.run.config, &self.seed_words].into_iter().flatten().cloned().collect();
         for folder in [Some(&self.corpus), self.heldout.as_ref()].into_iter().flatten() {
             inputs.push(folder.clone());
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -129,25 +126,9 @@ fn conclude(args: &TopicsArgs, fitted: &FittedTopics) {
             if restarts < 5 { 5 } else { 2 * restarts },
         ));
     }
-    match &args.out {
+    match &args.run.out {
         None => message("the model was not saved; give --out FILE to keep it"),
-        Some(out) if !args.json => message(&format!("next: lsparse topics {}", out.display())),
+        Some(out) if !args.run.json => message(&format!("next: lsparse topics {}", out.display())),
         Some(_) => {}
-    }
-}
-
-/// Passes steps on, and remembers what the model reported at the end of the last lap of every run.
-struct LapReports {
-    inner: Watchers,
-    of_run: Vec<Vec<(&'static str, f64)>>,
-}
-
-impl Observer for LapReports {
-    fn step(&mut self, info: &StepInfo) -> Result<()> {
-        if info.ends_lap {
-            self.of_run.resize(info.run + 1, Vec::new());
-            self.of_run[info.run].clone_from(&info.report);
-        }
-        self.inner.step(info)
     }
 }

@@ -1,0 +1,88 @@
+//! The options that all trainings share.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lsparse::{BestBy, ScheduleKind};
+use serde::Serialize;
+
+use crate::parse;
+
+/// How a training is run and what it leaves behind.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Write the model here (.safetensors).
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// Write a line of JSON for every step here.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub trace: Option<PathBuf>,
+    /// Print the final report as JSON.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Print nothing but errors (and the report, with --json).
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+    /// Threads, 0 for one a core; the result is the same with any number.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads, help_heading = "Schedule")]
+    pub threads: usize,
+    /// Settings as JSON, by the names of the options; options win over it.
+    #[arg(long, value_name = "FILE", help_heading = "Model")]
+    pub config: Option<PathBuf>,
+}
+
+/// When statistics enter the total.
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Schedule")]
+#[serde(rename_all = "kebab-case")]
+pub struct ScheduleSettings {
+    /// When statistics enter the total.
+    #[arg(long, value_name = "NAME", value_parser = parse::names::<ScheduleKind>(&[
+        ("full", "after all of the data"),
+        ("memoized", "after every batch, replacing what the batch gave before"),
+        ("stochastic", "after every batch, at a falling rate"),
+        ("streaming", "after every batch, in one pass")]))]
+    pub schedule: Option<ScheduleKind>,
+    /// Delay of the stochastic rate (delay + t)^-decay.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub delay: Option<f64>,
+    /// Decay of the stochastic rate, above 0.5 and at most 1.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub decay: Option<f64>,
+}
+
+/// Several runs, and the seed of the first.
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Start")]
+#[serde(rename_all = "kebab-case")]
+pub struct RunsSettings {
+    /// Runs from different seeds, of which the best is kept.
+    #[arg(long, value_name = "N")]
+    pub runs: Option<usize>,
+    /// What the best run is best by.
+    #[arg(long, value_name = "WHAT", value_parser = parse::names::<BestBy>(&[
+        ("objective", "the training objective"), ("heldout", "the score of --heldout")]))]
+    pub best_by: Option<BestBy>,
+    /// Seed of all randomness.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+/// When a run ends.
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Stop")]
+#[serde(rename_all = "kebab-case")]
+pub struct StopSettings {
+    /// Laps (passes over the data) at most; 0 for no limit.
+    #[arg(long, value_name = "N")]
+    pub laps: Option<usize>,
+    /// Stop when the objective changes by less than this over a lap, relatively; 0 for never.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub tolerance: Option<f64>,
+    /// Stop when no count of a cluster or topic changes by more than this over a lap; 0 for never.
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub count_tolerance: Option<f64>,
+    /// Stop after so many seconds of training; 0 for never.
+    #[arg(long, value_name = "SECONDS", value_parser = parse::number)]
+    pub max_seconds: Option<f64>,
+}

@@ -1,0 +1,113 @@
+//! What the reports of all trainings share.
+
+use std::fmt;
+use std::path::Path;
+
+use lsparse::fit::{Outcome, TrainingRecord};
+use lsparse::observe::peak_memory_bytes;
+use serde::Serialize;
+
+use crate::format::{bytes, duration, grouped, rate, significant};
+
+/// One of several runs.
+#[derive(Serialize)]
+struct Run {
+    objective: f64,
+    heldout: Option<f64>,
+}
+
+/// How a training went, whatever the model.
+#[derive(Serialize)]
+pub struct TrainingReport {
+    stopped_by: String,
+    reason: String,
+    converged: bool,
+    laps: usize,
+    steps: u64,
+    objective: f64,
+    objective_data: f64,
+    objective_entropy: f64,
+    objective_alloc: f64,
+    /// Mean log likelihood of a held-out row, or log probability of a held-out token.
+    pub heldout: Option<f64>,
+    seconds: f64,
+    peak_memory_bytes: Option<u64>,
+    run: usize,
+    runs: Vec<Run>,
+    model: Option<String>,
+}
+
+impl TrainingReport {
+    /// `runs` is the objective and score of every run, of which `run` was kept.
+    pub fn new(
+        training: &TrainingRecord,
+        outcome: &Outcome,
+        run: usize,
+        runs: &[(f64, Option<f64>)],
+        out: Option<&Path>,
+    ) -> Self {
+        TrainingReport {
+            stopped_by: training.stopped_by.clone(),
+            reason: outcome.reason.to_string(),
+            converged: outcome.reason.converged(),
+            laps: training.laps,
+            steps: training.steps,
+            objective: outcome.objective.total(),
+            objective_data: outcome.objective.data,
+            objective_entropy: outcome.objective.entropy,
+            objective_alloc: outcome.objective.alloc,
+            heldout: outcome.heldout,
+            seconds: outcome.seconds,
+            peak_memory_bytes: peak_memory_bytes(),
+            run,
+            runs: runs.iter().map(|&(objective, heldout)| Run { objective, heldout }).collect(),
+            model: out.map(|path| path.display().to_string()),
+        }
+    }
+
+    /// The same with clusters called by another name.
+    pub fn calling_clusters(mut self, name: &str) -> Self {
+        self.reason = self.reason.replace("cluster", name);
+        self
+    }
+
+    /// Why and where it stopped.
+    pub fn write_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let laps = if self.laps == 1 { "lap" } else { "laps" };
+        let steps = if self.steps == 1 { "step" } else { "steps" };
+        writeln!(f, "stopped     {} ({} {laps}, {} {steps})", self.reason, self.laps, self.steps)?;
+        writeln!(
+            f,
+            "objective   {} = data {} + entropy {} + allocation {}",
+            significant(self.objective, 9),
+            significant(self.objective_data, 9),
+            significant(self.objective_entropy, 6),
+            significant(self.objective_alloc, 6),
+        )
+    }
+
+    /// The best of several runs.
+    pub fn write_runs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.runs.len() < 2 {
+            return Ok(());
+        }
+        let objectives: Vec<String> = self.runs.iter().map(|run| significant(run.objective, 8)).collect();
+        writeln!(f, "runs        best of {}: run {} of {}", self.runs.len(), self.run + 1, objectives.join(", "))
+    }
+
+    /// Speed in `unit` a second for `count` of them, memory, and where the model is.
+    pub fn write_tail(&self, f: &mut fmt::Formatter<'_>, speed: f64, count: usize, unit: &str) -> fmt::Result {
+        let (count, speed) = (grouped(count), rate(speed));
+        writeln!(f, "speed       {speed} {unit}/s, {} for {count} {unit}", duration(self.seconds))?;
+        if let Some(peak) = self.peak_memory_bytes {
+            writeln!(f, "memory      {} at most", bytes(peak))?;
+        }
+        match &self.model {
+            Some(path) if self.stopped_by == "interrupt" => {
+                writeln!(f, "model       {path}, as it was when interrupted")
+            }
+            Some(path) => writeln!(f, "model       {path}"),
+            None => Ok(()),
+        }
+    }
+}
