@@ -7,6 +7,8 @@ use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, Element, RowSource, write_csr_npz};
 use lsparse::{Error, MixtureModel, Precision, Result};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::data_args::DataArgs;
 use crate::parse::{self, Sparsity};
@@ -17,12 +19,14 @@ use crate::{interrupt, output};
 ///
 /// A .npz file holds a sparse matrix of rows x clusters (or documents x topics) as scipy.sparse.load_npz reads it. CSV
 /// has the columns row, cluster and responsibility, the most probable cluster of a row first; for topics document,
-/// topic and share. Rows, clusters and topics count from 0; documents go by name.
+/// topic and share. JSON has an object a line for each row, with its clusters and responsibilities, or for each
+/// document, with its topics and shares. Rows, clusters and topics count from 0; documents go by name.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
   lsparse assign model.safetensors data.npy --out clusters.npz
   lsparse assign model.safetensors data.npy -l 1 > clusters.csv    # hard assignment
+  lsparse assign model.safetensors data.csv --json | head -1       # one object a row
   lsparse assign topics.safetensors corpus --out topics.npz
   lsparse assign topics.safetensors articles/ --out topics.csv     # a folder of text files")]
 pub struct AssignArgs {
@@ -42,9 +46,28 @@ pub struct AssignArgs {
     pub reading: DataArgs,
     #[command(flatten)]
     pub text: TextArgs,
-    /// Write here (.npz or .csv) [default: CSV to standard output].
+    /// Write here (.npz, .csv or .jsonl) [default: CSV to standard output].
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub out: Option<PathBuf>,
+    /// Print JSON: an object a line for each row, or with --out what was written.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+/// What was written to a file, as JSON.
+#[derive(Serialize)]
+struct Written<'a> {
+    rows: usize,
+    columns: usize,
+    sparsity: usize,
+    out: &'a Path,
+}
+
+/// How rows are written as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    Csv,
+    Json,
 }
 
 pub fn run(args: &AssignArgs) -> Result<()> {
@@ -54,9 +77,10 @@ pub fn run(args: &AssignArgs) -> Result<()> {
 fn assign(args: &AssignArgs) -> Result<()> {
     let model = AnyModel::load(&args.model)?;
     let format = match &args.out {
+        None if args.json => "jsonl",
         None => "csv",
         Some(path) => {
-            let format = output::check_extension("out", path, &["npz", "csv"])?;
+            let format = output::check_extension("out", path, &["npz", "csv", "jsonl"])?;
             output::check_not_input("out", path, &[&args.model, &args.data])?;
             output::check_writable(path)?;
             format
@@ -67,39 +91,81 @@ fn assign(args: &AssignArgs) -> Result<()> {
         AnyModel::Topics(model) => return topics::assign::run(args, *model, format),
     };
     topics::refuse_given(&args.text.given(), "a mixture")?;
-    let sparsity = args.sparsity.map_or(model.config.sparsity, |l| l.of(model.num_clusters()));
+    let (clusters, sparsity) = (model.num_clusters(), model.config.sparsity);
+    let sparsity = args.sparsity.map_or(sparsity, |l| l.of(clusters));
+    if sparsity > clusters {
+        return Err(Error::SparsityTooLarge { sparsity, clusters });
+    }
     let source = args.reading.open(&args.data)?;
+    let source = source.as_ref();
     match (&args.out, format) {
-        (Some(path), "npz") => write_npz(&model, source.as_ref(), sparsity, path),
-        (Some(path), _) => {
+        (Some(path), "npz") => write_npz(&model, source, sparsity, path)?,
+        (out, format) => {
+            write_text(out.as_deref(), format, |lines, out, failed| {
+                write_rows(&model, source, sparsity, lines, out, failed)
+            })?;
+        }
+    }
+    report(args, source.num_rows(), clusters, sparsity)
+}
+
+/// Say what was written to a file, if that is asked for.
+pub fn report(args: &AssignArgs, rows: usize, columns: usize, sparsity: usize) -> Result<()> {
+    match &args.out {
+        Some(out) if args.json => output::print_json(&Written { rows, columns, sparsity, out }),
+        _ => Ok(()),
+    }
+}
+
+/// Let `write` fill a file, all or nothing, or standard output.
+pub fn write_text(
+    path: Option<&Path>,
+    format: &str,
+    write: impl FnOnce(Lines, &mut dyn Write, &dyn Fn(io::Error) -> Error) -> Result<()>,
+) -> Result<()> {
+    let lines = if format == "jsonl" { Lines::Json } else { Lines::Csv };
+    match path {
+        Some(path) => {
             interrupt::listen(true);
             let mut file = AtomicFile::create(path)?;
-            let failed = |source| Error::Unwritable { path: path.clone(), source };
-            write_csv(&model, source.as_ref(), sparsity, &mut file, failed)?;
+            write(lines, &mut file, &|source| Error::Unwritable { path: path.to_owned(), source })?;
             file.finish()
         }
-        (None, _) => {
+        None => {
             let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-            write_csv(&model, source.as_ref(), sparsity, &mut out, output::stdout_failed)?;
+            write(lines, &mut out, &output::stdout_failed)?;
             out.flush().map_err(output::stdout_failed)
         }
     }
 }
 
-fn write_csv(
+fn write_rows(
     model: &MixtureModel,
     source: &dyn RowSource,
     sparsity: usize,
+    lines: Lines,
     out: &mut dyn Write,
-    failed: impl Fn(io::Error) -> Error,
+    failed: &dyn Fn(io::Error) -> Error,
 ) -> Result<()> {
-    writeln!(out, "row,cluster,responsibility").map_err(&failed)?;
     let mut row = 0;
     model.assign(source, sparsity, &mut |clusters, values| {
         interrupt::check(Path::new("the table"))?;
-        for (of_row, values) in clusters.chunks_exact(sparsity).zip(values.chunks_exact(sparsity)) {
-            let mut pairs = of_row.iter().zip(values);
-            pairs.try_for_each(|(k, r)| writeln!(out, "{row},{k},{r}")).map_err(&failed)?;
+        // Only now is it certain that there are rows to follow.
+        if row == 0 && lines == Lines::Csv {
+            writeln!(out, "row,cluster,responsibility").map_err(failed)?;
+        }
+        for (clusters, values) in clusters.chunks_exact(sparsity).zip(values.chunks_exact(sparsity)) {
+            match lines {
+                Lines::Csv => {
+                    let mut pairs = clusters.iter().zip(values);
+                    pairs.try_for_each(|(k, r)| writeln!(out, "{row},{k},{r}"))
+                }
+                Lines::Json => {
+                    let object = json!({ "row": row, "clusters": clusters, "responsibilities": values });
+                    writeln!(out, "{object}")
+                }
+            }
+            .map_err(failed)?;
             row += 1;
         }
         Ok(())

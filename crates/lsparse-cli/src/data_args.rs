@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use lsparse::data::{self, CsvOptions, OpenOptions, PatchGrid, PatchOptions, RowSource};
 use lsparse::{Error, Result};
 
-use crate::parse;
+use crate::{output, parse};
 
 /// Whether the first line of a text file names the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -15,7 +15,7 @@ pub enum Header {
     Yes,
     /// It is data.
     No,
-    /// It does if a field of it is not a number.
+    /// It does if its fields are words, which a note then says; words among numbers are an error.
     Auto,
 }
 
@@ -45,24 +45,39 @@ pub struct DataArgs {
 /// How images are cut into patches.
 #[derive(Args, Debug)]
 pub struct PatchArgs {
-    /// Side of a patch of an image, in pixels.
-    #[arg(long, value_name = "PIXELS", default_value_t = PatchOptions::default().size)]
-    pub patch_size: usize,
-    /// Pixels from one patch to the next.
-    #[arg(long, value_name = "PIXELS", default_value_t = PatchOptions::default().stride)]
-    pub patch_stride: usize,
-    /// Which patches of an image are taken.
-    #[arg(long, value_enum, value_name = "GRID", default_value = "paper")]
-    pub patch_grid: Grid,
+    /// Side of a patch of an image, in pixels [default: 8].
+    #[arg(long, value_name = "PIXELS")]
+    pub patch_size: Option<usize>,
+    /// Pixels from one patch to the next [default: 4].
+    #[arg(long, value_name = "PIXELS")]
+    pub patch_stride: Option<usize>,
+    /// Which patches of an image are taken [default: paper].
+    #[arg(long, value_enum, value_name = "GRID")]
+    pub patch_grid: Option<Grid>,
 }
 
 impl PatchArgs {
     pub fn options(&self) -> PatchOptions {
-        let grid = match self.patch_grid {
-            Grid::Paper => PatchGrid::Paper,
-            Grid::Full => PatchGrid::Full,
-        };
-        PatchOptions { size: self.patch_size, stride: self.patch_stride, grid, ..PatchOptions::default() }
+        let default = PatchOptions::default();
+        PatchOptions {
+            size: self.patch_size.unwrap_or(default.size),
+            stride: self.patch_stride.unwrap_or(default.stride),
+            grid: match self.patch_grid {
+                None => default.grid,
+                Some(Grid::Paper) => PatchGrid::Paper,
+                Some(Grid::Full) => PatchGrid::Full,
+            },
+            ..default
+        }
+    }
+
+    /// Which of the options are given, by name.
+    pub fn given(&self) -> [(&'static str, bool); 3] {
+        [
+            ("patch-size", self.patch_size.is_some()),
+            ("patch-stride", self.patch_stride.is_some()),
+            ("patch-grid", self.patch_grid.is_some()),
+        ]
     }
 }
 
@@ -75,28 +90,44 @@ impl DataArgs {
             Header::Auto => None,
         };
         let csv = CsvOptions { header, delimiter: self.delimiter };
-        data::open(path, &OpenOptions { csv, patches: self.patches.options() })
+        let source = data::open(path, &OpenOptions { csv, patches: self.patches.options() })?;
+        if let Some(note) = source.note() {
+            output::note(note);
+        }
+        Ok(source)
+    }
+
+    /// Which of the options that only text files have are given, by name.
+    pub fn given(&self) -> [(&'static str, bool); 2] {
+        [("header", self.header != Header::Auto), ("delimiter", self.delimiter.is_some())]
     }
 }
 
-/// One weight a row, from a file with one column.
+/// One weight a row: a .npy array of one dimension or with one column, or another file with one column.
 pub fn read_row_weights(path: &Path) -> Result<Vec<f64>> {
-    let source = data::open(path, &OpenOptions::default())?;
-    if source.dim() != 1 {
-        return Err(Error::WrongShape {
-            name: source.name().to_owned(),
-            found: format!("({}, {})", source.num_rows(), source.dim()),
-            expected: format!("({}, 1)", source.num_rows()),
-            remedy: "give row weights as one column".to_owned(),
-        });
-    }
-    let mut rows = data::Rows::<f64>::dense(1);
-    source.read_f64(0, source.num_rows(), &mut rows)?;
-    let weights = rows.as_dense().unwrap_or_default().to_vec();
+    let weights = data::read_column(path, &OpenOptions::default())?;
     // The library refuses them too, but does not know the file.
     if let Some(row) = weights.iter().position(|w| !(*w >= 0.0 && w.is_finite())) {
-        let (name, value) = (source.name().to_owned(), weights[row]);
+        let (name, value) = (path.display().to_string(), weights[row]);
         return Err(Error::BadValue { name, row, column: 0, value, need: "a finite weight, zero or more" });
     }
     Ok(weights)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command};
+
+    use super::*;
+
+    #[test]
+    fn the_help_shows_the_defaults_of_the_library() {
+        let command = PatchArgs::augment_args(Command::new("patches"));
+        let default = PatchOptions::default();
+        assert_eq!(default.grid, PatchGrid::Paper);
+        for (name, value) in [("patch-size", default.size), ("patch-stride", default.stride)] {
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name)).unwrap();
+            assert!(arg.get_help().unwrap().to_string().contains(&format!("[default: {value}]")), "--{name}");
+        }
+    }
 }

@@ -23,13 +23,16 @@ mod topics;
 use std::io;
 use std::process::ExitCode;
 
-use clap::FromArgMatches;
+use clap::{ArgMatches, FromArgMatches};
 use lsparse::{Error, Result};
 
 use cli::{Cli, Command, Family, Fit};
 
 fn main() -> ExitCode {
     let matches = cli::command().get_matches();
+    if asks_for_quiet(&matches) {
+        output::be_quiet();
+    }
     let outcome = match Cli::from_arg_matches(&matches) {
         Ok(cli) => run(cli.command),
         Err(error) => error.exit(),
@@ -47,6 +50,12 @@ fn main() -> ExitCode {
             ExitCode::from(if error.is_bad_input() { 2 } else { 1 })
         }
     }
+}
+
+/// Whether the command that was given has a --quiet that was given too.
+fn asks_for_quiet(matches: &ArgMatches) -> bool {
+    let here = matches.try_get_one::<bool>("quiet").ok().flatten().is_some_and(|&quiet| quiet);
+    here || matches.subcommand().is_some_and(|(_, matches)| asks_for_quiet(matches))
 }
 
 fn run(command: Command) -> Result<()> {

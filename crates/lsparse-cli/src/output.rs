@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lsparse::data::AtomicFile;
 use lsparse::{Error, Result};
@@ -37,6 +38,21 @@ pub fn stdout_failed(source: io::Error) -> Error {
 /// Print a message for people. If even that fails there is nobody to tell.
 pub fn message(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Whether --quiet was given, to whatever command.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Keep notes to oneself from now on.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Print what people should know but need not act on; nothing if they asked for quiet.
+pub fn note(text: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        message(&format!("note: {text}"));
+    }
 }
 
 /// Find out now whether a file can be written later, and leave nothing behind.

@@ -1,11 +1,12 @@
 //! `lsparse patches`: cut a folder of images into patches and write them as rows of a .npy file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lsparse::backend::with_threads;
 use lsparse::data::{Element, ImagePatches, NpyWriter, RowSource, Rows};
 use lsparse::{Error, Result};
+use serde::Serialize;
 
 use crate::data_args::PatchArgs;
 use crate::format::grouped;
@@ -33,7 +34,8 @@ pub enum Dtype {
 #[command(after_help = "\
 EXAMPLES:
   lsparse patches photos/ --out patches.npy
-  lsparse patches photos/ --out patches.npy --patch-size 12 --patch-stride 6 --patch-grid full")]
+  lsparse patches photos/ --out patches.npy --patch-size 12 --patch-stride 6 --patch-grid full
+  lsparse patches photos/ --out patches.npy --json --quiet")]
 pub struct PatchesArgs {
     /// A folder of PNG and JPEG images.
     #[arg(value_name = "IMAGES")]
@@ -46,7 +48,10 @@ pub struct PatchesArgs {
     /// Element of the file.
     #[arg(long, value_enum, value_name = "TYPE", default_value = "f32")]
     pub dtype: Dtype,
-    /// Print nothing but errors.
+    /// Print what was written as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Print nothing but errors (and what --json asks for).
     #[arg(long, short)]
     pub quiet: bool,
     /// Threads that read images, 0 for one a core.
@@ -94,5 +99,19 @@ fn cut(args: &PatchesArgs) -> Result<()> {
             grouped(source.num_images()),
         ));
     }
+    if args.json {
+        let note =
+            Note { patches: source.num_rows(), values: source.dim(), images: source.num_images(), out: &args.out };
+        output::print_json(&note)?;
+    }
     Ok(())
+}
+
+/// What was written, as JSON.
+#[derive(Serialize)]
+struct Note<'a> {
+    patches: usize,
+    values: usize,
+    images: usize,
+    out: &'a Path,
 }

@@ -19,9 +19,13 @@ use crate::{output, parse};
 /// Log likelihood of rows, or of held-out words of documents, under a model.
 ///
 /// Of a mixture: the mean over rows of log p(x), with cluster weights and parameters set to their point estimates.
+/// BIC and AIC count the free parameters of a point estimate, so they are given for models trained with map or ml; a
+/// posterior (vb) weighs its complexity in its objective (lsparse info), which takes their place.
+///
 /// Of a topic model: document completion, the mean log probability of the tokens of a fifth of each document's words
 /// given the others, and perplexity; and for the ten most probable words of each topic, coherence (NPMI and UMass,
-/// over the same documents) and diversity.
+/// over the same documents) and diversity. Pairs with a word that no reference document has are left out of
+/// coherence, and how many such words there are is said.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
@@ -29,6 +33,7 @@ EXAMPLES:
   lsparse score model.safetensors test.npy --per-row scores.npy    # the lowest are the anomalies
   lsparse score model.safetensors photos/ --json
   lsparse score topics.safetensors test-corpus
+  lsparse score topics.safetensors test-corpus --per-row scores.csv     # one line a document
   lsparse score topics.safetensors new.txt --reference corpus --json    # text, one document a line")]
 pub struct ScoreArgs {
     /// A model file.
@@ -53,7 +58,8 @@ pub struct ScoreArgs {
     pub reading: DataArgs,
     #[command(flatten)]
     pub text: TextArgs,
-    /// Write the log likelihood of every row here (.npy or .csv).
+    /// Write the log likelihood of every row here, or the mean log probability of every document's held-out tokens, NaN
+    /// (.npy) or nothing (.csv) for documents that are too short to score.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub per_row: Option<PathBuf>,
     /// Print JSON.
@@ -72,7 +78,13 @@ struct Scores {
     /// Criteria count the parameters of a point estimate; a posterior has its objective for that.
     bic: Option<f64>,
     aic: Option<f64>,
+    /// Why there are no criteria, where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_criteria: Option<&'static str>,
 }
+
+/// Why a posterior has no BIC and AIC.
+const NO_CRITERIA: &str = "BIC and AIC are for point estimates (map, ml); compare posteriors (vb) by their objective";
 
 pub fn run(args: &ScoreArgs) -> Result<()> {
     with_threads(args.threads, || score(args))?
@@ -93,7 +105,7 @@ fn score(args: &ScoreArgs) -> Result<()> {
     if let Some((path, format)) = per_row {
         match format {
             "npy" => write_npy_f64(path, 1, &rows.log_density)?,
-            _ => write_csv(path, &rows.log_density)?,
+            _ => write_csv(path, "row,log_likelihood", &rows.log_density, |row| row.to_string())?,
         }
     }
     let is_point = model.config.estimate != Estimate::Posterior;
@@ -106,6 +118,7 @@ fn score(args: &ScoreArgs) -> Result<()> {
         parameters: rows.num_parameters,
         bic: is_point.then(|| rows.bic()),
         aic: is_point.then(|| rows.aic()),
+        no_criteria: (!is_point).then_some(NO_CRITERIA),
     };
     if args.json {
         return output::print_json(&scores);
@@ -118,6 +131,9 @@ fn score(args: &ScoreArgs) -> Result<()> {
         text += &format!("AIC                   {}\n", significant(aic, 9));
         text += &format!("parameters            {}\n", grouped(scores.parameters));
     }
+    if let Some(reason) = scores.no_criteria {
+        text += &format!("BIC, AIC              none: {reason}\n");
+    }
     text += &format!("clusters              {}, of which {} empty\n", scores.clusters, scores.empty_clusters);
     if let Some((path, _)) = per_row {
         text += &format!("scores of the rows    {}\n", path.display());
@@ -125,18 +141,22 @@ fn score(args: &ScoreArgs) -> Result<()> {
     output::print(&text)
 }
 
-fn check_per_row<'a>(args: &ScoreArgs, path: &'a Path) -> Result<(&'a Path, &'static str)> {
+pub fn check_per_row<'a>(args: &ScoreArgs, path: &'a Path) -> Result<(&'a Path, &'static str)> {
     let format = output::check_extension("per-row", path, &["npy", "csv"])?;
     output::check_not_input("per-row", path, &[&args.model, &args.data])?;
     output::check_writable(path)?;
     Ok((path, format))
 }
 
-fn write_csv(path: &Path, scores: &[f64]) -> Result<()> {
+/// Write a line a score with what it is the score of; a score that is not a number leaves its field empty.
+pub fn write_csv(path: &Path, header: &str, scores: &[f64], name: impl Fn(usize) -> String) -> Result<()> {
     let mut file = AtomicFile::create(path)?;
     let write = |file: &mut AtomicFile| -> std::io::Result<()> {
-        writeln!(file, "row,log_likelihood")?;
-        scores.iter().enumerate().try_for_each(|(row, score)| writeln!(file, "{row},{score}"))
+        writeln!(file, "{header}")?;
+        scores.iter().enumerate().try_for_each(|(row, score)| match score.is_nan() {
+            true => writeln!(file, "{},", name(row)),
+            false => writeln!(file, "{},{score}", name(row)),
+        })
     };
     write(&mut file).map_err(|source| Error::Unwritable { path: path.to_owned(), source })?;
     file.finish()

@@ -60,6 +60,46 @@ fn text_that_is_not_a_table_of_numbers() {
     place.write("names.csv", "a,b\n1,2\n");
     refused(&place, "names.csv -k 1 --header no", &["line 1, column 1", "\"a\" is not a number"]);
     refused(&place, "names.csv -k 1 --delimiter e", &["delimiter", "choose a comma"]);
+    // The first line is no header if some of it are numbers, nor if its decimals have commas.
+    place.write("typo.csv", "1,2.o\n3,4\n");
+    refused(&place, "typo.csv -k 1", &["typo.csv line 1: column 2 is \"2.o\"", "--header yes"]);
+    place.write("comma.csv", "1,5;2,5\n3,5;4,5\n");
+    refused(&place, "comma.csv -k 1", &["comma.csv line 1, column 1", "decimals take a point"]);
+    place.write("quote.csv", "1,2\n\"3,4\n5,6\n");
+    refused(&place, "quote.csv -k 1", &["quote.csv line 2", "a quote is opened and not closed"]);
+    place.write("huge.csv", "1,2\n3,1e300\n");
+    refused(&place, "huge.csv -k 1", &["huge.csv row 2, column 2: 1e300 is not below"]);
+}
+
+#[test]
+fn a_header_that_is_guessed_is_mentioned() {
+    let place = Place::new();
+    place.write("names.csv", "height,weight\n1,2\n3,4\n");
+    let note = "note: names.csv: line 1 is taken for the names of the columns (height, weight); --header no";
+    let fit = "fit mixture names.csv -k 1 --out m.safetensors";
+    place.lsparse(fit).assert().success().stderr(contains(note));
+    place.lsparse(&format!("{fit} --quiet")).assert().success().stderr("");
+    let score = "score m.safetensors names.csv";
+    place.lsparse(score).assert().success().stderr(contains(note));
+    place.lsparse(&format!("{score} --header yes")).assert().success().stderr("");
+}
+
+#[test]
+fn row_weights_are_one_column() {
+    let place = Place::new();
+    place.npy("x.npy", 2, &[1.0, 2.0, 3.0, 4.0, 9.0, 9.0]);
+    let data: Vec<u8> = [1.0f64, 1.0, 0.0].iter().flat_map(|weight| weight.to_le_bytes()).collect();
+    let mut objectives = Vec::new();
+    for (name, shape) in [("flat.npy", "(3,)"), ("column.npy", "(3, 1)")] {
+        let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}");
+        place.write(name, npy_bytes(&header, &data));
+        objectives
+            .push(place.json(&format!("fit mixture x.npy -k 1 --row-weights {name} --json -q"))["objective"].clone());
+    }
+    assert_eq!(objectives[0], objectives[1]);
+    let header = "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 3), }";
+    place.write("row.npy", npy_bytes(header, &data));
+    refused(&place, "x.npy -k 1 --row-weights row.npy", &["row.npy", "(1, 3)", "one column"]);
 }
 
 #[test]
@@ -99,7 +139,7 @@ fn settings_that_cannot_be_used() {
     for (arguments, words) in [
         ("train.npy", &["clusters", "-k"][..]),
         ("train.npy -k 21", &["21 clusters", "20 rows", "at most 20"]),
-        ("train.npy -k 4 -l 5", &["sparsity of 5", "4 clusters", "from 1 to 4"]),
+        ("train.npy -k 4 -l 5", &["sparsity of 5", "K = 4", "from 1 to 4"]),
         ("train.npy -k 4 -l 0", &["--sparsity", "from 1 to K"]),
         ("train.npy -k 0", &["clusters", "at least 1"]),
         ("train.npy -k 2 --alpha 0", &["alpha", "positive"]),
@@ -136,6 +176,11 @@ fn models_that_do_not_fit() {
     say("score m.safetensors wide.csv --per-row s.npy", &["wide.csv has 3 columns", "trained on 2"]);
     say("assign m.safetensors wide.csv --out r.npz", &["wide.csv has 3 columns", "trained on 2"]);
     say("assign m.safetensors train.npy -l 3 --out r.npz", &["sparsity of 3", "from 1 to 2"]);
+    // Nothing is printed before all is well.
+    for arguments in ["assign m.safetensors train.npy -l 3", "assign m.safetensors wide.csv"] {
+        place.lsparse(arguments).assert().code(2).stdout("");
+    }
+    say("topics m.safetensors", &["m.safetensors is a mixture model", "lsparse info, score, assign"]);
     say("assign m.safetensors train.npy --out r.txt", &["r.txt", ".npz or .csv"]);
     say("score m.safetensors train.npy --per-row none/s.npy", &["cannot write none/s.npy", "folder that exists"]);
     say("score train.npy test.npy", &["train.npy is not a model", "written by lsparse"]);
@@ -166,7 +211,8 @@ fn outputs_are_checked_before_training() {
         ("--trace test.npy --heldout test.npy", "test.npy is read by this very command"),
         ("--out same --trace same", "also where the model goes"),
     ] {
-        place.lsparse(&format!("{long} {options}")).assert().code(2).stderr(contains(words));
+        let unnamed = contains(".part").not();
+        place.lsparse(&format!("{long} {options}")).assert().code(2).stderr(contains(words).and(unnamed));
         assert_eq!(place.files(), before, "{options}");
     }
     place.lsparse("patches . --out p.csv").assert().code(2).stderr(contains("end it in .npy"));

@@ -117,6 +117,43 @@ fn splits_follow_a_seed_or_a_file() {
         &["split.txt line 2", "\"trian\"", "train, val or test"],
     );
     refused(&place, "corpus split c --file split.txt --seed 1 --out d", &["cannot be used with"]);
+    // A part that was asked for is never left out without a word.
+    refused(&place, "corpus split c --out d", &["val", "0.1 of 4 documents", "--val 0"]);
+    refused(&place, "corpus split c --val 0 --test 0.01 --out d", &["test", "--test 0"]);
+    place.write("split.txt", "val\ntest\nval\nval\n");
+    refused(&place, "corpus split c --file split.txt --out d", &["split.txt line 4", "train"]);
+    let report = place.json("corpus split c --test 0.25 --val 0.25 --out d --json -q");
+    assert_eq!((&report["train"], &report["val"], &report["test"]), (&2.into(), &1.into(), &1.into()));
+}
+
+#[test]
+fn what_is_there_twice_is_mentioned() {
+    let place = with_counts();
+    place.write("twice.txt", "apple\nbee\napple\n");
+    place.write("ids.txt", "a\nb\na\na\n");
+    let build = "corpus build docword.txt --vocab twice.txt --ids ids.txt --out c";
+    let built = place.lsparse(build).assert().success();
+    built
+        .stderr(contains("warning: 1 words are in the vocabulary already, the first is \"apple\""))
+        .stderr(contains("warning: 2 documents have the name of an earlier one, the first is \"a\""))
+        .stderr(contains("docword.txt was read as uci"));
+    // The vocabulary is kept as given.
+    assert_eq!(place.text("c/vocab.txt"), place.text("twice.txt"));
+    let report = place.json(&format!("{build} --force --json -q"));
+    assert_eq!((&report["repeated_words"], &report["repeated_ids"]), (&1.into(), &2.into()));
+}
+
+#[test]
+fn names_of_files_say_what_they_are() {
+    let place = Place::new();
+    place.write("x.ldac", "2 1:1 4:2\n2 3:1\n");
+    refused(&place, "corpus build x.ldac --out c", &["x.ldac line 2", "starts with 2, but 1 words", "LDA-C"]);
+    place.write("x.csv", "id,text\n1,\"a dog\n2,a cat\n3,a cow\n");
+    refused(&place, "corpus build x.csv --out c", &["x.csv line 2", "a quote is opened and not closed"]);
+    place.write("x.jsonl", "{\"text\": \"dog\"}\n{\"text\": 7}\n");
+    refused(&place, "corpus build x.jsonl --out c", &["x.jsonl line 2", "\"text\" is not text"]);
+    place.write("empty.txt", "");
+    refused(&place, "corpus build empty.txt --format uci --out c", &["empty.txt line 1", "ends before"]);
 }
 
 #[test]

@@ -48,6 +48,43 @@ fn images_become_patches() {
 }
 
 #[test]
+fn every_result_comes_as_json() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("images")).unwrap();
+    let image = image::GrayImage::from_raw(44, 28, dead_leaves(44, 28, 1)).unwrap();
+    image.save(place.path("images/a.png")).unwrap();
+    let patches = place.json("patches images --out p.npy --json -q");
+    assert_eq!((&patches["patches"], &patches["values"], &patches["images"]), (&45.into(), &64.into(), &1.into()));
+
+    let fit = "fit mixture p.npy --likelihood zero-mean-gauss -k 3 -l 2 --laps 2 --out m.safetensors -q";
+    place.lsparse(fit).assert().success();
+    let lines = place.stdout("assign m.safetensors p.npy --json");
+    assert_eq!(lines.lines().count(), 45);
+    let second: serde_json::Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
+    assert_eq!((&second["row"], second["clusters"].as_array().unwrap().len()), (&1.into(), 2));
+    let table = place.stdout("assign m.safetensors p.npy");
+    let (cluster, share) = (&second["clusters"][0], &second["responsibilities"][0]);
+    assert!(table.contains(&format!("\n1,{cluster},{share}\n")), "{second}");
+    let written = place.json("assign m.safetensors p.npy --json --out a.npz");
+    assert_eq!((&written["rows"], &written["columns"], &written["sparsity"]), (&45.into(), &3.into(), &2.into()));
+    place.lsparse("assign m.safetensors p.npy --out a.jsonl").assert().success().stdout("");
+    assert_eq!(place.text("a.jsonl"), lines);
+
+    // A posterior has no criteria, and says why.
+    let score = place.json("score m.safetensors p.npy --json");
+    assert!(score["bic"].is_null() && score["no_criteria"].as_str().unwrap().contains("objective"), "{score}");
+    place.lsparse("score m.safetensors p.npy").assert().success().stdout(contains("BIC, AIC              none"));
+    place.lsparse(&format!("{fit} --estimate map")).assert().success();
+    let score = place.json("score m.safetensors p.npy --json");
+    assert!(score["bic"].is_number() && score.get("no_criteria").is_none(), "{score}");
+
+    let demo = place.json("demo --rows 2000 --json -q");
+    assert!(demo["mixture"]["planted"]["share_recovered"].as_f64().unwrap() > 0.5, "{demo}");
+    assert_eq!(demo["mixture"]["leaves"][3]["sparsity"], 50);
+    assert!(demo["topics"]["themes_found"].as_u64().unwrap() > 12, "{demo}");
+}
+
+#[test]
 fn the_largest_of_a_list() {
     let place = Place::new();
     place

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use common::Place;
-use lsparse::data::{Rows, read_csr_npz};
+use lsparse::data::{RowSource, Rows, read_csr_npz};
 use lsparse::synthetic::{ThemedCorpus, themed_corpus};
 use lsparse::topics::TopicModel;
 use predicates::prelude::*;
@@ -135,7 +135,28 @@ fn documents_are_assigned_and_compared() {
     assert!(table.contains("\"sky, at night.txt\",") && !table.contains("void"), "{table}");
     assert!(message.contains("words are not in the vocabulary"), "{message}");
     refused(&place, "similar m.safetensors files --doc void.txt", &["void.txt", "no words that the model knows"]);
-    refused(&place, "similar m.safetensors train --doc nobody", &["no document \"nobody\"", "\"1\""]);
+    refused(&place, "similar m.safetensors train --doc nobody", &["no document \"nobody\"", "\"1\"", "from 1 to 500"]);
+    let by_number = place.json("similar m.safetensors files --doc 1 --json");
+    assert_eq!(by_number["document"], "sky, at night.txt");
+    refused(&place, "similar m.safetensors files --doc NIGHT", &["\"sky, at night.txt\"", "from 1 to 2"]);
+
+    // The score of every document; those that are too short have none.
+    place.write("short.txt", "star\nstar planet galaxy sauce oven\n");
+    let scores = place.json("score m.safetensors short.txt --per-row s.csv --json");
+    let lines: Vec<String> = place.text("s.csv").lines().map(str::to_owned).collect();
+    assert_eq!((lines[0].as_str(), lines[1].as_str()), ("document,mean_log_probability", "1,"));
+    let score: f64 = lines[2].strip_prefix("2,").unwrap().parse().unwrap();
+    assert!((score - number(&scores["mean_log_probability"])).abs() < 1e-12);
+    place.lsparse("score m.safetensors test --per-row s.npy").assert().success().stdout(contains("s.npy"));
+    assert_eq!(lsparse::data::NpyRows::open(&place.path("s.npy")).unwrap().num_rows(), ALL - TRAIN);
+    // Coherence of words that the reference does not have is not made up.
+    assert!(number(&scores["words_without_reference"]) > 0.0 && !scores["diversity"].is_null());
+    place.write("two.txt", "star unheard\nunheard star sauce\n");
+    place.write("one.txt", "star\nstar\n");
+    let scores = place.json("score m.safetensors two.txt --reference one.txt --json");
+    assert!(scores["npmi"].is_null() && scores["umass"].is_null(), "{scores}");
+    let json = place.stdout("assign m.safetensors two.txt --json");
+    assert!(json.lines().count() == 2 && json.starts_with("{\"document\":\"1\","), "{json}");
     place.write("void.txt", "qqq www\n");
     refused(&place, "score m.safetensors void.txt", &["void.txt", "not one of its 2 words"]);
 }
@@ -247,12 +268,16 @@ fn bad_input_is_refused() {
         refused(&place, &format!("fit topics {arguments}"), words);
     }
     for (arguments, words) in [
-        ("score m.safetensors test --per-row s.npy", &["per-row", "topic model"][..]),
-        ("score m.safetensors test --share 0", &["share", "between 0 and 1"]),
+        ("score m.safetensors test --share 0", &["share", "between 0 and 1"][..]),
+        ("score m.safetensors test --patch-size 4", &["patch-size", "no meaning for a topic model"]),
+        ("assign m.safetensors test.txt --patch-grid full", &["patch-grid", "no meaning for a topic model"]),
+        ("assign m.safetensors test --header no", &["header", "no meaning for a corpus folder"]),
+        ("score m.safetensors test --field text", &["field", "no meaning for a corpus folder"]),
+        ("similar m.safetensors --doc 7", &["CORPUS", "no documents", "lsparse similar m.safetensors CORPUS --doc 7"]),
         ("score m.safetensors test --share 2", &["--share", "from 0 to 1"]),
         ("score m.safetensors none.txt", &["none.txt does not exist"]),
         ("assign m.safetensors test -l 4 --out a.npz", &["sparsity of 4", "from 1 to 3"]),
-        ("assign m.safetensors test --out a.txt", &["a.txt", ".npz or .csv"]),
+        ("assign m.safetensors test --out a.txt", &["a.txt", ".npz or .csv or .jsonl"]),
         ("topics m.safetensors --relevance 2", &["--relevance", "from 0 to 1"]),
         ("topics m.safetensors --examples 2", &["--corpus"]),
         ("topics train.txt", &["train.txt is not a model"]),
@@ -263,10 +288,10 @@ fn bad_input_is_refused() {
     // A mixture is no topic model, and the other way round.
     place.npy("x.npy", 1, &[1.0, 2.0, 3.0]);
     place.lsparse("fit mixture x.npy -k 1 --out x.safetensors -q").assert().success();
-    refused(&place, "topics x.safetensors", &["x.safetensors", "mixture model"]);
+    refused(&place, "topics x.safetensors", &["x.safetensors is a mixture model", "fit mixture --from"]);
     refused(&place, "score x.safetensors x.npy --share 0.3", &["share", "a mixture"]);
     refused(&place, "assign x.safetensors x.npy --strict", &["strict", "a mixture"]);
-    refused(&place, "fit mixture x.npy --from m.safetensors", &["m.safetensors", "topics model"]);
+    refused(&place, "fit mixture x.npy --from m.safetensors", &["m.safetensors is a topic model", "fit topics --from"]);
     let model = place.read("m.safetensors");
     place.write("short.safetensors", &model[..model.len() - 9]);
     refused(&place, "info short.safetensors", &["short.safetensors"]);

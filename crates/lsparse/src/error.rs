@@ -197,7 +197,12 @@ pub enum Error {
     },
 
     /// A value is finite but not one that the model can explain, such as a negative count.
-    #[error("{name} row {}, column {}: {value} is not {need}; mend the value, or choose a model that allows it", row + 1, column + 1)]
+    #[error(
+        "{name} row {}, column {}: {} is not {need}; mend the value, or choose a model that allows it",
+        row + 1,
+        column + 1,
+        show_number(*value)
+    )]
     BadValue {
         /// The file or array.
         name: String,
@@ -233,12 +238,12 @@ pub enum Error {
         rows: usize,
     },
 
-    /// More responsibilities a row are asked for than there are clusters.
-    #[error("a sparsity of {sparsity} is more than the {clusters} clusters; choose one from 1 to {clusters}")]
+    /// More responsibilities a row or token are asked for than there are clusters or topics.
+    #[error("a sparsity of {sparsity} is more than K = {clusters}; choose one from 1 to {clusters}")]
     SparsityTooLarge {
-        /// Responsibilities a row asked for.
+        /// Responsibilities a row or token asked for.
         sparsity: usize,
-        /// Clusters there are.
+        /// Clusters or topics there are.
         clusters: usize,
     },
 
@@ -292,6 +297,19 @@ pub enum Error {
         detail: String,
         /// What to do about it.
         remedy: String,
+    },
+
+    /// A file holds a model, but of the other family.
+    #[error("{} is {found}, not one of kind {wanted:?}; use it with {fitting}, or give another model", path.display())]
+    WrongKind {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+        /// The kind that was needed: "mixture" or "topics".
+        wanted: String,
+        /// What it can be used with.
+        fitting: &'static str,
     },
 
     /// The objective is not a number any more.
@@ -353,7 +371,35 @@ impl Error {
 }
 
 fn describe_field(text: &str) -> String {
-    if text.is_empty() { "empty field".to_owned() } else { format!("{text:?} is not a number") }
+    if text.is_empty() {
+        return "empty field".to_owned();
+    }
+    let decimal = text.split_once(',').is_some_and(|(whole, rest)| {
+        let whole = whole.strip_prefix(['-', '+']).unwrap_or(whole);
+        [whole, rest].iter().all(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    });
+    let hint = if decimal { " (decimals take a point, not a comma)" } else { "" };
+    format!("{text:?} is not a number{hint}")
+}
+
+/// What another library says, in one line of a length that people read.
+pub(crate) fn brief(text: impl std::fmt::Display) -> String {
+    const LONGEST: usize = 160;
+    let text: String = text.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = text.trim();
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A number as messages show it: with an exponent where it would be a long row of zeros.
+pub(crate) fn show_number(value: f64) -> String {
+    let size = value.abs();
+    if value.is_finite() && value != 0.0 && !(1e-5..1e16).contains(&size) {
+        return format!("{value:e}");
+    }
+    value.to_string()
 }
 
 fn describe_line(line: Option<u64>) -> String {
@@ -373,6 +419,18 @@ mod tests {
         );
         let error = Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new() };
         assert!(error.to_string().starts_with("x.csv line 7, column 1: empty field; "));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let error = Error::BadValue { name: "x".into(), row: 0, column: 0, value: -1e300, need: "a count" };
+        assert!(error.to_string().contains(": -1e300 is not a count"), "{error}");
+        assert_eq!(
+            [0.0, 1e15, 0.25, 1e-300, f64::NAN].map(show_number),
+            ["0", "1000000000000000", "0.25", "1e-300", "NaN"]
+        );
+        let comma = Error::NotANumber { path: "x".into(), line: 1, column: 0, text: "-1,5".into() };
+        assert!(comma.to_string().contains("decimals take a point"), "{comma}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
 
 use crate::data::AtomicFile;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, brief};
 
 /// Version of the layout of model files; raised when an older reader would misread a newer file.
 pub const FORMAT: u32 = 1;
@@ -62,6 +62,14 @@ pub fn write_model<M: Serialize>(mut file: AtomicFile, kind: &str, content: &M, 
     file.finish()
 }
 
+/// Say which array holds something that is no finite number.
+pub(crate) fn check_finite(arrays: &[StoredArray]) -> std::result::Result<(), String> {
+    match arrays.iter().find(|array| !array.values.iter().all(|value| value.is_finite())) {
+        Some(array) => Err(format!("array {:?} has numbers that are not finite", brief(&array.name))),
+        None => Ok(()),
+    }
+}
+
 /// Read a model of this `kind`.
 pub fn read_model<M: for<'de> Deserialize<'de>>(path: &Path, kind: &str) -> Result<(M, Vec<StoredArray>)> {
     let bad = |detail: String| Error::ModelFormat {
@@ -73,26 +81,34 @@ pub fn read_model<M: for<'de> Deserialize<'de>>(path: &Path, kind: &str) -> Resu
         ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
         _ => Error::Io { path: path.to_owned(), action: "read", source },
     })?;
-    let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(|e| bad(format!("not a safetensors file ({e})")))?;
+    let (_, metadata) =
+        SafeTensors::read_metadata(&bytes).map_err(|e| bad(format!("not a safetensors file ({})", brief(e))))?;
     let text = metadata
         .metadata()
         .as_ref()
         .and_then(|m| m.get(KEY))
         .ok_or_else(|| bad("it has no lsparse metadata".into()))?;
-    let header: Header = serde_json::from_str(text).map_err(|e| bad(format!("its metadata is damaged ({e})")))?;
+    let header: Header =
+        serde_json::from_str(text).map_err(|e| bad(format!("its metadata is damaged ({})", brief(e))))?;
     if header.format > FORMAT {
         return Err(Error::NewerModel { path: path.to_owned(), found: header.format, supported: FORMAT });
     }
     if header.kind != kind {
-        return Err(bad(format!("it holds a {} model, not a {kind} model", header.kind)));
+        let (found, fitting) = match header.kind.as_str() {
+            "mixture" => ("a mixture model", "lsparse info, score, assign or fit mixture --from"),
+            "topics" => ("a topic model", "lsparse info, topics, score, assign, similar or fit topics --from"),
+            _ => ("a model of another kind", "the program that wrote it"),
+        };
+        return Err(Error::WrongKind { path: path.to_owned(), found, wanted: kind.into(), fitting });
     }
     let envelope: Envelope<M> =
-        serde_json::from_str(text).map_err(|e| bad(format!("its metadata is damaged ({e})")))?;
-    let tensors = SafeTensors::deserialize(&bytes).map_err(|e| bad(format!("it is damaged or cut short ({e})")))?;
+        serde_json::from_str(text).map_err(|e| bad(format!("its metadata is damaged ({})", brief(e))))?;
+    let tensors =
+        SafeTensors::deserialize(&bytes).map_err(|e| bad(format!("it is damaged or cut short ({})", brief(e))))?;
     let mut arrays = Vec::new();
     for (name, view) in tensors.iter() {
         if view.dtype() != Dtype::F64 {
-            return Err(bad(format!("array {name:?} has elements of type {:?}, expected F64", view.dtype())));
+            return Err(bad(format!("array {:?} has elements of type {:?}, expected F64", brief(name), view.dtype())));
         }
         let (values, _) = view.data().as_chunks::<8>();
         let values = values.iter().map(|v| f64::from_le_bytes(*v)).collect();

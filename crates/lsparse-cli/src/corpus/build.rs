@@ -55,7 +55,7 @@ pub struct BuildArgs {
     #[arg(long, short)]
     pub quiet: bool,
     /// Threads, 0 for one a core; the corpus is the same for any number.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
 }
 
@@ -179,7 +179,7 @@ pub fn run(args: &BuildArgs) -> Result<()> {
         build(&args.input, &options, &args.out, &mut |at| progress.at(at, &args.out))
     })??;
     if !args.quiet {
-        say(&args.out, &report);
+        say(args, &report);
     }
     if args.json { output::print_json(&Note::from(&report)) } else { Ok(()) }
 }
@@ -271,14 +271,29 @@ fn stop_words(which: &str) -> Result<StopWords> {
     }
 }
 
-fn say(out: &Path, report: &BuildReport) {
+fn say(args: &BuildArgs, report: &BuildReport) {
     message(&format!(
         "{}: {} documents, {} words, {} tokens",
-        out.display(),
+        args.out.display(),
         grouped(report.num_docs),
         grouped(report.vocab_size),
         grouped(report.num_tokens as usize),
     ));
+    if args.input_args.format.is_none() {
+        let name = serde_json::to_value(report.format).unwrap_or_default();
+        let name = name.as_str().unwrap_or_default();
+        let what = FORMATS.iter().find(|(known, _)| *known == name).map_or("", |(_, what)| what);
+        message(&format!("  {} was read as {name}: {what}", args.input.display()));
+    }
+    let repeated = [
+        (&report.repeated_words, "words are in the vocabulary already, the first is"),
+        (&report.repeated_ids, "documents have the name of an earlier one, the first is"),
+    ];
+    for (repeated, what) in repeated {
+        if let Some(first) = &repeated.first {
+            message(&format!("  warning: {} {what} {first:?}", grouped(repeated.count)));
+        }
+    }
     let dropped = &report.dropped;
     let left_out = [
         (dropped.rare, "in too few documents"),
@@ -319,6 +334,8 @@ struct Note {
     phrases: usize,
     unknown_words: u64,
     replaced: u64,
+    repeated_words: usize,
+    repeated_ids: usize,
 }
 
 impl From<&BuildReport> for Note {
@@ -335,6 +352,8 @@ impl From<&BuildReport> for Note {
             phrases: report.num_phrases,
             unknown_words: report.text.unknown,
             replaced: report.text.replaced,
+            repeated_words: report.repeated_words.count,
+            repeated_ids: report.repeated_ids.count,
         }
     }
 }

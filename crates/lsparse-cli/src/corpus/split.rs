@@ -1,20 +1,21 @@
 //! `lsparse corpus split`: cut a corpus into documents to train on, to choose settings by, and to test on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lsparse::Result;
 use lsparse::data::corpus::{Corpus, Part, draw_parts, read_parts, split};
+use serde::Serialize;
 
 use super::watch::TaskProgress;
 use crate::format::grouped;
-use crate::output::message;
+use crate::output::{self, message};
 use crate::parse;
 
 /// Cut a corpus into documents to train on, to choose settings by, and to test on.
 ///
 /// Writes FOLDER/train, FOLDER/val and FOLDER/test, corpora with the same vocabulary and the order that the documents
-/// had. A part without documents is not written.
+/// had. A part with a share of 0, or that no line of --file names, is not written.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
@@ -43,9 +44,21 @@ pub struct SplitArgs {
     /// Replace parts that are there already.
     #[arg(long)]
     pub force: bool,
-    /// Print nothing but errors.
+    /// Print how many documents went where as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Print nothing but errors (and what --json asks for).
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// How many documents went where, as JSON.
+#[derive(Serialize)]
+struct Note<'a> {
+    train: usize,
+    val: usize,
+    test: usize,
+    out: &'a Path,
 }
 
 pub fn run(args: &SplitArgs) -> Result<()> {
@@ -63,6 +76,10 @@ pub fn run(args: &SplitArgs) -> Result<()> {
             .map(|(part, count)| format!("{} in {}", grouped(count), part.name()))
             .collect();
         message(&format!("{}: documents: {}", args.out.display(), list.join(", ")));
+    }
+    if args.json {
+        let [train, val, test] = num_docs;
+        output::print_json(&Note { train, val, test, out: &args.out })?;
     }
     Ok(())
 }

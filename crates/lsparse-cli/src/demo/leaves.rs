@@ -5,10 +5,10 @@ use lsparse::fit::StopReason;
 use lsparse::likelihood::LikelihoodKind;
 use lsparse::synthetic::dead_leaves;
 use lsparse::{MixtureConfig, MixtureModel, Result};
+use serde::Serialize;
 
 use super::{DemoArgs, fit};
 use crate::format::{grouped, significant, table};
-use crate::output;
 
 /// Clusters to train.
 const CLUSTERS: usize = 50;
@@ -17,7 +17,28 @@ const SPARSITIES: [usize; 4] = [1, 4, 8, CLUSTERS];
 /// The one whose model is kept.
 const KEPT: usize = 8;
 
-pub fn run(args: &DemoArgs) -> Result<MixtureModel> {
+/// What one choice of L gave.
+#[derive(Serialize)]
+pub struct Results {
+    sparsity: usize,
+    seconds_a_lap: f64,
+    heldout: f64,
+    mass_captured: f64,
+}
+
+impl Results {
+    fn cells(&self) -> Vec<String> {
+        vec![
+            if self.sparsity == CLUSTERS { format!("K = {CLUSTERS}") } else { self.sparsity.to_string() },
+            format!("{:.1} ms", 1e3 * self.seconds_a_lap),
+            significant(self.heldout, 6),
+            format!("{:.2} %", 100.0 * self.mass_captured),
+        ]
+    }
+}
+
+/// The model that is kept, and what every choice of L gave.
+pub fn run(args: &DemoArgs) -> Result<(MixtureModel, Vec<Results>)> {
     let options = PatchOptions::default();
     // (side / stride)^2 patches, nearly.
     let side = (f64::from(args.rows).sqrt() as usize + 2) * options.stride;
@@ -26,7 +47,7 @@ pub fn run(args: &DemoArgs) -> Result<MixtureModel> {
     };
     let train = image("leaves", args.seed)?;
     let heldout = image("other leaves", args.seed.wrapping_add(1))?;
-    output::print(&format!(
+    args.say(&format!(
         "\n2. {} patches of an image of fallen leaves, K = {CLUSTERS}; {} patches of another image held out\n",
         grouped(train.num_rows()),
         grouped(heldout.num_rows()),
@@ -47,13 +68,12 @@ pub fn run(args: &DemoArgs) -> Result<MixtureModel> {
         let shown = fit(args, &format!("L = {sparsity:<2}  "), &train, &heldout, &config)?;
         let model = &shown.fitted.model;
         let interrupted = shown.fitted.outcome.reason == StopReason::Interrupted;
-        let score = shown.fitted.outcome.heldout.unwrap_or(f64::NAN);
-        rows.push(vec![
-            if sparsity == CLUSTERS { format!("K = {sparsity}") } else { sparsity.to_string() },
-            format!("{:.1} ms", 1e3 * shown.seconds_a_lap()),
-            significant(score, 6),
-            format!("{:.2} %", 100.0 * mass_captured(model, &heldout, sparsity)?),
-        ]);
+        rows.push(Results {
+            sparsity,
+            seconds_a_lap: shown.seconds_a_lap(),
+            heldout: shown.fitted.outcome.heldout.unwrap_or(f64::NAN),
+            mass_captured: mass_captured(model, &heldout, sparsity)?,
+        });
         if sparsity <= KEPT {
             kept = Some(shown.fitted.model);
         }
@@ -62,11 +82,12 @@ pub fn run(args: &DemoArgs) -> Result<MixtureModel> {
         }
     }
     let header = ["L", "time a lap", "held-out log likelihood a row", "mass captured"];
-    output::print(&format!("\n{}", table(&header, &rows)))?;
-    output::print(
+    args.say(&format!("\n{}", table(&header, &rows.iter().map(Results::cells).collect::<Vec<_>>())))?;
+    args.say(
         "   mass captured: what the L largest of the dense responsibilities of a held-out row sum to, on average\n",
     )?;
-    kept.ok_or_else(|| lsparse::Error::NoRows { name: "leaves".into() })
+    let model = kept.ok_or_else(|| lsparse::Error::NoRows { name: "leaves".into() })?;
+    Ok((model, rows))
 }
 
 /// The mean over rows of the sum of the L largest dense responsibilities.

@@ -11,6 +11,7 @@ use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
 use lsparse::observe::{Observer, StepInfo};
 use lsparse::{Fitted, MixtureConfig, Result, Surroundings, fit_mixture_with};
+use serde::Serialize;
 
 use crate::progress::{Plan, TrainingProgress};
 use crate::{interrupt, output, parse};
@@ -35,6 +36,7 @@ pub enum Part {
 EXAMPLES:
   lsparse demo
   lsparse demo topics
+  lsparse demo --json --quiet
   lsparse demo mixture --seed 7 --out seven.safetensors")]
 pub struct DemoArgs {
     /// What to show [default: both].
@@ -47,6 +49,9 @@ pub struct DemoArgs {
     /// -topics.safetensors [default: demo.safetensors, demo-topics.safetensors].
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Print the results as JSON, without tables.
+    #[arg(long)]
+    pub json: bool,
     /// Print results only, no progress.
     #[arg(long, short)]
     pub quiet: bool,
@@ -62,22 +67,44 @@ pub fn run(args: &DemoArgs) -> Result<()> {
     with_threads(args.threads, || demo(args))?
 }
 
+/// What came of the parts that were shown, as JSON.
+#[derive(Serialize)]
+struct Results {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mixture: Option<MixtureResults>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    topics: Option<themes::Results>,
+}
+
+#[derive(Serialize)]
+struct MixtureResults {
+    planted: planted::Results,
+    leaves: Vec<leaves::Results>,
+    model: PathBuf,
+}
+
 fn demo(args: &DemoArgs) -> Result<()> {
     let (mixture, topics) = args.outputs();
     [&mixture, &topics].into_iter().flatten().try_for_each(|out| output::check_writable(out))?;
+    let mut results = Results { mixture: None, topics: None };
     if let Some(out) = &mixture {
-        demo_mixture(args, out)?;
+        results.mixture = Some(demo_mixture(args, out)?);
     }
     if let Some(out) = &topics {
         if mixture.is_some() {
-            output::print("\n")?;
+            args.say("\n")?;
         }
-        themes::run(args, out)?;
+        results.topics = Some(themes::run(args, out)?);
     }
-    Ok(())
+    if args.json { output::print_json(&results) } else { Ok(()) }
 }
 
 impl DemoArgs {
+    /// Print results for people, unless they are wanted as JSON.
+    fn say(&self, text: &str) -> Result<()> {
+        if self.json { Ok(()) } else { output::print(text) }
+    }
+
     /// Where the mixture and the topics go, of those that are shown.
     fn outputs(&self) -> (Option<PathBuf>, Option<PathBuf>) {
         let out = |default: &str| self.out.clone().unwrap_or_else(|| PathBuf::from(default));
@@ -94,18 +121,19 @@ impl DemoArgs {
     }
 }
 
-fn demo_mixture(args: &DemoArgs, out: &Path) -> Result<()> {
-    planted::run(args)?;
-    let model = leaves::run(args)?;
-    model.save_to(out)?;
-    let (out, sparsity) = (out.display(), model.config.sparsity);
-    output::print(&format!(
+fn demo_mixture(args: &DemoArgs, path: &Path) -> Result<MixtureResults> {
+    let planted = planted::run(args)?;
+    let (model, leaves) = leaves::run(args)?;
+    model.save_to(path)?;
+    let (out, sparsity) = (path.display(), model.config.sparsity);
+    args.say(&format!(
         "\nThe model with L = {sparsity} is in {out}. Next:\n\
          \x20 lsparse info {out}\n\
          \x20 lsparse score {out} FOLDER-OF-IMAGES\n\
          \x20 lsparse assign {out} FOLDER-OF-IMAGES --out clusters.npz\n\
          \x20 lsparse fit mixture YOUR-DATA.npy -k 50 --out model.safetensors\n"
-    ))
+    ))?;
+    Ok(MixtureResults { planted, leaves, model: path.to_owned() })
 }
 
 /// A training with what the demonstration shows of it.

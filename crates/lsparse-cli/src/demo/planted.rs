@@ -4,10 +4,10 @@ use lsparse::data::{BorrowedRows, RowSource};
 use lsparse::likelihood::LikelihoodKind;
 use lsparse::synthetic::{Planted, planted_patches};
 use lsparse::{MixtureConfig, MixtureModel, Result};
+use serde::Serialize;
 
 use super::{DemoArgs, fit};
 use crate::format::{grouped, significant, table};
-use crate::output;
 
 /// Side of a patch.
 const SIZE: usize = 8;
@@ -16,14 +16,25 @@ const TRUE_CLUSTERS: usize = 12;
 /// Clusters to train: more than there are, since training can share one out but seldom parts two that it has joined.
 const CLUSTERS: usize = 2 * TRUE_CLUSTERS;
 
-pub fn run(args: &DemoArgs) -> Result<()> {
+/// How well the clusters were found.
+#[derive(Serialize)]
+pub struct Results {
+    rows: usize,
+    true_clusters: usize,
+    clusters: usize,
+    share_recovered: f64,
+    heldout: f64,
+    heldout_of_truth: f64,
+}
+
+pub fn run(args: &DemoArgs) -> Result<Results> {
     let train_rows = args.rows as usize;
     let heldout_rows = train_rows / 5;
     let truth = planted_patches(train_rows + heldout_rows, SIZE, TRUE_CLUSTERS, args.seed);
     let (train, heldout) = truth.values.split_at(train_rows * truth.dim);
     let train = BorrowedRows::new("planted patches", truth.dim, train)?;
     let heldout = BorrowedRows::new("held-out planted patches", truth.dim, heldout)?;
-    output::print(&format!(
+    args.say(&format!(
         "1. {} rows drawn from {TRUE_CLUSTERS} known clusters of {SIZE} x {SIZE} patches, {} more held out; K = {CLUSTERS}\n",
         grouped(train_rows),
         grouped(heldout_rows),
@@ -58,7 +69,15 @@ pub fn run(args: &DemoArgs) -> Result<()> {
         significant(found_score, 6),
         significant(truth_score, 6),
     );
-    output::print(&text)
+    args.say(&text)?;
+    Ok(Results {
+        rows: train_rows,
+        true_clusters: TRUE_CLUSTERS,
+        clusters: CLUSTERS,
+        share_recovered: recovered,
+        heldout: found_score,
+        heldout_of_truth: truth_score,
+    })
 }
 
 /// A few steps of the objective's way up.

@@ -1,19 +1,19 @@
 //! Last part of the demonstration: documents about themes that are known, and the topics that training finds.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lsparse::Result;
 use lsparse::data::RowSource;
 use lsparse::data::corpus::TokenizerConfig;
 use lsparse::synthetic::{ThemedCorpus, themed_corpus};
-use lsparse::topics::coherence::coherence;
+use lsparse::topics::coherence::{Coherence, coherence};
 use lsparse::topics::{TopicModel, TopicSurroundings, TopicsConfig, fit_topics_with};
+use serde::Serialize;
 
 use super::DemoArgs;
 use crate::format::{duration, grouped, rate, significant};
 use crate::interrupt;
-use crate::output;
 use crate::progress::{Plan, TrainingProgress};
 use crate::topics::top_words;
 
@@ -23,13 +23,27 @@ const TOPICS: usize = 30;
 const WORDS: usize = 6;
 const COMPARED: usize = 10;
 
-pub fn run(args: &DemoArgs, out: &Path) -> Result<()> {
+/// How well the themes were found.
+#[derive(Serialize)]
+pub struct Results {
+    documents: usize,
+    themes: usize,
+    themes_found: usize,
+    topics: usize,
+    heldout: f64,
+    perplexity: f64,
+    npmi: Option<f64>,
+    seconds: f64,
+    model: PathBuf,
+}
+
+pub fn run(args: &DemoArgs, path: &Path) -> Result<Results> {
     let num_docs = args.rows as usize / 5;
     let num_heldout = num_docs / 10;
     let truth = themed_corpus(num_docs + num_heldout, args.seed);
     let train = truth.rows("documents about themes", 0..num_docs)?;
     let heldout = truth.rows("held-out documents", num_docs..num_docs + num_heldout)?;
-    output::print(&format!(
+    args.say(&format!(
         "Topics: {} documents drawn from {} known themes of {} words, 1 to 3 themes each, {} more held out; K = {TOPICS}\n",
         grouped(num_docs),
         truth.names.len(),
@@ -60,7 +74,7 @@ pub fn run(args: &DemoArgs, out: &Path) -> Result<()> {
     let score = fitted.outcome.heldout.unwrap_or(f64::NAN);
     let lists: Vec<Vec<u32>> =
         (0..TOPICS).map(|k| model.top_words(k, COMPARED).into_iter().map(|word| word.0).collect()).collect();
-    let npmi = coherence(&lists, &train)?.iter().map(|one| one.npmi).sum::<f64>() / TOPICS as f64;
+    let npmi = Coherence::mean(&coherence(&lists, &train)?).map(|mean| mean.npmi);
     text += &format!(
         "   {found} of {} themes found (at least half of the {COMPARED} top words), in {} at {} documents/s\n",
         truth.names.len(),
@@ -72,10 +86,10 @@ pub fn run(args: &DemoArgs, out: &Path) -> Result<()> {
         significant(score, 5),
         significant((-score).exp(), 4),
         grouped(truth.vocab.len()),
-        significant(npmi, 3),
+        npmi.map_or("unknown".to_owned(), |npmi| significant(npmi, 3)),
     );
-    model.save_to(out)?;
-    let out = out.display();
+    model.save_to(path)?;
+    let out = path.display();
     text += &format!(
         "\nThe topics are in {out}. Next:\n\
          \x20 lsparse topics {out}\n\
@@ -83,7 +97,18 @@ pub fn run(args: &DemoArgs, out: &Path) -> Result<()> {
          \x20 lsparse corpus build FOLDER-OF-TEXT --out corpus\n\
          \x20 lsparse fit topics corpus -k 50 --out topics.safetensors\n"
     );
-    output::print(&text)
+    args.say(&text)?;
+    Ok(Results {
+        documents: num_docs,
+        themes: truth.names.len(),
+        themes_found: found,
+        topics: TOPICS,
+        heldout: score,
+        perplexity: (-score).exp(),
+        npmi,
+        seconds: fitted.outcome.seconds,
+        model: path.to_owned(),
+    })
 }
 
 /// A theme and the topic that is most like it.

@@ -1,15 +1,16 @@
 //! `lsparse assign` of a topic model: the topics of every document, as a sparse matrix or a table.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
-use lsparse::data::{AtomicFile, RowSource, write_csr_npz};
+use lsparse::data::{RowSource, write_csr_npz};
 use lsparse::topics::TopicModel;
 use lsparse::{Error, Result};
+use serde_json::json;
 
 use super::Documents;
-use crate::assign::AssignArgs;
-use crate::{interrupt, output};
+use crate::assign::{AssignArgs, Lines, report, write_text};
+use crate::interrupt;
 
 /// `format` is what the name of the output says, which has been checked.
 pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()> {
@@ -22,36 +23,44 @@ pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()>
     }
     let documents = args.text.open(&args.data, &model, Some(&args.reading))?;
     match (&args.out, format) {
-        (Some(path), "npz") => write_npz(&model, &documents, path),
-        (Some(path), _) => {
-            interrupt::listen(true);
-            let mut file = AtomicFile::create(path)?;
-            write_csv(&model, &documents, &mut file, |source| Error::Unwritable { path: path.clone(), source })?;
-            file.finish()
-        }
-        (None, _) => {
-            let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-            write_csv(&model, &documents, &mut out, output::stdout_failed)?;
-            out.flush().map_err(output::stdout_failed)
+        (Some(path), "npz") => write_npz(&model, &documents, path)?,
+        (out, format) => {
+            write_text(out.as_deref(), format, |lines, out, failed| {
+                write_documents(&model, &documents, lines, out, failed)
+            })?;
         }
     }
+    report(args, documents.num_rows(), model.num_topics(), model.config.sparsity)
 }
 
-fn write_csv(
+fn write_documents(
     model: &TopicModel,
     documents: &Documents,
+    lines: Lines,
     out: &mut dyn Write,
-    failed: impl Fn(io::Error) -> Error,
+    failed: &dyn Fn(io::Error) -> Error,
 ) -> Result<()> {
-    writeln!(out, "document,topic,share").map_err(&failed)?;
     let mut sorted: Vec<(u32, f32)> = Vec::new();
     model.assign(documents, &mut |n, shares| {
         interrupt::check(Path::new("the table"))?;
-        let id = csv_field(documents.corpus().id(n)?);
+        if n == 0 && lines == Lines::Csv {
+            writeln!(out, "document,topic,share").map_err(failed)?;
+        }
+        let id = documents.corpus().id(n)?;
         sorted.clear();
         sorted.extend(shares);
         sorted.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        sorted.iter().try_for_each(|(k, share)| writeln!(out, "{id},{k},{share}")).map_err(&failed)
+        match lines {
+            Lines::Csv => {
+                let id = csv_field(id);
+                sorted.iter().try_for_each(|(k, share)| writeln!(out, "{id},{k},{share}"))
+            }
+            Lines::Json => {
+                let (topics, shares): (Vec<u32>, Vec<f32>) = sorted.iter().copied().unzip();
+                writeln!(out, "{}", json!({ "document": id, "topics": topics, "shares": shares }))
+            }
+        }
+        .map_err(failed)
     })
 }
 
@@ -71,7 +80,7 @@ fn write_npz(model: &TopicModel, documents: &Documents, path: &Path) -> Result<(
 }
 
 /// A name as a field of CSV.
-fn csv_field(name: &str) -> String {
+pub fn csv_field(name: &str) -> String {
     if name.contains([',', '"', '\n', '\r']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_owned() }
 }
 

@@ -1,15 +1,17 @@
 //! `lsparse score` of a topic model: document completion, coherence and diversity of the topics.
 
+use lsparse::data::write_npy_f64;
 use lsparse::topics::TopicModel;
 use lsparse::topics::coherence::{Coherence, coherence, diversity};
-use lsparse::topics::score::CompletionOptions;
+use lsparse::topics::score::{Completion, CompletionOptions};
 use lsparse::{Error, Result};
 use serde::Serialize;
 
-use super::{Documents, refuse_given};
+use super::Documents;
+use super::assign::csv_field;
 use crate::format::{grouped, significant};
 use crate::output;
-use crate::score::ScoreArgs;
+use crate::score::{ScoreArgs, check_per_row, write_csv};
 
 /// Words of a topic that coherence and diversity look at.
 const TOP_WORDS: usize = 10;
@@ -24,14 +26,16 @@ struct Scores {
     unknown_words: u64,
     share: f64,
     seed: u64,
-    npmi: f64,
-    umass: f64,
+    /// Nothing if no two top words of a topic are in the reference documents.
+    npmi: Option<f64>,
+    umass: Option<f64>,
+    /// Top words, of all topics together, that no reference document has.
+    words_without_reference: usize,
     diversity: f64,
     topics: usize,
 }
 
 pub fn run(args: &ScoreArgs, model: &TopicModel) -> Result<()> {
-    refuse_given(&[("per-row", args.per_row.is_some())], "a topic model")?;
     let defaults = CompletionOptions::default();
     let options = CompletionOptions {
         share: args.share.unwrap_or(defaults.share),
@@ -42,8 +46,13 @@ pub fn run(args: &ScoreArgs, model: &TopicModel) -> Result<()> {
         let problem = format!("{} leaves no words to score or none to score them by", options.share);
         return Err(Error::Config { option: "share", problem, remedy: "give a share between 0 and 1".into() });
     }
+    let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
     let documents = args.text.open(&args.data, model, Some(&args.reading))?;
-    let completion = model.score(&documents, &options)?;
+    let (mut completion, mut scores) = (Completion::default(), Vec::new());
+    model.score_documents(&documents, &options, &mut |one| {
+        completion.add(one);
+        scores.push(if one.documents > 0 { one.score() } else { f64::NAN });
+    })?;
     if completion.documents == 0 {
         return Err(Error::Format {
             path: args.data.clone(),
@@ -54,6 +63,15 @@ pub fn run(args: &ScoreArgs, model: &TopicModel) -> Result<()> {
     let reference = args.reference.as_deref().map(|path| args.text.open(path, model, Some(&args.reading)));
     let reference = reference.transpose()?;
     let quality = Quality::of(model, reference.as_ref().unwrap_or(&documents))?;
+    if let Some((path, format)) = per_row {
+        let ids = documents.corpus().ids()?;
+        match format {
+            "npy" => write_npy_f64(path, 1, &scores)?,
+            _ => write_csv(path, "document,mean_log_probability", &scores, |n| {
+                csv_field(ids.get(n).unwrap_or_default())
+            })?,
+        }
+    }
     let scores = Scores {
         mean_log_probability: completion.score(),
         perplexity: completion.perplexity(),
@@ -63,12 +81,17 @@ pub fn run(args: &ScoreArgs, model: &TopicModel) -> Result<()> {
         unknown_words: documents.unknown,
         share: options.share,
         seed: options.seed,
-        npmi: quality.mean.npmi,
-        umass: quality.mean.umass,
+        npmi: quality.mean.map(|mean| mean.npmi),
+        umass: quality.mean.map(|mean| mean.umass),
+        words_without_reference: quality.missing,
         diversity: quality.diversity,
         topics: model.num_topics(),
     };
-    if args.json { output::print_json(&scores) } else { output::print(&text(&scores)) }
+    if args.json {
+        return output::print_json(&scores);
+    }
+    let written = per_row.map(|(path, _)| format!("scores of documents   {}\n", path.display()));
+    output::print(&(text(&scores) + &written.unwrap_or_default()))
 }
 
 fn text(scores: &Scores) -> String {
@@ -83,15 +106,27 @@ fn text(scores: &Scores) -> String {
     if scores.skipped_documents > 0 {
         text += &format!("skipped               {} with fewer than two words\n", grouped(scores.skipped_documents));
     }
-    text += &format!("coherence NPMI        {} (from -1 to 1)\n", significant(scores.npmi, 4));
-    text += &format!("coherence UMass       {} (0 is best)\n", significant(scores.umass, 4));
+    match (scores.npmi, scores.umass) {
+        (Some(npmi), Some(umass)) => {
+            text += &format!("coherence NPMI        {} (from -1 to 1)\n", significant(npmi, 4));
+            text += &format!("coherence UMass       {} (0 is best)\n", significant(umass, 4));
+        }
+        _ => text += "coherence             unknown: no two top words of a topic are in the reference documents\n",
+    }
+    if scores.words_without_reference > 0 {
+        text += &format!(
+            "                      {} of the top words are in no reference document and are left out of coherence\n",
+            grouped(scores.words_without_reference)
+        );
+    }
     text += &format!("diversity             {} (1 if no two topics share a word)\n", significant(scores.diversity, 4));
     text
 }
 
 /// Means over the topics.
 struct Quality {
-    mean: Coherence,
+    mean: Option<Coherence>,
+    missing: usize,
     diversity: f64,
 }
 
@@ -100,9 +135,9 @@ impl Quality {
         let list = |k| model.top_words(k, TOP_WORDS).into_iter().map(|word| word.0).collect();
         let lists: Vec<Vec<u32>> = (0..model.num_topics()).map(list).collect();
         let found = coherence(&lists, reference)?;
-        let mean = |value: fn(&Coherence) -> f64| found.iter().map(value).sum::<f64>() / found.len() as f64;
         Ok(Quality {
-            mean: Coherence { npmi: mean(|c| c.npmi), umass: mean(|c| c.umass) },
+            mean: Coherence::mean(&found),
+            missing: found.iter().map(|topic| topic.missing).sum(),
             diversity: diversity(&lists),
         })
     }

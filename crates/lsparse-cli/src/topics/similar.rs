@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
+use lsparse::data::corpus::Corpus;
 use lsparse::topics::TopicModel;
 use lsparse::{Error, Result};
 use serde::Serialize;
@@ -25,17 +26,17 @@ const SHOWN_TOPICS: usize = 3;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
-  lsparse similar topics.safetensors corpus --doc 17
+  lsparse similar topics.safetensors corpus --doc 17                    # the 17th, unless another is called 17
   lsparse similar topics.safetensors articles/ --doc physics/light.txt --top 20
   lsparse similar topics.safetensors posts.jsonl --field body --id-field url --doc https://... --json")]
 pub struct SimilarArgs {
     /// A topic model.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
-    /// The documents: a corpus folder or raw text.
+    /// The documents, which a model does not hold: a corpus folder or raw text.
     #[arg(value_name = "CORPUS")]
-    pub corpus: PathBuf,
-    /// The name of the document to compare with: a line of ids.txt, a number of a line, a path in a folder.
+    pub corpus: Option<PathBuf>,
+    /// The document to compare with, by name (a line of ids.txt, a path in a folder) or by number from 1.
     #[arg(long, value_name = "ID")]
     pub doc: String,
     /// How many documents to show.
@@ -78,13 +79,19 @@ pub fn run(args: &SimilarArgs) -> Result<()> {
 
 fn similar(args: &SimilarArgs) -> Result<()> {
     let model = TopicModel::load(&args.model)?;
-    let documents = args.text.open(&args.corpus, &model, None)?;
+    let path = args.corpus.as_deref().ok_or_else(|| Error::Config {
+        option: "CORPUS",
+        problem: "a model holds topics and words, but no documents to compare".to_owned(),
+        remedy: format!(
+            "name the corpus or text they are in: lsparse similar {} CORPUS --doc {}",
+            args.model.display(),
+            args.doc
+        ),
+    })?;
+    let documents = args.text.open(path, &model, None)?;
     let corpus = documents.corpus();
     let refuse = |problem: String, remedy: &str| Error::Config { option: "doc", problem, remedy: remedy.to_owned() };
-    let query = corpus.find(&args.doc)?.ok_or_else(|| {
-        let (name, first) = (corpus.name(), corpus.id(0).unwrap_or_default());
-        refuse(format!("{name} has no document {:?}", args.doc), &format!("give a name such as {first:?}"))
-    })?;
+    let query = find(corpus, &args.doc)?;
     // All shares, since the document may come after those that it is compared with.
     let mut all: Vec<Vec<(u32, f32)>> = Vec::with_capacity(documents.num_rows());
     model.assign(&documents, &mut |_, shares| {
@@ -105,11 +112,39 @@ fn similar(args: &SimilarArgs) -> Result<()> {
         Ok(Neighbour { document: corpus.id(n)?.to_owned(), distance, topics: parts(&all[n]) })
     };
     let found = Similar {
-        document: args.doc.clone(),
+        document: corpus.id(query)?.to_owned(),
         topics: parts(&all[query]),
         similar: distances.iter().map(neighbour).collect::<Result<_>>()?,
     };
     if args.json { output::print_json(&found) } else { output::print(&text(&model, &found, all.len())) }
+}
+
+/// The document with a name, or with a number from 1.
+fn find(corpus: &Corpus, doc: &str) -> Result<usize> {
+    let ids = corpus.ids()?;
+    let same = ids.iter().filter(|id| *id == doc).count();
+    if same > 1 {
+        output::note(&format!("{} documents of {} are called {doc:?}; the first is taken", same, corpus.name()));
+    }
+    if let Some(found) = corpus.find(doc)? {
+        return Ok(found);
+    }
+    let numbered = doc.parse::<usize>().ok().filter(|number| (1..=ids.len()).contains(number));
+    if let Some(number) = numbered {
+        return Ok(number - 1);
+    }
+    let lower = doc.to_lowercase();
+    let like: Vec<String> = (ids.iter().filter(|id| !lower.is_empty() && id.to_lowercase().contains(&lower)))
+        .take(3)
+        .map(|id| format!("{id:?}"))
+        .collect();
+    let first = format!("{:?}", ids.get(0).unwrap_or_default());
+    let names = if like.is_empty() { first } else { like.join(", ") };
+    Err(Error::Config {
+        option: "doc",
+        problem: format!("{} has no document {doc:?}", corpus.name()),
+        remedy: format!("give a name such as {names}, or a number from 1 to {}", grouped(ids.len())),
+    })
 }
 
 /// sqrt(1 - sum_k sqrt(p_k q_k))

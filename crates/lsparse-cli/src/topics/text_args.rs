@@ -4,10 +4,11 @@ use std::path::Path;
 
 use clap::Args;
 use lsparse::Result;
-use lsparse::data::corpus::{Format, TextOptions};
+use lsparse::data::corpus::{Corpus, Format, TextOptions};
 use lsparse::topics::TopicModel;
 
 use super::documents::Documents;
+use super::refuse_given;
 use crate::data_args::{DataArgs, Header};
 use crate::parse;
 
@@ -49,7 +50,16 @@ impl TextArgs {
     }
 
     /// The documents of a corpus folder or of raw text in the words of a model, and a message if some are unknown.
+    ///
+    /// Options that have no meaning for what the path leads to are refused.
     pub fn open(&self, path: &Path, model: &TopicModel, reading: Option<&DataArgs>) -> Result<Documents> {
+        if let Some(reading) = reading {
+            refuse_given(&reading.patches.given(), "a topic model, whose documents are no images")?;
+        }
+        if Corpus::is_corpus(path) {
+            refuse_given(&self.given(), "a corpus folder")?;
+            reading.map_or(Ok(()), |reading| refuse_given(&reading.given(), "a corpus folder"))?;
+        }
         let options = TextOptions {
             field: self.field.clone(),
             id_field: self.id_field.clone(),

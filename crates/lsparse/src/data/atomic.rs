@@ -34,7 +34,8 @@ impl AtomicFile {
         // Temporary files are private by default; the finished one is an ordinary file.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(folder).map_err(|source| Error::Unwritable { path: path.to_owned(), source })?;
+        let file = builder.tempfile_in(folder);
+        let file = file.map_err(|source| Error::Unwritable { path: path.to_owned(), source: without_path(source) })?;
         Ok(AtomicFile { path: path.to_owned(), file: BufWriter::with_capacity(1 << 18, file) })
     }
 
@@ -53,6 +54,15 @@ impl AtomicFile {
             Ok(())
         };
         persist().map_err(|source| Error::Unwritable { path: path.clone(), source })
+    }
+}
+
+/// What the system said of a temporary file, without the name that nobody asked for.
+pub(super) fn without_path(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    match text.split_once(" at path ") {
+        Some((said, _)) => io::Error::new(error.kind(), said.to_owned()),
+        None => error,
     }
 }
 
@@ -100,6 +110,7 @@ mod tests {
         for path in [folder.path().to_owned(), folder.path().join("no/such")] {
             let error = AtomicFile::create(&path).unwrap_err();
             assert!(error.is_bad_input() && error.to_string().contains("cannot write"), "{error}");
+            assert!(!error.to_string().contains(".part"), "{error}");
         }
     }
 }

@@ -19,7 +19,8 @@ pub(super) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// How to read text; what is `None` is guessed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsvOptions {
-    /// Whether the first line names the columns. Guess: it does if a field of it is no number.
+    /// Whether the first line names the columns. Guess: it does if its fields are words; words among numbers are an
+    /// error, since they may as well be misspelt numbers.
     pub header: Option<bool>,
     /// The byte between fields; a blank stands for any run of blanks and tabs. Guess: a tab in a
     /// `.tsv` file, else the first of tab, `;`, `,` and blank that the first line has.
@@ -59,7 +60,7 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<MemoryRows<f64>> {
     let mut text: Box<dyn BufRead> =
         if gzipped { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
 
-    let mut table = Table { path, header: options.header, dim: None, num_rows: 0, values: Vec::new() };
+    let mut table = Table { path, header: options.header, note: None, dim: None, num_rows: 0, values: Vec::new() };
     let mut delimiter = options.delimiter;
     let mut bytes = Vec::new();
     for number in 1.. {
@@ -73,10 +74,19 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<MemoryRows<f64>> {
         if line.trim_ascii().is_empty() || line.starts_with(b"#") {
             continue;
         }
+        if !line.iter().filter(|&&byte| byte == b'"').count().is_multiple_of(2) {
+            return Err(Error::BadLine {
+                path: path.to_owned(),
+                line: number,
+                detail: "a quote is opened and not closed".to_owned(),
+                remedy: "close it, or take it out".to_owned(),
+            });
+        }
         let delimiter = *delimiter.get_or_insert_with(|| guess_delimiter(path, line));
         table.push_line(number, &split(line, delimiter))?;
     }
-    MemoryRows::new(path.display().to_string(), table.dim.unwrap_or(1), table.values)
+    let note = table.note.take();
+    Ok(MemoryRows::new(path.display().to_string(), table.dim.unwrap_or(1), table.values)?.with_note(note))
 }
 
 /// The first of the usual delimiters on the first line that holds anything.
@@ -113,6 +123,8 @@ struct Table<'a> {
     path: &'a Path,
     /// Whether the next line is a header, if that is known.
     header: Option<bool>,
+    /// What was taken for a header without being told.
+    note: Option<String>,
     dim: Option<usize>,
     num_rows: usize,
     values: Vec<f64>,
@@ -120,9 +132,11 @@ struct Table<'a> {
 
 impl Table<'_> {
     fn push_line(&mut self, line: u64, fields: &[&[u8]]) -> Result<()> {
-        let is_word = |field: &&[u8]| !field.is_empty() && parse(field).is_none();
-        let header = self.header.replace(false);
-        if header.unwrap_or_else(|| fields.iter().any(is_word)) {
+        let header = match self.header.replace(false) {
+            Some(header) => header,
+            None => self.guess_header(line, fields)?,
+        };
+        if header {
             return Ok(());
         }
         let count = fields.len();
@@ -147,6 +161,38 @@ impl Table<'_> {
         self.num_rows += 1;
         Ok(())
     }
+}
+
+impl Table<'_> {
+    /// Whether the first line names the columns, and a note if it does.
+    fn guess_header(&mut self, line: u64, fields: &[&[u8]]) -> Result<bool> {
+        let is_word = |field: &&[u8]| !field.is_empty() && parse(field).is_none() && !is_decimal_comma(field);
+        let Some(word) = fields.iter().position(is_word) else { return Ok(false) };
+        if fields.iter().any(|field| parse(field).is_some()) {
+            let (column, text) = (word + 1, shorten(fields[word]));
+            return Err(Error::BadLine {
+                path: self.path.to_owned(),
+                line,
+                detail: format!("column {column} is {text:?}, which is no number, among others that are"),
+                remedy: "mend it, or say that the line names the columns (--header yes)".to_owned(),
+            });
+        }
+        let names: Vec<String> = fields.iter().take(4).map(|field| shorten(field)).collect();
+        let more = if fields.len() > names.len() { ", ..." } else { "" };
+        let (path, names) = (self.path.display(), names.join(", "));
+        self.note = Some(format!(
+            "{path}: line {line} is taken for the names of the columns ({names}{more}); --header no reads it as data"
+        ));
+        Ok(true)
+    }
+}
+
+/// Whether a field is a number with a decimal comma: a mistake in data, and no name of a column.
+fn is_decimal_comma(field: &[u8]) -> bool {
+    let mut parts = field.splitn(2, |&byte| byte == b',');
+    let (whole, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let whole = whole.strip_prefix(b"-").unwrap_or(whole);
+    [whole, rest].iter().all(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
 }
 
 fn parse(field: &[u8]) -> Option<f64> {
@@ -209,6 +255,26 @@ mod tests {
             assert_eq!(rows.values(), [1.0, 2.0, 3.0, 4.0], "{text:?}");
         }
         assert_eq!(read("5\n-.5\n1e3\n").unwrap().values(), [5.0, -0.5, 1e3]);
+    }
+
+    #[test]
+    fn a_header_is_mentioned_and_a_misspelt_number_is_none() {
+        let rows = read("height,weight,\"a, or b\"\n1,2,3\n").unwrap();
+        let note = rows.note().unwrap();
+        assert!(note.contains("line 1 is taken for the names of the columns (height, weight, a, or b)"), "{note}");
+        assert!(note.contains("--header no"), "{note}");
+        assert_eq!(read("1,2\n").unwrap().note(), None);
+        let told = CsvOptions { header: Some(true), delimiter: None };
+        assert_eq!(read_named("x.csv", b"a,b\n1,2\n", &told).unwrap().note(), None);
+        for (text, expected) in [
+            ("1,2.o,3\n4,5,6\n", "line 1: column 2 is \"2.o\", which is no number, among others that are"),
+            ("1,5;2,5\n3,5;4,5\n", "line 1, column 1: \"1,5\" is not a number (decimals take a point"),
+            ("1,\"2\n3,4\n", "line 1: a quote is opened and not closed"),
+            ("1,2\n3,4\"\n", "line 2: a quote is opened and not closed"),
+        ] {
+            let message = read(text).unwrap_err().to_string();
+            assert!(message.contains(expected), "{text:?}: {message}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use image::{ImageError, ImageFormat, ImageReader, Limits};
 use rayon::prelude::*;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, brief};
 
 use super::{Element, RowSource, Rows, Scalar, check_read};
 
@@ -18,6 +18,9 @@ const MAX_SIDE: u32 = 1 << 15;
 
 /// Bytes that decoding one image may take.
 const MAX_DECODE_BYTES: u64 = 1 << 29;
+
+/// Pixels for every byte of a file at most: the packing of PNG and JPEG cannot do better than a thousand.
+const MAX_PIXELS_A_BYTE: u64 = 2048;
 
 /// Which patches of an image are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -254,6 +257,25 @@ fn ends_as_jpeg(path: &Path) -> io::Result<bool> {
     Ok(tail.windows(2).any(|pair| pair == [0xFF, 0xD9]))
 }
 
+/// Refuse a size that the file is too short for, before memory is taken for it. What has no size is left to the decoder.
+fn check_size(path: &Path, format: Option<ImageFormat>) -> Result<()> {
+    let Some(format) = format else { return Ok(()) };
+    let io_error = |source: io::Error| Error::Io { path: path.to_owned(), action: "read", source };
+    let file = File::open(path).map_err(io_error)?;
+    let length = file.metadata().map_err(io_error)?.len();
+    let size = ImageReader::with_format(io::BufReader::new(file), format).into_dimensions();
+    match size {
+        Ok((width, height)) if u64::from(width) * u64::from(height) > MAX_PIXELS_A_BYTE.saturating_mul(length) => {
+            Err(Error::Format {
+                path: path.to_owned(),
+                detail: format!("the image says it has {width} x {height} pixels, but the file has {length} bytes"),
+                remedy: "copy the image again, or move it out of the folder".to_owned(),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn load(path: &Path, options: &PatchOptions) -> Result<Grey> {
     let io_error = |source: io::Error| Error::Io { path: path.to_owned(), action: "read", source };
     let mut reader = ImageReader::open(path).and_then(ImageReader::with_guessed_format).map_err(io_error)?;
@@ -264,6 +286,7 @@ fn load(path: &Path, options: &PatchOptions) -> Result<Grey> {
             remedy: "copy the image again, or move it out of the folder".to_owned(),
         });
     }
+    check_size(path, reader.format())?;
     let mut limits = Limits::default();
     limits.max_image_width = Some(MAX_SIDE);
     limits.max_image_height = Some(MAX_SIDE);
@@ -276,7 +299,7 @@ fn load(path: &Path, options: &PatchOptions) -> Result<Grey> {
         };
         Error::Format {
             path: path.to_owned(),
-            detail: format!("the image cannot be read ({error})"),
+            detail: format!("the image cannot be read ({})", brief(error)),
             remedy: remedy.to_owned(),
         }
     })?;

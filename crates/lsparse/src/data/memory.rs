@@ -10,6 +10,7 @@ pub struct MemoryRows<T> {
     name: String,
     dim: usize,
     values: Vec<T>,
+    note: Option<String>,
 }
 
 impl<T: Scalar> MemoryRows<T> {
@@ -17,7 +18,13 @@ impl<T: Scalar> MemoryRows<T> {
     pub fn new(name: impl Into<String>, dim: usize, values: Vec<T>) -> Result<Self> {
         let name = name.into();
         check_dense(&name, dim, values.len())?;
-        Ok(MemoryRows { name, dim, values })
+        Ok(MemoryRows { name, dim, values, note: None })
+    }
+
+    /// The same rows with a word on how they were read.
+    pub fn with_note(mut self, note: Option<String>) -> Self {
+        self.note = note;
+        self
     }
 
     /// All values, row by row.
@@ -49,6 +56,10 @@ impl<T: Scalar> RowSource for MemoryRows<T> {
 
     fn is_sparse(&self) -> bool {
         false
+    }
+
+    fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {

@@ -36,7 +36,7 @@ pub use npy::NpyRows;
 pub use npy_write::{NpyWriter, write_npy_f32, write_npy_f64};
 pub use npz::read_csr_npz;
 pub use npz_write::write_csr_npz;
-pub use open::{OpenOptions, open};
+pub use open::{OpenOptions, open, read_column};
 pub use rows::{Layout, RowRef, Rows};
 
 /// A precision of floating point numbers.
@@ -64,6 +64,11 @@ pub trait RowSource: Send + Sync {
 
     /// Whether most values are zeros that are not stored.
     fn is_sparse(&self) -> bool;
+
+    /// What people should know about how it was read, such as a line that was taken for a header.
+    fn note(&self) -> Option<&str> {
+        None
+    }
 
     /// Append rows `start..start + count` to `out`, in the layout that `out` has.
     ///
@@ -132,6 +137,17 @@ fn check_read<T: Real>(source: &dyn RowSource, start: usize, count: usize, out: 
 
 /// A sparse file may claim any number of columns, and memory is taken for each of them; no model has so many.
 const MAX_DIM: usize = 1 << 27;
+
+/// Refuse numbers of rows or columns that the rest of a sparse file makes a lie: each costs memory or disk.
+///
+/// The second part of the error is what to do about it.
+fn check_claim(what: &str, claimed: usize, entries: usize) -> std::result::Result<(), (String, String)> {
+    if claimed <= entries.saturating_add(1000).saturating_mul(100) {
+        return Ok(());
+    }
+    let detail = format!("{claimed} {what} are claimed, but there are only {entries} entries");
+    Err((detail, "mend the numbers".to_owned()))
+}
 
 /// What every source checks when it is made: at least one row and one column.
 fn check_size(name: &str, num_rows: usize, dim: usize) -> Result<()> {

@@ -28,6 +28,18 @@ pub struct NpyRows {
 impl NpyRows {
     /// Read the header of the file and hold its shape against the file's length.
     pub fn open(path: &Path) -> Result<Self> {
+        Self::open_shaped(path, check_shape)
+    }
+
+    /// As [`open`](NpyRows::open), but an array of one dimension is a column.
+    pub(super) fn open_column(path: &Path) -> Result<Self> {
+        Self::open_shaped(path, |name, header| match header.shape[..] {
+            [rows] => check_shape(name, &Header { shape: vec![rows, 1], ..header.clone() }),
+            _ => check_shape(name, header),
+        })
+    }
+
+    fn open_shaped(path: &Path, shape: impl Fn(&str, &Header) -> Result<(usize, usize)>) -> Result<Self> {
         let failed = |action| move |source| Error::Io { path: path.to_owned(), action, source };
         let mut file = File::open(path).map_err(failed("open"))?;
         let length = file.metadata().map_err(failed("read"))?.len();
@@ -37,7 +49,7 @@ impl NpyRows {
         })?;
         let name = path.display().to_string();
         let dtype = check_dtype(&name, &header.descr, |array| format!(r#"np.save("x.npy", {array})"#))?;
-        let (num_rows, dim) = check_shape(&name, &header)?;
+        let (num_rows, dim) = shape(&name, &header)?;
         check_size(&name, num_rows, dim)?;
 
         // Everything below trusts the shape, so the bytes it promises must be there.

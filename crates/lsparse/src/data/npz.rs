@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use super::memory::CsrRows;
 use super::npy::check_dtype;
 use super::npy_header::{Dtype, Header};
-use super::{Element, RowSource, Scalar};
+use super::{Element, RowSource, Scalar, check_claim};
 
 /// The first bytes of every `.npz` file that holds anything.
 pub(super) const MAGIC: &[u8; 4] = b"PK\x03\x04";
@@ -34,6 +34,8 @@ pub fn read_csr_npz(path: &Path) -> Result<Box<dyn RowSource>> {
     };
     let indptr = archive.row_starts(num_rows)?;
     let index = archive.columns(&indptr)?;
+    // Rows were counted; columns cost memory too.
+    check_claim("columns", dim, index.len()).map_err(|(detail, _)| archive.broken(detail))?;
     let name = path.display().to_string();
     match archive.dtype("data")?.element() {
         Element::F32 => {
@@ -309,7 +311,7 @@ mod tests {
     fn sizes_without_end_are_refused() {
         let mut members = members();
         members[3].3 = [3i64, 1 << 31].map(i64::to_le_bytes).concat();
-        assert!(message(&archive(&members)).contains("at most 134217728 columns"));
+        assert!(message(&archive(&members)).contains("columns are claimed"));
         members[3].3 = [i64::MAX, 2].map(i64::to_le_bytes).concat();
         assert!(message(&archive(&members)).contains("row starts"));
         members[4].1 = "<c8";

@@ -10,7 +10,7 @@ use super::corpus::Corpus;
 use super::csv::{CsvOptions, GZIP_MAGIC, read_csv};
 use super::images::{ImagePatches, PatchOptions, is_image};
 use super::npy::NpyRows;
-use super::{RowSource, npy_header, npz};
+use super::{RowSource, Rows, npy_header, npz};
 
 /// How to read the formats that leave something open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,6 +69,24 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn RowSource>> {
     }
 }
 
+/// Read one column of numbers into memory: a `.npy` array of one dimension or with one column, or any other format that
+/// [`open()`] reads with one column.
+pub fn read_column(path: &Path, options: &OpenOptions) -> Result<Vec<f64>> {
+    let is_npy = path.is_file() && first_bytes(path)?.starts_with(npy_header::MAGIC);
+    let source: Box<dyn RowSource> = if is_npy { Box::new(NpyRows::open_column(path)?) } else { open(path, options)? };
+    if source.dim() != 1 {
+        return Err(Error::WrongShape {
+            name: source.name().to_owned(),
+            found: format!("({}, {})", source.num_rows(), source.dim()),
+            expected: format!("one column, ({0},) or ({0}, 1)", source.num_rows()),
+            remedy: "give one number for each row".to_owned(),
+        });
+    }
+    let mut rows = Rows::<f64>::dense(1);
+    source.read_f64(0, source.num_rows(), &mut rows)?;
+    Ok(rows.as_dense().unwrap_or_default().to_vec())
+}
+
 fn first_bytes(path: &Path) -> Result<Vec<u8>> {
     let mut start = Vec::new();
     File::open(path).and_then(|file| file.take(6).read_to_end(&mut start)).map_err(|source| Error::Io {
@@ -102,6 +120,26 @@ mod tests {
         assert_eq!(open(&at("a.npy"), &options).unwrap().element(), Element::F32);
         image::GrayImage::new(20, 20).save(at("p.png")).unwrap();
         assert_eq!(open(folder.path(), &options).unwrap().num_rows(), 9);
+    }
+
+    #[test]
+    fn a_column_has_one_dimension_or_two() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.npy");
+        let read = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            read_column(&path, &OpenOptions::default())
+        };
+        let data: Vec<u8> = [0.5f64, 2.0, 1.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+        for shape in ["3,", "3, 1"] {
+            let bytes = [npy_header::header_bytes("<f8", shape), data.clone()].concat();
+            assert_eq!(read(&bytes).unwrap(), [0.5, 2.0, 1.0], "{shape}");
+        }
+        let bytes = [npy_header::header_bytes("<f8", "1, 3"), data.clone()].concat();
+        assert!(read(&bytes).unwrap_err().to_string().contains("(1, 3), expected one column"));
+        let text = folder.path().join("w.csv");
+        fs::write(&text, "1\n2\n").unwrap();
+        assert_eq!(read_column(&text, &OpenOptions::default()).unwrap(), [1.0, 2.0]);
     }
 
     #[test]

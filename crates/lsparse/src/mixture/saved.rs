@@ -140,6 +140,7 @@ impl MixtureModel {
             remedy: "write the model again".into(),
         };
         let (metadata, mut stored) = persist::read_model::<Metadata>(path, KIND)?;
+        persist::check_finite(&stored).map_err(bad)?;
         let mut take = |name: &str| -> Result<StoredArray> {
             let at =
                 stored.iter().position(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))?;
@@ -147,15 +148,25 @@ impl MixtureModel {
         };
         let (weights, counts, stats) = (take("weights")?, take("total_counts")?, take("total_stats")?);
         let num = weights.values.len();
-        let width = metadata.config.likelihood.build::<f64>(&metadata.prior).stat_width();
-        if num == 0 || counts.values.len() != num || stats.shape != [num, width] {
-            return Err(bad("its arrays disagree in shape".into()));
-        }
         let names = array_names(metadata.config.likelihood);
         let arrays = names
             .iter()
             .map(|&name| take(name).map(|a| NamedArray { name, shape: a.shape, values: a.values }))
             .collect::<Result<Vec<_>>>()?;
+        // Arrays are as large as the file is; nothing is made by the numbers in its text before they agree.
+        let dim = metadata.prior.dim;
+        let agree = |array: &NamedArray| array.shape.len() >= 2 && array.shape[..2] == [num, dim];
+        if num == 0 || dim == 0 || metadata.config.clusters != num || !arrays.iter().all(agree) {
+            return Err(bad("its arrays disagree in shape".into()));
+        }
+        metadata.config.check(usize::MAX).map_err(|error| bad(error.to_string()))?;
+        if weights.values.iter().chain(&counts.values).any(|&value| value < 0.0) {
+            return Err(bad("weights or counts are negative".into()));
+        }
+        let width = metadata.config.likelihood.build::<f64>(&metadata.prior).stat_width();
+        if counts.values.len() != num || stats.shape != [num, width] {
+            return Err(bad("its arrays disagree in shape".into()));
+        }
         let total = ClusterSummary { counts: counts.values, stats: stats.values, width, entropy: metadata.entropy };
         let model = MixtureModel {
             config: metadata.config,

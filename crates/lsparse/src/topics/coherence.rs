@@ -6,12 +6,35 @@ use crate::data::{RowSource, Rows};
 use crate::error::Result;
 
 /// Coherence of one topic's top words over reference documents.
-#[derive(Clone, Copy, Debug, PartialEq)]
+///
+/// A word that no reference document has says nothing about a topic: its pairs are left out of both means, which
+/// otherwise would call them the worst (NPMI) and the best (UMass) there can be. Words that occur but never together
+/// count as -1 in NPMI.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Coherence {
     /// Mean normalised pointwise mutual information of pairs of top words, from -1 to 1 (`roder2015coherence`).
     pub npmi: f64,
     /// Mean log conditional document frequency of pairs (`mimno2011coherence`); closer to zero is better.
     pub umass: f64,
+    /// Pairs that the means are over; with none of them both are 0 and mean nothing.
+    pub pairs: usize,
+    /// Top words that no reference document has.
+    pub missing: usize,
+}
+
+impl Coherence {
+    /// The mean over the topics that have pairs, and pairs and missing words of all; nothing if no topic has a pair.
+    pub fn mean(topics: &[Coherence]) -> Option<Coherence> {
+        let known: Vec<&Coherence> = topics.iter().filter(|topic| topic.pairs > 0).collect();
+        let mean =
+            |value: fn(&Coherence) -> f64| known.iter().map(|&topic| value(topic)).sum::<f64>() / known.len() as f64;
+        (!known.is_empty()).then(|| Coherence {
+            npmi: mean(|topic| topic.npmi),
+            umass: mean(|topic| topic.umass),
+            pairs: topics.iter().map(|topic| topic.pairs).sum(),
+            missing: topics.iter().map(|topic| topic.missing).sum(),
+        })
+    }
 }
 
 /// Coherence of each topic's list of top words, best first, by documents that hold words together.
@@ -45,19 +68,23 @@ pub fn coherence(top_words: &[Vec<u32>], source: &dyn RowSource) -> Result<Vec<C
     let documents = source.num_rows() as f64;
     let of_word = |v: u32| &postings[number[v as usize] as usize];
     let of_list = |list: &Vec<u32>| {
-        let (mut npmi, mut umass, mut pairs) = (0.0, 0.0, 0.0);
+        let (mut npmi, mut umass, mut pairs) = (0.0, 0.0, 0);
         for i in 1..list.len() {
             for j in 0..i {
                 let (a, b) = (of_word(list[i]), of_word(list[j]));
+                if a.is_empty() || b.is_empty() {
+                    continue;
+                }
                 let both = common(a, b) as f64;
                 // UMass: the less probable word given the more probable one.
-                umass += ((both + 1.0) / (b.len() as f64).max(1.0)).ln();
+                umass += ((both + 1.0) / b.len() as f64).ln();
                 npmi += pair_npmi(a.len() as f64 / documents, b.len() as f64 / documents, both / documents);
-                pairs += 1.0;
+                pairs += 1;
             }
         }
-        let pairs = f64::max(pairs, 1.0);
-        Coherence { npmi: npmi / pairs, umass: umass / pairs }
+        let count = pairs.max(1) as f64;
+        let missing = list.iter().filter(|&&v| of_word(v).is_empty()).count();
+        Coherence { npmi: npmi / count, umass: umass / count, pairs, missing }
     };
     Ok(top_words.iter().map(of_list).collect())
 }
@@ -114,5 +141,20 @@ mod tests {
         assert!((found[0].umass - (3.0f64 / 3.0).ln()).abs() < 1e-12);
         assert_eq!(found[1].npmi, -1.0);
         assert_eq!(diversity(&[vec![0, 1], vec![1, 2]]), 0.75);
+    }
+
+    #[test]
+    fn words_that_the_reference_does_not_have_are_left_out() {
+        // Documents {0 1} {0}; no document has words 2 and 3.
+        let corpus = CsrRows::new("two", 4, vec![0, 2, 3], vec![0, 1, 0], vec![1.0f32; 3]).unwrap();
+        let found = coherence(&[vec![0, 1], vec![0, 1, 2, 3], vec![2, 3], vec![]], &corpus).unwrap();
+        assert_eq!((found[0].pairs, found[0].missing), (1, 0));
+        assert_eq!(found[1], Coherence { missing: 2, ..found[0] });
+        assert_eq!(found[2], Coherence { missing: 2, ..Coherence::default() });
+        // The topics of which nothing is known do not pull the mean to zero.
+        let mean = Coherence::mean(&found).unwrap();
+        assert_eq!((mean.npmi, mean.umass, mean.pairs, mean.missing), (found[0].npmi, found[0].umass, 2, 4));
+        assert!(mean.umass < 1e-12 && mean.umass.is_finite());
+        assert_eq!(Coherence::mean(&found[2..]), None);
     }
 }

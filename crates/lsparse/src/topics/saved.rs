@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Topics;
 use super::config::TopicsConfig;
 use super::document::Document;
-use super::score::{Completion, CompletionOptions, completion};
+use super::score::{Completion, CompletionOptions, completion, completions};
 use super::summary::{SparseStats, TopicSummary, WordStats};
 use super::table::WordTable;
 use crate::data::{AtomicFile, RowSource, Rows};
@@ -166,6 +166,17 @@ impl TopicModel {
         completion(&self.table, &self.alpha, source, options)
     }
 
+    /// As [`score`](TopicModel::score), for each document, handed to `visit` in order.
+    pub fn score_documents(
+        &self,
+        source: &dyn RowSource,
+        options: &CompletionOptions,
+        visit: &mut dyn FnMut(&Completion),
+    ) -> Result<()> {
+        self.check_vocab(source)?;
+        completions(&self.table, &self.alpha, source, options, visit)
+    }
+
     fn check_vocab(&self, source: &dyn RowSource) -> Result<()> {
         if source.dim() == self.vocab_size() {
             return Ok(());
@@ -275,7 +286,14 @@ impl TopicModel {
         if num == 0 || vocab == 0 {
             return Err(bad("it has no topics or no words".into()));
         }
+        metadata.config.check(usize::MAX).map_err(|error| bad(error.to_string()))?;
+        persist::check_finite(&stored).map_err(bad)?;
         let topics = find("topics", &[num, vocab])?;
+        for (name, shape) in [("topics", vec![num, vocab]), ("topic_counts", vec![num]), ("alpha", vec![num])] {
+            if find(name, &shape)?.values.iter().any(|&value| value < 0.0) {
+                return Err(bad(format!("array {name:?} has negative numbers")));
+            }
+        }
         let mass = &any("total_mass")?.values;
         let whole = |value: &f64| value.fract() == 0.0 && (0.0..9e15).contains(value);
         let numbers = |name: &str, length: usize| -> Result<Vec<usize>> {

@@ -43,6 +43,14 @@ pub struct Completion {
 }
 
 impl Completion {
+    /// Add what another completion gave.
+    pub fn add(&mut self, other: &Completion) {
+        self.log_probability += other.log_probability;
+        self.tokens += other.tokens;
+        self.documents += other.documents;
+        self.skipped += other.skipped;
+    }
+
     /// Mean log probability of a held-out token.
     pub fn score(&self) -> f64 {
         self.log_probability / self.tokens
@@ -67,10 +75,7 @@ pub fn held_out(num_words: usize, document: usize, options: &CompletionOptions) 
     held
 }
 
-/// Score topics on documents: estimate pi_d from 80 % of a document's word types by the dense document step under
-/// fixed topics, then take log sum_k `E[pi_dk]` phi_kv of the tokens of the rest.
-///
-/// `topics` holds phi_kv itself, word by word.
+/// Score topics on documents, all together: see [`completions`].
 pub fn completion(
     topics: &WordTable,
     alpha: &[f32],
@@ -78,6 +83,21 @@ pub fn completion(
     options: &CompletionOptions,
 ) -> Result<Completion> {
     let mut total = Completion::default();
+    completions(topics, alpha, source, options, &mut |one| total.add(one))?;
+    Ok(total)
+}
+
+/// Score topics on documents, each handed to `visit` in order: estimate pi_d from 80 % of a document's word types by the dense document step under
+/// fixed topics, then take log sum_k `E[pi_dk]` phi_kv of the tokens of the rest.
+///
+/// `topics` holds phi_kv itself, word by word.
+pub fn completions(
+    topics: &WordTable,
+    alpha: &[f32],
+    source: &dyn RowSource,
+    options: &CompletionOptions,
+    visit: &mut dyn FnMut(&Completion),
+) -> Result<()> {
     let mut rows = Rows::sparse(source.dim());
     let mut first = 0;
     while first < source.num_rows() {
@@ -91,15 +111,10 @@ pub fn completion(
                 complete(topics, alpha, document, words, counts, first + n, options)
             })
             .collect();
-        for one in scores {
-            total.log_probability += one.log_probability;
-            total.tokens += one.tokens;
-            total.documents += one.documents;
-            total.skipped += one.skipped;
-        }
+        scores.iter().for_each(&mut *visit);
         first += count;
     }
-    Ok(total)
+    Ok(())
 }
 
 fn complete(

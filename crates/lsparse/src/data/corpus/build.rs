@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hashbrown::HashSet;
+
 use crate::error::{Error, Result};
 
 use super::counts::Corpus;
@@ -63,6 +65,33 @@ pub struct BuildReport {
     pub num_phrases: usize,
     /// What came to light when text was read.
     pub text: TextReport,
+    /// Words that the vocabulary has more than once; each keeps its own number.
+    pub repeated_words: Repeated,
+    /// Names that several documents have.
+    pub repeated_ids: Repeated,
+}
+
+/// Texts that should be different and are not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repeated {
+    /// How many are like an earlier one.
+    pub count: usize,
+    /// The first of them.
+    pub first: Option<String>,
+}
+
+impl Repeated {
+    /// Look for texts that are there more than once.
+    pub fn among<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
+        let (mut seen, mut repeated) = (HashSet::new(), Repeated::default());
+        for text in texts {
+            if !seen.insert(text) {
+                repeated.count += 1;
+                repeated.first.get_or_insert_with(|| text.to_owned());
+            }
+        }
+        repeated
+    }
 }
 
 /// Build the corpus folder `out` from a file or folder. Nothing is there before it is whole.
@@ -72,8 +101,11 @@ pub fn build(input: &Path, options: &BuildOptions, out: &Path, watch: &mut Watch
     check_options(format, options)?;
     let staging = Staging::create(out, options.force)?;
     let job = Job { input, format, options, staging: &staging };
-    let built = if format.is_text() { job.text(watch)? } else { job.counts(watch)? };
-    let report = built.finish(input, format)?;
+    let mut written = || {
+        let built = if format.is_text() { job.text(watch)? } else { job.counts(watch)? };
+        built.finish(input, format)
+    };
+    let report = written().map_err(|error| staging.rename_error(error))?;
     staging.finish(options.force)?;
     Ok(report)
 }
@@ -147,9 +179,13 @@ impl Built {
             dropped: self.dropped,
             num_phrases: self.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.phrases.len()),
             text: self.text,
+            repeated_words: Repeated::among(self.vocab.words().iter().map(String::as_str)),
+            repeated_ids: Repeated::default(),
         };
+        let ids = self.writer.ids_path();
         self.writer.finish(&self.vocab, self.tokenizer.as_ref())?;
-        Ok(report)
+        let repeated_ids = Repeated::among(Lines::read(&ids)?.iter());
+        Ok(BuildReport { repeated_ids, ..report })
     }
 }
 

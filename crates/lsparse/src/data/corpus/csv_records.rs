@@ -1,6 +1,8 @@
 //! Stream the records of a CSV file and pick the columns that are asked for.
 
-use crate::error::{Error, Result};
+use std::io::{self, Read};
+
+use crate::error::{Error, Result, brief};
 
 use super::documents::{Record, TextOptions};
 use super::text_file::{TextFile, bad_line, decode, read_failed};
@@ -8,7 +10,7 @@ use super::text_file::{TextFile, bad_line, decode, read_failed};
 /// The records of a CSV file.
 pub(super) struct CsvRecords {
     path: std::path::PathBuf,
-    reader: csv::Reader<TextFile>,
+    reader: csv::Reader<Quotes>,
     record: csv::ByteRecord,
     /// Whether `record` is yet to be handed out.
     pending: bool,
@@ -37,7 +39,7 @@ impl CsvRecords {
             .flexible(true)
             .delimiter(delimiter)
             .buffer_capacity(1 << 16)
-            .from_reader(file);
+            .from_reader(Quotes::new(file, delimiter));
         let mut records = CsvRecords {
             path,
             reader,
@@ -75,10 +77,15 @@ impl CsvRecords {
         let numbered = field.parse::<usize>().ok().filter(|number| (1..=self.width).contains(number));
         named.or(numbered.map(|number| number - 1)).ok_or_else(|| {
             let remedy = match names {
-                Some(names) => format!("choose a column (--column) by name, {}, or by number", names.join(", ")),
+                Some(names) => {
+                    let shown: Vec<String> =
+                        names.iter().take(MAX_NAMES).map(|name| format!("{:?}", brief(name))).collect();
+                    let more = if names.len() > MAX_NAMES { ", ..." } else { "" };
+                    format!("choose a column (--column) by name, {}{more}, or by number", shown.join(", "))
+                }
                 None => format!("choose a column (--column) by number from 1 to {}", self.width),
             };
-            bad_line(&self.path, 1, format!("there is no column {field:?}"), &remedy)
+            bad_line(&self.path, 1, format!("there is no column {:?}", brief(field)), &remedy)
         })
     }
 
@@ -100,7 +107,13 @@ impl CsvRecords {
     }
 
     fn advance(&mut self) -> Result<bool> {
-        self.reader.read_byte_record(&mut self.record).map_err(|error| {
+        let read = self.reader.read_byte_record(&mut self.record);
+        // The reader takes the rest of the file for the text in the quotes, without a word.
+        if let Some(line) = self.reader.get_ref().unclosed() {
+            let remedy = "close it, double quotes within a text, or choose another delimiter";
+            return Err(bad_line(&self.path, line, "a quote is opened and not closed".to_owned(), remedy));
+        }
+        read.map_err(|error| {
             let line = error.position().map_or(0, csv::Position::line);
             match error.into_kind() {
                 // Only packed text can be broken to the reader.
@@ -108,6 +121,75 @@ impl CsvRecords {
                 _ => bad_line(&self.path, line, "the record cannot be read".to_owned(), "give a CSV file"),
             }
         })
+    }
+}
+
+/// Names of columns that a message can show.
+const MAX_NAMES: usize = 3;
+
+/// Longer texts in quotes are taken for a quote that is not closed.
+const MAX_QUOTED: u64 = 1 << 30;
+
+/// A CSV file that keeps track of quotes as the reader of records will see them.
+struct Quotes {
+    file: TextFile,
+    delimiter: u8,
+    place: Place,
+    /// The line being read, and that in which a quote was opened last; both from 1.
+    line: u64,
+    opened: u64,
+    /// Bytes since then.
+    length: u64,
+    ended: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    FieldStart,
+    Field,
+    Quoted,
+    /// After a quote within quotes: a second one belongs to the text, anything else ends the quotes.
+    QuoteInQuoted,
+}
+
+impl Quotes {
+    fn new(file: TextFile, delimiter: u8) -> Self {
+        Quotes { file, delimiter, place: Place::FieldStart, line: 1, opened: 0, length: 0, ended: false }
+    }
+
+    /// The line of a quote that nothing closes, once that is known.
+    fn unclosed(&self) -> Option<u64> {
+        let quoted = self.place == Place::Quoted;
+        (quoted && (self.ended || self.length > MAX_QUOTED)).then_some(self.opened)
+    }
+
+    fn follow(&mut self, byte: u8) {
+        let ends_field = byte == self.delimiter || byte == b'\n' || byte == b'\r';
+        self.place = match self.place {
+            Place::FieldStart if byte == b'"' => {
+                (self.opened, self.length) = (self.line, 0);
+                Place::Quoted
+            }
+            Place::Quoted if byte == b'"' => Place::QuoteInQuoted,
+            Place::QuoteInQuoted if byte == b'"' => Place::Quoted,
+            Place::Quoted => Place::Quoted,
+            _ if ends_field => Place::FieldStart,
+            _ => Place::Field,
+        };
+        self.length += 1;
+        self.line += u64::from(byte == b'\n');
+    }
+}
+
+impl Read for Quotes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        buffer[..count].iter().for_each(|&byte| self.follow(byte));
+        self.ended |= count == 0;
+        if !self.ended && self.unclosed().is_some() {
+            return Err(io::Error::other("a quote that is not closed"));
+        }
+        Ok(count)
     }
 }
 

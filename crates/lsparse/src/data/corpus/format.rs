@@ -89,12 +89,17 @@ impl Format {
         if ends_with(&[".npz"]) {
             return Ok(Format::Npz);
         }
-        Ok(guess_lines(&first_lines(path)?).unwrap_or(match () {
-            _ if ends_with(&[".mtx", ".mm"]) => Format::Mtx,
-            _ if ends_with(&[".svm", ".svmlight", ".libsvm"]) => Format::Svmlight,
-            _ if ends_with(&[".ldac", ".lda-c"]) => Format::LdaC,
-            _ => Format::Lines,
-        }))
+        // A damaged file still is what its name says, and its error should be that of its format.
+        if ends_with(&[".ldac", ".lda-c"]) {
+            return Ok(Format::LdaC);
+        }
+        if ends_with(&[".mtx", ".mm"]) {
+            return Ok(Format::Mtx);
+        }
+        if ends_with(&[".svm", ".svmlight", ".libsvm"]) {
+            return Ok(Format::Svmlight);
+        }
+        Ok(guess_lines(&first_lines(path)?).unwrap_or(Format::Lines))
     }
 }
 
@@ -180,6 +185,9 @@ mod tests {
             ("x.dat", "1 1:1 4:2\n-1 3:1 # note\n", Format::Svmlight),
             ("x.dat", "+1 qid:3 1:0.5 2:1\n", Format::Svmlight),
             ("x.svm", "1\n", Format::Svmlight),
+            ("x.ldac", "2 0:1 4:2\n3 3:1\n", Format::LdaC),
+            ("x.lda-c.gz", "1 0:1 4:2\n", Format::LdaC),
+            ("x.mtx", "3 3 1\n", Format::Mtx),
             ("x.txt", "{\"text\": 1}\n", Format::Jsonl),
             ("x.jsonl", "", Format::Jsonl),
             ("x.CSV", "a,b\n", Format::Csv),

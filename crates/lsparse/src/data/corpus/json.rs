@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
+use crate::error::brief;
+
 /// What is wrong with a line, and what to do about it.
 type Problem = (String, String);
 
@@ -13,7 +15,7 @@ pub(super) fn pick(line: &str, field: &str, id_field: Option<&str>) -> Result<(S
     let found = Fields { field, id_field }.deserialize(&mut json).and_then(|found| json.end().map(|()| found));
     let found = found.map_err(|error| {
         let remedy = "give one JSON object a line";
-        (format!("it is no JSON object ({error})"), remedy.to_owned())
+        (format!("it is no JSON object ({})", brief(error)), remedy.to_owned())
     })?;
     let known = || {
         let names: Vec<String> = found.names.iter().map(|name| format!("{name:?}")).collect();

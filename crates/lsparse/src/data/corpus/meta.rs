@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, brief};
 
 use super::tokenizer::TokenizerConfig;
 
@@ -55,8 +55,9 @@ impl Meta {
         struct Version {
             version: u32,
         }
-        let damaged =
-            |error: serde_json::Error| refuse(format!("it cannot be read ({error})"), "build the corpus again");
+        let damaged = |error: serde_json::Error| {
+            refuse(format!("it cannot be read ({})", brief(error)), "build the corpus again")
+        };
         let Version { version } = serde_json::from_slice(&bytes).map_err(damaged)?;
         if version > VERSION {
             let detail = format!("the corpus has version {version}, this one reads up to {VERSION}");
@@ -64,7 +65,10 @@ impl Meta {
         }
         let meta: Meta = serde_json::from_slice(&bytes).map_err(damaged)?;
         if meta.format != FORMAT {
-            return Err(refuse(format!("the format is {:?}, not {FORMAT:?}", meta.format), "build the corpus again"));
+            return Err(refuse(
+                format!("the format is {:?}, not {FORMAT:?}", brief(meta.format)),
+                "build the corpus again",
+            ));
         }
         Ok(Some(meta))
     }

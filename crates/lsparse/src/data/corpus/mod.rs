@@ -51,7 +51,7 @@ mod tokenizer;
 mod vocab;
 mod write;
 
-pub use build::{BuildOptions, BuildReport, build};
+pub use build::{BuildOptions, BuildReport, Repeated, build};
 pub use counts::Corpus;
 pub use documents::TextOptions;
 pub use encode::{Encoder, TextReport, encode_text};

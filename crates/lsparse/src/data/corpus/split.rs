@@ -56,6 +56,13 @@ pub fn draw_parts(num_docs: usize, val_share: f64, test_share: f64, seed: u64) -
     }
     let rounded = |share: f64| (share * num_docs as f64).round() as usize;
     let (num_val, num_test) = (rounded(val_share), rounded(test_share));
+    for (option, share, count) in [("val", val_share, num_val), ("test", test_share, num_test)] {
+        if share > 0.0 && count == 0 {
+            let problem = format!("a share of {share} of {num_docs} documents is less than one document");
+            let remedy = format!("give a larger share, or --{option} 0 for no such part");
+            return Err(Error::Config { option, problem, remedy });
+        }
+    }
     if num_val + num_test >= num_docs {
         let problem = format!("{num_val} and {num_test} of {num_docs} documents leave none to train on");
         return Err(refuse("test", problem));
@@ -92,6 +99,10 @@ pub fn read_parts(path: &Path, num_docs: usize) -> Result<Vec<Part>> {
         let detail = format!("the file ends here, but the corpus has {num_docs} documents");
         return Err(file.bad(detail, "give the split of this corpus"));
     }
+    if !parts.contains(&Part::Train) {
+        let detail = "the file ends here without a document to train on".to_owned();
+        return Err(file.bad(detail, "write train on some of the lines"));
+    }
     Ok(parts)
 }
 
@@ -106,11 +117,17 @@ pub fn split(corpus: &Corpus, parts: &[Part], out: &Path, force: bool, watch: &m
         });
     }
     let staging = Staging::create(out, force)?;
+    let num_docs = write_parts(corpus, parts, &staging, watch).map_err(|error| staging.rename_error(error))?;
+    staging.finish(force)?;
+    Ok(num_docs)
+}
+
+fn write_parts(corpus: &Corpus, parts: &[Part], staging: &Staging, watch: &mut Watch<'_>) -> Result<[usize; 3]> {
     let num_docs = Part::ALL.map(|part| parts.iter().filter(|found| **found == part).count());
     let mut writers: [Option<CorpusWriter>; 3] = [None, None, None];
     for part in Part::ALL.into_iter().filter(|part| num_docs[*part as usize] > 0) {
         let folder = staging.out().join(part.name());
-        fs::create_dir(&folder).map_err(|source| Error::Unwritable { path: out.to_owned(), source })?;
+        fs::create_dir(&folder).map_err(|source| Error::Unwritable { path: folder.clone(), source })?;
         writers[part as usize] = Some(CorpusWriter::create(&folder)?);
     }
     let ids = corpus.ids()?;
@@ -126,14 +143,18 @@ pub fn split(corpus: &Corpus, parts: &[Part], out: &Path, force: bool, watch: &m
     for writer in writers.into_iter().flatten() {
         writer.finish(corpus.vocab(), corpus.tokenizer())?;
     }
-    staging.finish(force)?;
     Ok(num_docs)
 }
 
 /// Write a corpus, such as one in memory, to a folder.
 pub fn save(corpus: &Corpus, out: &Path, force: bool) -> Result<()> {
     let staging = Staging::create(out, force)?;
-    let mut writer = CorpusWriter::create(&staging.out())?;
+    write_all(corpus, &staging.out()).map_err(|error| staging.rename_error(error))?;
+    staging.finish(force)
+}
+
+fn write_all(corpus: &Corpus, folder: &Path) -> Result<()> {
+    let mut writer = CorpusWriter::create(folder)?;
     let ids = corpus.ids()?;
     let mut entries = Vec::new();
     for_each_doc(corpus, "writing documents", &mut |_| Ok(()), |doc, words, counts| {
@@ -141,6 +162,5 @@ pub fn save(corpus: &Corpus, out: &Path, force: bool) -> Result<()> {
         entries.extend(words.iter().zip(counts).map(|(&word, &count)| (word, count as u32)));
         writer.push(ids.get(doc), &mut entries)
     })?;
-    writer.finish(corpus.vocab(), corpus.tokenizer())?;
-    staging.finish(force)
+    writer.finish(corpus.vocab(), corpus.tokenizer())
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use crate::data::atomic::without_path;
 use crate::error::{Error, Result};
 
 /// Whether folders survive a crash of the machine; the many small ones of unit tests need not.
@@ -34,6 +35,18 @@ impl Staging {
     /// The folder that will be renamed.
     pub(super) fn out(&self) -> PathBuf {
         self.folder.path().join("out")
+    }
+
+    /// An error that names what is being written, not the temporary files on the way there.
+    pub(super) fn rename_error(&self, error: Error) -> Error {
+        let (folder, target) = (self.folder.path(), &self.target);
+        match error {
+            Error::Unwritable { path, source } if path.starts_with(folder) => unwritable(target, source),
+            Error::Format { path, detail, remedy } if path.starts_with(folder) => {
+                Error::Format { path: target.clone(), detail, remedy }
+            }
+            other => other,
+        }
     }
 
     /// A folder for what is needed on the way.
@@ -73,7 +86,7 @@ impl Staging {
 }
 
 fn unwritable(target: &Path, source: io::Error) -> Error {
-    Error::Unwritable { path: target.to_owned(), source }
+    Error::Unwritable { path: target.to_owned(), source: without_path(source) }
 }
 
 fn parent(target: &Path) -> &Path {

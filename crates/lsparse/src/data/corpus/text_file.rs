@@ -103,7 +103,8 @@ impl TextFile {
 
     /// The error of the line read last.
     pub(super) fn bad(&self, detail: String, remedy: &str) -> Error {
-        bad_line(&self.path, self.line, detail, remedy)
+        // An empty file has no line; its first one is where something is missing.
+        bad_line(&self.path, self.line.max(1), detail, remedy)
     }
 }
 

@@ -64,6 +64,11 @@ impl CorpusWriter {
         Ok(CorpusWriter::create(&self.folder)?.with_names(self.names))
     }
 
+    /// The file with the names of the documents.
+    pub(super) fn ids_path(&self) -> PathBuf {
+        self.folder.join(IDS)
+    }
+
     /// Documents written.
     pub(super) fn num_docs(&self) -> usize {
         self.num_docs

@@ -16,6 +16,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data::check_claim;
 use crate::error::{Error, Result};
 
 use super::format::Format;
@@ -128,15 +129,6 @@ impl Import<'_> {
         })?;
         Ok(found)
     }
-}
-
-/// Refuse numbers of documents or words that the rest of the file makes a lie: they cost memory and disk.
-fn check_claim(what: &str, claimed: usize, entries: usize) -> std::result::Result<(), (String, String)> {
-    if claimed <= entries.saturating_add(10_000).saturating_mul(100) {
-        return Ok(());
-    }
-    let detail = format!("{claimed} {what} are claimed, but there are only {entries} entries");
-    Err((detail, "mend the numbers, or give the vocabulary".to_owned()))
 }
 
 /// Tells a watcher about a file that is read line by line, now and then.

@@ -2,6 +2,7 @@
 
 use crate::data::corpus::text_file::shorten;
 use crate::data::corpus::write::MAX_COUNT;
+use crate::error::show_number;
 
 /// The fields of a line, parted by blanks.
 pub(super) fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -46,12 +47,13 @@ pub(super) fn count(field: &[u8]) -> Result<u32, String> {
 
 /// A count given as a floating point number, or what is wrong with it.
 pub(super) fn count_of(value: f64) -> Result<u32, String> {
+    let shown = show_number(value);
     if value < 0.0 {
-        Err(format!("the count {value} is negative"))
+        Err(format!("the count {shown} is negative"))
     } else if !value.is_finite() || value.fract() != 0.0 {
-        Err(format!("the count {value} is not whole"))
+        Err(format!("the count {shown} is not whole"))
     } else if value > f64::from(MAX_COUNT) {
-        Err(format!("the count {value} is more than {MAX_COUNT}"))
+        Err(format!("the count {shown} is more than {MAX_COUNT}"))
     } else {
         Ok(value as u32)
     }

@@ -5,13 +5,14 @@
 
 use rayon::prelude::*;
 
+use crate::data::check_claim;
 use crate::data::corpus::pipeline::Watch;
 use crate::data::corpus::text_file::{TextFile, shorten};
 use crate::data::corpus::write::CorpusWriter;
 use crate::error::Result;
 
 use super::numbers::{MEND_COUNTS, count, fields, number};
-use super::{Import, Imported, Ticker, check_claim};
+use super::{Import, Imported, Ticker};
 
 /// What the header of a file says.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ fn message(place: &Place, input: &str, options: &BuildOptions) -> String {
 fn counts_that_cannot_be_read_are_named() {
     let place = Place::new();
     for (format, text, expected) in [
-        (Format::Uci, "", "line 0: the file ends before the number of documents"),
+        (Format::Uci, "", "line 1: the file ends before the number of documents"),
         (Format::Uci, "2\n3\n", "line 2: the file ends before the number of entries"),
         (Format::Uci, "2\nx\n1\n", "line 2: \"x\" is not the number of words"),
         (Format::Uci, "2\n3 4\n1\n", "line 2: \"3 4\" is not the number of words"),
@@ -71,8 +71,14 @@ fn counts_that_cannot_be_read_are_named() {
             "line 2: the object has no field \"text\"; choose one of \"txt\"",
         ),
         (Format::Jsonl, "{\"text\": \"a\"}\n\nx\n", "line 3: it is no JSON object"),
-        (Format::Csv, "a,b\n1,2\n", "line 1: there is no column \"text\"; choose a column (--column) by name, a, b,"),
+        (
+            Format::Csv,
+            "a,b\n1,2\n",
+            "line 1: there is no column \"text\"; choose a column (--column) by name, \"a\", \"b\",",
+        ),
         (Format::Csv, "text,b\n1,2\n3\n", "line 3: 1 fields where the lines before have 2"),
+        (Format::Csv, "text,b\na,\"b\nc\"\n\"e,f\ng,h\n", "line 4: a quote is opened and not closed"),
+        (Format::Csv, "text\nfig\n\"pear", "line 3: a quote is opened and not closed"),
         (Format::Csv, "", "0 documents"),
         (Format::Corpus, "x", "it is a file, not a corpus folder"),
     ] {
@@ -114,7 +120,7 @@ fn negative_and_broken_counts_of_a_matrix_are_named() {
         assert!(found.contains("x.npz row 2, column 3: ") && found.contains("is not a count"), "{found}");
     }
     write_csr_npz::<f64>(&place.at("x.npz"), 1, 100_000_000, &[0, 0], &[], &[]).unwrap();
-    assert!(message(&place, "x.npz", &BuildOptions::default()).contains("100000000 words are claimed"));
+    assert!(message(&place, "x.npz", &BuildOptions::default()).contains("100000000 columns are claimed"));
 }
 
 #[test]

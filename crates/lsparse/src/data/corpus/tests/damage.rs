@@ -30,8 +30,8 @@ fn attempt(bytes: &[u8], format: Option<Format>) {
             let corpus = Corpus::open(&place.at("out")).unwrap();
             assert_eq!((corpus.num_docs(), corpus.num_tokens()), (report.num_docs, report.num_tokens));
             let mut rows = Rows::<f64>::sparse(corpus.dim());
-            // A file of a few bytes may claim a million empty documents, but not more.
-            assert!(corpus.num_docs() < 2_000_000);
+            // A file of a few bytes may claim many empty documents, but not more than that.
+            assert!(corpus.num_docs() < 200_000);
             corpus.read_f64(0, corpus.num_docs(), &mut rows).unwrap();
             corpus.ids().unwrap();
         }
