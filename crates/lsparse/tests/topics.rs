@@ -371,7 +371,7 @@ fn the_order_of_documents_in_a_batch_changes_rounding_only() {
         pull: None,
     };
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let start = initial_topics(&topics, &corpus.rows, 1, &mut rng).unwrap();
+    let start = initial_topics(&topics, &corpus.rows, 1, &mut rng, Default::default()).unwrap();
     let params = Model::<TopicData<'_>>::global_step(&topics, &start, None).unwrap();
     let mut reversed = lsparse::data::Rows::<f32>::sparse(120);
     let mut rows = lsparse::data::Rows::<f32>::sparse(120);

@@ -1,11 +1,12 @@
 //! Statistics of topics: how much of each word each topic has, sparse for a batch and dense for the total.
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::summary::Summary;
 
 /// S_kv word by word.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum WordStats {
     /// V x K.
     Dense(Vec<f64>),
@@ -14,7 +15,7 @@ pub enum WordStats {
 }
 
 /// For each word a list of (topic, mass), topics ascending.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SparseStats {
     /// Word v's entries are `indptr[v]..indptr[v + 1]`.
     pub indptr: Vec<usize>,
@@ -94,7 +95,7 @@ impl SparseStats {
 }
 
 /// Statistics of documents.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopicSummary {
     /// K.
     pub num_topics: usize,
@@ -211,6 +212,16 @@ impl Summary for TopicSummary {
 
     fn counts(&self) -> &[f64] {
         &self.counts
+    }
+
+    fn resident_bytes(&self) -> usize {
+        let words = match &self.words {
+            WordStats::Dense(values) => size_of_val(values.as_slice()),
+            WordStats::Sparse(SparseStats { indptr, topic, mass }) => {
+                size_of_val(indptr.as_slice()) + size_of_val(topic.as_slice()) + size_of_val(mass.as_slice())
+            }
+        };
+        words + size_of_val(self.counts.as_slice()) + size_of_val(self.alpha_topic.as_slice())
     }
 }
 
