@@ -11,13 +11,13 @@ use crate::output::message;
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Exit status of a program ended by Ctrl-C, as shells have it.
-const ENDED_BY_INTERRUPT: i32 = 130;
+pub const ENDED_BY_INTERRUPT: u8 = 130;
 
 /// Listen for Ctrl-C; the first sets the flag and, unless `quiet`, says what will happen.
 pub fn listen(quiet: bool) -> &'static AtomicBool {
     let handler = move || {
         if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(ENDED_BY_INTERRUPT);
+            std::process::exit(ENDED_BY_INTERRUPT.into());
         }
         if !quiet {
             message("\nstopping after this batch; press Ctrl-C again to end at once");

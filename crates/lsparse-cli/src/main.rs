@@ -45,6 +45,10 @@ fn main() -> ExitCode {
         {
             ExitCode::SUCCESS
         }
+        Err(error @ Error::Interrupted { .. }) => {
+            output::message(&error.to_string());
+            ExitCode::from(interrupt::ENDED_BY_INTERRUPT)
+        }
         Err(error) => {
             output::message(&format!("error: {error}"));
             ExitCode::from(if error.is_bad_input() { 2 } else { 1 })

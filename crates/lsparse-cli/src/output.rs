@@ -1,7 +1,7 @@
 //! Where results go: standard output, files that must be found writable before long work, and traces.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -103,6 +103,27 @@ impl TraceFile {
         let file = File::options().write(true).create(true).truncate(false).open(path).map_err(failed)?;
         let is_plain = file.metadata().map_err(failed)?.is_file();
         Ok(TraceFile { path: path.to_owned(), file, is_new, is_plain, written: false })
+    }
+}
+
+impl TraceFile {
+    /// Keep the first `length` bytes and write on after them; gives how many there are, which is none in a new file.
+    pub fn cut(&mut self, length: u64) -> Result<u64> {
+        if self.is_new || !self.is_plain {
+            return Ok(0);
+        }
+        let failed = |source| Error::Unwritable { path: self.path.clone(), source };
+        let found = self.file.metadata().map_err(failed)?.len();
+        if found < length {
+            return Err(Error::Format {
+                path: self.path.clone(),
+                detail: format!("the trace has {found} bytes, the checkpoint was taken at {length}"),
+                remedy: "give the trace that the run began with, or a new file".into(),
+            });
+        }
+        self.file.set_len(length).and_then(|()| self.file.seek(SeekFrom::Start(length))).map_err(failed)?;
+        self.written = true;
+        Ok(length)
     }
 }
 

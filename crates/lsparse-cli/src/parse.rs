@@ -1,5 +1,7 @@
 //! Turn the text of arguments into values: names, numbers, and L, which may also be "K".
 
+use std::time::Duration;
+
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
@@ -36,6 +38,32 @@ pub fn threads(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(count) if count <= 1024 => Ok(count),
         _ => Err("give a whole number from 0 (one a core) to 1024".to_owned()),
+    }
+}
+
+/// A length of time: seconds, or a number with s, m or h.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let (digits, unit) =
+        units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit))).unwrap_or((text, 1.0));
+    let seconds = number(digits.trim()).map(|value| value * unit);
+    let time = seconds.ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or_else(|| "give a length of time, such as 60s, 5m or 1h".to_owned())
+}
+
+/// An amount of memory: bytes, or a number with KB, MB or GB (powers of 1000), KiB, MiB or GiB (powers of 1024).
+pub fn size(text: &str) -> Result<u64, String> {
+    let units = [("KiB", 1u64 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("KB", 1000), ("MB", 1_000_000)];
+    let units = units.into_iter().chain([("GB", 1_000_000_000), ("B", 1)]);
+    let ends_in = |name: &str| {
+        let at = text.len().checked_sub(name.len())?;
+        let (digits, unit) = (text.get(..at)?, text.get(at..)?);
+        unit.eq_ignore_ascii_case(name).then_some(digits)
+    };
+    let (digits, unit) = units.filter_map(|(name, unit)| Some((ends_in(name)?, unit))).next().unwrap_or((text, 1));
+    match number(digits.trim()) {
+        Ok(value) if value >= 0.0 && value * (unit as f64) < 1e18 => Ok((value * unit as f64) as u64),
+        _ => Err("give an amount of memory, such as 512MB or 2GiB".to_owned()),
     }
 }
 
@@ -105,6 +133,15 @@ mod tests {
         assert!(threads("1024").is_ok() && threads("100000").is_err() && threads("-1").is_err());
         assert!(share("1").is_ok() && share("1.1").is_err() && share("nan").is_err());
         assert!(number("nan").is_err() && number("inf").is_err() && number("x").is_err());
+    }
+
+    #[test]
+    fn times_and_sizes_have_units() {
+        let seconds = |text| time(text).map(|time| time.as_secs_f64());
+        assert_eq!([seconds("60s"), seconds("2m"), seconds("0.5"), seconds("250ms")], [60.0, 120.0, 0.5, 0.25].map(Ok));
+        assert!(time("soon").is_err() && time("-1s").is_err() && time("").is_err());
+        assert_eq!([size("512MB"), size("1.5gib"), size("7"), size("0")], [512_000_000, 1_610_612_736, 7, 0].map(Ok));
+        assert!(size("-1MB").is_err() && size("MB").is_err() && size("much").is_err() && size("1e30").is_err());
     }
 
     #[test]

@@ -321,6 +321,25 @@ pub enum Error {
         value: f64,
     },
 
+    /// A checkpoint could not be written; the one before it is as it was.
+    #[error(
+        "cannot write the checkpoint {}: {source}; the last one that was written is intact: make room and give --resume",
+        path.display()
+    )]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// Somebody asked to stop before there was anything to keep.
+    #[error("interrupted while {during}; nothing was written")]
+    Interrupted {
+        /// What was being done: "looking for the first clusters".
+        during: &'static str,
+    },
+
     /// There is not one word in any document.
     #[error("{name} has no words in any document; check the filters that built it, or give other documents")]
     EmptyCorpus {
@@ -356,7 +375,8 @@ impl Error {
     /// Whether the one who called can mend it (a wrong option, path or value), as opposed to a failing disk.
     pub fn is_bad_input(&self) -> bool {
         match self {
-            Error::Io { source, .. } | Error::Unwritable { source, .. } => matches!(
+            Error::Interrupted { .. } => false,
+            Error::Io { source, .. } | Error::Unwritable { source, .. } | Error::Checkpoint { source, .. } => matches!(
                 source.kind(),
                 io::ErrorKind::NotFound
                     | io::ErrorKind::PermissionDenied

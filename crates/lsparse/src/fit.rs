@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -32,8 +33,10 @@ pub struct Progress {
     pub rows: usize,
     /// Seconds of training, seeding included.
     pub seconds: f64,
+    /// Rows of batches that were taken out.
+    pub forgotten: usize,
     /// Objective and counts at the end of the last lap.
-    lap_before: Option<(f64, Vec<f64>)>,
+    pub(crate) lap_before: Option<(f64, Vec<f64>)>,
     /// The last laps, at most [`LAPS_REMEMBERED`].
     pub recent: Vec<LapReport>,
 }
@@ -83,6 +86,8 @@ pub enum StopReason {
     Seconds(f64),
     /// Somebody asked for it.
     Interrupted,
+    /// A batch was taken out, and the run is to go on later.
+    Forgotten(usize),
 }
 
 impl StopReason {
@@ -94,6 +99,7 @@ impl StopReason {
             StopReason::Counts(_) => "count-tolerance",
             StopReason::Seconds(_) => "max-seconds",
             StopReason::Interrupted => "interrupt",
+            StopReason::Forgotten(_) => "forget-batch",
         }
     }
 
@@ -112,6 +118,7 @@ impl fmt::Display for StopReason {
             StopReason::Counts(change) => write!(f, "no cluster's count changed by more than {change:.3} over a lap"),
             StopReason::Seconds(seconds) => write!(f, "{seconds:.1} s of training are over"),
             StopReason::Interrupted => write!(f, "interrupted"),
+            StopReason::Forgotten(batch) => write!(f, "batch {batch} is taken out"),
         }
     }
 }
@@ -129,6 +136,37 @@ pub struct Watch<'a, P, S> {
     pub run: usize,
     /// Training time, seeding included; running when handed over.
     pub clock: Stopwatch,
+    /// Called after every step and its report, with the bytes that observers have written, and why the run ends if it
+    /// does: where checkpoints are taken.
+    pub after_step: &'a mut dyn FnMut(&State<P, S>, &mut dyn Schedule<S>, u64, Option<StopReason>) -> Result<()>,
+}
+
+/// Asked at moments when nothing is half done whether long work that has no steps may go on.
+#[derive(Clone, Copy, Default)]
+pub struct Patience<'a> {
+    interrupt: Option<&'a AtomicBool>,
+    until: Option<Instant>,
+}
+
+impl<'a> Patience<'a> {
+    /// As long as the flag is not set, and the time that the rules allow is not over.
+    pub fn new(rules: &StopRules, interrupt: Option<&'a AtomicBool>) -> Self {
+        let seconds = Duration::try_from_secs_f64(rules.max_seconds).ok().filter(|time| !time.is_zero());
+        Patience { interrupt, until: seconds.and_then(|time| Instant::now().checked_add(time)) }
+    }
+
+    /// An error once there is no time left.
+    pub fn check(&self) -> Result<()> {
+        if self.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            return Err(Error::Interrupted { during: "looking for a place to start from" });
+        }
+        if self.until.is_some_and(|until| Instant::now() > until) {
+            let problem = "the time was over before there was a place to start from".into();
+            let remedy = "give more time, or ask for fewer clusters or topics".into();
+            return Err(Error::Config { option: "max-seconds", problem, remedy });
+        }
+        Ok(())
+    }
 }
 
 /// How a run ended.
@@ -200,7 +238,7 @@ pub fn run<D: ?Sized, M: Model<D>>(
     loop {
         let batch = schedule.next_batch();
         let fresh = model.summarize(&state.params, data, batch, &mut scratch)?;
-        let ends_lap = schedule.fold(&mut state.total, batch, fresh);
+        let ends_lap = schedule.fold(&mut state.total, batch, fresh)?;
         model.update(&mut state.params, &state.total)?;
         let objective = model.objective(&state.params, &state.total);
         let State { params, total, progress } = &mut *state;
@@ -243,6 +281,8 @@ pub fn run<D: ?Sized, M: Model<D>>(
             progress.recent.drain(..old);
         }
         watch.observer.step(&info)?;
+        (watch.after_step)(state, schedule, watch.observer.written(), reason)?;
+        let progress = &state.progress;
         if let Some(reason) = reason {
             let (seconds, recent) = (progress.seconds, progress.recent.clone());
             let rows_per_second = info.rows_per_second;

@@ -13,11 +13,13 @@
 //! 5. [`model`]: the global step turns the total into parameters (posterior, MAP or maximum likelihood).
 //! 6. [`fit`]: next batch, until a rule says stop; [`train`] keeps the best of several runs, [`observe`] watches.
 //!
-//! [`init`] finds the first clusters, [`mixture`] puts the pieces together, [`persist`] writes models.
+//! [`init`] finds the first clusters, [`mixture`] puts the pieces together, [`persist`] writes models,
+//! [`checkpoint`] lets a run go on after it was killed.
 
 #![forbid(unsafe_code)]
 
 pub mod backend;
+pub mod checkpoint;
 pub mod config;
 pub mod data;
 pub mod error;
@@ -36,6 +38,7 @@ pub mod synthetic;
 pub mod topics;
 pub mod train;
 
+pub use checkpoint::{Checkpointing, Storage};
 pub use config::{BestBy, Init, MixtureConfig, Precision};
 pub use error::{Error, Result};
 pub use likelihood::{Estimate, LikelihoodKind};

@@ -41,6 +41,16 @@ pub struct StepInfo {
 pub trait Observer {
     /// Called after every step.
     fn step(&mut self, info: &StepInfo) -> Result<()>;
+
+    /// Bytes written so far, which a checkpoint keeps.
+    fn written(&self) -> u64 {
+        0
+    }
+
+    /// A run goes on from a checkpoint that was taken when so many bytes were written: what came after is void.
+    fn go_on_from(&mut self, _written: u64) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Nobody watches.
@@ -82,12 +92,23 @@ struct TraceLine {
 pub struct Trace<W: Write> {
     out: W,
     path: std::path::PathBuf,
+    written: u64,
 }
 
 impl<W: Write> Trace<W> {
     /// Write to `out`; `path` is for messages.
     pub fn new(out: W, path: impl Into<std::path::PathBuf>) -> Self {
-        Trace { out, path: path.into() }
+        Trace { out, path: path.into(), written: 0 }
+    }
+
+    /// Where it writes to.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
+    /// Say how many bytes are there already.
+    pub fn set_written(&mut self, written: u64) {
+        self.written = written;
     }
 }
 
@@ -109,12 +130,16 @@ impl<W: Write> Observer for Trace<W> {
             peak_memory_bytes: info.peak_memory_bytes,
             report: info.report.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect(),
         };
-        let write = |out: &mut W| -> std::io::Result<()> {
-            serde_json::to_writer(&mut *out, &line)?;
-            out.write_all(b"\n")?;
-            out.flush()
-        };
-        write(&mut self.out).map_err(|source| crate::error::Error::Unwritable { path: self.path.clone(), source })
+        let failed = |source| crate::error::Error::Unwritable { path: self.path.clone(), source };
+        let mut line = serde_json::to_vec(&line).map_err(|e| failed(e.into()))?;
+        line.push(b'\n');
+        self.out.write_all(&line).and_then(|()| self.out.flush()).map_err(failed)?;
+        self.written += line.len() as u64;
+        Ok(())
+    }
+
+    fn written(&self) -> u64 {
+        self.written
     }
 }
 
@@ -129,6 +154,11 @@ impl Stopwatch {
     /// Start, or go on.
     pub fn start(&mut self) {
         self.since = Some(Instant::now());
+    }
+
+    /// One that has run for so many seconds, and is halted.
+    pub fn at(seconds: f64) -> Self {
+        Stopwatch { before: Duration::try_from_secs_f64(seconds).unwrap_or_default(), since: None }
     }
 
     /// Halt.

@@ -1,12 +1,13 @@
 //! Model files: one `.safetensors` file with named arrays and one JSON text, the same bytes for the same run.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, TensorView};
+use safetensors::tensor::{Dtype, View};
 use serde::{Deserialize, Serialize};
 
 use crate::data::AtomicFile;
@@ -43,22 +44,39 @@ struct Header {
     kind: String,
 }
 
-/// Write arrays and `content` (anything serde can write) as a model of this `kind`, and give the file its name.
-pub fn write_model<M: Serialize>(mut file: AtomicFile, kind: &str, content: &M, arrays: &[StoredArray]) -> Result<()> {
-    let path = file.path().to_owned();
-    let unwritable = |source| Error::Unwritable { path: path.clone(), source };
-    let envelope = Envelope { format: FORMAT, kind: kind.into(), content };
-    let text = serde_json::to_string(&envelope).map_err(|e| unwritable(e.into()))?;
-    let bytes: Vec<Vec<u8>> = arrays.iter().map(|a| a.values.iter().flat_map(|v| v.to_le_bytes()).collect()).collect();
-    let mut views = Vec::with_capacity(arrays.len());
-    for (array, bytes) in arrays.iter().zip(&bytes) {
-        let view = TensorView::new(Dtype::F64, array.shape.clone(), bytes)
-            .map_err(|e| unwritable(std::io::Error::new(ErrorKind::InvalidData, e.to_string())))?;
-        views.push((array.name.as_str(), view));
+/// An array turns into bytes only when it is written: a model may be large.
+impl View for &StoredArray {
+    fn dtype(&self) -> Dtype {
+        Dtype::F64
     }
-    let serialized = safetensors::serialize(views, Some(HashMap::from([(KEY.to_owned(), text)])))
-        .map_err(|e| unwritable(std::io::Error::new(ErrorKind::InvalidData, e.to_string())))?;
-    file.write_all(&serialized).map_err(unwritable)?;
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        self.values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    }
+
+    fn data_len(&self) -> usize {
+        size_of_val(self.values.as_slice())
+    }
+}
+
+/// The bytes of a model file: arrays and `content` (anything serde can write) as a model of this `kind`.
+pub fn encode_model<M: Serialize>(kind: &str, content: &M, arrays: &[StoredArray]) -> std::io::Result<Vec<u8>> {
+    let envelope = Envelope { format: FORMAT, kind: kind.into(), content };
+    let text = serde_json::to_string(&envelope)?;
+    let views = arrays.iter().map(|array| (array.name.as_str(), array));
+    safetensors::serialize(views, Some(HashMap::from([(KEY.to_owned(), text)])))
+        .map_err(|e| std::io::Error::new(ErrorKind::InvalidData, e.to_string()))
+}
+
+/// Write what [`encode_model`] gave, and give the file its name.
+pub fn write_model(mut file: AtomicFile, encoded: std::io::Result<Vec<u8>>) -> Result<()> {
+    let path = file.path().to_owned();
+    let written = encoded.and_then(|bytes| file.write_all(&bytes));
+    written.map_err(|source| Error::Unwritable { path, source })?;
     file.finish()
 }
 
@@ -70,19 +88,27 @@ pub(crate) fn check_finite(arrays: &[StoredArray]) -> std::result::Result<(), St
     }
 }
 
-/// Read a model of this `kind`.
-pub fn read_model<M: for<'de> Deserialize<'de>>(path: &Path, kind: &str) -> Result<(M, Vec<StoredArray>)> {
+/// The bytes of a model file.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|source| match source.kind() {
+        ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
+        _ => Error::Io { path: path.to_owned(), action: "read", source },
+    })
+}
+
+/// Read a model of this `kind` from the bytes of a file; `path` is for messages.
+pub fn decode_model<M: for<'de> Deserialize<'de>>(
+    path: &Path,
+    bytes: &[u8],
+    kind: &str,
+) -> Result<(M, Vec<StoredArray>)> {
     let bad = |detail: String| Error::ModelFormat {
         path: path.to_owned(),
         detail,
         remedy: "give a model written by lsparse".into(),
     };
-    let bytes = fs::read(path).map_err(|source| match source.kind() {
-        ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
-        _ => Error::Io { path: path.to_owned(), action: "read", source },
-    })?;
     let (_, metadata) =
-        SafeTensors::read_metadata(&bytes).map_err(|e| bad(format!("not a safetensors file ({})", brief(e))))?;
+        SafeTensors::read_metadata(bytes).map_err(|e| bad(format!("not a safetensors file ({})", brief(e))))?;
     let text = metadata
         .metadata()
         .as_ref()
@@ -104,7 +130,7 @@ pub fn read_model<M: for<'de> Deserialize<'de>>(path: &Path, kind: &str) -> Resu
     let envelope: Envelope<M> =
         serde_json::from_str(text).map_err(|e| bad(format!("its metadata is damaged ({})", brief(e))))?;
     let tensors =
-        SafeTensors::deserialize(&bytes).map_err(|e| bad(format!("it is damaged or cut short ({})", brief(e))))?;
+        SafeTensors::deserialize(bytes).map_err(|e| bad(format!("it is damaged or cut short ({})", brief(e))))?;
     let mut arrays = Vec::new();
     for (name, view) in tensors.iter() {
         if view.dtype() != Dtype::F64 {

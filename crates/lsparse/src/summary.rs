@@ -1,15 +1,18 @@
 //! The additive statistics of a batch: the only thing that crosses from the local step to schedules and global step.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Statistics that can be added, subtracted and scaled, so that schedules need to know nothing about models.
-pub trait Summary: Clone + Send + Sync + 'static {
+pub trait Summary: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {
     /// `self += factor * other`.
     fn add_scaled(&mut self, other: &Self, factor: f64);
     /// `self *= factor`.
     fn scale(&mut self, factor: f64);
     /// Expected number of observations in each cluster or topic, N_k.
     fn counts(&self) -> &[f64];
+    /// Bytes of memory held.
+    fn resident_bytes(&self) -> usize;
 }
 
 /// Statistics of a mixture: N_k, S_k and the entropy of the responsibilities that gave them.
@@ -82,6 +85,10 @@ impl Summary for ClusterSummary {
 
     fn counts(&self) -> &[f64] {
         &self.counts
+    }
+
+    fn resident_bytes(&self) -> usize {
+        size_of_val(self.counts.as_slice()) + size_of_val(self.stats.as_slice())
     }
 }
 

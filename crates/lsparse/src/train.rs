@@ -1,15 +1,19 @@
 //! The training that all models share: several runs, each seeded, looped over and judged, of which the best is kept.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rand_chacha::ChaCha8Rng;
 
+use crate::checkpoint::{Content, Fingerprint, Keeper, Sections, Storage, StoredRun};
 use crate::config::BestBy;
 use crate::error::{Error, Result};
-use crate::fit::{self, Outcome, Progress, State, StopReason, StopRules, Watch};
+use crate::fit::{self, Outcome, Patience, Progress, State, StopReason, StopRules, Watch};
 use crate::model::Model;
 use crate::observe::{Observer, Stopwatch};
-use crate::schedule::{Memoized, Schedule, ScheduleKind, Stochastic};
+use crate::schedule::{MemoPlace, Memoized, Schedule, ScheduleKind, ScheduleState, Stochastic};
+use crate::summary::Summary;
 
 /// The settings that all models have in common.
 #[derive(Clone, Debug)]
@@ -65,14 +69,52 @@ pub trait Task {
     /// Deal the data into batches for a run.
     fn deal(&self, run: usize) -> Result<Self::Data>;
 
-    /// Find where a run starts: seed, or take up the model to go on from.
-    fn start(&mut self, data: &Self::Data, run: usize) -> Result<Start<ParamsOf<Self>, SummaryOf<Self>>>;
+    /// Find where a run starts: seed, or take up the model to go on from. Seeding asks `patience` now and then.
+    fn start(
+        &mut self,
+        data: &Self::Data,
+        run: usize,
+        patience: Patience<'_>,
+    ) -> Result<Start<ParamsOf<Self>, SummaryOf<Self>>>;
 
     /// The held-out score, where there is something to score.
     fn score(&self) -> Option<Box<dyn Fn(&ParamsOf<Self>, &SummaryOf<Self>) -> Result<f64> + '_>>;
 
     /// The model as it is when a run has ended.
     fn saved(&self, state: &StateOf<Self>, outcome: &Outcome) -> Self::Saved;
+
+    /// A trained model as the bytes of a file.
+    fn encode(&self, model: &Self::Saved) -> std::io::Result<Vec<u8>>;
+
+    /// A trained model from the bytes of a file; `path` is for messages.
+    fn decode(&self, path: &Path, bytes: &[u8]) -> Result<Self::Saved>;
+
+    /// What data and settings the task is made of.
+    fn fingerprint(&self) -> Result<Fingerprint>;
+
+    /// What a checkpoint must hold besides totals and schedule: what of the parameters the total does not give, and
+    /// what is kept row by row.
+    fn sections(&self, params: &ParamsOf<Self>, data: &Self::Data) -> Sections;
+
+    /// The parameters that gave these sections, with this total; what is kept row by row goes back to `data`. None if
+    /// a section is missing or not of this data.
+    fn restore(
+        &mut self,
+        total: &SummaryOf<Self>,
+        sections: &Sections,
+        data: &Self::Data,
+    ) -> Result<Option<ParamsOf<Self>>>;
+}
+
+/// What is around a training.
+#[derive(Default)]
+pub struct Around<'a> {
+    /// Told of every step.
+    pub observer: Option<&'a mut dyn Observer>,
+    /// Set from outside to stop after the current batch.
+    pub interrupt: Option<&'a AtomicBool>,
+    /// Checkpoints, and the limit on memory for what is remembered of batches.
+    pub storage: Storage,
 }
 
 /// What training came to.
@@ -88,42 +130,266 @@ pub struct Trained<M> {
 }
 
 /// Train all runs of a task and keep the best.
-pub fn train<T: Task>(
-    task: &mut T,
-    observer: Option<&mut dyn Observer>,
-    interrupt: Option<&AtomicBool>,
-) -> Result<Trained<T::Saved>> {
+pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Saved>> {
+    let Around { observer, interrupt, storage } = around;
     let mut silent = ();
     let observer: &mut dyn Observer = match observer {
         Some(observer) => observer,
         None => &mut silent,
     };
-    let plan = task.plan();
-    let mut best: Option<Trained<T::Saved>> = None;
-    let mut runs = Vec::new();
-    for run in 0..plan.runs {
-        let mut clock = Stopwatch::default();
-        clock.start();
-        let data = task.deal(run)?;
-        let start = task.start(&data, run)?;
-        let mut schedule = schedule(&plan, task.model(), &data, &start);
-        let mut state = State { params: start.params, total: start.total, progress: Progress::default() };
-        let score = task.score();
-        let mut watch = Watch { score: score.as_deref(), observer: &mut *observer, interrupt, run, clock };
-        let outcome = fit::run(task.model(), &data, schedule.as_mut(), &mut state, &plan.rules, &mut watch)?;
-        drop(score);
-        runs.push((outcome.objective.total(), outcome.heldout));
-        let interrupted = outcome.reason == StopReason::Interrupted;
-        if best.as_ref().is_none_or(|best| plan.quality(&outcome) > plan.quality(&best.outcome)) {
-            let model = task.saved(&state, &outcome);
-            best = Some(Trained { model, outcome, run, runs: Vec::new() });
+    let (plan, place) = (task.plan(), storage.memo_place());
+    let forget = storage.checkpoint.as_ref().and_then(|options| options.forget_batch);
+    let (mut ledger, mut resumed) = Ledger::open(task, storage)?;
+    if let Some(content) = &resumed {
+        observer.go_on_from(content.written)?;
+        if content.finished && forget.is_none() {
+            return ledger.close();
         }
+    }
+    if let Some(batch) = forget {
+        return forget_batch(task, &plan, place, ledger, resumed, batch);
+    }
+    for run in resumed.as_ref().map_or(0, |content| content.run)..plan.runs {
+        let data = task.deal(run)?;
+        let (mut schedule, mut state) = match resumed.take() {
+            Some(content) => take_up(task, &plan, &data, content, place.clone())?,
+            None => {
+                let mut clock = Stopwatch::default();
+                clock.start();
+                let start = match task.start(&data, run, Patience::new(&plan.rules, interrupt)) {
+                    // The runs before were not in vain.
+                    Err(Error::Interrupted { .. }) if ledger.best.is_some() => break,
+                    start => start?,
+                };
+                let mut schedule = plan.schedule(shares(task.model(), &data), &start, place.clone());
+                let progress = Progress { seconds: clock.seconds(), ..Progress::default() };
+                let state = State { params: start.params, total: start.total, progress };
+                // Seeding may have been long.
+                ledger.checkpoint(
+                    &At { task, data: &data, run },
+                    &state,
+                    schedule.as_mut(),
+                    observer.written(),
+                    false,
+                )?;
+                (schedule, state)
+            }
+        };
+        let at = At { task: &*task, data: &data, run };
+        let score = task.score();
+        let mut clock = Stopwatch::at(state.progress.seconds);
+        clock.start();
+        let mut after_step = |state: &StateOf<T>, schedule: &mut dyn Schedule<SummaryOf<T>>, written, reason| {
+            ledger.after_step(&at, state, schedule, written, reason)
+        };
+        let mut watch = Watch {
+            score: score.as_deref(),
+            observer: &mut *observer,
+            interrupt,
+            run,
+            clock,
+            after_step: &mut after_step,
+        };
+        let outcome = fit::run(task.model(), &data, schedule.as_mut(), &mut state, &plan.rules, &mut watch)?;
+        let interrupted = outcome.reason == StopReason::Interrupted;
+        ledger.enter(&plan, &at, &state, outcome)?;
         if interrupted {
             break;
         }
+        if run + 1 == plan.runs {
+            ledger.checkpoint(&at, &state, schedule.as_mut(), observer.written(), true)?;
+            ledger.settle(schedule.as_mut())?;
+        }
     }
-    let problem = || Error::Config { option: "runs", problem: "must be at least 1".into(), remedy: "give 1".into() };
-    Ok(Trained { runs, ..best.ok_or_else(problem)? })
+    ledger.close()
+}
+
+/// Take a batch out of a run at rest, and write the checkpoint of the run without it.
+fn forget_batch<T: Task>(
+    task: &mut T,
+    plan: &Plan,
+    place: MemoPlace,
+    mut ledger: Ledger<T::Saved>,
+    resumed: Option<Content<SummaryOf<T>>>,
+    batch: usize,
+) -> Result<Trained<T::Saved>> {
+    let refuse = |problem: &str, remedy: &str| {
+        Err(Error::Config { option: "forget-batch", problem: problem.into(), remedy: remedy.into() })
+    };
+    let Some(content) = resumed else {
+        return refuse("there is no checkpoint to take a batch out of", "train with --checkpoint first");
+    };
+    if plan.runs > 1 {
+        // Every run deals the rows into batches of its own.
+        return refuse("the batches of several runs are not the same", "train with --runs 1");
+    }
+    let (run, written) = (content.run, content.written);
+    let data = task.deal(run)?;
+    let (mut schedule, mut state) = take_up(task, plan, &data, content, place)?;
+    schedule.remove_batch(&mut state.total, batch)?;
+    state.params = task.model().global_step(&state.total, Some(&state.params))?;
+    state.progress.forgotten += task.model().batch_len(&data, batch);
+    let objective = task.model().objective(&state.params, &state.total);
+    let heldout = task.score().map(|score| score(&state.params, &state.total)).transpose()?;
+    let Progress { seconds, rows, ref recent, .. } = state.progress;
+    let (reason, rows_per_second, recent) =
+        (StopReason::Forgotten(batch), rows as f64 / seconds.max(1e-9), recent.clone());
+    (ledger.runs, ledger.best, ledger.stored) = (Vec::new(), None, None);
+    let at = At { task: &*task, data: &data, run };
+    ledger.checkpoint(&at, &state, schedule.as_mut(), written, false)?;
+    ledger.settle(schedule.as_mut())?;
+    ledger.enter(plan, &at, &state, Outcome { reason, objective, heldout, seconds, rows_per_second, recent })?;
+    ledger.close()
+}
+
+/// A task at work on a run.
+struct At<'a, T: Task> {
+    task: &'a T,
+    data: &'a T::Data,
+    run: usize,
+}
+
+/// The runs that have ended, and the checkpoints of the one under way.
+struct Ledger<M> {
+    /// Final objective and held-out score of every run that has ended.
+    runs: Vec<(f64, Option<f64>)>,
+    /// The best of them: its number, how it ended, its model.
+    best: Option<(usize, Outcome, M)>,
+    /// The same for checkpoints.
+    stored: Option<Arc<StoredRun>>,
+    keeper: Option<Keeper>,
+}
+
+impl<M> Ledger<M> {
+    /// A new one, or that of the checkpoint to go on from.
+    fn open<T: Task<Saved = M>>(task: &T, storage: Storage) -> Result<(Self, Option<Content<SummaryOf<T>>>)> {
+        let mut ledger = Ledger { runs: Vec::new(), best: None, stored: None, keeper: None };
+        let Some(options) = storage.checkpoint else { return Ok((ledger, None)) };
+        let path = options.path.clone();
+        let (keeper, mut content) = Keeper::open(options, task.fingerprint()?)?;
+        ledger.keeper = Some(keeper);
+        if let Some(content) = &mut content {
+            ledger.runs = std::mem::take(&mut content.runs);
+            ledger.stored = content.best.take();
+        }
+        if let Some(stored) = &ledger.stored {
+            ledger.best = Some((stored.run, stored.outcome.clone(), task.decode(&path, &stored.model)?));
+        }
+        Ok((ledger, content))
+    }
+
+    /// A run has ended.
+    fn enter<T: Task<Saved = M>>(
+        &mut self,
+        plan: &Plan,
+        at: &At<'_, T>,
+        state: &StateOf<T>,
+        outcome: Outcome,
+    ) -> Result<()> {
+        self.runs.push((outcome.objective.total(), outcome.heldout));
+        if self.best.as_ref().is_some_and(|best| plan.quality(&outcome) <= plan.quality(&best.1)) {
+            return Ok(());
+        }
+        let model = at.task.saved(state, &outcome);
+        if let Some(keeper) = &self.keeper {
+            let model = at.task.encode(&model).map_err(|source| keeper.failed(source))?;
+            self.stored = Some(Arc::new(StoredRun { run: at.run, outcome: outcome.clone(), model }));
+        }
+        self.best = Some((at.run, outcome, model));
+        Ok(())
+    }
+
+    /// Begin a checkpoint, after the one under way.
+    fn checkpoint<T: Task<Saved = M>>(
+        &mut self,
+        at: &At<'_, T>,
+        state: &StateOf<T>,
+        schedule: &mut dyn Schedule<SummaryOf<T>>,
+        written: u64,
+        finished: bool,
+    ) -> Result<()> {
+        self.settle(schedule)?;
+        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        let snapshot = schedule.snapshot();
+        let content = Content {
+            run: at.run,
+            finished,
+            written,
+            runs: self.runs.clone(),
+            best: self.stored.clone(),
+            progress: state.progress.clone(),
+            total: state.total.clone(),
+            schedule: snapshot.state,
+            sections: at.task.sections(&state.params, at.data),
+        };
+        keeper.begin(content, snapshot.file);
+        Ok(())
+    }
+
+    /// Wait for the checkpoint under way.
+    fn settle<S>(&mut self, schedule: &mut dyn Schedule<S>) -> Result<()> {
+        if let Some(keeper) = &mut self.keeper
+            && keeper.wait()?
+        {
+            schedule.snapshot_is_safe();
+        }
+        Ok(())
+    }
+
+    /// A checkpoint where one is due, and where a run is interrupted, which is to go on later. Once a run has ended the
+    /// next run's, or the last, will do.
+    fn after_step<T: Task<Saved = M>>(
+        &mut self,
+        at: &At<'_, T>,
+        state: &StateOf<T>,
+        schedule: &mut dyn Schedule<SummaryOf<T>>,
+        written: u64,
+        reason: Option<StopReason>,
+    ) -> Result<()> {
+        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        if keeper.is_done() {
+            self.settle(schedule)?;
+        }
+        let interrupted = reason == Some(StopReason::Interrupted);
+        let is_due = self.keeper.as_ref().is_some_and(Keeper::is_due);
+        if interrupted || (reason.is_none() && is_due) {
+            self.checkpoint(at, state, schedule, written, false)?;
+        }
+        if interrupted { self.settle(schedule) } else { Ok(()) }
+    }
+
+    fn close(self) -> Result<Trained<M>> {
+        let none =
+            || Error::Config { option: "runs", problem: "must be at least 1".into(), remedy: "give 1 or more".into() };
+        let (run, outcome, model) = self.best.ok_or_else(none)?;
+        Ok(Trained { model, outcome, run, runs: self.runs })
+    }
+}
+
+/// Schedule and state as a checkpoint has them.
+fn take_up<T: Task>(
+    task: &mut T,
+    plan: &Plan,
+    data: &T::Data,
+    content: Content<SummaryOf<T>>,
+    place: MemoPlace,
+) -> Result<(Box<dyn Schedule<SummaryOf<T>>>, StateOf<T>)> {
+    let Content { progress, total, schedule, sections, .. } = content;
+    let params = task.restore(&total, &sections, data)?.ok_or_else(|| Error::Config {
+        option: "resume",
+        problem: "the checkpoint lacks a part that this version needs".into(),
+        remedy: "start again with another checkpoint file".into(),
+    })?;
+    let shares = shares(task.model(), data);
+    let schedule: Box<dyn Schedule<SummaryOf<T>>> = match schedule {
+        ScheduleState::Memoized(state) => Box::new(Memoized::restore(shares, plan.remembers(), state, place)?),
+        ScheduleState::Stochastic(state) => Box::new(Stochastic::restore(shares, plan.delay, plan.decay, state)),
+    };
+    Ok((schedule, State { params, total, progress }))
+}
+
+fn shares<D, M: Model<D>>(model: &M, data: &D) -> Vec<f64> {
+    (0..model.num_batches(data)).map(|batch| model.batch_share(data, batch)).collect()
 }
 
 impl Plan {
@@ -134,20 +400,18 @@ impl Plan {
             _ => outcome.objective.total(),
         }
     }
-}
 
-fn schedule<D, M: Model<D>>(
-    plan: &Plan,
-    model: &M,
-    data: &D,
-    start: &Start<M::Params, M::Summary>,
-) -> Box<dyn Schedule<M::Summary>> {
-    let shares: Vec<f64> = (0..model.num_batches(data)).map(|b| model.batch_share(data, b)).collect();
-    let (first, rng) = (|| start.total.clone(), start.rng.clone());
-    let keep = plan.schedule != ScheduleKind::Streaming;
-    match plan.schedule {
-        ScheduleKind::Stochastic => Box::new(Stochastic::new(shares, plan.delay, plan.decay, rng)),
-        _ if start.stays => Box::new(Memoized::on_top_of(shares, first(), keep, rng)),
-        _ => Box::new(Memoized::new(shares, first(), keep, rng)),
+    /// Whether batches are remembered, not only their sum.
+    fn remembers(&self) -> bool {
+        self.schedule != ScheduleKind::Streaming
+    }
+
+    fn schedule<P, S: Summary>(&self, shares: Vec<f64>, start: &Start<P, S>, place: MemoPlace) -> Box<dyn Schedule<S>> {
+        let (first, rng, keep) = (|| start.total.clone(), start.rng.clone(), self.remembers());
+        match self.schedule {
+            ScheduleKind::Stochastic => Box::new(Stochastic::new(shares, self.delay, self.decay, rng)),
+            _ if start.stays => Box::new(Memoized::on_top_of(shares, first(), keep, rng).remember_in(place)),
+            _ => Box::new(Memoized::new(shares, first(), keep, rng).remember_in(place)),
+        }
     }
 }

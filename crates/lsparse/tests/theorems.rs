@@ -135,7 +135,8 @@ fn batching_is_additive() {
         sparsity: 3,
     };
     let data = |num| MixtureData { source: &rows, batches: Batches::new(600, num, 4).unwrap(), row_weights: None };
-    let start = initial_summary(&mixture, &data(1), &config, &mut ChaCha8Rng::seed_from_u64(3)).unwrap();
+    let start =
+        initial_summary(&mixture, &data(1), &config, &mut ChaCha8Rng::seed_from_u64(3), Default::default()).unwrap();
     let params = Model::<MixtureData<'_>>::global_step(&mixture, &start, None).unwrap();
     let whole = mixture.summarize(&params, &data(1), 0, &mut None).unwrap();
     let mut sum = ClusterSummary::zeros(7, whole.width);

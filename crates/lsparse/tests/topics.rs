@@ -445,7 +445,7 @@ fn the_order_of_documents_in_a_batch_changes_rounding_only() {
     let corpus = planted_corpus(200, 50, 6, 120, 8);
     let topics = six_topics(Estimate::Map);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let start = initial_topics(&topics, &corpus.rows, 1, &mut rng).unwrap();
+    let start = initial_topics(&topics, &corpus.rows, 1, &mut rng, Default::default()).unwrap();
     let params = Model::<TopicData<'_>>::global_step(&topics, &start, None).unwrap();
     let mut reversed = lsparse::data::Rows::<f32>::sparse(120);
     let mut rows = lsparse::data::Rows::<f32>::sparse(120);

@@ -1,9 +1,10 @@
 //! The options that all trainings share.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
-use lsparse::{BestBy, ScheduleKind};
+use lsparse::{BestBy, Checkpointing, ScheduleKind, Storage};
 use serde::Serialize;
 
 use crate::parse;
@@ -29,6 +30,41 @@ pub struct RunArgs {
     /// Settings as JSON, by the names of the options; options win over it.
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub config: Option<PathBuf>,
+
+    /// Write here, now and then, all that is needed to go on after the run was ended.
+    #[arg(long, value_name = "FILE", help_heading = "Checkpoints")]
+    pub checkpoint: Option<PathBuf>,
+    /// Time between two checkpoints: seconds, or a number with s, m or h.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse::time, requires = "checkpoint",
+          help_heading = "Checkpoints")]
+    pub checkpoint_every: Duration,
+    /// Go on from the checkpoint, or start if there is none; the result is that of a run that was never ended.
+    #[arg(long, requires = "checkpoint", help_heading = "Checkpoints")]
+    pub resume: bool,
+    /// Take a batch out of the run in the checkpoint, write the model without it, and end.
+    ///
+    /// The statistics are then exactly the sum of the other batches, and --resume goes on without it. Seeds, and the
+    /// local optimum that training has come to, may still reflect what was taken out: for data that must be forgotten
+    /// altogether, train anew without it.
+    #[arg(long, value_name = "BATCH", requires = "resume", help_heading = "Checkpoints")]
+    pub forget_batch: Option<usize>,
+    /// Memory for what is remembered of batches, such as 512MB; the rest goes to a file next to the checkpoint, or to
+    /// a temporary one [default: no limit].
+    #[arg(long, value_name = "SIZE", value_parser = parse::size, help_heading = "Checkpoints")]
+    pub memo_memory: Option<u64>,
+}
+
+impl RunArgs {
+    /// What the run keeps on disk while it goes.
+    pub fn storage(&self) -> Storage {
+        let checkpoint = self.checkpoint.as_ref().map(|path| Checkpointing {
+            path: path.clone(),
+            every: self.checkpoint_every,
+            resume: self.resume,
+            forget_batch: self.forget_batch,
+        });
+        Storage { checkpoint, memo_memory: self.memo_memory }
+    }
 }
 
 /// When statistics enter the total.

@@ -14,39 +14,51 @@ use lsparse::{Error, Result};
 use crate::output::{self, TraceFile, check_not_input};
 use crate::progress::TrainingProgress;
 
+use args::RunArgs;
 pub use mixture::{MixtureArgs, run as run_mixture};
 pub use topics::{TopicsArgs, run as run_topics};
 
-/// The files that a training writes.
-struct Outputs<'a> {
-    model: Option<&'a Path>,
-    trace: Option<&'a Path>,
-}
-
-impl Outputs<'_> {
+impl RunArgs {
     /// Files that cannot be written, or must not be, are found before the work and not after it. The model may take
-    /// the place of the one that training goes on from, the trace may not.
-    fn check(&self, inputs: &[&Path], from: Option<&Path>) -> Result<()> {
-        if let Some(path) = self.model {
+    /// the place of the one that training goes on from, the others may not.
+    fn check_outputs(&self, inputs: &[&Path], from: Option<&Path>) -> Result<()> {
+        let from: Vec<&Path> = from.into_iter().collect();
+        if let Some(path) = &self.out {
             check_not_input("out", path, inputs)?;
             output::check_writable(path)?;
         }
-        if let Some(path) = self.trace {
+        if let Some(path) = &self.trace {
             check_not_input("trace", path, inputs)?;
-            check_not_input("trace", path, &from.into_iter().collect::<Vec<&Path>>())?;
+            check_not_input("trace", path, &from)?;
+            check_apart("trace", path, &[(self.out.as_deref(), "the model")])?;
         }
-        if let (Some(out), Some(trace)) = (self.model, self.trace)
-            && std::path::absolute(out).ok() == std::path::absolute(trace).ok()
-        {
-            let problem = format!("{} is also where the model goes", trace.display());
-            return Err(Error::Config { option: "trace", problem, remedy: "choose another file".into() });
+        if let Some(checkpoint) = self.storage().checkpoint {
+            let path = &checkpoint.path;
+            check_not_input("checkpoint", path, inputs)?;
+            check_not_input("checkpoint", path, &from)?;
+            let others = [(self.out.as_deref(), "the model"), (self.trace.as_deref(), "the trace")];
+            check_apart("checkpoint", path, &others)?;
+            checkpoint.check_free()?;
+            output::check_writable(path)?;
         }
         Ok(())
     }
 
     /// The trace, if one is wanted.
     fn open_trace(&self) -> Result<Option<Trace<TraceFile>>> {
-        self.trace.map(|path| Ok(Trace::new(TraceFile::create(path)?, path))).transpose()
+        self.trace.as_ref().map(|path| Ok(Trace::new(TraceFile::create(path)?, path))).transpose()
+    }
+}
+
+/// Refuse to write two things to one file.
+fn check_apart(option: &'static str, path: &Path, others: &[(Option<&Path>, &str)]) -> Result<()> {
+    let same = |other: &Path| std::path::absolute(other).ok() == std::path::absolute(path).ok();
+    match others.iter().find(|(other, _)| other.is_some_and(same)) {
+        None => Ok(()),
+        Some((_, what)) => {
+            let problem = format!("{} is also where {what} goes", path.display());
+            Err(Error::Config { option, problem, remedy: "choose another file".into() })
+        }
     }
 }
 
@@ -60,5 +72,17 @@ impl Observer for Watchers {
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.progress.step(info)?;
         self.trace.as_mut().map_or(Ok(()), |trace| trace.step(info))
+    }
+
+    fn written(&self) -> u64 {
+        self.trace.as_ref().map_or(0, Trace::written)
+    }
+
+    fn go_on_from(&mut self, written: u64) -> Result<()> {
+        if let Some(trace) = &mut self.trace {
+            let kept = trace.get_mut().cut(written)?;
+            trace.set_written(kept);
+        }
+        Ok(())
     }
 }

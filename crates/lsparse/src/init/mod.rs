@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::config::{Init, MixtureConfig};
 use crate::data::{Batches, Rows, Scalar};
 use crate::error::Result;
+use crate::fit::Patience;
 use crate::likelihood::{Estimate, Scratch};
 use crate::mixture::{Members, Mixture, MixtureData, accumulate, respond};
 use crate::responsibilities::Responsibilities;
@@ -54,17 +55,19 @@ pub fn initial_summary<T: Scalar>(
     data: &MixtureData<'_>,
     config: &MixtureConfig,
     rng: &mut ChaCha8Rng,
+    patience: Patience<'_>,
 ) -> Result<ClusterSummary> {
     let size = match config.init_rows {
         0 => (100 * config.clusters).max(10_000),
         rows => rows.max(config.clusters),
     };
     let sample = Sample::draw(mixture, data, size, rng)?;
+    let seeding = |metric, uniform| Seeding { metric, uniform, patience };
     let summary = match config.init {
         Init::Responsibilities => random_responsibilities(mixture, &sample, rng),
-        Init::Bregman => seeded(mixture, &sample, Seeding { metric: Metric::Bregman, uniform: false }, config, rng)?,
-        Init::Kmeans => seeded(mixture, &sample, Seeding { metric: Metric::Euclidean, uniform: false }, config, rng)?,
-        Init::Examples => seeded(mixture, &sample, Seeding { metric: Metric::Bregman, uniform: true }, config, rng)?,
+        Init::Bregman => seeded(mixture, &sample, seeding(Metric::Bregman, false), config, rng)?,
+        Init::Kmeans => seeded(mixture, &sample, seeding(Metric::Euclidean, false), config, rng)?,
+        Init::Examples => seeded(mixture, &sample, seeding(Metric::Bregman, true), config, rng)?,
     };
     let mut summary = largest_first(&summary);
     let seeds_alone = config.init_lloyd == 0 && config.init != Init::Responsibilities;
@@ -79,7 +82,7 @@ pub fn initial_summary<T: Scalar>(
 fn seeded<T: Scalar>(
     mixture: &Mixture<T>,
     sample: &Sample<T>,
-    seeding: Seeding,
+    seeding: Seeding<'_>,
     config: &MixtureConfig,
     rng: &mut ChaCha8Rng,
 ) -> Result<ClusterSummary> {
@@ -89,6 +92,7 @@ fn seeded<T: Scalar>(
     }
     let mut summary = hard_summary(mixture, sample, &owner);
     for _ in 1..config.init_lloyd {
+        seeding.patience.check()?;
         owner = match seeding.metric {
             Metric::Euclidean => seeds::nearest_centroid(&sample.rows, &owner, config.clusters),
             Metric::Bregman => {

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use super::Sample;
 use crate::data::{RowRef, Rows, Scalar};
 use crate::error::Result;
+use crate::fit::Patience;
 use crate::likelihood::{Clusters, Estimate, Likelihood, Scratch};
 
 /// How far a row is from a seed.
@@ -24,13 +25,15 @@ pub enum Metric {
 
 /// How seeds are drawn.
 #[derive(Clone, Copy)]
-pub struct Seeding {
+pub struct Seeding<'a> {
     pub metric: Metric,
     /// Uniformly, rather than in proportion to the distance from the seeds so far.
     pub uniform: bool,
+    /// Asked before every seed.
+    pub patience: Patience<'a>,
 }
 
-impl Seeding {
+impl Seeding<'_> {
     /// Rows chosen as seeds, and for every row of the sample the nearest of them.
     pub fn draw<T: Scalar>(
         &self,
@@ -52,6 +55,7 @@ impl Seeding {
         let mut taken = vec![false; num_rows];
         let mut scratch = Scratch::default();
         for k in 0..num_seeds {
+            self.patience.check()?;
             let first_or_uniform = k == 0 || self.uniform;
             let chance = |n: usize| match (taken[n], first_or_uniform) {
                 (true, _) => 0.0,

@@ -109,6 +109,11 @@ impl MixtureModel {
 
     /// Write the model to `file`, which takes its name when all is written.
     pub fn save(&self, file: AtomicFile) -> Result<()> {
+        persist::write_model(file, self.to_bytes())
+    }
+
+    /// The model as a file has it.
+    pub fn to_bytes(&self) -> std::io::Result<Vec<u8>> {
         let num = self.num_clusters();
         let own = self.arrays.iter().map(|a| (a.name, a.shape.clone(), &a.values));
         let all = own.chain([
@@ -124,7 +129,7 @@ impl MixtureModel {
             training: self.training.clone(),
             entropy: self.total.entropy,
         };
-        persist::write_model(file, KIND, &metadata, &arrays)
+        persist::encode_model(KIND, &metadata, &arrays)
     }
 
     /// Write the model to a path, all or nothing.
@@ -134,12 +139,17 @@ impl MixtureModel {
 
     /// Read a model.
     pub fn load(path: &Path) -> Result<Self> {
+        Self::from_bytes(path, &persist::read_bytes(path)?)
+    }
+
+    /// Read a model from the bytes of a file; `path` is for messages.
+    pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
         let bad = |detail: String| Error::ModelFormat {
             path: path.to_owned(),
             detail,
             remedy: "write the model again".into(),
         };
-        let (metadata, mut stored) = persist::read_model::<Metadata>(path, KIND)?;
+        let (metadata, mut stored) = persist::decode_model::<Metadata>(path, bytes, KIND)?;
         persist::check_finite(&stored).map_err(bad)?;
         let mut take = |name: &str| -> Result<StoredArray> {
             let at =
@@ -243,7 +253,7 @@ impl MixtureModel {
 }
 
 /// The arrays a family's model file holds.
-fn array_names(kind: LikelihoodKind) -> &'static [&'static str] {
+pub(super) fn array_names(kind: LikelihoodKind) -> &'static [&'static str] {
     match kind {
         LikelihoodKind::ZeroMeanGauss => &["covariances"],
         LikelihoodKind::Gauss => &["means", "covariances"],

@@ -1,22 +1,24 @@
 //! Training a mixture from a configuration and a source of rows: prior, seeds, scores, the saved model.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::saved::{scan_for, working_element};
-use super::{Mixture, MixtureData, MixtureModel, MixtureParams, log_density};
+use super::saved::{array_names, scan_for, working_element};
+use super::{Frequencies, Mixture, MixtureData, MixtureModel, MixtureParams, log_density};
+use crate::checkpoint::{Fingerprint, Sections, Storage, print_numbers, print_rows, print_settings};
 use crate::config::{BestBy, MixtureConfig};
 use crate::data::{Batches, Element, Moments, RowSource, Scalar};
 use crate::error::{Error, Result};
-use crate::fit::{Outcome, StopRules, TrainingRecord};
+use crate::fit::{Outcome, Patience, StopRules, TrainingRecord};
 use crate::init::initial_summary;
-use crate::likelihood::Prior;
+use crate::likelihood::{Estimate, NamedArray, Prior};
 use crate::model::Model;
 use crate::observe::Observer;
 use crate::summary::ClusterSummary;
-use crate::train::{self, Plan, Start, StateOf, Task, Trained};
+use crate::train::{self, Around, Plan, Start, StateOf, Task, Trained};
 
 /// What a run has around it besides data and settings.
 #[derive(Default)]
@@ -31,6 +33,8 @@ pub struct Surroundings<'a> {
     pub observer: Option<&'a mut dyn Observer>,
     /// Set from outside to stop after the current batch.
     pub interrupt: Option<&'a AtomicBool>,
+    /// Checkpoints, and the limit on memory for remembered statistics.
+    pub storage: Storage,
 }
 
 /// A trained model and how its training went.
@@ -85,10 +89,10 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
         let problem = "there are no held-out rows to compare runs by".into();
         return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
     }
-    let Surroundings { heldout, row_weights, start, observer, interrupt } = around;
+    let Surroundings { heldout, row_weights, start, observer, interrupt, storage } = around;
     let held = heldout.map(MixtureData::in_order).transpose()?;
     let mut task = MixtureTask { mixture, prior, config, source, row_weights, start, held };
-    let Trained { model, outcome, run, runs } = train::train(&mut task, observer, interrupt)?;
+    let Trained { model, outcome, run, runs } = train::train(&mut task, Around { observer, interrupt, storage })?;
     Ok(Fitted { model, outcome, run, runs })
 }
 
@@ -135,11 +139,16 @@ impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
         Ok(MixtureData { source: self.source, batches, row_weights: self.row_weights })
     }
 
-    fn start(&mut self, data: &MixtureData<'a>, run: usize) -> Result<Start<MixtureParams<T>, ClusterSummary>> {
+    fn start(
+        &mut self,
+        data: &MixtureData<'a>,
+        run: usize,
+        patience: Patience<'_>,
+    ) -> Result<Start<MixtureParams<T>, ClusterSummary>> {
         let rng = |stream| ChaCha8Rng::seed_from_u64(run_seed(&self.config, run, stream));
         let total = match self.start {
             Some(start) => start.total.clone(),
-            None => initial_summary(&self.mixture, data, &self.config, &mut rng(Stream::Init))?,
+            None => initial_summary(&self.mixture, data, &self.config, &mut rng(Stream::Init), patience)?,
         };
         let previous = self.start.map(|start| start.params::<T>()).transpose()?;
         let params = Model::<MixtureData<'_>>::global_step(&self.mixture, &total, previous.as_ref())?;
@@ -155,11 +164,64 @@ impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
         MixtureModel {
             config: self.config.clone(),
             prior: self.prior.clone(),
-            training: TrainingRecord::new(self.source.num_rows(), state, outcome),
+            training: TrainingRecord::new(self.source.num_rows() - state.progress.forgotten, state, outcome),
             weights: state.params.frequencies.pi.clone(),
             arrays: state.params.clusters.arrays(),
             total: state.total.clone(),
         }
+    }
+
+    fn encode(&self, model: &MixtureModel) -> std::io::Result<Vec<u8>> {
+        model.to_bytes()
+    }
+
+    fn decode(&self, path: &Path, bytes: &[u8]) -> Result<MixtureModel> {
+        MixtureModel::from_bytes(path, bytes)
+    }
+
+    fn fingerprint(&self) -> Result<Fingerprint> {
+        let mut print = vec![("model".into(), "mixture".into()), ("data".into(), print_rows(self.source)?)];
+        if let Some(held) = &self.held {
+            print.push(("heldout".into(), print_rows(held.source)?));
+        }
+        if let Some(weights) = self.row_weights {
+            print.push(("row-weights".into(), print_numbers(weights)));
+        }
+        if let Some(start) = self.start {
+            print.push(("from".into(), print_numbers(&start.total.stats)));
+        }
+        print.extend(print_settings(&self.config));
+        Ok(print)
+    }
+
+    /// The total gives everything but the shapes of clusters that have lost all rows under maximum likelihood. (What a
+    /// local step keeps row by row is to be put here too.)
+    fn sections(&self, params: &MixtureParams<T>, _data: &MixtureData<'a>) -> Sections {
+        let mut sections = Sections::default();
+        if self.config.estimate == Estimate::MaxLikelihood {
+            let arrays = params.clusters.arrays();
+            sections.put("arrays", &arrays.into_iter().map(|a| (a.shape, a.values)).collect::<Vec<_>>());
+        }
+        sections
+    }
+
+    fn restore(
+        &mut self,
+        total: &ClusterSummary,
+        sections: &Sections,
+        _data: &MixtureData<'a>,
+    ) -> Result<Option<MixtureParams<T>>> {
+        let mut previous = None;
+        if self.config.estimate == Estimate::MaxLikelihood {
+            let Some(stored) = sections.get::<Vec<(Vec<usize>, Vec<f64>)>>("arrays") else { return Ok(None) };
+            let named = array_names(self.config.likelihood).iter().zip(stored);
+            let arrays: Vec<NamedArray> =
+                named.map(|(&name, (shape, values))| NamedArray { name, shape, values }).collect();
+            let frequencies = Frequencies { log_pi: Vec::new(), pi: Vec::new() };
+            let clusters = self.mixture.likelihood.clusters_of(&arrays)?;
+            previous = Some(MixtureParams { frequencies, clusters });
+        }
+        Model::<MixtureData<'_>>::global_step(&self.mixture, total, previous.as_ref()).map(Some)
     }
 }
 

@@ -1,12 +1,19 @@
 //! When a batch is visited and how its statistics enter the total. A schedule knows summaries, not models.
 
 mod memoized;
+mod memos;
 mod stochastic;
+
+use std::fs::File;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use memoized::Memoized;
-pub use stochastic::Stochastic;
+use crate::error::Result;
+
+pub use memoized::{Memoized, MemoizedState};
+pub use memos::{Extent, Memo, MemoPlace, Memos};
+pub use stochastic::{Stochastic, StochasticState};
 
 /// The schedules that a configuration can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,5 +35,31 @@ pub trait Schedule<S> {
     fn next_batch(&mut self) -> usize;
 
     /// Bring the statistics `fresh` of `batch` into `total`. Says whether that ended a lap.
-    fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> bool;
+    fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> Result<bool>;
+
+    /// Take a batch out for good: `total` becomes the sum of all others, and the batch is not visited again.
+    fn remove_batch(&mut self, total: &mut S, batch: usize) -> Result<()>;
+
+    /// What a later run needs to go on from here, to be written to a checkpoint.
+    fn snapshot(&mut self) -> Snapshot<S>;
+
+    /// The checkpoint with the last snapshot is on disk.
+    fn snapshot_is_safe(&mut self) {}
+}
+
+/// A schedule at rest.
+#[derive(Serialize, Deserialize)]
+pub enum ScheduleState<S> {
+    /// Full, memoized or streaming.
+    Memoized(MemoizedState<S>),
+    /// Stochastic.
+    Stochastic(StochasticState),
+}
+
+/// A schedule at rest, and the file that it refers to.
+pub struct Snapshot<S> {
+    /// Everything but what is in the file.
+    pub state: ScheduleState<S>,
+    /// To be flushed to the disk before the snapshot is worth anything.
+    pub file: Option<Arc<File>>,
 }

@@ -3,7 +3,10 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::Schedule;
+use serde::{Deserialize, Serialize};
+
+use super::{Schedule, ScheduleState, Snapshot};
+use crate::error::{Error, Result};
 use crate::summary::Summary;
 
 /// Draws batches uniformly at random and moves the total towards each by rho_t = (delay + t)^-decay.
@@ -13,6 +16,12 @@ pub struct Stochastic {
     shares: Vec<f64>,
     delay: f64,
     decay: f64,
+    state: StochasticState,
+}
+
+/// Where a stochastic schedule is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StochasticState {
     /// Batches visited so far, t.
     visits: u64,
     rng: ChaCha8Rng,
@@ -21,29 +30,46 @@ pub struct Stochastic {
 impl Stochastic {
     /// `shares` is each batch's share of the data.
     pub fn new(shares: Vec<f64>, delay: f64, decay: f64, rng: ChaCha8Rng) -> Self {
-        Stochastic { shares, delay, decay, visits: 0, rng }
+        Stochastic::restore(shares, delay, decay, StochasticState { visits: 0, rng })
+    }
+
+    /// Go on from where a schedule was.
+    pub fn restore(shares: Vec<f64>, delay: f64, decay: f64, state: StochasticState) -> Self {
+        Stochastic { shares, delay, decay, state }
     }
 
     /// rho_t for the next visit, t counted from one; never more than one.
     pub fn rate(&self) -> f64 {
-        (self.delay + (self.visits + 1) as f64).powf(-self.decay).min(1.0)
+        (self.delay + (self.state.visits + 1) as f64).powf(-self.decay).min(1.0)
     }
 }
 
 impl<S: Summary> Schedule<S> for Stochastic {
     fn next_batch(&mut self) -> usize {
-        self.rng.random_range(0..self.shares.len())
+        self.state.rng.random_range(0..self.shares.len())
     }
 
-    fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> bool {
+    fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> Result<bool> {
         let rate = self.rate();
-        self.visits += 1;
+        self.state.visits += 1;
         // total = (1 - rho) total + rho (N / |batch|) fresh; a batch of zero weight teaches nothing.
         if self.shares[batch] > 0.0 {
             total.scale(1.0 - rate);
             total.add_scaled(&fresh, rate / self.shares[batch]);
         }
-        self.visits.is_multiple_of(self.shares.len() as u64)
+        Ok(self.state.visits.is_multiple_of(self.shares.len() as u64))
+    }
+
+    fn remove_batch(&mut self, _total: &mut S, _batch: usize) -> Result<()> {
+        Err(Error::Config {
+            option: "forget-batch",
+            problem: "a stochastic run does not remember what each batch gave".into(),
+            remedy: "train with --schedule memoized".into(),
+        })
+    }
+
+    fn snapshot(&mut self) -> Snapshot<S> {
+        Snapshot { state: ScheduleState::Stochastic(self.state.clone()), file: None }
     }
 }
 
@@ -60,8 +86,8 @@ mod tests {
         let mut schedule = Stochastic::new(vec![0.5, 0.5], 1.0, 0.5, rng);
         let mut total = one(10.0);
         let rho = 2f64.powf(-0.5);
-        assert!(!schedule.fold(&mut total, 0, one(4.0)));
+        assert!(!schedule.fold(&mut total, 0, one(4.0)).unwrap());
         assert!((total.counts[0] - ((1.0 - rho) * 10.0 + rho * 8.0)).abs() < 1e-12);
-        assert!(schedule.fold(&mut total, 1, one(4.0)));
+        assert!(schedule.fold(&mut total, 1, one(4.0)).unwrap());
     }
 }

@@ -159,7 +159,7 @@ pub struct Document {
 }
 
 /// What document steps did, added up over documents.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     /// Documents.
     pub documents: u64,

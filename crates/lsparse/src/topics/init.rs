@@ -13,6 +13,7 @@ use super::summary::{Entries, SparseStats, TopicSummary, WordStats};
 use super::{Topics, WordTable};
 use crate::data::{Batches, RowSource, Rows};
 use crate::error::Result;
+use crate::fit::Patience;
 
 /// Documents that seeding looks at, at least; more where there are many topics.
 const SAMPLE_DOCUMENTS: usize = 20_000;
@@ -23,14 +24,16 @@ pub fn initial_topics(
     source: &dyn RowSource,
     lloyd: usize,
     rng: &mut ChaCha8Rng,
+    patience: Patience<'_>,
 ) -> Result<TopicSummary> {
     let sample = Sample::draw(topics, source, rng)?;
-    let (seeds, mut owner) = sample.seeds(topics.num_topics, topics.lambda, rng);
+    let (seeds, mut owner) = sample.seeds(topics.num_topics, topics.lambda, rng, patience)?;
     if lloyd == 0 {
         return Ok(sample.seeds_alone(topics, &seeds));
     }
     let mut total = sample.gathered(topics, &owner, &seeds, rng);
     for _ in 1..lloyd {
+        patience.check()?;
         owner = sample.nearest(topics, &total);
         total = sample.gathered(topics, &owner, &seeds, rng);
     }
@@ -97,7 +100,13 @@ impl Sample {
     }
 
     /// Documents chosen as seeds, and for every document the nearest of them.
-    fn seeds(&self, num: usize, lambda: f64, rng: &mut ChaCha8Rng) -> (Vec<usize>, Vec<u32>) {
+    fn seeds(
+        &self,
+        num: usize,
+        lambda: f64,
+        rng: &mut ChaCha8Rng,
+        patience: Patience<'_>,
+    ) -> Result<(Vec<usize>, Vec<u32>)> {
         let (documents, vocab) = (self.rows.len(), self.start.len() - 1);
         let own = self.own_scores(lambda, vocab as f64);
         let mut nearest = vec![f64::INFINITY; documents];
@@ -106,6 +115,7 @@ impl Sample {
         let mut chosen = Vec::with_capacity(num);
         let mut cross = vec![0.0f32; documents];
         for k in 0..num.min(documents) {
+            patience.check()?;
             let chance = |n: usize| match (taken[n], k == 0) {
                 (true, _) => 0.0,
                 (false, true) => 1.0,
@@ -141,7 +151,7 @@ impl Sample {
             nearest[seed] = 0.0;
             owner[seed] = k as u32;
         }
-        (chosen, owner)
+        Ok((chosen, owner))
     }
 
     /// sum y log y - (sum y) log (sum y): what each document scores under its own frequencies.

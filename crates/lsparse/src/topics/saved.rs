@@ -216,6 +216,11 @@ impl TopicModel {
 
     /// Write the model to `file`, which takes its name when all is written.
     pub fn save(&self, file: AtomicFile) -> Result<()> {
+        persist::write_model(file, self.to_bytes())
+    }
+
+    /// The model as a file has it.
+    pub fn to_bytes(&self) -> std::io::Result<Vec<u8>> {
         let (num, vocab) = (self.num_topics(), self.vocab_size());
         let stats = self.total.total();
         let topics = (0..num).flat_map(|k| (0..vocab).map(move |v| f64::from(self.table.row(v)[k]))).collect();
@@ -241,7 +246,7 @@ impl TopicModel {
             documents: self.total.documents,
             vocab: self.vocab.clone(),
         };
-        persist::write_model(file, KIND, &metadata, &arrays)
+        persist::encode_model(KIND, &metadata, &arrays)
     }
 
     /// Write the model to a path, all or nothing.
@@ -266,12 +271,17 @@ impl TopicModel {
 
     /// Read a model.
     pub fn load(path: &Path) -> Result<Self> {
+        Self::from_bytes(path, &persist::read_bytes(path)?)
+    }
+
+    /// Read a model from the bytes of a file; `path` is for messages.
+    pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
         let bad = |detail: String| Error::ModelFormat {
             path: path.to_owned(),
             detail,
             remedy: "write the model again".into(),
         };
-        let (metadata, stored) = persist::read_model::<Metadata>(path, KIND)?;
+        let (metadata, stored) = persist::decode_model::<Metadata>(path, bytes, KIND)?;
         let (num, vocab) = (metadata.config.topics, metadata.vocab.len());
         let any = |name: &str| -> Result<&StoredArray> {
             stored.iter().find(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::summary::Summary;
 
@@ -26,7 +27,7 @@ impl Mass for f64 {
 }
 
 /// For each word a list of (topic, mass), topics ascending.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SparseStats<M> {
     /// Word v's entries are `indptr[v]..indptr[v + 1]`.
     pub indptr: Vec<usize>,
@@ -232,6 +233,10 @@ impl<M: Mass> SparseStats<M> {
         });
     }
 
+    fn resident_bytes(&self) -> usize {
+        size_of_val(self.indptr.as_slice()) + size_of_val(self.topic.as_slice()) + size_of_val(self.mass.as_slice())
+    }
+
     fn scale(&mut self, factor: f64) {
         if factor == 0.0 {
             *self = SparseStats::empty(self.vocab_size());
@@ -253,7 +258,7 @@ pub struct Entries<'a> {
 }
 
 /// S_kv word by word.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum WordStats {
     /// Of all documents.
     Total(SparseStats<f64>),
@@ -262,7 +267,7 @@ pub enum WordStats {
 }
 
 /// Statistics of documents.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopicSummary {
     /// K.
     pub num_topics: usize,
@@ -371,6 +376,14 @@ impl Summary for TopicSummary {
 
     fn counts(&self) -> &[f64] {
         &self.counts
+    }
+
+    fn resident_bytes(&self) -> usize {
+        let words = match &self.words {
+            WordStats::Total(stats) => stats.resident_bytes(),
+            WordStats::Batch(stats) => stats.resident_bytes(),
+        };
+        words + size_of_val(self.counts.as_slice()) + size_of_val(self.alpha_topic.as_slice())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Training a topic model from a configuration and a corpus: seeds, seed words, scores, the saved model.
 
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
@@ -11,12 +12,13 @@ use super::saved::TopicModel;
 use super::score::{CompletionOptions, completion};
 use super::summary::{SparseStats, TopicSummary};
 use super::{ACTIVE_TOPICS, TopicData, TopicParams, Topics, initial_topics, random_topics};
+use crate::checkpoint::{Fingerprint, Sections, Storage, print_numbers, print_rows, print_settings};
 use crate::data::{Batches, Element, RowSource, scan};
 use crate::error::{Error, Result};
-use crate::fit::{LapReport, Outcome, StopRules, TrainingRecord};
+use crate::fit::{LapReport, Outcome, Patience, StopRules, TrainingRecord};
 use crate::model::Model;
 use crate::observe::Observer;
-use crate::train::{self, Plan, Start, StateOf, Task, Trained};
+use crate::train::{self, Around, Plan, Start, StateOf, Task, Trained};
 
 /// What a run has around it besides documents and settings.
 #[derive(Default)]
@@ -35,6 +37,8 @@ pub struct TopicSurroundings<'a> {
     pub interrupt: Option<&'a AtomicBool>,
     /// Settings of the tokeniser, kept in the model so that raw text can be scored.
     pub tokenizer: Option<serde_json::Value>,
+    /// Checkpoints, and the limit on memory for remembered statistics.
+    pub storage: Storage,
 }
 
 /// A trained topic model and how its training went.
@@ -95,9 +99,9 @@ pub fn fit_topics_with(
         start_width: config.sparsity,
         pull: None,
     };
-    let TopicSurroundings { vocab, heldout, start, seed_words, observer, interrupt, tokenizer } = around;
+    let TopicSurroundings { vocab, heldout, start, seed_words, observer, interrupt, tokenizer, storage } = around;
     let mut task = TopicTask { topics, config, source, vocab, heldout, start, seed_words, tokenizer };
-    let Trained { model, outcome, run, runs } = train::train(&mut task, observer, interrupt)?;
+    let Trained { model, outcome, run, runs } = train::train(&mut task, Around { observer, interrupt, storage })?;
     let decaying = decaying(&outcome.recent);
     Ok(FittedTopics { model, outcome, run, runs, decaying })
 }
@@ -155,13 +159,18 @@ impl<'a> Task for TopicTask<'a> {
         Ok(data)
     }
 
-    fn start(&mut self, _data: &TopicData<'a>, run: usize) -> Result<Start<TopicParams, TopicSummary>> {
+    fn start(
+        &mut self,
+        _data: &TopicData<'a>,
+        run: usize,
+        patience: Patience<'_>,
+    ) -> Result<Start<TopicParams, TopicSummary>> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed(run));
         self.topics.pull = None;
         let total = match (self.start, self.config.init) {
             (Some(start), _) => start.total.clone(),
             (None, TopicInit::Bregman) => {
-                let first = initial_topics(&self.topics, self.source, self.config.init_lloyd, &mut rng)?;
+                let first = initial_topics(&self.topics, self.source, self.config.init_lloyd, &mut rng, patience)?;
                 first.reordered(&seeded_order(&first, self.seed_words))
             }
             (None, TopicInit::Random) => random_topics(&self.topics, self.source, &mut rng)?,
@@ -191,13 +200,70 @@ impl<'a> Task for TopicTask<'a> {
         };
         TopicModel {
             config: self.config.clone(),
-            training: TrainingRecord::new(self.source.num_rows(), state, outcome),
+            training: TrainingRecord::new(self.source.num_rows() - state.progress.forgotten, state, outcome),
             vocab,
             tokenizer: self.tokenizer.clone(),
             alpha: state.params.alpha.clone(),
             table: self.topics.point_topics(&state.total),
             total: state.total.clone(),
         }
+    }
+
+    fn encode(&self, model: &TopicModel) -> std::io::Result<Vec<u8>> {
+        model.to_bytes()
+    }
+
+    fn decode(&self, path: &Path, bytes: &[u8]) -> Result<TopicModel> {
+        TopicModel::from_bytes(path, bytes)
+    }
+
+    fn fingerprint(&self) -> Result<Fingerprint> {
+        let mut print = vec![("model".into(), "topics".into()), ("data".into(), print_rows(self.source)?)];
+        if let Some(held) = self.heldout {
+            print.push(("heldout".into(), print_rows(held)?));
+        }
+        if let Some(start) = self.start {
+            print.push(("from".into(), print_numbers(&start.total.total().mass)));
+        }
+        if !self.seed_words.is_empty() {
+            print.push(("seed-words".into(), format!("{:?}", self.seed_words)));
+        }
+        print.extend(print_settings(&self.config));
+        Ok(print)
+    }
+
+    /// The total gives everything but alpha, which is learned step by step, and the pull of seed words, which came from
+    /// the first total.
+    fn sections(&self, params: &TopicParams, data: &TopicData<'a>) -> Sections {
+        let mut sections = Sections::default();
+        sections.put("alpha", &params.alpha);
+        sections.put("pull", &self.topics.pull);
+        sections.put("tally", &*data.tally.lock().unwrap_or_else(|e| e.into_inner()));
+        if let Some(warm) = &data.warm {
+            sections.put("warm", &*warm.lock().unwrap_or_else(|e| e.into_inner()));
+        }
+        sections
+    }
+
+    fn restore(
+        &mut self,
+        total: &TopicSummary,
+        sections: &Sections,
+        data: &TopicData<'a>,
+    ) -> Result<Option<TopicParams>> {
+        let (Some(alpha), Some(pull), Some(tally)) =
+            (sections.get("alpha"), sections.get("pull"), sections.get("tally"))
+        else {
+            return Ok(None);
+        };
+        self.topics.pull = pull;
+        *data.tally.lock().unwrap_or_else(|e| e.into_inner()) = tally;
+        if let Some(warm) = &data.warm {
+            let Some(counts) = sections.get::<Vec<Vec<(u32, f32)>>>("warm") else { return Ok(None) };
+            *warm.lock().unwrap_or_else(|e| e.into_inner()) = counts;
+        }
+        let params = Model::<TopicData<'_>>::global_step(&self.topics, total, None)?;
+        Ok(Some(TopicParams { alpha, ..params }))
     }
 }
 

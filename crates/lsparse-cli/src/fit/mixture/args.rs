@@ -25,7 +25,8 @@ EXAMPLES:
   lsparse fit mixture data.csv --config run.json --seed 1 --quiet --json
 
 Training ends at the first of --laps, --tolerance, --count-tolerance and --max-seconds.
-Ctrl-C ends it after the current batch, and the model is written all the same."
+Ctrl-C ends it after the current batch, and the model is written all the same.
+With --checkpoint a run that was ended in any way goes on with --resume."
 )]
 pub struct MixtureArgs {
     /// A .npy, .npz, .csv, .tsv or .txt file (text may be gzipped), or a folder of images.

@@ -10,7 +10,7 @@ use lsparse::backend::with_threads;
 use lsparse::data::{Element, RowSource};
 use lsparse::{MixtureConfig, MixtureModel, Result, Surroundings, fit_mixture_with};
 
-use super::{Outputs, Watchers};
+use super::Watchers;
 use crate::data_args::read_row_weights;
 use crate::format::grouped;
 use crate::interrupt;
@@ -27,15 +27,14 @@ pub fn run(args: &MixtureArgs) -> Result<()> {
 fn train(args: &MixtureArgs) -> Result<()> {
     let start = args.from.as_deref().map(MixtureModel::load).transpose()?;
     let config = args.config(start.as_ref())?;
-    let outputs = Outputs { model: args.run.out.as_deref(), trace: args.run.trace.as_deref() };
     let inputs = [Some(&args.data), args.heldout.as_ref(), args.row_weights.as_ref(), args.run.config.as_ref()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
-    outputs.check(&inputs, args.from.as_deref())?;
+    args.run.check_outputs(&inputs, args.from.as_deref())?;
     let source = args.reading.open(&args.data)?;
     let heldout = args.heldout.as_deref().map(|path| args.reading.open(path)).transpose()?;
     let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
     let config = config.check(source.num_rows())?;
-    let trace = outputs.open_trace()?;
+    let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
         message(&introduction(source.as_ref(), &config));
@@ -50,6 +49,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
             start: start.as_ref(),
             observer: Some(&mut watchers),
             interrupt: Some(interrupt),
+            storage: args.run.storage(),
         },
     )?;
     drop(watchers);

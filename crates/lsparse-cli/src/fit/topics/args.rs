@@ -29,7 +29,8 @@ EXAMPLES:
   lsparse topics topics.safetensors                            read the topics
 
 Training ends at the first of --laps, --tolerance, --count-tolerance and --max-seconds.
-Ctrl-C ends it after the current batch, and the model is written all the same."
+Ctrl-C ends it after the current batch, and the model is written all the same.
+With --checkpoint a run that was ended in any way goes on with --resume."
 )]
 pub struct TopicsArgs {
     /// A corpus folder, as lsparse corpus build makes it.

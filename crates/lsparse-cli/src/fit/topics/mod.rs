@@ -13,7 +13,7 @@ use lsparse::data::RowSource;
 use lsparse::data::corpus::Corpus;
 use lsparse::topics::{FittedTopics, TopicModel, TopicSurroundings, TopicsConfig, fit_topics_with};
 
-use super::{Outputs, Watchers};
+use super::Watchers;
 use crate::format::grouped;
 use crate::interrupt;
 use crate::output::{self, message};
@@ -31,10 +31,9 @@ pub fn run(args: &TopicsArgs) -> Result<()> {
 fn train(args: &TopicsArgs) -> Result<()> {
     let start = args.from.as_deref().map(TopicModel::load).transpose()?;
     let config = args.config(start.as_ref())?;
-    let outputs = Outputs { model: args.run.out.as_deref(), trace: args.run.trace.as_deref() };
     let inputs = args.inputs();
     let inputs: Vec<&Path> = inputs.iter().map(AsRef::as_ref).collect();
-    outputs.check(&inputs, args.from.as_deref())?;
+    args.run.check_outputs(&inputs, args.from.as_deref())?;
     let corpus = Corpus::open(&args.corpus)?;
     let heldout = args.heldout.as_deref().map(Corpus::open).transpose()?;
     let config = config.check(corpus.num_docs())?;
@@ -44,7 +43,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let heldout = heldout.map(|heldout| Documents::in_words(heldout, &words.vocab)).transpose()?;
     let read_seeds = |path: &PathBuf| read_seed_words(path, &words.vocab, config.topics);
     let seed_words = args.seed_words.as_ref().map(read_seeds).transpose()?.unwrap_or_default();
-    let trace = outputs.open_trace()?;
+    let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
         introduce(&documents, tokens, &words, &config);
@@ -61,6 +60,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
             seed_words: &seed_words,
             observer: Some(&mut watchers),
             interrupt: Some(interrupt),
+            storage: args.run.storage(),
             tokenizer: words.tokenizer.clone(),
         },
     )?;

@@ -1,0 +1,412 @@
+//! Checkpoints: everything that a run needs to go on after it was killed, written whole or not at all.
+//!
+//! A checkpoint is written under another name, flushed to the disk and renamed, by a thread of its own, one at a time.
+//! Layout: 20 bytes of magic, the format, the fingerprint, the content, then the length and a checksum of all before.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::{Layout, RowSource, Rows};
+use crate::error::{Error, Result};
+use crate::fit::{Outcome, Progress};
+use crate::schedule::{MemoPlace, ScheduleState};
+use crate::summary::Summary;
+
+/// Where and when checkpoints are written, and whether to go on from one.
+#[derive(Clone, Debug)]
+pub struct Checkpointing {
+    /// The file.
+    pub path: PathBuf,
+    /// Time between two of them; zero for one a step, as far as the disk keeps up.
+    pub every: Duration,
+    /// Go on from the checkpoint that is there; with none the run starts afresh.
+    pub resume: bool,
+    /// Take this batch out of the run that is there, instead of training on. Seeds, and the local optimum that
+    /// training has come to, may still reflect it.
+    pub forget_batch: Option<usize>,
+}
+
+impl Checkpointing {
+    /// Write to `path` once a minute.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Checkpointing { path: path.into(), every: Duration::from_secs(60), resume: false, forget_batch: None }
+    }
+
+    /// Refuse to write over the checkpoint of another run.
+    pub fn check_free(&self) -> Result<()> {
+        if self.resume || !self.path.exists() {
+            return Ok(());
+        }
+        Err(Error::Exists {
+            path: self.path.clone(),
+            detail: "exists already".into(),
+            remedy: "give --resume to go on from it, or remove it".into(),
+        })
+    }
+
+    /// The file for remembered statistics that do not fit into memory.
+    pub fn memo_file(&self) -> PathBuf {
+        with_ending(&self.path, ".memos")
+    }
+}
+
+/// What a run keeps on disk while it goes.
+#[derive(Clone, Debug, Default)]
+pub struct Storage {
+    /// Checkpoints, if any are wanted.
+    pub checkpoint: Option<Checkpointing>,
+    /// Bytes of memory for remembered statistics of batches; what is beyond goes to a file. No limit by default.
+    pub memo_memory: Option<u64>,
+}
+
+impl Storage {
+    /// Where remembered statistics go.
+    pub fn memo_place(&self) -> MemoPlace {
+        MemoPlace { limit: self.memo_memory, file: self.checkpoint.as_ref().map(Checkpointing::memo_file) }
+    }
+}
+
+/// What a run was made of, by name: data, settings and the like. A run goes on only where nothing differs.
+pub type Fingerprint = Vec<(String, String)>;
+
+/// The settings among a fingerprint.
+pub fn print_settings<C: Serialize>(config: &C) -> Fingerprint {
+    match serde_json::to_value(config) {
+        Ok(serde_json::Value::Object(map)) => map.into_iter().map(|(key, value)| (key, value.to_string())).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Sizes of a source of rows, and a checksum of rows here and there in it. Its name does not matter.
+pub fn print_rows(source: &dyn RowSource) -> Result<String> {
+    const PLACES: usize = 16;
+    const ROWS: usize = 4;
+    let num = source.num_rows();
+    let mut rows = Rows::<f64>::new(if source.is_sparse() { Layout::Sparse } else { Layout::Dense }, source.dim());
+    let mut hash = crc32fast::Hasher::new();
+    for place in 0..PLACES {
+        let start = (num - 1) * place / (PLACES - 1);
+        rows.clear();
+        source.read_f64(start, ROWS.min(num - start), &mut rows)?;
+        let values = match &rows {
+            Rows::Dense { values, .. } => values,
+            Rows::Sparse { indptr, index, value, .. } => {
+                indptr.iter().for_each(|&i| hash.update(&(i as u64).to_le_bytes()));
+                index.iter().for_each(|i| hash.update(&i.to_le_bytes()));
+                value
+            }
+        };
+        values.iter().for_each(|v| hash.update(&v.to_le_bytes()));
+    }
+    Ok(format!("{num} rows of {} columns with checksum {:08x}", source.dim(), hash.finalize()))
+}
+
+/// A checksum of numbers, for a fingerprint.
+pub fn print_numbers(values: &[f64]) -> String {
+    let mut hash = crc32fast::Hasher::new();
+    values.iter().for_each(|v| hash.update(&v.to_le_bytes()));
+    format!("{} numbers with checksum {:08x}", values.len(), hash.finalize())
+}
+
+/// The best of the runs that have ended.
+#[derive(Serialize, Deserialize)]
+pub struct StoredRun {
+    /// Which run.
+    pub run: usize,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its model file.
+    pub model: Vec<u8>,
+}
+
+/// What a checkpoint holds.
+#[derive(Serialize, Deserialize)]
+pub struct Content<S> {
+    /// The run under way, from 0.
+    pub run: usize,
+    /// Whether all runs have ended.
+    pub finished: bool,
+    /// Bytes that observers had written.
+    pub written: u64,
+    /// Final objective and held-out score of every run that has ended.
+    pub runs: Vec<(f64, Option<f64>)>,
+    /// The best of them.
+    pub best: Option<Arc<StoredRun>>,
+    /// How far the run under way has come.
+    pub progress: Progress,
+    /// Its total.
+    pub total: S,
+    /// Its schedule, with order, place, randomness and what is remembered of batches.
+    pub schedule: ScheduleState<S>,
+    /// What the model adds by name: parameters that the total does not give, and what is kept row by row.
+    pub sections: Sections,
+}
+
+/// Bytes by name.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Sections(Vec<(String, Vec<u8>)>);
+
+impl Sections {
+    /// Add anything that can be written.
+    pub fn put<V: Serialize>(&mut self, name: &str, value: &V) {
+        // Writing to memory fails only for types that have no length, which nothing here has.
+        self.0.push((name.to_owned(), postcard::to_stdvec(value).unwrap_or_default()));
+    }
+
+    /// What was added under a name, if it is there.
+    pub fn get<V: for<'de> Deserialize<'de>>(&self, name: &str) -> Option<V> {
+        let (_, bytes) = self.0.iter().find(|section| section.0 == name)?;
+        postcard::from_bytes(bytes).ok()
+    }
+}
+
+const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
+/// Version of the layout; raised when an older reader would misread a newer file.
+const FORMAT: u32 = 1;
+/// Length and checksum.
+const TAIL: usize = 12;
+
+/// Writes the checkpoints of a training.
+pub struct Keeper {
+    options: Checkpointing,
+    fingerprint: Arc<Fingerprint>,
+    last: Instant,
+    writing: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Keeper {
+    /// Get ready, and read the checkpoint to go on from where one is wanted and there.
+    pub fn open<S: Summary>(options: Checkpointing, fingerprint: Fingerprint) -> Result<(Self, Option<Content<S>>)> {
+        options.check_free()?;
+        let content = match options.resume && options.path.exists() {
+            true => Some(read(&options.path, &fingerprint)?),
+            false => None,
+        };
+        let keeper = Keeper { options, fingerprint: Arc::new(fingerprint), last: Instant::now(), writing: None };
+        Ok((keeper, content))
+    }
+
+    /// Whether it is time for the next.
+    pub fn is_due(&self) -> bool {
+        self.writing.is_none() && self.last.elapsed() >= self.options.every
+    }
+
+    /// Whether the one under way is written, or could not be.
+    pub fn is_done(&self) -> bool {
+        self.writing.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// The error of a checkpoint that could not be written.
+    pub fn failed(&self, source: io::Error) -> Error {
+        Error::Checkpoint { path: self.options.path.clone(), source }
+    }
+
+    /// Wait for the one under way. Whether there was one.
+    pub fn wait(&mut self) -> Result<bool> {
+        let Some(writing) = self.writing.take() else { return Ok(false) };
+        let result = writing.join().unwrap_or_else(|_| Err(io::Error::other("the thread that writes it panicked")));
+        result.map_err(|source| self.failed(source))?;
+        Ok(true)
+    }
+
+    /// Begin to write the next; there must be none under way.
+    pub fn begin<S: Summary>(&mut self, content: Content<S>, file: Option<Arc<File>>) {
+        let (path, fingerprint) = (self.options.path.clone(), Arc::clone(&self.fingerprint));
+        self.last = Instant::now();
+        self.writing = Some(std::thread::spawn(move || {
+            // What the checkpoint refers to must be on disk before it is.
+            file.map_or(Ok(()), |file| file.sync_data())?;
+            write(&path, &fingerprint, &content)
+        }));
+    }
+}
+
+impl Drop for Keeper {
+    /// A run that ends by an error still lets the checkpoint under way be written.
+    fn drop(&mut self) {
+        if let Some(writing) = self.writing.take() {
+            let _ = writing.join();
+        }
+    }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// Passes bytes on, and keeps their number and checksum.
+struct Summed<W> {
+    inner: W,
+    length: u64,
+    hash: crc32fast::Hasher,
+}
+
+impl<W: Write> Write for Summed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.length += count as u64;
+        self.hash.update(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+fn write<S: Summary>(path: &Path, fingerprint: &Fingerprint, content: &Content<S>) -> io::Result<()> {
+    // Always the same name, so that being killed many times leaves one file behind and not many.
+    let part = with_ending(path, ".part");
+    let result = write_part(&part, fingerprint, content).and_then(|()| fs::rename(&part, path));
+    if result.is_err() {
+        let _ = fs::remove_file(&part);
+        return result;
+    }
+    // The new name must be on disk too; systems that cannot flush a folder do not need it.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match File::open(folder) {
+        Ok(folder) if cfg!(unix) => folder.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+fn write_part<S: Summary>(part: &Path, fingerprint: &Fingerprint, content: &Content<S>) -> io::Result<()> {
+    let out = BufWriter::with_capacity(1 << 18, File::create(part)?);
+    let mut out = Summed { inner: out, length: 0, hash: crc32fast::Hasher::new() };
+    out.write_all(MAGIC)?;
+    out.write_all(&FORMAT.to_le_bytes())?;
+    encode(fingerprint, &mut out)?;
+    encode(content, &mut out)?;
+    let (length, checksum) = (out.length, out.hash.clone().finalize());
+    let mut out = out.inner;
+    out.write_all(&length.to_le_bytes())?;
+    out.write_all(&checksum.to_le_bytes())?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+}
+
+fn encode<V: Serialize>(value: &V, out: &mut impl Write) -> io::Result<()> {
+    match postcard::to_io(value, &mut *out) {
+        Ok(_) => Ok(()),
+        // The encoder keeps the system's own error to itself; writing once more gives it.
+        Err(error) => Err(out.flush().err().unwrap_or_else(|| io::Error::other(error))),
+    }
+}
+
+/// Read a checkpoint of a run with this fingerprint.
+fn read<S: Summary>(path: &Path, fingerprint: &Fingerprint) -> Result<Content<S>> {
+    let refuse =
+        |detail: String, remedy: &str| Error::Format { path: path.to_owned(), detail, remedy: remedy.to_owned() };
+    let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), action: "read", source })?;
+    let body = body_of(&bytes).map_err(|(detail, remedy)| refuse(detail, remedy))?;
+    let damaged = || refuse("it is damaged".into(), "start again with another checkpoint file");
+    let (found, body) = postcard::take_from_bytes::<Fingerprint>(body).map_err(|_| damaged())?;
+    if let Some(detail) = difference(&found, fingerprint) {
+        return Err(refuse(detail, "give the data and settings of that run, or another checkpoint file"));
+    }
+    postcard::from_bytes(body).map_err(|_| damaged())
+}
+
+/// What lies between head and tail of a file that is a checkpoint, whole; or what is wrong and what to do.
+fn body_of(bytes: &[u8]) -> std::result::Result<&[u8], (String, &'static str)> {
+    let other = "give a checkpoint file of lsparse, or another name to start with";
+    let Some(rest) = bytes.strip_prefix(MAGIC) else { return Err(("it is not a checkpoint".into(), other)) };
+    let cut = || ("the checkpoint is cut short or damaged".to_owned(), "start again with another checkpoint file");
+    let (format, rest) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
+    let format = u32::from_le_bytes(*format);
+    if format > FORMAT {
+        return Err((
+            format!("it has checkpoint format {format}, this version reads up to {FORMAT}"),
+            "update lsparse",
+        ));
+    }
+    let (body, tail) = rest.split_last_chunk::<TAIL>().ok_or_else(cut)?;
+    let (length, checksum) = tail.split_at(8);
+    let whole = &bytes[..bytes.len() - TAIL];
+    let sound = length == (whole.len() as u64).to_le_bytes() && checksum == crc32fast::hash(whole).to_le_bytes();
+    if sound { Ok(body) } else { Err(cut()) }
+}
+
+/// The first thing in which two runs differ.
+fn difference(then: &Fingerprint, now: &Fingerprint) -> Option<String> {
+    let of = |print: &Fingerprint, name: &str| print.iter().find(|entry| entry.0 == name).map(|entry| entry.1.clone());
+    let names = now.iter().chain(then).map(|entry| entry.0.as_str());
+    let mut pairs = names.map(|name| (name, of(then, name), of(now, name)));
+    let (name, then, now) = pairs.find(|(_, then, now)| then != now)?;
+    let show = |value: Option<String>| value.unwrap_or_else(|| "none".into());
+    Some(format!("it is of another run: {name} was {}, and is {} now", show(then), show(now)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::MemoryRows;
+    use crate::schedule::{Schedule, Snapshot, Stochastic};
+    use crate::summary::ClusterSummary;
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    fn content(total: f64) -> Content<ClusterSummary> {
+        let mut schedule = Stochastic::new(vec![0.5; 2], 1.0, 0.6, ChaCha8Rng::seed_from_u64(1));
+        let snapshot: Snapshot<ClusterSummary> = schedule.snapshot();
+        Content {
+            run: 0,
+            finished: false,
+            written: 7,
+            runs: vec![(1.0, None)],
+            best: None,
+            progress: Progress::default(),
+            total: ClusterSummary { counts: vec![total; 3], stats: vec![0.5; 3], width: 1, entropy: f64::NAN },
+            schedule: snapshot.state,
+            sections: Sections::default(),
+        }
+    }
+
+    fn print(rows: &str) -> Fingerprint {
+        vec![("data".into(), rows.into()), ("laps".into(), "3".into())]
+    }
+
+    #[test]
+    fn what_is_damaged_foreign_or_of_another_run_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c");
+        write(&path, &print("a"), &content(1.5)).unwrap();
+        let back = read::<ClusterSummary>(&path, &print("a")).unwrap();
+        assert_eq!((back.total.counts[0], back.written), (1.5, 7));
+        let text = |print: &Fingerprint| read::<ClusterSummary>(&path, print).err().unwrap().to_string();
+        assert!(text(&print("b")).contains("data was a, and is b now"));
+        let good = fs::read(&path).unwrap();
+        for cut in 0..good.len() {
+            fs::write(&path, &good[..cut]).unwrap();
+            assert!(text(&print("a")).contains("checkpoint"), "cut at {cut}");
+        }
+        for at in 0..good.len() {
+            let mut bytes = good.clone();
+            bytes[at] ^= 4;
+            fs::write(&path, &bytes).unwrap();
+            let options = Checkpointing { resume: true, ..Checkpointing::new(&path) };
+            assert!(Keeper::open::<ClusterSummary>(options, print("a")).is_err(), "byte {at}");
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+        }
+        let fresh = Keeper::open::<ClusterSummary>(Checkpointing::new(&path), print("a"));
+        assert!(fresh.err().unwrap().to_string().contains("--resume"));
+    }
+
+    #[test]
+    fn rows_are_told_apart_by_their_values_and_not_by_their_name() {
+        let rows = |name: &str, last: f64| {
+            let mut values = vec![1.0; 999];
+            values.push(last);
+            print_rows(&MemoryRows::new(name, 2, values).unwrap()).unwrap()
+        };
+        assert_eq!(rows("a", 1.0), rows("b", 1.0));
+        assert_ne!(rows("a", 1.0), rows("a", 2.0));
+    }
+}
