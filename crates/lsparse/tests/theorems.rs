@@ -133,6 +133,7 @@ fn batching_is_additive() {
         alpha: 10.0,
         num_clusters: 7,
         sparsity: 3,
+        search: Search::dense(7, 3),
     };
     let data = |num| MixtureData { source: &rows, batches: Batches::new(600, num, 4).unwrap(), row_weights: None };
     let start = initial_summary(&mixture, &data(1), &config, &mut ChaCha8Rng::seed_from_u64(3)).unwrap();

@@ -165,6 +165,10 @@ impl<T: Real> Clusters<T> for BernoulliClusters<T> {
         self.table.add_log_lik(rows, range, weights);
     }
 
+    fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], _scratch: &mut Scratch<T>, out: &mut [T]) {
+        self.table.log_lik_of(k, rows, members, out);
+    }
+
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {
         (0..stats.len()).map(|i| self.term(i, counts[i / self.dim], stats[i])).sum()
     }

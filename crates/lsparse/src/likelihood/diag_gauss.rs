@@ -257,6 +257,23 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         }
     }
 
+    fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]) {
+        let dim = self.prior.dim;
+        let of_k = k * dim..(k + 1) * dim;
+        scratch.gather_tile(rows, members);
+        diag_quad_forms(
+            &scratch.tile,
+            dim,
+            &self.means_t[of_k.clone()],
+            &self.precisions_t[of_k],
+            &mut scratch.column,
+        );
+        let half = T::from_f64(0.5);
+        for (out, &quad) in out.iter_mut().zip(&scratch.column[..members.len()]) {
+            *out = self.constant[k] - half * quad;
+        }
+    }
+
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {
         let dim = self.prior.dim;
         let kappa = if self.estimate == Estimate::MaxLikelihood { 0.0 } else { self.prior.kappa };

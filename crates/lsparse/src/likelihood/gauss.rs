@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::wishart::{Precision, WishartPrior, ln_wishart, pack};
 use super::zero_mean_gauss::{kept_or_prior, previous_covariances};
-use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
+use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Quadratic, Scratch, find_array};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::linalg;
@@ -145,6 +145,7 @@ struct GaussClusters<T: Real> {
     kappa: f64,
     estimate: Estimate,
     center: Vec<f64>,
+    center_t: Vec<T>,
     /// K x dim, about the center.
     means: Vec<f64>,
     /// kappa + N_k under a posterior.
@@ -172,6 +173,7 @@ impl<T: Real> GaussClusters<T> {
             kappa: family.kappa,
             estimate,
             center: family.center.clone(),
+            center_t: family.center_t.clone(),
             means_t: means.iter().enumerate().map(|(i, m)| T::from_f64(m + family.center[i % dim])).collect(),
             means,
             mean_counts,
@@ -222,6 +224,24 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
                 weights[r * num + k] += self.constant[k] - half * quad;
             }
         }
+    }
+
+    fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]) {
+        let dim = self.prior.dim;
+        scratch.gather_tile(rows, members);
+        let Scratch { tile, work, column, .. } = scratch;
+        let mean = &self.means_t[k * dim..(k + 1) * dim];
+        self.pack.quad_forms_of_first(members.len(), k, tile, Some(mean), work, column);
+        let half = T::from_f64(0.5);
+        for (out, &quad) in out.iter_mut().zip(&column[..members.len()]) {
+            *out = self.constant[k] - half * quad;
+        }
+    }
+
+    fn quadratic(&self, k: usize) -> Option<Quadratic<'_, T>> {
+        let mean = &self.means_t[k * self.prior.dim..(k + 1) * self.prior.dim];
+        let factor = &self.precisions[k].factor;
+        Some(Quadratic { constant: self.constant[k], factor, mean, center: &self.center_t })
     }
 
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {

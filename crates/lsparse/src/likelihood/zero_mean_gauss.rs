@@ -5,7 +5,7 @@ use std::ops::Range;
 use lsparse_kernels::{Real, TriangularPack, weighted_gram};
 
 use super::wishart::{Precision, WishartPrior, ln_wishart, pack};
-use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
+use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Quadratic, Scratch, find_array};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::linalg;
@@ -154,6 +154,20 @@ impl<T: Real> Clusters<T> for ZeroMeanGaussClusters<T> {
                 weights[r * num + k] += self.constant[k] - half * quad;
             }
         }
+    }
+
+    fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]) {
+        scratch.gather_tile(rows, members);
+        let Scratch { tile, work, column, .. } = scratch;
+        self.pack.quad_forms_of_first(members.len(), k, tile, None, work, column);
+        let half = T::from_f64(0.5);
+        for (out, &quad) in out.iter_mut().zip(&column[..members.len()]) {
+            *out = self.constant[k] - half * quad;
+        }
+    }
+
+    fn quadratic(&self, k: usize) -> Option<Quadratic<'_, T>> {
+        Some(Quadratic { constant: self.constant[k], factor: &self.precisions[k].factor, mean: &[], center: &[] })
     }
 
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {

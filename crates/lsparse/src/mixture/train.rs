@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::saved::{scan_for, working_element};
-use super::{Mixture, MixtureData, MixtureModel, MixtureParams, log_density};
+use super::{Mixture, MixtureData, MixtureModel, MixtureParams, Search, log_density};
 use crate::config::{BestBy, MixtureConfig};
 use crate::data::{Batches, Element, Moments, RowSource, Scalar};
 use crate::error::{Error, Result};
@@ -79,6 +79,12 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
         alpha: config.alpha,
         num_clusters: config.clusters,
         sparsity: config.sparsity,
+        search: Search::new(
+            config.search.settle(config.likelihood, config.clusters, source.dim()),
+            config.clusters,
+            config.sparsity,
+            config.sparsity_tolerance,
+        ),
     };
     check_surroundings(&mixture, source, &around)?;
     if config.best_by == BestBy::Heldout && around.heldout.is_none() {
@@ -100,6 +106,7 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
     for run in 0..config.runs {
         let mut clock = Stopwatch::default();
         clock.start();
+        mixture.search.restart(config.clusters, config.sparsity, run_seed(&config, run, Stream::Search));
         let data = MixtureData {
             source,
             batches: Batches::new(source.num_rows(), config.batches, run_seed(&config, run, Stream::Batches))?,
@@ -153,6 +160,7 @@ enum Stream {
     Batches,
     Init,
     Schedule,
+    Search,
 }
 
 fn run_seed(config: &MixtureConfig, run: usize, stream: Stream) -> u64 {
@@ -280,7 +288,7 @@ fn saved_model<T: Scalar>(
 ) -> MixtureModel {
     debug_assert_eq!(mixture.num_clusters, config.clusters);
     MixtureModel {
-        config: config.clone(),
+        config: MixtureConfig { sparsity: mixture.search.sparsity(), ..config.of_record() },
         prior: prior.clone(),
         training: TrainingRecord::new(rows, &state, outcome),
         weights: state.params.frequencies.pi,
