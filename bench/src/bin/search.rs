@@ -84,7 +84,8 @@ fn time(rows: &NpyRows, held: &Rows<f32>, start: &MixtureModel, search: SearchKi
     }
     let first = (local_times.remove(0), global_times.remove(0)).0;
     let scores = log_density(params.clusters.as_ref(), &params.frequencies.log_pi, held).expect("scores");
-    let share: serde_json::Map<_, _> = report.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let share: serde_json::Map<_, _> =
+        report.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
     println!(
         "{}",
         json!({"search": search, "clusters": clusters, "rows": rows.num_rows(), "first_lap_seconds": first,

@@ -148,6 +148,9 @@ impl Default for MixtureConfig {
     }
 }
 
+/// The mass that may be discarded when L is to be chosen and nothing else is said.
+pub const DEFAULT_SPARSITY_TOLERANCE: f64 = 0.01;
+
 /// What L is when it is not given.
 pub const DEFAULT_SPARSITY: usize = 8;
 
@@ -176,7 +179,11 @@ impl MixtureConfig {
         not_negative("nu", config.nu)?;
         if !(0.0..1.0).contains(&config.sparsity_tolerance) {
             let problem = format!("{} is not a share below 1", config.sparsity_tolerance);
-            return Err(Error::Config { option: "sparsity-tolerance", problem, remedy: "0.01 is a good choice".into() });
+            return Err(Error::Config {
+                option: "sparsity-tolerance",
+                problem,
+                remedy: "0.01 is a good choice".into(),
+            });
         }
         not_negative("delay", config.delay)?;
         not_negative("tolerance", config.tolerance)?;

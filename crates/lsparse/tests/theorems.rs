@@ -3,7 +3,7 @@
 use lsparse::backend::with_threads;
 use lsparse::data::{Batches, BorrowedRows, CsrRows, MemoryRows};
 use lsparse::init::initial_summary;
-use lsparse::mixture::{Mixture, MixtureData};
+use lsparse::mixture::{Mixture, MixtureData, Search};
 use lsparse::model::Model;
 use lsparse::responsibilities::top_l_responsibilities;
 use lsparse::summary::{ClusterSummary, Summary};

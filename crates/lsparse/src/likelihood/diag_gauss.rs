@@ -261,13 +261,7 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         let dim = self.prior.dim;
         let of_k = k * dim..(k + 1) * dim;
         scratch.gather_tile(rows, members);
-        diag_quad_forms(
-            &scratch.tile,
-            dim,
-            &self.means_t[of_k.clone()],
-            &self.precisions_t[of_k],
-            &mut scratch.column,
-        );
+        diag_quad_forms(&scratch.tile, dim, &self.means_t[of_k.clone()], &self.precisions_t[of_k], &mut scratch.column);
         let half = T::from_f64(0.5);
         for (out, &quad) in out.iter_mut().zip(&scratch.column[..members.len()]) {
             *out = self.constant[k] - half * quad;

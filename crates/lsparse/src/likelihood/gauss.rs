@@ -7,7 +7,9 @@ use rayon::prelude::*;
 
 use super::wishart::{Precision, WishartPrior, ln_wishart, pack};
 use super::zero_mean_gauss::{kept_or_prior, previous_covariances};
-use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Quadratic, Scratch, find_array};
+use super::{
+    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Quadratic, Scratch, find_array,
+};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::linalg;

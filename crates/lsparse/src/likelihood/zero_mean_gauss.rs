@@ -5,7 +5,9 @@ use std::ops::Range;
 use lsparse_kernels::{Real, TriangularPack, weighted_gram};
 
 use super::wishart::{Precision, WishartPrior, ln_wishart, pack};
-use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Quadratic, Scratch, find_array};
+use super::{
+    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Quadratic, Scratch, find_array,
+};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::linalg;

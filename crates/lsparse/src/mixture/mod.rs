@@ -133,7 +133,8 @@ impl<T: Scalar> Mixture<T> {
     ) -> Result<()> {
         let dim = self.likelihood.dim();
         let panel = scratch.get_or_insert_with(|| Panel::new(self.layout(), dim));
-        for stretch in data.batches.panels(batch, panel_rows::<T>(dim)) {
+        let rows_at_once = panel_rows::<T>(dim).max(self.search.least_panel_rows());
+        for stretch in data.batches.panels(batch, rows_at_once) {
             let Panel { rows, spare, row_ids, .. } = panel;
             data.batches.read_panel(data.source, stretch, spare, rows, row_ids)?;
             panel.row_weights.clear();
@@ -194,8 +195,7 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
         let mut summary = ClusterSummary::zeros(self.num_clusters, self.likelihood.stat_width());
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
         let mut memory = self.search.memory();
-        let (clusters, dim) = (params.clusters.as_ref(), self.likelihood.dim());
-        self.search.begin_batch(&mut memory, clusters, &log_pi, dim, data.source.num_rows());
+        self.search.begin_batch(&mut memory, data.source.num_rows());
         self.for_each_panel(data, batch, scratch, |panel| {
             self.summarize_panel(params, &log_pi, &mut memory, panel, &mut summary)
         })?;

@@ -95,6 +95,10 @@ impl fmt::Display for Report {
             writeln!(f, "runs        best of {}: run {} of {}", self.runs.len(), self.run + 1, objectives.join(", "))?;
         }
         writeln!(f, "clusters    {}, of which {} empty", self.clusters, self.empty_clusters)?;
+        if self.config.sparsity_tolerance > 0.0 {
+            let tolerance = self.config.sparsity_tolerance;
+            writeln!(f, "sparsity    L = {}, chosen to lose less than {tolerance}", self.sparsity)?;
+        }
         let (rows, speed) = (grouped(self.rows), rate(self.rows_per_second));
         writeln!(f, "speed       {speed} rows/s, {} for {rows} rows", duration(self.seconds))?;
         if let Some(peak) = self.peak_memory_bytes {

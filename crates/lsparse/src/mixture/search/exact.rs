@@ -3,12 +3,12 @@
 //! The clusters that a row kept last time give a weight that a cluster must reach. Sketches rule out most clusters for
 //! most rows; the survivors of each cluster are gathered and weighed by the kernel of the full table.
 
-use lsparse_kernels::{Limits, Real, SketchPack, gather_tile};
+use lsparse_kernels::{AlignedVec, Limits, Real, SketchPack, gather_tile, transpose_tile};
 use rayon::prelude::*;
 
+use super::Work;
 use super::pairs::Pairs;
 use super::sketch::Sketches;
-use super::Work;
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::likelihood::{Clusters, Scratch};
@@ -26,18 +26,79 @@ pub struct Exact<'a, T: Real> {
 }
 
 /// Buffers of one thread.
-#[derive(Default)]
 struct TaskScratch<T> {
     scratch: Scratch<T>,
-    tiles: Vec<T>,
+    /// The rows of the task in their order, close to the processor: survivors are gathered from here.
+    rows: Rows<T>,
+    /// The same rows about the center, rows as lanes.
+    tiles: AlignedVec<T>,
+    /// Some of them.
+    some_tile: AlignedVec<T>,
     limit: Vec<T>,
     norm: Vec<T>,
     sums: Vec<T>,
+    some_limit: Vec<T>,
+    some_norm: Vec<T>,
     alive: Vec<u32>,
-    members: Vec<u32>,
+    alive_sums: Vec<T>,
+    survivors: Vec<u32>,
     weights: Vec<T>,
     kept: Vec<T>,
     entropy: Vec<f64>,
+}
+
+impl<T: Real> TaskScratch<T> {
+    fn new(dim: usize) -> Self {
+        TaskScratch {
+            scratch: Scratch::default(),
+            rows: Rows::dense(dim),
+            tiles: AlignedVec::new(),
+            some_tile: AlignedVec::new(),
+            limit: Vec::new(),
+            norm: Vec::new(),
+            sums: vec![T::ZERO; T::TILE],
+            some_limit: vec![T::ZERO; T::TILE],
+            some_norm: vec![T::ZERO; T::TILE],
+            alive: Vec::new(),
+            alive_sums: Vec::new(),
+            survivors: Vec::new(),
+            weights: vec![T::ZERO; T::TILE],
+            kept: Vec::new(),
+            entropy: Vec::new(),
+        }
+    }
+
+    /// The rows `order` of a panel, their limits and norms.
+    fn load(&mut self, all: &Rows<T>, order: &[u32], thresholds: &[T], center: &[T]) {
+        let size = all.dim() * T::TILE;
+        let num_tiles = order.len().div_ceil(T::TILE);
+        self.rows.clear();
+        all.gather_into(order, &mut self.rows);
+        self.some_tile.reshape(size);
+        self.tiles.reshape(num_tiles * size);
+        self.norm.clear();
+        self.norm.resize(num_tiles * T::TILE, T::ZERO);
+        self.limit.clear();
+        self.limit.extend(order.iter().map(|&n| Sketches::limit(thresholds[n as usize])));
+        self.limit.resize(num_tiles * T::TILE, T::NEG_INFINITY);
+        let tiles = self.tiles.chunks_exact_mut(size).zip(self.norm.chunks_exact_mut(T::TILE));
+        for (t, (tile, norm)) in tiles.enumerate() {
+            let first = t * T::TILE;
+            let last = order.len().min(first + T::TILE);
+            transpose_tile(self.rows.dense_rows(first..last), all.dim(), tile);
+            subtract(center, tile);
+            for column in tile.chunks_exact(T::TILE) {
+                norm.iter_mut().zip(column).for_each(|(norm, &x)| *norm += x * x);
+            }
+        }
+    }
+}
+
+/// Take the center away from a tile of rows; an empty one is zero.
+fn subtract<T: Real>(center: &[T], tile: &mut [T]) {
+    for (column, &center) in tile.chunks_exact_mut(T::TILE).zip(center) {
+        column.iter_mut().for_each(|x| *x -= center);
+    }
 }
 
 impl<T: Real> Exact<'_, T> {
@@ -64,15 +125,20 @@ impl<T: Real> Exact<'_, T> {
             .par_chunks(TASK_ROWS)
             .zip(sorted.index.par_chunks_mut(size).zip(sorted.value.par_chunks_mut(size)))
             .zip(entropy.par_chunks_mut(TASK_ROWS))
-            .map_init(TaskScratch::default, |scratch, ((order, (index, value)), entropy)| {
-                self.task(order, &thresholds, sparsity, scratch, (index, value), work)?;
-                normalise_kept(sparsity, 0, value, &mut scratch.kept, &mut scratch.entropy).map_err(|e| match e {
-                    Error::RowOutOfRange { row } => Error::RowOutOfRange { row: order[row] as usize },
-                    other => other,
-                })?;
-                entropy.copy_from_slice(&scratch.entropy);
-                Ok(())
-            })
+            .map_init(
+                || TaskScratch::new(self.rows.dim()),
+                |scratch, ((order, (index, value)), entropy)| {
+                    self.task(order, &thresholds, sparsity, scratch, (index, value), work)?;
+                    normalise_kept(sparsity, 0, value, &mut scratch.kept, &mut scratch.entropy).map_err(
+                        |e| match e {
+                            Error::RowOutOfRange { row } => Error::RowOutOfRange { row: order[row] as usize },
+                            other => other,
+                        },
+                    )?;
+                    entropy.copy_from_slice(&scratch.entropy);
+                    Ok(())
+                },
+            )
             .collect();
         work.add_weights(pairs.len());
         results.into_iter().collect::<Result<Vec<()>>>()?;
@@ -112,41 +178,56 @@ impl<T: Real> Exact<'_, T> {
         (index, value): (&mut [u32], &mut [T]),
         work: &Work,
     ) -> Result<()> {
-        let Exact { clusters, log_pi, sketches, rows } = self;
-        self.load(order, thresholds, task);
-        let TaskScratch { scratch, tiles, limit, norm, sums, alive, members, weights, .. } = task;
-        let tile_size = rows.dim() * T::TILE;
-        let stages = sketches.pack.stages();
-        weights.resize(T::TILE, T::ZERO);
-        sums.resize(T::TILE, T::ZERO);
+        let Exact { clusters, log_pi, sketches, .. } = self;
+        task.load(self.rows, order, thresholds, &sketches.center);
+        let TaskScratch { scratch, rows, tiles, some_tile, limit, norm, sums, .. } = task;
+        let TaskScratch { some_limit, some_norm, alive, alive_sums, survivors, weights, .. } = task;
+        let dim = rows.dim();
+        let tile_size = dim * T::TILE;
         index.fill(u32::MAX);
         value.fill(T::NEG_INFINITY);
         let (mut weighed, mut staged) = (0, 0);
         for k in 0..log_pi.len() {
             let (base, slope) = (sketches.base[k], sketches.slope[k]);
+            // The first stage runs over all rows where they lie.
             alive.clear();
+            alive_sums.clear();
             for (t, tile) in tiles.chunks_exact(tile_size).enumerate() {
                 let lanes = t * T::TILE..(t + 1) * T::TILE;
                 let limits = Limits { limit: &limit[lanes.clone()], norm: &norm[lanes.clone()], base, slope };
                 // Lanes without a row are out from the start.
-                let mut bits = u64::MAX >> (64 - (order.len() - lanes.start).min(T::TILE));
-                for stage in 0..stages {
-                    bits &= sketches.pack.stage(k, stage, tile, limits, sums);
+                let rows_here = u64::MAX >> (64 - (order.len() - lanes.start).min(T::TILE));
+                let bits = rows_here & sketches.pack.stage(k, 0, tile, limits, sums);
+                for lane in lanes_of(bits) {
+                    alive.push((lanes.start + lane) as u32);
+                    alive_sums.push(sums[lane]);
+                }
+            }
+            staged += tiles.len() / tile_size;
+            // The others run over the rows that it left, gathered.
+            survivors.clear();
+            for (some, first_sums) in alive.chunks(T::TILE).zip(alive_sums.chunks(T::TILE)) {
+                gather_tile(rows.dense_rows(0..order.len()), dim, some, some_tile);
+                subtract(&sketches.center, some_tile);
+                for (lane, (&at, &sum)) in some.iter().zip(first_sums).enumerate() {
+                    sums[lane] = sum;
+                    some_limit[lane] = limit[at as usize];
+                    some_norm[lane] = norm[at as usize];
+                }
+                let limits = Limits { limit: some_limit, norm: some_norm, base, slope };
+                let mut bits = u64::MAX >> (64 - some.len());
+                for stage in 1..sketches.pack.stages() {
+                    bits &= sketches.pack.stage(k, stage, some_tile, limits, sums);
                     staged += 1;
                     if bits == 0 {
                         break;
                     }
                 }
-                while bits != 0 {
-                    alive.push((t * T::TILE) as u32 + bits.trailing_zeros());
-                    bits &= bits - 1;
-                }
+                survivors.extend(lanes_of(bits).map(|lane| some[lane]));
             }
-            weighed += alive.len();
-            for some in alive.chunks(T::TILE) {
-                members.clear();
-                members.extend(some.iter().map(|&at| order[at as usize]));
-                clusters.log_lik_of(k, rows, members, scratch, weights);
+            weighed += survivors.len();
+            for some in survivors.chunks(T::TILE) {
+                clusters.log_lik_of(k, rows, some, scratch, weights);
                 for (&at, &w) in some.iter().zip(&*weights) {
                     let w = log_pi[k] + w;
                     if w.is_nan() {
@@ -165,33 +246,20 @@ impl<T: Real> Exact<'_, T> {
             }
         }
         work.add_weights(weighed);
-        work.add_products(staged * T::TILE * SketchPack::<T>::COMPONENTS * rows.dim());
+        work.add_products(staged * T::TILE * SketchPack::<T>::COMPONENTS * dim);
         Ok(())
     }
+}
 
-    /// Tiles, limits and norms of the rows `order`.
-    fn load(&self, order: &[u32], thresholds: &[T], task: &mut TaskScratch<T>) {
-        let dim = self.rows.dim();
-        let all = self.rows.dense_rows(0..self.rows.len());
-        let num_tiles = order.len().div_ceil(T::TILE);
-        let TaskScratch { tiles, limit, norm, .. } = task;
-        tiles.resize(num_tiles * dim * T::TILE, T::ZERO);
-        norm.clear();
-        norm.resize(num_tiles * T::TILE, T::ZERO);
-        limit.clear();
-        limit.extend(order.iter().map(|&n| Sketches::limit(thresholds[n as usize])));
-        limit.resize(num_tiles * T::TILE, T::NEG_INFINITY);
-        let parts = tiles.chunks_exact_mut(dim * T::TILE).zip(norm.chunks_exact_mut(T::TILE));
-        for (members, (tile, norm)) in order.chunks(T::TILE).zip(parts) {
-            gather_tile(all, dim, members, tile);
-            for (d, column) in tile.chunks_exact_mut(T::TILE).enumerate() {
-                if let Some(&center) = self.sketches.center.get(d) {
-                    column.iter_mut().for_each(|x| *x -= center);
-                }
-                norm.iter_mut().zip(&*column).for_each(|(norm, &x)| *norm += x * x);
-            }
-        }
-    }
+/// The bits that are set.
+fn lanes_of(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lane = bits.trailing_zeros() as usize;
+        (bits != 0).then(|| {
+            bits &= bits - 1;
+            lane
+        })
+    })
 }
 
 /// Put a weight among the largest so far, which descend; clusters come in ascending order, so that among equal weights

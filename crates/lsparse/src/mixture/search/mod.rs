@@ -43,8 +43,8 @@ pub enum SearchKind {
     Neighbours,
 }
 
-/// Stages of four components each that sketches have.
-const STAGES: usize = 2;
+/// Rows of a panel for each cluster of a candidate search.
+const ROWS_A_CLUSTER: usize = 4;
 
 /// From how many clusters and columns on exact search is the faster one (`cargo xtask bench search`).
 const EXACT_CLUSTERS: usize = 100;
@@ -90,6 +90,7 @@ pub struct Search<T> {
     kind: SearchKind,
     /// Largest mass that may be discarded; 0 leaves L as it is.
     tolerance: f64,
+    panel_rows: usize,
     memory: Mutex<Memory<T>>,
     work: Work,
 }
@@ -105,6 +106,8 @@ pub struct Memory<T> {
     sketches: Option<Sketches<T>>,
     pairs: Pairs<T>,
     batches_done: usize,
+    /// The clusters have changed since they were sketched.
+    sketches_due: bool,
     /// L is to be checked with the next rows.
     check_due: bool,
 }
@@ -121,9 +124,11 @@ impl<T: Real> Search<T> {
             sketches: None,
             pairs: Pairs::default(),
             batches_done: 0,
+            sketches_due: true,
             check_due: tolerance > 0.0,
         };
-        Search { kind, tolerance, memory: Mutex::new(memory), work: Work::default() }
+        let panel_rows = if kind == SearchKind::Neighbours { ROWS_A_CLUSTER * num_clusters } else { 0 };
+        Search { kind, tolerance, panel_rows, memory: Mutex::new(memory), work: Work::default() }
     }
 
     /// Every weight of every row.
@@ -137,6 +142,11 @@ impl<T: Real> Search<T> {
         let fresh = Search::<T>::new(self.kind, num_clusters, sparsity, self.tolerance).memory.into_inner();
         *memory = fresh.unwrap_or_else(PoisonError::into_inner);
         memory.seed = seed;
+    }
+
+    /// Rows that are best searched at once: candidates of a cluster are to fill whole tiles.
+    pub(super) fn least_panel_rows(&self) -> usize {
+        self.panel_rows
     }
 
     /// L as it is now.
@@ -155,21 +165,11 @@ impl<T: Real> Search<T> {
     }
 
     /// A batch of a source with `num_rows` rows begins.
-    pub(super) fn begin_batch(
-        &self,
-        memory: &mut Memory<T>,
-        clusters: &dyn Clusters<T>,
-        log_pi: &[T],
-        dim: usize,
-        num_rows: usize,
-    ) {
+    pub(super) fn begin_batch(&self, memory: &mut Memory<T>, num_rows: usize) {
         if self.kind != SearchKind::Dense && memory.candidates.rows() != num_rows {
             memory.candidates = Candidates::new(num_rows, memory.sparsity);
         }
-        if self.kind == SearchKind::Exact && memory.candidates.version() > 0 {
-            let sketches = memory.sketches.get_or_insert_with(|| Sketches::new(clusters.num_clusters(), dim, STAGES));
-            sketches.update(clusters, log_pi);
-        }
+        memory.sketches_due = true;
     }
 
     /// The responsibilities of a panel of rows, and the entropy of each.
@@ -189,8 +189,12 @@ impl<T: Real> Search<T> {
         let sparsity = memory.sparsity;
         self.work.table.fetch_add((rows.len() * log_pi.len()) as u64, Ordering::Relaxed);
         let Memory { candidates, neighbours, sketches, pairs, .. } = memory;
-        let entropy = match (self.kind, sketches) {
-            (SearchKind::Exact, Some(sketches)) if candidates.know(row_ids, sparsity) => {
+        let entropy = match self.kind {
+            SearchKind::Exact if candidates.know(row_ids, sparsity) => {
+                let sketches = sketches.get_or_insert_with(|| Sketches::new(log_pi.len(), rows.dim()));
+                if std::mem::take(&mut memory.sketches_due) {
+                    sketches.update(clusters, log_pi_t, rows);
+                }
                 pairs.reset(rows.len(), sparsity);
                 for (list, &n) in pairs.cluster.chunks_exact_mut(sparsity).zip(row_ids) {
                     list.copy_from_slice(candidates.row(n));
@@ -198,7 +202,7 @@ impl<T: Real> Search<T> {
                 let exact = Exact { clusters, log_pi: log_pi_t, sketches, rows };
                 exact.respond(pairs, sparsity, out, &self.work)?
             }
-            (SearchKind::Neighbours, _) if candidates.know(row_ids, 1) => {
+            SearchKind::Neighbours if candidates.know(row_ids, 1) => {
                 neighbours.propose(candidates, row_ids, mix(memory.seed ^ memory.batches_done as u64), pairs);
                 pairs.weigh(clusters, log_pi_t, rows);
                 self.work.add_weights(pairs.len());
