@@ -78,6 +78,16 @@ impl<T: Real> TriangularPack<T> {
         }
     }
 
+    /// Sets factor `k` to factor `k` of another pack of the same shape.
+    ///
+    /// # Panics
+    /// If there is no factor `k` in one of them, or their sizes differ.
+    pub fn copy_factor(&mut self, k: usize, from: &Self) {
+        assert_eq!(self.dim, from.dim, "factors of the same size");
+        let of_k = k * self.size()..(k + 1) * self.size();
+        self.data[of_k.clone()].copy_from_slice(&from.data[of_k]);
+    }
+
     /// `out[r] = || M_k (x_r - shift) ||^2` for every row of a tile (see
     /// [`transpose_tile`](crate::transpose_tile)); without a shift, `|| M_k x_r ||^2`.
     ///

@@ -1,5 +1,6 @@
 //! Clusters of vectors of zeros and ones under a beta prior on each column.
 
+use std::any::Any;
 use std::ops::Range;
 
 use lsparse_kernels::{Real, digamma, ln_gamma};
@@ -189,5 +190,9 @@ impl<T: Real> Clusters<T> for BernoulliClusters<T> {
         };
         let values = self.ones.iter().enumerate().map(probability).collect();
         vec![NamedArray::new("probabilities", vec![self.counts.len(), self.dim], values)]
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }

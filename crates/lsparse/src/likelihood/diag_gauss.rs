@@ -1,5 +1,6 @@
 //! Gaussian clusters with diagonal covariance under a normal-gamma prior on each column.
 
+use std::any::Any;
 use std::ops::Range;
 
 use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, weighted_square_sum, weighted_sum};
@@ -304,5 +305,9 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
             NamedArray::new("means", vec![num, dim], means),
             NamedArray::new("variances", vec![num, dim], (0..num * dim).map(variance).collect()),
         ]
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }

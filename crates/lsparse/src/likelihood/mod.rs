@@ -12,6 +12,7 @@ mod sparse_table;
 mod wishart;
 mod zero_mean_gauss;
 
+use std::any::Any;
 use std::ops::Range;
 
 use lsparse_kernels::Real;
@@ -223,6 +224,9 @@ pub trait Clusters<T: Real>: Send + Sync {
 
     /// Point estimates in their natural form, by name, as model files hold them.
     fn arrays(&self) -> Vec<NamedArray>;
+
+    /// Itself, for a family to recognise its own.
+    fn as_any(&self) -> &dyn Any;
 }
 
 /// `E[log F(x | phi_k)]` = constant - || M (x - mean) ||^2 / 2.

@@ -1,5 +1,6 @@
 //! Clusters of count vectors under a symmetric Dirichlet prior; the likelihood is that of the sequence of tokens.
 
+use std::any::Any;
 use std::ops::Range;
 
 use lsparse_kernels::{Real, digamma, ln_gamma};
@@ -217,6 +218,10 @@ impl<T: Real> Clusters<T> for MultinomialClusters<T> {
             }
         }
         vec![NamedArray::new("probabilities", vec![self.num_clusters, self.dim], probabilities)]
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
