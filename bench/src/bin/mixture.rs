@@ -7,7 +7,7 @@ use std::path::Path;
 use lsparse::backend::with_threads;
 use lsparse::data::{Element, NpyRows, RowSource, Rows, Scalar, read};
 use lsparse::likelihood::{Clusters, Estimate, Likelihood, Scratch};
-use lsparse::mixture::{Members, Mixture, MixtureData, MixtureModel, accumulate, respond};
+use lsparse::mixture::{Members, Mixture, MixtureData, MixtureModel, Search, accumulate, respond};
 use lsparse::model::Model;
 use lsparse::responsibilities::Responsibilities;
 use lsparse::summary::ClusterSummary;
@@ -65,6 +65,7 @@ fn mixture<T: Scalar>(model: &MixtureModel, sparsity: usize) -> Mixture<T> {
         alpha: model.config.alpha,
         num_clusters: CLUSTERS,
         sparsity,
+        search: Search::dense(CLUSTERS, sparsity),
     }
 }
 

@@ -6,12 +6,14 @@
 use crate::block_gather::GatherBlock;
 use crate::block_step::BlockStep;
 use crate::elementary::{Coefficients, Exp, Ln};
+use crate::gather_tile::GatherTile;
 use crate::gram::WeightedGram;
 use crate::log_sum::WeightedLogSum;
 use crate::peak::FmaBurst;
 use crate::reduce::WeightedSum;
 use crate::select::TopL;
 use crate::simd::dispatch;
+use crate::sketch::Sketch;
 use crate::softmax::{LogSumExp, Softmax};
 use crate::table::AddTableRows;
 use crate::tile::DiagQuadForms;
@@ -50,9 +52,11 @@ kernels! {
     exp_in_place: Exp<'_, Self>;
     fma_burst: FmaBurst => f64;
     gather_block: GatherBlock<'_, Self>;
+    gather_tile: GatherTile<'_, Self>;
     ln_in_place: Ln<'_, Self>;
     log_sum_exp: LogSumExp<'_, Self> => f64;
     quad_forms: QuadForms<'_, Self>;
+    sketch: Sketch<'_, Self> => u64;
     softmax: Softmax<'_, Self>;
     top_l: TopL<'_, Self> => Result<(), usize>;
     weighted_gram: WeightedGram<'_, Self>;

@@ -2,9 +2,10 @@
 //!
 //! In the order in which a step of training uses them:
 //!
-//! 1. [`transpose_tile`] turns a block of rows into a tile whose lanes are rows;
+//! 1. [`transpose_tile`] and [`gather_tile`] turn rows into a tile whose lanes are rows;
 //! 2. [`TriangularPack::quad_forms`] and [`diag_quad_forms`] give the log weights of Gaussian
-//!    clusters, [`add_table_rows`] those of topics;
+//!    clusters, [`SketchPack::stage`] rules clusters out before, [`add_table_rows`] gives those of
+//!    topics;
 //! 3. [`top_l`] keeps the largest weights of a row, [`softmax_rows`] turns them into
 //!    responsibilities;
 //! 4. [`gather_block`] collects the weights of a document's words, [`block_step()`] and
@@ -42,6 +43,7 @@ mod candidates;
 mod cholesky;
 mod elementary;
 mod gamma;
+mod gather_tile;
 mod gram;
 mod kernels;
 mod level;
@@ -51,6 +53,7 @@ mod real;
 mod reduce;
 mod select;
 mod simd;
+mod sketch;
 mod softmax;
 mod table;
 mod tile;
@@ -62,12 +65,14 @@ pub use block_step::{BLOCK_LANES, block_step, block_stride};
 pub use cholesky::invert_cholesky_batch;
 pub use elementary::{exp_slice, ln_slice};
 pub use gamma::{digamma, digamma_slice, ln_gamma, ln_gamma_slice};
+pub use gather_tile::gather_tile;
 pub use gram::weighted_gram;
 pub use level::{Level, level, set_level};
 pub use log_sum::weighted_log_sum;
 pub use real::Real;
 pub use reduce::{dot_f64, weighted_square_sum, weighted_sum};
 pub use select::top_l;
+pub use sketch::{Limits, SketchPack, fill_sketch};
 pub use softmax::{log_sum_exp, softmax_rows};
 pub use table::add_table_rows;
 pub use tile::{diag_quad_forms, transpose_tile};

@@ -78,6 +78,16 @@ impl<T: Real> TriangularPack<T> {
         }
     }
 
+    /// Sets factor `k` to factor `k` of another pack of the same shape.
+    ///
+    /// # Panics
+    /// If there is no factor `k` in one of them, or their sizes differ.
+    pub fn copy_factor(&mut self, k: usize, from: &Self) {
+        assert_eq!(self.dim, from.dim, "factors of the same size");
+        let of_k = k * self.size()..(k + 1) * self.size();
+        self.data[of_k.clone()].copy_from_slice(&from.data[of_k]);
+    }
+
     /// `out[r] = || M_k (x_r - shift) ||^2` for every row of a tile (see
     /// [`transpose_tile`](crate::transpose_tile)); without a shift, `|| M_k x_r ||^2`.
     ///
@@ -86,6 +96,23 @@ impl<T: Real> TriangularPack<T> {
     /// # Panics
     /// If there is no factor `k`, or the lengths do not fit.
     pub fn quad_forms(&self, k: usize, tile: &[T], shift: Option<&[T]>, scratch: &mut Vec<T>, out: &mut [T]) {
+        self.quad_forms_of_first(T::TILE, k, tile, shift, scratch, out);
+    }
+
+    /// [`quad_forms`](Self::quad_forms) of the first `rows` rows of a tile, with the same bits; what `out` holds for
+    /// the others is unspecified. Few rows take less time.
+    ///
+    /// # Panics
+    /// If there is no factor `k`, or the lengths do not fit.
+    pub fn quad_forms_of_first(
+        &self,
+        rows: usize,
+        k: usize,
+        tile: &[T],
+        shift: Option<&[T]>,
+        scratch: &mut Vec<T>,
+        out: &mut [T],
+    ) {
         assert!(k < self.num, "factor {k} of {}", self.num);
         let (dim, size) = (self.dim, self.size());
         assert_eq!(tile.len(), dim * T::TILE, "tile must hold dim * TILE entries");
@@ -98,7 +125,7 @@ impl<T: Real> TriangularPack<T> {
             }
             None => &mut [],
         };
-        T::quad_forms(QuadForms { factor, dim, tile, shift, shifted, out });
+        T::quad_forms(QuadForms { factor, dim, rows, tile, shift, shifted, out });
     }
 }
 
@@ -107,6 +134,8 @@ pub struct QuadForms<'a, T> {
     /// One packed factor, `dim * (dim + 1) / 2` entries.
     factor: &'a [T],
     dim: usize,
+    /// Rows of the tile that are wanted.
+    rows: usize,
     /// `dim * TILE` entries.
     tile: &'a [T],
     /// `dim` entries, if any.
@@ -123,7 +152,11 @@ impl<T: Real> Kernel<T> for QuadForms<'_, T> {
     #[inline(always)]
     fn run<V: Vector<Elem = T>>(self) {
         if V::REGISTERS >= 32 {
-            self.with_or_without_shift::<V, 4>();
+            match self.rows.div_ceil(V::LANES) {
+                0 | 1 => self.with_or_without_shift::<V, 1>(),
+                2 => self.with_or_without_shift::<V, 2>(),
+                _ => self.with_or_without_shift::<V, 4>(),
+            }
         } else if V::LANES > 2 {
             self.with_or_without_shift::<V, 2>();
         } else {
@@ -143,11 +176,11 @@ impl<T: Real> QuadForms<'_, T> {
         }
     }
 
-    /// The whole tile, `R` vectors of rows at a time.
+    /// All rows that are wanted, `R` vectors of rows at a time.
     #[inline(always)]
     fn all_rows<V: Vector<Elem = T>, const R: usize, const SHIFT: bool>(self) {
         const { assert!(T::TILE.is_multiple_of(R * V::LANES)) };
-        for r0 in (0..T::TILE).step_by(R * V::LANES) {
+        for r0 in (0..self.rows.min(T::TILE)).step_by(R * V::LANES) {
             let shift = self.shift.unwrap_or(&[]);
             // SAFETY: every row of the tile has TILE entries, a multiple of R vectors, so all
             // blocks may read and write R vectors at offset r0 of each of their rows.

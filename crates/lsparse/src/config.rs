@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::likelihood::{Estimate, LikelihoodKind};
+use crate::mixture::SearchKind;
 use crate::schedule::ScheduleKind;
 
 /// How the first clusters are found.
@@ -52,6 +53,13 @@ pub struct MixtureConfig {
     pub clusters: usize,
     /// L, the number of clusters a row keeps; 0 stands for 8, or K if that is smaller.
     pub sparsity: usize,
+    /// Above 0, L is chosen: the smallest (from `sparsity` on, or from 1 if that is 0) for which rows lose less than
+    /// this share of their responsibility, measured on a sample of rows before every lap; L may only rise.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sparsity_tolerance: f64,
+    /// How the L clusters of a row are found. Model files do not tell dense and exact apart: they give the same model.
+    #[serde(skip_serializing_if = "is_auto")]
+    pub search: SearchKind,
     /// Posterior, MAP or maximum likelihood.
     pub estimate: Estimate,
     /// Concentration of the cluster frequencies, Dirichlet(alpha/K).
@@ -111,6 +119,8 @@ impl Default for MixtureConfig {
             likelihood: LikelihoodKind::Gauss,
             clusters: 10,
             sparsity: 0,
+            sparsity_tolerance: 0.0,
+            search: SearchKind::Auto,
             estimate: Estimate::Posterior,
             alpha: 10.0,
             lambda: 0.1,
@@ -138,6 +148,9 @@ impl Default for MixtureConfig {
     }
 }
 
+/// The mass that may be discarded when L is to be chosen and nothing else is said.
+pub const DEFAULT_SPARSITY_TOLERANCE: f64 = 0.01;
+
 /// What L is when it is not given.
 pub const DEFAULT_SPARSITY: usize = 8;
 
@@ -152,7 +165,8 @@ impl MixtureConfig {
             return Err(Error::TooManyClusters { clusters: config.clusters, rows: num_rows });
         }
         if config.sparsity == 0 {
-            config.sparsity = DEFAULT_SPARSITY.min(config.clusters);
+            let chosen = config.sparsity_tolerance > 0.0;
+            config.sparsity = if chosen { 1 } else { DEFAULT_SPARSITY.min(config.clusters) };
         }
         if config.sparsity > config.clusters {
             return Err(Error::SparsityTooLarge { sparsity: config.sparsity, clusters: config.clusters });
@@ -163,6 +177,14 @@ impl MixtureConfig {
         positive("prior-scale", config.prior_scale)?;
         positive("variance-floor", config.variance_floor)?;
         not_negative("nu", config.nu)?;
+        if !(0.0..1.0).contains(&config.sparsity_tolerance) {
+            let problem = format!("{} is not a share below 1", config.sparsity_tolerance);
+            return Err(Error::Config {
+                option: "sparsity-tolerance",
+                problem,
+                remedy: "0.01 is a good choice".into(),
+            });
+        }
         not_negative("delay", config.delay)?;
         not_negative("tolerance", config.tolerance)?;
         not_negative("count-tolerance", config.count_tolerance)?;
@@ -189,6 +211,15 @@ impl MixtureConfig {
         Ok(config)
     }
 
+    /// The settings as a model file has them: without those that cannot change a bit of the model.
+    pub(crate) fn of_record(&self) -> MixtureConfig {
+        let search = match self.search {
+            SearchKind::Neighbours => SearchKind::Neighbours,
+            SearchKind::Auto | SearchKind::Dense | SearchKind::Exact => SearchKind::Auto,
+        };
+        MixtureConfig { search, ..self.clone() }
+    }
+
     fn settle_batches(&self, num_rows: usize) -> Result<usize> {
         if self.batches > 0 && self.rows_per_batch > 0 {
             return Err(bad("batches", "given together with rows-per-batch", "give one of the two"));
@@ -210,6 +241,14 @@ impl MixtureConfig {
             (batches, _) => batches,
         })
     }
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
+}
+
+fn is_auto(search: &SearchKind) -> bool {
+    *search == SearchKind::Auto
 }
 
 fn bad(option: &'static str, problem: &str, remedy: &str) -> Error {

@@ -65,6 +65,19 @@ pub fn top_l_responsibilities<T: Real>(
         top_l(row, sparsity, &mut index[of_n.clone()], &mut value[of_n])
             .map_err(|cluster| Error::NanWeight { row: first_row + n, cluster })?;
     }
+    normalise_kept(sparsity, first_row, value, kept, entropy)
+}
+
+/// The second half of Alg. 1: `value` holds the L largest weights of each row, the largest first, and receives the
+/// responsibilities; `entropy` and `kept` as above.
+pub fn normalise_kept<T: Real>(
+    sparsity: usize,
+    first_row: usize,
+    value: &mut [T],
+    kept: &mut Vec<T>,
+    entropy: &mut Vec<f64>,
+) -> Result<()> {
+    let rows = value.len().checked_div(sparsity).unwrap_or(0);
     kept.clear();
     kept.extend_from_slice(value);
     let mut log_norm = vec![T::ZERO; rows];

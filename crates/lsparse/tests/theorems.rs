@@ -3,7 +3,7 @@
 use lsparse::backend::with_threads;
 use lsparse::data::{Batches, BorrowedRows, CsrRows, MemoryRows};
 use lsparse::init::initial_summary;
-use lsparse::mixture::{Mixture, MixtureData};
+use lsparse::mixture::{Mixture, MixtureData, Search};
 use lsparse::model::Model;
 use lsparse::responsibilities::top_l_responsibilities;
 use lsparse::summary::{ClusterSummary, Summary};
@@ -133,6 +133,7 @@ fn batching_is_additive() {
         alpha: 10.0,
         num_clusters: 7,
         sparsity: 3,
+        search: Search::dense(7, 3),
     };
     let data = |num| MixtureData { source: &rows, batches: Batches::new(600, num, 4).unwrap(), row_weights: None };
     let start =

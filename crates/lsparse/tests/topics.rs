@@ -401,7 +401,7 @@ fn updating_in_place_gives_what_a_global_step_from_nothing_gives() {
                 topics.pull = Some(SparseStats::by_word(120, pull));
             }
             let mut rng = ChaCha8Rng::seed_from_u64(1);
-            let mut total = initial_topics(&topics, &corpus.rows, 1, &mut rng).unwrap();
+            let mut total = initial_topics(&topics, &corpus.rows, 1, &mut rng, Default::default()).unwrap();
             let mut params = Model::<TopicData<'_>>::global_step(&topics, &total, None).unwrap();
             let data = TopicData::new(&corpus.rows, Batches::new(200, 4, 3).unwrap());
             let memos: Vec<TopicSummary> =

@@ -93,6 +93,11 @@ impl Vector for F32x8 {
     }
 
     #[inline(always)]
+    unsafe fn transpose_four(from: [*const f32; 4], to: *mut f32, stride: usize) {
+        // SAFETY: the dispatch rule, and the caller's promise.
+        unsafe { super::transpose::four_f32(from, to, stride) }
+    }
+    #[inline(always)]
     unsafe fn copy_four(from: [*const f32; 4], offset: usize, to: *mut f32) {
         // SAFETY: the dispatch rule, and the caller's promise.
         unsafe {
@@ -219,6 +224,11 @@ impl Vector for F64x4 {
         unsafe { _mm256_maskstore_pd(to, lane_mask_64(count), self.0) }
     }
 
+    #[inline(always)]
+    unsafe fn transpose_four(from: [*const f64; 4], to: *mut f64, stride: usize) {
+        // SAFETY: the dispatch rule, and the caller's promise.
+        unsafe { super::transpose::four_f64(from, to, stride) }
+    }
     #[inline(always)]
     unsafe fn copy_four(from: [*const f64; 4], offset: usize, to: *mut f64) {
         // SAFETY: the dispatch rule, and the caller's promise.

@@ -71,6 +71,11 @@ impl Vector for F32x16 {
     }
 
     #[inline(always)]
+    unsafe fn transpose_four(from: [*const f32; 4], to: *mut f32, stride: usize) {
+        // SAFETY: the dispatch rule, and the caller's promise.
+        unsafe { super::transpose::four_f32(from, to, stride) }
+    }
+    #[inline(always)]
     unsafe fn copy_four(from: [*const f32; 4], offset: usize, to: *mut f32) {
         // SAFETY: the dispatch rule, and the caller's promise.
         unsafe {
@@ -185,6 +190,11 @@ impl Vector for F64x8 {
         unsafe { _mm512_mask_storeu_pd(to, (1u8 << count) - 1, self.0) }
     }
 
+    #[inline(always)]
+    unsafe fn transpose_four(from: [*const f64; 4], to: *mut f64, stride: usize) {
+        // SAFETY: the dispatch rule, and the caller's promise.
+        unsafe { super::transpose::four_f64(from, to, stride) }
+    }
     #[inline(always)]
     unsafe fn copy_four(from: [*const f64; 4], offset: usize, to: *mut f64) {
         // SAFETY: the dispatch rule, and the caller's promise.

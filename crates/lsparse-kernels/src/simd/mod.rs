@@ -9,6 +9,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod transpose;
 
 /// A register of `LANES` numbers that are worked on together. Lanes never interact except in
 /// [`sum`](Vector::sum) and [`sum_four`](Vector::sum_four).
@@ -51,6 +53,17 @@ pub trait Vector: Copy {
         for i in 0..4 {
             // SAFETY: the caller's promise.
             unsafe { to.add(i).write(from[i].add(offset).read()) };
+        }
+    }
+
+    /// Turns a square of four times four numbers: entry `j` of place `i` goes to `to[j * stride + i]`.
+    /// # Safety
+    /// Four numbers must be readable at each place, and four be writable at `to + j * stride` for `j < 4`.
+    #[inline(always)]
+    unsafe fn transpose_four(from: [*const Self::Elem; 4], to: *mut Self::Elem, stride: usize) {
+        for j in 0..4 {
+            // SAFETY: the caller's promise.
+            unsafe { Self::copy_four(from, j, to.add(j * stride)) };
         }
     }
 

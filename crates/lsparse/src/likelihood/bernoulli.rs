@@ -1,5 +1,6 @@
 //! Clusters of vectors of zeros and ones under a beta prior on each column.
 
+use std::any::Any;
 use std::ops::Range;
 
 use lsparse_kernels::{Real, digamma, ln_gamma};
@@ -165,6 +166,10 @@ impl<T: Real> Clusters<T> for BernoulliClusters<T> {
         self.table.add_log_lik(rows, range, weights);
     }
 
+    fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], _scratch: &mut Scratch<T>, out: &mut [T]) {
+        self.table.log_lik_of(k, rows, members, out);
+    }
+
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {
         (0..stats.len()).map(|i| self.term(i, counts[i / self.dim], stats[i])).sum()
     }
@@ -185,5 +190,9 @@ impl<T: Real> Clusters<T> for BernoulliClusters<T> {
         };
         let values = self.ones.iter().enumerate().map(probability).collect();
         vec![NamedArray::new("probabilities", vec![self.counts.len(), self.dim], values)]
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }

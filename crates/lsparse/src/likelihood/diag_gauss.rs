@@ -1,5 +1,6 @@
 //! Gaussian clusters with diagonal covariance under a normal-gamma prior on each column.
 
+use std::any::Any;
 use std::ops::Range;
 
 use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, weighted_square_sum, weighted_sum};
@@ -257,6 +258,17 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         }
     }
 
+    fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]) {
+        let dim = self.prior.dim;
+        let of_k = k * dim..(k + 1) * dim;
+        scratch.gather_tile(rows, members);
+        diag_quad_forms(&scratch.tile, dim, &self.means_t[of_k.clone()], &self.precisions_t[of_k], &mut scratch.column);
+        let half = T::from_f64(0.5);
+        for (out, &quad) in out.iter_mut().zip(&scratch.column[..members.len()]) {
+            *out = self.constant[k] - half * quad;
+        }
+    }
+
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {
         let dim = self.prior.dim;
         let kappa = if self.estimate == Estimate::MaxLikelihood { 0.0 } else { self.prior.kappa };
@@ -293,5 +305,9 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
             NamedArray::new("means", vec![num, dim], means),
             NamedArray::new("variances", vec![num, dim], (0..num * dim).map(variance).collect()),
         ]
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }

@@ -1,13 +1,17 @@
 //! Gaussian clusters with full covariance under a normal-Wishart prior.
 
+use std::any::Any;
 use std::ops::Range;
+use std::sync::Arc;
 
 use lsparse_kernels::{Real, TriangularPack, weighted_gram, weighted_sum};
 use rayon::prelude::*;
 
-use super::wishart::{Precision, WishartPrior, ln_wishart, pack};
-use super::zero_mean_gauss::{kept_or_prior, previous_covariances};
-use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
+use super::wishart::{Precision, Unchanged, WishartPrior, ln_wishart, pack};
+use super::zero_mean_gauss::{fingerprints, kept_or_prior, own_terms, previous_covariances};
+use super::{
+    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Quadratic, Scratch, find_array,
+};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::linalg;
@@ -98,11 +102,17 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
                 center_packed(scatter, first, mean_count, mean);
             },
         );
-        let precisions =
-            Precision::estimate_all(&self.prior, estimate, counts, scatter, |k| kept_or_prior(&kept, k, &self.prior))?;
-        let mut clusters = GaussClusters::new(self, estimate, means, precisions, counts);
-        clusters.own_data_term =
-            (0..counts.len()).map(|k| clusters.term(k, counts[k], clusters.precisions[k].own_trace)).sum();
+        let previous = previous.and_then(|p| p.as_any().downcast_ref::<GaussClusters<T>>());
+        let fingerprints = fingerprints(estimate, counts, stats, width);
+        let before = previous.map_or(&[][..], |p| &p.precisions);
+        let kept = |k: usize| kept_or_prior(&kept, k, &self.prior);
+        let precisions = Precision::estimate_all(&self.prior, estimate, counts, &scatter, &fingerprints, before, kept)?;
+        let unchanged = previous.map(|p| Unchanged { precisions: &p.precisions, pack: &p.pack });
+        let mut clusters = GaussClusters::new(self, estimate, means, precisions, counts, unchanged.as_ref());
+        let known = previous.map(|p| &p.own_terms[..]);
+        clusters.own_terms = own_terms(counts, &clusters.precisions, unchanged, known, |k| {
+            clusters.term(k, counts[k], clusters.precisions[k].own_trace)
+        });
         Ok(Box::new(clusters))
     }
 
@@ -112,7 +122,7 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
         let (_, means) = find_array(arrays, "means", &[dim])?;
         let precisions = Precision::from_covariances(covariances, dim)?;
         let means = means.iter().enumerate().map(|(i, m)| m - self.center[i % dim]).collect();
-        Ok(Box::new(GaussClusters::new(self, Estimate::Map, means, precisions, &vec![0.0; num])))
+        Ok(Box::new(GaussClusters::new(self, Estimate::Map, means, precisions, &vec![0.0; num], None)))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {
@@ -145,20 +155,29 @@ struct GaussClusters<T: Real> {
     kappa: f64,
     estimate: Estimate,
     center: Vec<f64>,
+    center_t: Vec<T>,
     /// K x dim, about the center.
     means: Vec<f64>,
     /// kappa + N_k under a posterior.
     mean_counts: Vec<f64>,
-    precisions: Vec<Precision>,
+    precisions: Vec<Arc<Precision>>,
     /// K x dim, in the data's coordinates.
     means_t: Vec<T>,
     pack: TriangularPack<T>,
     constant: Vec<T>,
-    own_data_term: f64,
+    /// Each cluster's share of the data term for the statistics it was estimated from.
+    own_terms: Vec<f64>,
 }
 
 impl<T: Real> GaussClusters<T> {
-    fn new(family: &Gauss<T>, estimate: Estimate, means: Vec<f64>, precisions: Vec<Precision>, counts: &[f64]) -> Self {
+    fn new(
+        family: &Gauss<T>,
+        estimate: Estimate,
+        means: Vec<f64>,
+        precisions: Vec<Arc<Precision>>,
+        counts: &[f64],
+        unchanged: Option<&Unchanged<'_, T>>,
+    ) -> Self {
         let dim = family.prior.dim;
         let mean_counts: Vec<f64> = counts.iter().map(|n| n + family.kappa).collect();
         let constant = precisions.iter().zip(&mean_counts).map(|(p, count)| {
@@ -172,12 +191,13 @@ impl<T: Real> GaussClusters<T> {
             kappa: family.kappa,
             estimate,
             center: family.center.clone(),
+            center_t: family.center_t.clone(),
             means_t: means.iter().enumerate().map(|(i, m)| T::from_f64(m + family.center[i % dim])).collect(),
             means,
             mean_counts,
-            pack: pack(&precisions, dim),
+            pack: pack(&precisions, dim, unchanged),
             precisions,
-            own_data_term: 0.0,
+            own_terms: Vec::new(),
         }
     }
 
@@ -224,6 +244,24 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
         }
     }
 
+    fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]) {
+        let dim = self.prior.dim;
+        scratch.gather_tile(rows, members);
+        let Scratch { tile, work, column, .. } = scratch;
+        let mean = &self.means_t[k * dim..(k + 1) * dim];
+        self.pack.quad_forms_of_first(members.len(), k, tile, Some(mean), work, column);
+        let half = T::from_f64(0.5);
+        for (out, &quad) in out.iter_mut().zip(&column[..members.len()]) {
+            *out = self.constant[k] - half * quad;
+        }
+    }
+
+    fn quadratic(&self, k: usize) -> Option<Quadratic<'_, T>> {
+        let mean = &self.means_t[k * self.prior.dim..(k + 1) * self.prior.dim];
+        let factor = &self.precisions[k].factor;
+        Some(Quadratic { constant: self.constant[k], factor, mean, center: &self.center_t })
+    }
+
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {
         let dim = self.prior.dim;
         let width = dim + linalg::packed_len(dim);
@@ -237,7 +275,7 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
     }
 
     fn own_data_term(&self) -> f64 {
-        self.own_data_term
+        self.own_terms.iter().sum()
     }
 
     fn log_prior(&self) -> Vec<f64> {
@@ -260,5 +298,9 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
             NamedArray::new("means", vec![num, dim], means),
             NamedArray::new("covariances", vec![num, dim, dim], covariances),
         ]
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }

@@ -12,6 +12,7 @@ mod sparse_table;
 mod wishart;
 mod zero_mean_gauss;
 
+use std::any::Any;
 use std::ops::Range;
 
 use lsparse_kernels::Real;
@@ -202,6 +203,16 @@ pub trait Clusters<T: Real>: Send + Sync {
     /// `weights[(n - range.start) * K + k] += E[log F(x_n | phi_k)]` for the rows in `range` (at most `T::TILE`).
     fn add_log_lik(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]);
 
+    /// `out[m] = E[log F(x_m | phi_k)]` for the rows `members` (at most `T::TILE`) and one cluster: what `add_log_lik`
+    /// adds, for candidates. Where there is a [`quadratic`](Self::quadratic), with the same bits.
+    fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]);
+
+    /// The log likelihood as a constant less half a quadratic form, in families where it is one: then clusters can be
+    /// ruled out by a few components of the form.
+    fn quadratic(&self, _k: usize) -> Option<Quadratic<'_, T>> {
+        None
+    }
+
     /// The data term of the objective for these statistics, prior (and posterior) included.
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64;
 
@@ -213,6 +224,21 @@ pub trait Clusters<T: Real>: Send + Sync {
 
     /// Point estimates in their natural form, by name, as model files hold them.
     fn arrays(&self) -> Vec<NamedArray>;
+
+    /// Itself, for a family to recognise its own.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// `E[log F(x | phi_k)]` = constant - || M (x - mean) ||^2 / 2.
+pub struct Quadratic<'a, T> {
+    /// What is left at the mean.
+    pub constant: T,
+    /// M, lower-triangular, row-major.
+    pub factor: &'a [f64],
+    /// The mean; empty for zero.
+    pub mean: &'a [T],
+    /// A point amid the data, which numbers are best taken about; empty for zero.
+    pub center: &'a [T],
 }
 
 /// An array with a name and a shape, row-major.
@@ -264,6 +290,14 @@ impl<T: Real> Scratch<T> {
         self.tile.resize(dim * T::TILE, T::ZERO);
         self.column.resize(T::TILE, T::ZERO);
         lsparse_kernels::transpose_tile(rows.dense_rows(range), dim, &mut self.tile);
+    }
+
+    /// Turn rows `members` into `self.tile`, rows as lanes; what it holds for missing rows is unspecified.
+    pub(crate) fn gather_tile(&mut self, rows: &Rows<T>, members: &[u32]) {
+        let dim = rows.dim();
+        self.tile.resize(dim * T::TILE, T::ZERO);
+        self.column.resize(T::TILE, T::ZERO);
+        lsparse_kernels::gather_tile(rows.dense_rows(0..rows.len()), dim, members, &mut self.tile);
     }
 
     /// Gather rows `members`, with `center` subtracted where it is not empty, into `self.gathered`.

@@ -1,5 +1,6 @@
 //! Clusters of count vectors under a symmetric Dirichlet prior; the likelihood is that of the sequence of tokens.
 
+use std::any::Any;
 use std::ops::Range;
 
 use lsparse_kernels::{Real, digamma, ln_gamma};
@@ -191,6 +192,10 @@ impl<T: Real> Clusters<T> for MultinomialClusters<T> {
         self.table.add_log_lik(rows, range, weights);
     }
 
+    fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], _scratch: &mut Scratch<T>, out: &mut [T]) {
+        self.table.log_lik_of(k, rows, members, out);
+    }
+
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {
         (0..counts.len()).map(|k| self.term(k, &stats[k * self.dim..(k + 1) * self.dim])).sum()
     }
@@ -213,6 +218,10 @@ impl<T: Real> Clusters<T> for MultinomialClusters<T> {
             }
         }
         vec![NamedArray::new("probabilities", vec![self.num_clusters, self.dim], probabilities)]
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

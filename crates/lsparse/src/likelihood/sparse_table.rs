@@ -1,8 +1,10 @@
 //! Log likelihoods that are a sum over a row's nonzero entries: a table with one row of K numbers for each column.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use lsparse_kernels::{Real, add_table_rows};
+use rayon::prelude::*;
 
 use crate::data::Rows;
 
@@ -12,6 +14,8 @@ pub struct SparseTable<T> {
     base: Vec<T>,
     /// Column-major in clusters: the K entries of one data column lie side by side.
     table: Vec<T>,
+    /// The same with the columns of one cluster side by side, made when a cluster is first asked for by itself.
+    by_cluster: OnceLock<Vec<T>>,
 }
 
 impl<T: Real> SparseTable<T> {
@@ -24,7 +28,8 @@ impl<T: Real> SparseTable<T> {
                 table[v * num_clusters + k] = T::from_f64(entry(k, v));
             }
         }
-        SparseTable { num_clusters, base: base.iter().map(|&b| T::from_f64(b)).collect(), table }
+        let base = base.iter().map(|&b| T::from_f64(b)).collect();
+        SparseTable { num_clusters, base, table, by_cluster: OnceLock::new() }
     }
 
     /// Add the log likelihoods of rows `range` to `weights`, K a row.
@@ -35,6 +40,23 @@ impl<T: Real> SparseTable<T> {
             }
             let (index, value) = rows.sparse_row(n);
             add_table_rows(&self.table, self.num_clusters, index, value, out);
+        }
+    }
+
+    /// The log likelihoods of rows `members` under one cluster.
+    pub fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], out: &mut [T]) {
+        let (num, dim) = (self.num_clusters, self.table.len() / self.num_clusters.max(1));
+        let by_cluster = self.by_cluster.get_or_init(|| {
+            let mut turned = vec![T::ZERO; self.table.len()];
+            turned.par_chunks_mut(dim.max(1)).enumerate().for_each(|(k, row)| {
+                row.iter_mut().enumerate().for_each(|(v, entry)| *entry = self.table[v * num + k]);
+            });
+            turned
+        });
+        let of_k = &by_cluster[k * dim..(k + 1) * dim];
+        for (&m, out) in members.iter().zip(out) {
+            let (index, value) = rows.sparse_row(m as usize);
+            *out = index.iter().zip(value).fold(self.base[k], |sum, (&v, &x)| sum + x * of_k[v as usize]);
         }
     }
 }

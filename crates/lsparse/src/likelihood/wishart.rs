@@ -1,5 +1,7 @@
 //! What the two full-covariance families share: the Wishart normaliser, its expectations, and K precision factors.
 
+use std::sync::Arc;
+
 use lsparse_kernels::{Real, TriangularPack, digamma, invert_cholesky_batch, ln_gamma};
 use rayon::prelude::*;
 
@@ -63,107 +65,157 @@ pub struct Precision {
     pub log_det_b: f64,
     /// tr(M (S [+ B]) M^T) for the statistics it was estimated from, known in closed form unless it was clipped.
     pub own_trace: f64,
+    /// The fingerprint of what it was estimated from, if it was.
+    source: Option<u64>,
+}
+
+/// A number that differs, but for one case in 2^64, where a cluster's count or statistics differ in any bit: clusters
+/// that a batch did not touch are not estimated anew.
+pub fn fingerprint(estimate: Estimate, count: f64, stat: &[f64]) -> u64 {
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    let fold = |hash: u64, number: f64| {
+        let product = u128::from(hash ^ number.to_bits()) * u128::from(FACTOR);
+        product as u64 ^ (product >> 64) as u64 ^ hash.rotate_left(23)
+    };
+    // Four sums side by side, since each step waits for the one before it.
+    let mut lanes = [1, 2, 3, 4u64].map(|lane| fold(lane << 8 | estimate as u64, count));
+    let fours = stat.chunks_exact(4);
+    let rest = fours.remainder();
+    for four in fours {
+        for (lane, &number) in lanes.iter_mut().zip(four) {
+            *lane = fold(*lane, number);
+        }
+    }
+    for (lane, &number) in lanes.iter_mut().zip(rest) {
+        *lane = fold(*lane, number);
+    }
+    lanes.into_iter().fold(FACTOR, |hash, lane| fold(hash, f64::from_bits(lane)))
 }
 
 impl Precision {
-    /// The precisions of all clusters from packed scatter matrices about their means. `kept` gives the covariance (in
-    /// full) of a cluster that has no estimate of its own: an empty one under maximum likelihood.
+    /// The precisions of all clusters from packed scatter matrices about their means. Those whose fingerprint is that
+    /// of the `previous` ones are kept. `kept` gives the covariance (in full) of a cluster that has no estimate of its
+    /// own: an empty one under maximum likelihood.
     pub fn estimate_all(
         prior: &WishartPrior,
         estimate: Estimate,
         counts: &[f64],
-        mut scatter: Vec<f64>,
+        scatter: &[f64],
+        fingerprints: &[u64],
+        previous: &[Arc<Precision>],
         kept: impl Fn(usize) -> Vec<f64> + Sync,
+    ) -> Result<Vec<Arc<Self>>> {
+        let width = linalg::packed_len(prior.dim);
+        let unchanged = |k: usize| previous.get(k).filter(|p| p.source == Some(fingerprints[k]));
+        let changed: Vec<usize> = (0..counts.len()).filter(|&k| unchanged(k).is_none()).collect();
+        let of_changed: Vec<&[f64]> = changed.iter().map(|&k| &scatter[k * width..(k + 1) * width]).collect();
+        let groups: Vec<Result<Vec<Self>>> = changed
+            .par_chunks(AT_ONCE)
+            .zip(of_changed.par_chunks(AT_ONCE))
+            .map(|(numbers, scatter)| Self::estimate_some(prior, estimate, counts, (numbers, scatter), &kept))
+            .collect();
+        let mut fresh = Vec::with_capacity(changed.len());
+        for group in groups {
+            fresh.extend(group?);
+        }
+        let mut fresh = fresh.into_iter();
+        let take = |k: usize| match unchanged(k) {
+            Some(precision) => Some(precision.clone()),
+            None => fresh.next().map(|p| Arc::new(Precision { source: Some(fingerprints[k]), ..p })),
+        };
+        Ok((0..counts.len()).map_while(take).collect())
+    }
+
+    /// The precisions of the clusters `numbers`, whose scatter matrices are given.
+    fn estimate_some(
+        prior: &WishartPrior,
+        estimate: Estimate,
+        counts: &[f64],
+        (numbers, scatter): (&[usize], &[&[f64]]),
+        kept: &impl Fn(usize) -> Vec<f64>,
     ) -> Result<Vec<Self>> {
         let dim = prior.dim;
-        let width = linalg::packed_len(dim);
-        let original = if estimate == Estimate::MaxLikelihood { scatter.clone() } else { Vec::new() };
-        let clipped: Vec<bool> = scatter
-            .par_chunks_mut(width)
-            .zip(counts)
-            .enumerate()
-            .map(|(k, (s, &count))| match estimate {
-                Estimate::Posterior => {
-                    add_packed_diagonal(s, dim, prior.b);
-                    false
-                }
+        let mut packed = scatter.concat();
+        let mut clipped = vec![false; numbers.len()];
+        for (i, s) in packed.chunks_exact_mut(linalg::packed_len(dim)).enumerate() {
+            let count = counts[numbers[i]];
+            match estimate {
+                Estimate::Posterior => add_packed_diagonal(s, dim, prior.b),
                 Estimate::Map => {
                     add_packed_diagonal(s, dim, prior.b);
                     s.iter_mut().for_each(|v| *v /= count + prior.map_count());
-                    false
                 }
                 Estimate::MaxLikelihood if count > 0.0 => {
                     let mut full = linalg::unpack(s, dim);
                     full.iter_mut().for_each(|v| *v /= count);
-                    let clipped = linalg::clip_eigenvalues(&mut full, dim, prior.variance_floor);
+                    clipped[i] = linalg::clip_eigenvalues(&mut full, dim, prior.variance_floor);
                     linalg::pack(&full, dim, s);
-                    clipped
                 }
-                Estimate::MaxLikelihood => {
-                    linalg::pack(&kept(k), dim, s);
-                    false
-                }
-            })
-            .collect();
-        let mut precisions = Self::invert_all(&scatter, dim)?;
-        for (k, p) in precisions.iter_mut().enumerate() {
+                Estimate::MaxLikelihood => linalg::pack(&kept(numbers[i]), dim, s),
+            }
+        }
+        let mut precisions = Self::invert_some(&packed, dim).map_err(|(i, pivot)| {
+            let cluster = numbers[i];
+            Error::NotPositiveDefinite { cluster, pivot }
+        })?;
+        for (i, p) in precisions.iter_mut().enumerate() {
+            let count = counts[numbers[i]];
             match estimate {
                 // E[Phi] = nu B^-1 = M^T M with B = L L^T and M = sqrt(nu) L^-1.
                 Estimate::Posterior => {
-                    p.nu = prior.nu + counts[k];
+                    p.nu = prior.nu + count;
                     p.log_det_b = -p.log_det;
                     p.log_det = expected_log_det(p.nu, p.log_det_b, dim);
                     p.own_trace = p.nu * dim as f64;
                     let scale = p.nu.sqrt();
                     p.factor.iter_mut().for_each(|v| *v *= scale);
                 }
-                Estimate::Map => p.own_trace = (counts[k] + prior.map_count()) * dim as f64,
-                Estimate::MaxLikelihood if clipped[k] => {
-                    let scatter = linalg::unpack(&original[k * width..(k + 1) * width], dim);
-                    p.own_trace = linalg::trace_of_form(&p.factor, &scatter, dim);
+                Estimate::Map => p.own_trace = (count + prior.map_count()) * dim as f64,
+                Estimate::MaxLikelihood if clipped[i] => {
+                    p.own_trace = linalg::trace_of_form(&p.factor, &linalg::unpack(scatter[i], dim), dim);
                 }
-                Estimate::MaxLikelihood => p.own_trace = counts[k] * dim as f64,
+                Estimate::MaxLikelihood => p.own_trace = count * dim as f64,
             }
         }
         Ok(precisions)
     }
 
     /// Point estimates with these covariances (K x dim x dim).
-    pub fn from_covariances(covariances: &[f64], dim: usize) -> Result<Vec<Self>> {
-        let mut packed = vec![0.0; covariances.len() / (dim * dim) * linalg::packed_len(dim)];
-        for (full, packed) in covariances.chunks_exact(dim * dim).zip(packed.chunks_exact_mut(linalg::packed_len(dim)))
-        {
-            linalg::pack(full, dim, packed);
-        }
-        Self::invert_all(&packed, dim)
-    }
-
-    /// M = L^-1 and log |M^T M| of packed covariances, several at a time on each thread.
-    fn invert_all(packed: &[f64], dim: usize) -> Result<Vec<Self>> {
+    pub fn from_covariances(covariances: &[f64], dim: usize) -> Result<Vec<Arc<Self>>> {
         let width = linalg::packed_len(dim);
-        let groups: Vec<Result<Vec<Self>>> = packed
-            .par_chunks(width * AT_ONCE)
+        let groups: Vec<Result<Vec<Self>>> = covariances
+            .par_chunks(dim * dim * AT_ONCE)
             .enumerate()
-            .map(|(group, packed)| {
-                let num = packed.len() / width;
-                let (mut inverse, mut log_det) = (vec![0.0; num * dim * dim], vec![0.0; num]);
-                invert_cholesky_batch(packed, dim, &mut inverse, &mut log_det)
-                    .map_err(|(k, pivot)| Error::NotPositiveDefinite { cluster: group * AT_ONCE + k, pivot })?;
-                let make = |(factor, log_det): (&[f64], &f64)| Precision {
-                    factor: factor.to_vec(),
-                    log_det: -log_det,
-                    nu: 0.0,
-                    log_det_b: 0.0,
-                    own_trace: 0.0,
-                };
-                Ok(inverse.chunks_exact(dim * dim).zip(&log_det).map(make).collect())
+            .map(|(group, covariances)| {
+                let mut packed = vec![0.0; covariances.len() / (dim * dim) * width];
+                for (full, packed) in covariances.chunks_exact(dim * dim).zip(packed.chunks_exact_mut(width)) {
+                    linalg::pack(full, dim, packed);
+                }
+                Self::invert_some(&packed, dim)
+                    .map_err(|(k, pivot)| Error::NotPositiveDefinite { cluster: group * AT_ONCE + k, pivot })
             })
             .collect();
-        let mut all = Vec::with_capacity(packed.len() / width);
+        let mut all = Vec::new();
         for group in groups {
-            all.extend(group?);
+            all.extend(group?.into_iter().map(Arc::new));
         }
         Ok(all)
+    }
+
+    /// M = L^-1 and log |M^T M| of a few packed covariances; which one has which bad pivot, where one has.
+    fn invert_some(packed: &[f64], dim: usize) -> std::result::Result<Vec<Self>, (usize, f64)> {
+        let num = packed.len() / linalg::packed_len(dim);
+        let (mut inverse, mut log_det) = (vec![0.0; num * dim * dim], vec![0.0; num]);
+        invert_cholesky_batch(packed, dim, &mut inverse, &mut log_det)?;
+        let make = |(factor, log_det): (&[f64], &f64)| Precision {
+            factor: factor.to_vec(),
+            log_det: -log_det,
+            nu: 0.0,
+            log_det_b: 0.0,
+            own_trace: 0.0,
+            source: None,
+        };
+        Ok(inverse.chunks_exact(dim * dim).zip(&log_det).map(make).collect())
     }
 
     /// The point estimate of the covariance: `E[Sigma]` = B/(nu - D - 1) under a posterior, Phi^-1 otherwise.
@@ -221,11 +273,31 @@ impl Precision {
     }
 }
 
-/// The factors of all clusters in the layout of the kernel.
-pub fn pack<T: Real>(clusters: &[Precision], dim: usize) -> TriangularPack<T> {
+/// The clusters that are the very ones of before, with the pack that has them.
+pub struct Unchanged<'a, T> {
+    pub precisions: &'a [Arc<Precision>],
+    pub pack: &'a TriangularPack<T>,
+}
+
+impl<T> Unchanged<'_, T> {
+    /// Whether this cluster is.
+    pub fn has(&self, k: usize, precision: &Arc<Precision>) -> bool {
+        self.precisions.get(k).is_some_and(|before| Arc::ptr_eq(before, precision))
+    }
+}
+
+/// The factors of all clusters in the layout of the kernel; those that have not changed are copied.
+pub fn pack<T: Real>(
+    clusters: &[Arc<Precision>],
+    dim: usize,
+    unchanged: Option<&Unchanged<'_, T>>,
+) -> TriangularPack<T> {
     let mut pack = TriangularPack::new(clusters.len(), dim);
     for (k, cluster) in clusters.iter().enumerate() {
-        pack.set(k, &cluster.factor);
+        match unchanged.filter(|unchanged| unchanged.has(k, cluster)) {
+            Some(unchanged) => pack.copy_factor(k, unchanged.pack),
+            None => pack.set(k, &cluster.factor),
+        }
     }
     pack
 }

@@ -1,11 +1,16 @@
 //! Gaussian clusters with zero mean and full covariance under a Wishart prior: the paper's model of image patches.
 
+use std::any::Any;
 use std::ops::Range;
+use std::sync::Arc;
 
 use lsparse_kernels::{Real, TriangularPack, weighted_gram};
+use rayon::prelude::*;
 
-use super::wishart::{Precision, WishartPrior, ln_wishart, pack};
-use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
+use super::wishart::{Precision, Unchanged, WishartPrior, fingerprint, ln_wishart, pack};
+use super::{
+    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Quadratic, Scratch, find_array,
+};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::linalg;
@@ -52,17 +57,19 @@ impl<T: Real> Likelihood<T> for ZeroMeanGauss {
         previous: Option<&dyn Clusters<T>>,
     ) -> Result<Box<dyn Clusters<T>>> {
         let kept = previous_covariances(estimate, counts, previous);
-        let precisions = Precision::estimate_all(&self.prior, estimate, counts, stats.to_vec(), |k| {
-            kept_or_prior(&kept, k, &self.prior)
-        })?;
-        Ok(Box::new(ZeroMeanGaussClusters::<T>::new(self.prior.clone(), estimate, precisions, counts)))
+        let previous = previous.and_then(|p| p.as_any().downcast_ref::<ZeroMeanGaussClusters<T>>());
+        let fingerprints = fingerprints(estimate, counts, stats, Likelihood::<T>::stat_width(self));
+        let before = previous.map_or(&[][..], |p| &p.precisions);
+        let kept = |k: usize| kept_or_prior(&kept, k, &self.prior);
+        let precisions = Precision::estimate_all(&self.prior, estimate, counts, stats, &fingerprints, before, kept)?;
+        Ok(Box::new(ZeroMeanGaussClusters::<T>::new(self.prior.clone(), estimate, precisions, counts, previous)))
     }
 
     fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
         let dim = self.prior.dim;
         let (_, covariances) = find_array(arrays, "covariances", &[dim, dim])?;
         let precisions = Precision::from_covariances(covariances, dim)?;
-        Ok(Box::new(ZeroMeanGaussClusters::<T>::new(self.prior.clone(), Estimate::Map, precisions, &[])))
+        Ok(Box::new(ZeroMeanGaussClusters::<T>::new(self.prior.clone(), Estimate::Map, precisions, &[], None)))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {
@@ -80,6 +87,12 @@ impl<T: Real> Likelihood<T> for ZeroMeanGauss {
     fn num_parameters(&self) -> usize {
         linalg::packed_len(self.prior.dim)
     }
+}
+
+/// The fingerprints of all clusters' statistics.
+pub(super) fn fingerprints(estimate: Estimate, counts: &[f64], stats: &[f64], width: usize) -> Vec<u64> {
+    let clusters = counts.par_iter().zip(stats.par_chunks(width));
+    clusters.map(|(&count, stat)| fingerprint(estimate, count, stat)).collect()
 }
 
 /// The covariances of the clusters being replaced, where maximum likelihood will need them.
@@ -108,25 +121,50 @@ pub(super) fn kept_or_prior(kept: &Option<Vec<NamedArray>>, k: usize, prior: &Wi
     }
 }
 
+/// The data term of each cluster for its own statistics; that of clusters that have not changed is known.
+pub(super) fn own_terms<T: Real>(
+    counts: &[f64],
+    precisions: &[Arc<Precision>],
+    unchanged: Option<Unchanged<'_, T>>,
+    known: Option<&[f64]>,
+    term: impl Fn(usize) -> f64 + Sync,
+) -> Vec<f64> {
+    let of = |k: usize| match (&unchanged, known) {
+        (Some(unchanged), Some(known)) if unchanged.has(k, &precisions[k]) => known[k],
+        _ => term(k),
+    };
+    (0..counts.len()).into_par_iter().map(of).collect()
+}
+
 /// K fitted clusters.
 struct ZeroMeanGaussClusters<T: Real> {
     prior: WishartPrior,
     estimate: Estimate,
-    precisions: Vec<Precision>,
+    precisions: Vec<Arc<Precision>>,
     pack: TriangularPack<T>,
     /// -D/2 log 2 pi + `E[log |Phi_k|]`/2.
     constant: Vec<T>,
-    own_data_term: f64,
+    /// Each cluster's share of the data term for the statistics it was estimated from.
+    own_terms: Vec<f64>,
 }
 
 impl<T: Real> ZeroMeanGaussClusters<T> {
-    fn new(prior: WishartPrior, estimate: Estimate, precisions: Vec<Precision>, counts: &[f64]) -> Self {
+    fn new(
+        prior: WishartPrior,
+        estimate: Estimate,
+        precisions: Vec<Arc<Precision>>,
+        counts: &[f64],
+        previous: Option<&Self>,
+    ) -> Self {
         let dim = prior.dim;
         let constant = precisions.iter().map(|p| T::from_f64(-0.5 * dim as f64 * LN_2PI + 0.5 * p.log_det)).collect();
-        let pack = pack(&precisions, dim);
-        let mut clusters = ZeroMeanGaussClusters { prior, estimate, precisions, pack, constant, own_data_term: 0.0 };
-        clusters.own_data_term =
-            counts.iter().enumerate().map(|(k, &n)| clusters.term(k, n, clusters.precisions[k].own_trace)).sum();
+        let unchanged = previous.map(|p| Unchanged { precisions: &p.precisions, pack: &p.pack });
+        let pack = pack(&precisions, dim, unchanged.as_ref());
+        let mut clusters = ZeroMeanGaussClusters { prior, estimate, precisions, pack, constant, own_terms: Vec::new() };
+        clusters.own_terms =
+            own_terms(counts, &clusters.precisions, unchanged, previous.map(|p| &p.own_terms[..]), |k| {
+                clusters.term(k, counts[k], clusters.precisions[k].own_trace)
+            });
         clusters
     }
 
@@ -156,6 +194,20 @@ impl<T: Real> Clusters<T> for ZeroMeanGaussClusters<T> {
         }
     }
 
+    fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]) {
+        scratch.gather_tile(rows, members);
+        let Scratch { tile, work, column, .. } = scratch;
+        self.pack.quad_forms_of_first(members.len(), k, tile, None, work, column);
+        let half = T::from_f64(0.5);
+        for (out, &quad) in out.iter_mut().zip(&column[..members.len()]) {
+            *out = self.constant[k] - half * quad;
+        }
+    }
+
+    fn quadratic(&self, k: usize) -> Option<Quadratic<'_, T>> {
+        Some(Quadratic { constant: self.constant[k], factor: &self.precisions[k].factor, mean: &[], center: &[] })
+    }
+
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {
         let dim = self.prior.dim;
         let width = linalg::packed_len(dim);
@@ -167,12 +219,12 @@ impl<T: Real> Clusters<T> for ZeroMeanGaussClusters<T> {
     }
 
     fn own_data_term(&self) -> f64 {
-        self.own_data_term
+        self.own_terms.iter().sum()
     }
 
     fn log_prior(&self) -> Vec<f64> {
         let zero = vec![0.0; self.prior.dim * self.prior.dim];
-        let log_prior = |p: &Precision| {
+        let log_prior = |p: &Arc<Precision>| {
             let trace = p.trace(&self.prior, Estimate::Map, zero.clone());
             p.data_term(&self.prior, Estimate::Map, 0.0, trace, map_normaliser(&self.prior))
         };
@@ -183,5 +235,9 @@ impl<T: Real> Clusters<T> for ZeroMeanGaussClusters<T> {
         let dim = self.prior.dim;
         let values = self.precisions.iter().flat_map(|p| p.covariance(self.estimate, dim)).collect();
         vec![NamedArray::new("covariances", vec![self.precisions.len(), dim, dim], values)]
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }

@@ -3,6 +3,7 @@
 mod frequencies;
 mod local;
 mod saved;
+mod search;
 mod train;
 
 use lsparse_kernels::Real;
@@ -13,10 +14,12 @@ use crate::likelihood::{Clusters, Estimate, Likelihood};
 use crate::model::{Model, Objective};
 use crate::responsibilities::Responsibilities;
 use crate::summary::ClusterSummary;
+use search::Memory;
 
 pub use frequencies::{Frequencies, allocation_term};
 pub use local::{Members, accumulate, log_density, respond};
 pub use saved::{MixtureModel, RowScores};
+pub use search::{Candidates, Search, SearchKind};
 pub use train::{Fitted, Surroundings, fit_mixture, fit_mixture_with};
 
 /// A mixture model over rows of type `T`: a likelihood, how to estimate it, and how many clusters a row keeps.
@@ -29,8 +32,10 @@ pub struct Mixture<T: Real> {
     pub alpha: f64,
     /// K.
     pub num_clusters: usize,
-    /// L.
+    /// L that a run starts with.
     pub sparsity: usize,
+    /// How the L clusters of a row are found; remembers what rows kept, so it belongs to one run at a time.
+    pub search: Search<T>,
 }
 
 /// Global parameters of a mixture.
@@ -128,7 +133,8 @@ impl<T: Scalar> Mixture<T> {
     ) -> Result<()> {
         let dim = self.likelihood.dim();
         let panel = scratch.get_or_insert_with(|| Panel::new(self.layout(), dim));
-        for stretch in data.batches.panels(batch, panel_rows::<T>(dim)) {
+        let rows_at_once = panel_rows::<T>(dim).max(self.search.least_panel_rows());
+        for stretch in data.batches.panels(batch, rows_at_once) {
             let Panel { rows, spare, row_ids, .. } = panel;
             data.batches.read_panel(data.source, stretch, spare, rows, row_ids)?;
             panel.row_weights.clear();
@@ -144,11 +150,14 @@ impl<T: Scalar> Mixture<T> {
     fn summarize_panel(
         &self,
         params: &MixtureParams<T>,
+        log_pi: &[T],
+        memory: &mut Memory<T>,
         panel: &mut Panel<T>,
         summary: &mut ClusterSummary,
     ) -> Result<()> {
-        let log_pi = &params.frequencies.log_pi;
-        let entropy = respond(params.clusters.as_ref(), log_pi, &panel.rows, self.sparsity, &mut panel.resp)?;
+        let Panel { rows, row_ids, resp, .. } = panel;
+        let log_pi = (&params.frequencies.log_pi[..], log_pi);
+        let entropy = self.search.respond(memory, params.clusters.as_ref(), log_pi, (rows, row_ids), resp)?;
         panel.members.regroup(self.num_clusters, &panel.resp, &panel.row_weights);
         accumulate(self.likelihood.as_ref(), &panel.rows, &panel.members, summary);
         summary.entropy += match panel.row_weights.is_empty() {
@@ -184,7 +193,13 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
         scratch: &mut Option<Panel<T>>,
     ) -> Result<ClusterSummary> {
         let mut summary = ClusterSummary::zeros(self.num_clusters, self.likelihood.stat_width());
-        self.for_each_panel(data, batch, scratch, |panel| self.summarize_panel(params, panel, &mut summary))?;
+        let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
+        let mut memory = self.search.memory();
+        self.search.begin_batch(&mut memory, data.source.num_rows());
+        self.for_each_panel(data, batch, scratch, |panel| {
+            self.summarize_panel(params, &log_pi, &mut memory, panel, &mut summary)
+        })?;
+        self.search.end_batch(&mut memory, data.batches.num_batches());
         Ok(summary)
     }
 
@@ -202,5 +217,10 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
             entropy: total.entropy,
             alloc: allocation_term(self.estimate, self.alpha, &total.counts),
         }
+    }
+
+    fn lap_report(&self, _data: &MixtureData<'a>) -> Vec<(&'static str, f64)> {
+        let dim = self.likelihood.dim();
+        self.search.report(dim * (dim + 1) / 2)
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Frequencies, Mixture, MixtureData, MixtureParams, log_density, respond};
+use super::{Frequencies, Mixture, MixtureData, MixtureParams, Search, log_density, respond};
 use crate::config::{MixtureConfig, Precision};
 use crate::data::{AtomicFile, Element, RowSource, Scalar, scan};
 use crate::error::{Error, Result};
@@ -95,6 +95,7 @@ impl MixtureModel {
             alpha: self.config.alpha,
             num_clusters: self.num_clusters(),
             sparsity: self.config.sparsity.clamp(1, self.num_clusters()),
+            search: Search::dense(self.num_clusters(), self.config.sparsity.clamp(1, self.num_clusters())),
         }
     }
 

@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::saved::{array_names, scan_for, working_element};
-use super::{Frequencies, Mixture, MixtureData, MixtureModel, MixtureParams, log_density};
+use super::{Frequencies, Mixture, MixtureData, MixtureModel, MixtureParams, Search, log_density};
 use crate::checkpoint::{Fingerprint, Sections, Storage, print_numbers, print_rows, print_settings};
 use crate::config::{BestBy, MixtureConfig};
 use crate::data::{Batches, Element, Moments, RowSource, Scalar};
@@ -83,6 +83,12 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
         alpha: config.alpha,
         num_clusters: config.clusters,
         sparsity: config.sparsity,
+        search: Search::new(
+            config.search.settle(config.likelihood, config.clusters, source.dim()),
+            config.clusters,
+            config.sparsity,
+            config.sparsity_tolerance,
+        ),
     };
     check_surroundings(&mixture, source, &around)?;
     if config.best_by == BestBy::Heldout && around.heldout.is_none() {
@@ -145,6 +151,8 @@ impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
         run: usize,
         patience: Patience<'_>,
     ) -> Result<Start<MixtureParams<T>, ClusterSummary>> {
+        let config = &self.config;
+        self.mixture.search.restart(config.clusters, config.sparsity, run_seed(config, run, Stream::Search));
         let rng = |stream| ChaCha8Rng::seed_from_u64(run_seed(&self.config, run, stream));
         let total = match self.start {
             Some(start) => start.total.clone(),
@@ -162,7 +170,7 @@ impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
 
     fn saved(&self, state: &StateOf<Self>, outcome: &Outcome) -> MixtureModel {
         MixtureModel {
-            config: self.config.clone(),
+            config: MixtureConfig { sparsity: self.mixture.search.sparsity(), ..self.config.of_record() },
             prior: self.prior.clone(),
             training: TrainingRecord::new(self.source.num_rows() - state.progress.forgotten, state, outcome),
             weights: state.params.frequencies.pi.clone(),
@@ -230,6 +238,7 @@ enum Stream {
     Batches,
     Init,
     Schedule,
+    Search,
 }
 
 fn run_seed(config: &MixtureConfig, run: usize, stream: Stream) -> u64 {

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::likelihood::{Estimate, LikelihoodKind};
+use lsparse::mixture::SearchKind;
 use lsparse::{Init, Precision};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::super::args::{RunArgs, RunsSettings, ScheduleSettings, StopSettings};
 use crate::data_args::DataArgs;
@@ -21,6 +22,7 @@ EXAMPLES:
   lsparse fit mixture counts.npz --likelihood multinomial -k 100 -l 4 --estimate map
   lsparse fit mixture photos/ --likelihood zero-mean-gauss -k 200 -l 8 --batches 10 --laps 10 \\
       --heldout test-photos/ --out patches.safetensors --trace run.jsonl
+  lsparse fit mixture patches.npy --likelihood zero-mean-gauss -k 5000 --search neighbours --out many.safetensors
   lsparse fit mixture more.npy --from model.safetensors --laps 5 --out model.safetensors
   lsparse fit mixture data.csv --config run.json --seed 1 --quiet --json
 
@@ -51,6 +53,32 @@ pub struct MixtureArgs {
 
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+/// L as given for training.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SparsityChoice {
+    Given(Sparsity),
+    Auto,
+}
+
+impl SparsityChoice {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(SparsityChoice::Auto),
+            _ => Sparsity::parse(text).map(SparsityChoice::Given).map_err(|message| format!("{message}, or auto")),
+        }
+    }
+}
+
+impl Serialize for SparsityChoice {
+    /// "auto" is no number: the tolerance asks for it.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            SparsityChoice::Given(sparsity) => sparsity.serialize(serializer),
+            SparsityChoice::Auto => serializer.serialize_none(),
+        }
+    }
 }
 
 /// The settings of the library by their own names; what is not given is left to the file, the model or the default.
@@ -98,9 +126,21 @@ pub struct ModelSettings {
     /// K, the number of clusters [default: none, it must be given].
     #[arg(long, short = 'k', value_name = "K")]
     pub clusters: Option<usize>,
-    /// L, the number of clusters that a row keeps, from 1 to K, or "K" for all [default: 8, or K if smaller].
-    #[arg(long, short = 'l', value_name = "L", value_parser = Sparsity::parse)]
-    pub sparsity: Option<Sparsity>,
+    /// L, the number of clusters that a row keeps, from 1 to K, "K" for all, or "auto" for as few as lose less than
+    /// --sparsity-tolerance [default: 8, or K if smaller].
+    #[arg(long, short = 'l', value_name = "L", value_parser = SparsityChoice::parse)]
+    pub sparsity: Option<SparsityChoice>,
+    /// Share of its responsibility that a row may lose on average under --sparsity auto; L is checked on a sample of
+    /// rows before every lap, and may only rise [default: 0.01].
+    #[arg(long, value_name = "SHARE", value_parser = parse::number)]
+    pub sparsity_tolerance: Option<f64>,
+    /// How the L clusters of a row are found; dense and exact give the same model.
+    #[arg(long, value_name = "HOW", value_parser = parse::names::<SearchKind>(&[
+        ("auto", "exact where it is faster, dense elsewhere"),
+        ("dense", "all weights of all rows"),
+        ("exact", "only weights that a bound does not rule out (Gaussians with full covariance, else dense)"),
+        ("neighbours", "the row's last clusters, those near them and a few random ones: cost does not grow with K")]))]
+    pub search: Option<SearchKind>,
     /// How clusters are estimated.
     #[arg(long, value_name = "HOW", value_parser = parse::names::<Estimate>(&[
         ("vb", "full posterior (variational Bayes)"),

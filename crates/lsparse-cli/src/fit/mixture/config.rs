@@ -1,9 +1,10 @@
 //! How options, a file of settings and a model to go on from make up the settings of a mixture.
 
+use lsparse::config::DEFAULT_SPARSITY_TOLERANCE;
 use lsparse::{BestBy, Error, MixtureConfig, MixtureModel, Result};
 
 use super::super::settings::{given, merge, read_config};
-use super::args::MixtureArgs;
+use super::args::{MixtureArgs, SparsityChoice};
 
 impl MixtureArgs {
     /// The settings of the run: defaults, then those of the model to go on from, then the file's, then the options'.
@@ -18,8 +19,12 @@ impl MixtureArgs {
             return Err(Error::Config { option: "clusters", problem: problem.into(), remedy: remedy.into() });
         }
         let mut config = merge(&base, file, options, ["batches", "rows-per-batch"])?;
-        if let Some(sparsity) = self.settings.model.sparsity {
-            config.sparsity = sparsity.of(config.clusters);
+        match self.settings.model.sparsity {
+            Some(SparsityChoice::Given(sparsity)) => config.sparsity = sparsity.of(config.clusters),
+            Some(SparsityChoice::Auto) if config.sparsity_tolerance == 0.0 => {
+                config.sparsity_tolerance = DEFAULT_SPARSITY_TOLERANCE;
+            }
+            _ => {}
         }
         if let Some(start) = start {
             check_same_prior(&config, &start.config)?;
@@ -36,6 +41,8 @@ impl MixtureArgs {
 fn settings_of_model(model: &MixtureConfig) -> MixtureConfig {
     let rest = MixtureConfig::default();
     MixtureConfig {
+        sparsity_tolerance: rest.sparsity_tolerance,
+        search: rest.search,
         schedule: rest.schedule,
         batches: rest.batches,
         rows_per_batch: rest.rows_per_batch,

@@ -73,14 +73,17 @@ fn introduction(source: &dyn RowSource, config: &MixtureConfig) -> String {
         Element::F32 => "f32",
         Element::F64 => "f64",
     };
+    let sparsity = match config.sparsity_tolerance {
+        0.0 => format!("L = {}", config.sparsity),
+        tolerance => format!("L = {} or as many as lose less than {tolerance}", config.sparsity),
+    };
     let batches = if config.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", config.batches) };
     format!(
-        "{}: {} rows of {} columns, {element}; {} with K = {}, L = {}, {batches}",
+        "{}: {} rows of {} columns, {element}; {} with K = {}, {sparsity}, {batches}",
         source.name(),
         grouped(source.num_rows()),
         grouped(source.dim()),
         config.likelihood.name(),
         config.clusters,
-        config.sparsity,
     )
 }

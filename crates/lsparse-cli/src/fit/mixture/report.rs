@@ -48,6 +48,10 @@ impl fmt::Display for Report {
         }
         self.training.write_runs(f)?;
         writeln!(f, "clusters    {}, of which {} empty", self.clusters, self.empty_clusters)?;
+        if self.config.sparsity_tolerance > 0.0 {
+            let tolerance = self.config.sparsity_tolerance;
+            writeln!(f, "sparsity    L = {}, chosen to lose less than {tolerance}", self.sparsity)?;
+        }
         self.training.write_tail(f, self.rows_per_second, self.rows, "rows")
     }
 }

@@ -1,0 +1,95 @@
+//! Seconds a lap of a zero-mean Gaussian mixture by search and K on a file of patches, the local and the global step
+//! apart; one JSON object a line on stdout.
+//!
+//! `cargo xtask bench search --images DIR` makes the files and runs this. Every search starts from the same model of
+//! one dense lap; its first lap of its own, in which exact and candidate search have nothing stored and are dense, is
+//! not timed.
+
+use std::path::Path;
+
+use lsparse::backend::with_threads;
+use lsparse::data::{NpyRows, RowSource, Rows, read};
+use lsparse::mixture::{Mixture, MixtureData, MixtureModel, MixtureParams, Search, SearchKind, log_density};
+use lsparse::model::Model;
+use lsparse::summary::ClusterSummary;
+use lsparse::{LikelihoodKind, MixtureConfig, fit_mixture};
+use lsparse_bench::{Timer, median};
+use serde_json::json;
+
+const SPARSITY: usize = 8;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [path, heldout, clusters, laps, searches @ ..] = &args[..] else {
+        panic!("usage: search PATCHES.npy HELDOUT.npy K LAPS SEARCH...");
+    };
+    let rows = NpyRows::open(Path::new(path)).expect("a file of patches");
+    let heldout = NpyRows::open(Path::new(heldout)).expect("a file of held-out patches");
+    let (clusters, laps) = (clusters.parse().expect("K"), laps.parse().expect("LAPS"));
+    let config = MixtureConfig {
+        likelihood: LikelihoodKind::ZeroMeanGauss,
+        clusters,
+        sparsity: SPARSITY,
+        laps: 1,
+        tolerance: 0.0,
+        batches: 1,
+        init_rows: 4 * clusters,
+        search: SearchKind::Dense,
+        ..Default::default()
+    };
+    with_threads(1, || {
+        let start = fit_mixture(&rows, &config).expect("training").model;
+        let mut held = Rows::<f32>::dense(heldout.dim());
+        read(&heldout, 0, heldout.num_rows(), &mut held).expect("held-out patches");
+        for name in searches {
+            let search = match name.as_str() {
+                "dense" => SearchKind::Dense,
+                "exact" => SearchKind::Exact,
+                "neighbours" => SearchKind::Neighbours,
+                other => panic!("there is no search {other:?}"),
+            };
+            time(&rows, &held, &start, search, laps);
+        }
+    })
+    .expect("threads");
+}
+
+/// Laps from `start`: medians of the local and the global step, and where they lead.
+fn time(rows: &NpyRows, held: &Rows<f32>, start: &MixtureModel, search: SearchKind, laps: usize) {
+    let clusters = start.num_clusters();
+    let mixture = Mixture::<f32> {
+        likelihood: start.config.likelihood.build(&start.prior),
+        estimate: start.config.estimate,
+        alpha: start.config.alpha,
+        num_clusters: clusters,
+        sparsity: SPARSITY,
+        search: Search::new(search, clusters, SPARSITY, 0.0),
+    };
+    let data = MixtureData::in_order(rows).expect("rows");
+    let global = |total: &ClusterSummary, previous: Option<&MixtureParams<f32>>| {
+        Model::<MixtureData<'_>>::global_step(&mixture, total, previous).expect("a step")
+    };
+    let mut params = global(&start.total, None);
+    let mut scratch = None;
+    let (mut local_times, mut global_times, mut objective) = (Vec::new(), Vec::new(), 0.0);
+    let mut report = Vec::new();
+    for _ in 0..=laps {
+        let (mut local, mut step) = (Timer::default(), Timer::default());
+        let total = local.time(|| mixture.summarize(&params, &data, 0, &mut scratch).expect("a lap"));
+        params = step.time(|| global(&total, Some(&params)));
+        objective = Model::<MixtureData<'_>>::objective(&mixture, &params, &total).total();
+        report = Model::<MixtureData<'_>>::lap_report(&mixture, &data);
+        local_times.push(local.cpu);
+        global_times.push(step.cpu);
+    }
+    let first = (local_times.remove(0), global_times.remove(0)).0;
+    let scores = log_density(params.clusters.as_ref(), &params.frequencies.log_pi, held).expect("scores");
+    let share: serde_json::Map<_, _> =
+        report.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    println!(
+        "{}",
+        json!({"search": search, "clusters": clusters, "rows": rows.num_rows(), "first_lap_seconds": first,
+            "local_seconds": median(local_times), "global_seconds": median(global_times), "objective": objective,
+            "heldout": scores.iter().sum::<f64>() / scores.len() as f64, "work": share})
+    );
+}

@@ -1,0 +1,250 @@
+//! Which clusters a row is weighed against: all of them, all that are not ruled out, or candidates.
+//!
+//! A search remembers the clusters that each row kept when it was last visited. Dense and exact search give the same
+//! responsibilities bit for bit; candidate search gives the best L among a row's candidates.
+
+mod candidates;
+mod exact;
+mod neighbours;
+mod pairs;
+mod sketch;
+mod sparsity;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lsparse_kernels::Real;
+use serde::{Deserialize, Serialize};
+
+use super::local::respond;
+use crate::data::Rows;
+use crate::error::Result;
+use crate::likelihood::{Clusters, LikelihoodKind};
+use crate::responsibilities::Responsibilities;
+
+pub use candidates::Candidates;
+use exact::Exact;
+use neighbours::{Neighbours, keep_largest, mix};
+use pairs::Pairs;
+use sketch::Sketches;
+
+/// How the L clusters of a row are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SearchKind {
+    /// Exact where it wins, dense elsewhere.
+    #[default]
+    Auto,
+    /// Every weight of every row.
+    Dense,
+    /// The same clusters as dense, leaving out weights that a bound rules out.
+    Exact,
+    /// The best among a row's clusters, their neighbours and a few random ones: cost does not depend on K.
+    Neighbours,
+}
+
+/// Rows of a panel for each cluster of a candidate search.
+const ROWS_A_CLUSTER: usize = 4;
+
+/// From how many clusters and columns on exact search is the faster one (`cargo xtask bench search`).
+const EXACT_CLUSTERS: usize = 100;
+const EXACT_COLUMNS: usize = 32;
+
+impl SearchKind {
+    /// What is done for this family, K and number of columns.
+    pub fn settle(self, likelihood: LikelihoodKind, num_clusters: usize, dim: usize) -> SearchKind {
+        let bounded = matches!(likelihood, LikelihoodKind::ZeroMeanGauss | LikelihoodKind::Gauss);
+        match self {
+            SearchKind::Auto if bounded && num_clusters >= EXACT_CLUSTERS && dim >= EXACT_COLUMNS => SearchKind::Exact,
+            SearchKind::Auto => SearchKind::Dense,
+            // Sums over the entries of sparse rows and of diagonal forms are as cheap as a bound on them.
+            SearchKind::Exact if !bounded => SearchKind::Dense,
+            chosen => chosen,
+        }
+    }
+}
+
+/// Work done since the last report, as sums that do not depend on the order of threads.
+#[derive(Default)]
+pub struct Work {
+    /// Weights computed in full.
+    weights: AtomicU64,
+    /// Products of sketches.
+    products: AtomicU64,
+    /// Weights of the full table.
+    table: AtomicU64,
+}
+
+impl Work {
+    fn add_weights(&self, count: usize) {
+        self.weights.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    fn add_products(&self, count: usize) {
+        self.products.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}
+
+/// A search and what it remembers of a run.
+pub struct Search<T> {
+    kind: SearchKind,
+    /// Largest mass that may be discarded; 0 leaves L as it is.
+    tolerance: f64,
+    panel_rows: usize,
+    memory: Mutex<Memory<T>>,
+    work: Work,
+}
+
+/// What a search carries from batch to batch.
+pub struct Memory<T> {
+    /// L, which may only rise.
+    sparsity: usize,
+    seed: u64,
+    /// The clusters that rows kept.
+    candidates: Candidates,
+    neighbours: Neighbours,
+    sketches: Option<Sketches<T>>,
+    pairs: Pairs<T>,
+    batches_done: usize,
+    /// The clusters have changed since they were sketched.
+    sketches_due: bool,
+    /// L is to be checked with the next rows.
+    check_due: bool,
+}
+
+impl<T: Real> Search<T> {
+    /// A search for `num_clusters` clusters, of which rows keep `sparsity`, or as many more as it takes for the mass
+    /// that is discarded to be below `tolerance` (0: exactly so many).
+    pub fn new(kind: SearchKind, num_clusters: usize, sparsity: usize, tolerance: f64) -> Self {
+        let memory = Memory {
+            sparsity,
+            seed: 0,
+            candidates: Candidates::default(),
+            neighbours: Neighbours::new(if kind == SearchKind::Neighbours { num_clusters } else { 0 }),
+            sketches: None,
+            pairs: Pairs::default(),
+            batches_done: 0,
+            sketches_due: true,
+            check_due: tolerance > 0.0,
+        };
+        let panel_rows = if kind == SearchKind::Neighbours { ROWS_A_CLUSTER * num_clusters } else { 0 };
+        Search { kind, tolerance, panel_rows, memory: Mutex::new(memory), work: Work::default() }
+    }
+
+    /// Every weight of every row.
+    pub fn dense(num_clusters: usize, sparsity: usize) -> Self {
+        Search::new(SearchKind::Dense, num_clusters, sparsity, 0.0)
+    }
+
+    /// Forget everything: another run starts, with this seed.
+    pub fn restart(&self, num_clusters: usize, sparsity: usize, seed: u64) {
+        let mut memory = self.memory();
+        let fresh = Search::<T>::new(self.kind, num_clusters, sparsity, self.tolerance).memory.into_inner();
+        *memory = fresh.unwrap_or_else(PoisonError::into_inner);
+        memory.seed = seed;
+    }
+
+    /// Rows that are best searched at once: candidates of a cluster are to fill whole tiles.
+    pub(super) fn least_panel_rows(&self) -> usize {
+        self.panel_rows
+    }
+
+    /// L as it is now.
+    pub fn sparsity(&self) -> usize {
+        self.memory().sparsity
+    }
+
+    /// A copy of what is remembered of the rows, for a checkpoint.
+    pub fn candidates(&self) -> Candidates {
+        self.memory().candidates.clone()
+    }
+
+    pub(super) fn memory(&self) -> MutexGuard<'_, Memory<T>> {
+        // A thread that panicked took the run with it.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A batch of a source with `num_rows` rows begins.
+    pub(super) fn begin_batch(&self, memory: &mut Memory<T>, num_rows: usize) {
+        if self.kind != SearchKind::Dense && memory.candidates.rows() != num_rows {
+            memory.candidates = Candidates::new(num_rows, memory.sparsity);
+        }
+        memory.sketches_due = true;
+    }
+
+    /// The responsibilities of a panel of rows, and the entropy of each.
+    pub(super) fn respond(
+        &self,
+        memory: &mut Memory<T>,
+        clusters: &dyn Clusters<T>,
+        (log_pi, log_pi_t): (&[f64], &[T]),
+        (rows, row_ids): (&Rows<T>, &[usize]),
+        out: &mut Responsibilities<T>,
+    ) -> Result<Vec<f64>> {
+        if std::mem::take(&mut memory.check_due) {
+            let needed = sparsity::needed(clusters, log_pi_t, rows, self.tolerance)?;
+            memory.sparsity = memory.sparsity.max(needed);
+            memory.candidates.raise(memory.sparsity);
+        }
+        let sparsity = memory.sparsity;
+        self.work.table.fetch_add((rows.len() * log_pi.len()) as u64, Ordering::Relaxed);
+        let Memory { candidates, neighbours, sketches, pairs, .. } = memory;
+        let entropy = match self.kind {
+            SearchKind::Exact if candidates.know(row_ids, sparsity) => {
+                let sketches = sketches.get_or_insert_with(|| Sketches::new(log_pi.len(), rows.dim()));
+                if std::mem::take(&mut memory.sketches_due) {
+                    sketches.update(clusters, log_pi_t, rows);
+                }
+                pairs.reset(rows.len(), sparsity);
+                for (list, &n) in pairs.cluster.chunks_exact_mut(sparsity).zip(row_ids) {
+                    list.copy_from_slice(candidates.row(n));
+                }
+                let exact = Exact { clusters, log_pi: log_pi_t, sketches, rows };
+                exact.respond(pairs, sparsity, out, &self.work)?
+            }
+            SearchKind::Neighbours if candidates.know(row_ids, 1) => {
+                neighbours.propose(candidates, row_ids, mix(memory.seed ^ memory.batches_done as u64), pairs);
+                pairs.weigh(clusters, log_pi_t, rows);
+                self.work.add_weights(pairs.len());
+                out.resize(rows.len(), sparsity);
+                keep_largest(pairs, sparsity, out)?
+            }
+            _ => {
+                self.work.add_weights(rows.len() * log_pi.len());
+                respond(clusters, log_pi, rows, sparsity, out)?
+            }
+        };
+        if self.kind != SearchKind::Dense {
+            candidates.replace(row_ids, &out.index);
+        }
+        if self.kind == SearchKind::Neighbours {
+            neighbours.observe(out);
+        }
+        Ok(entropy)
+    }
+
+    /// A batch is done, one of `num_batches` in a lap.
+    pub(super) fn end_batch(&self, memory: &mut Memory<T>, num_batches: usize) {
+        memory.batches_done += 1;
+        if memory.batches_done.is_multiple_of(num_batches) {
+            memory.check_due = self.tolerance > 0.0;
+            if self.kind == SearchKind::Neighbours {
+                memory.neighbours.end_lap();
+            }
+        }
+    }
+
+    /// What was done since the last report, for families whose weight takes `products` products.
+    pub(super) fn report(&self, products: usize) -> Vec<(&'static str, f64)> {
+        let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed) as f64;
+        let (weights, sketched, table) = (take(&self.work.weights), take(&self.work.products), take(&self.work.table));
+        let mut report = vec![("weights_evaluated", weights / table.max(1.0))];
+        if self.kind == SearchKind::Exact {
+            report.push(("search_work", (weights + sketched / products as f64) / table.max(1.0)));
+        }
+        if self.tolerance > 0.0 {
+            report.push(("sparsity", self.sparsity() as f64));
+        }
+        report
+    }
+}
