@@ -79,6 +79,7 @@ pub fn read_model<M: for<'de> Deserialize<'de>>(path: &Path, kind: &str) -> Resu
     };
     let bytes = fs::read(path).map_err(|source| match source.kind() {
         ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
+        ErrorKind::IsADirectory => bad("it is a folder".into()),
         _ => Error::Io { path: path.to_owned(), action: "read", source },
     })?;
     let (_, metadata) =
