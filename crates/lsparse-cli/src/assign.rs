@@ -8,7 +8,6 @@ use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, Element, RowSource, write_csr_npz};
 use lsparse::{Error, MixtureModel, Precision, Result};
 use serde::Serialize;
-use serde_json::json;
 
 use crate::data_args::DataArgs;
 use crate::parse::{self, Sparsity};
@@ -61,6 +60,14 @@ struct Written<'a> {
     columns: usize,
     sparsity: usize,
     out: &'a Path,
+}
+
+/// A row as JSON.
+#[derive(Serialize)]
+struct Row<'a> {
+    row: usize,
+    clusters: &'a [u32],
+    responsibilities: &'a [f64],
 }
 
 /// How rows are written as text.
@@ -160,10 +167,9 @@ fn write_rows(
                     let mut pairs = clusters.iter().zip(values);
                     pairs.try_for_each(|(k, r)| writeln!(out, "{row},{k},{r}"))
                 }
-                Lines::Json => {
-                    let object = json!({ "row": row, "clusters": clusters, "responsibilities": values });
-                    writeln!(out, "{object}")
-                }
+                Lines::Json => serde_json::to_writer(&mut *out, &Row { row, clusters, responsibilities: values })
+                    .map_err(io::Error::from)
+                    .and_then(|()| writeln!(out)),
             }
             .map_err(failed)?;
             row += 1;

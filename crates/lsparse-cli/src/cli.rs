@@ -43,29 +43,21 @@ EXAMPLES:
 
 Exit status: 0 if all went well, 2 for arguments or data that cannot be used, 1 for other failures.";
 
+/// The commands there are. Most describe themselves where their arguments are; a word here would hide that.
 #[derive(Subcommand)]
 pub enum Command {
     /// Train a model.
     Fit(Fit),
-    /// Log likelihood of rows, or of held-out words of documents, under a model.
     Score(ScoreArgs),
-    /// The L most probable clusters of every row, or the topics of every document.
     Assign(AssignArgs),
-    /// What a model is, how it was trained, its largest clusters or topics.
     Info(InfoArgs),
-    /// Read the topics of a model: share, top words, example documents.
     Topics(TopicsListArgs),
-    /// The documents whose topics are nearest to those of one document.
     Similar(SimilarArgs),
     /// Build corpora from text and counts of words, look at them, cut them.
     Corpus(CorpusArgs),
-    /// Cut a folder of images into patches.
     Patches(PatchesArgs),
-    /// The L largest of a list of weights, and the responsibilities they give.
     Select(SelectArgs),
-    /// Train on data with known truth, compare, and see what L does.
     Demo(DemoArgs),
-    /// Completions for a shell.
     Completions(CompletionsArgs),
 }
 
@@ -85,9 +77,7 @@ pub struct Fit {
 /// The models that can be trained.
 #[derive(Subcommand)]
 pub enum Family {
-    /// Train a mixture.
     Mixture(Box<MixtureArgs>),
-    /// Train topics on documents.
     Topics(Box<TopicsArgs>),
 }
 
@@ -156,6 +146,18 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         let headings = fit.get_arguments().filter_map(|arg| arg.get_help_heading());
         headings.filter(|heading| seen.insert(*heading)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_command_says_what_it_does() {
+        let command = command();
+        let of = |name: &str| command.find_subcommand(name).unwrap();
+        let subcommands = command.get_subcommands().flat_map(|sub| std::iter::once(sub).chain(sub.get_subcommands()));
+        subcommands.for_each(|sub| assert!(sub.get_about().is_some(), "{}", sub.get_name()));
+        for (name, word) in [("score", "document completion"), ("assign", "scipy.sparse"), ("similar", "Hellinger")] {
+            let text = of(name).get_long_about().map(ToString::to_string).unwrap_or_default();
+            assert!(text.contains(word), "{name}: {text}");
+        }
     }
 
     #[test]

@@ -134,8 +134,8 @@ fn what_is_there_twice_is_mentioned() {
     let build = "corpus build docword.txt --vocab twice.txt --ids ids.txt --out c";
     let built = place.lsparse(build).assert().success();
     built
-        .stderr(contains("warning: 1 words are in the vocabulary already, the first is \"apple\""))
-        .stderr(contains("warning: 2 documents have the name of an earlier one, the first is \"a\""))
+        .stderr(contains("warning: in the vocabulary, words that it has already: 1, the first is \"apple\""))
+        .stderr(contains("names that earlier ones have: 2, the first is \"a\""))
         .stderr(contains("docword.txt was read as uci"));
     // The vocabulary is kept as given.
     assert_eq!(place.text("c/vocab.txt"), place.text("twice.txt"));
@@ -176,7 +176,7 @@ fn bad_input_is_refused() {
     place.write("latin.txt", b"dog dog\ncaf\xe9 dog\n");
     refused(&place, "corpus build latin.txt --strict --out c", &["latin.txt line 2", "0xe9 is not valid UTF-8"]);
     let replaced = place.lsparse("corpus build latin.txt --min-docs 1 --max-share 1 --out latin").assert().success();
-    replaced.stderr(contains("1 pieces of text were not valid UTF-8"));
+    replaced.stderr(contains("not valid UTF-8 and are replaced (--strict refuses them): 1"));
     place.write("empty.txt", "");
     refused(&place, "corpus build empty.txt --out c", &["empty.txt", "0 documents"]);
     refused(&place, "corpus build none.txt --out c", &["none.txt does not exist"]);
@@ -188,6 +188,18 @@ fn bad_input_is_refused() {
     refused(&place, "corpus build docword.txt --format pdf --out c", &["pdf", "svmlight"]);
     refused(&place, "corpus info none", &["none does not exist"]);
     refused(&place, "corpus info vocab.txt", &["not a corpus folder"]);
+}
+
+#[test]
+fn a_corpus_among_the_texts_is_not_text() {
+    let place = Place::new();
+    fs::create_dir(place.path("texts")).unwrap();
+    place.write("texts/a.txt", "dog cat");
+    place.write("texts/b.txt", "dog cow");
+    let build = "corpus build texts --min-docs 1 --max-share 1 --out texts/corpus";
+    place.lsparse(build).assert().success().stderr(contains("2 documents, 3 words"));
+    place.lsparse(&format!("{build} --force")).assert().success().stderr(contains("2 documents, 3 words"));
+    refused(&place, "info texts/corpus", &["texts/corpus", "it is a folder"]);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn every_result_comes_as_json() {
     let second: serde_json::Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
     assert_eq!((&second["row"], second["clusters"].as_array().unwrap().len()), (&1.into(), 2));
     let table = place.stdout("assign m.safetensors p.npy");
-    let (cluster, share) = (&second["clusters"][0], &second["responsibilities"][0]);
+    let (cluster, share) = (&second["clusters"][0], second["responsibilities"][0].as_f64().unwrap());
     assert!(table.contains(&format!("\n1,{cluster},{share}\n")), "{second}");
     let written = place.json("assign m.safetensors p.npy --json --out a.npz");
     assert_eq!((&written["rows"], &written["columns"], &written["sparsity"]), (&45.into(), &3.into(), &2.into()));

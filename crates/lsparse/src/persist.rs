@@ -92,6 +92,11 @@ pub(crate) fn check_finite(arrays: &[StoredArray]) -> std::result::Result<(), St
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|source| match source.kind() {
         ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
+        ErrorKind::IsADirectory => Error::ModelFormat {
+            path: path.to_owned(),
+            detail: "it is a folder".into(),
+            remedy: "give a model written by lsparse".into(),
+        },
         _ => Error::Io { path: path.to_owned(), action: "read", source },
     })
 }

@@ -286,12 +286,12 @@ fn say(args: &BuildArgs, report: &BuildReport) {
         message(&format!("  {} was read as {name}: {what}", args.input.display()));
     }
     let repeated = [
-        (&report.repeated_words, "words are in the vocabulary already, the first is"),
-        (&report.repeated_ids, "documents have the name of an earlier one, the first is"),
+        (&report.repeated_words, "in the vocabulary, words that it has already"),
+        (&report.repeated_ids, "among the names of documents, names that earlier ones have"),
     ];
     for (repeated, what) in repeated {
         if let Some(first) = &repeated.first {
-            message(&format!("  warning: {} {what} {first:?}", grouped(repeated.count)));
+            message(&format!("  warning: {what}: {}, the first is {first:?}", grouped(repeated.count)));
         }
     }
     let dropped = &report.dropped;
@@ -309,13 +309,13 @@ fn say(args: &BuildArgs, report: &BuildReport) {
         message(&format!("  words left out: {}", left_out.join(", ")));
     }
     for (count, what) in [
-        (report.num_phrases as u64, "phrases are joined"),
-        (report.num_empty as u64, "documents have no words"),
-        (report.text.unknown, "words of the text are not in the vocabulary"),
-        (report.text.replaced, "pieces of text were not valid UTF-8 and are replaced (--strict refuses them)"),
+        (report.num_phrases as u64, "phrases that are joined"),
+        (report.num_empty as u64, "documents without words"),
+        (report.text.unknown, "words of the text that are not in the vocabulary"),
+        (report.text.replaced, "pieces of text that were not valid UTF-8 and are replaced (--strict refuses them)"),
     ] {
         if count > 0 {
-            message(&format!("  {} {what}", grouped(count as usize)));
+            message(&format!("  {what}: {}", grouped(count as usize)));
         }
     }
 }

@@ -26,14 +26,11 @@ pub struct CorpusArgs {
     pub command: CorpusCommand,
 }
 
-/// What can be done with corpora.
+/// What can be done with corpora; each describes itself where its arguments are.
 #[derive(Subcommand)]
 pub enum CorpusCommand {
-    /// Build a corpus from text or from counts of words.
     Build(Box<BuildArgs>),
-    /// What is in a corpus.
     Info(InfoArgs),
-    /// Cut a corpus into documents to train on, to choose settings by, and to test on.
     Split(SplitArgs),
 }
 

@@ -17,11 +17,14 @@ use crate::parse;
 /// Writes FOLDER/train, FOLDER/val and FOLDER/test, corpora with the same vocabulary and the order that the documents
 /// had. A part with a share of 0, or that no line of --file names, is not written.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
 EXAMPLES:
   lsparse corpus split corpus --out parts                           80, 10 and 10 percent
   lsparse corpus split corpus --val 0 --test 0.2 --seed 3 --out parts
-  lsparse corpus split corpus --file split.txt --out parts          train, val or test on each line")]
+  lsparse corpus split corpus --file split.txt --out parts          train, val or test on each line"
+)]
 pub struct SplitArgs {
     /// A corpus folder.
     #[arg(value_name = "CORPUS")]

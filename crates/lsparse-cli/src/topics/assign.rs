@@ -6,11 +6,19 @@ use std::path::Path;
 use lsparse::data::{RowSource, write_csr_npz};
 use lsparse::topics::TopicModel;
 use lsparse::{Error, Result};
-use serde_json::json;
+use serde::Serialize;
 
 use super::Documents;
 use crate::assign::{AssignArgs, Lines, report, write_text};
 use crate::interrupt;
+
+/// A document as JSON.
+#[derive(Serialize)]
+struct Row<'a> {
+    document: &'a str,
+    topics: &'a [u32],
+    shares: &'a [f32],
+}
 
 /// `format` is what the name of the output says, which has been checked.
 pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()> {
@@ -57,7 +65,9 @@ fn write_documents(
             }
             Lines::Json => {
                 let (topics, shares): (Vec<u32>, Vec<f32>) = sorted.iter().copied().unzip();
-                writeln!(out, "{}", json!({ "document": id, "topics": topics, "shares": shares }))
+                serde_json::to_writer(&mut *out, &Row { document: id, topics: &topics, shares: &shares })
+                    .map_err(io::Error::from)
+                    .and_then(|()| writeln!(out))
             }
         }
         .map_err(failed)

@@ -26,9 +26,9 @@ const SHOWN_TOPICS: usize = 3;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
-  lsparse similar topics.safetensors corpus --doc 17                    # the 17th, unless another is called 17
+  lsparse similar topics.safetensors corpus --doc 17            # by number, from 1
   lsparse similar topics.safetensors articles/ --doc physics/light.txt --top 20
-  lsparse similar topics.safetensors posts.jsonl --field body --id-field url --doc https://... --json")]
+  lsparse similar topics.safetensors posts.jsonl --field body --id-field url --doc URL --json")]
 pub struct SimilarArgs {
     /// A topic model.
     #[arg(value_name = "MODEL")]
@@ -167,7 +167,7 @@ fn text(model: &TopicModel, found: &Similar, count: usize) -> String {
         text += &format!("  {:>3.0} % topic {:<4} {words}\n", 100.0 * part.share, part.topic);
     }
     let shown = |parts: &[Part]| {
-        let parts = parts.iter().take(SHOWN_TOPICS);
+        let parts = parts.iter().filter(|part| part.share >= 0.01).take(SHOWN_TOPICS);
         parts.map(|part| format!("{} ({:.0} %)", part.topic, 100.0 * part.share)).collect::<Vec<_>>().join(", ")
     };
     let row = |other: &Neighbour| vec![other.document.clone(), format!("{:.4}", other.distance), shown(&other.topics)];

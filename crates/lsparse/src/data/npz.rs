@@ -211,6 +211,7 @@ fn read_error(path: &Path, source: io::Error) -> Error {
         io::ErrorKind::InvalidData
         | io::ErrorKind::InvalidInput
         | io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::Unsupported
         | io::ErrorKind::Other => broken(path, format!("the archive is damaged ({source})")),
         _ => Error::Io { path: path.to_owned(), action: "read", source },
     }

@@ -27,7 +27,7 @@ const MEMORY_BASE: usize = 64 << 20;
 const MEMORY_A_BYTE: usize = 100;
 
 /// Longer messages show what is in the file instead of saying what is wrong with it.
-const LONGEST_MESSAGE: usize = 700;
+const LONGEST_MESSAGE: usize = 1000;
 
 /// A file in pieces that are damaged before they are put together, so that lengths and checksums hold all the same.
 #[derive(Clone)]

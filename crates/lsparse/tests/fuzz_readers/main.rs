@@ -16,9 +16,10 @@ use lsparse::data::corpus::{
     corpus_stats, encode_text, read_parts,
 };
 use lsparse::data::{CsrRows, Element, MemoryRows, OpenOptions, RowSource, Rows, open, read_column, scan};
-use lsparse::topics::TopicModel;
+
 use lsparse::topics::score::CompletionOptions;
-use lsparse::{MixtureModel, Result};
+use lsparse::topics::{TopicModel, TopicSurroundings, TopicsConfig, fit_topics_with};
+use lsparse::{MixtureConfig, MixtureModel, Result, Surroundings, fit_mixture_with};
 
 /// `test: samples => reader`, where the reader is given the folder that the files of a sample lie in.
 macro_rules! readers {
@@ -120,16 +121,19 @@ fn read_vocab(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A model that can be read scores and assigns rows, or says why it cannot.
+/// A model that can be read scores and assigns rows and goes on training, or says why it cannot.
 fn use_mixture(path: &Path) -> Result<()> {
     let model = MixtureModel::load(path)?;
     let dim = model.dim();
     let rows = MemoryRows::new("rows", dim, (0..4 * dim).map(|i| f64::from(u8::from(i % 3 == 0))).collect())?;
     model.score(&rows)?;
-    model.assign(&rows, model.num_clusters(), &mut |_, _| Ok(()))
+    model.assign(&rows, model.num_clusters(), &mut |_, _| Ok(()))?;
+    let config = MixtureConfig { laps: 1, runs: 1, batches: 0, rows_per_batch: 0, ..model.config.clone() };
+    let around = Surroundings { start: Some(&model), ..Default::default() };
+    fit_mixture_with(&rows, &config, around).map(drop)
 }
 
-/// A model that can be read assigns and scores documents, or says why it cannot.
+/// A model that can be read assigns and scores documents and goes on training, or says why it cannot.
 fn use_topics(path: &Path) -> Result<()> {
     assert!(TopicModel::is_model(path) || TopicModel::load(path).is_err());
     let model = TopicModel::load(path)?;
@@ -138,5 +142,8 @@ fn use_topics(path: &Path) -> Result<()> {
     let words: Vec<u32> = (0..vocab as u32).collect();
     let rows = CsrRows::new("rows", vocab, vec![0, vocab, vocab], words, vec![2.0f32; vocab])?;
     model.assign(&rows, &mut |_, _| Ok(()))?;
-    model.score(&rows, &CompletionOptions::default()).map(drop)
+    model.score(&rows, &CompletionOptions::default())?;
+    let config = TopicsConfig { laps: 1, runs: 1, batches: 0, docs_per_batch: 0, ..model.config.clone() };
+    let around = TopicSurroundings { start: Some(&model), vocab: Some(&model.vocab), ..Default::default() };
+    fit_topics_with(&rows, &config, around).map(drop)
 }

@@ -195,7 +195,7 @@ pub fn json_lines() -> Vec<Sample> {
 
 pub fn text_tables() -> Vec<Sample> {
     let rows: String = TEXTS.iter().map(|text| format!("\"{text}\nmore \"\"pear\"\"\",x\n")).collect();
-    vec![one("x", format!("text,who\n{rows}")), gzipped("x", format!("text;who\r\nfig;x\r\npear fig;y\r\n"))]
+    vec![one("x", format!("text,who\n{rows}")), gzipped("x", "text;who\r\nfig;x\r\npear fig;y\r\n")]
 }
 
 pub fn plain_text() -> Vec<Sample> {
@@ -223,7 +223,7 @@ pub fn corpora() -> Vec<Sample> {
         let place = tempfile::tempdir().unwrap();
         let (input, out) = (place.path().join("x"), place.path().join("out"));
         fs::write(&input, bytes).unwrap();
-        let options = BuildOptions { format: Some(format), filter: filter.clone(), ..BuildOptions::default() };
+        let options = BuildOptions { format: Some(format), filter, ..BuildOptions::default() };
         build(&input, &options, &out, &mut |_| Ok(())).unwrap();
         let mut paths: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.sort();

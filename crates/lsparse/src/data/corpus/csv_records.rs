@@ -2,10 +2,10 @@
 
 use std::io::{self, Read};
 
-use crate::error::{Error, Result, brief};
+use crate::error::{Error, Result};
 
 use super::documents::{Record, TextOptions};
-use super::text_file::{TextFile, bad_line, decode, read_failed};
+use super::text_file::{TextFile, bad_line, decode, read_failed, shorten};
 
 /// The records of a CSV file.
 pub(super) struct CsvRecords {
@@ -79,13 +79,13 @@ impl CsvRecords {
             let remedy = match names {
                 Some(names) => {
                     let shown: Vec<String> =
-                        names.iter().take(MAX_NAMES).map(|name| format!("{:?}", brief(name))).collect();
+                        names.iter().take(MAX_NAMES).map(|name| format!("{:?}", shorten(name.as_bytes()))).collect();
                     let more = if names.len() > MAX_NAMES { ", ..." } else { "" };
                     format!("choose a column (--column) by name, {}{more}, or by number", shown.join(", "))
                 }
                 None => format!("choose a column (--column) by number from 1 to {}", self.width),
             };
-            bad_line(&self.path, 1, format!("there is no column {:?}", brief(field)), &remedy)
+            bad_line(&self.path, 1, format!("there is no column {:?}", shorten(field.as_bytes())), &remedy)
         })
     }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
+use super::counts::Corpus;
 use super::csv_records::CsvRecords;
 use super::format::Format;
 use super::json;
@@ -224,9 +225,12 @@ fn list_files(folder: &Path, extension: Option<&str>) -> Result<Vec<(PathBuf, St
                 continue;
             }
             let (path, name) = (entry.path(), format!("{prefix}{name}"));
-            // Links to files are followed, links to folders are not: they may lead in circles.
+            // Links to files are followed, links to folders are not: they may lead in circles. A corpus that was built
+            // here before is not text.
             if entry.file_type().map_err(failed(&path))?.is_dir() {
-                folders.push((path, format!("{name}/")));
+                if !Corpus::is_corpus(&path) {
+                    folders.push((path, format!("{name}/")));
+                }
             } else if path.is_file() && has_extension(&name, extension) {
                 files.push((path, name));
             }

@@ -17,16 +17,17 @@ pub(super) fn pick(line: &str, field: &str, id_field: Option<&str>) -> Result<(S
         let remedy = "give one JSON object a line";
         (format!("it is no JSON object ({})", brief(error)), remedy.to_owned())
     })?;
-    let known = || {
-        let names: Vec<String> = found.names.iter().map(|name| format!("{name:?}")).collect();
+    let known = |except: &str| {
+        let names = found.names.iter().filter(|name| *name != except);
+        let names: Vec<String> = names.map(|name| format!("{name:?}")).collect();
         if names.is_empty() {
             "give objects with a field of text".to_owned()
         } else {
             format!("choose one of {}", names.join(", "))
         }
     };
-    let missing = |field: &str| (format!("the object has no field {field:?}"), known());
-    let not_text = |field: &str| (format!("the field {field:?} is not text"), known());
+    let missing = |field: &str| (format!("the object has no field {field:?}"), known(field));
+    let not_text = |field: &str| (format!("the field {field:?} is not text"), known(field));
     let text = match &found.text {
         Value::Missing => return Err(missing(field)),
         // Nothing is known to be written there.

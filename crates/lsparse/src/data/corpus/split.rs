@@ -56,16 +56,16 @@ pub fn draw_parts(num_docs: usize, val_share: f64, test_share: f64, seed: u64) -
     }
     let rounded = |share: f64| (share * num_docs as f64).round() as usize;
     let (num_val, num_test) = (rounded(val_share), rounded(test_share));
+    if num_val + num_test >= num_docs {
+        let problem = format!("{num_val} and {num_test} of {num_docs} documents leave none to train on");
+        return Err(refuse("test", problem));
+    }
     for (option, share, count) in [("val", val_share, num_val), ("test", test_share, num_test)] {
         if share > 0.0 && count == 0 {
             let problem = format!("a share of {share} of {num_docs} documents is less than one document");
             let remedy = format!("give a larger share, or --{option} 0 for no such part");
             return Err(Error::Config { option, problem, remedy });
         }
-    }
-    if num_val + num_test >= num_docs {
-        let problem = format!("{num_val} and {num_test} of {num_docs} documents leave none to train on");
-        return Err(refuse("test", problem));
     }
     let mut parts = vec![Part::Train; num_docs];
     parts[..num_test].fill(Part::Test);
