@@ -13,7 +13,8 @@
 //! 5. [`model`]: the global step turns the total into parameters (posterior, MAP or maximum likelihood).
 //! 6. [`fit`]: next batch, until a rule says stop; [`observe`] watches.
 //!
-//! [`init`] finds the first clusters, [`mixture`] puts the pieces together, [`persist`] writes models.
+//! [`init`] finds the first clusters, [`mixture`] and [`topics`] put the pieces together, [`increment`] goes on from
+//! data that keeps coming, [`persist`] writes models.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ pub mod config;
 pub mod data;
 pub mod error;
 pub mod fit;
+pub mod increment;
 pub mod init;
 pub mod likelihood;
 pub mod linalg;
@@ -29,6 +31,7 @@ pub mod mixture;
 pub mod model;
 pub mod observe;
 pub mod persist;
+mod random;
 pub mod responsibilities;
 pub mod schedule;
 pub mod summary;

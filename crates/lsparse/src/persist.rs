@@ -43,37 +43,51 @@ struct Header {
     kind: String,
 }
 
-/// Write arrays and `content` (anything serde can write) as a model of this `kind`, and give the file its name.
-pub fn write_model<M: Serialize>(mut file: AtomicFile, kind: &str, content: &M, arrays: &[StoredArray]) -> Result<()> {
-    let path = file.path().to_owned();
-    let unwritable = |source| Error::Unwritable { path: path.clone(), source };
+/// The bytes of a model file: arrays and `content` (anything serde can write) as a model of this `kind`.
+pub fn encode_model<M: Serialize>(kind: &str, content: &M, arrays: &[StoredArray]) -> Result<Vec<u8>> {
+    // Only memory is written to here; what could fail is a shape that does not fit its values.
+    let unwritable = |detail: String| Error::Unwritable {
+        path: "the model".into(),
+        source: std::io::Error::new(ErrorKind::InvalidData, detail),
+    };
     let envelope = Envelope { format: FORMAT, kind: kind.into(), content };
-    let text = serde_json::to_string(&envelope).map_err(|e| unwritable(e.into()))?;
+    let text = serde_json::to_string(&envelope).map_err(|e| unwritable(e.to_string()))?;
     let bytes: Vec<Vec<u8>> = arrays.iter().map(|a| a.values.iter().flat_map(|v| v.to_le_bytes()).collect()).collect();
     let mut views = Vec::with_capacity(arrays.len());
     for (array, bytes) in arrays.iter().zip(&bytes) {
-        let view = TensorView::new(Dtype::F64, array.shape.clone(), bytes)
-            .map_err(|e| unwritable(std::io::Error::new(ErrorKind::InvalidData, e.to_string())))?;
+        let view = TensorView::new(Dtype::F64, array.shape.clone(), bytes).map_err(|e| unwritable(e.to_string()))?;
         views.push((array.name.as_str(), view));
     }
-    let serialized = safetensors::serialize(views, Some(HashMap::from([(KEY.to_owned(), text)])))
-        .map_err(|e| unwritable(std::io::Error::new(ErrorKind::InvalidData, e.to_string())))?;
-    file.write_all(&serialized).map_err(unwritable)?;
+    safetensors::serialize(views, Some(HashMap::from([(KEY.to_owned(), text)]))).map_err(|e| unwritable(e.to_string()))
+}
+
+/// Write the bytes of a model, and give the file its name.
+pub fn write_bytes(mut file: AtomicFile, bytes: &[u8]) -> Result<()> {
+    let path = file.path().to_owned();
+    file.write_all(bytes).map_err(|source| Error::Unwritable { path, source })?;
     file.finish()
 }
 
-/// Read a model of this `kind`.
-pub fn read_model<M: for<'de> Deserialize<'de>>(path: &Path, kind: &str) -> Result<(M, Vec<StoredArray>)> {
+/// The bytes of a model file.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|source| match source.kind() {
+        ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
+        _ => Error::Io { path: path.to_owned(), action: "read", source },
+    })
+}
+
+/// Read a model of this `kind` from the bytes of a file; `path` is for messages.
+pub fn decode_model<M: for<'de> Deserialize<'de>>(
+    path: &Path,
+    bytes: &[u8],
+    kind: &str,
+) -> Result<(M, Vec<StoredArray>)> {
     let bad = |detail: String| Error::ModelFormat {
         path: path.to_owned(),
         detail,
         remedy: "give a model written by lsparse".into(),
     };
-    let bytes = fs::read(path).map_err(|source| match source.kind() {
-        ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
-        _ => Error::Io { path: path.to_owned(), action: "read", source },
-    })?;
-    let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(|e| bad(format!("not a safetensors file ({e})")))?;
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| bad(format!("not a safetensors file ({e})")))?;
     let text = metadata
         .metadata()
         .as_ref()
@@ -88,7 +102,7 @@ pub fn read_model<M: for<'de> Deserialize<'de>>(path: &Path, kind: &str) -> Resu
     }
     let envelope: Envelope<M> =
         serde_json::from_str(text).map_err(|e| bad(format!("its metadata is damaged ({e})")))?;
-    let tensors = SafeTensors::deserialize(&bytes).map_err(|e| bad(format!("it is damaged or cut short ({e})")))?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(|e| bad(format!("it is damaged or cut short ({e})")))?;
     let mut arrays = Vec::new();
     for (name, view) in tensors.iter() {
         if view.dtype() != Dtype::F64 {

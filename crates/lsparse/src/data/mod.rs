@@ -8,6 +8,7 @@
 
 mod atomic;
 mod batches;
+mod borrowed_csr;
 mod check;
 pub mod corpus;
 mod csv;
@@ -28,6 +29,7 @@ use crate::error::{Error, Result};
 
 pub use atomic::AtomicFile;
 pub use batches::{Batches, Panel};
+pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};
 pub use check::{Moments, ValueCheck, scan};
 pub use csv::{CsvOptions, read_csv};
 pub use images::{ImagePatches, PatchGrid, PatchOptions};

@@ -2,8 +2,10 @@
 
 mod frequencies;
 mod local;
+mod sample;
 mod saved;
 mod train;
+mod update;
 
 use lsparse_kernels::Real;
 
@@ -16,6 +18,7 @@ use crate::summary::ClusterSummary;
 
 pub use frequencies::{Frequencies, allocation_term};
 pub use local::{Members, accumulate, log_density, respond};
+pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};
 pub use train::{Fitted, Surroundings, fit_mixture, fit_mixture_with};
 

@@ -109,6 +109,11 @@ impl MixtureModel {
 
     /// Write the model to `file`, which takes its name when all is written.
     pub fn save(&self, file: AtomicFile) -> Result<()> {
+        persist::write_bytes(file, &self.to_bytes()?)
+    }
+
+    /// The bytes of the model's file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let num = self.num_clusters();
         let own = self.arrays.iter().map(|a| (a.name, a.shape.clone(), &a.values));
         let all = own.chain([
@@ -124,7 +129,7 @@ impl MixtureModel {
             training: self.training.clone(),
             entropy: self.total.entropy,
         };
-        persist::write_model(file, KIND, &metadata, &arrays)
+        persist::encode_model(KIND, &metadata, &arrays)
     }
 
     /// Write the model to a path, all or nothing.
@@ -134,12 +139,17 @@ impl MixtureModel {
 
     /// Read a model.
     pub fn load(path: &Path) -> Result<Self> {
+        Self::from_bytes(path, &persist::read_bytes(path)?)
+    }
+
+    /// A model from the bytes of its file; `path` is for messages.
+    pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
         let bad = |detail: String| Error::ModelFormat {
             path: path.to_owned(),
             detail,
             remedy: "write the model again".into(),
         };
-        let (metadata, mut stored) = persist::read_model::<Metadata>(path, KIND)?;
+        let (metadata, mut stored) = persist::decode_model::<Metadata>(path, bytes, KIND)?;
         let mut take = |name: &str| -> Result<StoredArray> {
             let at =
                 stored.iter().position(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))?;
@@ -251,7 +261,7 @@ pub(super) fn working_element(precision: Precision, source: &dyn RowSource) -> E
 }
 
 /// Columns as many as the model has, and every value one that the likelihood can explain.
-fn check_rows<T: Scalar>(mixture: &Mixture<T>, source: &dyn RowSource) -> Result<()> {
+pub(super) fn check_rows<T: Scalar>(mixture: &Mixture<T>, source: &dyn RowSource) -> Result<()> {
     let dim = mixture.likelihood.dim();
     if source.dim() != dim {
         return Err(Error::DimensionMismatch { name: source.name().into(), model: dim, data: source.dim() });

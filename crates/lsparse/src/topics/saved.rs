@@ -107,7 +107,7 @@ impl TopicModel {
     }
 
     /// The model that this is a state of.
-    fn topics(&self) -> Topics {
+    pub(super) fn topics(&self) -> Topics {
         Topics {
             num_topics: self.num_topics(),
             vocab_size: self.vocab_size(),
@@ -166,7 +166,7 @@ impl TopicModel {
         completion(&self.table, &self.alpha, source, options)
     }
 
-    fn check_vocab(&self, source: &dyn RowSource) -> Result<()> {
+    pub(super) fn check_vocab(&self, source: &dyn RowSource) -> Result<()> {
         if source.dim() == self.vocab_size() {
             return Ok(());
         }
@@ -206,6 +206,11 @@ impl TopicModel {
 
     /// Write the model to `file`, which takes its name when all is written.
     pub fn save(&self, file: AtomicFile) -> Result<()> {
+        persist::write_bytes(file, &self.to_bytes()?)
+    }
+
+    /// The bytes of the model's file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let (num, vocab) = (self.num_topics(), self.vocab_size());
         let stats = self.total.dense().unwrap_or(&[]);
         let by_topic = |value: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
@@ -229,7 +234,7 @@ impl TopicModel {
             documents: self.total.documents,
             vocab: self.vocab.clone(),
         };
-        persist::write_model(file, KIND, &metadata, &arrays)
+        persist::encode_model(KIND, &metadata, &arrays)
     }
 
     /// Write the model to a path, all or nothing.
@@ -254,12 +259,17 @@ impl TopicModel {
 
     /// Read a model.
     pub fn load(path: &Path) -> Result<Self> {
+        Self::from_bytes(path, &persist::read_bytes(path)?)
+    }
+
+    /// A model from the bytes of its file; `path` is for messages.
+    pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
         let bad = |detail: String| Error::ModelFormat {
             path: path.to_owned(),
             detail,
             remedy: "write the model again".into(),
         };
-        let (metadata, stored) = persist::read_model::<Metadata>(path, KIND)?;
+        let (metadata, stored) = persist::decode_model::<Metadata>(path, bytes, KIND)?;
         let (num, vocab) = (metadata.config.topics, metadata.vocab.len());
         let find = |name: &str, shape: &[usize]| -> Result<&StoredArray> {
             let found =
