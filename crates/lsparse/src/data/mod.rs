@@ -22,6 +22,7 @@ mod npz_write;
 mod open;
 mod positioned;
 mod rows;
+mod thresholded;
 
 use lsparse_kernels::Real;
 
@@ -40,6 +41,7 @@ pub use npz::read_csr_npz;
 pub use npz_write::write_csr_npz;
 pub use open::{OpenOptions, open};
 pub use rows::{Layout, RowRef, Rows};
+pub use thresholded::Thresholded;
 
 /// A precision of floating point numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
