@@ -177,8 +177,10 @@ impl Topics {
             self.model.assign(rows.as_ref(), &mut |document, shares| {
                 let (start, length) = (values.len(), lengths[document]);
                 values.extend(alpha.iter().map(|a| a / (length + sum)));
+                // Shares are rounded to 32 bits; the rows are to sum to one in 64.
+                let mass: f64 = shares.iter().map(|share| f64::from(share.1)).sum();
                 for &(k, share) in shares {
-                    values[start + k as usize] += f64::from(share) * length / (length + sum);
+                    values[start + k as usize] += f64::from(share) / mass * length / (length + sum);
                 }
                 Ok(())
             })?;

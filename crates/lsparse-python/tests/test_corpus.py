@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from lsparse import TopicModel, build_corpus, read_corpus
 
-TEXTS = ["The cat sleeps.", "A dog barks at the cat.", "Cat and bird.", "Bird and dog!", "1984 dogs"]
+TEXTS = ["The cat sleeps.", "A dog barks at the cat.", "Cat and bird.", "Bird and dog!", "1984 dogs", "Fish swim."]
 
 
 def test_settings_of_text():
     corpus = build_corpus(TEXTS)
     assert corpus.vocabulary.tolist() == ["bird", "cat", "dog"]
-    assert corpus.counts.sum() == 7 and corpus.documents.shape == (5,)
+    assert corpus.counts.sum() == 7 and corpus.documents.shape == (6,)
     assert corpus.tokenizer["lowercase"] is True
     everything = build_corpus(iter(TEXTS), stop_words=None, min_df=1, max_df=1.0, numbers=True, min_length=1)
     assert {"the", "a", "1984", "dogs"} <= set(everything.vocabulary)
@@ -50,8 +50,8 @@ def test_bad_text(tmp_path):
         build_corpus([1, 2])
     with pytest.raises(lsparse.LsparseError, match="does not exist"):
         build_corpus(tmp_path / "missing")
-    with pytest.raises(lsparse.LsparseError, match="no word is left"):
-        build_corpus(["one", "two"])
+    with pytest.raises(lsparse.LsparseError, match="^texts: no word is left"):
+        build_corpus(["apple", "pear"])
     with pytest.raises(lsparse.LsparseError, match="no list of stop words"):
         build_corpus(TEXTS, stop_words="klingon")
     with pytest.raises(lsparse.LsparseError, match="it is no corpus"):

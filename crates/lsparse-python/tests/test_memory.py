@@ -42,7 +42,7 @@ def watch():
     while not done:
         most = max(most, own_memory() - before)
         time.sleep(0.005)
-thread = threading.Thread(target=watch)
+thread = threading.Thread(target=watch, daemon=True)
 thread.start()
 model.fit(X)
 labels = model.predict(X[:1000])
@@ -58,11 +58,10 @@ def test_nothing_is_copied(kind, tmp_path):
     path = tmp_path / "x.npy"
     if kind in ("memmap", "bits"):
         on_disk = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(2_000_000, 16))
-        on_disk[:] = np.random.default_rng(0).normal(size=(1, 16))
-        on_disk[::2] = 2.0
+        on_disk.reshape(200, 10_000, 16)[:] = np.random.default_rng(0).normal(size=(10_000, 16))
         on_disk.flush()
         del on_disk
-    done = subprocess.run([sys.executable, "-c", PROGRAM, kind, str(path)], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run([sys.executable, "-c", PROGRAM, kind, str(path)], capture_output=True, text=True, cwd=tmp_path, timeout=200)
     assert done.returncode == 0, done.stderr
     # The data has 128 MB or more (counts as 64-bit integers, with their columns: 192 MB).
     assert float(done.stdout) < 60, f"memory grew by {done.stdout} MB"

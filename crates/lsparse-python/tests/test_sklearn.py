@@ -6,6 +6,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from lsparse import BernoulliMixture, GaussianMixture, MultinomialMixture, TopicModel
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
@@ -25,19 +26,33 @@ ESTIMATORS = [
 
 def known_failures(estimator):
     """Checks that cannot apply, and why."""
-    if isinstance(estimator, TopicModel):
-        return {}
-    # As for scikit-learn's own KMeans: seeds are drawn from rows, and rows that are repeated or dropped are other rows.
-    reason = "seeds are drawn at random from the rows, so a repeated row is not the same draw as a row of double weight"
-    return {
-        "check_sample_weight_equivalence_on_dense_data": reason,
-        "check_sample_weight_equivalence_on_sparse_data": reason,
-    }
+    classifier = "the check takes whatever has predict_proba and reads sparse data for a classifier, and asks its tags"
+    checks = {"check_estimator_sparse_array": classifier, "check_estimator_sparse_matrix": classifier}
+    if isinstance(estimator, GaussianMixture):
+        # As for scikit-learn's own KMeans.
+        seeds = "seeds are drawn from the rows at random, and a row of weight two is another draw than two rows"
+        checks["check_sample_weight_equivalence_on_dense_data"] = seeds
+        checks["check_sample_weight_equivalence_on_sparse_data"] = seeds
+    return checks
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=known_failures)
 def test_check_estimator(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_sparse_input_of_every_format(estimator):
+    """What the check that is passed over would look at."""
+    X = np.random.default_rng(0).uniform(size=(40, 3))
+    X[X < 0.6] = 0
+    expected = clone(estimator).set_params(random_state=0).fit(X).predict_proba(X)
+    assert expected.shape == (40, 2)
+    for container in (sp.csr_array, sp.csr_matrix):
+        for form in ("csr", "csc", "coo", "lil", "dok", "dia", "bsr"):
+            matrix = container(X).asformat(form)
+            model = clone(estimator).set_params(random_state=0).fit(matrix)
+            np.testing.assert_allclose(model.predict_proba(matrix), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)

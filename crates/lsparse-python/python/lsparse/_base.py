@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -21,6 +22,7 @@ from ._progress import Progress
 
 FLOATS = NDArray[np.float64]
 INTEGERS = NDArray[np.int64]
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 #: Sparse values that are read as they are.
 _SPARSE_TYPES = tuple(
@@ -47,6 +49,11 @@ def readable(X: Any) -> Any:
 def threads_of(n_jobs: int | None) -> int:
     """Threads for ``n_jobs`` in scikit-learn's sense, except that ``None`` is all cores as well."""
     return int(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs))
+
+
+def checked(method: _Method) -> _Method:
+    """Check the parameters of the estimator before the method runs, as scikit-learn does."""
+    return _fit_context(prefer_skip_nested_validation=True)(method)  # type: ignore[no-any-return]
 
 
 class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -151,7 +158,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"{type(self).__name__} was interrupted after {len(self.trace_['step'])} batches; "
                 "it holds the model so far",
                 InterruptedWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _take(self, model: Any) -> None:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _core
+from ._errors import LsparseError
 
 
 class Corpus(NamedTuple):
@@ -153,17 +154,23 @@ def build_corpus(
             source, form = Path(scratch) / "texts.jsonl", "jsonl"
             _write_texts(texts, source)
         folder = Path(scratch) / "corpus" if out is None else Path(out)
-        _core.build_corpus(
-            source,
-            folder,
-            tokenizer=json.dumps(tokenizer),
-            phrases=bool(phrases),
-            min_docs=min_df,
-            max_share=max_df,
-            max_words=max_features,
-            format=form,
-            force=False,
-        )
+        try:
+            _core.build_corpus(
+                source,
+                folder,
+                tokenizer=json.dumps(tokenizer),
+                phrases=bool(phrases),
+                min_docs=min_df,
+                max_share=max_df,
+                max_words=max_features,
+                format=form,
+                force=False,
+            )
+        except LsparseError as error:
+            if form is None:
+                raise
+            # The file that the texts went through is none of the caller's business.
+            raise LsparseError(str(error).replace(str(source), "texts")) from None
         return read_corpus(folder, mmap=out is not None)
 
 

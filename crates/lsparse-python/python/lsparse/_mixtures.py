@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import DensityMixin, _fit_context
+from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_non_negative
 
 from . import _core
-from ._base import FLOATS, INTEGERS, Estimator, threads_of
+from ._base import FLOATS, INTEGERS, Estimator, checked, threads_of
 
 _Self = TypeVar("_Self", bound="_MixtureBase")
 
@@ -73,7 +73,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
             )
         )
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @checked
     def fit(self: _Self, X: Any, y: Any = None, sample_weight: Any = None) -> _Self:
         """Fit the mixture.
 
@@ -122,11 +122,11 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
                 f"{report['reason']} and the objective still changes by more than tol={self.tol} a lap; "
                 "raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @checked
     def partial_fit(self: _Self, X: Any, y: Any = None, sample_weight: Any = None) -> _Self:
         """Go on with rows that were not seen before, in one step.
 

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_non_negative
 
 from . import _core
-from ._base import FLOATS, INTEGERS, Estimator, threads_of
+from ._base import FLOATS, INTEGERS, Estimator, checked, threads_of
 from ._corpus import Corpus
 from ._errors import LsparseError
 
@@ -223,7 +222,7 @@ class TopicModel(Estimator):
         words = self.vocabulary if self.vocabulary is not None else getattr(self, "feature_names_in_", None)
         return {} if words is None else {"vocabulary": [str(word) for word in words]}
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @checked
     def fit(self, X: Any, y: Any = None) -> TopicModel:
         """Fit topics.
 
@@ -265,7 +264,7 @@ class TopicModel(Estimator):
         self._settle(model, report, progress)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @checked
     def partial_fit(self, X: Any, y: Any = None) -> TopicModel:
         """Go on with documents that were not seen before, in one step.
 
