@@ -16,6 +16,7 @@ Commands:
   python [ARGUMENTS of pytest]   the wheel of the Python package, installed in an environment of its own and tested
   bench mixture --images DIR     one lap against a scikit-learn EM iteration on the patches of the first images of DIR
   bench topics --corpus FOLDER -k K   held-out score over time against tomotopy, gensim and scikit-learn
+  bench python [--rows N]        what the Python layer costs, and scikit-learn on the same data
   bench list                     what can be measured
 
 Everything that is needed besides a Rust toolchain and python3 is installed under target/ by the command itself.";

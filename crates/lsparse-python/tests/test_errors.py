@@ -23,14 +23,22 @@ X = np.random.default_rng(0).normal(size=(30, 2))
         (np.zeros((5, 0)), "0 feature"),
         (np.array([["a", "b"], ["c", "d"]]), "could not convert string to float"),
         (np.full((5, 2), 1j), "Complex data not supported"),
-        (sp.csr_array(np.full((5, 2), 1j)), "Complex data not supported"),
-        (sp.csr_array(np.full((5, 2), np.nan)), "contains NaN"),
     ],
 )
 def test_scikit_learn_speaks_first(data, message):
     for model in (GaussianMixture(2), BernoulliMixture(2), TopicModel(2)):
         with pytest.raises(ValueError, match=message):
             model.fit(data)
+
+
+def test_sparse_data():
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        GaussianMixture(2).fit(sp.csr_array(X))
+    for model in (BernoulliMixture(2), MultinomialMixture(2), TopicModel(2)):
+        with pytest.raises(ValueError, match="Complex data not supported"):
+            model.fit(sp.csr_array(np.full((5, 2), 1j)))
+        with pytest.raises(ValueError, match="contains NaN"):
+            model.fit(sp.csr_array(np.full((5, 2), np.nan)))
 
 
 def test_shapes_and_order_of_calls():

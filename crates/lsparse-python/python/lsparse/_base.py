@@ -77,6 +77,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         "n_jobs": [Integral, None],
     }
 
+    #: Which sparse matrices are read.
+    _accept_sparse: str | bool = "csr"
+
     # What the subclasses have.
     n_components: int
     sparsity: int | None
@@ -108,9 +111,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self,
             X,
             reset=reset,
-            accept_sparse="csr",
+            accept_sparse=self._accept_sparse,
             # Sparse integers are read as they are; everything else as floats.
-            dtype=None if sparse else [np.float64, np.float32],
+            dtype=None if sparse and self._accept_sparse else [np.float64, np.float32],
             order="C",
             ensure_min_samples=min_samples,
         )

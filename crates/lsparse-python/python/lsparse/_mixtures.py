@@ -548,10 +548,10 @@ class GaussianMixture(_MixtureBase):
     >>> import numpy as np
     >>> from lsparse import GaussianMixture
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(1000, 3)) + rng.choice([-8.0, 0.0, 8.0], size=(1000, 1))
+    >>> X = rng.normal(size=(1000, 3)) + rng.choice([-8.0, 1.0, 8.0], size=(1000, 1))
     >>> gm = GaussianMixture(n_components=3, sparsity=2, random_state=0).fit(X)
     >>> np.sort(gm.means_[:, 0]).round()
-    array([-8.,  0.,  8.])
+    array([-8.,  1.,  8.])
     >>> gm.predict_sparse(X).nnz
     2000
     """
@@ -565,6 +565,9 @@ class GaussianMixture(_MixtureBase):
         "variance_floor": [Interval(Real, 0.0, None, closed="neither"), None],
         "precision": [StrOptions({"auto", "f32", "f64"})],
     }
+
+    # As scikit-learn's: a Gaussian about sparse rows is dense all the same.
+    _accept_sparse = False
 
     means_: FLOATS
     covariances_: FLOATS
@@ -639,6 +642,11 @@ class GaussianMixture(_MixtureBase):
         self.covariances_ = arrays["variances"] if "variances" in arrays else arrays["covariances"]
         zeros = np.zeros((self.covariances_.shape[0], self.covariances_.shape[1]))
         self.means_ = arrays.get("means", zeros)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
 
 
 class _ProbabilityMixture(_MixtureBase):
@@ -861,7 +869,7 @@ class BernoulliMixture(_ProbabilityMixture):
     >>> import numpy as np
     >>> from lsparse import BernoulliMixture
     >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.random((200, 4)) < p for p in ([0.9, 0.9, 0.1, 0.1], [0.1, 0.1, 0.9, 0.9])])
+    >>> X = np.concatenate([rng.random((500, 10)) < p for p in (5 * [0.9, 0.1], 5 * [0.1, 0.9])])
     >>> bm = BernoulliMixture(n_components=2, random_state=0).fit(X)
     >>> np.sort(bm.components_[:, 0]).round(1)
     array([0.1, 0.9])
