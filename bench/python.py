@@ -80,8 +80,8 @@ def mixtures(X, held):
         "lsparse GaussianMixture vb, dense": lsparse.GaussianMixture(
             COMPONENTS, sparsity=COMPONENTS, random_state=0, n_jobs=1
         ),
-        "sklearn GaussianMixture": Theirs(COMPONENTS, random_state=0),
-        "sklearn BayesianGaussianMixture": TheirBayesian(COMPONENTS, random_state=0),
+        "sklearn GaussianMixture": Theirs(n_components=COMPONENTS, random_state=0),
+        "sklearn BayesianGaussianMixture": TheirBayesian(n_components=COMPONENTS, random_state=0),
     }
     print(f"mixtures on {X.shape[0]} x {X.shape[1]}, one thread, defaults otherwise:")
     for name, model in contenders.items():

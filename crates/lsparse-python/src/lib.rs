@@ -1,6 +1,6 @@
 //! `lsparse._core`: the library as Python sees it. Arrays in, arrays out; no numerics and no settings of its own.
 //!
-//! Everything that takes time goes through [`gate`], which lets other Python threads run, honours Ctrl-C and turns
+//! Everything that takes time goes through `gate`, which lets other Python threads run, honours Ctrl-C and turns
 //! errors and panics into exceptions. The estimators over it are in `python/lsparse`.
 
 mod corpus;
