@@ -62,13 +62,16 @@ def test_topics_equal_the_commands_bit_for_bit(command, documents, estimate, tmp
     theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
     fit = [command, "fit", "topics", str(tmp_path / "corpus"), "-k", "4", "--estimate", estimate, "--seed", "9"]
     subprocess.run([*fit, "--docs-per-batch", "100", "--out", str(theirs), "--quiet"], check=True)
-    model = TopicModel(4, estimate=estimate, batch_size=100, vocabulary=corpus, random_state=9).fit(corpus.counts)
+    model = TopicModel(4, estimate=estimate, batch_size=100, vocabulary=corpus.vocabulary, random_state=9).fit(corpus.counts)
     lsparse.save(model, ours)
     assert ours.read_bytes() == theirs.read_bytes()
     again = lsparse.load(theirs)
     np.testing.assert_array_equal(again.topics_, model.topics_)
     np.testing.assert_array_equal(again.transform(corpus.counts), model.transform(corpus.counts))
     assert again.top_words(3) == model.top_words(3)
+    # The words still know how text became them.
+    lsparse.save(again.set_params(batch_size=100).fit(corpus.counts), ours)
+    assert ours.read_bytes() == theirs.read_bytes()
 
 
 def test_the_command_uses_our_models(command, blobs, tmp_path):

@@ -23,7 +23,7 @@ def cluster(X: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def read(texts: list[str]) -> list[list[str]]:
     corpus: lsparse.Corpus = lsparse.build_corpus(texts, min_df=1, max_df=1.0)
-    model = TopicModel(n_components=2, vocabulary=corpus, random_state=0).fit(corpus.counts)
+    model = TopicModel(n_components=2, vocabulary=corpus.vocabulary, random_state=0).fit(corpus.counts)
     shares: NDArray[np.float64] = model.transform(corpus.counts)
     quality: dict[str, NDArray[np.float64]] = lsparse.coherence(model, corpus.counts, n_words=3)
     print(shares.shape, quality["npmi"].mean(), lsparse.completion_score(model, corpus.counts))

@@ -20,7 +20,7 @@ array([-5.,  5.])
 
 from importlib.metadata import version as _version
 
-from ._corpus import Corpus, build_corpus, read_corpus
+from ._corpus import Corpus, Vocabulary, build_corpus, read_corpus
 from ._errors import InterruptedWarning, LsparseError
 from ._files import load, save
 from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture
@@ -37,6 +37,7 @@ __all__ = [
     "LsparseError",
     "MultinomialMixture",
     "TopicModel",
+    "Vocabulary",
     "build_corpus",
     "coherence",
     "completion_score",

@@ -11,10 +11,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from . import _core
 from ._errors import LsparseError
+
+
+class Vocabulary(list[str]):
+    """The words of the columns of a corpus: a list that also knows how text became them.
+
+    Attributes
+    ----------
+    tokenizer : dict or None
+        How text became words; None where that is not known.
+
+    Examples
+    --------
+    >>> import lsparse
+    >>> words = lsparse.build_corpus(["The cat sleeps.", "A dog barks.", "Cat and dog."], max_df=1.0).vocabulary
+    >>> words, words.tokenizer["lowercase"]
+    (['cat', 'dog'], True)
+    """
+
+    __module__ = "lsparse"
+
+    def __init__(self, words: Iterable[str] = (), tokenizer: dict[str, Any] | None = None) -> None:
+        super().__init__(words)
+        self.tokenizer = tokenizer
 
 
 class Corpus(NamedTuple):
@@ -24,25 +46,22 @@ class Corpus(NamedTuple):
     ----------
     counts : csr_array of shape (n_documents, n_words)
         How often each word is in each document.
-    vocabulary : ndarray of str
-        The words of the columns.
-    documents : ndarray of str
+    vocabulary : Vocabulary
+        The words of the columns, for ``TopicModel(vocabulary=...)``.
+    documents : list of str
         The names of the rows.
-    tokenizer : dict or None
-        How text became words, if it was text.
 
     Examples
     --------
     >>> import lsparse
     >>> corpus = lsparse.build_corpus(["The cat sleeps.", "A dog barks.", "Cat and dog."], min_df=1, max_df=1.0)
-    >>> corpus.counts.shape, corpus.vocabulary.tolist()
+    >>> corpus.counts.shape, corpus.vocabulary
     ((3, 4), ['barks', 'cat', 'dog', 'sleeps'])
     """
 
     counts: Any
-    vocabulary: NDArray[Any]
-    documents: NDArray[Any]
-    tokenizer: dict[str, Any] | None
+    vocabulary: Vocabulary
+    documents: list[str]
 
 
 def read_corpus(path: str | os.PathLike[str], *, mmap: bool = True) -> Corpus:
@@ -58,7 +77,7 @@ def read_corpus(path: str | os.PathLike[str], *, mmap: bool = True) -> Corpus:
     Returns
     -------
     corpus : Corpus
-        Counts, words, names of the documents, and how text became words.
+        Counts, words (which know how text became them) and names of the documents.
 
     Examples
     --------
@@ -66,7 +85,7 @@ def read_corpus(path: str | os.PathLike[str], *, mmap: bool = True) -> Corpus:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = lsparse.build_corpus(["red apple", "green apple", "red sea"], min_df=1, max_df=1.0, out=folder + "/c")
     ...     corpus = lsparse.read_corpus(folder + "/c", mmap=False)
-    >>> corpus.vocabulary.tolist()
+    >>> corpus.vocabulary
     ['apple', 'green', 'red', 'sea']
     """
     folder = Path(path)
@@ -74,12 +93,8 @@ def read_corpus(path: str | os.PathLike[str], *, mmap: bool = True) -> Corpus:
     mode = "r" if mmap else None
     arrays = tuple(np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("counts", "words", "indptr"))
     counts = sp.csr_array(arrays, shape=(len(documents), len(vocabulary)))
-    return Corpus(
-        counts,
-        np.asarray(vocabulary, dtype=object),
-        np.asarray(documents, dtype=object),
-        None if tokenizer is None else json.loads(tokenizer),
-    )
+    settings = None if tokenizer is None else json.loads(tokenizer)
+    return Corpus(counts, Vocabulary(vocabulary, settings), documents)
 
 
 def build_corpus(
@@ -126,13 +141,13 @@ def build_corpus(
     Returns
     -------
     corpus : Corpus
-        Counts, words, names of the documents, and how text became words.
+        Counts, words (which know how text became them) and names of the documents.
 
     Examples
     --------
     >>> import lsparse
     >>> corpus = lsparse.build_corpus(["The cat sleeps.", "A dog barks.", "Cat and bird.", "Bird and dog."])
-    >>> corpus.vocabulary.tolist()
+    >>> corpus.vocabulary
     ['bird', 'cat', 'dog']
     >>> corpus.counts.toarray()
     array([[0, 1, 0],

@@ -9,6 +9,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
+from ._corpus import Vocabulary
 from ._mixtures import INIT_PARAMS, BernoulliMixture, GaussianMixture, MultinomialMixture
 from ._topics import TopicModel
 
@@ -91,7 +92,7 @@ def load(path: str | os.PathLike[str]) -> GaussianMixture | MultinomialMixture |
             mean_change_tol=config["doc-tolerance"],
             restarts=config["restarts"],
             init_params=config["init"],
-            vocabulary=core.vocabulary,
+            vocabulary=Vocabulary(core.vocabulary, None if core.tokenizer is None else json.loads(core.tokenizer)),
             **shared,
         )
         dim = len(core.vocabulary)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative
 
 from . import _core
 from ._base import FLOATS, INTEGERS, Estimator, checked, threads_of
-from ._corpus import Corpus
+from ._corpus import Vocabulary
 from ._errors import LsparseError
 
 
@@ -61,8 +61,8 @@ class TopicModel(Estimator):
     init_params : {"bregman", "random"}, default="bregman"
         How the first topics are found: k-means++ over documents under the likelihood's own divergence, or random groups
         of documents.
-    vocabulary : Corpus or sequence of str, default=None
-        The words of the columns, for ``top_words`` and model files. A ``Corpus`` also passes on how its text became
+    vocabulary : sequence of str, default=None
+        The words of the columns, for ``top_words`` and model files. That of a ``Corpus`` also says how its text became
         words, so that the command can treat raw text alike. If not given, the column names of a data frame, or numbers.
     learning_offset : float, default=1.0
         Delay of the stochastic rate ``(offset + step) ** -decay``.
@@ -126,7 +126,7 @@ class TopicModel(Estimator):
         "mean_change_tol": [Interval(Real, 0.0, None, closed="left")],
         "restarts": [Interval(Integral, 0, None, closed="left")],
         "init_params": [StrOptions({"bregman", "random"})],
-        "vocabulary": ["array-like", Corpus, None],
+        "vocabulary": ["array-like", None],
     }
 
     components_: FLOATS
@@ -155,7 +155,7 @@ class TopicModel(Estimator):
         restarts: int = 5,
         n_init: int = 1,
         init_params: str = "bregman",
-        vocabulary: Corpus | Sequence[str] | NDArray[Any] | None = None,
+        vocabulary: Sequence[str] | NDArray[Any] | None = None,
         learning_offset: float = 1.0,
         learning_decay: float = 0.55,
         total_samples: float | None = None,
@@ -215,11 +215,9 @@ class TopicModel(Estimator):
 
     def _words(self) -> dict[str, Any]:
         """The words of the columns, and how text became them, as far as that is known."""
-        if isinstance(self.vocabulary, Corpus):
-            tokenizer = self.vocabulary.tokenizer
-            text = None if tokenizer is None else json.dumps(tokenizer)
-            return {"vocabulary": list(self.vocabulary.vocabulary), "tokenizer": text}
         words = self.vocabulary if self.vocabulary is not None else getattr(self, "feature_names_in_", None)
+        if isinstance(words, Vocabulary) and words.tokenizer is not None:
+            return {"vocabulary": list(words), "tokenizer": json.dumps(words.tokenizer)}
         return {} if words is None else {"vocabulary": [str(word) for word in words]}
 
     @checked
