@@ -1,5 +1,6 @@
 """What mixtures find, and that their results mean what they say."""
 
+import lsparse
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,6 +30,16 @@ def test_groups_are_found(blobs, covariance_type, estimate, schedule):
     # One pass does not get to the very end.
     assert agreement(found, labels) > (0.95 if schedule == "streaming" else 0.99)
     assert model.covariances_.shape == ((4, 3, 3) if covariance_type == "full" else (4, 3))
+
+
+@pytest.mark.parametrize("init_params", ["bregman", "kmeans", "k-means++", "random_from_data", "random"])
+def test_every_way_to_start(blobs, init_params, tmp_path):
+    X, labels = blobs
+    model = GaussianMixture(4, init_params=init_params, n_init=5, max_iter=200, tol=1e-7, random_state=0).fit(X)
+    # Rows at random may be two of one group and none of another.
+    assert agreement(model.predict(X), labels) > (0.7 if init_params == "random_from_data" else 0.99)
+    lsparse.save(model, tmp_path / "m.safetensors")
+    assert lsparse.load(tmp_path / "m.safetensors").init_params == init_params
 
 
 def test_scores_are_densities(blobs):

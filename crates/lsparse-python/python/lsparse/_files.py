@@ -97,8 +97,7 @@ def load(path: str | os.PathLike[str]) -> GaussianMixture | MultinomialMixture |
         )
         dim = len(core.vocabulary)
     else:
-        names = {theirs: ours for ours, theirs in reversed(INIT_PARAMS.items())}
-        shared["init_params"] = names[config["init"]]
+        shared["init_params"] = _init_params(config)
         shared["weight_concentration_prior"] = config["alpha"] / config["clusters"]
         model = _mixture(config, shared)
         dim = core.dim
@@ -106,6 +105,12 @@ def load(path: str | os.PathLike[str]) -> GaussianMixture | MultinomialMixture |
     model.n_features_in_ = dim
     model.trace_ = {}
     return model  # type: ignore[no-any-return]
+
+
+def _init_params(config: dict[str, Any]) -> str:
+    if config["init"] == "kmeans":
+        return "kmeans" if config["init-lloyd"] > 1 else "k-means++"
+    return next(name for name, settings in INIT_PARAMS.items() if settings["init"] == config["init"])
 
 
 def _mixture(config: dict[str, Any], shared: dict[str, Any]) -> Any:

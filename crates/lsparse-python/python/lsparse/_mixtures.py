@@ -19,13 +19,13 @@ from ._base import FLOATS, INTEGERS, Estimator, checked, threads_of
 
 _Self = TypeVar("_Self", bound="_MixtureBase")
 
-#: scikit-learn's names for ways to start, and the library's.
-INIT_PARAMS = {
-    "bregman": "bregman",
-    "kmeans": "kmeans",
-    "k-means++": "kmeans",
-    "random_from_data": "examples",
-    "random": "responsibilities",
+#: scikit-learn's names for ways to start, and the library's settings.
+INIT_PARAMS: dict[str, dict[str, Any]] = {
+    "bregman": {"init": "bregman"},
+    "kmeans": {"init": "kmeans", "init-lloyd": 20},
+    "k-means++": {"init": "kmeans"},
+    "random_from_data": {"init": "examples"},
+    "random": {"init": "responsibilities"},
 }
 
 
@@ -64,7 +64,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
                     "clusters": int(self.n_components),
                     "rows-per-batch": self.batch_size,
                     "estimate": self.estimate,
-                    "init": INIT_PARAMS[self.init_params],
+                    **INIT_PARAMS[self.init_params],
                     # scikit-learn's is that of one component.
                     "alpha": None if concentration is None else concentration * self.n_components,
                     **self._prior_config(),
@@ -494,8 +494,9 @@ class GaussianMixture(_MixtureBase):
     n_init : int, default=1
         Runs from different starts, of which the one with the best objective is kept.
     init_params : {"bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="bregman"
-        How the first components are found: k-means++ under the likelihood's own divergence, with Euclidean distance
-        (both names), rows at random, or responsibilities at random.
+        How the first components are found, on a sample of the rows: k-means++ under the likelihood's own divergence;
+        k-means (20 passes after k-means++) or k-means++ alone with Euclidean distance; rows at random; responsibilities
+        at random. Where components are many and overlap little, "kmeans" and a larger ``n_init`` are worth a try.
     weight_concentration_prior : float, default=None
         Dirichlet concentration of each component's weight; 10 / K if not given.
     mean_precision_prior : float, default=None
