@@ -43,9 +43,15 @@ def test_every_parameter_is_documented_and_checked(estimator):
         assert name in estimator._parameter_constraints, name
 
 
-def test_the_sample_program_passes_strict_type_checks(tmp_path):
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """What mypy found out about NumPy, once for all."""
+    return str(tmp_path_factory.mktemp("mypy"))
+
+
+def test_the_sample_program_passes_strict_type_checks(tmp_path, cache):
     program = HERE / "typed_program.py"
-    run = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(program)]
+    run = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, str(program)]
     done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     # A wrong program does not pass, so the types are there.
@@ -54,6 +60,18 @@ def test_the_sample_program_passes_strict_type_checks(tmp_path):
     done = subprocess.run([*run[:-1], str(wrong)], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.count("error:") == 2, done.stdout
     subprocess.run([sys.executable, str(program)], check=True, cwd=tmp_path)
+
+
+def test_the_package_itself_passes_strict_type_checks(tmp_path, cache):
+    settings = ["--config-file", str(HERE.parent / "pyproject.toml"), "--cache-dir", cache]
+    run = [sys.executable, "-m", "mypy", "--strict", *settings, "--package", "lsparse"]
+    done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    # The stubs of the compiled part say what is really there.
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "lsparse._core"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_notebook_runs(tmp_path):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 _Floats = NDArray[np.float64]
 _Progress = Callable[[int, float, float, float], None]
 
+@final
 class Mixture:
     @staticmethod
     def load(path: str | PathLike[str]) -> Mixture: ...
@@ -39,6 +40,7 @@ class Mixture:
         threads: int = 0,
     ) -> Mixture: ...
 
+@final
 class Topics:
     @staticmethod
     def load(path: str | PathLike[str]) -> Topics: ...

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -90,7 +90,7 @@ def read_corpus(path: str | os.PathLike[str], *, mmap: bool = True) -> Corpus:
     """
     folder = Path(path)
     vocabulary, documents, tokenizer = _core.open_corpus(folder)
-    mode = "r" if mmap else None
+    mode: Literal["r"] | None = "r" if mmap else None
     arrays = tuple(np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("counts", "words", "indptr"))
     counts = sp.csr_array(arrays, shape=(len(documents), len(vocabulary)))
     settings = None if tokenizer is None else json.loads(tokenizer)

@@ -21,7 +21,7 @@ class LsparseError(ValueError):
     __module__ = "lsparse"
 
 
-class InterruptedWarning(ConvergenceWarning):
+class InterruptedWarning(ConvergenceWarning):  # type: ignore[misc]
     """Ctrl-C ended a fit early; the estimator holds the model so far.
 
     To have it raised instead (in a loop over many fits, say), make it an error. The estimator holds the model so far

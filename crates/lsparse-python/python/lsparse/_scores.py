@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
@@ -16,20 +17,18 @@ from ._topics import TopicModel, mean_of_completion
 
 
 def _documents(X: Any) -> Any:
-    import scipy.sparse as sp
-
     X = check_array(X, accept_sparse="csr", dtype=None if sp.issparse(X) else [np.float64, np.float32], order="C")
     check_non_negative(X, "documents")
     return readable(X)
 
 
 def _normalised(topics: ArrayLike) -> FLOATS:
-    topics = check_array(topics, dtype=np.float64, order="C")
-    check_non_negative(topics, "topics")
-    sums = topics.sum(axis=1, keepdims=True)
+    values: FLOATS = check_array(topics, dtype=np.float64, order="C")
+    check_non_negative(values, "topics")
+    sums = values.sum(axis=1, keepdims=True)
     if (sums <= 0).any():
         raise LsparseError("topics: a row has no mass; give every topic some words")
-    return np.ascontiguousarray(topics / sums)
+    return np.ascontiguousarray(values / sums)
 
 
 def completion_score(
