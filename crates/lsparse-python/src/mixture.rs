@@ -55,13 +55,7 @@ pub fn fit_mixture<'py>(
             fit_mixture_with(rows, &config, Surroundings { heldout: None, row_weights, start, observer, interrupt })
         })
     })?;
-    let report = PyDict::new(py);
-    report.set_item("interrupted", interrupted)?;
-    report.set_item("converged", fitted.outcome.reason.converged())?;
-    report.set_item("reason", fitted.outcome.reason.to_string())?;
-    report.set_item("run", fitted.run)?;
-    report.set_item("seconds", fitted.outcome.seconds)?;
-    report.set_item("trace", recorder.columns(py)?)?;
+    let report = recorder.report(py, &fitted.outcome, interrupted)?;
     Ok((Mixture { model: fitted.model }, report))
 }
 
@@ -85,7 +79,8 @@ impl Mixture {
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let bytes = slf.get().model.to_bytes().map_err(raise)?;
+        let model = &slf.get().model;
+        let bytes = run(slf.py(), 1, || model.to_bytes())?;
         Ok((slf.get_type().getattr("from_bytes")?, (PyBytes::new(slf.py(), &bytes),)))
     }
 

@@ -50,7 +50,7 @@ macro_rules! values_enum {
 
             fn rows<'a, I: CsrIndex>(&'a self, dim: usize, indptr: &'a [I], index: &'a [I]) -> PyResult<Box<dyn RowSource + 'a>> {
                 match self {
-                    $(Values::$name(values) => csr(dim, indptr, index, slice(values)?)),*
+                    $(Values::$name(values) => csr(values.py(), dim, indptr, index, slice(values)?)),*
                 }
             }
         }
@@ -69,12 +69,14 @@ fn slice<'a, T: Element>(array: &'a PyReadonlyArray1<'_, T>) -> PyResult<&'a [T]
 }
 
 fn csr<'a, I: CsrIndex, V: CsrValue>(
+    py: Python<'_>,
     dim: usize,
     indptr: &'a [I],
     index: &'a [I],
     values: &'a [V],
 ) -> PyResult<Box<dyn RowSource + 'a>> {
-    Ok(Box::new(BorrowedCsr::new(NAME, dim, indptr, index, values).map_err(raise)?))
+    // Every entry is looked at.
+    Ok(Box::new(py.detach(|| BorrowedCsr::new(NAME, dim, indptr, index, values)).map_err(raise)?))
 }
 
 impl<'py> Held<'py> {

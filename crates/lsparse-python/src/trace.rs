@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use lsparse::Result;
+use lsparse::fit::Outcome;
 use lsparse::observe::{Observer, StepInfo};
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -29,8 +30,19 @@ impl Recorder {
         Ok(())
     }
 
+    /// How a fit went: why it ended, its seconds of training, and every step.
+    pub fn report<'py>(&self, py: Python<'py>, outcome: &Outcome, interrupted: bool) -> PyResult<Bound<'py, PyDict>> {
+        let report = PyDict::new(py);
+        report.set_item("interrupted", interrupted)?;
+        report.set_item("converged", outcome.reason.converged())?;
+        report.set_item("reason", outcome.reason.to_string())?;
+        report.set_item("seconds", outcome.seconds)?;
+        report.set_item("trace", self.columns(py)?)?;
+        Ok(report)
+    }
+
     /// One array a column, one entry a step; what is not known at a step is NaN.
-    pub fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let steps = self.0.lock().unwrap_or_else(|e| e.into_inner());
         let dict = PyDict::new(py);
         let whole = |value: &dyn Fn(&StepInfo) -> i64| PyArray1::from_vec(py, steps.iter().map(value).collect());
