@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{cargo, command, go, output, python, root};
+use crate::process::{cargo, command, go, output, python, release, root};
 
 pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
@@ -64,8 +64,7 @@ fn mixture(images: &Path) -> Result<(), String> {
 fn package(args: &[&str]) -> Result<(), String> {
     let interpreter = crate::python::install(false)?;
     go(cargo(&["build", "--release", "--package", "lsparse-bench", "--bin", "fit"]))?;
-    let program = root().join("target/release/fit");
-    let mut bench = command(&interpreter, &["bench/python.py", "--rust", &program.to_string_lossy()]);
+    let mut bench = command(&interpreter, &["bench/python.py", "--rust", &release("fit").to_string_lossy()]);
     bench.args(args);
     for name in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] {
         bench.env(name, "1");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::process::{cargo, command, counted, go, python, root};
+use crate::process::{cargo, command, counted, go, python, release, root};
 
 /// Where the package is.
 const PACKAGE: &str = "crates/lsparse-python";
@@ -86,8 +86,7 @@ fn check_python() -> Result<(), String> {
 /// pytest, run in another folder, with the command to compare with.
 fn pytest(interpreter: &Path, folder: &Path) -> Command {
     let mut pytest = command(interpreter, &["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
-    let program = root().join("target/release").join(if cfg!(windows) { "lsparse.exe" } else { "lsparse" });
-    pytest.current_dir(folder).env("LSPARSE_COMMAND", program).env("MPLBACKEND", "agg");
+    pytest.current_dir(folder).env("LSPARSE_COMMAND", release("lsparse")).env("MPLBACKEND", "agg");
     pytest
 }
 
