@@ -86,7 +86,11 @@ fn check_python() -> Result<(), String> {
 /// pytest, run in another folder, with the command to compare with.
 fn pytest(interpreter: &Path, folder: &Path) -> Command {
     let mut pytest = command(interpreter, &["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
-    pytest.current_dir(folder).env("LSPARSE_COMMAND", release("lsparse")).env("MPLBACKEND", "agg");
+    pytest
+        .current_dir(folder)
+        .env("LSPARSE_COMMAND", release("lsparse"))
+        .env("MPLBACKEND", "agg")
+        .env("PYTHONDONTWRITEBYTECODE", "1");
     pytest
 }
 
