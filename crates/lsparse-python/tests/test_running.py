@@ -40,11 +40,11 @@ import numpy as np
 import lsparse
 from sklearn.utils.validation import check_is_fitted
 
-times = int(sys.argv[1])
+times, components, delay = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[4])
 X = np.random.default_rng(0).normal(size=(100_000, 16))
-model = lsparse.GaussianMixture(100, batch_size=int(sys.argv[2]), max_iter=100_000, tol=0, random_state=0)
+model = lsparse.GaussianMixture(components, batch_size=5000, max_iter=100_000, tol=0, random_state=0, n_jobs=1)
 def press():
-    time.sleep(2.0)
+    time.sleep(delay)
     for _ in range(times):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.15)
@@ -69,8 +69,8 @@ if hasattr(model, "model_"):
 """
 
 
-def interrupted(times, batch_size, how):
-    run = [sys.executable, "-c", INTERRUPTED, str(times), str(batch_size), how]
+def interrupted(times, components, how, delay):
+    run = [sys.executable, "-c", INTERRUPTED, str(times), str(components), how, str(delay)]
     done = subprocess.run(run, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -78,19 +78,19 @@ def interrupted(times, batch_size, how):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are those of Unix")
 def test_ctrl_c_leaves_the_model_so_far():
-    ending, seconds, warned, state = interrupted(1, 5000, "warn")
+    ending, seconds, warned, state = interrupted(1, 50, "warn", 2.0)
     assert ending == "returned"
     assert float(seconds) < 10
     assert re.search(r"GaussianMixture was interrupted after \d+ batches; it holds the model so far", warned)
     assert state == "(10,) False True"
-    ending, _, _, state = interrupted(1, 5000, "error")
+    ending, _, _, state = interrupted(1, 50, "error", 2.0)
     assert ending == "warned" and state == "(10,) False True"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are those of Unix")
 def test_ctrl_c_twice_is_raised():
-    # One batch of all rows takes longer than two presses.
-    assert interrupted(4, 100_000, "warn")[0] == "raised"
+    # Seeds for so many components take longer than three presses.
+    assert interrupted(3, 400, "warn", 0.3)[0] == "raised"
 
 
 def test_progress_bar(capsys):

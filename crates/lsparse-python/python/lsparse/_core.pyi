@@ -7,6 +7,19 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "Mixture",
+    "Topics",
+    "build_corpus",
+    "coherence",
+    "completion",
+    "fit_mixture",
+    "fit_topics",
+    "model_kind",
+    "open_corpus",
+    "panic_for_test",
+]
+
 _Floats = NDArray[np.float64]
 _Progress = Callable[[int, float, float, float], None]
 
