@@ -6,18 +6,22 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{cargo, command, go, output, python, root};
+use crate::process::{cargo, command, go, output, python, release, root};
 
 pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
         ("list", []) => {
             println!("mixture   one lap against a scikit-learn EM iteration; needs --images DIR");
+            println!(
+                "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
+            );
             println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
             Ok(())
         }
         ("mixture", ["--images", images]) => mixture(Path::new(images)),
         ("mixture", _) => Err("usage: cargo xtask bench mixture --images DIR".into()),
         ("topics", rest) => topics::run(rest),
+        ("python", rest) => package(rest),
         _ => Err(format!("there is no benchmark {name:?}; see cargo xtask bench list")),
     }
 }
@@ -54,6 +58,18 @@ fn mixture(images: &Path) -> Result<(), String> {
         report(element, &ours, &theirs, &again)?;
     }
     Ok(())
+}
+
+/// The installed Python package against Rust and scikit-learn, on one thread.
+fn package(args: &[&str]) -> Result<(), String> {
+    let interpreter = crate::python::install(false)?;
+    go(cargo(&["build", "--release", "--package", "lsparse-bench", "--bin", "fit"]))?;
+    let mut bench = command(&interpreter, &["bench/python.py", "--rust", &release("fit").to_string_lossy()]);
+    bench.args(args);
+    for name in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] {
+        bench.env(name, "1");
+    }
+    go(bench)
 }
 
 fn copy_first_images(from: &Path, to: &Path, count: usize) -> Result<(), String> {

@@ -2,9 +2,11 @@
 
 mod frequencies;
 mod local;
+mod sample;
 mod saved;
 mod search;
 mod train;
+mod update;
 
 use lsparse_kernels::Real;
 
@@ -18,6 +20,7 @@ use search::Memory;
 
 pub use frequencies::{Frequencies, allocation_term};
 pub use local::{Members, accumulate, log_density, respond};
+pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};
 pub use search::{Candidates, Remembered, Search, SearchKind};
 pub use train::{Fitted, Surroundings, fit_mixture, fit_mixture_with};

@@ -6,11 +6,13 @@ mod document;
 mod init;
 mod local;
 mod restart;
+mod sample;
 mod saved;
 pub mod score;
 mod summary;
 mod table;
 mod train;
+mod update;
 
 use std::sync::Mutex;
 

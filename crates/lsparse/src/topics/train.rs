@@ -302,18 +302,7 @@ fn check_corpora(source: &dyn RowSource, around: &TopicSurroundings<'_>) -> Resu
             let (name, model, data) = (corpus.name().into(), source.dim(), corpus.dim());
             return Err(Error::DimensionMismatch { name, model, data });
         }
-        let check = |row: usize, column: usize, value: f64| {
-            let name = corpus.name().to_owned();
-            if value < 0.0 {
-                Err(Error::BadValue { name, row, column, value, need: "a count, zero or more" })
-            } else {
-                Ok(())
-            }
-        };
-        let moments = scan(corpus, Element::F32, Some(&check))?;
-        if moments.nonzeros == 0 {
-            return Err(Error::EmptyCorpus { name: corpus.name().into() });
-        }
+        check_counts(corpus)?;
     }
     if let Some(vocab) = around.vocab
         && vocab.len() != source.dim()
@@ -322,6 +311,22 @@ fn check_corpora(source: &dyn RowSource, around: &TopicSurroundings<'_>) -> Resu
         return Err(Error::Config { option: "vocab", problem, remedy: "give one word a column".into() });
     }
     Ok(())
+}
+
+/// Counts are finite and not negative, and some are there.
+pub(super) fn check_counts(corpus: &dyn RowSource) -> Result<()> {
+    let check = |row: usize, column: usize, value: f64| {
+        let name = corpus.name().to_owned();
+        if value < 0.0 {
+            Err(Error::BadValue { name, row, column, value, need: "a count, zero or more" })
+        } else {
+            Ok(())
+        }
+    };
+    match scan(corpus, Element::F32, Some(&check))?.nonzeros {
+        0 => Err(Error::EmptyCorpus { name: corpus.name().into() }),
+        _ => Ok(()),
+    }
 }
 
 fn check_start(config: &TopicsConfig, source: &dyn RowSource, start: Option<&TopicModel>) -> Result<()> {
