@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: measurements against other systems, taken side by side in one run and given as ratios.
 
+mod memory;
 mod topics;
 
 use std::path::Path;
@@ -12,12 +13,14 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
         ("list", []) => {
             println!("mixture   one lap against a scikit-learn EM iteration; needs --images DIR");
+            println!("memory    peak memory on 2 million documents and 3.68 million patches; may take --images DIR");
             println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
             Ok(())
         }
         ("mixture", ["--images", images]) => mixture(Path::new(images)),
         ("mixture", _) => Err("usage: cargo xtask bench mixture --images DIR".into()),
         ("topics", rest) => topics::run(rest),
+        ("memory", rest) => memory::run(rest),
         _ => Err(format!("there is no benchmark {name:?}; see cargo xtask bench list")),
     }
 }

@@ -13,6 +13,7 @@ Commands:
   test [--long]                  format, lints, documentation and all tests (--long: thousands of random cases a reader)
   bench mixture --images DIR     one lap against a scikit-learn EM iteration on the patches of the first images of DIR
   bench topics --corpus FOLDER -k K   held-out score over time against tomotopy, gensim and scikit-learn
+  bench memory [--images DIR]    peak memory of training on 2 million documents and 3.68 million patches, K = 500
   bench list                     what can be measured
 
 Everything that is needed besides a Rust toolchain is installed under target/ by the command itself.";

@@ -158,7 +158,11 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
                 clock.start();
                 let start = match task.start(&data, run, Patience::new(&plan.rules, interrupt)) {
                     // The runs before were not in vain.
-                    Err(Error::Interrupted { .. }) if ledger.best.is_some() => break,
+                    Err(Error::Interrupted { .. } | Error::Config { option: "max-seconds", .. })
+                        if ledger.best.is_some() =>
+                    {
+                        break;
+                    }
                     start => start?,
                 };
                 let mut schedule = plan.schedule(shares(task.model(), &data), &start, place.clone());

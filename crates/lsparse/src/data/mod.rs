@@ -6,6 +6,7 @@
 //!
 //! Rows and columns are numbered from 0 in the library and from 1 in messages.
 
+mod ahead;
 mod atomic;
 mod batches;
 mod check;
@@ -26,6 +27,7 @@ use lsparse_kernels::Real;
 
 use crate::error::{Error, Result};
 
+pub use ahead::{Ahead, Stretch};
 pub use atomic::AtomicFile;
 pub use batches::{Batches, Panel};
 pub use check::{Moments, ValueCheck, scan};
