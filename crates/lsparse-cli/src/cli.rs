@@ -41,7 +41,8 @@ EXAMPLES:
   lsparse topics t.safetensors
   lsparse fit mixture --help                        every option of training
 
-Exit status: 0 if all went well, 2 for arguments or data that cannot be used, 1 for other failures.";
+Exit status: 0 if all went well, 2 for arguments or data that cannot be used, 1 for other failures,
+130 if Ctrl-C ended it before there was anything to keep.";
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -136,9 +137,12 @@ mod tests {
     fn every_setting_of_the_library_is_an_option_and_shows_its_default() {
         let (mixture, topics) = (MixtureConfig::default(), TopicsConfig::default());
         let of_mixture = headings_of("mixture", &mixture);
-        assert_eq!(of_mixture, ["Model", "Prior", "Schedule", "Start", "Stop", "Data", "Output"]);
+        assert_eq!(of_mixture, ["Model", "Prior", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]);
         let of_topics = headings_of("topics", &topics);
-        assert_eq!(of_topics, ["Model", "Prior", "Documents", "Schedule", "Start", "Stop", "Data", "Output"]);
+        assert_eq!(
+            of_topics,
+            ["Model", "Prior", "Documents", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]
+        );
     }
 
     /// The headings of a kind of training, each of whose settings must be an option.

@@ -79,7 +79,7 @@ fn a_killed_mixture_ends_with_the_same_bits() {
     let common = "--tolerance 0 --heldout test.npy";
     for (seed, settings) in [
         "-k 12 --schedule memoized --batches 7 --laps 6 --memo-memory 10KB",
-        "-k 12 --schedule memoized --batches 5 --laps 3 --runs 3 --best-by heldout",
+        "-k 12 --schedule memoized --batches 5 --laps 3 --runs 3 --best-by heldout --memo-memory 1KB",
         "-k 12 --schedule stochastic --batches 7 --laps 6 --estimate map",
         "-k 12 --schedule full --laps 8",
         "-k 12 --schedule streaming --batches 12",
@@ -108,7 +108,7 @@ fn killed_topics_end_with_the_same_bits() {
     let place = with_corpora(500);
     for (seed, settings) in [
         "-k 28 --schedule memoized --batches 4 --laps 8 --memo-memory 20KB --learn-alpha asymmetric",
-        "-k 10 --schedule memoized --batches 4 --laps 4 --runs 2 --warm-start --seed-words seeds.txt",
+        "-k 10 --schedule memoized --batches 4 --laps 4 --runs 3 --memo-memory 1KB --warm-start --seed-words seeds.txt",
         "-k 10 --schedule stochastic --batches 6 --laps 6",
     ]
     .iter()

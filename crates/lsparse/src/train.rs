@@ -168,14 +168,11 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
                 let mut schedule = plan.schedule(shares(task.model(), &data), &start, place.clone());
                 let progress = Progress { seconds: clock.seconds(), ..Progress::default() };
                 let state = State { params: start.params, total: start.total, progress };
-                // Seeding may have been long.
-                ledger.checkpoint(
-                    &At { task, data: &data, run },
-                    &state,
-                    schedule.as_mut(),
-                    observer.written(),
-                    false,
-                )?;
+                // Seeding may have been long. What the run before remembered of batches is written over only once the
+                // last checkpoint does not refer to it.
+                let at = At { task: &*task, data: &data, run };
+                ledger.checkpoint(&at, &state, schedule.as_mut(), observer.written(), false)?;
+                ledger.settle(schedule.as_mut())?;
                 (schedule, state)
             }
         };
