@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: measurements against other systems, taken side by side in one run and given as ratios.
 
+mod memory;
 mod topics;
 
 use std::path::Path;
@@ -15,6 +16,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
             println!(
                 "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
             );
+            println!("memory    peak memory on 2 million documents and 3.68 million patches; may take --images DIR");
             println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
             Ok(())
         }
@@ -22,6 +24,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("mixture", _) => Err("usage: cargo xtask bench mixture --images DIR".into()),
         ("topics", rest) => topics::run(rest),
         ("python", rest) => package(rest),
+        ("memory", rest) => memory::run(rest),
         _ => Err(format!("there is no benchmark {name:?}; see cargo xtask bench list")),
     }
 }

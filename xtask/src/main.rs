@@ -17,6 +17,7 @@ Commands:
   bench mixture --images DIR     one lap against a scikit-learn EM iteration on the patches of the first images of DIR
   bench topics --corpus FOLDER -k K   held-out score over time against tomotopy, gensim and scikit-learn
   bench python [--rows N]        what the Python layer costs, and scikit-learn on the same data
+  bench memory [--images DIR]    peak memory of training on 2 million documents and 3.68 million patches, K = 500
   bench list                     what can be measured
 
 Everything that is needed besides a Rust toolchain and python3 is installed under target/ by the command itself.";

@@ -6,6 +6,7 @@
 //!
 //! Rows and columns are numbered from 0 in the library and from 1 in messages.
 
+mod ahead;
 mod atomic;
 mod batches;
 mod borrowed_csr;
@@ -28,6 +29,7 @@ use lsparse_kernels::Real;
 
 use crate::error::{Error, Result};
 
+pub use ahead::{Ahead, Stretch};
 pub use atomic::AtomicFile;
 pub use batches::{Batches, Panel};
 pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};

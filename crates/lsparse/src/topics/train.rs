@@ -225,6 +225,10 @@ impl<'a> Task for TopicTask<'a> {
         if let Some(start) = self.start {
             print.push(("from".into(), print_numbers(&start.total.total().mass)));
         }
+        if let Some(vocab) = self.vocab {
+            let hash = crc32fast::hash(vocab.join("\n").as_bytes());
+            print.push(("vocab".into(), format!("{} words with checksum {hash:08x}", vocab.len())));
+        }
         if !self.seed_words.is_empty() {
             print.push(("seed-words".into(), format!("{:?}", self.seed_words)));
         }
