@@ -259,7 +259,7 @@ fn the_file_does_not_tell_dense_and_exact_apart() {
     std::fs::create_dir_all(&folder).unwrap();
     let files = [SearchKind::Auto, SearchKind::Dense, SearchKind::Exact].map(|search| {
         let path = folder.join(format!("{search:?}.safetensors"));
-        train(&source, &MixtureConfig { search, ..config(LikelihoodKind::ZeroMeanGauss, 110) })
+        train(&source, &MixtureConfig { search, ..config(LikelihoodKind::ZeroMeanGauss, 200) })
             .0
             .save_to(&path)
             .unwrap();
