@@ -68,9 +68,9 @@ impl Candidates {
         self.version += 1;
     }
 
-    /// Make room for more clusters a row.
+    /// Make room for more clusters a row, where there are rows at all.
     pub fn raise(&mut self, sparsity: usize) {
-        if sparsity > self.sparsity {
+        if sparsity > self.sparsity && self.rows() > 0 {
             let mut wider = vec![NONE; self.rows() * sparsity];
             for (to, from) in wider.chunks_exact_mut(sparsity).zip(self.clusters.chunks_exact(self.sparsity)) {
                 to[..self.sparsity].copy_from_slice(from);
@@ -96,6 +96,9 @@ mod tests {
         assert!(candidates.know(&[3], 2) && !candidates.know(&[3], 3));
         let again = Candidates::from_slice(3, candidates.as_slice(), candidates.version()).unwrap();
         assert_eq!(again, candidates);
+        let mut none = Candidates::default();
+        none.raise(2);
+        assert_eq!(none, Candidates::default());
         assert!(Candidates::from_slice(5, candidates.as_slice(), 0).is_err());
     }
 }
