@@ -214,27 +214,35 @@ fn a_batch_can_be_taken_out_and_training_goes_on_without_it() {
     refused("--runs 2", "--runs 1");
 }
 
+/// Run until a trace is begun, then press Ctrl-C; gives the lines of the trace.
+fn interrupt_soon(place: &Place, arguments: &str) -> usize {
+    for name in ["c", "t", "m.st"] {
+        let _ = std::fs::remove_file(place.path(name));
+    }
+    let child = Command::new(env!("CARGO_BIN_EXE_lsparse"))
+        .current_dir(place.path(""))
+        .args(arguments.split_whitespace())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !place.path("t").exists() || place.read("t").is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(child.wait_with_output().unwrap().status.success());
+    place.text("t").lines().count()
+}
+
 /// Interrupted by Ctrl-C, a run leaves a checkpoint of that moment.
 #[test]
 fn an_interrupted_run_goes_on() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 6000, 10, 6, 5);
-    let fit = "fit mixture train.npy -k 30 --batches 6 --laps 12 --tolerance 0 -q";
+    let fit = "fit mixture train.npy -k 60 --batches 6 --laps 30 --tolerance 0 -q";
     place.lsparse(&format!("{fit} --out whole.st")).assert().success();
     let run = format!("{fit} --out m.st --checkpoint c --resume --trace t");
-    let child = Command::new(env!("CARGO_BIN_EXE_lsparse"))
-        .current_dir(place.path(""))
-        .args(run.split_whitespace())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    while place.files().iter().all(|name| name != "t") || place.read("t").is_empty() {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    assert!(child.wait_with_output().unwrap().status.success());
-    let steps_before = place.text("t").lines().count();
-    assert!(steps_before < 72, "the run was too short to be interrupted");
+    // On a busy machine a run may be over before anybody can press a key.
+    assert!((0..10).any(|_| interrupt_soon(&place, &run) < 180), "no run was long enough to be interrupted");
     place.lsparse(&run).assert().success();
     assert!(place.read("m.st") == place.read("whole.st"));
-    assert_eq!(place.text("t").lines().count(), 72);
+    assert_eq!(place.text("t").lines().count(), 180);
 }

@@ -25,6 +25,7 @@ EXAMPLES:
       --heldout test-corpus --out topics.safetensors --trace run.jsonl
   lsparse fit topics corpus -k 50 --seed-words seeds.txt --learn-alpha asymmetric --out topics.safetensors
   lsparse fit topics new-corpus --from topics.safetensors --out topics.safetensors
+  lsparse fit topics large-corpus -k 500 --checkpoint run.ckpt --resume --memo-memory 1GB --out topics.safetensors
   lsparse fit topics corpus --config run.json --seed 1 --quiet --json
   lsparse topics topics.safetensors                            read the topics
 
