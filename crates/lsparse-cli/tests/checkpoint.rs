@@ -81,6 +81,8 @@ fn a_killed_mixture_ends_with_the_same_bits() {
         "-k 12 --schedule memoized --batches 7 --laps 6 --memo-memory 10KB",
         "-k 12 --schedule memoized --batches 5 --laps 3 --runs 3 --best-by heldout --memo-memory 1KB",
         "-k 12 --schedule stochastic --batches 7 --laps 6 --estimate map",
+        "-k 12 --sparsity 2 --search neighbours --batches 5 --laps 6",
+        "-k 12 --sparsity auto --search exact --batches 5 --laps 6",
         "-k 12 --schedule full --laps 8",
         "-k 12 --schedule streaming --batches 12",
     ]

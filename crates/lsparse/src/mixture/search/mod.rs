@@ -81,6 +81,10 @@ pub struct Work {
 }
 
 impl Work {
+    fn counters(&self) -> [&AtomicU64; 3] {
+        [&self.weights, &self.products, &self.table]
+    }
+
     fn add_weights(&self, count: usize) {
         self.weights.fetch_add(count as u64, Ordering::Relaxed);
     }
@@ -126,6 +130,8 @@ pub struct Remembered {
     neighbours: Neighbours,
     batches_done: usize,
     check_due: bool,
+    /// Work done since the last report.
+    work: [u64; 3],
 }
 
 impl<T: Real> Search<T> {
@@ -180,12 +186,14 @@ impl<T: Real> Search<T> {
             neighbours: memory.neighbours.clone(),
             batches_done: memory.batches_done,
             check_due: memory.check_due,
+            work: self.work.counters().map(|counter| counter.load(Ordering::Relaxed)),
         }
     }
 
     /// Go on from what was remembered.
     pub fn recall(&self, remembered: Remembered) {
-        let Remembered { sparsity, seed, candidates, neighbours, batches_done, check_due } = remembered;
+        let Remembered { sparsity, seed, candidates, neighbours, batches_done, check_due, work } = remembered;
+        self.work.counters().iter().zip(work).for_each(|(counter, value)| counter.store(value, Ordering::Relaxed));
         let mut memory = self.memory();
         *memory = Memory {
             sparsity,
