@@ -1,5 +1,5 @@
-//! Chores of the workspace: `cargo xtask test` checks everything, `cargo xtask python` the Python package, `cargo xtask bench NAME`
-//! measures.
+//! Chores of the workspace: `cargo xtask test` checks everything, `cargo xtask python` the Python package alone,
+//! `cargo xtask bench NAME` measures.
 
 mod bench;
 mod process;

@@ -12,8 +12,11 @@ impl MixtureModel {
     /// ```
     /// use lsparse::{MixtureConfig, data::MemoryRows, fit_mixture, increment::Increment};
     ///
-    /// let rows = |shift: f64| (0..200).map(|n| if n % 2 == 0 { 5.0 } else { -5.0 } + shift + (n % 7) as f64 * 0.1);
-    /// let (first, more) = (MemoryRows::new("first", 1, rows(0.0).collect())?, MemoryRows::new("more", 1, rows(0.2).collect())?);
+    /// let rows = |shift: f64| -> Vec<f64> {
+    ///     (0..200).map(|n| if n % 2 == 0 { 5.0 } else { -5.0 } + shift + (n % 7) as f64 * 0.1).collect()
+    /// };
+    /// let first = MemoryRows::new("first", 1, rows(0.0))?;
+    /// let more = MemoryRows::new("more", 1, rows(0.2))?;
     /// let model = fit_mixture(&first, &MixtureConfig { clusters: 2, ..Default::default() })?.model;
     /// let model = model.update(&more, None, Increment::Add)?;
     /// assert_eq!(model.training.observations, 400);
