@@ -241,7 +241,7 @@ fn the_smallest_sparsity_that_loses_little_is_chosen_and_only_rises() {
         }
     }
     assert!(chosen.chunks(2).all(|pair| pair[0] == pair[1]), "dense and exact agree: {chosen:?}");
-    assert!(chosen[0] < chosen[2] && chosen[2] < chosen[4], "{chosen:?}");
+    assert!(chosen.is_sorted() && chosen[0] < chosen[5], "less may be lost, more must be kept: {chosen:?}");
 }
 
 #[test]
