@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::likelihood::{Clusters, LikelihoodKind};
 use crate::responsibilities::Responsibilities;
 
-pub use candidates::Candidates;
+use candidates::Candidates;
 use exact::Exact;
 use neighbours::{Neighbours, keep_largest, mix};
 use pairs::Pairs;
