@@ -79,7 +79,7 @@ def test_parameters_are_checked_as_scikit_learn_does(parameters):
 def test_the_librarys_own_words():
     with pytest.raises(LsparseError, match="31 clusters cannot be started from 30 rows; ask for at most 30"):
         GaussianMixture(31).fit(X)
-    with pytest.raises(LsparseError, match="a sparsity of 5 is more than the 2 clusters; choose one from 1 to 2"):
+    with pytest.raises(LsparseError, match="a sparsity of 5 is more than K = 2; choose one from 1 to 2"):
         GaussianMixture(2, sparsity=5).fit(X)
     with pytest.raises(LsparseError, match="nu: 3 is too few degrees of freedom for 2 columns; give 4 or more"):
         GaussianMixture(2, degrees_of_freedom_prior=3).fit(X)
