@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use lsparse::backend::with_threads;
 use lsparse::data::{Batches, CsrRows, NpyRows, RowSource, Rows, write_npy_f32};
 use lsparse::model::Model;
+use lsparse::observe::peak_memory_bytes;
 use lsparse::schedule::{Memoized, Schedule, Stochastic};
 use lsparse::topics::score::{Completion, CompletionOptions, completion, held_out};
 use lsparse::topics::{
@@ -331,7 +332,8 @@ fn split_lines(test: &CsrRows<f32>, scoring: &CompletionOptions) -> Fallible<Str
     Ok(text)
 }
 
-/// Documents a second after a lap of training, for several K and one and two threads.
+/// Documents a second after a lap of training, for several K and one and two threads; what that lap took (seeding
+/// included) and scored, and the memory of the process so far.
 fn speed(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
     let sizes = take_list(options, "topics", &[200.0, 3200.0])?;
     let repeats: usize = take(options, "repeats", 5)?;
@@ -348,6 +350,8 @@ fn speed(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
             Ok(training)
         };
         let mut training = with_threads(1, run)??;
+        let moment = training.moment();
+        let score = with_threads(0, || moment.completion(&training.topics, &documents.test))??.score();
         training.data.take_tally();
         let mut one = f64::NAN;
         for threads in [1, 2] {
@@ -356,6 +360,9 @@ fn speed(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
             one = if threads == 1 { wall } else { one };
             line["corpus"] = json!(documents.name);
             line["threads"] = json!(threads);
+            line["first_lap_seconds"] = json!(round(moment.spent.cpu));
+            line["first_lap_score"] = json!(score);
+            line["peak_memory_bytes"] = json!(peak_memory_bytes());
             line["times_one_thread"] = json!(wall / one);
             println!("{line}");
         }

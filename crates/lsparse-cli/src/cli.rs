@@ -41,6 +41,7 @@ EXAMPLES:
   lsparse topics t.safetensors
   lsparse fit mixture --help                        every option of training
 
+With --json every command prints its results as JSON; messages for people go to standard error.
 Exit status: 0 if all went well, 2 for arguments or data that cannot be used, 1 for other failures.";
 
 /// The commands there are. Most describe themselves where their arguments are; a word here would hide that.
@@ -157,6 +158,15 @@ mod tests {
         for (name, word) in [("score", "document completion"), ("assign", "scipy.sparse"), ("similar", "Hellinger")] {
             let text = of(name).get_long_about().map(ToString::to_string).unwrap_or_default();
             assert!(text.contains(word), "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn every_result_can_be_json() {
+        let command = command();
+        let subcommands = command.get_subcommands().flat_map(|sub| std::iter::once(sub).chain(sub.get_subcommands()));
+        for sub in subcommands.filter(|sub| !sub.has_subcommands() && sub.get_name() != "completions") {
+            assert!(sub.get_arguments().any(|arg| arg.get_long() == Some("json")), "{}", sub.get_name());
         }
     }
 

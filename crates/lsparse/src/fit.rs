@@ -42,7 +42,7 @@ pub struct Progress {
 }
 
 /// Laps whose reports are remembered.
-pub const LAPS_REMEMBERED: usize = 3;
+pub const LAPS_REMEMBERED: usize = 100;
 
 /// What was said at the end of a lap.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

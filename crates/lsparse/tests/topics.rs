@@ -353,10 +353,12 @@ fn restarts_cure_the_decay_of_cold_starts_on_short_documents() {
         }
         let mut watch = Scores(&mut scores);
         let around = TopicSurroundings { heldout: Some(&test.rows), observer: Some(&mut watch), ..Default::default() };
-        fit_topics_with(&corpus.rows, &config, around).unwrap();
-        scores
+        let decaying = fit_topics_with(&corpus.rows, &config, around).unwrap().decaying;
+        (scores, decaying)
     };
-    let (without, with) = (curve(0), curve(5));
+    let ((without, decaying), (with, still_decaying)) = (curve(0), curve(5));
+    assert!(decaying, "the run should say that it gets worse: {without:?}");
+    assert!(!still_decaying, "{with:?}");
     let (first, last) = (without[0], *without.last().unwrap());
     assert!(last < first, "without restarts the score should fall: {without:?}");
     assert!(*with.last().unwrap() > last + 0.01, "restarts should hold the score: {with:?} against {without:?}");

@@ -19,7 +19,7 @@ use search::Memory;
 pub use frequencies::{Frequencies, allocation_term};
 pub use local::{Members, accumulate, log_density, respond};
 pub use saved::{MixtureModel, RowScores};
-pub use search::{Candidates, Search, SearchKind};
+pub use search::{Candidates, Remembered, Search, SearchKind};
 pub use train::{Fitted, Surroundings, fit_mixture, fit_mixture_with};
 
 /// A mixture model over rows of type `T`: a likelihood, how to estimate it, and how many clusters a row keeps.

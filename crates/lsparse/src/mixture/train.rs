@@ -202,10 +202,11 @@ impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
         Ok(print)
     }
 
-    /// The total gives everything but the shapes of clusters that have lost all rows under maximum likelihood. (What a
-    /// local step keeps row by row is to be put here too.)
+    /// The total gives everything but the shapes of clusters that have lost all rows under maximum likelihood, and what
+    /// the search remembers of rows.
     fn sections(&self, params: &MixtureParams<T>, _data: &MixtureData<'a>) -> Sections {
         let mut sections = Sections::default();
+        sections.put("search", &self.mixture.search.remembered());
         if self.config.estimate == Estimate::MaxLikelihood {
             let arrays = params.clusters.arrays();
             sections.put("arrays", &arrays.into_iter().map(|a| (a.shape, a.values)).collect::<Vec<_>>());
@@ -219,6 +220,8 @@ impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
         sections: &Sections,
         _data: &MixtureData<'a>,
     ) -> Result<Option<MixtureParams<T>>> {
+        let Some(remembered) = sections.get("search") else { return Ok(None) };
+        self.mixture.search.recall(remembered);
         let mut previous = None;
         if self.config.estimate == Estimate::MaxLikelihood {
             let Some(stored) = sections.get::<Vec<(Vec<usize>, Vec<f64>)>>("arrays") else { return Ok(None) };

@@ -109,7 +109,7 @@ pub struct TopicsConfig {
 
     /// When statistics enter the total.
     pub schedule: ScheduleKind,
-    /// Number of batches; 0 stands for one for every 100 documents, at least 1 and at most 10.
+    /// Number of batches; 0 stands for one for every 250 documents, at least 1 and at most 10.
     pub batches: usize,
     /// Documents a batch instead of a number of batches; 0 for none.
     pub docs_per_batch: usize,
@@ -246,7 +246,7 @@ impl TopicsConfig {
         }
         config.batches = match (config.schedule, config.batches, config.docs_per_batch) {
             (ScheduleKind::Full, _, _) => 1,
-            (_, 0, 0) => (num_docs / 100).clamp(1, 10),
+            (_, 0, 0) => (num_docs / 250).clamp(1, 10),
             (_, 0, docs) => num_docs.div_ceil(docs),
             (_, batches, _) => batches,
         };

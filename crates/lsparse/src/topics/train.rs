@@ -325,12 +325,16 @@ where
     }
 }
 
-/// The symptom of a cold start without restarts on short documents: over the last three laps active topics a document
-/// rose and the held-out score fell each time.
+/// The symptom of a cold start without restarts on short documents: lap after lap active topics a document rose while
+/// the held-out score fell, and it never came back to what it was.
 fn decaying(laps: &[LapReport]) -> bool {
     let fell = |pair: &[LapReport]| matches!((pair[0].heldout, pair[1].heldout), (Some(a), Some(b)) if b < a);
     let rose = |pair: &[LapReport]| pair[1].get(ACTIVE_TOPICS) > pair[0].get(ACTIVE_TOPICS);
-    laps.len() >= 3 && laps[laps.len() - 3..].windows(2).all(|pair| fell(pair) && rose(pair))
+    let worse = |three: &[LapReport]| {
+        let never_back = laps.last().is_some_and(|last| last.heldout < three[0].heldout);
+        three.windows(2).all(|pair| fell(pair) && rose(pair)) && never_back
+    };
+    laps.windows(3).any(worse)
 }
 
 /// Topics times words that are trained at most: 12 bytes each are held in memory.
@@ -466,4 +470,26 @@ fn seed_pull(
     }
     let pull = SparseStats::by_word(topics.vocab_size, |v, row| row.append(&mut by_word[v]));
     Ok(Some(pull))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_decays_when_its_score_falls_while_active_topics_rise_for_good() {
+        let laps = |list: &[(f64, f64)]| -> Vec<LapReport> {
+            let lap = |&(active, score): &(f64, f64)| LapReport {
+                heldout: Some(score),
+                report: vec![(ACTIVE_TOPICS.to_owned(), active)],
+            };
+            list.iter().map(lap).collect()
+        };
+        assert!(decaying(&laps(&[(5.0, -7.0), (6.0, -7.1), (7.0, -7.2)])));
+        assert!(decaying(&laps(&[(5.0, -7.0), (6.0, -7.1), (7.0, -7.2), (6.9, -7.19), (6.8, -7.18)])));
+        assert!(!decaying(&laps(&[(5.0, -7.0), (6.0, -7.1), (7.0, -7.2), (6.0, -6.9)])), "it recovered");
+        assert!(!decaying(&laps(&[(7.0, -7.0), (6.0, -7.1), (5.0, -7.2)])), "documents became sparser");
+        assert!(!decaying(&laps(&[(5.0, -7.2), (6.0, -7.1), (7.0, -7.0)])), "it got better");
+        assert!(!decaying(&laps(&[(5.0, -7.0), (6.0, -7.1)])), "too early to say");
+    }
 }

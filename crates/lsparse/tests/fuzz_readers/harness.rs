@@ -76,6 +76,12 @@ pub fn attack(reader: &str, samples: Vec<Sample>, read: fn(&Path) -> Result<()>)
     println!("{reader}: {cases} cases, {accepted} of them still sound");
 }
 
+/// What is found wrong with a reader that is given no files at all.
+pub fn verdict(read: fn(&Path) -> Result<()>) -> std::result::Result<bool, String> {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    run_case(Place::new().path(), 0, read)
+}
+
 fn run_cases(
     reader: &str,
     cases: usize,

@@ -8,6 +8,7 @@ mod harness;
 mod mutate;
 mod samples;
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use lsparse::data::{CsrRows, Element, MemoryRows, OpenOptions, RowSource, Rows, 
 
 use lsparse::topics::score::CompletionOptions;
 use lsparse::topics::{TopicModel, TopicSurroundings, TopicsConfig, fit_topics_with};
-use lsparse::{MixtureConfig, MixtureModel, Result, Surroundings, fit_mixture_with};
+use lsparse::{Error, MixtureConfig, MixtureModel, Result, Surroundings, fit_mixture_with};
 
 /// `test: samples => reader`, where the reader is given the folder that the files of a sample lie in.
 macro_rules! readers {
@@ -55,6 +56,28 @@ readers! {
     split_file: samples::split_files() => |at| read_parts(&at.join("split"), 4).map(drop);
     mixture_model: samples::mixtures() => |at| use_mixture(&at.join("m.safetensors"));
     topic_model: samples::topic_models() => |at| use_topics(&at.join("m.safetensors"));
+}
+
+#[test]
+fn what_readers_must_not_do_is_noticed() {
+    assert_eq!(harness::verdict(|_| Ok(())), Ok(true));
+    assert_eq!(harness::verdict(|_| Err(Error::NoRows { name: "x".into() })), Ok(false));
+    for (read, problem) in [
+        ((|_| panic!("as a reader must not")) as fn(&Path) -> Result<()>, "a panic"),
+        (
+            |_| {
+                std::hint::black_box(vec![0u8; 100 << 20]);
+                Ok(())
+            },
+            "bytes of memory",
+        ),
+        (|path| Err(Error::Io { path: path.into(), action: "read", source: io::ErrorKind::Other.into() }), "blamed"),
+        (|_| Err(Error::NoRows { name: "line 0".into() }), "no use"),
+        (|_| Err(Error::NoRows { name: "x".repeat(2000) }), "no use"),
+    ] {
+        let found = harness::verdict(read).unwrap_err();
+        assert!(found.contains(problem), "{found}");
+    }
 }
 
 /// Rows are looked at and read, in both precisions.

@@ -44,7 +44,7 @@ pub struct MixtureArgs {
 
     #[command(flatten)]
     pub reading: DataArgs,
-    /// One weight a row: a .npy of shape (rows, 1) or a text file with one column [default: all 1].
+    /// One weight a row: a .npy of shape (rows,) or (rows, 1) or a text file with one column [default: all 1].
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     pub row_weights: Option<PathBuf>,
     /// Rows to score at the end of every lap, in any format that DATA may have.

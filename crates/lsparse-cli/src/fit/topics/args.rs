@@ -178,7 +178,7 @@ pub struct SamplingSettings {
 #[command(next_help_heading = "Schedule")]
 #[serde(rename_all = "kebab-case")]
 pub struct BatchSettings {
-    /// Number of batches [default: one for every 100 documents, at most 10].
+    /// Number of batches [default: one for every 250 documents, at most 10].
     #[arg(long, value_name = "N", conflicts_with = "docs_per_batch")]
     pub batches: Option<usize>,
     /// Documents a batch, instead of a number of batches [default: none].

@@ -1,12 +1,14 @@
 //! The clusters that each row kept when it was last visited: N x L numbers, the only thing a search must remember.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 
 /// Stands for "none": the row was not visited yet, or with a smaller L.
 pub const NONE: u32 = u32::MAX;
 
 /// The kept clusters of every row of a source, the largest responsibility first.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidates {
     sparsity: usize,
     clusters: Vec<u32>,

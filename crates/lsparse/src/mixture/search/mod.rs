@@ -112,6 +112,17 @@ pub struct Memory<T> {
     check_due: bool,
 }
 
+/// What a search remembers that results depend on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Remembered {
+    sparsity: usize,
+    seed: u64,
+    candidates: Candidates,
+    neighbours: Neighbours,
+    batches_done: usize,
+    check_due: bool,
+}
+
 impl<T: Real> Search<T> {
     /// A search for `num_clusters` clusters, of which rows keep `sparsity`, or as many more as it takes for the mass
     /// that is discarded to be below `tolerance` (0: exactly so many).
@@ -154,9 +165,34 @@ impl<T: Real> Search<T> {
         self.memory().sparsity
     }
 
-    /// A copy of what is remembered of the rows, for a checkpoint.
-    pub fn candidates(&self) -> Candidates {
-        self.memory().candidates.clone()
+    /// A copy of what results depend on, for a checkpoint. (Sketches do not change them, and are made anew.)
+    pub fn remembered(&self) -> Remembered {
+        let memory = self.memory();
+        Remembered {
+            sparsity: memory.sparsity,
+            seed: memory.seed,
+            candidates: memory.candidates.clone(),
+            neighbours: memory.neighbours.clone(),
+            batches_done: memory.batches_done,
+            check_due: memory.check_due,
+        }
+    }
+
+    /// Go on from what was remembered.
+    pub fn recall(&self, remembered: Remembered) {
+        let Remembered { sparsity, seed, candidates, neighbours, batches_done, check_due } = remembered;
+        let mut memory = self.memory();
+        *memory = Memory {
+            sparsity,
+            seed,
+            candidates,
+            neighbours,
+            sketches: None,
+            pairs: Pairs::default(),
+            batches_done,
+            sketches_due: true,
+            check_due,
+        };
     }
 
     pub(super) fn memory(&self) -> MutexGuard<'_, Memory<T>> {

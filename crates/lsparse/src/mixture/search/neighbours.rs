@@ -4,6 +4,7 @@
 
 use lsparse_kernels::{Real, top_l};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::candidates::{Candidates, NONE};
 use super::pairs::Pairs;
@@ -22,7 +23,7 @@ const MEMORY: f32 = 0.5;
 const TASK: usize = 256;
 
 /// For each cluster the clusters that share its rows, and how much.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Neighbours {
     num_clusters: usize,
     /// The most frequent ones so far, `COUNTED` a cluster, in no order.
