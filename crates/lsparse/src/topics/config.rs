@@ -246,6 +246,8 @@ impl TopicsConfig {
         }
         config.batches = match (config.schedule, config.batches, config.docs_per_batch) {
             (ScheduleKind::Full, _, _) => 1,
+            // A sampler's statistics are gathered batch by batch, which is best done seldom.
+            (_, 0, 0) if config.method.samples_tokens() => (num_docs / 20_000).clamp(1, 10),
             (_, 0, 0) => (num_docs / 250).clamp(1, 10),
             (_, 0, docs) => num_docs.div_ceil(docs),
             (_, batches, _) => batches,

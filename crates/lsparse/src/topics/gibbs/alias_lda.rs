@@ -41,7 +41,7 @@ impl AliasLda {
     fn sample_token(&mut self, v: usize, old: u32, rng: &mut ChaCha8Rng) -> u32 {
         self.document.remove(old);
         self.counts.remove(v, old);
-        self.proposal.prepare(v, &mut self.counts);
+        let own = self.proposal.prepare(v, old, &mut self.counts);
         self.terms.clear();
         let mut exact = 0.0;
         for &k in &self.document.topics {
@@ -49,11 +49,11 @@ impl AliasLda {
             self.terms.push(term);
             exact += term;
         }
-        let stale = self.prior.alpha * self.proposal.mass(v);
+        let stale = self.prior.alpha * self.proposal.mass(v, own);
         // Of a topic: what it should be drawn by, and what it is drawn by.
         let weigh = |k: u32| {
             let (count, factor) = (f64::from(self.document.count[k as usize]), self.counts.word_factor(v, k));
-            ((count + self.prior.alpha) * factor, count * factor + self.prior.alpha * self.proposal.density(v, k))
+            ((count + self.prior.alpha) * factor, count * factor + self.prior.alpha * self.proposal.density(v, k, own))
         };
         let mut now = old;
         let (mut target, mut proposed_by) = weigh(now);
@@ -61,7 +61,7 @@ impl AliasLda {
             let draw = rng.random::<f64>() * (exact + stale);
             let proposed = match draw < exact {
                 true => self.document.topics[walk(self.terms.iter().copied(), draw)],
-                false => self.proposal.draw(v, rng),
+                false => self.proposal.draw(v, own, rng),
             };
             self.proposals.made += 1;
             let (new_target, new_proposed_by) = weigh(proposed);

@@ -43,7 +43,7 @@ impl LightLda {
         let old = assigned[i];
         self.document.remove(old);
         self.counts.remove(v, old);
-        self.proposal.prepare(v, &mut self.counts);
+        let own = self.proposal.prepare(v, old, &mut self.counts);
         let (alpha, length) = (self.prior.alpha, assigned.len() as f64);
         let mut now = old;
         let mut factor = self.counts.word_factor(v, now);
@@ -62,12 +62,12 @@ impl LightLda {
                 assigned[i] = now;
             }
             // The word's.
-            let proposed = self.proposal.draw(v, rng);
+            let proposed = self.proposal.draw(v, own, rng);
             let new_factor = self.counts.word_factor(v, proposed);
             let of = |k: u32| f64::from(self.document.count[k as usize]) + alpha;
             // p(t)/p(s) q(s)/q(t)
-            let forth = of(proposed) * new_factor * self.proposal.density(v, now);
-            let back = of(now) * factor * self.proposal.density(v, proposed);
+            let forth = of(proposed) * new_factor * self.proposal.density(v, now, own);
+            let back = of(now) * factor * self.proposal.density(v, proposed, own);
             if rng.random::<f64>() * back < forth {
                 self.proposals.accepted += 1;
                 (now, factor) = (proposed, new_factor);

@@ -4,6 +4,10 @@
 //! the word's own topics, a table as long as they are many, and beta/(n_k + V beta), one table for all words. Both are
 //! made anew after so many draws, and at the start of every batch of documents. A draw is corrected by the ratio of
 //! what is and what was, for which the densities of the tables in use are kept.
+//!
+//! A table that was made earlier in the batch has counted the token itself, where it still is: proposals that know the
+//! state they are to leave are not what the correction takes them for, and documents come out with too many topics. So
+//! its own count is left out, of draws by refusing some of them.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -83,8 +87,8 @@ struct Table {
 /// The proposals of all words.
 pub struct WordProposal {
     num_topics: usize,
-    /// n_kv/(n_k + V beta) as the table of word v has it.
-    weight: Vec<f32>,
+    /// n_kv/(n_k + V beta) as the table of word v has it, and the part of a single token.
+    weight: Vec<[f32; 2]>,
     tables: Vec<Table>,
     /// beta/(n_k + V beta) as the table for all words has it.
     smooth: Vec<f32>,
@@ -95,6 +99,14 @@ pub struct WordProposal {
     scratch: AliasScratch,
 }
 
+/// What a token itself has added to the table of its word.
+#[derive(Clone, Copy)]
+pub struct Own {
+    topic: u32,
+    /// Nothing if the table was made without it.
+    weight: f32,
+}
+
 /// Draws a table of given size serves for: making it costs a few draws an entry.
 const DRAWS_AN_ENTRY: usize = 4;
 
@@ -102,7 +114,7 @@ impl WordProposal {
     pub fn new(vocab_size: usize, num_topics: usize, draws: usize) -> Self {
         WordProposal {
             num_topics,
-            weight: vec![0.0; vocab_size * num_topics],
+            weight: vec![[0.0; 2]; vocab_size * num_topics],
             tables: (0..vocab_size).map(|_| Table::default()).collect(),
             smooth: vec![0.0; num_topics],
             shared: Table::default(),
@@ -118,16 +130,20 @@ impl WordProposal {
         self.shared.left = 0;
     }
 
-    /// Make ready for the proposals of one token of word v, which is not counted now.
-    pub fn prepare(&mut self, v: usize, counts: &mut DenseCounts) {
+    /// Make ready for the proposals of one token of word v, which had `topic` since the batch began and is not counted
+    /// now; gives what it has added to the table.
+    pub fn prepare(&mut self, v: usize, topic: u32, counts: &mut DenseCounts) -> Own {
+        let mut own = Own { topic, weight: self.weight[v * self.num_topics + topic as usize][1] };
         if self.tables[v].left == 0 {
             self.rebuild_word(v, counts);
+            own.weight = 0.0;
         }
         if self.shared.left == 0 {
             self.rebuild_shared(counts);
         }
         self.tables[v].left -= 1;
         self.shared.left -= 1;
+        own
     }
 
     fn serves(draws: usize, entries: usize) -> usize {
@@ -137,14 +153,14 @@ impl WordProposal {
     fn rebuild_word(&mut self, v: usize, counts: &mut DenseCounts) {
         let table = &mut self.tables[v];
         let row = &mut self.weight[v * self.num_topics..(v + 1) * self.num_topics];
-        table.topics.iter().for_each(|&k| row[k as usize] = 0.0);
+        table.topics.iter().for_each(|&k| row[k as usize] = [0.0; 2]);
         table.topics.clear();
         table.topics.extend_from_slice(counts.topics(v));
         self.buffer.clear();
         for &k in &table.topics {
             let total = f64::from(counts.totals[k as usize]) + counts.prior.beta_sum;
             let weight = (f64::from(counts.count[v * self.num_topics + k as usize]) / total) as f32;
-            row[k as usize] = weight;
+            row[k as usize] = [weight, (1.0 / total) as f32];
             self.buffer.push(weight);
         }
         table.mass = self.buffer.iter().sum();
@@ -161,25 +177,41 @@ impl WordProposal {
         self.shared.left = Self::serves(self.draws, self.num_topics);
     }
 
+    /// The mass of a word's own table without the token itself; nothing where only rounding is left.
+    #[inline]
+    fn table_mass(&self, v: usize, own: Own) -> f32 {
+        let (mass, left) = (self.tables[v].mass, self.tables[v].mass - own.weight);
+        if left > 1e-5 * mass { left } else { 0.0 }
+    }
+
     /// The sum of a word's densities.
-    pub fn mass(&self, v: usize) -> f64 {
-        f64::from(self.tables[v].mass) + f64::from(self.shared.mass)
+    #[inline]
+    pub fn mass(&self, v: usize, own: Own) -> f64 {
+        f64::from(self.table_mass(v, own)) + f64::from(self.shared.mass)
     }
 
     /// How much topic k is proposed for word v, in the units of `mass`.
     #[inline]
-    pub fn density(&self, v: usize, k: u32) -> f64 {
-        f64::from(self.weight[v * self.num_topics + k as usize]) + f64::from(self.smooth[k as usize])
+    pub fn density(&self, v: usize, k: u32, own: Own) -> f64 {
+        let weight = self.weight[v * self.num_topics + k as usize][0];
+        let weight = if k == own.topic { (weight - own.weight).max(0.0) } else { weight };
+        f64::from(weight) + f64::from(self.smooth[k as usize])
     }
 
     /// A topic drawn in proportion to the densities of word v.
     #[inline]
-    pub fn draw(&self, v: usize, rng: &mut ChaCha8Rng) -> u32 {
+    pub fn draw(&self, v: usize, own: Own, rng: &mut ChaCha8Rng) -> u32 {
         let table = &self.tables[v];
-        if rng.random::<f64>() * self.mass(v) < f64::from(table.mass) {
-            table.topics[table.alias.outcome(rng.random())]
-        } else {
-            self.shared.alias.outcome(rng.random()) as u32
+        let mass = f64::from(self.table_mass(v, own));
+        if rng.random::<f64>() * (mass + f64::from(self.shared.mass)) >= mass {
+            return self.shared.alias.outcome(rng.random()) as u32;
+        }
+        loop {
+            let k = table.topics[table.alias.outcome(rng.random())];
+            let weight = self.weight[v * self.num_topics + k as usize][0];
+            if k != own.topic || rng.random::<f64>() * f64::from(weight) >= f64::from(own.weight) {
+                return k;
+            }
         }
     }
 }
