@@ -2,6 +2,7 @@
 
 mod frequencies;
 mod local;
+pub mod methods;
 mod saved;
 mod search;
 mod train;
@@ -18,6 +19,7 @@ use search::Memory;
 
 pub use frequencies::{Frequencies, allocation_term};
 pub use local::{Members, accumulate, log_density, respond};
+pub use methods::MixtureMethod;
 pub use saved::{MixtureModel, RowScores};
 pub use search::{Candidates, Remembered, Search, SearchKind};
 pub use train::{Fitted, Surroundings, fit_mixture, fit_mixture_with};
