@@ -1,9 +1,9 @@
 //! Collapsed Gibbs samplers of LDA: every token has one topic, drawn anew lap by lap given those of all others.
 //!
-//! All of them sample from the same posterior, p(z | w) with topics and documents' mixes integrated out, and differ in
-//! what a draw costs: [`sparse_lda`] the topics of the word, [`alias_lda`] those of the document, [`light_lda`] neither.
-//! A chain is one thread by nature; the number of threads changes nothing. [`svi_gibbs`] samples the documents of a
-//! batch under fixed topics instead, as the document step of stochastic variational training.
+//! SparseLDA, AliasLDA and LightLDA sample from the same posterior, p(z | w) with topics and documents' mixes
+//! integrated out, and differ in what a draw costs: the topics of the word, those of the document, or neither. A chain
+//! is one thread by nature; the number of threads changes nothing. SVIGibbs samples the documents of a batch under fixed
+//! topics instead, as the document step of stochastic variational training.
 
 mod alias;
 mod alias_lda;
