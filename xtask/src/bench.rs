@@ -1,23 +1,34 @@
 //! `cargo xtask bench`: measurements against other systems, taken side by side in one run and given as ratios.
 
+mod memory;
+mod search;
 mod topics;
 
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{cargo, command, go, output, python, root};
+use crate::process::{cargo, command, go, output, python, release, root};
 
 pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
         ("list", []) => {
             println!("mixture   one lap against a scikit-learn EM iteration; needs --images DIR");
+            println!(
+                "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
+            );
+            println!("memory    peak memory on 2 million documents and 3.68 million patches; may take --images DIR");
+            println!("search    dense, exact and candidate search of a mixture, by K; needs --images DIR");
             println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
             Ok(())
         }
         ("mixture", ["--images", images]) => mixture(Path::new(images)),
         ("mixture", _) => Err("usage: cargo xtask bench mixture --images DIR".into()),
+        ("search", ["--images", images]) => search::run(Path::new(images)),
+        ("search", _) => Err("usage: cargo xtask bench search --images DIR".into()),
         ("topics", rest) => topics::run(rest),
+        ("python", rest) => package(rest),
+        ("memory", rest) => memory::run(rest),
         _ => Err(format!("there is no benchmark {name:?}; see cargo xtask bench list")),
     }
 }
@@ -35,8 +46,7 @@ fn mixture(images: &Path) -> Result<(), String> {
     go(cargo(&["build", "--release", "--package", "lsparse-cli", "--package", "lsparse-bench"]))?;
     let folder = root().join("target/bench-data");
     let some = folder.join("four-images");
-    std::fs::create_dir_all(&some).map_err(|e| e.to_string())?;
-    copy_first_images(images, &some, 4)?;
+    copy_images(images, &some, 0, 4)?;
     let release = root().join("target/release");
     for element in ["f32", "f64"] {
         let rows = folder.join(format!("patches-{element}.npy"));
@@ -56,12 +66,26 @@ fn mixture(images: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn copy_first_images(from: &Path, to: &Path, count: usize) -> Result<(), String> {
+/// The installed Python package against Rust and scikit-learn, on one thread.
+fn package(args: &[&str]) -> Result<(), String> {
+    let interpreter = crate::python::install(false)?;
+    go(cargo(&["build", "--release", "--package", "lsparse-bench", "--bin", "fit"]))?;
+    let mut bench = command(&interpreter, &["bench/python.py", "--rust", &release("fit").to_string_lossy()]);
+    bench.args(args);
+    for name in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] {
+        bench.env(name, "1");
+    }
+    go(bench)
+}
+
+/// Copy `count` images after the first `skip`, by name.
+fn copy_images(from: &Path, to: &Path, skip: usize, count: usize) -> Result<(), String> {
+    std::fs::create_dir_all(to).map_err(|e| e.to_string())?;
     let folder = std::fs::read_dir(from).map_err(|e| format!("{}: {e}", from.display()))?;
     let mut names: Vec<_> = folder.filter_map(|entry| entry.ok().map(|e| e.path())).collect();
     names.retain(|p| p.extension().is_some_and(|e| e == "jpg" || e == "png"));
     names.sort();
-    for path in names.iter().take(count) {
+    for path in names.iter().skip(skip).take(count) {
         if let Some(name) = path.file_name() {
             std::fs::copy(path, to.join(name)).map_err(|e| e.to_string())?;
         }

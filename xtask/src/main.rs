@@ -1,7 +1,9 @@
-//! Chores of the workspace: `cargo xtask test` checks everything, `cargo xtask bench NAME` measures.
+//! Chores of the workspace: `cargo xtask test` checks everything, `cargo xtask python` the Python package alone,
+//! `cargo xtask bench NAME` measures.
 
 mod bench;
 mod process;
+mod python;
 mod test;
 
 use std::process::ExitCode;
@@ -11,17 +13,21 @@ Usage: cargo xtask COMMAND
 
 Commands:
   test [--long]                  format, lints, documentation and all tests (--long: thousands of random cases a reader)
+  python [ARGUMENTS of pytest]   the wheel of the Python package, installed in an environment of its own and tested
   bench mixture --images DIR     one lap against a scikit-learn EM iteration on the patches of the first images of DIR
   bench topics --corpus FOLDER -k K   held-out score over time against tomotopy, gensim and scikit-learn
+  bench python [--rows N]        what the Python layer costs, and scikit-learn on the same data
+  bench memory [--images DIR]    peak memory of training on 2 million documents and 3.68 million patches, K = 500
   bench list                     what can be measured
 
-Everything that is needed besides a Rust toolchain is installed under target/ by the command itself.";
+Everything that is needed besides a Rust toolchain and python3 is installed under target/ by the command itself.";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match words.split_first() {
         Some((&"test", rest)) => test::run(rest),
+        Some((&"python", rest)) => python::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
         Some((&("help" | "--help" | "-h"), _)) => {
             println!("{USAGE}");

@@ -1,11 +1,18 @@
 //! Running other programs from the root of the workspace, and the Python environment that benchmarks use.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The root of the workspace.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+/// A program of the workspace that was built for release.
+pub fn release(name: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    root().join(target).join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// A command that will run in the root of the workspace.
@@ -37,6 +44,31 @@ pub fn output(mut command: Command) -> Result<String, String> {
         return Err(format!("failed: {shown}"));
     }
     String::from_utf8(output.stdout).map_err(|e| format!("{shown}: {e}"))
+}
+
+/// Run to the end, output shown as it comes, and add up the (passed, failed, skipped) that `parse` finds in its lines.
+pub fn counted(
+    mut command: Command,
+    parse: fn(&str) -> Option<(usize, usize, usize)>,
+) -> Result<(usize, usize, usize), String> {
+    let shown = show(&command);
+    eprintln!("$ {shown}");
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|e| format!("cannot run {shown}: {e}"))?;
+    let mut counts = (0, 0, 0);
+    if let Some(out) = child.stdout.take() {
+        for line in BufReader::new(out).lines() {
+            let line = line.map_err(|e| e.to_string())?;
+            println!("{line}");
+            if let Some((passed, failed, ignored)) = parse(&line) {
+                counts = (counts.0 + passed, counts.1 + failed, counts.2 + ignored);
+            }
+        }
+    }
+    let status = child.wait().map_err(|e| e.to_string())?;
+    if !status.success() && counts.1 == 0 {
+        return Err(format!("did not build or was stopped: {shown}"));
+    }
+    Ok(counts)
 }
 
 fn show(command: &Command) -> String {

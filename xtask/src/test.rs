@@ -1,10 +1,9 @@
-//! `cargo xtask test`: format, lints, documentation, and every test of the workspace, counted.
+//! `cargo xtask test`: format, lints, documentation, and every test of the workspace and of the Python package, counted.
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 use std::time::Instant;
 
-use crate::process::{cargo, go};
+use crate::process::{cargo, counted, go};
+use crate::python;
 
 /// Random cases a property when tests run long.
 const LONG_CASES: &str = "10000";
@@ -16,7 +15,9 @@ pub fn run_all(long: bool) -> Result<(), String> {
     let mut doc = cargo(&["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     go(doc)?;
-    let (passed, failed, ignored) = tests(long)?;
+    let rust = tests(long)?;
+    let package = python::tests(true, &[])?;
+    let (passed, failed, ignored) = (rust.0 + package.0, rust.1 + package.1, rust.2 + package.2);
     println!("{passed} passed, {failed} failed, {ignored} skipped");
     eprintln!("in {:.0} s", start.elapsed().as_secs_f64());
     if failed > 0 || passed == 0 { Err("tests failed".into()) } else { Ok(()) }
@@ -36,23 +37,7 @@ fn tests(long: bool) -> Result<(usize, usize, usize), String> {
     if long {
         command.env("PROPTEST_CASES", LONG_CASES).env("LSPARSE_LONG", "1");
     }
-    eprintln!("$ cargo test --workspace --no-fail-fast");
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|e| format!("cannot run cargo test: {e}"))?;
-    let mut counts = (0, 0, 0);
-    if let Some(out) = child.stdout.take() {
-        for line in BufReader::new(out).lines() {
-            let line = line.map_err(|e| e.to_string())?;
-            println!("{line}");
-            if let Some((passed, failed, ignored)) = parse_counts(&line) {
-                counts = (counts.0 + passed, counts.1 + failed, counts.2 + ignored);
-            }
-        }
-    }
-    let status = child.wait().map_err(|e| e.to_string())?;
-    if !status.success() && counts.1 == 0 {
-        return Err("cargo test did not build or was stopped".into());
-    }
-    Ok(counts)
+    counted(command, parse_counts)
 }
 
 /// `test result: ok. 3 passed; 0 failed; 1 ignored; ...`

@@ -82,8 +82,12 @@ fn time(rows: &NpyRows, held: &Rows<f32>, start: &MixtureModel, search: SearchKi
         local_times.push(local.cpu);
         global_times.push(step.cpu);
     }
-    let first = (local_times.remove(0), global_times.remove(0)).0;
-    let scores = log_density(params.clusters.as_ref(), &params.frequencies.log_pi, held).expect("scores");
+    let first = local_times.remove(0);
+    global_times.remove(0);
+    // As `lsparse score` does: log sum_k E[pi_k] F(x | E[phi_k]).
+    let point = mixture.likelihood.clusters_of(&params.clusters.arrays()).expect("clusters");
+    let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
+    let scores = log_density(point.as_ref(), &log_pi, held).expect("scores");
     let share: serde_json::Map<_, _> =
         report.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
     println!(

@@ -42,7 +42,8 @@ EXAMPLES:
   lsparse fit mixture --help                        every option of training
 
 With --json every command prints its results as JSON; messages for people go to standard error.
-Exit status: 0 if all went well, 2 for arguments or data that cannot be used, 1 for other failures.";
+Exit status: 0 if all went well, 2 for arguments or data that cannot be used, 1 for other failures,
+130 if Ctrl-C ended it before there was anything to keep.";
 
 /// The commands there are. Most describe themselves where their arguments are; a word here would hide that.
 #[derive(Subcommand)]
@@ -127,9 +128,12 @@ mod tests {
     fn every_setting_of_the_library_is_an_option_and_shows_its_default() {
         let (mixture, topics) = (MixtureConfig::default(), TopicsConfig::default());
         let of_mixture = headings_of("mixture", &mixture);
-        assert_eq!(of_mixture, ["Model", "Prior", "Schedule", "Start", "Stop", "Data", "Output"]);
+        assert_eq!(of_mixture, ["Model", "Prior", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]);
         let of_topics = headings_of("topics", &topics);
-        assert_eq!(of_topics, ["Model", "Prior", "Documents", "Schedule", "Start", "Stop", "Data", "Output"]);
+        assert_eq!(
+            of_topics,
+            ["Model", "Prior", "Documents", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]
+        );
     }
 
     /// The headings of a kind of training, each of whose settings must be an option.

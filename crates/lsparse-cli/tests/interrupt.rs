@@ -57,11 +57,27 @@ fn the_first_writes_the_model_and_says_so() {
 }
 
 #[test]
-fn the_second_ends_it_and_leaves_nothing() {
+fn while_seeding_it_ends_at_once_and_leaves_nothing() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 20_000, 10, 24, 4);
-    let slow = "fit mixture train.npy -k 400 --schedule full --init-lloyd 50 --threads 1 --out m.safetensors";
+    let slow =
+        "fit mixture train.npy -k 3000 --init-rows 20000 --threads 1 --out m.safetensors --checkpoint c --trace t";
     let (mut child, mut messages) = start(&place, slow);
     wait_for(&mut messages, "20,000 rows");
+    interrupt(&child);
+    wait_for(&mut messages, "interrupted while looking for a place to start from; nothing was written");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(place.files(), ["test.npy", "train.npy"]);
+    let late = place.lsparse(&format!("{slow} --max-seconds 0.2")).assert().code(2).get_output().clone();
+    assert!(String::from_utf8(late.stderr).unwrap().contains("max-seconds: the time was over before"));
+    assert_eq!(place.files(), ["test.npy", "train.npy"]);
+}
+
+#[test]
+fn the_second_ends_it_and_leaves_nothing() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 20_000, 10, 24, 4);
+    let slow = "fit mixture train.npy -k 400 --schedule full --init-rows 400 --threads 1 --out m.safetensors";
+    let (mut child, mut messages) = start(&place, slow);
+    wait_for(&mut messages, "lap ");
     interrupt(&child);
     wait_for(&mut messages, "stopping after this batch");
     interrupt(&child);

@@ -2,7 +2,7 @@
 //!
 //! In the order in which a step of training uses them:
 //!
-//! 1. [`transpose_tile`] and [`gather_tile`] turn rows into a tile whose lanes are rows;
+//! 1. [`transpose_tile`] and [`gather_tile()`] turn rows into a tile whose lanes are rows;
 //! 2. [`TriangularPack::quad_forms`] and [`diag_quad_forms`] give the log weights of Gaussian
 //!    clusters, [`SketchPack::stage`] rules clusters out before, [`add_table_rows`] gives those of
 //!    topics;

@@ -45,8 +45,8 @@ impl Checkpointing {
         }
         Err(Error::Exists {
             path: self.path.clone(),
-            detail: "exists already".into(),
-            remedy: "give --resume to go on from it, or remove it".into(),
+            detail: "exists already",
+            remedy: "give --resume to go on from it, or remove it",
         })
     }
 

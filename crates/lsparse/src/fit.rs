@@ -251,11 +251,13 @@ pub fn run<D: ?Sized, M: Model<D>>(
 
         watch.clock.halt();
         progress.seconds = watch.clock.seconds();
-        let mut reason = interrupted_or_late(rules, progress.seconds, watch.interrupt);
+        let mut reason = None;
         if ends_lap {
-            reason = reason.or_else(|| lap_rule(rules, progress, &objective, total.counts()));
+            reason = lap_rule(rules, progress, &objective, total.counts());
             progress.lap_before = Some((objective.total(), total.counts().to_vec()));
         }
+        // A run that would end here anyway is not interrupted: there is nothing left to go on with.
+        let reason = reason.or_else(|| interrupted_or_late(rules, progress.seconds, watch.interrupt));
         let heldout = match watch.score {
             Some(score) if ends_lap || reason.is_some() => Some(score(params, total)?),
             _ => None,

@@ -13,8 +13,8 @@
 //! 5. [`model`]: the global step turns the total into parameters (posterior, MAP or maximum likelihood).
 //! 6. [`fit`]: next batch, until a rule says stop; [`train`] keeps the best of several runs, [`observe`] watches.
 //!
-//! [`init`] finds the first clusters, [`mixture`] puts the pieces together, [`persist`] writes models,
-//! [`checkpoint`] lets a run go on after it was killed.
+//! [`init`] finds the first clusters, [`mixture`] and [`topics`] put the pieces together, [`increment`] goes on from
+//! data that keeps coming, [`persist`] writes models, [`checkpoint`] lets a run go on after it was killed.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,7 @@ pub mod config;
 pub mod data;
 pub mod error;
 pub mod fit;
+pub mod increment;
 pub mod init;
 pub mod likelihood;
 pub mod linalg;
@@ -31,6 +32,7 @@ pub mod mixture;
 pub mod model;
 pub mod observe;
 pub mod persist;
+mod random;
 pub mod responsibilities;
 pub mod schedule;
 pub mod summary;

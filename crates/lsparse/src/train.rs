@@ -158,20 +158,21 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
                 clock.start();
                 let start = match task.start(&data, run, Patience::new(&plan.rules, interrupt)) {
                     // The runs before were not in vain.
-                    Err(Error::Interrupted { .. }) if ledger.best.is_some() => break,
+                    Err(Error::Interrupted { .. } | Error::Config { option: "max-seconds", .. })
+                        if ledger.best.is_some() =>
+                    {
+                        break;
+                    }
                     start => start?,
                 };
                 let mut schedule = plan.schedule(shares(task.model(), &data), &start, place.clone());
                 let progress = Progress { seconds: clock.seconds(), ..Progress::default() };
                 let state = State { params: start.params, total: start.total, progress };
-                // Seeding may have been long.
-                ledger.checkpoint(
-                    &At { task, data: &data, run },
-                    &state,
-                    schedule.as_mut(),
-                    observer.written(),
-                    false,
-                )?;
+                // Seeding may have been long. What the run before remembered of batches is written over only once the
+                // last checkpoint does not refer to it.
+                let at = At { task: &*task, data: &data, run };
+                ledger.checkpoint(&at, &state, schedule.as_mut(), observer.written(), false)?;
+                ledger.settle(schedule.as_mut())?;
                 (schedule, state)
             }
         };

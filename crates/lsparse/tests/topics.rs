@@ -398,8 +398,9 @@ fn updating_in_place_gives_what_a_global_step_from_nothing_gives() {
         for pulled in [false, true] {
             let mut topics = six_topics(estimate);
             if pulled {
-                let pull =
-                    |v: usize, row: &mut Vec<(u32, f32)>| row.extend((v % 7 == 0).then_some(((v % 6) as u32, 2.5)));
+                let pull = |v: usize, row: &mut Vec<(u32, f32)>| {
+                    row.extend(v.is_multiple_of(7).then_some(((v % 6) as u32, 2.5)))
+                };
                 topics.pull = Some(SparseStats::by_word(120, pull));
             }
             let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -423,7 +424,7 @@ fn updating_in_place_gives_what_a_global_step_from_nothing_gives() {
                 assert_eq!(objective(&params), objective(&fresh));
                 // And it is what its definition says, word by word and topic by topic.
                 let dense: Vec<Vec<f64>> = (0..120).map(|v| total.total().dense_word(v, 6)).collect();
-                let pull = |v: usize, k: usize| if pulled && v % 7 == 0 && v % 6 == k { 2.5 } else { 0.0 };
+                let pull = |v: usize, k: usize| if pulled && v.is_multiple_of(7) && v % 6 == k { 2.5 } else { 0.0 };
                 for k in 0..6 {
                     let sum: f64 = (0..120).map(|v| dense[v][k] + 0.1 + pull(v, k)).sum();
                     for v in 0..120 {

@@ -6,8 +6,10 @@
 //!
 //! Rows and columns are numbered from 0 in the library and from 1 in messages.
 
+mod ahead;
 mod atomic;
 mod batches;
+mod borrowed_csr;
 mod check;
 pub mod corpus;
 mod csv;
@@ -21,13 +23,16 @@ mod npz_write;
 mod open;
 mod positioned;
 mod rows;
+mod thresholded;
 
 use lsparse_kernels::Real;
 
 use crate::error::{Error, Result};
 
+pub use ahead::{Ahead, Stretch};
 pub use atomic::AtomicFile;
 pub use batches::{Batches, Panel};
+pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};
 pub use check::{Moments, ValueCheck, scan};
 pub use csv::{CsvOptions, read_csv};
 pub use images::{ImagePatches, PatchGrid, PatchOptions};
@@ -38,6 +43,7 @@ pub use npz::read_csr_npz;
 pub use npz_write::write_csr_npz;
 pub use open::{OpenOptions, open, read_column};
 pub use rows::{Layout, RowRef, Rows};
+pub use thresholded::Thresholded;
 
 /// A precision of floating point numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

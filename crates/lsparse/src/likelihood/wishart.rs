@@ -313,3 +313,41 @@ fn add_packed_diagonal(packed: &mut [f64], dim: usize, value: f64) {
         packed[i * (i + 1) / 2 + i] += value;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_sees_every_number() {
+        let stat: Vec<f64> = (0..11).map(|i| i as f64).collect();
+        let whole = fingerprint(Estimate::Map, 3.0, &stat);
+        assert_ne!(whole, fingerprint(Estimate::Posterior, 3.0, &stat));
+        assert_ne!(whole, fingerprint(Estimate::Map, 3.0f64.next_up(), &stat));
+        for i in 0..stat.len() {
+            let mut other = stat.clone();
+            other[i] = other[i].next_up();
+            assert_ne!(whole, fingerprint(Estimate::Map, 3.0, &other));
+        }
+    }
+
+    #[test]
+    fn only_clusters_that_changed_are_estimated_anew() {
+        let prior = WishartPrior { dim: 2, nu: 4.0, b: 0.5, variance_floor: 1e-6 };
+        let counts = vec![5.0; 20];
+        let mut scatter: Vec<f64> = (0..20).flat_map(|k| [2.0 + k as f64, 0.1, 1.0]).collect();
+        let estimate = |scatter: &[f64], previous: &[Arc<Precision>]| {
+            let prints: Vec<u64> = scatter.chunks(3).map(|s| fingerprint(Estimate::Posterior, 5.0, s)).collect();
+            let never = |_| unreachable!("no cluster is empty");
+            Precision::estimate_all(&prior, Estimate::Posterior, &counts, scatter, &prints, previous, never).unwrap()
+        };
+        let before = estimate(&scatter, &[]);
+        scatter[3 * 7] = 100.0;
+        let after = estimate(&scatter, &before);
+        let afresh = estimate(&scatter, &[]);
+        for k in 0..20 {
+            assert_eq!(Arc::ptr_eq(&before[k], &after[k]), k != 7);
+            assert_eq!((&after[k].factor, after[k].log_det), (&afresh[k].factor, afresh[k].log_det));
+        }
+    }
+}

@@ -3,13 +3,15 @@
 mod frequencies;
 mod local;
 pub mod methods;
+mod sample;
 mod saved;
 mod search;
 mod train;
+mod update;
 
 use lsparse_kernels::Real;
 
-use crate::data::{Batches, Layout, RowSource, Rows, Scalar};
+use crate::data::{Ahead, Batches, Layout, RowSource, Rows, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::{Clusters, Estimate, Likelihood};
 use crate::model::{Model, Objective};
@@ -20,8 +22,9 @@ use search::Memory;
 pub use frequencies::{Frequencies, allocation_term};
 pub use local::{Members, accumulate, log_density, respond};
 pub use methods::MixtureMethod;
+pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};
-pub use search::{Candidates, Remembered, Search, SearchKind};
+pub use search::{Remembered, Search, SearchKind};
 pub use train::{Fitted, Surroundings, fit_mixture, fit_mixture_with};
 
 /// A mixture model over rows of type `T`: a likelihood, how to estimate it, and how many clusters a row keeps.
@@ -89,7 +92,6 @@ pub(crate) fn panel_rows<T>(dim: usize) -> usize {
 /// A panel of rows with its buffers, kept from batch to batch.
 pub struct Panel<T> {
     rows: Rows<T>,
-    spare: Rows<T>,
     row_ids: Vec<usize>,
     row_weights: Vec<f64>,
     resp: Responsibilities<T>,
@@ -100,12 +102,23 @@ impl<T: Real> Panel<T> {
     fn new(layout: Layout, dim: usize) -> Self {
         Panel {
             rows: Rows::new(layout, dim),
-            spare: Rows::new(layout, dim),
             row_ids: Vec::new(),
             row_weights: Vec::new(),
             resp: Responsibilities::default(),
             members: Members::default(),
         }
+    }
+}
+
+/// The panel that is worked on, and what reads the next one meanwhile.
+pub struct Panels<T> {
+    ahead: Ahead<T>,
+    panel: Panel<T>,
+}
+
+impl<T: Scalar> Panels<T> {
+    fn new(layout: Layout, dim: usize) -> Self {
+        Panels { ahead: Ahead::new(layout, dim), panel: Panel::new(layout, dim) }
     }
 }
 
@@ -130,22 +143,21 @@ impl<T: Scalar> Mixture<T> {
         &self,
         data: &MixtureData<'_>,
         batch: usize,
-        scratch: &mut Option<Panel<T>>,
+        scratch: &mut Option<Panels<T>>,
         mut visit: impl FnMut(&mut Panel<T>) -> Result<()>,
     ) -> Result<()> {
         let dim = self.likelihood.dim();
-        let panel = scratch.get_or_insert_with(|| Panel::new(self.layout(), dim));
+        let Panels { ahead, panel } = scratch.get_or_insert_with(|| Panels::new(self.layout(), dim));
         let rows_at_once = panel_rows::<T>(dim).max(self.search.least_panel_rows());
-        for stretch in data.batches.panels(batch, rows_at_once) {
-            let Panel { rows, spare, row_ids, .. } = panel;
-            data.batches.read_panel(data.source, stretch, spare, rows, row_ids)?;
+        ahead.for_each_panel(data.source, &data.batches, batch, rows_at_once, |read| {
+            std::mem::swap(&mut panel.rows, &mut read.rows);
+            std::mem::swap(&mut panel.row_ids, &mut read.row_ids);
             panel.row_weights.clear();
             if let Some(weights) = data.row_weights {
                 panel.row_weights.extend(panel.row_ids.iter().map(|&n| weights[n]));
             }
-            visit(panel).map_err(|error| with_source_row(error, &panel.row_ids))?;
-        }
-        Ok(())
+            visit(panel).map_err(|error| with_source_row(error, &panel.row_ids))
+        })
     }
 
     /// Local step of the rows of a panel, and its statistics added to `summary`.
@@ -173,7 +185,7 @@ impl<T: Scalar> Mixture<T> {
 impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
     type Params = MixtureParams<T>;
     type Summary = ClusterSummary;
-    type Scratch = Option<Panel<T>>;
+    type Scratch = Option<Panels<T>>;
 
     fn num_batches(&self, data: &MixtureData<'a>) -> usize {
         data.batches.num_batches()
@@ -192,7 +204,7 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
         params: &MixtureParams<T>,
         data: &MixtureData<'a>,
         batch: usize,
-        scratch: &mut Option<Panel<T>>,
+        scratch: &mut Option<Panels<T>>,
     ) -> Result<ClusterSummary> {
         let mut summary = ClusterSummary::zeros(self.num_clusters, self.likelihood.stat_width());
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();

@@ -277,7 +277,7 @@ pub(super) fn working_element(precision: Precision, source: &dyn RowSource) -> E
 }
 
 /// Columns as many as the model has, and every value one that the likelihood can explain.
-fn check_rows<T: Scalar>(mixture: &Mixture<T>, source: &dyn RowSource) -> Result<()> {
+pub(super) fn check_rows<T: Scalar>(mixture: &Mixture<T>, source: &dyn RowSource) -> Result<()> {
     let dim = mixture.likelihood.dim();
     if source.dim() != dim {
         return Err(Error::DimensionMismatch { name: source.name().into(), model: dim, data: source.dim() });

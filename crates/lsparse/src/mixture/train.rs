@@ -407,7 +407,12 @@ fn check_surroundings<T: Scalar>(
         }
         scan_for::<T>(mixture.likelihood.as_ref(), held)?;
     }
-    if let Some(weights) = around.row_weights {
+    check_row_weights(source, around.row_weights)
+}
+
+/// One weight a row, none of them negative, some above zero.
+pub(super) fn check_row_weights(source: &dyn RowSource, row_weights: Option<&[f64]>) -> Result<()> {
+    if let Some(weights) = row_weights {
         if weights.len() != source.num_rows() {
             let problem = format!("{} weights for {} rows", weights.len(), source.num_rows());
             return Err(Error::Config { option: "row-weights", problem, remedy: "give one weight a row".into() });

@@ -278,6 +278,8 @@ fn check_magic(path: &Path) -> Result<()> {
     })?;
     match file.read_exact(&mut start) {
         Ok(()) if start == *MAGIC => Ok(()),
+        // A run that was killed before it wrote anything.
+        Err(_) if file.metadata().is_ok_and(|found| found.len() == 0) => Ok(()),
         _ => Err(Error::Format {
             path: path.to_owned(),
             detail: "it is not a file of statistics that a checkpoint refers to".into(),
@@ -290,6 +292,7 @@ fn check_magic(path: &Path) -> Result<()> {
 mod tests {
     use super::*;
     use crate::summary::ClusterSummary;
+    use crate::topics::{SparseStats, TopicSummary, WordStats};
 
     fn memo(value: f64, len: usize) -> ClusterSummary {
         ClusterSummary { counts: vec![value; len], stats: vec![value; 2 * len], width: 2, entropy: value }
@@ -352,5 +355,16 @@ mod tests {
         let mut memos = Memos::new(1, MemoPlace { limit: Some(0), file: Some(path.clone()) });
         assert!(memos.put(0, memo(1.0, 1)).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"a letter to my grandmother");
+    }
+
+    #[test]
+    fn sparse_statistics_of_topics_come_back_bit_for_bit() {
+        let words = SparseStats { indptr: vec![0, 2, 2, 3], topic: vec![1, 3, 0], mass: vec![1e-30, 0.1, 7.0 / 3.0] };
+        let mut memo = TopicSummary::new(4, WordStats::Batch(words));
+        (memo.entropy, memo.alloc, memo.counts[2]) = (1.0 / 3.0, -0.0, f64::MIN_POSITIVE);
+        let mut memos = Memos::new(2, MemoPlace { limit: Some(0), file: None });
+        memos.put(1, memo.clone()).unwrap();
+        assert_eq!(*memos.get(1).unwrap().unwrap(), memo);
+        assert!(memos.spill.is_some() && memos.get(0).unwrap().is_none());
     }
 }

@@ -5,8 +5,10 @@ mod dead_leaves;
 mod planted;
 mod themes;
 
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+
+use crate::random::{categorical, dirichlet, gamma, normal};
 
 pub use dead_leaves::dead_leaves;
 pub use planted::{Planted, planted, planted_patches};
@@ -15,48 +17,4 @@ pub use themes::{ThemedCorpus, themed_corpus};
 /// A generator for `seed`.
 fn generator(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
-}
-
-/// A standard normal draw, by Box and Muller.
-fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
-}
-
-/// A draw from Gamma(shape, 1), by Marsaglia and Tsang.
-fn gamma(shape: f64, rng: &mut ChaCha8Rng) -> f64 {
-    if shape < 1.0 {
-        let u: f64 = 1.0 - rng.random::<f64>();
-        return gamma(shape + 1.0, rng) * u.powf(1.0 / shape);
-    }
-    let d = shape - 1.0 / 3.0;
-    let c = 1.0 / (9.0 * d).sqrt();
-    loop {
-        let x = normal(rng);
-        let v = (1.0 + c * x).powi(3);
-        let u = 1.0 - rng.random::<f64>();
-        if v > 0.0 && u.ln() < 0.5 * x * x + d - d * v + d * v.ln() {
-            return d * v;
-        }
-    }
-}
-
-/// A draw from a symmetric Dirichlet.
-fn dirichlet(num: usize, concentration: f64, rng: &mut ChaCha8Rng) -> Vec<f64> {
-    let mut draw: Vec<f64> = (0..num).map(|_| gamma(concentration, rng).max(1e-300)).collect();
-    let sum: f64 = draw.iter().sum();
-    draw.iter_mut().for_each(|v| *v /= sum);
-    draw
-}
-
-/// An index drawn from probabilities.
-fn categorical(probabilities: &[f64], rng: &mut ChaCha8Rng) -> usize {
-    let mut left: f64 = rng.random();
-    for (k, p) in probabilities.iter().enumerate() {
-        left -= p;
-        if left <= 0.0 {
-            return k;
-        }
-    }
-    probabilities.len() - 1
 }

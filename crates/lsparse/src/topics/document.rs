@@ -37,7 +37,9 @@ impl Selection {
     fn due(self, iteration: usize) -> bool {
         match self {
             Selection::End => false,
-            Selection::Schedule { first, every } => iteration < first.max(1) || (iteration + 1) % every.max(1) == 0,
+            Selection::Schedule { first, every } => {
+                iteration < first.max(1) || (iteration + 1).is_multiple_of(every.max(1))
+            }
         }
     }
 }

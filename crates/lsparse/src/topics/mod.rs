@@ -7,18 +7,20 @@ pub mod gibbs;
 mod init;
 mod local;
 mod restart;
+mod sample;
 mod saved;
 pub mod score;
 mod summary;
 mod table;
 mod train;
+mod update;
 
 use std::sync::Mutex;
 
 use lsparse_kernels::{digamma, ln_gamma};
 use rayon::prelude::*;
 
-use crate::data::{Batches, RowSource, Rows};
+use crate::data::{Ahead, Batches, Layout, RowSource, Stretch};
 use crate::error::Result;
 use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
 use crate::model::{Model, Objective};
@@ -107,8 +109,7 @@ const PANEL_DOCUMENTS: usize = 1024;
 /// Buffers kept between batches.
 #[derive(Default)]
 pub struct TopicScratch {
-    rows: Option<(Rows<f32>, Rows<f32>)>,
-    row_ids: Vec<usize>,
+    ahead: Option<Ahead<f32>>,
 }
 
 impl Topics {
@@ -331,13 +332,12 @@ impl<'a> Model<TopicData<'a>> for Topics {
     ) -> Result<TopicSummary> {
         let mut summary = self.empty_batch();
         let mut tally = Tally::default();
-        let (rows, spare) =
-            scratch.rows.get_or_insert_with(|| (Rows::sparse(self.vocab_size), Rows::sparse(self.vocab_size)));
-        for panel in data.batches.panels(batch, PANEL_DOCUMENTS) {
-            data.batches.read_panel(data.source, panel, spare, rows, &mut scratch.row_ids)?;
+        let ahead = scratch.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
+        ahead.for_each_panel(data.source, &data.batches, batch, PANEL_DOCUMENTS, |read| {
+            let Stretch { rows, row_ids, .. } = read;
             let warm = data.warm.as_ref().map(|warm| {
                 let mut warm = warm.lock().unwrap_or_else(|e| e.into_inner());
-                scratch.row_ids.iter().map(|&n| std::mem::take(&mut warm[n])).collect::<Vec<_>>()
+                row_ids.iter().map(|&n| std::mem::take(&mut warm[n])).collect::<Vec<_>>()
             });
             let request = local::PanelRequest {
                 table: &params.table,
@@ -349,9 +349,10 @@ impl<'a> Model<TopicData<'a>> for Topics {
             let counts = local::summarize_panel(&request, rows, &mut summary, &mut tally);
             if let Some(warm) = &data.warm {
                 let mut warm = warm.lock().unwrap_or_else(|e| e.into_inner());
-                scratch.row_ids.iter().zip(counts).for_each(|(&n, counts)| warm[n] = counts);
+                row_ids.iter().zip(counts).for_each(|(&n, counts)| warm[n] = counts);
             }
-        }
+            Ok(())
+        })?;
         data.tally.lock().unwrap_or_else(|e| e.into_inner()).add(&tally);
         Ok(summary)
     }

@@ -107,7 +107,7 @@ impl TopicModel {
     }
 
     /// The model that this is a state of.
-    fn topics(&self) -> Topics {
+    pub(super) fn topics(&self) -> Topics {
         Topics {
             num_topics: self.num_topics(),
             vocab_size: self.vocab_size(),
@@ -177,7 +177,7 @@ impl TopicModel {
         completions(&self.table, &self.alpha, source, options, visit)
     }
 
-    fn check_vocab(&self, source: &dyn RowSource) -> Result<()> {
+    pub(super) fn check_vocab(&self, source: &dyn RowSource) -> Result<()> {
         if source.dim() == self.vocab_size() {
             return Ok(());
         }

@@ -281,6 +281,10 @@ where
         if let Some(start) = self.start {
             print.push(("from".into(), print_numbers(&start.total.total().mass)));
         }
+        if let Some(vocab) = self.vocab {
+            let hash = crc32fast::hash(vocab.join("\n").as_bytes());
+            print.push(("vocab".into(), format!("{} words with checksum {hash:08x}", vocab.len())));
+        }
         if !self.seed_words.is_empty() {
             print.push(("seed-words".into(), format!("{:?}", self.seed_words)));
         }
@@ -363,21 +367,7 @@ fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, around: &TopicSu
             let (name, model, data) = (corpus.name().into(), source.dim(), corpus.dim());
             return Err(Error::DimensionMismatch { name, model, data });
         }
-        let check = |row: usize, column: usize, value: f64| {
-            let name = corpus.name().to_owned();
-            if value < 0.0 {
-                Err(Error::BadValue { name, row, column, value, need: "a count, zero or more" })
-            } else if whole && value.fract() != 0.0 {
-                let need = "a whole number: a sampler gives every token a topic of its own";
-                Err(Error::BadValue { name, row, column, value, need })
-            } else {
-                Ok(())
-            }
-        };
-        let moments = scan(corpus, Element::F32, Some(&check))?;
-        if moments.nonzeros == 0 {
-            return Err(Error::EmptyCorpus { name: corpus.name().into() });
-        }
+        check_counts(corpus, whole)?;
     }
     if let Some(vocab) = around.vocab
         && vocab.len() != source.dim()
@@ -408,6 +398,25 @@ fn check_method(config: &TopicsConfig, around: &TopicSurroundings<'_>) -> Result
         return refuse("forget-batch", "has drawn all topics given this batch", "train again without its documents");
     }
     Ok(())
+}
+
+/// Counts are finite and not negative, whole where tokens are sampled, and some are there.
+pub(super) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<()> {
+    let check = |row: usize, column: usize, value: f64| {
+        let name = corpus.name().to_owned();
+        if value < 0.0 {
+            Err(Error::BadValue { name, row, column, value, need: "a count, zero or more" })
+        } else if whole && value.fract() != 0.0 {
+            let need = "a whole number: a sampler gives every token a topic of its own";
+            Err(Error::BadValue { name, row, column, value, need })
+        } else {
+            Ok(())
+        }
+    };
+    match scan(corpus, Element::F32, Some(&check))?.nonzeros {
+        0 => Err(Error::EmptyCorpus { name: corpus.name().into() }),
+        _ => Ok(()),
+    }
 }
 
 fn check_start(config: &TopicsConfig, source: &dyn RowSource, start: Option<&TopicModel>) -> Result<()> {

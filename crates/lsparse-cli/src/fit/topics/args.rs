@@ -26,6 +26,7 @@ EXAMPLES:
   lsparse fit topics corpus -k 50 --seed-words seeds.txt --learn-alpha asymmetric --out topics.safetensors
   lsparse fit topics new-corpus --from topics.safetensors --out topics.safetensors
   lsparse fit topics corpus -k 100 --method sparse-lda --laps 500 --out gibbs.safetensors
+  lsparse fit topics large-corpus -k 500 --checkpoint run.ckpt --resume --memo-memory 1GB --out topics.safetensors
   lsparse fit topics corpus --config run.json --seed 1 --quiet --json
   lsparse topics topics.safetensors                            read the topics
 

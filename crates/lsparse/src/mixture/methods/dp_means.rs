@@ -3,7 +3,7 @@
 //!
 //! There is room for K clusters; those that are still empty are none. What is saved is as for k-means.
 
-use super::super::{Mixture, MixtureData, MixtureModel, MixtureParams, Panel, respond};
+use super::super::{Mixture, MixtureData, MixtureModel, MixtureParams, Panels, respond};
 use super::kmeans::{KMeans, equal_params};
 use super::{Method, add_panel};
 use crate::data::{RowSource, Rows, Scalar};
@@ -42,7 +42,7 @@ impl<T: Scalar> Method<T> for DpMeans {
         params: &MixtureParams<T>,
         data: &MixtureData<'_>,
         batch: usize,
-        scratch: &mut Option<Panel<T>>,
+        scratch: &mut Option<Panels<T>>,
     ) -> Result<ClusterSummary> {
         let mut summary = ClusterSummary::zeros(mixture.num_clusters, mixture.likelihood.stat_width());
         let arrays = params.clusters.arrays();

@@ -3,7 +3,7 @@
 //! The model that is saved is a mixture of equally frequent Gaussians with one variance for all clusters and columns,
 //! the mean squared distance a column: rows are assigned to the nearest centre, and can be scored.
 
-use super::super::{Frequencies, Mixture, MixtureData, MixtureParams, Panel};
+use super::super::{Frequencies, Mixture, MixtureData, MixtureParams, Panels};
 use super::Method;
 use crate::data::Scalar;
 use crate::error::Result;
@@ -66,7 +66,7 @@ impl<T: Scalar> Method<T> for KMeans {
         params: &MixtureParams<T>,
         data: &MixtureData<'_>,
         batch: usize,
-        scratch: &mut Option<Panel<T>>,
+        scratch: &mut Option<Panels<T>>,
     ) -> Result<ClusterSummary> {
         mixture.summarize(params, data, batch, scratch)
     }

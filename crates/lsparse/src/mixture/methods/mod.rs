@@ -10,7 +10,7 @@ mod truncation;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Mixture, MixtureData, MixtureModel, MixtureParams, Panel, accumulate};
+use super::{Mixture, MixtureData, MixtureModel, MixtureParams, Panel, Panels, accumulate};
 use crate::checkpoint::Sections;
 use crate::data::{RowSource, Scalar};
 use crate::error::Result;
@@ -79,7 +79,7 @@ pub(super) trait Method<T: Scalar>: Send + Sync {
         params: &MixtureParams<T>,
         data: &MixtureData<'_>,
         batch: usize,
-        scratch: &mut Option<Panel<T>>,
+        scratch: &mut Option<Panels<T>>,
     ) -> Result<ClusterSummary>;
 
     /// The best parameters for these statistics.
@@ -123,7 +123,7 @@ pub(super) struct MethodMixture<'f, T: Scalar> {
 impl<'a, T: Scalar> Model<MixtureData<'a>> for MethodMixture<'_, T> {
     type Params = MixtureParams<T>;
     type Summary = ClusterSummary;
-    type Scratch = Option<Panel<T>>;
+    type Scratch = Option<Panels<T>>;
 
     fn num_batches(&self, data: &MixtureData<'a>) -> usize {
         self.mixture.num_batches(data)
@@ -142,7 +142,7 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for MethodMixture<'_, T> {
         params: &MixtureParams<T>,
         data: &MixtureData<'a>,
         batch: usize,
-        scratch: &mut Option<Panel<T>>,
+        scratch: &mut Option<Panels<T>>,
     ) -> Result<ClusterSummary> {
         self.method.summarize(&self.mixture, params, data, batch, scratch)
     }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use super::super::search::{NONE, Pairs};
-use super::super::{Mixture, MixtureData, MixtureParams, Panel, respond};
+use super::super::{Mixture, MixtureData, MixtureParams, Panel, Panels, respond};
 use super::truncation::normalise;
 use super::{Method, add_panel};
 use crate::checkpoint::Sections;
@@ -98,7 +98,7 @@ impl<T: Scalar> Method<T> for SparseEm {
         params: &MixtureParams<T>,
         data: &MixtureData<'_>,
         batch: usize,
-        scratch: &mut Option<Panel<T>>,
+        scratch: &mut Option<Panels<T>>,
     ) -> Result<ClusterSummary> {
         let mut memory = self.memory();
         let (sparsity, num_rows) = (mixture.sparsity, data.source.num_rows());

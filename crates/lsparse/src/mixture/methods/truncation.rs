@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::super::search::Pairs;
-use super::super::{Mixture, MixtureData, MixtureParams, Panel};
+use super::super::{Mixture, MixtureData, MixtureParams, Panels};
 use super::{Method, add_panel};
 use crate::data::{RowRef, Rows, Scalar};
 use crate::error::{Error, Result};
@@ -180,7 +180,7 @@ impl<T: Scalar> Method<T> for Truncation<'_, T> {
         params: &MixtureParams<T>,
         data: &MixtureData<'_>,
         batch: usize,
-        scratch: &mut Option<Panel<T>>,
+        scratch: &mut Option<Panels<T>>,
     ) -> Result<ClusterSummary> {
         let mut summary = ClusterSummary::zeros(mixture.num_clusters, mixture.likelihood.stat_width());
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-
 /// Stands for "none": the row was not visited yet, or with a smaller L.
 pub const NONE: u32 = u32::MAX;
 
@@ -12,22 +10,12 @@ pub const NONE: u32 = u32::MAX;
 pub struct Candidates {
     sparsity: usize,
     clusters: Vec<u32>,
-    version: u64,
 }
 
 impl Candidates {
     /// Nothing known of `rows` rows with room for `sparsity` clusters each.
     pub fn new(rows: usize, sparsity: usize) -> Self {
-        Candidates { sparsity, clusters: vec![NONE; rows * sparsity], version: 0 }
-    }
-
-    /// From what [`as_slice`](Self::as_slice) gave.
-    pub fn from_slice(sparsity: usize, clusters: &[u32], version: u64) -> Result<Self> {
-        if sparsity == 0 || !clusters.len().is_multiple_of(sparsity) {
-            let detail = format!("{} entries are no whole rows of {sparsity}", clusters.len());
-            return Err(Error::BadArray { name: "candidates".into(), detail });
-        }
-        Ok(Candidates { sparsity, clusters: clusters.to_vec(), version })
+        Candidates { sparsity, clusters: vec![NONE; rows * sparsity] }
     }
 
     /// Rows there is room for.
@@ -40,17 +28,7 @@ impl Candidates {
         self.sparsity
     }
 
-    /// Goes up by one with every change.
-    pub fn version(&self) -> u64 {
-        self.version
-    }
-
-    /// Everything, row by row, [`NONE`] where nothing is known.
-    pub fn as_slice(&self) -> &[u32] {
-        &self.clusters
-    }
-
-    /// The clusters of a row of the source, followed by [`NONE`] if it has fewer than L.
+    /// The clusters of a row of the source, followed by `NONE` if it has fewer than L.
     pub fn row(&self, row: usize) -> &[u32] {
         &self.clusters[row * self.sparsity..(row + 1) * self.sparsity]
     }
@@ -65,17 +43,16 @@ impl Candidates {
         for (&n, kept) in row_ids.iter().zip(index.chunks_exact(self.sparsity)) {
             self.clusters[n * self.sparsity..(n + 1) * self.sparsity].copy_from_slice(kept);
         }
-        self.version += 1;
     }
 
-    /// Make room for more clusters a row.
+    /// Make room for more clusters a row, where there are rows at all.
     pub fn raise(&mut self, sparsity: usize) {
-        if sparsity > self.sparsity {
+        if sparsity > self.sparsity && self.rows() > 0 {
             let mut wider = vec![NONE; self.rows() * sparsity];
             for (to, from) in wider.chunks_exact_mut(sparsity).zip(self.clusters.chunks_exact(self.sparsity)) {
                 to[..self.sparsity].copy_from_slice(from);
             }
-            *self = Candidates { sparsity, clusters: wider, version: self.version + 1 };
+            *self = Candidates { sparsity, clusters: wider };
         }
     }
 }
@@ -85,17 +62,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_replaced_raised_and_restored() {
+    fn rows_are_replaced_and_raised() {
         let mut candidates = Candidates::new(4, 2);
         assert!(!candidates.know(&[0], 1));
         candidates.replace(&[3, 1], &[7, 8, 5, 6]);
-        assert_eq!((candidates.row(1), candidates.row(3), candidates.version()), (&[5, 6][..], &[7, 8][..], 1));
+        assert_eq!((candidates.row(1), candidates.row(3)), (&[5, 6][..], &[7, 8][..]));
         assert!(candidates.know(&[1, 3], 2) && !candidates.know(&[1, 2], 1));
         candidates.raise(3);
         assert_eq!(candidates.row(3), [7, 8, NONE]);
         assert!(candidates.know(&[3], 2) && !candidates.know(&[3], 3));
-        let again = Candidates::from_slice(3, candidates.as_slice(), candidates.version()).unwrap();
-        assert_eq!(again, candidates);
-        assert!(Candidates::from_slice(5, candidates.as_slice(), 0).is_err());
+        let mut none = Candidates::default();
+        none.raise(2);
+        assert_eq!(none, Candidates::default());
     }
 }

@@ -116,6 +116,17 @@ impl Neighbours {
                     distinct += 1;
                 }
             }
+            // A row that had fewer clusters before L rose is given the first ones that it lacks.
+            for k in 0..self.num_clusters as u32 {
+                if distinct >= own.len() {
+                    break;
+                }
+                if !list[..distinct].contains(&k) {
+                    list[distinct] = k;
+                    distinct += 1;
+                }
+            }
+            list[..distinct].sort_unstable();
             list[distinct..].fill(NONE);
         });
     }
@@ -187,6 +198,19 @@ mod tests {
             assert_eq!(neighbours.of(k + 10)[0], k);
         }
         assert!(neighbours.of(99).is_empty());
+    }
+
+    #[test]
+    fn a_row_has_as_many_candidates_as_it_keeps() {
+        let mut kept = Candidates::new(3, 1);
+        kept.replace(&[0, 1, 2], &[2, 0, 9]);
+        kept.raise(9);
+        let mut pairs = Pairs::<f32>::default();
+        Neighbours::new(10).propose(&kept, &[0, 1, 2], 1, &mut pairs);
+        for (list, own) in pairs.cluster.chunks(pairs.cluster.len() / 3).zip([2, 0, 9]) {
+            let list: Vec<u32> = list.iter().copied().filter(|&k| k != NONE).collect();
+            assert!(list.len() >= 9 && list.is_sorted_by(|a, b| a < b) && list.contains(&own), "{list:?}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::super::train::TopicStep;
 use super::super::{ACTIVE_TOPICS, AlphaRule, PANEL_DOCUMENTS, Tally, TopicData, TopicParams, TopicScratch, Topics};
 use super::document::DocumentTopics;
 use super::walk;
-use crate::data::Rows;
+use crate::data::{Ahead, Layout, Rows};
 use crate::error::Result;
 use crate::model::{Model, Objective};
 
@@ -242,17 +242,14 @@ impl<'a> Model<TopicData<'a>> for SviGibbs {
         scratch: &mut TopicScratch,
     ) -> Result<TopicSummary> {
         let mut summary = self.topics.empty_batch();
-        let vocab_size = self.topics.vocab_size;
-        let new_rows = || (Rows::sparse(vocab_size), Rows::sparse(vocab_size));
-        let (rows, spare) = scratch.rows.get_or_insert_with(new_rows);
         let mut tally = Tally::default();
         let visit = self.visits.fetch_add(1, Ordering::Relaxed);
-        for panel in data.batches.panels(batch, PANEL_DOCUMENTS) {
-            let numbers = &mut scratch.row_ids;
-            data.batches.read_panel(data.source, panel, spare, rows, numbers)?;
-            tally.active += self.sample_panel(params, rows, numbers, visit, &mut summary);
-            tally.documents += rows.len() as u64;
-        }
+        let ahead = scratch.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.topics.vocab_size));
+        ahead.for_each_panel(data.source, &data.batches, batch, PANEL_DOCUMENTS, |read| {
+            tally.active += self.sample_panel(params, &read.rows, &read.row_ids, visit, &mut summary);
+            tally.documents += read.rows.len() as u64;
+            Ok(())
+        })?;
         data.tally.lock().unwrap_or_else(|e| e.into_inner()).add(&tally);
         Ok(summary)
     }

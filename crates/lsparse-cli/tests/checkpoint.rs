@@ -1,0 +1,255 @@
+//! Runs that are killed go on and end with the same bits; checkpoints that cannot be used or written are refused.
+
+#![cfg(unix)]
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Place, with_planted};
+use lsparse::LikelihoodKind;
+use lsparse::synthetic::themed_corpus;
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+
+/// Kill the run with SIGKILL after random times until it ends by itself; gives how often it was killed.
+fn kill_until_done(place: &Place, arguments: &str, mut random: u64) -> usize {
+    for kills in 0..200 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lsparse"))
+            .current_dir(place.path(""))
+            .args(arguments.split_whitespace())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        // The longer it takes, the longer a piece, so that a slow machine comes to an end too.
+        std::thread::sleep(Duration::from_millis((random >> 33) % (40 + 10 * kills as u64)));
+        child.kill().unwrap();
+        let output = child.wait_with_output().unwrap();
+        if output.status.success() {
+            return kills;
+        }
+        assert!(output.status.code().is_none(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    panic!("200 pieces did not make a run");
+}
+
+/// The lines of a trace without what depends on the clock and the memory, and without the work of an exact search, whose
+/// sketches start anew with the process.
+fn steps(place: &Place, name: &str) -> Vec<Value> {
+    let line = |line: &str| {
+        let mut step: Value = serde_json::from_str(line).unwrap();
+        let fields = step.as_object_mut().unwrap();
+        for field in ["seconds", "rows_per_second", "peak_memory_bytes"] {
+            fields.remove(field).unwrap();
+        }
+        if fields.remove("search_work").is_some() {
+            fields.remove("weights_evaluated").unwrap();
+        }
+        step
+    };
+    place.text(name).lines().map(line).collect()
+}
+
+/// A run that is killed again and again is the same as one that is not, in its model and its trace.
+fn same_when_killed(place: &Place, fit: &str, seed: u64) {
+    place.lsparse(&format!("{fit} --threads 1 --out whole.st --trace whole.jsonl --quiet")).assert().success();
+    for threads in [1, 2] {
+        let pieces = format!(
+            "{fit} --threads {threads} --out pieces.st --trace pieces.jsonl --checkpoint run.ckpt --checkpoint-every 0 \
+             --resume --quiet"
+        );
+        let kills = kill_until_done(place, &pieces, seed + threads);
+        assert!(kills > 0, "the run was too short to be killed");
+        assert!(place.read("pieces.st") == place.read("whole.st"), "{fit}: {threads} threads, {kills} kills");
+        assert_eq!(steps(place, "pieces.jsonl"), steps(place, "whole.jsonl"), "{fit}: {threads} threads");
+        // After a finished run the same model is written again, and nothing is left over.
+        std::fs::remove_file(place.path("pieces.st")).unwrap();
+        place.lsparse(&pieces).assert().success();
+        assert!(place.read("pieces.st") == place.read("whole.st"), "{fit}: again");
+        assert_eq!(steps(place, "pieces.jsonl").len(), steps(place, "whole.jsonl").len());
+        assert!(!place.path("run.ckpt.part").exists());
+        for name in ["run.ckpt", "run.ckpt.memos", "pieces.st", "pieces.jsonl"] {
+            let _ = std::fs::remove_file(place.path(name));
+        }
+    }
+}
+
+#[test]
+fn a_killed_mixture_ends_with_the_same_bits() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 6000, 500, 6, 5);
+    let common = "--tolerance 0 --heldout test.npy";
+    for (seed, settings) in [
+        "-k 12 --schedule memoized --batches 7 --laps 6 --memo-memory 10KB",
+        "-k 12 --schedule memoized --batches 5 --laps 3 --runs 3 --best-by heldout --memo-memory 1KB",
+        "-k 12 --schedule stochastic --batches 7 --laps 6 --estimate map",
+        "-k 12 --sparsity 2 --search neighbours --batches 5 --laps 6",
+        "-k 12 --sparsity auto --search exact --batches 5 --laps 6",
+        "-k 12 --schedule full --laps 8",
+        "-k 12 --schedule streaming --batches 12",
+    ]
+    .iter()
+    .enumerate()
+    {
+        same_when_killed(&place, &format!("fit mixture train.npy {settings} {common}"), 100 * seed as u64);
+    }
+}
+
+/// Documents about known themes as corpora, and seed words for two of them.
+fn with_corpora(train: usize) -> Place {
+    let place = Place::new();
+    let truth = themed_corpus(train + 60, 5);
+    place.write("train.txt", truth.text(0..train));
+    place.write("test.txt", truth.text(train..train + 60));
+    place.lsparse("corpus build train.txt --max-share 1 --out train -q").assert().success();
+    place.lsparse("corpus build test.txt --min-docs 1 --max-share 1 --out test -q").assert().success();
+    place.write("seeds.txt", "star planet\nsauce oven\n");
+    place
+}
+
+#[test]
+fn killed_topics_end_with_the_same_bits() {
+    let place = with_corpora(500);
+    for (seed, settings) in [
+        "-k 28 --schedule memoized --batches 4 --laps 8 --memo-memory 20KB --learn-alpha asymmetric",
+        "-k 10 --schedule memoized --batches 4 --laps 4 --runs 3 --memo-memory 1KB --warm-start --seed-words seeds.txt",
+        "-k 10 --schedule stochastic --batches 6 --laps 6",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let fit = format!("fit topics train {settings} --tolerance 0 --heldout test");
+        same_when_killed(&place, &fit, 1000 + 100 * seed as u64);
+    }
+}
+
+#[test]
+fn threads_memory_for_statistics_and_checkpoints_change_no_bit() {
+    // More rows a batch than are read at once, so that reading ahead comes in.
+    let (mixture, topics) = (with_planted(LikelihoodKind::ZeroMeanGauss, 35_000, 10, 8, 4).0, with_corpora(2300));
+    for (place, fit) in [
+        (&mixture, "fit mixture train.npy --likelihood zero-mean-gauss -k 9 --batches 2 --laps 3 --tolerance 0"),
+        (&topics, "fit topics train -k 12 --batches 2 --laps 3 --tolerance 0"),
+    ] {
+        place.lsparse(&format!("{fit} --threads 1 --out one.st -q")).assert().success();
+        for (threads, rest) in [(2, ""), (3, "--memo-memory 1KB"), (8, "--checkpoint c --checkpoint-every 0")] {
+            place.lsparse(&format!("{fit} --threads {threads} {rest} --out many.st -q")).assert().success();
+            assert!(place.read("one.st") == place.read("many.st"), "{fit} with {threads} threads {rest}");
+        }
+    }
+}
+
+#[test]
+fn only_its_own_run_goes_on_from_a_checkpoint() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 900, 900, 3, 4);
+    let run = "--batches 3 --laps 2 --tolerance 0 --checkpoint c -q";
+    place.lsparse(&format!("fit mixture train.npy -k 4 {run}")).assert().success();
+    let checkpoint = place.read("c");
+    let refused = |arguments: &str, words: &str| {
+        place.lsparse(arguments).assert().code(2).stderr(contains(words));
+        assert!(place.read("c") == checkpoint, "{arguments}");
+    };
+    refused(&format!("fit mixture train.npy -k 4 {run}"), "--resume to go on from it, or remove it");
+    refused(&format!("fit mixture train.npy -k 5 {run} --resume"), "clusters was 4, and is 5 now");
+    refused(&format!("fit mixture test.npy -k 4 {run} --resume"), "it is of another run: data was 900 rows");
+    refused(&format!("fit mixture train.npy -k 4 {run} --resume --seed 3"), "seed was 0, and is 3 now");
+    for name in ["train.npy", "m.st"] {
+        let both = format!("fit mixture train.npy -k 4 --batches 3 -q --out m.st --checkpoint {name} --resume");
+        place.lsparse(&both).assert().code(2).stderr(contains("choose another file"));
+    }
+    // A checkpoint that is cut short, and a file that is none.
+    for content in [&checkpoint[..checkpoint.len() - 9], b"dear diary" as &[u8], b""] {
+        place.write("c", content);
+        let run = format!("fit mixture train.npy -k 4 {run} --resume");
+        place.lsparse(&run).assert().code(2).stderr(contains("checkpoint").and(contains("another")));
+        assert_eq!(place.read("c"), content);
+    }
+}
+
+/// Files may have 512 KB at most, as on a disk that is full: the first checkpoints are smaller, later ones larger.
+#[test]
+fn a_full_disk_leaves_the_last_good_checkpoint() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 3000, 10, 10, 4);
+    let fit = "fit mixture train.npy -k 60 --batches 30 --laps 2 --tolerance 0 --checkpoint c --checkpoint-every 0 -q";
+    let command = env!("CARGO_BIN_EXE_lsparse");
+    let limited = format!("trap '' XFSZ; ulimit -f 1024; exec {command} {fit} --out limited.st");
+    let output = Command::new("sh").current_dir(place.path("")).args(["-c", &limited]).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("cannot write the checkpoint c") && message.contains("intact"), "{message}");
+    assert_eq!(place.files(), ["c", "test.npy", "train.npy"]);
+    // There is room again.
+    place.lsparse(&format!("{fit} --resume --out resumed.st")).assert().success();
+    place
+        .lsparse("fit mixture train.npy -k 60 --batches 30 --laps 2 --tolerance 0 -q --out whole.st")
+        .assert()
+        .success();
+    assert!(place.read("resumed.st") == place.read("whole.st"));
+}
+
+#[test]
+fn a_batch_can_be_taken_out_and_training_goes_on_without_it() {
+    let (mixture, topics) = (with_planted(LikelihoodKind::Gauss, 900, 10, 3, 4).0, with_corpora(500));
+    for (place, fit, left) in [
+        (&mixture, "fit mixture train.npy -k 4 --batches 3 --laps 2 --tolerance 0", 600),
+        (&topics, "fit topics train -k 12 --batches 5 --laps 2 --tolerance 0", 400),
+    ] {
+        let run = format!("{fit} --checkpoint c -q --json --resume --out m.st");
+        place.lsparse(&format!("{run} --forget-batch 1")).assert().code(2).stderr(contains("train with --checkpoint"));
+        let whole = place.json(&run);
+        let forgot = place.json(&format!("{run} --forget-batch 1"));
+        assert_eq!(forgot["stopped_by"], "forget-batch");
+        let observations = |report: &Value| report["rows"].as_u64().or(report["documents"].as_u64());
+        assert_eq!(observations(&forgot), Some(left));
+        let twice = format!("{run} --forget-batch 1");
+        place.lsparse(&twice).assert().code(2).stderr(contains("batch 1 was taken out before"));
+        place.lsparse(&format!("{run} --forget-batch 9")).assert().code(2).stderr(contains("there is no batch 9"));
+        let after = place.json(&run);
+        assert_eq!(observations(&after), Some(left));
+        assert!(after["steps"].as_u64() > whole["steps"].as_u64());
+    }
+    let refused = |settings: &str, words: &str| {
+        let run = format!("fit mixture train.npy -k 4 --batches 3 --laps 2 {settings} --checkpoint s -q --resume");
+        mixture.lsparse(&run).assert().success();
+        mixture.lsparse(&format!("{run} --forget-batch 1")).assert().code(2).stderr(contains(words));
+        std::fs::remove_file(mixture.path("s")).unwrap();
+    };
+    refused("--schedule stochastic", "--schedule memoized");
+    refused("--runs 2", "--runs 1");
+}
+
+/// Run until a trace is begun, then press Ctrl-C; gives the lines of the trace.
+fn interrupt_soon(place: &Place, arguments: &str) -> usize {
+    for name in ["c", "t", "m.st"] {
+        let _ = std::fs::remove_file(place.path(name));
+    }
+    let child = Command::new(env!("CARGO_BIN_EXE_lsparse"))
+        .current_dir(place.path(""))
+        .args(arguments.split_whitespace())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !place.path("t").exists() || place.read("t").is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(child.wait_with_output().unwrap().status.success());
+    place.text("t").lines().count()
+}
+
+/// Interrupted by Ctrl-C, a run leaves a checkpoint of that moment.
+#[test]
+fn an_interrupted_run_goes_on() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 6000, 10, 6, 5);
+    let fit = "fit mixture train.npy -k 60 --batches 6 --laps 30 --tolerance 0 -q";
+    place.lsparse(&format!("{fit} --out whole.st")).assert().success();
+    let run = format!("{fit} --out m.st --checkpoint c --resume --trace t");
+    // On a busy machine a run may be over before anybody can press a key.
+    assert!((0..10).any(|_| interrupt_soon(&place, &run) < 180), "no run was long enough to be interrupted");
+    place.lsparse(&run).assert().success();
+    assert!(place.read("m.st") == place.read("whole.st"));
+    assert_eq!(place.text("t").lines().count(), 180);
+}

@@ -1,0 +1,203 @@
+"""What all estimators share: reading arrays in place, settings for the library, and what a fit leaves behind."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._errors import InterruptedWarning
+from ._progress import Progress
+
+FLOATS = NDArray[np.float64]
+INTEGERS = NDArray[np.int64]
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+#: Sparse values that are read as they are.
+_SPARSE_TYPES = tuple(
+    np.dtype(name) for name in ("f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
+)
+
+
+def readable(X: Any) -> Any:
+    """The same rows in a form that the library reads in place; a copy only of what has no such form."""
+    if not sp.issparse(X):
+        return np.require(X, requirements=["C_CONTIGUOUS", "ALIGNED"])
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"Complex data not supported\n{X!r}")
+    if X.dtype.kind == "b":
+        X = sp.csr_array((X.data.view(np.uint8), X.indices, X.indptr), shape=X.shape)
+    elif X.dtype not in _SPARSE_TYPES:
+        X = X.astype(np.float64)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def threads_of(n_jobs: int | None) -> int:
+    """Threads for ``n_jobs`` in scikit-learn's sense, except that ``None`` is all cores as well."""
+    return int(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs))
+
+
+def checked(method: _Method) -> _Method:
+    """Check the parameters of the estimator before the method runs, as scikit-learn does."""
+    return _fit_context(prefer_skip_nested_validation=True)(method)  # type: ignore[no-any-return]
+
+
+class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of all estimators."""
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "sparsity": [Interval(Integral, 1, None, closed="left"), None],
+        "schedule": [StrOptions({"full", "memoized", "stochastic", "streaming"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "max_seconds": [Interval(Real, 0.0, None, closed="neither"), None],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "learning_offset": [Interval(Real, 0.0, None, closed="left")],
+        "learning_decay": [Interval(Real, 0.5, 1.0, closed="right")],
+        "total_samples": [Interval(Real, 0.0, None, closed="neither"), None],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "n_jobs": [Integral, None],
+    }
+
+    #: Which sparse matrices are read.
+    _accept_sparse: str | bool = "csr"
+
+    # What the subclasses have.
+    n_components: int
+    sparsity: int | None
+    schedule: str
+    batch_size: int | None
+    max_iter: int
+    tol: float
+    max_seconds: float | None
+    n_init: int
+    learning_offset: float
+    learning_decay: float
+    total_samples: float | None
+    random_state: Any
+    warm_start: bool
+    verbose: int
+    n_jobs: int | None
+    n_features_in_: int
+    converged_: bool
+    n_iter_: int
+    objective_: float
+    trace_: dict[str, NDArray[Any]]
+    fit_seconds_: float
+    model_: Any
+
+    def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
+        """Checked as scikit-learn does, and read in place where that is possible."""
+        sparse = sp.issparse(X)
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse=self._accept_sparse,
+            # Sparse integers are read as they are; everything else as floats.
+            dtype=None if sparse and self._accept_sparse else [np.float64, np.float32],
+            order="C",
+            ensure_min_samples=min_samples,
+        )
+        return readable(X)
+
+    def _seed(self) -> int:
+        """An integer is the seed itself, the same as the command's ``--seed``."""
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _shared_config(self, **overrides: Any) -> dict[str, Any]:
+        """The settings that all models have, by the names of the library; what is None is left to its default."""
+        config = {
+            "sparsity": self.sparsity,
+            "schedule": self.schedule,
+            "delay": float(self.learning_offset),
+            "decay": float(self.learning_decay),
+            "runs": int(self.n_init),
+            "seed": self._seed(),
+            "laps": int(self.max_iter),
+            "tolerance": float(self.tol),
+            "max-seconds": self.max_seconds,
+            **overrides,
+        }
+        numbers = {name: value.item() if isinstance(value, np.generic) else value for name, value in config.items()}
+        return {name: value for name, value in numbers.items() if value is not None}
+
+    def _progress(self) -> Progress | None:
+        return Progress(self.max_iter, self.n_init) if self.verbose else None
+
+    def _settle(self, model: Any, report: dict[str, Any], progress: Progress | None) -> None:
+        """Keep what a fit gave."""
+        if progress is not None:
+            trace = report["trace"]
+            if len(trace["step"]):
+                progress(*(trace[name][-1] for name in ("run", "lap", "seconds", "objective")))
+            progress.close(report["reason"])
+        self._take(model)
+        self.converged_ = report["converged"]
+        self.trace_ = report["trace"]
+        self.fit_seconds_ = report["seconds"]
+        if report["interrupted"]:
+            warnings.warn(
+                f"{type(self).__name__} was interrupted after {len(self.trace_['step'])} batches; "
+                "it holds the model so far",
+                InterruptedWarning,
+                stacklevel=4,
+            )
+
+    def _take(self, model: Any) -> None:
+        """Take over a trained model."""
+        self.model_ = model
+        training = json.loads(model.training)
+        self.n_iter_ = training["laps"]
+        self.objective_ = training["objective"]
+        self.converged_ = training["stopped_by"] in ("tolerance", "count-tolerance")
+
+    def _rate(self, weight: float) -> dict[str, float]:
+        """How new rows enter the total in ``partial_fit``: nothing for adding them, a rate for blending them in."""
+        if self.schedule != "stochastic":
+            return {}
+        training = json.loads(self.model_.training)
+        rate = (self.learning_offset + training["steps"]) ** -self.learning_decay
+        seen = training["observations"] + weight
+        return {"rate": min(rate, 1.0), "population": float(self.total_samples or seen)}
+
+    def _note_step(self) -> None:
+        """Add the step that a ``partial_fit`` took to the trace; what it did not measure is NaN."""
+        training = json.loads(self.model_.training)
+        known = {"run": 0, "step": training["steps"], "batch": 0, "lap": float(training["laps"])}
+        known |= {name: training[name] for name in training if name.startswith("objective")}
+        for name, column in self.trace_.items():
+            value = known.get(name, np.nan if column.dtype.kind == "f" else -1)
+            self.trace_[name] = np.append(column, np.asarray(value, dtype=column.dtype))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _fitted(self, X: Any) -> Any:
+        """Rows to apply a fitted model to."""
+        check_is_fitted(self)
+        return self._rows(X, reset=False)

@@ -1,0 +1,204 @@
+"""Text to word counts with the library's tokeniser, and corpus folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import _core
+from ._errors import LsparseError
+
+
+class Vocabulary(list[str]):
+    """The words of the columns of a corpus: a list that also knows how text became them.
+
+    Attributes
+    ----------
+    tokenizer : dict or None
+        How text became words; None where that is not known.
+
+    Examples
+    --------
+    >>> import lsparse
+    >>> words = lsparse.build_corpus(["The cat sleeps.", "A dog barks.", "Cat and dog."], max_df=1.0).vocabulary
+    >>> words, words.tokenizer["lowercase"]
+    (['cat', 'dog'], True)
+    """
+
+    __module__ = "lsparse"
+
+    def __init__(self, words: Iterable[str] = (), tokenizer: dict[str, Any] | None = None) -> None:
+        super().__init__(words)
+        self.tokenizer = tokenizer
+
+
+class Corpus(NamedTuple):
+    """Documents as word counts.
+
+    Attributes
+    ----------
+    counts : csr_array of shape (n_documents, n_words)
+        How often each word is in each document.
+    vocabulary : Vocabulary
+        The words of the columns, for ``TopicModel(vocabulary=...)``.
+    documents : list of str
+        The names of the rows.
+
+    Examples
+    --------
+    >>> import lsparse
+    >>> corpus = lsparse.build_corpus(["The cat sleeps.", "A dog barks.", "Cat and dog."], min_df=1, max_df=1.0)
+    >>> corpus.counts.shape, corpus.vocabulary
+    ((3, 4), ['barks', 'cat', 'dog', 'sleeps'])
+    """
+
+    counts: Any
+    vocabulary: Vocabulary
+    documents: list[str]
+
+
+def read_corpus(path: str | os.PathLike[str], *, mmap: bool = True) -> Corpus:
+    """Read a corpus folder, as ``lsparse corpus build`` writes it.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+    mmap : bool, default=True
+        Leave the words and counts on disk, where training reads them by and by, instead of reading them now.
+
+    Returns
+    -------
+    corpus : Corpus
+        Counts, words (which know how text became them) and names of the documents.
+
+    Examples
+    --------
+    >>> import lsparse, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = lsparse.build_corpus(["red apple", "green apple", "red sea"], min_df=1, max_df=1.0, out=folder + "/c")
+    ...     corpus = lsparse.read_corpus(folder + "/c", mmap=False)
+    >>> corpus.vocabulary
+    ['apple', 'green', 'red', 'sea']
+    """
+    folder = Path(path)
+    vocabulary, documents, tokenizer = _core.open_corpus(folder)
+    mode: Literal["r"] | None = "r" if mmap else None
+    arrays = tuple(np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("counts", "words", "indptr"))
+    counts = sp.csr_array(arrays, shape=(len(documents), len(vocabulary)))
+    settings = None if tokenizer is None else json.loads(tokenizer)
+    return Corpus(counts, Vocabulary(vocabulary, settings), documents)
+
+
+def build_corpus(
+    texts: Iterable[str] | str | os.PathLike[str],
+    *,
+    lowercase: bool = True,
+    stop_words: str | Iterable[str] | None = "english",
+    stem: str | None = None,
+    min_length: int = 2,
+    numbers: bool = False,
+    phrases: bool = False,
+    min_df: int | None = None,
+    max_df: float | None = None,
+    max_features: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+) -> Corpus:
+    """Turn text into word counts with the library's tokeniser, on all cores.
+
+    Parameters
+    ----------
+    texts : iterable of str, or a path
+        Documents; or a file or folder of text or counts in any format that ``lsparse corpus build`` takes.
+    lowercase : bool, default=True
+        Put words into lower case.
+    stop_words : str, iterable of str or None, default="english"
+        Words to leave out: those of a language, these, or none.
+    stem : str, default=None
+        Cut off the endings of this language.
+    min_length : int, default=2
+        Letters that a word has at least.
+    numbers : bool, default=False
+        Keep words without a letter, such as 1984.
+    phrases : bool, default=False
+        Join pairs of words that follow each other far more often than chance has it.
+    min_df : int, default=None
+        Documents that a word is in at least; 2 for text if not given.
+    max_df : float, default=None
+        Share of the documents that a word is in at most; 0.5 for text if not given.
+    max_features : int, default=None
+        Words at most, those in most documents; 100,000 for text if not given.
+    out : path, default=None
+        Keep the corpus in this folder, which must not exist; its counts then stay on disk.
+
+    Returns
+    -------
+    corpus : Corpus
+        Counts, words (which know how text became them) and names of the documents.
+
+    Examples
+    --------
+    >>> import lsparse
+    >>> corpus = lsparse.build_corpus(["The cat sleeps.", "A dog barks.", "Cat and bird.", "Bird and dog."])
+    >>> corpus.vocabulary
+    ['bird', 'cat', 'dog']
+    >>> corpus.counts.toarray()
+    array([[0, 1, 0],
+           [0, 0, 1],
+           [1, 1, 0],
+           [1, 0, 1]], dtype=int32)
+    """
+    tokenizer = {
+        "lowercase": bool(lowercase),
+        "min-length": int(min_length),
+        "numbers": bool(numbers),
+        "stop-words": _stop_words(stop_words),
+        "stem": stem,
+    }
+    with tempfile.TemporaryDirectory(prefix="lsparse-") as scratch:
+        if isinstance(texts, str | os.PathLike):
+            source, form = Path(texts), None
+        else:
+            source, form = Path(scratch) / "texts.jsonl", "jsonl"
+            _write_texts(texts, source)
+        folder = Path(scratch) / "corpus" if out is None else Path(out)
+        try:
+            _core.build_corpus(
+                source,
+                folder,
+                tokenizer=json.dumps(tokenizer),
+                phrases=bool(phrases),
+                min_docs=min_df,
+                max_share=max_df,
+                max_words=max_features,
+                format=form,
+                force=False,
+            )
+        except LsparseError as error:
+            if form is None:
+                raise
+            # The file that the texts went through is none of the caller's business.
+            raise LsparseError(str(error).replace(str(source), "texts")) from None
+        return read_corpus(folder, mmap=out is not None)
+
+
+def _stop_words(stop_words: str | Iterable[str] | None) -> str | dict[str, Any]:
+    if stop_words is None:
+        return "none"
+    return {"language": stop_words} if isinstance(stop_words, str) else {"words": list(stop_words)}
+
+
+def _write_texts(texts: Iterable[str], path: Path) -> None:
+    with path.open("w", encoding="ascii") as file:
+        for text in texts:
+            if not isinstance(text, str):
+                raise TypeError(f"documents must be strings, not {type(text).__name__}")
+            json.dump({"text": text}, file)
+            file.write("\n")

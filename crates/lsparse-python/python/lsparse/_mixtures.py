@@ -1,0 +1,933 @@
+"""Mixtures of Gaussians, multinomials and Bernoullis."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_non_negative
+
+from . import _core
+from ._base import FLOATS, INTEGERS, Estimator, checked, threads_of
+
+_Self = TypeVar("_Self", bound="_MixtureBase")
+
+#: scikit-learn's names for ways to start, and the library's settings.
+INIT_PARAMS: dict[str, dict[str, Any]] = {
+    "bregman": {"init": "bregman"},
+    "kmeans": {"init": "kmeans", "init-lloyd": 20},
+    "k-means++": {"init": "kmeans"},
+    "random_from_data": {"init": "examples"},
+    "random": {"init": "responsibilities"},
+}
+
+
+class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
+    """What the mixtures share."""
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        **Estimator._parameter_constraints,
+        "estimate": [StrOptions({"vb", "map", "ml"})],
+        "init_params": [StrOptions(set(INIT_PARAMS))],
+        "weight_concentration_prior": [Interval(Real, 0.0, None, closed="neither"), None],
+    }
+
+    estimate: str
+    init_params: str
+    weight_concentration_prior: float | None
+    weights_: FLOATS
+    model_: _core.Mixture
+
+    def _likelihood(self) -> str:
+        raise NotImplementedError
+
+    def _prior_config(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _threshold(self) -> float | None:
+        """Values above it are ones; none where values are taken as they are."""
+        return None
+
+    def _config(self, **overrides: Any) -> str:
+        concentration = self.weight_concentration_prior
+        return json.dumps(
+            self._shared_config(
+                **{
+                    "likelihood": self._likelihood(),
+                    "clusters": int(self.n_components),
+                    "rows-per-batch": self.batch_size,
+                    "estimate": self.estimate,
+                    **INIT_PARAMS[self.init_params],
+                    # scikit-learn's is that of one component.
+                    "alpha": None if concentration is None else concentration * self.n_components,
+                    **self._prior_config(),
+                    **overrides,
+                }
+            )
+        )
+
+    @checked
+    def fit(self: _Self, X: Any, y: Any = None, sample_weight: Any = None) -> _Self:
+        """Fit the mixture.
+
+        float32 and float64 arrays in C order and CSR matrices are read where they are, memory maps from disk; they
+        must not be written to meanwhile. Other Python threads go on. Ctrl-C ends the fit after the current batch: the
+        estimator then holds the model so far, and an ``InterruptedWarning`` says so.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, zero or more.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> from lsparse import GaussianMixture
+        >>> gm = GaussianMixture(n_components=2, random_state=0).fit([[0.0], [0.2], [9.0], [9.2]])
+        >>> sorted(gm.means_.ravel().round(1).tolist())
+        [0.1, 9.1]
+        """
+        X = self._rows(X, reset=True, min_samples=2)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        start = self.model_ if self.warm_start and hasattr(self, "model_") else None
+        progress = self._progress()
+        model, report = _core.fit_mixture(
+            X,
+            self._config(),
+            binarize=self._threshold(),
+            sample_weight=weights,
+            start=start,
+            threads=threads_of(self.n_jobs),
+            progress=progress,
+        )
+        self._settle(model, report, progress)
+        rule_is_exact = self.schedule in ("full", "memoized") and self.tol > 0 and self.max_seconds is None
+        if rule_is_exact and not self.converged_ and not report["interrupted"]:
+            warnings.warn(
+                f"{report['reason']} and the objective still changes by more than tol={self.tol} a lap; "
+                "raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    @checked
+    def partial_fit(self: _Self, X: Any, y: Any = None, sample_weight: Any = None) -> _Self:
+        """Go on with rows that were not seen before, in one step.
+
+        The first call starts the components from its rows, of which there should be many. With
+        ``schedule="stochastic"`` later rows are blended in at a falling rate, so that old ones fade; with any other
+        schedule they are added to those seen before, as in streaming.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, zero or more.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lsparse import GaussianMixture
+        >>> rng = np.random.default_rng(0)
+        >>> gm = GaussianMixture(n_components=2, random_state=0)
+        >>> for _ in range(5):
+        ...     X = rng.normal([[-5], [5]], 1, (2, 100)).reshape(-1, 1)
+        ...     gm = gm.partial_fit(X)
+        >>> np.sort(gm.means_.ravel()).round()
+        array([-5.,  5.])
+        """
+        first = not hasattr(self, "model_")
+        X = self._rows(X, reset=first)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        threads = threads_of(self.n_jobs)
+        if first:
+            progress = self._progress()
+            model, report = _core.fit_mixture(
+                X,
+                self._config(**{"schedule": "streaming", "laps": 1}),
+                binarize=self._threshold(),
+                sample_weight=weights,
+                threads=threads,
+                progress=progress,
+            )
+            self._settle(model, report, progress)
+            return self
+        how = self._rate(float(X.shape[0] if weights is None else weights.sum()))
+        update = self.model_.update(X, binarize=self._threshold(), sample_weight=weights, threads=threads, **how)
+        self._take(update)
+        self._note_step()
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> INTEGERS:
+        """Fit, and give the most probable component of every row.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Components, from 0.
+
+        Examples
+        --------
+        >>> from lsparse import GaussianMixture
+        >>> labels = GaussianMixture(n_components=2, random_state=0).fit_predict([[0.0], [0.2], [9.0], [9.2]])
+        >>> bool(labels[0] == labels[1] != labels[2])
+        True
+        """
+        return self.fit(X, sample_weight=sample_weight).predict(X)
+
+    def _assign(self, X: Any, sparsity: int) -> tuple[Any, FLOATS]:
+        X = self._fitted(X)
+        return self.model_.assign(X, sparsity, binarize=self._threshold(), threads=threads_of(self.n_jobs))
+
+    def predict(self, X: Any) -> INTEGERS:
+        """The most probable component of every row.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Components, from 0.
+
+        Examples
+        --------
+        >>> from lsparse import MultinomialMixture
+        >>> X = [[9, 0], [8, 1], [0, 9], [1, 8]]
+        >>> labels = MultinomialMixture(n_components=2, random_state=0).fit(X).predict(X)
+        >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
+        True
+        """
+        index, _ = self._assign(X, 1)
+        return np.asarray(index[:, 0], dtype=np.int64)
+
+    def predict_proba(self, X: Any) -> FLOATS:
+        """The probability of every component for every row, none left out.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_components)
+            Rows sum to one.
+
+        Examples
+        --------
+        >>> from lsparse import BernoulliMixture
+        >>> X = [[1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1]]
+        >>> BernoulliMixture(n_components=2, random_state=0).fit(X).predict_proba(X).shape
+        (4, 2)
+        """
+        check_is_fitted(self)
+        index, value = self._assign(X, self.weights_.shape[0])
+        dense = np.empty_like(value)
+        np.put_along_axis(dense, index, value, axis=1)
+        return dense
+
+    def predict_sparse(self, X: Any, *, sparsity: int | None = None) -> Any:
+        """The L most probable components of every row and their responsibilities, as training has them.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+        sparsity : int, default=None
+            L; that of the fit if not given.
+
+        Returns
+        -------
+        responsibilities : csr_array of shape (n_samples, n_components)
+            L entries a row, which sum to one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lsparse import GaussianMixture
+        >>> X = np.random.default_rng(0).normal(size=(500, 2))
+        >>> gm = GaussianMixture(n_components=20, sparsity=4, max_iter=5, tol=0, random_state=0).fit(X)
+        >>> r = gm.predict_sparse(X)
+        >>> r.shape, r.nnz
+        ((500, 20), 2000)
+        """
+        check_is_fitted(self)
+        kept = json.loads(self.model_.config)["sparsity"] if sparsity is None else int(sparsity)
+        index, value = self._assign(X, kept)
+        indptr = np.arange(0, value.size + 1, value.shape[1], dtype=np.int64)
+        shape = (value.shape[0], self.weights_.shape[0])
+        found = sp.csr_array((value.ravel(), index.ravel(), indptr), shape=shape)
+        found.sort_indices()
+        return found
+
+    def transform(self, X: Any) -> FLOATS:
+        """Responsibilities as features: the same as ``predict_proba``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_components)
+            Rows sum to one.
+
+        Examples
+        --------
+        >>> from lsparse import GaussianMixture
+        >>> X = [[0.0], [0.2], [9.0], [9.2]]
+        >>> GaussianMixture(n_components=2, random_state=0).fit(X).transform(X).round(2).max(axis=1)
+        array([1., 1., 1., 1.])
+        """
+        return self.predict_proba(X)
+
+    def score_samples(self, X: Any) -> FLOATS:
+        """The log density of every row under the point estimates.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+            log sum_k weights_k F(x | component k).
+
+        Examples
+        --------
+        >>> from lsparse import GaussianMixture
+        >>> gm = GaussianMixture(n_components=2, random_state=0).fit([[0.0], [0.2], [9.0], [9.2]])
+        >>> near, far = gm.score_samples([[0.1], [100.0]])
+        >>> bool(near > far)
+        True
+        """
+        return self._scores(X)[0]
+
+    def _scores(self, X: Any) -> tuple[FLOATS, int]:
+        X = self._fitted(X)
+        return self.model_.score(X, binarize=self._threshold(), threads=threads_of(self.n_jobs))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean log density of the rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            Higher is better.
+
+        Examples
+        --------
+        >>> from lsparse import GaussianMixture
+        >>> X = [[0.0], [0.2], [9.0], [9.2]]
+        >>> one, two = (GaussianMixture(n_components=k, random_state=0).fit(X) for k in (1, 2))
+        >>> two.score(X) > one.score(X)
+        True
+        """
+        return float(self.score_samples(X).mean())
+
+    def bic(self, X: Any) -> float:
+        """The Bayesian information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        bic : float
+            p log n - 2 log likelihood, with p the free parameters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lsparse import GaussianMixture
+        >>> X = np.random.default_rng(0).normal(size=(300, 2))
+        >>> one, five = (GaussianMixture(n_components=k, tol=1e-3, random_state=0).fit(X) for k in (1, 5))
+        >>> one.bic(X) < five.bic(X)
+        True
+        """
+        scores, parameters = self._scores(X)
+        return float(parameters * np.log(scores.size) - 2.0 * scores.sum())
+
+    def aic(self, X: Any) -> float:
+        """Akaike's information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        aic : float
+            2 p - 2 log likelihood, with p the free parameters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lsparse import GaussianMixture
+        >>> X = np.random.default_rng(0).normal(size=(300, 2))
+        >>> gm = GaussianMixture(n_components=1, random_state=0).fit(X)
+        >>> gm.aic(X) < gm.bic(X)
+        True
+        """
+        scores, parameters = self._scores(X)
+        return float(2.0 * parameters - 2.0 * scores.sum())
+
+    def _sample(self, n_samples: int, trials: int | None) -> tuple[FLOATS, INTEGERS]:
+        check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(
+                f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample."
+            )
+        return self.model_.sample(int(n_samples), trials, self._seed())
+
+    def sample(self, n_samples: int = 1) -> tuple[FLOATS, INTEGERS]:
+        """Draw rows from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Rows.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Rows; the same ones for the same ``random_state``.
+        y : ndarray of shape (n_samples,)
+            The component that each was drawn from.
+
+        Examples
+        --------
+        >>> from lsparse import GaussianMixture
+        >>> gm = GaussianMixture(n_components=2, random_state=0).fit([[0.0], [0.2], [9.0], [9.2]])
+        >>> X, y = gm.sample(10)
+        >>> X.shape, y.shape
+        ((10, 1), (10,))
+        """
+        return self._sample(n_samples, None)
+
+    def _take(self, model: Any) -> None:
+        super()._take(model)
+        self._take_arrays(model.arrays())
+
+    def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
+        self.weights_ = arrays["weights"]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class GaussianMixture(_MixtureBase):
+    """A mixture of Gaussians.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        K, the number of components.
+    sparsity : int, default=None
+        L, the number of components that a row keeps; 8 if not given, or K if that is smaller.
+        ``sparsity=n_components`` is the ordinary dense algorithm, ``sparsity=1`` hard assignment.
+    covariance_type : {"full", "diag", "zero-mean"}, default="full"
+        A full covariance, one variance a column, or a full covariance about a mean fixed at zero.
+    estimate : {"vb", "map", "ml"}, default="vb"
+        A full posterior (variational Bayes), its mode, or maximum likelihood (EM).
+    schedule : {"memoized", "full", "stochastic", "streaming"}, default="memoized"
+        When statistics enter the total: after every batch, replacing what the batch gave before; after all rows; after
+        every batch at a falling rate; in one pass.
+    batch_size : int, default=None
+        Rows a batch; a tenth of 100,000 rows if not given, and at most 20 batches.
+    max_iter : int, default=50
+        Laps (passes over the rows) at most.
+    tol : float, default=1e-5
+        Stop when the objective changes by less than this over a lap, relatively.
+    max_seconds : float, default=None
+        Stop after so many seconds of training.
+    n_init : int, default=1
+        Runs from different starts, of which the one with the best objective is kept.
+    init_params : {"bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="bregman"
+        How the first components are found, on a sample of the rows: k-means++ under the likelihood's own divergence;
+        k-means (20 passes after k-means++) or k-means++ alone with Euclidean distance; rows at random; responsibilities
+        at random. Where components are many and overlap little, "kmeans" and a larger ``n_init`` are worth a try.
+    weight_concentration_prior : float, default=None
+        Dirichlet concentration of each component's weight; 10 / K if not given.
+    mean_precision_prior : float, default=None
+        Pseudo-count of the prior mean; 1e-4 if not given.
+    degrees_of_freedom_prior : float, default=None
+        Degrees of freedom of the covariance prior; n_features + 2 if not given, the least it can be.
+    prior_scale : float, default=None
+        Variance that the prior expects, in units of the average variance of the columns; 0.1 if not given.
+    variance_floor : float, default=None
+        Smallest variance under ``estimate="ml"``, in the same units; 1e-6 if not given.
+    precision : {"auto", "f32", "f64"}, default="auto"
+        In which precision rows are worked on: that of the data, or this one. Sums are always 64 bits.
+    learning_offset : float, default=1.0
+        Delay of the stochastic rate ``(offset + step) ** -decay``.
+    learning_decay : float, default=0.55
+        Decay of the stochastic rate, above 0.5 and at most 1.
+    total_samples : float, default=None
+        Rows that there will be, for stochastic ``partial_fit``; those seen so far if not given.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all randomness. An integer is the command's ``--seed``: the same model, bit for bit.
+    warm_start : bool, default=False
+        Go on from the components of the last fit.
+    verbose : int, default=0
+        1 for a progress bar on standard error.
+    n_jobs : int, default=None
+        Threads; all cores for None and -1. The result is the same with any number.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+        Frequencies of the components (their expectation under a posterior).
+    means_ : ndarray of shape (n_components, n_features)
+        Means; zeros for ``covariance_type="zero-mean"``.
+    covariances_ : ndarray of shape (n_components, n_features, n_features), or (n_components, n_features) for "diag"
+        Covariances.
+    converged_ : bool
+        Whether the objective came to rest.
+    n_iter_ : int
+        Laps done.
+    objective_ : float
+        The objective at the end: the evidence lower bound under ``estimate="vb"``.
+    trace_ : dict of ndarrays
+        One entry a step: run, step, batch, lap, seconds, objective and its terms, rows a second, empty components.
+        ``pandas.DataFrame(gm.trace_)`` makes a data frame of it. Empty for a model that was loaded.
+    n_features_in_ : int
+        Columns of the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lsparse import GaussianMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 3)) + rng.choice([-8.0, 1.0, 8.0], size=(1000, 1))
+    >>> gm = GaussianMixture(n_components=3, sparsity=2, random_state=0).fit(X)
+    >>> np.sort(gm.means_[:, 0]).round()
+    array([-8.,  1.,  8.])
+    >>> gm.predict_sparse(X).nnz
+    2000
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        **_MixtureBase._parameter_constraints,
+        "covariance_type": [StrOptions({"full", "diag", "zero-mean"})],
+        "mean_precision_prior": [Interval(Real, 0.0, None, closed="neither"), None],
+        "degrees_of_freedom_prior": [Interval(Real, 0.0, None, closed="neither"), None],
+        "prior_scale": [Interval(Real, 0.0, None, closed="neither"), None],
+        "variance_floor": [Interval(Real, 0.0, None, closed="neither"), None],
+        "precision": [StrOptions({"auto", "f32", "f64"})],
+    }
+
+    # As scikit-learn's: a Gaussian about sparse rows is dense all the same.
+    _accept_sparse = False
+
+    means_: FLOATS
+    covariances_: FLOATS
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        sparsity: int | None = None,
+        covariance_type: str = "full",
+        estimate: str = "vb",
+        schedule: str = "memoized",
+        batch_size: int | None = None,
+        max_iter: int = 50,
+        tol: float = 1e-5,
+        max_seconds: float | None = None,
+        n_init: int = 1,
+        init_params: str = "bregman",
+        weight_concentration_prior: float | None = None,
+        mean_precision_prior: float | None = None,
+        degrees_of_freedom_prior: float | None = None,
+        prior_scale: float | None = None,
+        variance_floor: float | None = None,
+        precision: str = "auto",
+        learning_offset: float = 1.0,
+        learning_decay: float = 0.55,
+        total_samples: float | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.sparsity = sparsity
+        self.covariance_type = covariance_type
+        self.estimate = estimate
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_seconds = max_seconds
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weight_concentration_prior = weight_concentration_prior
+        self.mean_precision_prior = mean_precision_prior
+        self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.prior_scale = prior_scale
+        self.variance_floor = variance_floor
+        self.precision = precision
+        self.learning_offset = learning_offset
+        self.learning_decay = learning_decay
+        self.total_samples = total_samples
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+
+    def _likelihood(self) -> str:
+        return {"full": "gauss", "diag": "diag-gauss", "zero-mean": "zero-mean-gauss"}[self.covariance_type]
+
+    def _prior_config(self) -> dict[str, Any]:
+        return {
+            "kappa": self.mean_precision_prior,
+            "nu": self.degrees_of_freedom_prior,
+            "prior-scale": self.prior_scale,
+            "variance-floor": self.variance_floor,
+            "precision": self.precision,
+        }
+
+    def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
+        super()._take_arrays(arrays)
+        self.covariances_ = arrays["variances"] if "variances" in arrays else arrays["covariances"]
+        zeros = np.zeros((self.covariances_.shape[0], self.covariances_.shape[1]))
+        self.means_ = arrays.get("means", zeros)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+class _ProbabilityMixture(_MixtureBase):
+    """What the mixtures over categories and outcomes share."""
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        **_MixtureBase._parameter_constraints,
+        "smoothing": [Interval(Real, 0.0, None, closed="neither")],
+    }
+
+    smoothing: float
+    components_: FLOATS
+
+    def _prior_config(self) -> dict[str, Any]:
+        return {"lambda": float(self.smoothing)}
+
+    def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
+        super()._take_arrays(arrays)
+        self.components_ = arrays["probabilities"]
+
+
+class MultinomialMixture(_ProbabilityMixture):
+    """A mixture of multinomials, for rows of counts.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        K, the number of components.
+    sparsity : int, default=None
+        L, the number of components that a row keeps; 8 if not given, or K if that is smaller.
+    estimate : {"vb", "map", "ml"}, default="vb"
+        A full posterior (variational Bayes), its mode, or maximum likelihood (EM).
+    schedule : {"memoized", "full", "stochastic", "streaming"}, default="memoized"
+        When statistics enter the total; see :class:`GaussianMixture`.
+    batch_size : int, default=None
+        Rows a batch.
+    max_iter : int, default=50
+        Laps (passes over the rows) at most.
+    tol : float, default=1e-5
+        Stop when the objective changes by less than this over a lap, relatively.
+    max_seconds : float, default=None
+        Stop after so many seconds of training.
+    n_init : int, default=1
+        Runs from different starts, of which the one with the best objective is kept.
+    init_params : {"bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="bregman"
+        How the first components are found; see :class:`GaussianMixture`.
+    weight_concentration_prior : float, default=None
+        Dirichlet concentration of each component's weight; 10 / K if not given.
+    smoothing : float, default=0.1
+        Pseudo-count of every category in every component.
+    learning_offset, learning_decay, total_samples
+        Of the stochastic rate; see :class:`GaussianMixture`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all randomness; an integer is the command's ``--seed``.
+    warm_start : bool, default=False
+        Go on from the components of the last fit.
+    verbose : int, default=0
+        1 for a progress bar on standard error.
+    n_jobs : int, default=None
+        Threads; all cores for None and -1.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+        Frequencies of the components.
+    components_ : ndarray of shape (n_components, n_features)
+        Probabilities of the categories; rows sum to one.
+    converged_, n_iter_, objective_, trace_, n_features_in_
+        See :class:`GaussianMixture`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lsparse import MultinomialMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.multinomial(30, p, 100) for p in ([0.8, 0.1, 0.1], [0.1, 0.1, 0.8])])
+    >>> mm = MultinomialMixture(n_components=2, random_state=0).fit(X)
+    >>> np.sort(mm.components_[:, 0]).round(1)
+    array([0.1, 0.8])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        sparsity: int | None = None,
+        estimate: str = "vb",
+        schedule: str = "memoized",
+        batch_size: int | None = None,
+        max_iter: int = 50,
+        tol: float = 1e-5,
+        max_seconds: float | None = None,
+        n_init: int = 1,
+        init_params: str = "bregman",
+        weight_concentration_prior: float | None = None,
+        smoothing: float = 0.1,
+        learning_offset: float = 1.0,
+        learning_decay: float = 0.55,
+        total_samples: float | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.sparsity = sparsity
+        self.estimate = estimate
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_seconds = max_seconds
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weight_concentration_prior = weight_concentration_prior
+        self.smoothing = smoothing
+        self.learning_offset = learning_offset
+        self.learning_decay = learning_decay
+        self.total_samples = total_samples
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+
+    def _likelihood(self) -> str:
+        return "multinomial"
+
+    def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
+        X = super()._rows(X, reset=reset, min_samples=min_samples)
+        check_non_negative(X, "MultinomialMixture")
+        return X
+
+    def sample(self, n_samples: int = 1, *, n_trials: int | None = None) -> tuple[FLOATS, INTEGERS]:
+        """Draw rows from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Rows.
+        n_trials : int, default=None
+            Counts of a row; as many as the rows of the training data had on average if not given.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Rows of counts; the same ones for the same ``random_state``.
+        y : ndarray of shape (n_samples,)
+            The component that each was drawn from.
+
+        Examples
+        --------
+        >>> from lsparse import MultinomialMixture
+        >>> mm = MultinomialMixture(n_components=2, random_state=0).fit([[9, 0], [8, 1], [0, 9], [1, 8]])
+        >>> X, y = mm.sample(3)
+        >>> X.sum(axis=1)
+        array([9., 9., 9.])
+        """
+        return self._sample(n_samples, n_trials)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+
+class BernoulliMixture(_ProbabilityMixture):
+    """A mixture of Bernoullis, for rows of zeros and ones.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        K, the number of components.
+    sparsity : int, default=None
+        L, the number of components that a row keeps; 8 if not given, or K if that is smaller.
+    binarize : float or None, default=0.0
+        Values above it are ones, all others zeros; the data is not copied for it. None for data that must be zeros
+        and ones already.
+    estimate : {"vb", "map", "ml"}, default="vb"
+        A full posterior (variational Bayes), its mode, or maximum likelihood (EM).
+    schedule : {"memoized", "full", "stochastic", "streaming"}, default="memoized"
+        When statistics enter the total; see :class:`GaussianMixture`.
+    batch_size : int, default=None
+        Rows a batch.
+    max_iter : int, default=50
+        Laps (passes over the rows) at most.
+    tol : float, default=1e-5
+        Stop when the objective changes by less than this over a lap, relatively.
+    max_seconds : float, default=None
+        Stop after so many seconds of training.
+    n_init : int, default=1
+        Runs from different starts, of which the one with the best objective is kept.
+    init_params : {"bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="bregman"
+        How the first components are found; see :class:`GaussianMixture`.
+    weight_concentration_prior : float, default=None
+        Dirichlet concentration of each component's weight; 10 / K if not given.
+    smoothing : float, default=0.1
+        Pseudo-count of either outcome of every column in every component.
+    learning_offset, learning_decay, total_samples
+        Of the stochastic rate; see :class:`GaussianMixture`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all randomness; an integer is the command's ``--seed``.
+    warm_start : bool, default=False
+        Go on from the components of the last fit.
+    verbose : int, default=0
+        1 for a progress bar on standard error.
+    n_jobs : int, default=None
+        Threads; all cores for None and -1.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+        Frequencies of the components.
+    components_ : ndarray of shape (n_components, n_features)
+        Probabilities of ones.
+    converged_, n_iter_, objective_, trace_, n_features_in_
+        See :class:`GaussianMixture`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lsparse import BernoulliMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.random((500, 10)) < p for p in (5 * [0.9, 0.1], 5 * [0.1, 0.9])])
+    >>> bm = BernoulliMixture(n_components=2, random_state=0).fit(X)
+    >>> np.sort(bm.components_[:, 0]).round(1)
+    array([0.1, 0.9])
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        **_ProbabilityMixture._parameter_constraints,
+        "binarize": [Real, None],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        sparsity: int | None = None,
+        binarize: float | None = 0.0,
+        estimate: str = "vb",
+        schedule: str = "memoized",
+        batch_size: int | None = None,
+        max_iter: int = 50,
+        tol: float = 1e-5,
+        max_seconds: float | None = None,
+        n_init: int = 1,
+        init_params: str = "bregman",
+        weight_concentration_prior: float | None = None,
+        smoothing: float = 0.1,
+        learning_offset: float = 1.0,
+        learning_decay: float = 0.55,
+        total_samples: float | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.sparsity = sparsity
+        self.binarize = binarize
+        self.estimate = estimate
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_seconds = max_seconds
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weight_concentration_prior = weight_concentration_prior
+        self.smoothing = smoothing
+        self.learning_offset = learning_offset
+        self.learning_decay = learning_decay
+        self.total_samples = total_samples
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+
+    def _likelihood(self) -> str:
+        return "bernoulli"
+
+    def _threshold(self) -> float | None:
+        return None if self.binarize is None else float(self.binarize)

@@ -1,0 +1,267 @@
+"""Pictures of models and of their training, with matplotlib (``pip install lsparse[plot]``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, isqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture
+from ._topics import TopicModel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["clusters", "mass", "topics", "trace"]
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("lsparse.plot needs matplotlib; pip install lsparse[plot]") from error
+    return plt
+
+
+def trace(model: Any, *, x: str = "lap", y: str = "objective", ax: Axes | None = None) -> Axes:
+    """Draw how training went.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted one.
+    x : str, default="lap"
+        A column of ``model.trace_``, such as "seconds".
+    y : str, default="objective"
+        A column of ``model.trace_``.
+    ax : Axes, default=None
+        Where to draw; on new axes if not given.
+
+    Returns
+    -------
+    ax : Axes
+        One line a run.
+
+    Examples
+    --------
+    >>> import lsparse, lsparse.plot
+    >>> gm = lsparse.GaussianMixture(n_components=2, random_state=0).fit([[0.0], [0.2], [9.0], [9.2]])
+    >>> lsparse.plot.trace(gm).get_ylabel()
+    'objective'
+    """
+    check_is_fitted(model)
+    if not model.trace_:
+        raise ValueError("the model has no trace, since it was loaded from a file; fit it to have one")
+    for name in (x, y):
+        if name not in model.trace_:
+            raise ValueError(f"there is no {name!r} in the trace; it has {', '.join(model.trace_)}")
+    if ax is None:
+        ax = _pyplot().subplots()[1]
+    runs = np.unique(model.trace_["run"])
+    for run in runs:
+        of_run = model.trace_["run"] == run
+        known = of_run & ~np.isnan(np.asarray(model.trace_[y], dtype=float))
+        ax.plot(model.trace_[x][known], model.trace_[y][known], marker=".", label=f"run {run}")
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    if len(runs) > 1:
+        ax.legend()
+    return ax
+
+
+def topics(model: TopicModel, *, n_topics: int = 12, n_words: int = 8) -> Figure:
+    """Draw the top words of the most prominent topics as bars.
+
+    Parameters
+    ----------
+    model : TopicModel
+        A fitted one.
+    n_topics : int, default=12
+        Topics at most, those with the largest shares.
+    n_words : int, default=8
+        Words a topic.
+
+    Returns
+    -------
+    figure : Figure
+        One panel a topic.
+
+    Examples
+    --------
+    >>> import lsparse, lsparse.plot
+    >>> model = lsparse.TopicModel(n_components=2, random_state=0).fit([[5, 5, 0, 0], [0, 0, 5, 5]] * 10)
+    >>> len(lsparse.plot.topics(model, n_words=2).axes)
+    2
+    """
+    check_is_fitted(model)
+    chosen = np.argsort(-model.weights_, kind="stable")[:n_topics]
+    columns = min(4, len(chosen))
+    rows = ceil(len(chosen) / columns)
+    figure, axes = _pyplot().subplots(
+        rows, columns, figsize=(3 * columns, 0.4 + 0.25 * n_words * rows), squeeze=False, layout="constrained"
+    )
+    for ax, k in zip(axes.ravel(), chosen, strict=False):
+        words = np.argsort(-model.topics_[k], kind="stable")[:n_words]
+        ax.barh([str(model.vocabulary_[word]) for word in words], model.topics_[k, words])
+        ax.invert_yaxis()
+        ax.set_title(f"topic {k}: {100 * model.weights_[k]:.1f} %", fontsize="small")
+        ax.tick_params(labelsize="small")
+    for ax in axes.ravel()[len(chosen) :]:
+        ax.remove()
+    return figure  # type: ignore[no-any-return]
+
+
+def _patch_shape(dim: int, patch_shape: tuple[int, int] | None) -> tuple[int, int]:
+    if patch_shape is None:
+        side = isqrt(dim)
+        return (side, side) if side * side == dim else (1, dim)
+    if patch_shape[0] * patch_shape[1] != dim:
+        raise ValueError(f"patches of {patch_shape} do not have {dim} pixels")
+    return patch_shape
+
+
+def clusters(
+    model: GaussianMixture | MultinomialMixture | BernoulliMixture,
+    *,
+    n_clusters: int = 8,
+    n_samples: int = 6,
+    patch_shape: tuple[int, int] | None = None,
+) -> Figure:
+    """Draw the largest components as images: for Gaussians mean, covariance and samples, else probabilities.
+
+    Parameters
+    ----------
+    model : mixture estimator
+        A fitted one.
+    n_clusters : int, default=8
+        Components at most, those with the largest weights.
+    n_samples : int, default=6
+        Samples of each Gaussian.
+    patch_shape : (int, int), default=None
+        Height and width of a row as an image; square if that is possible and not given.
+
+    Returns
+    -------
+    figure : Figure
+        One row a component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lsparse, lsparse.plot
+    >>> X = np.random.default_rng(0).normal(size=(100, 4))
+    >>> gm = lsparse.GaussianMixture(2, covariance_type="zero-mean", tol=1e-3, random_state=0).fit(X)
+    >>> len(lsparse.plot.clusters(gm, n_samples=3).axes)  # a covariance and three samples each
+    8
+    """
+    check_is_fitted(model)
+    shape = _patch_shape(model.n_features_in_, patch_shape)
+    chosen = np.argsort(-model.weights_, kind="stable")[:n_clusters]
+    panels = [_panels(model, int(k), n_samples, shape) for k in chosen]
+    figure, axes = _pyplot().subplots(
+        len(panels),
+        len(panels[0]),
+        figsize=(1.1 * len(panels[0]) + 0.6, 1.1 * len(panels)),
+        squeeze=False,
+        layout="constrained",
+    )
+    for at, (k, row) in enumerate(zip(chosen, panels, strict=True)):
+        for ax, (title, image) in zip(axes[at], row, strict=True):
+            ax.imshow(image, cmap="gray", aspect="auto" if image.shape[0] == 1 else "equal")
+            ax.set_xticks([])
+            ax.set_yticks([])
+            if at == 0:
+                ax.set_title(title, fontsize="small")
+        axes[at, 0].set_ylabel(f"{k}: {100 * model.weights_[k]:.1f} %", fontsize="small")
+    return figure  # type: ignore[no-any-return]
+
+
+def _panels(model: Any, k: int, n_samples: int, shape: tuple[int, int]) -> list[tuple[str, NDArray[Any]]]:
+    """The images of one component, with their titles."""
+    if not isinstance(model, GaussianMixture):
+        return [("probabilities", model.components_[k].reshape(shape))]
+    covariance = model.covariances_[k]
+    full = np.diag(covariance) if model.covariance_type == "diag" else covariance
+    noise = np.random.default_rng(k).standard_normal((n_samples, full.shape[0]))
+    samples = model.means_[k] + noise @ np.linalg.cholesky(full).T
+    panels = [] if model.covariance_type == "zero-mean" else [("mean", model.means_[k].reshape(shape))]
+    panels.append(("covariance", full))
+    return panels + [(f"sample {n + 1}", sample.reshape(shape)) for n, sample in enumerate(samples)]
+
+
+def mass(
+    model: Any,
+    X: Any,
+    *,
+    sparsity: Sequence[int] = (1, 2, 4, 8, 16),
+    n_rows: int = 2000,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how little responsibility is lost by keeping L components: Fig. 1d of Hughes and Sudderth (2016).
+
+    A line for each L: the share of rows (of words of documents, for topics) whose L-sparse responsibilities are no
+    farther than x from the dense ones in variational distance, which is the mass that the L largest do not capture.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted one.
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        Rows or documents.
+    sparsity : sequence of int, default=(1, 2, 4, 8, 16)
+        The L to compare; those above ``n_components`` are left out.
+    n_rows : int, default=2000
+        Rows or documents to look at, the first ones.
+    ax : Axes, default=None
+        Where to draw; on new axes if not given.
+
+    Returns
+    -------
+    ax : Axes
+        One line for each L.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lsparse, lsparse.plot
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> gm = lsparse.GaussianMixture(n_components=8, max_iter=5, tol=0, random_state=0).fit(X)
+    >>> [line.get_label() for line in lsparse.plot.mass(gm, X, sparsity=(1, 4)).lines]
+    ['L = 1, 21 % lost', 'L = 4, 0 % lost']
+    """
+    check_is_fitted(model)
+    X = X[:n_rows] if hasattr(X, "shape") else np.asarray(X)[:n_rows]
+    captured = _captured(model, X)
+    if ax is None:
+        ax = _pyplot().subplots()[1]
+    for kept in sparsity:
+        if kept <= captured.shape[1]:
+            distance = np.sort(np.clip(1.0 - captured[:, kept - 1], 0.0, 1.0))
+            share = np.arange(1, distance.size + 1) / distance.size
+            # Up from zero at the left edge, so that what is lost nowhere is seen as well.
+            line = np.concatenate([[0.0], distance]), np.concatenate([[0.0], share])
+            ax.step(*line, where="post", label=f"L = {kept}, {100 * distance.mean():.0f} % lost")
+    ax.set_xlabel("mass not captured (variational distance)")
+    ax.set_ylabel("share of words" if isinstance(model, TopicModel) else "share of rows")
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, 1.02)
+    ax.legend()
+    return ax
+
+
+def _captured(model: Any, X: Any) -> NDArray[Any]:
+    """For each row or word the responsibility of its 1, 2, ... K largest components."""
+    if not isinstance(model, TopicModel):
+        return np.cumsum(-np.sort(-model.predict_proba(X), axis=1), axis=1)
+    X = sp.csr_array(X)
+    shares = model.transform(X)
+    document = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    weights = shares[document] * model.topics_.T[X.indices]
+    weights /= weights.sum(axis=1, keepdims=True)
+    return np.cumsum(-np.sort(-weights, axis=1), axis=1)

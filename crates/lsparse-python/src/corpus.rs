@@ -1,0 +1,53 @@
+//! Text to word counts, and corpus folders.
+
+use std::path::PathBuf;
+
+use lsparse::data::corpus::{BuildOptions, Corpus, PhraseConfig, TokenizerConfig, VocabFilter, build};
+use pyo3::prelude::*;
+
+use crate::gate::{raise, run};
+use crate::mixture::{json, settings};
+
+/// Vocabulary, names of the documents, and how text becomes words (as JSON) of a corpus folder.
+type Opened = (Vec<String>, Vec<String>, Option<String>);
+
+/// Check a corpus folder and say what is in it besides the counts, which are plain `.npy` files.
+#[pyfunction]
+pub fn open_corpus(py: Python<'_>, path: PathBuf) -> PyResult<Opened> {
+    let corpus = run(py, 1, || {
+        let corpus = Corpus::open(&path)?;
+        corpus.ids()?;
+        Ok(corpus)
+    })?;
+    let ids = corpus.ids().map_err(raise)?.iter().map(str::to_owned).collect();
+    let tokenizer = corpus.tokenizer().map(json).transpose()?;
+    Ok((corpus.vocab().words().to_vec(), ids, tokenizer))
+}
+
+/// Build a corpus folder from a file or folder of text or counts.
+#[pyfunction]
+#[pyo3(signature = (input, out, *, tokenizer, phrases, min_docs, max_share, max_words, format, force, threads=0))]
+#[allow(clippy::too_many_arguments)]
+pub fn build_corpus(
+    py: Python<'_>,
+    input: PathBuf,
+    out: PathBuf,
+    tokenizer: &str,
+    phrases: bool,
+    min_docs: Option<u64>,
+    max_share: Option<f64>,
+    max_words: Option<usize>,
+    format: Option<&str>,
+    force: bool,
+    threads: usize,
+) -> PyResult<()> {
+    let options = BuildOptions {
+        tokenizer: settings::<TokenizerConfig>(tokenizer)?,
+        phrases: phrases.then(PhraseConfig::default),
+        filter: VocabFilter { min_docs, max_share, max_words },
+        format: format.map(|name| settings(&format!("{name:?}"))).transpose()?,
+        force,
+        ..Default::default()
+    };
+    run(py, threads, || build(&input, &options, &out, &mut |_| Ok(())).map(|_| ()))
+}

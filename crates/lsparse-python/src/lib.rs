@@ -1,0 +1,26 @@
+//! `lsparse._core`: the library as Python sees it. Arrays in, arrays out; no numerics and no settings of its own.
+//!
+//! Everything that takes time goes through `gate`, which lets other Python threads run, honours Ctrl-C and turns
+//! errors and panics into exceptions. The estimators over it are in `python/lsparse`.
+
+mod corpus;
+mod gate;
+mod mixture;
+mod rows;
+mod topics;
+mod trace;
+
+use pyo3::prelude::*;
+
+/// The compiled part of lsparse.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::corpus::{build_corpus, open_corpus};
+    #[pymodule_export]
+    use super::gate::panic_for_test;
+    #[pymodule_export]
+    use super::mixture::{Mixture, fit_mixture};
+    #[pymodule_export]
+    use super::topics::{Topics, coherence, completion, fit_topics, model_kind};
+}

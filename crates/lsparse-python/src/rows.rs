@@ -1,0 +1,135 @@
+//! NumPy arrays and SciPy matrices as rows for the library, read where they are.
+
+use lsparse::data::{BorrowedCsr, BorrowedRows, CsrIndex, CsrValue, RowSource, Scalar, Thresholded};
+use numpy::{Element, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::gate::raise;
+
+/// What messages call the data.
+const NAME: &str = "X";
+
+/// Borrowed arrays: while this lives they cannot go away, and nobody can borrow them to write.
+pub enum Held<'py> {
+    /// Dense rows.
+    DenseF32(PyReadonlyArray2<'py, f32>),
+    /// Dense rows.
+    DenseF64(PyReadonlyArray2<'py, f64>),
+    /// Compressed sparse rows.
+    Csr { dim: usize, places: Places<'py>, values: Values<'py> },
+}
+
+/// Where rows start and which columns values are in.
+pub enum Places<'py> {
+    I32(PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, i32>),
+    I64(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i64>),
+}
+
+/// Runs a macro over every type that sparse values may have.
+macro_rules! with_value_types {
+    ($run:ident) => {
+        $run! { F32 f32, F64 f64, I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64 }
+    };
+}
+
+macro_rules! values_enum {
+    ($($name:ident $number:ty),*) => {
+        /// The values of sparse rows.
+        pub enum Values<'py> {
+            $($name(PyReadonlyArray1<'py, $number>)),*
+        }
+
+        impl<'py> Values<'py> {
+            fn borrow(array: &Bound<'py, PyAny>) -> PyResult<Self> {
+                $(if let Some(values) = readonly::<$number>(array) {
+                    return Ok(Values::$name(values));
+                })*
+                Err(PyTypeError::new_err(format!("values of type {} are not read", array.getattr("dtype")?)))
+            }
+
+            fn rows<'a, I: CsrIndex>(&'a self, dim: usize, indptr: &'a [I], index: &'a [I]) -> PyResult<Box<dyn RowSource + 'a>> {
+                match self {
+                    $(Values::$name(values) => csr(values.py(), dim, indptr, index, slice(values)?)),*
+                }
+            }
+        }
+    };
+}
+
+with_value_types!(values_enum);
+
+/// A one-dimensional array of this type, if it is one.
+fn readonly<'py, T: Element>(array: &Bound<'py, PyAny>) -> Option<PyReadonlyArray1<'py, T>> {
+    array.extract().ok()
+}
+
+fn slice<'a, T: Element>(array: &'a PyReadonlyArray1<'_, T>) -> PyResult<&'a [T]> {
+    Ok(array.as_slice()?)
+}
+
+fn csr<'a, I: CsrIndex, V: CsrValue>(
+    py: Python<'_>,
+    dim: usize,
+    indptr: &'a [I],
+    index: &'a [I],
+    values: &'a [V],
+) -> PyResult<Box<dyn RowSource + 'a>> {
+    // Every entry is looked at.
+    Ok(Box::new(py.detach(|| BorrowedCsr::new(NAME, dim, indptr, index, values)).map_err(raise)?))
+}
+
+impl<'py> Held<'py> {
+    /// Borrow a two-dimensional array (C order, f32 or f64) or a CSR matrix with sorted columns.
+    pub fn borrow(x: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if !x.hasattr("indptr")? {
+            if let Ok(array) = x.extract() {
+                return Ok(Held::DenseF32(array));
+            }
+            return Ok(Held::DenseF64(x.extract()?));
+        }
+        let (indptr, index) = (x.getattr("indptr")?, x.getattr("indices")?);
+        let (_, dim): (usize, usize) = x.getattr("shape")?.extract()?;
+        let places = match (readonly::<i32>(&indptr), readonly::<i32>(&index)) {
+            (Some(indptr), Some(index)) => Places::I32(indptr, index),
+            _ => Places::I64(indptr.extract()?, index.extract()?),
+        };
+        Ok(Held::Csr { dim, places, values: Values::borrow(&x.getattr("data")?)? })
+    }
+
+    /// Run `work` on the rows, as they are or as zeros and ones if a threshold is given.
+    pub fn with<R>(&self, binarize: Option<f64>, work: impl FnOnce(&dyn RowSource) -> PyResult<R>) -> PyResult<R> {
+        let rows = self.rows()?;
+        match binarize {
+            None => work(rows.as_ref()),
+            Some(threshold) => work(&Thresholded::new(rows.as_ref(), threshold)),
+        }
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> PyResult<Box<dyn RowSource + '_>> {
+        match self {
+            Held::DenseF32(array) => dense(array),
+            Held::DenseF64(array) => dense(array),
+            Held::Csr { dim, places: Places::I32(indptr, index), values } => {
+                values.rows(*dim, slice(indptr)?, slice(index)?)
+            }
+            Held::Csr { dim, places: Places::I64(indptr, index), values } => {
+                values.rows(*dim, slice(indptr)?, slice(index)?)
+            }
+        }
+    }
+}
+
+fn dense<'a, T: Scalar + Element>(array: &'a PyReadonlyArray2<'_, T>) -> PyResult<Box<dyn RowSource + 'a>> {
+    // A slice is also had of arrays in Fortran's order, whose rows are columns.
+    if !array.is_c_contiguous() {
+        return Err(PyTypeError::new_err("the array is not in C order"));
+    }
+    Ok(Box::new(BorrowedRows::new(NAME, array.shape()[1], array.as_slice()?).map_err(raise)?))
+}
+
+/// An array of a shape from its values, row by row.
+pub fn array<'py, T: Element>(py: Python<'py>, shape: &[usize], values: Vec<T>) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
+    numpy::PyArray1::from_vec(py, values).reshape(shape)
+}

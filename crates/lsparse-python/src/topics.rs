@@ -1,0 +1,334 @@
+//! Topics: training, the trained model, and scores of any topics.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use lsparse::data::{RowSource, Rows};
+use lsparse::topics::coherence::coherence as coherence_of;
+use lsparse::topics::score::{Completion, CompletionOptions, completion as complete};
+use lsparse::topics::{TopicModel, TopicSurroundings, TopicsConfig, WordTable, fit_topics_with};
+use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::gate::{Watched, raise, run, run_watched};
+use crate::mixture::{increment, json, settings};
+use crate::rows::{Held, array};
+use crate::trace::Recorder;
+
+/// Documents read at a time to count their words.
+const STRETCH: usize = 4096;
+
+/// A trained topic model.
+#[pyclass(frozen, module = "lsparse._core")]
+pub struct Topics {
+    model: TopicModel,
+}
+
+/// Train topics; gives the model and a dict that says how it went.
+#[pyfunction]
+#[pyo3(signature = (x, config, *, vocabulary=None, tokenizer=None, start=None, threads=0, progress=None))]
+#[allow(clippy::too_many_arguments)]
+pub fn fit_topics<'py>(
+    py: Python<'py>,
+    x: &Bound<'py, PyAny>,
+    config: &str,
+    vocabulary: Option<Vec<String>>,
+    tokenizer: Option<&str>,
+    start: Option<&Bound<'py, Topics>>,
+    threads: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(Topics, Bound<'py, PyDict>)> {
+    let config: TopicsConfig = settings(config)?;
+    let held = Held::borrow(x)?;
+    let rows = held.rows()?;
+    let tokenizer = tokenizer.map(settings).transpose()?;
+    let start = start.map(|start| &start.get().model);
+    let (interrupt, recorder) = (AtomicBool::new(false), Recorder::default());
+    let mut observer = recorder.clone();
+    let mut tick = |py: Python<'_>| progress.as_ref().map_or(Ok(()), |progress| recorder.show(py, progress));
+    let watched = Watched { interrupt: &interrupt, tick: &mut tick };
+    let (fitted, interrupted) = run_watched(py, threads, watched, || {
+        let around = TopicSurroundings {
+            vocab: vocabulary.as_deref(),
+            start,
+            observer: Some(&mut observer),
+            interrupt: Some(&interrupt),
+            tokenizer,
+            ..Default::default()
+        };
+        fit_topics_with(rows.as_ref(), &config, around)
+    })?;
+    let report = recorder.report(py, &fitted.outcome, interrupted)?;
+    Ok((Topics { model: fitted.model }, report))
+}
+
+#[pymethods]
+impl Topics {
+    /// A model from a file.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        Ok(Topics { model: run(py, 1, || TopicModel::load(&path))? })
+    }
+
+    /// Write the model to a file.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        run(py, 1, || self.model.save_to(&path))
+    }
+
+    /// A model from the bytes of a file.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        Ok(Topics { model: run(py, 1, || TopicModel::from_bytes(Path::new("the pickled model"), bytes))? })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let model = &slf.get().model;
+        let bytes = run(slf.py(), 1, || {
+            model.to_bytes().map_err(|source| lsparse::Error::Unwritable { path: "the model".into(), source })
+        })?;
+        Ok((slf.get_type().getattr("from_bytes")?, (PyBytes::new(slf.py(), &bytes),)))
+    }
+
+    /// The settings it was trained with, as settled for the corpus, as JSON.
+    #[getter]
+    fn config(&self) -> PyResult<String> {
+        json(&self.model.config)
+    }
+
+    /// How training went, as JSON.
+    #[getter]
+    fn training(&self) -> PyResult<String> {
+        json(&self.model.training)
+    }
+
+    /// The words, by column.
+    #[getter]
+    fn vocabulary(&self) -> Vec<String> {
+        self.model.vocab.clone()
+    }
+
+    /// How text became words, as JSON, where that is known.
+    #[getter]
+    fn tokenizer(&self) -> Option<String> {
+        self.model.tokenizer.as_ref().map(serde_json::Value::to_string)
+    }
+
+    /// `topics` (K x V, rows sum to one), `counts` (K x V, words of all documents by topic), `alpha` and `shares` (K).
+    fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (num, vocab) = (self.model.num_topics(), self.model.vocab_size());
+        let stats = self.model.total.total();
+        let mut counts = vec![0.0; num * vocab];
+        for v in 0..vocab {
+            let (topic, mass) = stats.word(v);
+            topic.iter().zip(mass).for_each(|(&k, &m)| counts[k as usize * vocab + v] = m);
+        }
+        let topics = (0..num).flat_map(|k| self.model.topic(k)).collect();
+        let alpha = self.model.alpha.iter().map(|&a| f64::from(a)).collect();
+        let dict = PyDict::new(py);
+        dict.set_item("topics", array::<f64>(py, &[num, vocab], topics)?)?;
+        dict.set_item("counts", array::<f64>(py, &[num, vocab], counts)?)?;
+        dict.set_item("alpha", PyArray1::<f64>::from_vec(py, alpha))?;
+        dict.set_item("shares", PyArray1::from_vec(py, self.model.shares()))?;
+        Ok(dict)
+    }
+
+    /// Topics of every document and their shares, as compressed sparse rows: (indptr, indices, data). A document
+    /// without words has none.
+    #[pyo3(signature = (x, threads=0))]
+    fn assign<'py>(
+        &self,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+        threads: usize,
+    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<f64>>)> {
+        let held = Held::borrow(x)?;
+        let rows = held.rows()?;
+        let (indptr, index, value) = run(py, threads, || {
+            let (mut indptr, mut index, mut value) = (vec![0i64], Vec::new(), Vec::new());
+            self.model.assign(rows.as_ref(), &mut |_, shares| {
+                let mut shares = shares.to_vec();
+                shares.sort_unstable_by_key(|share| share.0);
+                index.extend(shares.iter().map(|share| i64::from(share.0)));
+                value.extend(shares.iter().map(|share| f64::from(share.1)));
+                indptr.push(index.len() as i64);
+                Ok(())
+            })?;
+            Ok((indptr, index, value))
+        })?;
+        Ok((PyArray1::from_vec(py, indptr), PyArray1::from_vec(py, index), PyArray1::from_vec(py, value)))
+    }
+
+    /// The posterior mean of every document's topics, (N_dk + alpha_k) / (N_d + alpha): one row a document.
+    #[pyo3(signature = (x, threads=0))]
+    fn transform<'py>(
+        &self,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
+        let held = Held::borrow(x)?;
+        let rows = held.rows()?;
+        let num = self.model.num_topics();
+        let values = run(py, threads, || {
+            let lengths = lengths(rows.as_ref())?;
+            let alpha: Vec<f64> = self.model.alpha.iter().map(|&a| f64::from(a)).collect();
+            let sum: f64 = alpha.iter().sum();
+            let mut values = Vec::with_capacity(rows.num_rows() * num);
+            self.model.assign(rows.as_ref(), &mut |document, shares| {
+                let (start, length) = (values.len(), lengths[document]);
+                values.extend(alpha.iter().map(|a| a / (length + sum)));
+                // Shares are rounded to 32 bits; the rows are to sum to one in 64.
+                let mass: f64 = shares.iter().map(|share| f64::from(share.1)).sum();
+                for &(k, share) in shares {
+                    values[start + k as usize] += f64::from(share) / mass * length / (length + sum);
+                }
+                Ok(())
+            })?;
+            Ok(values)
+        })?;
+        array(py, &[values.len() / num, num], values)
+    }
+
+    /// Document completion: (sum of log probabilities, held-out tokens, documents, documents skipped).
+    #[pyo3(signature = (x, share, seed, threads=0))]
+    fn completion<'py>(
+        &self,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+        share: f64,
+        seed: u64,
+        threads: usize,
+    ) -> PyResult<(f64, f64, usize, usize)> {
+        let held = Held::borrow(x)?;
+        let rows = held.rows()?;
+        run(py, threads, || Ok(parts(&self.model.score(rows.as_ref(), &options(share, seed)?)?)))
+    }
+
+    /// Documents drawn from the model, as compressed sparse rows of counts: (indptr, indices, data).
+    #[pyo3(signature = (documents, words, seed))]
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        documents: usize,
+        words: Option<usize>,
+        seed: u64,
+    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>)> {
+        let drawn = run(py, 1, || Ok(self.model.sample(documents, words, seed)))?;
+        let (mut indptr, mut index, mut value) = (vec![0i64], Vec::new(), Vec::new());
+        for document in drawn {
+            index.extend(document.iter().map(|word| i64::from(word.0)));
+            value.extend(document.iter().map(|word| i64::from(word.1)));
+            indptr.push(index.len() as i64);
+        }
+        Ok((PyArray1::from_vec(py, indptr), PyArray1::from_vec(py, index), PyArray1::from_vec(py, value)))
+    }
+
+    /// The `count` most relevant words of every topic, by number.
+    #[pyo3(signature = (count, weight))]
+    fn relevant_words(&self, py: Python<'_>, count: usize, weight: f64) -> PyResult<Vec<Vec<u32>>> {
+        let all = run(py, 0, || Ok(self.model.all_relevant_words(count, weight)))?;
+        Ok(all.into_iter().map(|words| words.into_iter().map(|word| word.0).collect()).collect())
+    }
+
+    /// The model after a step on documents that it has not seen: added to what was there, or blended in at a rate.
+    #[pyo3(signature = (x, *, rate=None, population=None, threads=0))]
+    fn update<'py>(
+        &self,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+        rate: Option<f64>,
+        population: Option<f64>,
+        threads: usize,
+    ) -> PyResult<Self> {
+        let held = Held::borrow(x)?;
+        let rows = held.rows()?;
+        let model = run(py, threads, || self.model.update(rows.as_ref(), increment(rate, population)))?;
+        Ok(Topics { model })
+    }
+}
+
+/// "topics" or "mixture": what a file says that it holds. Loading it says what is wrong with one that holds neither.
+#[pyfunction]
+pub fn model_kind(path: PathBuf) -> &'static str {
+    if TopicModel::is_model(&path) { "topics" } else { "mixture" }
+}
+
+/// Document completion for topics of any origin, K x V with rows that sum to one.
+#[pyfunction]
+#[pyo3(signature = (topics, alpha, x, share, seed, threads=0))]
+pub fn completion<'py>(
+    py: Python<'py>,
+    topics: PyReadonlyArray2<'py, f64>,
+    alpha: PyReadonlyArray1<'py, f64>,
+    x: &Bound<'py, PyAny>,
+    share: f64,
+    seed: u64,
+    threads: usize,
+) -> PyResult<(f64, f64, usize, usize)> {
+    let held = Held::borrow(x)?;
+    let rows = held.rows()?;
+    let (num, vocab) = (topics.shape()[0], topics.shape()[1]);
+    let (values, alpha) = (topics.as_slice()?, alpha.as_slice()?);
+    if alpha.len() != num || num == 0 || rows.dim() != vocab {
+        let found = format!("{num} topics of {vocab} words with {} priors", alpha.len());
+        return Err(raise(lsparse::Error::WrongShape {
+            name: "topics".into(),
+            found,
+            expected: format!("a prior a topic, and {} words", rows.dim()),
+            remedy: "give topics over the words of the documents".into(),
+        }));
+    }
+    let alpha: Vec<f32> = alpha.iter().map(|&a| a as f32).collect();
+    run(py, threads, || {
+        let table = WordTable::new(vocab, num, 0, |v, out| {
+            out.iter_mut().enumerate().for_each(|(k, o)| *o = values[k * vocab + v] as f32);
+        });
+        Ok(parts(&complete(&table, &alpha, rows.as_ref(), &options(share, seed)?)?))
+    })
+}
+
+/// NPMI and UMass of each list of words, best first, over the documents of `x`.
+#[pyfunction]
+#[pyo3(signature = (words, x, threads=0))]
+pub fn coherence<'py>(
+    py: Python<'py>,
+    words: Vec<Vec<u32>>,
+    x: &Bound<'py, PyAny>,
+    threads: usize,
+) -> PyResult<(Vec<f64>, Vec<f64>)> {
+    let held = Held::borrow(x)?;
+    let rows = held.rows()?;
+    let dim = rows.dim();
+    if let Some(word) = words.iter().flatten().find(|&&word| word as usize >= dim) {
+        let problem = format!("there is no word {word} in documents of {dim} words");
+        let remedy = "give documents in the words of the model".into();
+        return Err(raise(lsparse::Error::Config { option: "words", problem, remedy }));
+    }
+    let found = run(py, threads, || coherence_of(&words, rows.as_ref()))?;
+    Ok((found.iter().map(|c| c.npmi).collect(), found.iter().map(|c| c.umass).collect()))
+}
+
+fn parts(completion: &Completion) -> (f64, f64, usize, usize) {
+    (completion.log_probability, completion.tokens, completion.documents, completion.skipped)
+}
+
+fn options(share: f64, seed: u64) -> lsparse::Result<CompletionOptions> {
+    if share > 0.0 && share < 1.0 {
+        return Ok(CompletionOptions { share, seed, ..Default::default() });
+    }
+    let problem = format!("{share} leaves no words to score or none to score them by");
+    Err(lsparse::Error::Config { option: "share", problem, remedy: "give a share between 0 and 1".into() })
+}
+
+/// The number of words of every document.
+fn lengths(source: &dyn RowSource) -> lsparse::Result<Vec<f64>> {
+    let mut lengths = Vec::with_capacity(source.num_rows());
+    let mut rows = Rows::<f64>::sparse(source.dim());
+    while lengths.len() < source.num_rows() {
+        rows.clear();
+        source.read_f64(lengths.len(), STRETCH.min(source.num_rows() - lengths.len()), &mut rows)?;
+        lengths.extend((0..rows.len()).map(|n| rows.sparse_row(n).1.iter().sum::<f64>()));
+    }
+    Ok(lengths)
+}

@@ -1,0 +1,73 @@
+//! What is remembered of the steps of a fit, and shown while it runs.
+
+use std::sync::{Arc, Mutex};
+
+use lsparse::Result;
+use lsparse::fit::Outcome;
+use lsparse::observe::{Observer, StepInfo};
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Remembers every step, for `trace_` and for a progress bar.
+#[derive(Clone, Default)]
+pub struct Recorder(Arc<Mutex<Vec<StepInfo>>>);
+
+impl Observer for Recorder {
+    fn step(&mut self, info: &StepInfo) -> Result<()> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner()).push(info.clone());
+        Ok(())
+    }
+}
+
+impl Recorder {
+    /// Hand the latest step to a Python function.
+    pub fn show(&self, py: Python<'_>, progress: &Py<PyAny>) -> PyResult<()> {
+        let latest = self.0.lock().unwrap_or_else(|e| e.into_inner()).last().cloned();
+        if let Some(step) = latest {
+            progress.call1(py, (step.run, step.lap, step.seconds, step.objective.total()))?;
+        }
+        Ok(())
+    }
+
+    /// How a fit went: why it ended, its seconds of training, and every step.
+    pub fn report<'py>(&self, py: Python<'py>, outcome: &Outcome, interrupted: bool) -> PyResult<Bound<'py, PyDict>> {
+        let report = PyDict::new(py);
+        report.set_item("interrupted", interrupted)?;
+        report.set_item("converged", outcome.reason.converged())?;
+        report.set_item("reason", outcome.reason.to_string())?;
+        report.set_item("seconds", outcome.seconds)?;
+        report.set_item("trace", self.columns(py)?)?;
+        Ok(report)
+    }
+
+    /// One array a column, one entry a step; what is not known at a step is NaN.
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let steps = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let dict = PyDict::new(py);
+        let whole = |value: &dyn Fn(&StepInfo) -> i64| PyArray1::from_vec(py, steps.iter().map(value).collect());
+        let real = |value: &dyn Fn(&StepInfo) -> f64| PyArray1::from_vec(py, steps.iter().map(value).collect());
+        dict.set_item("run", whole(&|s| s.run as i64))?;
+        dict.set_item("step", whole(&|s| s.step as i64))?;
+        dict.set_item("batch", whole(&|s| s.batch as i64))?;
+        dict.set_item("lap", real(&|s| s.lap))?;
+        dict.set_item("seconds", real(&|s| s.seconds))?;
+        dict.set_item("objective", real(&|s| s.objective.total()))?;
+        dict.set_item("objective_data", real(&|s| s.objective.data))?;
+        dict.set_item("objective_entropy", real(&|s| s.objective.entropy))?;
+        dict.set_item("objective_alloc", real(&|s| s.objective.alloc))?;
+        dict.set_item("rows_per_second", real(&|s| s.rows_per_second))?;
+        dict.set_item("empty_components", whole(&|s| s.empty_clusters as i64))?;
+        let mut names: Vec<&'static str> = Vec::new();
+        for (name, _) in steps.iter().flat_map(|s| &s.report) {
+            if !names.contains(name) {
+                names.push(name);
+            }
+        }
+        for name in names {
+            let of_step = |s: &StepInfo| s.report.iter().find(|(n, _)| *n == name).map_or(f64::NAN, |(_, v)| *v);
+            dict.set_item(name, real(&of_step))?;
+        }
+        Ok(dict)
+    }
+}

@@ -1,0 +1,61 @@
+"""Text to counts, and corpus folders."""
+
+import subprocess
+
+import lsparse
+import numpy as np
+import pytest
+from lsparse import TopicModel, build_corpus, read_corpus
+
+TEXTS = ["The cat sleeps.", "A dog barks at the cat.", "Cat and bird.", "Bird and dog!", "1984 dogs", "Fish swim."]
+
+
+def test_settings_of_text():
+    corpus = build_corpus(TEXTS)
+    assert corpus.vocabulary == ["bird", "cat", "dog"]
+    assert corpus.counts.sum() == 7 and len(corpus.documents) == 6
+    assert corpus.vocabulary.tokenizer["lowercase"] is True
+    everything = build_corpus(iter(TEXTS), stop_words=None, min_df=1, max_df=1.0, numbers=True, min_length=1)
+    assert {"the", "a", "1984", "dogs"} <= set(everything.vocabulary)
+    stemmed = build_corpus(TEXTS, stem="english", min_df=1, max_df=1.0, stop_words=["the"])
+    assert "dogs" not in stemmed.vocabulary and "dog" in stemmed.vocabulary and "and" in stemmed.vocabulary
+    assert build_corpus(TEXTS, min_df=1, max_df=1.0, max_features=1).vocabulary == ["cat"]
+
+
+def test_the_command_builds_the_same(command, tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    run = [command, "corpus", "build", str(tmp_path / "texts.txt"), "--out", str(tmp_path / "theirs"), "--quiet"]
+    subprocess.run(run, check=True)
+    theirs = read_corpus(tmp_path / "theirs")
+    ours = build_corpus(TEXTS)
+    kept = build_corpus(tmp_path / "texts.txt", out=tmp_path / "ours")
+    for corpus in (ours, kept, read_corpus(tmp_path / "ours")):
+        assert corpus.vocabulary == theirs.vocabulary
+        assert (corpus.counts != theirs.counts).nnz == 0
+        assert corpus.vocabulary.tokenizer == theirs.vocabulary.tokenizer
+
+
+def test_counts_stay_on_disk(tmp_path):
+    build_corpus(TEXTS, out=tmp_path / "corpus")
+    corpus = read_corpus(tmp_path / "corpus")
+    base = corpus.counts.data
+    while base is not None and not isinstance(base, np.memmap):
+        base = base.base
+    assert isinstance(base, np.memmap)
+    assert TopicModel(2, vocabulary=corpus.vocabulary, random_state=0).fit(corpus.counts).vocabulary_.tolist() == ["bird", "cat", "dog"]
+
+
+def test_bad_text(tmp_path):
+    with pytest.raises(TypeError, match="strings, not int"):
+        build_corpus([1, 2])
+    with pytest.raises(lsparse.LsparseError, match="does not exist"):
+        build_corpus(tmp_path / "missing")
+    with pytest.raises(lsparse.LsparseError, match="^texts: no word is left"):
+        build_corpus(["apple", "pear"])
+    with pytest.raises(lsparse.LsparseError, match="no list of stop words"):
+        build_corpus(TEXTS, stop_words="klingon")
+    with pytest.raises(lsparse.LsparseError, match="it is no corpus"):
+        read_corpus(tmp_path)
+    build_corpus(TEXTS, out=tmp_path / "corpus")
+    with pytest.raises(lsparse.LsparseError, match="exists already"):
+        build_corpus(TEXTS, out=tmp_path / "corpus")

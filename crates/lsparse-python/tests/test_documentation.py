@@ -1,0 +1,80 @@
+"""Docstrings have examples, the types hold, and the notebook runs. The examples themselves are run by doctest."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import lsparse
+import lsparse.plot
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+HERE = Path(__file__).parent
+ESTIMATORS = [lsparse.GaussianMixture, lsparse.MultinomialMixture, lsparse.BernoulliMixture, lsparse.TopicModel]
+
+
+def public():
+    for module, names in ((lsparse, lsparse.__all__), (lsparse.plot, lsparse.plot.__all__)):
+        for name in names:
+            yield f"{module.__name__}.{name}", getattr(module, name)
+    for estimator in ESTIMATORS:
+        for name, member in inspect.getmembers(estimator, inspect.isfunction):
+            # What scikit-learn's own base classes bring along is documented there.
+            if not name.startswith("_") and member.__module__.startswith("lsparse"):
+                yield f"{estimator.__name__}.{name}", member
+
+
+@pytest.mark.parametrize(("name", "thing"), list(public()), ids=lambda value: value if isinstance(value, str) else "")
+def test_every_docstring_has_an_example(name, thing):
+    text = inspect.getdoc(thing) or ""
+    assert "Examples\n--------\n>>>" in text
+    if inspect.isfunction(thing):
+        for section in ("Parameters",) if len(inspect.signature(thing).parameters) > 1 else ():
+            assert f"{section}\n{'-' * len(section)}\n" in text, name
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_parameter_is_documented_and_checked(estimator):
+    text = inspect.getdoc(estimator)
+    for name in inspect.signature(estimator).parameters:
+        assert name in text.split("Attributes")[0], name
+        assert name in estimator._parameter_constraints, name
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """What mypy found out about NumPy, once for all."""
+    return str(tmp_path_factory.mktemp("mypy"))
+
+
+def test_the_sample_program_passes_strict_type_checks(tmp_path, cache):
+    program = HERE / "typed_program.py"
+    run = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, str(program)]
+    done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    # A wrong program does not pass, so the types are there.
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("import lsparse\nlsparse.GaussianMixture(n_components='three').fit([[1.0]]).bic()\n")
+    done = subprocess.run([*run[:-1], str(wrong)], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.count("error:") == 2, done.stdout
+    subprocess.run([sys.executable, str(program)], check=True, cwd=tmp_path)
+
+
+def test_the_package_itself_passes_strict_type_checks(tmp_path, cache):
+    settings = ["--config-file", str(HERE.parent / "pyproject.toml"), "--cache-dir", cache]
+    run = [sys.executable, "-m", "mypy", "--strict", *settings, "--package", "lsparse"]
+    done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    # The stubs of the compiled part say what is really there.
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "lsparse._core"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_notebook_runs(tmp_path):
+    notebook = nbformat.read(HERE.parent / "notebooks" / "quickstart.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    assert not any(cell.get("outputs") for cell in nbformat.read(HERE.parent / "notebooks" / "quickstart.ipynb", 4).cells)

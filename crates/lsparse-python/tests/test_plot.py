@@ -1,0 +1,58 @@
+"""Pictures are drawn, and show what they say."""
+
+import lsparse
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from lsparse import BernoulliMixture, GaussianMixture, TopicModel, plot
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    plt.close("all")
+
+
+def test_trace(blobs, tmp_path):
+    model = GaussianMixture(4, n_init=2, random_state=0).fit(blobs[0])
+    ax = plot.trace(model)
+    assert len(ax.lines) == 2
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.trace_["objective"][model.trace_["run"] == 0])
+    assert plot.trace(model, x="seconds", y="rows_per_second", ax=ax) is ax
+    with pytest.raises(ValueError, match="there is no 'time' in the trace"):
+        plot.trace(model, x="time")
+    lsparse.save(model, tmp_path / "m.safetensors")
+    with pytest.raises(ValueError, match="no trace"):
+        plot.trace(lsparse.load(tmp_path / "m.safetensors"))
+
+
+def test_topics(documents):
+    model = TopicModel(3, random_state=0).fit(documents[0])
+    figure = plot.topics(model, n_topics=2, n_words=4)
+    assert len(figure.axes) == 2
+    widths = [bar.get_width() for bar in figure.axes[0].patches]
+    np.testing.assert_allclose(widths, np.sort(model.topics_[model.weights_.argmax()])[::-1][:4])
+
+
+def test_clusters(blobs):
+    rng = np.random.default_rng(0)
+    patches = rng.normal(size=(400, 9))
+    zero_mean = GaussianMixture(3, covariance_type="zero-mean", random_state=0).fit(patches)
+    figure = plot.clusters(zero_mean, n_clusters=2, n_samples=3)
+    assert len(figure.axes) == 2 * 4
+    assert figure.axes[0].images[0].get_array().shape == (9, 9)
+    assert figure.axes[1].images[0].get_array().shape == (3, 3)
+    assert len(plot.clusters(GaussianMixture(2, covariance_type="diag").fit(patches), n_samples=1).axes) == 2 * 3
+    assert len(plot.clusters(BernoulliMixture(2).fit(patches), patch_shape=(1, 9)).axes) == 2
+    with pytest.raises(ValueError, match="do not have 9 pixels"):
+        plot.clusters(zero_mean, patch_shape=(2, 4))
+
+
+def test_mass(blobs, documents):
+    model = GaussianMixture(12, max_iter=5, tol=0, random_state=0).fit(blobs[0])
+    ax = plot.mass(model, blobs[0], sparsity=(1, 2, 12, 50))
+    assert len(ax.lines) == 3, "L above K is left out"
+    lost = 1 - np.sort(model.predict_proba(blobs[0]), axis=1)[:, -2:].sum(axis=1)
+    np.testing.assert_allclose(ax.lines[1].get_xdata()[1:], np.sort(lost).clip(0), atol=1e-12)
+    topics = TopicModel(3, random_state=0).fit(documents[0])
+    assert plot.mass(topics, documents[0], sparsity=(1, 3)).get_ylabel() == "share of words"

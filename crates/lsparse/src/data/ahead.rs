@@ -1,0 +1,155 @@
+//! Read the next stretch of rows on a thread of its own while the present one is worked on.
+//!
+//! The rows come in the same order and are the same as without: only waiting for the disk goes away.
+
+use std::sync::mpsc::sync_channel;
+
+use crate::error::Result;
+
+use super::{Batches, Layout, Panel, RowSource, Rows, Scalar};
+
+/// A stretch of a batch that was read.
+pub struct Stretch<T> {
+    /// The rows.
+    pub rows: Rows<T>,
+    /// Their numbers in the source.
+    pub row_ids: Vec<usize>,
+    /// Holds a block at a time while the rows are gathered.
+    spare: Rows<T>,
+}
+
+impl<T: Scalar> Stretch<T> {
+    fn new(layout: Layout, dim: usize) -> Self {
+        Stretch { rows: Rows::new(layout, dim), row_ids: Vec::new(), spare: Rows::new(layout, dim) }
+    }
+
+    fn read(&mut self, batches: &Batches, source: &dyn RowSource, panel: Panel) -> Result<()> {
+        batches.read_panel(source, panel, &mut self.spare, &mut self.rows, &mut self.row_ids)
+    }
+}
+
+/// Buffers that are kept from batch to batch: one stretch to work on, one to read into.
+pub struct Ahead<T> {
+    layout: Layout,
+    dim: usize,
+    idle: Vec<Stretch<T>>,
+}
+
+impl<T: Scalar> Ahead<T> {
+    /// For rows of this layout and width.
+    pub fn new(layout: Layout, dim: usize) -> Self {
+        Ahead { layout, dim, idle: Vec::new() }
+    }
+
+    fn buffer(&mut self) -> Stretch<T> {
+        self.idle.pop().unwrap_or_else(|| Stretch::new(self.layout, self.dim))
+    }
+
+    /// Run `visit` over a batch in stretches of `panel_rows` rows, in order, reading one ahead.
+    pub fn for_each_panel(
+        &mut self,
+        source: &dyn RowSource,
+        batches: &Batches,
+        batch: usize,
+        panel_rows: usize,
+        mut visit: impl FnMut(&mut Stretch<T>) -> Result<()>,
+    ) -> Result<()> {
+        let panels = batches.panels(batch, panel_rows);
+        if panels.len() == 1 {
+            let mut stretch = self.buffer();
+            let result = panels.into_iter().try_for_each(|panel| {
+                stretch.read(batches, source, panel)?;
+                visit(&mut stretch)
+            });
+            self.idle.push(stretch);
+            return result;
+        }
+        // Two buffers go round: full ones to the work, used ones back to the reader.
+        let (full, filled) = sync_channel::<Result<Stretch<T>>>(1);
+        let (back, used) = sync_channel::<Stretch<T>>(2);
+        for _ in 0..2 {
+            // There is room for both, and the other end is here.
+            let _ = back.send(self.buffer());
+        }
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(move || {
+                for panel in panels {
+                    // Once the work has ended, by an error say, nobody sends or receives any more.
+                    let Ok(mut stretch) = used.recv() else { break };
+                    let read = stretch.read(batches, source, panel).map(|()| stretch);
+                    let failed = read.is_err();
+                    if full.send(read).is_err() || failed {
+                        break;
+                    }
+                }
+                drop(full);
+                used.iter().collect::<Vec<_>>()
+            });
+            let mut result = Ok(());
+            for read in filled.iter() {
+                match read {
+                    Ok(mut stretch) => {
+                        result = visit(&mut stretch);
+                        // There is always room: two buffers go round.
+                        let _ = back.send(stretch);
+                    }
+                    Err(error) => result = Err(error),
+                }
+                if result.is_err() {
+                    break;
+                }
+            }
+            // Both ends must go, or the reader would wait for a buffer for ever.
+            drop((back, filled));
+            self.idle.extend(reader.join().into_iter().flatten());
+            result
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::MemoryRows;
+    use crate::error::Error;
+
+    #[test]
+    fn the_rows_are_those_of_plain_reading() {
+        let values: Vec<f64> = (0..3000).map(f64::from).collect();
+        let source = MemoryRows::new("rows", 3, values).unwrap();
+        let batches = Batches::new(1000, 3, 7).unwrap();
+        let mut ahead = Ahead::<f64>::new(Layout::Dense, 3);
+        let (mut spare, mut rows, mut ids) = (Rows::dense(3), Rows::dense(3), Vec::new());
+        for (batch, panel_rows) in [(0, 1000), (1, 10), (2, 333), (0, 7), (1, 100)] {
+            let mut panels = batches.panels(batch, panel_rows);
+            ahead
+                .for_each_panel(&source, &batches, batch, panel_rows, |stretch| {
+                    batches.read_panel(&source, panels.next().unwrap(), &mut spare, &mut rows, &mut ids)?;
+                    assert_eq!((&stretch.rows, &stretch.row_ids), (&rows, &ids));
+                    Ok(())
+                })
+                .unwrap();
+            assert_eq!(panels.next(), None);
+        }
+    }
+
+    #[test]
+    fn an_error_of_work_or_reader_ends_both() {
+        let source = MemoryRows::new("rows", 1, vec![0.0; 100]).unwrap();
+        let mut ahead = Ahead::<f64>::new(Layout::Dense, 1);
+        let batches = Batches::in_order(100, 1).unwrap();
+        let mut visits = 0;
+        let result = ahead.for_each_panel(&source, &batches, 0, 10, |_| {
+            visits += 1;
+            if visits == 3 { Err(Error::NoRows { name: "enough".into() }) } else { Ok(()) }
+        });
+        assert!(matches!(result, Err(Error::NoRows { .. })) && visits == 3);
+        let too_long = Batches::in_order(120, 1).unwrap();
+        let mut visits = 0;
+        let result = ahead.for_each_panel(&source, &too_long, 0, 10, |_| {
+            visits += 1;
+            Ok(())
+        });
+        assert!(matches!(result, Err(Error::PastEnd { .. })) && visits == 10);
+    }
+}
