@@ -120,7 +120,9 @@ impl<'a> Training<'a> {
         let (total, params, data, schedule) = spent.time(|| -> lsparse::Result<_> {
             let mut rng = ChaCha8Rng::seed_from_u64(config.seed);
             let total = match config.init {
-                TopicInit::Bregman => initial_topics(&topics, source, config.init_lloyd, &mut rng, Default::default())?,
+                TopicInit::Auto | TopicInit::Bregman => {
+                    initial_topics(&topics, source, config.init_lloyd, &mut rng, Default::default())?
+                }
                 TopicInit::Random => random_topics(&topics, source, &mut rng)?,
             };
             let mut data = TopicData::new(source, Batches::new(source.num_rows(), config.batches, config.seed)?);

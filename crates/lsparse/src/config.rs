@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::likelihood::{Estimate, LikelihoodKind};
 use crate::mixture::SearchKind;
+use crate::mixture::methods::{BuiltInSelection, MixtureMethod};
 use crate::schedule::ScheduleKind;
 
 /// How the first clusters are found.
@@ -47,6 +48,9 @@ pub enum Precision {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MixtureConfig {
+    /// How the mixture is trained.
+    #[serde(skip_serializing_if = "is_default")]
+    pub method: MixtureMethod,
     /// What a cluster looks like.
     pub likelihood: LikelihoodKind,
     /// K, the number of clusters.
@@ -87,6 +91,19 @@ pub struct MixtureConfig {
     /// kappa of the stochastic rate.
     pub decay: f64,
 
+    /// Visits of a batch from one full step of sparse EM to the next.
+    #[serde(skip_serializing_if = "is_five")]
+    pub refresh: usize,
+    /// Smallest responsibility that sparse EM renews, of a row's L largest.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub threshold: f64,
+    /// How truncation selects a row's L clusters.
+    #[serde(skip_serializing_if = "is_default")]
+    pub selection_function: BuiltInSelection,
+    /// Squared distance from all centres at which DP-means opens a cluster; 0 for one that opens about K.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub penalty: f64,
+
     /// How the first clusters are found.
     pub init: Init,
     /// Passes over the sample that assign rows to the nearest seed and re-estimate.
@@ -116,6 +133,7 @@ pub struct MixtureConfig {
 impl Default for MixtureConfig {
     fn default() -> Self {
         MixtureConfig {
+            method: MixtureMethod::Lsparse,
             likelihood: LikelihoodKind::Gauss,
             clusters: 10,
             sparsity: 0,
@@ -133,6 +151,10 @@ impl Default for MixtureConfig {
             rows_per_batch: 0,
             delay: 1.0,
             decay: 0.55,
+            refresh: 5,
+            threshold: 0.0,
+            selection_function: BuiltInSelection::Auto,
+            penalty: 0.0,
             init: Init::Bregman,
             init_lloyd: 1,
             init_rows: 0,
@@ -164,6 +186,7 @@ impl MixtureConfig {
         if config.clusters > num_rows {
             return Err(Error::TooManyClusters { clusters: config.clusters, rows: num_rows });
         }
+        config.settle_method()?;
         if config.sparsity == 0 {
             let chosen = config.sparsity_tolerance > 0.0;
             config.sparsity = if chosen { 1 } else { DEFAULT_SPARSITY.min(config.clusters) };
@@ -184,6 +207,11 @@ impl MixtureConfig {
                 problem,
                 remedy: "0.01 is a good choice".into(),
             });
+        }
+        not_negative("threshold", config.threshold)?;
+        not_negative("penalty", config.penalty)?;
+        if config.refresh == 0 {
+            return Err(bad("refresh", "must be at least 1", "give 1 for full steps only"));
         }
         not_negative("delay", config.delay)?;
         not_negative("tolerance", config.tolerance)?;
@@ -209,6 +237,41 @@ impl MixtureConfig {
             config.laps = 1;
         }
         Ok(config)
+    }
+
+    /// Settle what a method leaves no choice about, and refuse what it cannot do.
+    fn settle_method(&mut self) -> Result<()> {
+        let method = self.method;
+        if method == MixtureMethod::Lsparse {
+            return Ok(());
+        }
+        if self.sparsity_tolerance > 0.0 {
+            return Err(bad("sparsity-tolerance", "L is chosen for --method lsparse alone", "give L"));
+        }
+        if self.search != SearchKind::Auto && method != MixtureMethod::HardEm {
+            return Err(bad("search", "it is for --method lsparse and hard-em alone", "leave it out"));
+        }
+        let hard = method == MixtureMethod::HardEm || method.has_centres_alone();
+        if hard && self.sparsity > 1 {
+            return Err(bad("sparsity", "rows of this method belong to one cluster", "leave it out"));
+        }
+        if hard {
+            self.sparsity = 1;
+        }
+        if method == MixtureMethod::HardEm && self.estimate == Estimate::Posterior {
+            self.estimate = Estimate::Map;
+        }
+        if method.has_centres_alone() {
+            // What is saved are Gaussians of one variance; their statistics are those of diagonal ones.
+            (self.likelihood, self.estimate) = (LikelihoodKind::DiagGauss, Estimate::MaxLikelihood);
+            if self.init == Init::Bregman {
+                self.init = Init::Kmeans;
+            }
+        }
+        if method == MixtureMethod::DpMeans && self.schedule == ScheduleKind::Stochastic {
+            return Err(bad("schedule", "clusters that open must be counted in full", "leave it out"));
+        }
+        Ok(())
     }
 
     /// The settings as a model file has them: without those that cannot change a bit of the model.
@@ -241,6 +304,14 @@ impl MixtureConfig {
             (batches, _) => batches,
         })
     }
+}
+
+fn is_default<V: Default + PartialEq>(value: &V) -> bool {
+    *value == V::default()
+}
+
+fn is_five(value: &usize) -> bool {
+    *value == 5
 }
 
 fn is_zero(value: &f64) -> bool {

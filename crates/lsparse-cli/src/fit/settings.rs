@@ -53,6 +53,19 @@ pub fn merge<C: Serialize + DeserializeOwned>(
     })
 }
 
+/// Refuse options that are given but mean nothing to the method; `only` says which options are for which methods.
+pub fn check_method(method: &str, options: &Map<String, Value>, only: &[(&'static str, &[&str])]) -> Result<()> {
+    let foreign = only.iter().find(|(option, methods)| options.contains_key(*option) && !methods.contains(&method));
+    match foreign {
+        None => Ok(()),
+        Some(&(option, methods)) => Err(Error::Config {
+            option,
+            problem: format!("it means nothing to --method {method}"),
+            remedy: format!("leave it out, or choose --method {}", methods.join(" or ")),
+        }),
+    }
+}
+
 fn object_of<T: Serialize>(value: &T) -> Map<String, Value> {
     match serde_json::to_value(value) {
         Ok(Value::Object(map)) => map,

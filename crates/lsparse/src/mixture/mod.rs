@@ -2,6 +2,7 @@
 
 mod frequencies;
 mod local;
+pub mod methods;
 mod sample;
 mod saved;
 mod search;
@@ -20,6 +21,7 @@ use search::Memory;
 
 pub use frequencies::{Frequencies, allocation_term};
 pub use local::{Members, accumulate, log_density, respond};
+pub use methods::MixtureMethod;
 pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};
 pub use search::{Remembered, Search, SearchKind};

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::methods::equal_params;
 use super::{Frequencies, Mixture, MixtureData, MixtureParams, Search, log_density, respond};
 use crate::config::{MixtureConfig, Precision};
 use crate::data::{AtomicFile, Element, RowSource, Scalar, scan};
@@ -103,6 +104,9 @@ impl MixtureModel {
     pub(crate) fn params<T: Scalar>(&self) -> Result<MixtureParams<T>> {
         use crate::model::Model;
         let mixture = self.mixture::<T>();
+        if self.config.method.has_centres_alone() {
+            return mixture.likelihood.clusters_of(&self.arrays).map(equal_params);
+        }
         let frequencies = Frequencies { log_pi: Vec::new(), pi: self.weights.clone() };
         let previous = MixtureParams { frequencies, clusters: mixture.likelihood.clusters_of(&self.arrays)? };
         Model::<MixtureData<'_>>::global_step(&mixture, &self.total, Some(&previous))

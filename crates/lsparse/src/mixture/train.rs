@@ -6,6 +6,9 @@ use std::sync::atomic::AtomicBool;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use super::methods::{
+    DpMeans, KMeans, Method, MethodMixture, MixtureMethod, Select, SparseEm, Truncation, farthest_first_penalty,
+};
 use super::saved::{array_names, scan_for, working_element};
 use super::{Frequencies, Mixture, MixtureData, MixtureModel, MixtureParams, Search, log_density};
 use crate::checkpoint::{Fingerprint, Sections, Storage, print_numbers, print_rows, print_settings};
@@ -35,6 +38,8 @@ pub struct Surroundings<'a> {
     pub interrupt: Option<&'a AtomicBool>,
     /// Checkpoints, and the limit on memory for remembered statistics.
     pub storage: Storage,
+    /// Chooses the clusters of a row under [`MixtureMethod::Truncation`], in place of a built-in function.
+    pub select: Option<&'a Select<'a>>,
 }
 
 /// A trained model and how its training went.
@@ -95,16 +100,86 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
         let problem = "there are no held-out rows to compare runs by".into();
         return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
     }
-    let Surroundings { heldout, row_weights, start, observer, interrupt, storage } = around;
+    let Surroundings { heldout, row_weights, start, observer, interrupt, storage, select } = around;
     let held = heldout.map(MixtureData::in_order).transpose()?;
-    let mut task = MixtureTask { mixture, prior, config, source, row_weights, start, held };
-    let Trained { model, outcome, run, runs } = train::train(&mut task, Around { observer, interrupt, storage })?;
+    let around = Around { observer, interrupt, storage };
+    let Trained { model, outcome, run, runs } = match method_of::<T>(&config, &prior, source, select)? {
+        None => {
+            let mut task = MixtureTask { model: mixture, prior, config, source, row_weights, start, held };
+            train::train(&mut task, around)?
+        }
+        Some(method) => {
+            let model = MethodMixture { mixture, method };
+            train::train(&mut MixtureTask { model, prior, config, source, row_weights, start, held }, around)?
+        }
+    };
     Ok(Fitted { model, outcome, run, runs })
 }
 
+/// The method that takes the place of L-sparse training, if any does.
+fn method_of<'f, T: Scalar>(
+    config: &MixtureConfig,
+    prior: &Prior,
+    source: &dyn RowSource,
+    select: Option<&'f Select<'f>>,
+) -> Result<Option<Box<dyn Method<T> + 'f>>> {
+    Ok(match (config.method, select) {
+        (MixtureMethod::Truncation, Some(select)) => Some(Box::new(Truncation::given(select))),
+        (_, Some(_)) => {
+            let problem = format!("a selection function means nothing to {}", config.method.name());
+            return Err(Error::Config { option: "method", problem, remedy: "choose truncation".into() });
+        }
+        (MixtureMethod::Truncation, None) => {
+            Some(Box::new(Truncation::built_in(config.selection_function.settle(config.likelihood)?)))
+        }
+        (MixtureMethod::SparseEm, None) => Some(Box::new(SparseEm::new(config.refresh, config.threshold))),
+        (MixtureMethod::Kmeans, None) => Some(Box::new(KMeans::new(prior))),
+        (MixtureMethod::DpMeans, None) => {
+            let penalty = match config.penalty {
+                0.0 => farthest_first_penalty(source, &prior.center, config.clusters)?,
+                penalty => penalty,
+            };
+            Some(Box::new(DpMeans::new(prior, penalty)))
+        }
+        (MixtureMethod::Lsparse | MixtureMethod::HardEm, None) => None,
+    })
+}
+
+/// A mixture, and the method it is trained by where that is another.
+trait MixtureStep {
+    /// What rows are held in.
+    type Number: Scalar;
+
+    fn mixture(&self) -> &Mixture<Self::Number>;
+
+    fn method(&self) -> Option<&dyn Method<Self::Number>> {
+        None
+    }
+}
+
+impl<T: Scalar> MixtureStep for Mixture<T> {
+    type Number = T;
+
+    fn mixture(&self) -> &Mixture<T> {
+        self
+    }
+}
+
+impl<T: Scalar> MixtureStep for MethodMixture<'_, T> {
+    type Number = T;
+
+    fn mixture(&self) -> &Mixture<T> {
+        &self.mixture
+    }
+
+    fn method(&self) -> Option<&dyn Method<T>> {
+        Some(self.method.as_ref())
+    }
+}
+
 /// A mixture with all that its training needs.
-struct MixtureTask<'a, T: Scalar> {
-    mixture: Mixture<T>,
+struct MixtureTask<'a, M> {
+    model: M,
     prior: Prior,
     config: MixtureConfig,
     source: &'a dyn RowSource,
@@ -113,9 +188,12 @@ struct MixtureTask<'a, T: Scalar> {
     held: Option<MixtureData<'a>>,
 }
 
-impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
+impl<'a, M> Task for MixtureTask<'a, M>
+where
+    M: MixtureStep + Model<MixtureData<'a>, Params = MixtureParams<M::Number>, Summary = ClusterSummary>,
+{
     type Data = MixtureData<'a>;
-    type Model = Mixture<T>;
+    type Model = M;
     type Saved = MixtureModel;
 
     fn plan(&self) -> Plan {
@@ -135,8 +213,8 @@ impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
         }
     }
 
-    fn model(&self) -> &Mixture<T> {
-        &self.mixture
+    fn model(&self) -> &M {
+        &self.model
     }
 
     fn deal(&self, run: usize) -> Result<MixtureData<'a>> {
@@ -150,33 +228,42 @@ impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
         data: &MixtureData<'a>,
         run: usize,
         patience: Patience<'_>,
-    ) -> Result<Start<MixtureParams<T>, ClusterSummary>> {
+    ) -> Result<Start<MixtureParams<M::Number>, ClusterSummary>> {
         let config = &self.config;
-        self.mixture.search.restart(config.clusters, config.sparsity, run_seed(config, run, Stream::Search));
+        let mixture = self.model.mixture();
+        mixture.search.restart(config.clusters, config.sparsity, run_seed(config, run, Stream::Search));
         let rng = |stream| ChaCha8Rng::seed_from_u64(run_seed(&self.config, run, stream));
-        let total = match self.start {
-            Some(start) => start.total.clone(),
-            None => initial_summary(&self.mixture, data, &self.config, &mut rng(Stream::Init), patience)?,
+        if let Some(method) = self.model.method() {
+            method.begin_run(self.source);
+        }
+        let given = || self.model.method().and_then(|method| method.initial(mixture, data));
+        let total = match self.start.map(|start| start.total.clone()).or_else(given) {
+            Some(total) => total,
+            None => initial_summary(mixture, data, &self.config, &mut rng(Stream::Init), patience)?,
         };
-        let previous = self.start.map(|start| start.params::<T>()).transpose()?;
-        let params = Model::<MixtureData<'_>>::global_step(&self.mixture, &total, previous.as_ref())?;
+        let previous = self.start.map(|start| start.params::<M::Number>()).transpose()?;
+        let params = self.model.global_step(&total, previous.as_ref())?;
         Ok(Start { params, total, stays: false, rng: rng(Stream::Schedule) })
     }
 
-    fn score(&self) -> Option<Box<dyn Fn(&MixtureParams<T>, &ClusterSummary) -> Result<f64> + '_>> {
+    fn score(&self) -> Option<Box<dyn Fn(&MixtureParams<M::Number>, &ClusterSummary) -> Result<f64> + '_>> {
         let held = self.held.as_ref()?;
-        Some(Box::new(move |params, _| mean_log_density(&self.mixture, params, held)))
+        Some(Box::new(move |params, _| mean_log_density(self.model.mixture(), params, held)))
     }
 
     fn saved(&self, state: &StateOf<Self>, outcome: &Outcome) -> MixtureModel {
-        MixtureModel {
-            config: MixtureConfig { sparsity: self.mixture.search.sparsity(), ..self.config.of_record() },
+        let mut model = MixtureModel {
+            config: MixtureConfig { sparsity: self.model.mixture().search.sparsity(), ..self.config.of_record() },
             prior: self.prior.clone(),
             training: TrainingRecord::new(self.source.num_rows() - state.progress.forgotten, state, outcome),
             weights: state.params.frequencies.pi.clone(),
             arrays: state.params.clusters.arrays(),
             total: state.total.clone(),
+        };
+        if let Some(method) = self.model.method() {
+            method.finish(&mut model);
         }
+        model
     }
 
     fn encode(&self, model: &MixtureModel) -> std::io::Result<Vec<u8>> {
@@ -204,9 +291,12 @@ impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
 
     /// The total gives everything but the shapes of clusters that have lost all rows under maximum likelihood, and what
     /// the search remembers of rows.
-    fn sections(&self, params: &MixtureParams<T>, _data: &MixtureData<'a>) -> Sections {
+    fn sections(&self, params: &MixtureParams<M::Number>, _data: &MixtureData<'a>) -> Sections {
         let mut sections = Sections::default();
-        sections.put("search", &self.mixture.search.remembered());
+        sections.put("search", &self.model.mixture().search.remembered());
+        if let Some(method) = self.model.method() {
+            method.sections(&mut sections);
+        }
         if self.config.estimate == Estimate::MaxLikelihood {
             let arrays = params.clusters.arrays();
             sections.put("arrays", &arrays.into_iter().map(|a| (a.shape, a.values)).collect::<Vec<_>>());
@@ -219,9 +309,12 @@ impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
         total: &ClusterSummary,
         sections: &Sections,
         _data: &MixtureData<'a>,
-    ) -> Result<Option<MixtureParams<T>>> {
+    ) -> Result<Option<MixtureParams<M::Number>>> {
         let Some(remembered) = sections.get("search") else { return Ok(None) };
-        self.mixture.search.recall(remembered);
+        self.model.mixture().search.recall(remembered);
+        if self.model.method().is_some_and(|method| !method.restore(sections)) {
+            return Ok(None);
+        }
         let mut previous = None;
         if self.config.estimate == Estimate::MaxLikelihood {
             let Some(stored) = sections.get::<Vec<(Vec<usize>, Vec<f64>)>>("arrays") else { return Ok(None) };
@@ -229,10 +322,10 @@ impl<'a, T: Scalar> Task for MixtureTask<'a, T> {
             let arrays: Vec<NamedArray> =
                 named.map(|(&name, (shape, values))| NamedArray { name, shape, values }).collect();
             let frequencies = Frequencies { log_pi: Vec::new(), pi: Vec::new() };
-            let clusters = self.mixture.likelihood.clusters_of(&arrays)?;
+            let clusters = self.model.mixture().likelihood.clusters_of(&arrays)?;
             previous = Some(MixtureParams { frequencies, clusters });
         }
-        Model::<MixtureData<'_>>::global_step(&self.mixture, total, previous.as_ref()).map(Some)
+        self.model.global_step(total, previous.as_ref()).map(Some)
     }
 }
 

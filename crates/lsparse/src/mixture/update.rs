@@ -3,7 +3,7 @@
 use super::saved::{check_rows, working_element};
 use super::{MixtureData, MixtureModel};
 use crate::data::{Batches, Element, RowSource, Scalar};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::increment::{Increment, advance, record_after};
 
 impl MixtureModel {
@@ -35,6 +35,10 @@ impl MixtureModel {
         row_weights: Option<&[f64]>,
         how: Increment,
     ) -> Result<MixtureModel> {
+        if self.config.method.has_centres_alone() {
+            let problem = "centres alone have no step on new rows".into();
+            return Err(Error::Config { option: "method", problem, remedy: "train again with all rows".into() });
+        }
         let mixture = self.mixture::<T>();
         check_rows(&mixture, source)?;
         super::train::check_row_weights(source, row_weights)?;

@@ -8,13 +8,49 @@ use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
 use crate::schedule::ScheduleKind;
 
+/// How topics are trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TopicMethod {
+    /// L-sparse responsibilities: the method of this library.
+    Lsparse,
+    /// Collapsed Gibbs sampling in three buckets (Yao, Mimno, McCallum 2009).
+    SparseLda,
+    /// Collapsed Gibbs sampling with stale alias tables for the word's part (Li et al. 2014).
+    AliasLda,
+    /// Metropolis-Hastings proposals from document and word in turn (Yuan et al. 2015).
+    LightLda,
+    /// Stochastic training whose document step is Gibbs samples (Mimno, Hoffman, Blei 2012).
+    SviGibbs,
+}
+
+impl TopicMethod {
+    /// Whether every token of the corpus has one topic that is drawn anew lap by lap.
+    pub fn samples_tokens(self) -> bool {
+        matches!(self, TopicMethod::SparseLda | TopicMethod::AliasLda | TopicMethod::LightLda)
+    }
+
+    /// The name on the command line and in model files.
+    pub fn name(self) -> &'static str {
+        match self {
+            TopicMethod::Lsparse => "lsparse",
+            TopicMethod::SparseLda => "sparse-lda",
+            TopicMethod::AliasLda => "alias-lda",
+            TopicMethod::LightLda => "light-lda",
+            TopicMethod::SviGibbs => "svi-gibbs",
+        }
+    }
+}
+
 /// How the first topics are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TopicInit {
+    /// At random for samplers of all tokens, by Bregman k-means++ otherwise.
+    Auto,
     /// Bregman k-means++ over documents.
     Bregman,
-    /// Random groups of documents.
+    /// Random groups of documents; for samplers of all tokens, a random topic for every token.
     Random,
 }
 
@@ -32,6 +68,8 @@ pub enum History {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TopicsConfig {
+    /// How topics are trained.
+    pub method: TopicMethod,
     /// K, the number of topics.
     pub topics: usize,
     /// L, the number of topics a token keeps; 0 stands for 8, or K if that is smaller.
@@ -60,6 +98,14 @@ pub struct TopicsConfig {
     pub restarts: usize,
     /// Start documents from the counts of their last visit.
     pub warm_start: bool,
+
+    /// Sweeps over a document of SVIGibbs, of which the first half is burn-in.
+    pub samples: usize,
+    /// Metropolis-Hastings steps a token of AliasLDA, and cycles of two steps of LightLDA.
+    pub mh_steps: usize,
+    /// Tokens that a word's table of proposals serves before AliasLDA and LightLDA make it anew; 0 for four times its
+    /// size.
+    pub table_draws: usize,
 
     /// When statistics enter the total.
     pub schedule: ScheduleKind,
@@ -101,6 +147,7 @@ pub struct TopicsConfig {
 impl Default for TopicsConfig {
     fn default() -> Self {
         TopicsConfig {
+            method: TopicMethod::Lsparse,
             topics: 100,
             sparsity: 0,
             estimate: Estimate::Map,
@@ -114,12 +161,15 @@ impl Default for TopicsConfig {
             selection: Selection::End,
             restarts: 5,
             warm_start: false,
+            samples: 10,
+            mh_steps: 2,
+            table_draws: 0,
             schedule: ScheduleKind::Memoized,
             batches: 0,
             docs_per_batch: 0,
             delay: 1.0,
             decay: 0.55,
-            init: TopicInit::Bregman,
+            init: TopicInit::Auto,
             init_lloyd: 5,
             history: History::Keep,
             seed_weight: 0.5,
@@ -144,6 +194,7 @@ impl TopicsConfig {
         if config.topics == 0 {
             return bad("topics", "must be at least 1".into(), "give -k 1 or more");
         }
+        config.settle_method()?;
         if config.sparsity == 0 {
             config.sparsity = DEFAULT_SPARSITY.min(config.topics);
         }
@@ -176,7 +227,13 @@ impl TopicsConfig {
             let problem = format!("{} is not above 0.5 and at most 1", config.decay);
             return bad("decay", problem, "0.55 and 0.65 are good choices");
         }
-        for (option, value) in [("runs", config.runs), ("doc-iterations", config.doc_iterations)] {
+        if config.samples < 2 {
+            let remedy = "give 2 or more: the first half of the samples is burn-in";
+            return bad("samples", "must be at least 2".into(), remedy);
+        }
+        let at_least_one =
+            [("runs", config.runs), ("doc-iterations", config.doc_iterations), ("mh-steps", config.mh_steps)];
+        for (option, value) in at_least_one {
             if value == 0 {
                 return bad(option, "must be at least 1".into(), "give 1 or more");
             }
@@ -189,6 +246,8 @@ impl TopicsConfig {
         }
         config.batches = match (config.schedule, config.batches, config.docs_per_batch) {
             (ScheduleKind::Full, _, _) => 1,
+            // A sampler's statistics are gathered batch by batch, which is best done seldom.
+            (_, 0, 0) if config.method.samples_tokens() => (num_docs / 20_000).clamp(1, 10),
             (_, 0, 0) => (num_docs / 250).clamp(1, 10),
             (_, 0, docs) => num_docs.div_ceil(docs),
             (_, batches, _) => batches,
@@ -201,6 +260,31 @@ impl TopicsConfig {
             return bad("laps", "every rule that stops training is off".into(), "set --laps or --max-seconds");
         }
         Ok(config)
+    }
+
+    /// Settle what a method leaves no choice about, and refuse what it cannot do.
+    fn settle_method(&mut self) -> Result<()> {
+        let refuse = |option: &'static str, problem: &str, remedy: &str| {
+            Err(Error::Config { option, problem: problem.into(), remedy: remedy.into() })
+        };
+        if self.init == TopicInit::Auto {
+            self.init = if self.method.samples_tokens() { TopicInit::Random } else { TopicInit::Bregman };
+        }
+        if self.method == TopicMethod::SviGibbs {
+            (self.estimate, self.schedule) = (Estimate::Posterior, ScheduleKind::Stochastic);
+        }
+        if !self.method.samples_tokens() {
+            return Ok(());
+        }
+        if self.learn_alpha != AlphaRule::Fixed {
+            return refuse("learn-alpha", "samplers keep alpha as it is", "leave it out, or choose --method svi-gibbs");
+        }
+        if !matches!(self.schedule, ScheduleKind::Full | ScheduleKind::Memoized) {
+            return refuse("schedule", "samplers go over the corpus again and again", "leave it out");
+        }
+        // The objective of a sample and its counts wander for ever: they are no sign that a chain has come to rest.
+        (self.estimate, self.tolerance, self.count_tolerance) = (Estimate::Map, 0.0, 0.0);
+        Ok(())
     }
 
     /// The settings of the document step.

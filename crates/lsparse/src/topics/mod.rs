@@ -3,6 +3,7 @@
 pub mod coherence;
 mod config;
 mod document;
+pub mod gibbs;
 mod init;
 mod local;
 mod restart;
@@ -24,7 +25,7 @@ use crate::error::Result;
 use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
 use crate::model::{Model, Objective};
 
-pub use config::{History, TopicInit, TopicsConfig};
+pub use config::{History, TopicInit, TopicMethod, TopicsConfig};
 pub use document::{Document, DocumentOptions, Selection, Tally};
 pub use init::{initial_topics, random_topics};
 pub use saved::TopicModel;

@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::config::{History, TopicInit, TopicsConfig};
+use super::config::{History, TopicInit, TopicMethod, TopicsConfig};
+use super::gibbs::{GibbsTask, SviGibbs};
 use super::saved::TopicModel;
 use super::score::{CompletionOptions, completion};
 use super::summary::{SparseStats, TopicSummary};
@@ -86,8 +87,9 @@ pub fn fit_topics_with(
 ) -> Result<FittedTopics> {
     let config = config.check(source.num_rows())?;
     check_size(&config, source)?;
-    check_corpora(source, &around)?;
+    check_corpora(&config, source, &around)?;
     check_start(&config, source, around.start)?;
+    check_method(&config, &around)?;
     let topics = Topics {
         num_topics: config.topics,
         vocab_size: source.dim(),
@@ -100,33 +102,98 @@ pub fn fit_topics_with(
         pull: None,
     };
     let TopicSurroundings { vocab, heldout, start, seed_words, observer, interrupt, tokenizer, storage } = around;
-    let mut task = TopicTask { topics, config, source, vocab, heldout, start, seed_words, tokenizer };
-    let Trained { model, outcome, run, runs } = train::train(&mut task, Around { observer, interrupt, storage })?;
-    let decaying = decaying(&outcome.recent);
+    let around = Around { observer, interrupt, storage };
+    let (method, samples, seed) = (config.method, config.samples, config.seed);
+    let task = TopicTask { model: topics, config, source, vocab, heldout, start, seed_words, tokenizer };
+    let Trained { model, outcome, run, runs } = match method {
+        TopicMethod::Lsparse => train::train(&mut { task }, around)?,
+        TopicMethod::SviGibbs => {
+            let step = |topics| SviGibbs::new(topics, samples, seed);
+            train::train(&mut task.with_step(step), around)?
+        }
+        _ => train::train(&mut GibbsTask::new(task)?, around)?,
+    };
+    let decaying = method == TopicMethod::Lsparse && decaying(&outcome.recent);
     Ok(FittedTopics { model, outcome, run, runs, decaying })
 }
 
+/// A model whose topics are trained by batches of documents, whatever its document step.
+pub(super) trait TopicStep {
+    /// The topics.
+    fn topics(&self) -> &Topics;
+    /// The same, to be changed.
+    fn topics_mut(&mut self) -> &mut Topics;
+    /// Batches visited, where draws depend on it.
+    fn visits(&self) -> u64 {
+        0
+    }
+    /// Go on as if so many batches had been visited.
+    fn set_visits(&self, _visits: u64) {}
+}
+
+impl TopicStep for Topics {
+    fn topics(&self) -> &Topics {
+        self
+    }
+
+    fn topics_mut(&mut self) -> &mut Topics {
+        self
+    }
+}
+
 /// A topic model with all that its training needs.
-struct TopicTask<'a> {
-    topics: Topics,
-    config: TopicsConfig,
-    source: &'a dyn RowSource,
+pub(super) struct TopicTask<'a, M> {
+    pub(super) model: M,
+    pub(super) config: TopicsConfig,
+    pub(super) source: &'a dyn RowSource,
     vocab: Option<&'a [String]>,
-    heldout: Option<&'a dyn RowSource>,
-    start: Option<&'a TopicModel>,
+    pub(super) heldout: Option<&'a dyn RowSource>,
+    pub(super) start: Option<&'a TopicModel>,
     seed_words: &'a [Vec<u32>],
     tokenizer: Option<serde_json::Value>,
 }
 
-impl TopicTask<'_> {
-    fn seed(&self, run: usize) -> u64 {
+impl<'a, M: TopicStep> TopicTask<'a, M> {
+    pub(super) fn seed(&self, run: usize) -> u64 {
         self.config.seed.wrapping_add((run as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    /// The same task with another document step.
+    fn with_step<N>(self, step: impl FnOnce(M) -> N) -> TopicTask<'a, N> {
+        let TopicTask { model, config, source, vocab, heldout, start, seed_words, tokenizer } = self;
+        TopicTask { model: step(model), config, source, vocab, heldout, start, seed_words, tokenizer }
+    }
+
+    /// The held-out score. The split of held-out words does not follow the run's seed, so that runs can be compared.
+    pub(super) fn score_of(&self, held: &dyn RowSource, alpha: &[f32], total: &TopicSummary) -> Result<f64> {
+        let point = self.model.topics().point_topics(total);
+        Ok(completion(&point, alpha, held, &CompletionOptions::default())?.score())
+    }
+
+    /// The model with these statistics.
+    pub(super) fn saved_with(&self, training: TrainingRecord, alpha: &[f32], total: &TopicSummary) -> TopicModel {
+        let vocab = match self.vocab {
+            Some(vocab) => vocab.to_vec(),
+            None => (0..self.source.dim()).map(|v| v.to_string()).collect(),
+        };
+        TopicModel {
+            config: self.config.clone(),
+            training,
+            vocab,
+            tokenizer: self.tokenizer.clone(),
+            alpha: alpha.to_vec(),
+            table: self.model.topics().point_topics(total),
+            total: total.clone(),
+        }
     }
 }
 
-impl<'a> Task for TopicTask<'a> {
+impl<'a, M> Task for TopicTask<'a, M>
+where
+    M: TopicStep + Model<TopicData<'a>, Params = TopicParams, Summary = TopicSummary>,
+{
     type Data = TopicData<'a>;
-    type Model = Topics;
+    type Model = M;
     type Saved = TopicModel;
 
     fn plan(&self) -> Plan {
@@ -146,8 +213,8 @@ impl<'a> Task for TopicTask<'a> {
         }
     }
 
-    fn model(&self) -> &Topics {
-        &self.topics
+    fn model(&self) -> &M {
+        &self.model
     }
 
     fn deal(&self, run: usize) -> Result<TopicData<'a>> {
@@ -166,17 +233,20 @@ impl<'a> Task for TopicTask<'a> {
         patience: Patience<'_>,
     ) -> Result<Start<TopicParams, TopicSummary>> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed(run));
-        self.topics.pull = None;
+        // Every run draws by itself.
+        self.model.set_visits((run as u64) << 32);
+        let topics = self.model.topics_mut();
+        topics.pull = None;
         let total = match (self.start, self.config.init) {
             (Some(start), _) => start.total.clone(),
-            (None, TopicInit::Bregman) => {
-                let first = initial_topics(&self.topics, self.source, self.config.init_lloyd, &mut rng, patience)?;
+            (None, TopicInit::Random) => random_topics(topics, self.source, &mut rng)?,
+            (None, TopicInit::Auto | TopicInit::Bregman) => {
+                let first = initial_topics(topics, self.source, self.config.init_lloyd, &mut rng, patience)?;
                 first.reordered(&seeded_order(&first, self.seed_words))
             }
-            (None, TopicInit::Random) => random_topics(&self.topics, self.source, &mut rng)?,
         };
-        self.topics.pull = seed_pull(&self.topics, &total, self.seed_words, self.config.seed_weight)?;
-        let mut params = Model::<TopicData<'_>>::global_step(&self.topics, &total, None)?;
+        topics.pull = seed_pull(topics, &total, self.seed_words, self.config.seed_weight)?;
+        let mut params = self.model.global_step(&total, None)?;
         if let Some(start) = self.start {
             params.alpha = start.alpha.clone();
         }
@@ -186,27 +256,13 @@ impl<'a> Task for TopicTask<'a> {
 
     fn score(&self) -> Option<Box<dyn Fn(&TopicParams, &TopicSummary) -> Result<f64> + '_>> {
         let held = self.heldout?;
-        // The split of held-out words does not follow the run's seed, so that runs can be compared.
-        let options = CompletionOptions::default();
-        Some(Box::new(move |params, total| {
-            Ok(completion(&self.topics.point_topics(total), &params.alpha, held, &options)?.score())
-        }))
+        Some(Box::new(move |params, total| self.score_of(held, &params.alpha, total)))
     }
 
     fn saved(&self, state: &StateOf<Self>, outcome: &Outcome) -> TopicModel {
-        let vocab = match self.vocab {
-            Some(vocab) => vocab.to_vec(),
-            None => (0..self.source.dim()).map(|v| v.to_string()).collect(),
-        };
-        TopicModel {
-            config: self.config.clone(),
-            training: TrainingRecord::new(self.source.num_rows() - state.progress.forgotten, state, outcome),
-            vocab,
-            tokenizer: self.tokenizer.clone(),
-            alpha: state.params.alpha.clone(),
-            table: self.topics.point_topics(&state.total),
-            total: state.total.clone(),
-        }
+        let observations = self.source.num_rows() - state.progress.forgotten;
+        let training = TrainingRecord::new(observations, state, outcome);
+        self.saved_with(training, &state.params.alpha, &state.total)
     }
 
     fn encode(&self, model: &TopicModel) -> std::io::Result<Vec<u8>> {
@@ -241,7 +297,8 @@ impl<'a> Task for TopicTask<'a> {
     fn sections(&self, params: &TopicParams, data: &TopicData<'a>) -> Sections {
         let mut sections = Sections::default();
         sections.put("alpha", &params.alpha);
-        sections.put("pull", &self.topics.pull);
+        sections.put("pull", &self.model.topics().pull);
+        sections.put("visits", &self.model.visits());
         sections.put("tally", &*data.tally.lock().unwrap_or_else(|e| e.into_inner()));
         if let Some(warm) = &data.warm {
             sections.put("warm", &*warm.lock().unwrap_or_else(|e| e.into_inner()));
@@ -255,18 +312,19 @@ impl<'a> Task for TopicTask<'a> {
         sections: &Sections,
         data: &TopicData<'a>,
     ) -> Result<Option<TopicParams>> {
-        let (Some(alpha), Some(pull), Some(tally)) =
-            (sections.get("alpha"), sections.get("pull"), sections.get("tally"))
+        let (Some(alpha), Some(pull), Some(tally), Some(visits)) =
+            (sections.get("alpha"), sections.get("pull"), sections.get("tally"), sections.get("visits"))
         else {
             return Ok(None);
         };
-        self.topics.pull = pull;
+        self.model.topics_mut().pull = pull;
+        self.model.set_visits(visits);
         *data.tally.lock().unwrap_or_else(|e| e.into_inner()) = tally;
         if let Some(warm) = &data.warm {
             let Some(counts) = sections.get::<Vec<Vec<(u32, f32)>>>("warm") else { return Ok(None) };
             *warm.lock().unwrap_or_else(|e| e.into_inner()) = counts;
         }
-        let params = Model::<TopicData<'_>>::global_step(&self.topics, total, None)?;
+        let params = self.model.global_step(total, None)?;
         Ok(Some(TopicParams { alpha, ..params }))
     }
 }
@@ -299,14 +357,17 @@ fn check_size(config: &TopicsConfig, source: &dyn RowSource) -> Result<()> {
     })
 }
 
-/// Counts must be finite and not negative, and held-out documents of the same vocabulary.
-fn check_corpora(source: &dyn RowSource, around: &TopicSurroundings<'_>) -> Result<()> {
-    for corpus in [Some(source), around.heldout].into_iter().flatten() {
+/// Counts must be finite and not negative, whole where tokens are sampled, and held-out documents of the same
+/// vocabulary.
+fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, around: &TopicSurroundings<'_>) -> Result<()> {
+    let whole = config.method != TopicMethod::Lsparse;
+    for (corpus, whole) in [(Some(source), whole), (around.heldout, false)] {
+        let Some(corpus) = corpus else { continue };
         if corpus.dim() != source.dim() {
             let (name, model, data) = (corpus.name().into(), source.dim(), corpus.dim());
             return Err(Error::DimensionMismatch { name, model, data });
         }
-        check_counts(corpus)?;
+        check_counts(corpus, whole)?;
     }
     if let Some(vocab) = around.vocab
         && vocab.len() != source.dim()
@@ -317,12 +378,37 @@ fn check_corpora(source: &dyn RowSource, around: &TopicSurroundings<'_>) -> Resu
     Ok(())
 }
 
-/// Counts are finite and not negative, and some are there.
-pub(super) fn check_counts(corpus: &dyn RowSource) -> Result<()> {
+/// Samplers of all tokens know one prior for all words, and count the tokens they have and no others.
+fn check_method(config: &TopicsConfig, around: &TopicSurroundings<'_>) -> Result<()> {
+    let refuse = |option: &'static str, problem: &str, remedy: &str| {
+        let problem = format!("{} {problem}", config.method.name());
+        Err(Error::Config { option, problem, remedy: remedy.into() })
+    };
+    if !config.method.samples_tokens() {
+        return Ok(());
+    }
+    if around.seed_words.iter().any(|list| !list.is_empty()) {
+        return refuse("seed-words", "has no seed words", "leave them out, or choose --method lsparse");
+    }
+    if around.start.is_some() && config.history == History::Keep {
+        let remedy = "give --history replace: the new documents take the place of the old";
+        return refuse("history", "cannot keep the counts of documents that it does not have", remedy);
+    }
+    if around.storage.checkpoint.as_ref().is_some_and(|options| options.forget_batch.is_some()) {
+        return refuse("forget-batch", "has drawn all topics given this batch", "train again without its documents");
+    }
+    Ok(())
+}
+
+/// Counts are finite and not negative, whole where tokens are sampled, and some are there.
+pub(super) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<()> {
     let check = |row: usize, column: usize, value: f64| {
         let name = corpus.name().to_owned();
         if value < 0.0 {
             Err(Error::BadValue { name, row, column, value, need: "a count, zero or more" })
+        } else if whole && value.fract() != 0.0 {
+            let need = "a whole number: a sampler gives every token a topic of its own";
+            Err(Error::BadValue { name, row, column, value, need })
         } else {
             Ok(())
         }

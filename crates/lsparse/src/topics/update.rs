@@ -11,7 +11,7 @@ impl TopicModel {
     /// The model after one step on documents that it has not seen, all of them as one batch.
     pub fn update(&self, source: &dyn RowSource, how: Increment) -> Result<TopicModel> {
         self.check_vocab(source)?;
-        check_counts(source)?;
+        check_counts(source, false)?;
         let topics = self.topics();
         let data = TopicData::new(source, Batches::in_order(source.num_rows(), 1)?);
         let mut params = Model::<TopicData<'_>>::global_step(&topics, &self.total, None)?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lsparse::likelihood::{Estimate, LikelihoodKind};
 use lsparse::mixture::SearchKind;
+use lsparse::mixture::methods::{BuiltInSelection, MixtureMethod};
 use lsparse::{Init, Precision};
 use serde::{Serialize, Serializer};
 
@@ -23,6 +24,7 @@ EXAMPLES:
   lsparse fit mixture photos/ --likelihood zero-mean-gauss -k 200 -l 8 --batches 10 --laps 10 \\
       --heldout test-photos/ --out patches.safetensors --trace run.jsonl
   lsparse fit mixture patches.npy --likelihood zero-mean-gauss -k 5000 --search neighbours --out many.safetensors
+  lsparse fit mixture data.npy -k 50 --method kmeans --out centres.safetensors
   lsparse fit mixture more.npy --from model.safetensors --laps 5 --out model.safetensors
   lsparse fit mixture large.npy -k 500 --checkpoint run.ckpt --resume --memo-memory 1GB --out model.safetensors
   lsparse fit mixture data.csv --config run.json --seed 1 --quiet --json
@@ -93,6 +95,9 @@ pub struct Settings {
     pub prior: PriorSettings,
     #[command(flatten)]
     #[serde(flatten)]
+    pub methods: MethodSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
     pub schedule: ScheduleSettings,
     #[command(flatten)]
     #[serde(flatten)]
@@ -116,6 +121,15 @@ pub struct Settings {
 #[command(next_help_heading = "Model")]
 #[serde(rename_all = "kebab-case")]
 pub struct ModelSettings {
+    /// How the mixture is trained.
+    #[arg(long, value_name = "NAME", value_parser = parse::names::<MixtureMethod>(&[
+        ("lsparse", "L-sparse responsibilities"),
+        ("sparse-em", "dense responsibilities, of which most laps renew the L largest (Neal and Hinton 1998)"),
+        ("truncation", "L clusters chosen before weights are computed (Luecke and Eggert 2010)"),
+        ("kmeans", "nearest centres; saved as diag-gauss clusters of one variance"),
+        ("dp-means", "k-means that opens clusters, at most K (Kulis and Jordan 2012)"),
+        ("hard-em", "the best cluster alone, with --estimate map or ml [default: map]")]))]
+    pub method: Option<MixtureMethod>,
     /// What a cluster looks like.
     #[arg(long, value_name = "NAME", value_parser = parse::names::<LikelihoodKind>(&[
         ("zero-mean-gauss", "zero mean, full covariance: image patches"),
@@ -172,6 +186,28 @@ pub struct PriorSettings {
     /// Smallest variance under --estimate ml, in the same units.
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub variance_floor: Option<f64>,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Methods")]
+#[serde(rename_all = "kebab-case")]
+pub struct MethodSettings {
+    /// Laps of sparse-em from one full lap to the next [default: 5].
+    #[arg(long, value_name = "N")]
+    pub refresh: Option<usize>,
+    /// Smallest responsibility that sparse-em renews among the L largest; with -l K, all above it are renewed
+    /// [default: 0].
+    #[arg(long, value_name = "SHARE", value_parser = parse::share)]
+    pub threshold: Option<f64>,
+    /// What truncation chooses the L clusters of a row by.
+    #[arg(long, value_name = "NAME", value_parser = parse::names::<BuiltInSelection>(&[
+        ("auto", "means for Gaussians, products for multinomial and bernoulli"),
+        ("means", "the nearest means by Euclidean distance"),
+        ("products", "the largest products of row and probabilities: clusters that share its words")]))]
+    pub selection_function: Option<BuiltInSelection>,
+    /// Squared distance from all centres at which dp-means opens a cluster [default: one that opens about K].
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub penalty: Option<f64>,
 }
 
 #[derive(Args, Debug, Serialize)]

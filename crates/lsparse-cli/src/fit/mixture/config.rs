@@ -1,10 +1,38 @@
 //! How options, a file of settings and a model to go on from make up the settings of a mixture.
 
 use lsparse::config::DEFAULT_SPARSITY_TOLERANCE;
+use lsparse::likelihood::Estimate;
+use lsparse::mixture::MixtureMethod;
 use lsparse::{BestBy, Error, MixtureConfig, MixtureModel, Result};
 
-use super::super::settings::{given, merge, read_config};
+use super::super::settings::{check_method, given, merge, read_config};
 use super::args::{MixtureArgs, SparsityChoice};
+
+/// Methods whose clusters have a likelihood.
+const FAMILIES: &[&str] = &["lsparse", "sparse-em", "truncation", "hard-em"];
+/// Methods that start from seeds.
+const SEEDED: &[&str] = &["lsparse", "sparse-em", "truncation", "hard-em", "kmeans"];
+
+/// Options that are for some methods alone.
+const ONLY: &[(&str, &[&str])] = &[
+    ("sparsity", &["lsparse", "sparse-em", "truncation"]),
+    ("sparsity-tolerance", &["lsparse"]),
+    ("search", &["lsparse", "hard-em"]),
+    ("likelihood", FAMILIES),
+    ("estimate", FAMILIES),
+    ("alpha", FAMILIES),
+    ("lambda", FAMILIES),
+    ("nu", FAMILIES),
+    ("kappa", FAMILIES),
+    ("prior-scale", FAMILIES),
+    ("init", SEEDED),
+    ("init-lloyd", SEEDED),
+    ("init-rows", SEEDED),
+    ("refresh", &["sparse-em"]),
+    ("threshold", &["sparse-em"]),
+    ("selection-function", &["truncation"]),
+    ("penalty", &["dp-means"]),
+];
 
 impl MixtureArgs {
     /// The settings of the run: defaults, then those of the model to go on from, then the file's, then the options'.
@@ -12,13 +40,21 @@ impl MixtureArgs {
         let base = start.map_or_else(MixtureConfig::default, |start| settings_of_model(&start.config));
         let read = |path| read_config::<MixtureConfig>(path, "{\"clusters\": 50}");
         let file = self.run.config.as_deref().map(read).transpose()?.unwrap_or_default();
-        let options = given(&self.settings);
+        let mut options = given(&self.settings);
         let has_clusters = start.is_some() || file.contains_key("clusters") || options.contains_key("clusters");
         if !has_clusters {
             let (problem, remedy) = ("the number of clusters is not given", "give it with -k");
             return Err(Error::Config { option: "clusters", problem: problem.into(), remedy: remedy.into() });
         }
-        let mut config = merge(&base, file, options, ["batches", "rows-per-batch"])?;
+        let mut config = merge(&base, file, options.clone(), ["batches", "rows-per-batch"])?;
+        if self.settings.model.sparsity.is_some() {
+            options.insert("sparsity".into(), config.sparsity.into());
+        }
+        check_method(config.method.name(), &options, ONLY)?;
+        if config.method == MixtureMethod::HardEm && self.settings.model.estimate == Some(Estimate::Posterior) {
+            let (problem, remedy) = ("hard-em has point estimates", "choose map or ml");
+            return Err(Error::Config { option: "estimate", problem: problem.into(), remedy: remedy.into() });
+        }
         match self.settings.model.sparsity {
             Some(SparsityChoice::Given(sparsity)) => config.sparsity = sparsity.of(config.clusters),
             Some(SparsityChoice::Auto) if config.sparsity_tolerance == 0.0 => {
@@ -43,6 +79,11 @@ fn settings_of_model(model: &MixtureConfig) -> MixtureConfig {
     MixtureConfig {
         sparsity_tolerance: rest.sparsity_tolerance,
         search: rest.search,
+        method: rest.method,
+        refresh: rest.refresh,
+        threshold: rest.threshold,
+        selection_function: rest.selection_function,
+        penalty: rest.penalty,
         schedule: rest.schedule,
         batches: rest.batches,
         rows_per_batch: rest.rows_per_batch,

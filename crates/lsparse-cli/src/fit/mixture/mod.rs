@@ -8,6 +8,7 @@ use std::path::Path;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{Element, RowSource};
+use lsparse::mixture::MixtureMethod;
 use lsparse::{MixtureConfig, MixtureModel, Result, Surroundings, fit_mixture_with};
 
 use super::Watchers;
@@ -50,6 +51,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
             observer: Some(&mut watchers),
             interrupt: Some(interrupt),
             storage: args.run.storage(),
+            select: None,
         },
     )?;
     drop(watchers);
@@ -74,6 +76,9 @@ fn introduction(source: &dyn RowSource, config: &MixtureConfig) -> String {
         Element::F64 => "f64",
     };
     let sparsity = match config.sparsity_tolerance {
+        0.0 if config.method != MixtureMethod::Lsparse => {
+            format!("L = {} by {}", config.sparsity, config.method.name())
+        }
         0.0 => format!("L = {}", config.sparsity),
         tolerance => format!("L = {} or as many as lose less than {tolerance}", config.sparsity),
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::likelihood::Estimate;
-use lsparse::topics::{AlphaRule, History, Selection, TopicInit};
+use lsparse::topics::{AlphaRule, History, Selection, TopicInit, TopicMethod};
 use serde::Serialize;
 
 use super::super::args::{RunArgs, RunsSettings, ScheduleSettings, StopSettings};
@@ -25,6 +25,7 @@ EXAMPLES:
       --heldout test-corpus --out topics.safetensors --trace run.jsonl
   lsparse fit topics corpus -k 50 --seed-words seeds.txt --learn-alpha asymmetric --out topics.safetensors
   lsparse fit topics new-corpus --from topics.safetensors --out topics.safetensors
+  lsparse fit topics corpus -k 100 --method sparse-lda --laps 500 --out gibbs.safetensors
   lsparse fit topics large-corpus -k 500 --checkpoint run.ckpt --resume --memo-memory 1GB --out topics.safetensors
   lsparse fit topics corpus --config run.json --seed 1 --quiet --json
   lsparse topics topics.safetensors                            read the topics
@@ -70,6 +71,9 @@ pub struct TopicSettings {
     pub documents: DocumentSettings,
     #[command(flatten)]
     #[serde(flatten)]
+    pub sampling: SamplingSettings,
+    #[command(flatten)]
+    #[serde(flatten)]
     pub schedule: ScheduleSettings,
     #[command(flatten)]
     #[serde(flatten)]
@@ -89,6 +93,14 @@ pub struct TopicSettings {
 #[command(next_help_heading = "Model")]
 #[serde(rename_all = "kebab-case")]
 pub struct ModelSettings {
+    /// How topics are trained. Samplers give every token one topic and need hundreds of laps: set --laps.
+    #[arg(long, value_name = "NAME", value_parser = parse::names::<TopicMethod>(&[
+        ("lsparse", "L-sparse responsibilities"),
+        ("sparse-lda", "collapsed Gibbs sampling in three buckets (Yao et al. 2009)"),
+        ("alias-lda", "collapsed Gibbs sampling with stale alias tables (Li et al. 2014)"),
+        ("light-lda", "cheap proposals from document and word in turn (Yuan et al. 2015)"),
+        ("svi-gibbs", "stochastic training, documents by Gibbs samples (Mimno et al. 2012)")]))]
+    pub method: Option<TopicMethod>,
     /// K, the number of topics.
     #[arg(long, short = 'k', value_name = "K")]
     pub topics: Option<usize>,
@@ -149,6 +161,21 @@ pub struct DocumentSettings {
 }
 
 #[derive(Args, Debug, Serialize)]
+#[command(next_help_heading = "Sampling")]
+#[serde(rename_all = "kebab-case")]
+pub struct SamplingSettings {
+    /// Sweeps over a document of svi-gibbs, of which the first half is burn-in [default: 10].
+    #[arg(long, value_name = "N")]
+    pub samples: Option<usize>,
+    /// Steps a token of alias-lda, or cycles of two steps of light-lda [default: 2].
+    #[arg(long, value_name = "N")]
+    pub mh_steps: Option<usize>,
+    /// Tokens that a word's table of alias-lda or light-lda serves before it is made anew [default: 4 times its size].
+    #[arg(long, value_name = "N")]
+    pub table_draws: Option<usize>,
+}
+
+#[derive(Args, Debug, Serialize)]
 #[command(next_help_heading = "Schedule")]
 #[serde(rename_all = "kebab-case")]
 pub struct BatchSettings {
@@ -166,7 +193,9 @@ pub struct BatchSettings {
 pub struct StartSettings {
     /// How the first topics are found.
     #[arg(long, value_name = "HOW", value_parser = parse::names::<TopicInit>(&[
-        ("bregman", "k-means++ over documents"), ("random", "random groups of documents")]))]
+        ("auto", "random for sparse-lda, alias-lda and light-lda, else bregman"),
+        ("bregman", "k-means++ over documents"),
+        ("random", "random groups of documents, or random topics of tokens")]))]
     pub init: Option<TopicInit>,
     /// Passes that gather documents around the seeds.
     #[arg(long, value_name = "N")]

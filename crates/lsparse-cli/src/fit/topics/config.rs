@@ -3,8 +3,30 @@
 use lsparse::topics::{TopicModel, TopicsConfig};
 use lsparse::{BestBy, Error, Result};
 
-use super::super::settings::{given, merge, read_config};
+use super::super::settings::{check_method, given, merge, read_config};
 use super::args::TopicsArgs;
+
+/// Options that are for some methods alone.
+const ONLY: &[(&str, &[&str])] = &[
+    ("sparsity", &["lsparse"]),
+    ("estimate", &["lsparse"]),
+    ("doc-iterations", &["lsparse"]),
+    ("doc-tolerance", &["lsparse"]),
+    ("active-floor", &["lsparse"]),
+    ("max-active", &["lsparse"]),
+    ("selection", &["lsparse"]),
+    ("restarts", &["lsparse"]),
+    ("warm-start", &["lsparse"]),
+    ("schedule", &["lsparse"]),
+    ("learn-alpha", &["lsparse", "svi-gibbs"]),
+    ("delay", &["lsparse", "svi-gibbs"]),
+    ("decay", &["lsparse", "svi-gibbs"]),
+    ("tolerance", &["lsparse", "svi-gibbs"]),
+    ("count-tolerance", &["lsparse", "svi-gibbs"]),
+    ("samples", &["svi-gibbs"]),
+    ("mh-steps", &["alias-lda", "light-lda"]),
+    ("table-draws", &["alias-lda", "light-lda"]),
+];
 
 impl TopicsArgs {
     /// The settings of the run: defaults, then those of the model to go on from, then the file's, then the options'.
@@ -12,10 +34,13 @@ impl TopicsArgs {
         let base = start.map_or_else(TopicsConfig::default, |start| settings_of_model(&start.config));
         let read = |path| read_config::<TopicsConfig>(path, "{\"topics\": 50}");
         let file = self.run.config.as_deref().map(read).transpose()?.unwrap_or_default();
-        let mut config = merge(&base, file, given(&self.settings), ["batches", "docs-per-batch"])?;
+        let mut options = given(&self.settings);
+        let mut config = merge(&base, file, options.clone(), ["batches", "docs-per-batch"])?;
         if let Some(sparsity) = self.settings.model.sparsity {
             config.sparsity = sparsity.of(config.topics);
+            options.insert("sparsity".into(), config.sparsity.into());
         }
+        check_method(config.method.name(), &options, ONLY)?;
         let refuse = |option: &'static str, problem: String, remedy: &str| {
             Err(Error::Config { option, problem, remedy: remedy.into() })
         };
@@ -50,6 +75,10 @@ impl TopicsArgs {
 fn settings_of_model(model: &TopicsConfig) -> TopicsConfig {
     let rest = TopicsConfig::default();
     TopicsConfig {
+        method: rest.method,
+        samples: rest.samples,
+        mh_steps: rest.mh_steps,
+        table_draws: rest.table_draws,
         schedule: rest.schedule,
         batches: rest.batches,
         docs_per_batch: rest.docs_per_batch,

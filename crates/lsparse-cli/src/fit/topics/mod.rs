@@ -11,7 +11,7 @@ use lsparse::Result;
 use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
 use lsparse::data::corpus::Corpus;
-use lsparse::topics::{FittedTopics, TopicModel, TopicSurroundings, TopicsConfig, fit_topics_with};
+use lsparse::topics::{FittedTopics, TopicMethod, TopicModel, TopicSurroundings, TopicsConfig, fit_topics_with};
 
 use super::Watchers;
 use crate::format::grouped;
@@ -95,14 +95,17 @@ impl TopicsArgs {
 
 fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &TopicsConfig) {
     let batches = if config.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", config.batches) };
+    let how = match config.method {
+        TopicMethod::Lsparse => format!("L = {}", config.sparsity),
+        method => method.name().to_owned(),
+    };
     message(&format!(
-        "{}: {} documents, {} tokens of {} words; K = {}, L = {}, {batches}",
+        "{}: {} documents, {} tokens of {} words; K = {}, {how}, {batches}",
         documents.name(),
         grouped(documents.num_rows()),
         grouped(tokens as usize),
         grouped(documents.corpus().vocab().len()),
         config.topics,
-        config.sparsity,
     ));
     if words.new > 0 {
         message(&format!("{} of the words are new to the model", grouped(words.new)));

@@ -27,6 +27,8 @@ pub struct Report {
     doc_iterations: Option<f64>,
     restarts_proposed: Option<f64>,
     restarts_accepted: Option<f64>,
+    /// The share of Metropolis-Hastings proposals that was accepted.
+    proposals_accepted: Option<f64>,
     decaying: bool,
     documents_per_second: f64,
     config: TopicsConfig,
@@ -50,6 +52,7 @@ impl Report {
             doc_iterations: of_lap("doc_iterations"),
             restarts_proposed: of_lap("restarts_proposed"),
             restarts_accepted: of_lap("restarts_accepted"),
+            proposals_accepted: of_lap("proposals_accepted"),
             decaying: fitted.decaying,
             documents_per_second: outcome.rows_per_second,
             config: model.config.clone(),
@@ -66,16 +69,22 @@ impl fmt::Display for Report {
         }
         self.training.write_runs(f)?;
         writeln!(f, "topics      {}, of which {} empty", self.topics, self.empty_topics)?;
-        if let Some(active) = self.active_topics {
-            let iterations = self.doc_iterations.unwrap_or_default();
-            write!(f, "documents   {active:.1} active topics and {iterations:.1} iterations each")?;
-            match (self.restarts_proposed, self.restarts_accepted) {
-                (Some(proposed), Some(accepted)) if proposed > 0.0 => {
-                    let share = 100.0 * accepted / proposed;
-                    writeln!(f, ", {share:.0} % of {} restarts accepted", grouped(proposed as usize))?;
+        match (self.active_topics, self.doc_iterations) {
+            (Some(active), Some(iterations)) => {
+                write!(f, "documents   {active:.1} active topics and {iterations:.1} iterations each")?;
+                match (self.restarts_proposed, self.restarts_accepted) {
+                    (Some(proposed), Some(accepted)) if proposed > 0.0 => {
+                        let share = 100.0 * accepted / proposed;
+                        writeln!(f, ", {share:.0} % of {} restarts accepted", grouped(proposed as usize))?;
+                    }
+                    _ => writeln!(f, ", no restarts")?,
                 }
-                _ => writeln!(f, ", no restarts")?,
             }
+            (Some(active), None) => writeln!(f, "documents   {active:.1} topics each")?,
+            _ => {}
+        }
+        if let Some(share) = self.proposals_accepted {
+            writeln!(f, "proposals   {:.0} % accepted", 100.0 * share)?;
         }
         self.training.write_tail(f, self.documents_per_second, self.documents, "documents")
     }

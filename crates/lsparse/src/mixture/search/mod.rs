@@ -23,9 +23,10 @@ use crate::likelihood::{Clusters, LikelihoodKind};
 use crate::responsibilities::Responsibilities;
 
 use candidates::Candidates;
+pub(super) use candidates::NONE;
 use exact::Exact;
 use neighbours::{Neighbours, keep_largest, mix};
-use pairs::Pairs;
+pub(super) use pairs::Pairs;
 use sketch::Sketches;
 
 /// How the L clusters of a row are found.

@@ -1,0 +1,195 @@
+//! Collapsed Gibbs samplers of LDA: every token has one topic, drawn anew lap by lap given those of all others.
+//!
+//! SparseLDA, AliasLDA and LightLDA sample from the same posterior, p(z | w) with topics and documents' mixes
+//! integrated out, and differ in what a draw costs: the topics of the word, those of the document, or neither. A chain
+//! is one thread by nature; the number of threads changes nothing. SVIGibbs samples the documents of a batch under fixed
+//! topics instead, as the document step of stochastic variational training.
+
+mod alias;
+mod alias_lda;
+mod document;
+mod light_lda;
+mod sparse_lda;
+mod svi_gibbs;
+mod task;
+mod tokens;
+mod word_proposal;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::WordTable;
+use super::config::{TopicMethod, TopicsConfig};
+use crate::error::{Error, Result};
+
+pub(super) use svi_gibbs::SviGibbs;
+pub(super) use task::GibbsTask;
+pub use tokens::Tokens;
+
+/// The prior of a sampler.
+#[derive(Clone, Copy, Debug)]
+struct Prior {
+    /// alpha/K.
+    alpha: f64,
+    /// lambda, which samplers call beta.
+    beta: f64,
+    /// V beta.
+    beta_sum: f64,
+}
+
+/// How proposals are made and judged.
+#[derive(Clone, Copy, Debug)]
+struct MhSettings {
+    /// Metropolis-Hastings steps a token.
+    steps: usize,
+    /// Draws a table of proposals serves for; 0 for a multiple of its size.
+    table_draws: usize,
+}
+
+/// Proposals made and accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Proposals {
+    /// All of them.
+    pub made: u64,
+    /// Those that were taken, also where they changed nothing.
+    pub accepted: u64,
+}
+
+/// Draws topics given counts that it keeps in the form it needs.
+trait Sampler: Send {
+    /// Draw every token of these documents anew. What is derived from the counts starts afresh here, so that a chain
+    /// can be taken up between two calls.
+    fn sample(&mut self, tokens: &Tokens, documents: Range<usize>, assigned: &mut [u32], rng: &mut ChaCha8Rng);
+
+    /// Proposals since this was last asked; none where every draw is exact.
+    fn take_proposals(&mut self) -> Proposals {
+        Proposals::default()
+    }
+}
+
+/// A Markov chain over the topics of all tokens, whose stationary distribution is their posterior.
+///
+/// ```
+/// use std::sync::Arc;
+/// use lsparse::data::CsrRows;
+/// use lsparse::topics::gibbs::{Chain, Tokens};
+/// use lsparse::topics::{TopicMethod, TopicsConfig};
+/// use rand::SeedableRng;
+///
+/// let corpus = CsrRows::new("one document", 3, vec![0, 2], vec![0, 2], vec![2.0f32, 1.0])?;
+/// let tokens = Arc::new(Tokens::read(&corpus)?);
+/// let config = TopicsConfig { topics: 2, method: TopicMethod::SparseLda, ..Default::default() };
+/// let mut chain = Chain::random(tokens, &config, rand_chacha::ChaCha8Rng::seed_from_u64(0))?;
+/// chain.sweep();
+/// assert_eq!(chain.assigned().len(), 3);
+/// # Ok::<(), lsparse::Error>(())
+/// ```
+pub struct Chain {
+    tokens: Arc<Tokens>,
+    assigned: Vec<u32>,
+    sampler: Box<dyn Sampler>,
+    rng: ChaCha8Rng,
+}
+
+impl Chain {
+    /// Start from topics drawn uniformly.
+    pub fn random(tokens: Arc<Tokens>, config: &TopicsConfig, mut rng: ChaCha8Rng) -> Result<Self> {
+        let assigned = tokens.word.iter().map(|_| rng.random_range(0..config.topics as u32)).collect();
+        Chain::at(tokens, assigned, config, rng)
+    }
+
+    /// Start from topics drawn token by token given these topics and the tokens before in the document.
+    pub fn from_topics(
+        tokens: Arc<Tokens>,
+        table: &WordTable,
+        config: &TopicsConfig,
+        mut rng: ChaCha8Rng,
+    ) -> Result<Self> {
+        let alpha = config.alpha / config.topics as f64;
+        let mut assigned = Vec::with_capacity(tokens.word.len());
+        let mut prior = vec![alpha; config.topics];
+        for d in 0..tokens.num_documents() {
+            prior.fill(alpha);
+            for &v in &tokens.word[tokens.document(d)] {
+                let phi = table.row(v as usize).iter().zip(&table.scale);
+                let weight = |((&p, &s), n): ((&f32, &f32), &f64)| f64::from(p) * f64::from(s) * n;
+                let sum: f64 = phi.clone().zip(&prior).map(weight).sum();
+                let k = walk(phi.zip(&prior).map(weight), rng.random::<f64>() * sum);
+                prior[k] += 1.0;
+                assigned.push(k as u32);
+            }
+        }
+        Chain::at(tokens, assigned, config, rng)
+    }
+
+    /// Go on from these topics of all tokens.
+    pub fn at(tokens: Arc<Tokens>, assigned: Vec<u32>, config: &TopicsConfig, rng: ChaCha8Rng) -> Result<Self> {
+        let num = config.topics;
+        let beta_sum = config.lambda * tokens.vocab_size as f64;
+        let prior = Prior { alpha: config.alpha / num as f64, beta: config.lambda, beta_sum };
+        let settings = MhSettings { steps: config.mh_steps, table_draws: config.table_draws };
+        let sampler: Box<dyn Sampler> = match config.method {
+            TopicMethod::SparseLda => Box::new(sparse_lda::SparseLda::new(&tokens, &assigned, num, prior)?),
+            TopicMethod::AliasLda => Box::new(alias_lda::AliasLda::new(&tokens, &assigned, num, prior, settings)),
+            TopicMethod::LightLda => Box::new(light_lda::LightLda::new(&tokens, &assigned, num, prior, settings)),
+            TopicMethod::Lsparse | TopicMethod::SviGibbs => {
+                let problem = "it is not a sampler of all tokens".into();
+                let remedy = "choose sparse-lda, alias-lda or light-lda".into();
+                return Err(Error::Config { option: "method", problem, remedy });
+            }
+        };
+        Ok(Chain { tokens, assigned, sampler, rng })
+    }
+
+    /// Draw the topic of every token of these documents anew.
+    pub fn sample(&mut self, documents: Range<usize>) {
+        self.sampler.sample(&self.tokens, documents, &mut self.assigned, &mut self.rng);
+    }
+
+    /// Draw the topic of every token anew.
+    pub fn sweep(&mut self) {
+        self.sample(0..self.tokens.num_documents());
+    }
+
+    /// The topic of every token.
+    pub fn assigned(&self) -> &[u32] {
+        &self.assigned
+    }
+
+    /// Metropolis-Hastings proposals since this was last asked; none for SparseLDA, whose draws are exact.
+    pub fn take_proposals(&mut self) -> Proposals {
+        self.sampler.take_proposals()
+    }
+}
+
+/// Where the running sum of `terms` passes `draw`; the last with any mass if rounding takes it beyond the end.
+#[inline]
+fn walk(terms: impl Iterator<Item = f64>, mut draw: f64) -> usize {
+    let mut last = 0;
+    for (at, term) in terms.enumerate() {
+        if term > 0.0 {
+            last = at;
+            draw -= term;
+            if draw < 0.0 {
+                break;
+            }
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_ends_where_the_sum_passes_the_draw() {
+        let walk = |terms: [f64; 3], draw: f64| walk(terms.into_iter(), draw);
+        assert_eq!(walk([0.5, 0.0, 0.25], 0.4), 0);
+        assert_eq!(walk([0.5, 0.0, 0.25], 0.5), 2);
+        assert_eq!(walk([0.5, 0.25, 0.0], 0.9), 1, "beyond the end, the last with mass");
+    }
+}
