@@ -55,6 +55,8 @@ readers! {
     stop_words: samples::word_lists() => |at| StopWords::read(&at.join("words"))?.words().map(drop);
     split_file: samples::split_files() => |at| read_parts(&at.join("split"), 4).map(drop);
     mixture_model: samples::mixtures() => |at| use_mixture(&at.join("m.safetensors"));
+    mixture_checkpoint: samples::checkpoints(samples::run_mixture) => |at| samples::run_mixture(&at.join("run.ckpt"), false);
+    topics_checkpoint: samples::checkpoints(samples::run_topics) => |at| samples::run_topics(&at.join("run.ckpt"), false);
     topic_model: samples::topic_models() => |at| use_topics(&at.join("m.safetensors"));
 }
 

@@ -4,13 +4,15 @@ use std::fs;
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use image::{GrayImage, ImageFormat, Rgb, RgbImage};
+use lsparse::checkpoint::{Checkpointing, Storage};
 use lsparse::data::corpus::{BuildOptions, Corpus, Format, Vocab, VocabFilter, build};
-use lsparse::data::{MemoryRows, write_csr_npz, write_npy_f32, write_npy_f64};
+use lsparse::data::{CsrRows, MemoryRows, write_csr_npz, write_npy_f32, write_npy_f64};
 use lsparse::synthetic::planted;
 use lsparse::topics::{TopicSurroundings, TopicsConfig, fit_topics_with};
-use lsparse::{Estimate, LikelihoodKind, MixtureConfig, fit_mixture};
+use lsparse::{Estimate, LikelihoodKind, MixtureConfig, Result, Surroundings, fit_mixture, fit_mixture_with};
 
 use super::harness::{Sample, SampleFile};
 
@@ -274,4 +276,38 @@ pub fn topic_models() -> Vec<Sample> {
         model(written("m", |path| fitted.model.save_to(path).unwrap()))
     };
     vec![fitted(Estimate::Map), fitted(Estimate::Posterior)]
+}
+
+/// A small run of either model that a checkpoint at `path` can hold, taken up there or stopped after its first batch.
+pub fn run_mixture(path: &Path, stop: bool) -> Result<()> {
+    let rows = MemoryRows::new("planted", 3, planted(LikelihoodKind::Gauss, 40, 3, 2, 5).values)?;
+    let config = MixtureConfig { clusters: 2, laps: 2, batches: 4, ..Default::default() };
+    let stop = AtomicBool::new(stop);
+    let around = Surroundings { storage: checkpoint_at(path), interrupt: Some(&stop), ..Default::default() };
+    fit_mixture_with(&rows, &config, around).map(drop)
+}
+
+/// See [`run_mixture`].
+pub fn run_topics(path: &Path, stop: bool) -> Result<()> {
+    let (indptr, words, counts) = compressed();
+    let rows = CsrRows::new(
+        "six documents",
+        WORDS.len(),
+        indptr.iter().map(|&start| start as usize).collect(),
+        words.iter().map(|&word| word as u32).collect(),
+        counts.iter().map(|&count| count as f32).collect(),
+    )?;
+    let config = TopicsConfig { topics: 3, sparsity: 2, laps: 2, batches: 3, ..Default::default() };
+    let stop = AtomicBool::new(stop);
+    let around = TopicSurroundings { storage: checkpoint_at(path), interrupt: Some(&stop), ..Default::default() };
+    fit_topics_with(&rows, &config, around).map(drop)
+}
+
+fn checkpoint_at(path: &Path) -> Storage {
+    Storage { checkpoint: Some(Checkpointing { resume: true, ..Checkpointing::new(path) }), memo_memory: None }
+}
+
+/// The checkpoint of a run that was stopped. Its checksum is not mended: it is what a reader goes by.
+pub fn checkpoints(run: fn(&Path, bool) -> Result<()>) -> Vec<Sample> {
+    vec![one("run.ckpt", written("run.ckpt", |path| run(path, true).unwrap()))]
 }
