@@ -92,7 +92,7 @@ pub struct MixtureConfig {
     pub decay: f64,
 
     /// Visits of a batch from one full step of sparse EM to the next.
-    #[serde(skip_serializing_if = "is_five")]
+    #[serde(skip_serializing_if = "is_default_refresh")]
     pub refresh: usize,
     /// Smallest responsibility that sparse EM renews, of a row's L largest.
     #[serde(skip_serializing_if = "is_zero")]
@@ -151,7 +151,7 @@ impl Default for MixtureConfig {
             rows_per_batch: 0,
             delay: 1.0,
             decay: 0.55,
-            refresh: 5,
+            refresh: DEFAULT_REFRESH,
             threshold: 0.0,
             selection_function: BuiltInSelection::Auto,
             penalty: 0.0,
@@ -172,6 +172,9 @@ impl Default for MixtureConfig {
 
 /// The mass that may be discarded when L is to be chosen and nothing else is said.
 pub const DEFAULT_SPARSITY_TOLERANCE: f64 = 0.01;
+
+/// Laps of sparse EM from one full lap to the next when nothing else is said.
+const DEFAULT_REFRESH: usize = 5;
 
 /// What L is when it is not given.
 pub const DEFAULT_SPARSITY: usize = 8;
@@ -310,8 +313,8 @@ fn is_default<V: Default + PartialEq>(value: &V) -> bool {
     *value == V::default()
 }
 
-fn is_five(value: &usize) -> bool {
-    *value == 5
+fn is_default_refresh(laps: &usize) -> bool {
+    *laps == DEFAULT_REFRESH
 }
 
 fn is_zero(value: &f64) -> bool {

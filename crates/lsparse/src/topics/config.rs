@@ -109,7 +109,8 @@ pub struct TopicsConfig {
 
     /// When statistics enter the total.
     pub schedule: ScheduleKind,
-    /// Number of batches; 0 stands for one for every 250 documents, at least 1 and at most 10.
+    /// Number of batches; 0 stands for one for every 250 documents, at least 1 and at most 10 (samplers of all
+    /// tokens: for every 20,000).
     pub batches: usize,
     /// Documents a batch instead of a number of batches; 0 for none.
     pub docs_per_batch: usize,
