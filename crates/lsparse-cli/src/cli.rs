@@ -128,11 +128,14 @@ mod tests {
     fn every_setting_of_the_library_is_an_option_and_shows_its_default() {
         let (mixture, topics) = (MixtureConfig::default(), TopicsConfig::default());
         let of_mixture = headings_of("mixture", &mixture);
-        assert_eq!(of_mixture, ["Model", "Prior", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]);
+        assert_eq!(
+            of_mixture,
+            ["Model", "Prior", "Methods", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]
+        );
         let of_topics = headings_of("topics", &topics);
         assert_eq!(
             of_topics,
-            ["Model", "Prior", "Documents", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]
+            ["Model", "Prior", "Documents", "Sampling", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]
         );
     }
 

@@ -4,12 +4,13 @@ use std::fs;
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use image::{GrayImage, ImageFormat, Rgb, RgbImage};
 use lsparse::checkpoint::{Checkpointing, Storage};
 use lsparse::data::corpus::{BuildOptions, Corpus, Format, Vocab, VocabFilter, build};
 use lsparse::data::{CsrRows, MemoryRows, write_csr_npz, write_npy_f32, write_npy_f64};
+use lsparse::observe::{Observer, StepInfo};
 use lsparse::synthetic::planted;
 use lsparse::topics::{TopicSurroundings, TopicsConfig, fit_topics_with};
 use lsparse::{Estimate, LikelihoodKind, MixtureConfig, Result, Surroundings, fit_mixture, fit_mixture_with};
@@ -282,8 +283,10 @@ pub fn topic_models() -> Vec<Sample> {
 pub fn run_mixture(path: &Path, stop: bool) -> Result<()> {
     let rows = MemoryRows::new("planted", 3, planted(LikelihoodKind::Gauss, 40, 3, 2, 5).values)?;
     let config = MixtureConfig { clusters: 2, laps: 2, batches: 4, ..Default::default() };
-    let stop = AtomicBool::new(stop);
-    let around = Surroundings { storage: checkpoint_at(path), interrupt: Some(&stop), ..Default::default() };
+    let flag = AtomicBool::new(false);
+    let mut observer = Stopper { flag: &flag, stop };
+    let (observer, interrupt) = (Some(&mut observer as &mut dyn Observer), Some(&flag));
+    let around = Surroundings { storage: checkpoint_at(path), observer, interrupt, ..Default::default() };
     fit_mixture_with(&rows, &config, around).map(drop)
 }
 
@@ -298,9 +301,24 @@ pub fn run_topics(path: &Path, stop: bool) -> Result<()> {
         counts.iter().map(|&count| count as f32).collect(),
     )?;
     let config = TopicsConfig { topics: 3, sparsity: 2, laps: 2, batches: 3, ..Default::default() };
-    let stop = AtomicBool::new(stop);
-    let around = TopicSurroundings { storage: checkpoint_at(path), interrupt: Some(&stop), ..Default::default() };
+    let flag = AtomicBool::new(false);
+    let mut observer = Stopper { flag: &flag, stop };
+    let (observer, interrupt) = (Some(&mut observer as &mut dyn Observer), Some(&flag));
+    let around = TopicSurroundings { storage: checkpoint_at(path), observer, interrupt, ..Default::default() };
     fit_topics_with(&rows, &config, around).map(drop)
+}
+
+/// Stops a run after its first batch, or does not.
+struct Stopper<'a> {
+    flag: &'a AtomicBool,
+    stop: bool,
+}
+
+impl Observer for Stopper<'_> {
+    fn step(&mut self, _info: &StepInfo) -> Result<()> {
+        self.flag.store(self.stop, Ordering::Relaxed);
+        Ok(())
+    }
 }
 
 fn checkpoint_at(path: &Path) -> Storage {
