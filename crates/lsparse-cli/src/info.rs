@@ -136,6 +136,9 @@ fn text(name: &str, info: &Info) -> String {
     text += &format!(" over {} columns, {} of them empty\n", grouped(info.dim), info.empty_clusters);
     let (estimate, schedule) = (setting(&config.estimate), setting(&config.schedule));
     text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity, info.clusters);
+    if config.method.name() != "lsparse" {
+        text += &format!("  method      {}\n", config.method.name());
+    }
     text += &format!("  estimate    {estimate}, alpha {}\n", config.alpha);
     let batches = if config.batches == 1 { "batch" } else { "batches" };
     text += &format!(

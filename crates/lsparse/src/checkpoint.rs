@@ -3,7 +3,7 @@
 //! A checkpoint is written under another name, flushed to the disk and renamed, by a thread of its own, one at a time.
 //! Layout: 20 bytes of magic, the format, the fingerprint, the content, then the length and a checksum of all before.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -178,17 +178,54 @@ pub struct Keeper {
     fingerprint: Arc<Fingerprint>,
     last: Instant,
     writing: Option<JoinHandle<io::Result<()>>>,
+    _lock: Lock,
+}
+
+/// Keeps other processes away from a checkpoint and what belongs to it. The system lets go of it when a process is
+/// killed.
+struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Lock {
+    fn take(checkpoint: &Path) -> Result<Self> {
+        let path = with_ending(checkpoint, ".lock");
+        let failed = |source| Error::Checkpoint { path: checkpoint.to_owned(), source };
+        let file = File::create(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock { path, _file: file }),
+            Err(TryLockError::WouldBlock) => Err(Error::Exists {
+                path: checkpoint.to_owned(),
+                detail: "belongs to a run that is going on",
+                remedy: "wait for it, or give another checkpoint file",
+            }),
+            // Some file systems have no locks: then it is up to the user.
+            Err(TryLockError::Error(source)) if source.kind() == io::ErrorKind::Unsupported => {
+                Ok(Lock { path, _file: file })
+            }
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 impl Keeper {
     /// Get ready, and read the checkpoint to go on from where one is wanted and there.
     pub fn open<S: Summary>(options: Checkpointing, fingerprint: Fingerprint) -> Result<(Self, Option<Content<S>>)> {
         options.check_free()?;
+        let lock = Lock::take(&options.path)?;
         let content = match options.resume && options.path.exists() {
             true => Some(read(&options.path, &fingerprint)?),
             false => None,
         };
-        let keeper = Keeper { options, fingerprint: Arc::new(fingerprint), last: Instant::now(), writing: None };
+        let (fingerprint, last) = (Arc::new(fingerprint), Instant::now());
+        let keeper = Keeper { options, fingerprint, last, writing: None, _lock: lock };
         Ok((keeper, content))
     }
 

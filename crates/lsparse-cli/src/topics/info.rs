@@ -94,6 +94,9 @@ fn text(name: &str, info: &Info<'_>) -> String {
     };
     let (estimate, schedule) = (setting(&config.estimate), setting(&config.schedule));
     let alpha = significant(info.alpha, 4);
+    if config.method.name() != "lsparse" {
+        text += &format!("  method      {}\n", config.method.name());
+    }
     text += &format!("  estimate    {estimate}, alpha {alpha} in total{learned}, lambda {}\n", config.lambda);
     let batches = if config.batches == 1 { "batch" } else { "batches" };
     let laps = if info.laps == 1 { "lap" } else { "laps" };

@@ -20,6 +20,7 @@ array([-5.,  5.])
 
 from importlib.metadata import version as _version
 
+from . import plot
 from ._corpus import Corpus, Vocabulary, build_corpus, read_corpus
 from ._errors import InterruptedWarning, LsparseError
 from ._files import load, save
@@ -42,6 +43,7 @@ __all__ = [
     "coherence",
     "completion_score",
     "load",
+    "plot",
     "read_corpus",
     "save",
 ]

@@ -107,6 +107,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
         """Checked as scikit-learn does, and read in place where that is possible."""
         sparse = sp.issparse(X)
+        if sparse and X.format == "csr":
+            # SciPy itself goes astray over row pointers that point nowhere.
+            X.check_format(full_check=True)
         X = validate_data(
             self,
             X,

@@ -329,14 +329,20 @@ where
     }
 }
 
+/// A fall of the held-out score over two laps that is more than a wobble, as a share of it.
+const FALL: f64 = 1e-3;
+
 /// The symptom of a cold start without restarts on short documents: lap after lap active topics a document rose while
 /// the held-out score fell, and it never came back to what it was.
 fn decaying(laps: &[LapReport]) -> bool {
     let fell = |pair: &[LapReport]| matches!((pair[0].heldout, pair[1].heldout), (Some(a), Some(b)) if b < a);
     let rose = |pair: &[LapReport]| pair[1].get(ACTIVE_TOPICS) > pair[0].get(ACTIVE_TOPICS);
     let worse = |three: &[LapReport]| {
-        let never_back = laps.last().is_some_and(|last| last.heldout < three[0].heldout);
-        three.windows(2).all(|pair| fell(pair) && rose(pair)) && never_back
+        let below = |lap: &LapReport| match (lap.heldout, three[0].heldout) {
+            (Some(now), Some(before)) => now < before - FALL * before.abs(),
+            _ => false,
+        };
+        three.windows(2).all(|pair| fell(pair) && rose(pair)) && below(&three[2]) && laps.last().is_some_and(below)
     };
     laps.windows(3).any(worse)
 }
@@ -500,5 +506,6 @@ mod tests {
         assert!(!decaying(&laps(&[(7.0, -7.0), (6.0, -7.1), (5.0, -7.2)])), "documents became sparser");
         assert!(!decaying(&laps(&[(5.0, -7.2), (6.0, -7.1), (7.0, -7.0)])), "it got better");
         assert!(!decaying(&laps(&[(5.0, -7.0), (6.0, -7.1)])), "too early to say");
+        assert!(!decaying(&laps(&[(5.0, -7.0), (5.1, -7.0001), (5.2, -7.0002)])), "a wobble");
     }
 }

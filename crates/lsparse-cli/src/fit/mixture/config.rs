@@ -55,6 +55,16 @@ impl MixtureArgs {
             let (problem, remedy) = ("hard-em has point estimates", "choose map or ml");
             return Err(Error::Config { option: "estimate", problem: problem.into(), remedy: remedy.into() });
         }
+        let auto = self.settings.model.sparsity == Some(SparsityChoice::Auto);
+        let asked = options.get("sparsity-tolerance").and_then(serde_json::Value::as_f64);
+        let refuse = |problem: &str, remedy: &str| {
+            Err(Error::Config { option: "sparsity-tolerance", problem: problem.into(), remedy: remedy.into() })
+        };
+        match asked {
+            Some(_) if !auto => return refuse("L is not chosen by it", "give --sparsity auto too"),
+            Some(0.0) => return refuse("0 leaves nothing to choose", "give a share of mass such as 0.01"),
+            _ => {}
+        }
         match self.settings.model.sparsity {
             Some(SparsityChoice::Given(sparsity)) => config.sparsity = sparsity.of(config.clusters),
             Some(SparsityChoice::Auto) if config.sparsity_tolerance == 0.0 => {

@@ -32,7 +32,7 @@ EXAMPLES:
 
 Training ends at the first of --laps, --tolerance, --count-tolerance and --max-seconds.
 Ctrl-C ends it after the current batch, and the model is written all the same.
-With --checkpoint a run that was ended in any way goes on with --resume."
+With --checkpoint a run that was killed or interrupted goes on with --resume and the same settings."
 )]
 pub struct TopicsArgs {
     /// A corpus folder, as lsparse corpus build makes it.
