@@ -9,15 +9,7 @@ use predicates::str::contains;
 
 /// Run `fit mixture ARGUMENTS` with a model and a trace to write; it must be refused with all these words.
 fn refused(place: &Place, arguments: &str, words: &[&str]) {
-    let before = place.files();
-    let command = format!("fit mixture {arguments} --out m.safetensors --trace t.jsonl");
-    let output = place.lsparse(&command).assert().code(2).stdout(predicate::str::is_empty()).get_output().clone();
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.lines().any(|line| line.starts_with("error: ")), "{arguments}: {message}");
-    for word in words {
-        assert!(message.contains(word), "{arguments}: {word:?} is not in {message}");
-    }
-    assert_eq!(place.files(), before, "{arguments}");
+    common::refused(place, &format!("fit mixture {arguments} --out m.safetensors --trace t.jsonl"), words);
 }
 
 fn npy_bytes(header: &str, data: &[u8]) -> Vec<u8> {

@@ -5,9 +5,8 @@ mod common;
 use std::fs;
 use std::io::Write;
 
-use common::Place;
+use common::{Place, refused};
 use lsparse::data::corpus::Corpus;
-use predicates::prelude::*;
 use predicates::str::contains;
 
 /// A small corpus of counts with its vocabulary.
@@ -16,17 +15,6 @@ fn with_counts() -> Place {
     place.write("docword.txt", "4\n3\n5\n1 1 2\n1 3 1\n2 2 4\n4 1 1\n4 2 1\n");
     place.write("vocab.txt", "apple\nbee\ncat\n");
     place
-}
-
-/// Run a command that must be refused with all these words and leave nothing behind.
-fn refused(place: &Place, arguments: &str, words: &[&str]) {
-    let before = place.files();
-    let output = place.lsparse(arguments).assert().code(2).stdout(predicate::str::is_empty()).get_output().clone();
-    let message = String::from_utf8(output.stderr).unwrap();
-    for word in words {
-        assert!(message.contains(word), "{arguments}: {word:?} is not in {message}");
-    }
-    assert_eq!(place.files(), before, "{arguments}");
 }
 
 #[test]

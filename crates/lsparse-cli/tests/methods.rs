@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, with_planted};
+use common::{Place, refused, with_planted};
 use lsparse::LikelihoodKind;
 use lsparse::synthetic::themed_corpus;
 use predicates::prelude::*;
@@ -18,17 +18,6 @@ fn with_corpora() -> Place {
     place.lsparse("corpus build train.txt --max-share 1 --out train -q").assert().success();
     place.lsparse("corpus build test.txt --min-docs 1 --max-share 1 --out test -q").assert().success();
     place
-}
-
-/// Run a command that must be refused with all these words and leave nothing behind.
-fn refused(place: &Place, arguments: &str, words: &[&str]) {
-    let before = place.files();
-    let output = place.lsparse(arguments).assert().code(2).stdout(predicate::str::is_empty()).get_output().clone();
-    let message = String::from_utf8(output.stderr).unwrap();
-    for word in words {
-        assert!(message.contains(word), "{arguments}: {word:?} is not in {message}");
-    }
-    assert_eq!(place.files(), before, "{arguments}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::Place;
+use common::{Place, refused};
 use lsparse::data::{RowSource, Rows, read_csr_npz};
 use lsparse::synthetic::{ThemedCorpus, themed_corpus};
 use lsparse::topics::TopicModel;
@@ -24,17 +24,6 @@ fn with_corpora() -> (Place, ThemedCorpus) {
     place.lsparse("corpus build train.txt --max-share 1 --out train -q").assert().success();
     place.lsparse("corpus build test.txt --min-docs 1 --max-share 1 --out test -q").assert().success();
     (place, truth)
-}
-
-/// Run a command that must be refused with all these words and leave nothing behind.
-fn refused(place: &Place, arguments: &str, words: &[&str]) {
-    let before = place.files();
-    let output = place.lsparse(arguments).assert().code(2).stdout(predicate::str::is_empty()).get_output().clone();
-    let message = String::from_utf8(output.stderr).unwrap();
-    for word in words {
-        assert!(message.contains(word), "{arguments}: {word:?} is not in {message}");
-    }
-    assert_eq!(place.files(), before, "{arguments}");
 }
 
 fn number(value: &Value) -> f64 {

@@ -10,6 +10,7 @@ use assert_cmd::Command;
 use lsparse::LikelihoodKind;
 use lsparse::data::{write_npy_f32, write_npy_f64};
 use lsparse::synthetic::{Planted, planted};
+use predicates::prelude::*;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -89,4 +90,16 @@ pub fn with_planted(kind: LikelihoodKind, train: usize, test: usize, dim: usize,
 pub fn csv(dim: usize, values: &[f64], delimiter: &str) -> String {
     let line = |row: &[f64]| row.iter().map(f64::to_string).collect::<Vec<_>>().join(delimiter) + "\n";
     values.chunks_exact(dim).map(line).collect()
+}
+
+/// Run a command that must be refused with all these words and leave nothing behind.
+pub fn refused(place: &Place, arguments: &str, words: &[&str]) {
+    let before = place.files();
+    let output = place.lsparse(arguments).assert().code(2).stdout(predicate::str::is_empty()).get_output().clone();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.lines().any(|line| line.starts_with("error: ")), "{arguments}: {message}");
+    for word in words {
+        assert!(message.contains(word), "{arguments}: {word:?} is not in {message}");
+    }
+    assert_eq!(place.files(), before, "{arguments}");
 }
