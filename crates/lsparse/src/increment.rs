@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::fit::TrainingRecord;
 use crate::model::{Model, Objective};
+use crate::schedule::ScheduleKind;
 use crate::summary::Summary;
 
 /// How the statistics of new rows enter the total.
@@ -21,6 +22,14 @@ pub enum Increment {
 }
 
 impl Increment {
+    /// The schedule that such steps are those of.
+    pub fn schedule(&self) -> ScheduleKind {
+        match self {
+            Increment::Add => ScheduleKind::Streaming,
+            Increment::Blend { .. } => ScheduleKind::Stochastic,
+        }
+    }
+
     /// Bring `fresh` statistics of `weight` rows into a total that stands for `before` rows.
     pub fn fold<S: Summary>(&self, total: &mut S, before: f64, fresh: &S, weight: f64) {
         match *self {

@@ -2,6 +2,7 @@
 
 use super::saved::{check_rows, working_element};
 use super::{MixtureData, MixtureModel};
+use crate::config::MixtureConfig;
 use crate::data::{Batches, Element, RowSource, Scalar};
 use crate::error::{Error, Result};
 use crate::increment::{Increment, advance, record_after};
@@ -47,6 +48,7 @@ impl MixtureModel {
         let (params, total, objective) =
             advance(&mixture, &data, &self.params::<T>()?, self.total.clone(), how, weights)?;
         Ok(MixtureModel {
+            config: MixtureConfig { schedule: how.schedule(), ..self.config.clone() },
             training: record_after(&self.training, source.num_rows(), &objective),
             weights: params.frequencies.pi,
             arrays: params.clusters.arrays(),

@@ -1,5 +1,6 @@
 //! A trained topic model goes on learning from documents that it has not seen.
 
+use super::TopicsConfig;
 use super::train::check_counts;
 use super::{TopicData, TopicModel};
 use crate::data::{Batches, RowSource};
@@ -19,7 +20,7 @@ impl TopicModel {
         let weights = (self.total.documents, source.num_rows() as f64);
         let (params, total, objective) = advance(&topics, &data, &params, self.total.clone(), how, weights)?;
         Ok(TopicModel {
-            config: self.config.clone(),
+            config: TopicsConfig { schedule: how.schedule(), ..self.config.clone() },
             training: record_after(&self.training, source.num_rows(), &objective),
             vocab: self.vocab.clone(),
             tokenizer: self.tokenizer.clone(),
@@ -33,8 +34,9 @@ impl TopicModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ScheduleKind;
     use crate::data::CsrRows;
-    use crate::topics::{TopicsConfig, fit_topics};
+    use crate::topics::fit_topics;
 
     fn documents(count: usize) -> CsrRows<f32> {
         let words: Vec<u32> = (0..count).flat_map(|d| if d % 2 == 0 { [0, 1] } else { [2, 3] }).collect();
@@ -49,6 +51,7 @@ mod tests {
         let added = model.update(&documents(10), Increment::Add).unwrap();
         assert_eq!((added.training.observations, added.total.documents), (50, 50.0));
         assert!((added.total.counts.iter().sum::<f64>() - 500.0).abs() < 1e-3);
+        assert_eq!(added.config.schedule, ScheduleKind::Streaming);
         let blend = Increment::Blend { rate: 0.5, population: 1000.0 };
         let blended = added.update(&documents(10), blend).unwrap();
         assert!((blended.total.documents - 1000.0).abs() < 1e-9);
