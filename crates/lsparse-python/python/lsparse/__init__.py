@@ -20,7 +20,7 @@ array([-5.,  5.])
 
 from importlib.metadata import version as _version
 
-from . import plot
+from . import plot as plot
 from ._corpus import Corpus, Vocabulary, build_corpus, read_corpus
 from ._errors import InterruptedWarning, LsparseError
 from ._files import load, save
@@ -43,7 +43,6 @@ __all__ = [
     "coherence",
     "completion_score",
     "load",
-    "plot",
     "read_corpus",
     "save",
 ]
