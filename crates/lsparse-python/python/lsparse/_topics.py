@@ -43,7 +43,7 @@ class TopicModel(Estimator):
         When statistics enter the total: after every batch, replacing what the batch gave before; after all documents;
         after every batch at a falling rate; in one pass.
     batch_size : int, default=None
-        Documents a batch; about a tenth of them if not given, at least 1,000.
+        Documents a batch; about a tenth of them if not given, at least 250.
     max_iter : int, default=20
         Laps (passes over the documents) at most.
     tol : float, default=1e-4

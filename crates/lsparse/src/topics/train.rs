@@ -347,7 +347,7 @@ fn decaying(laps: &[LapReport]) -> bool {
     laps.windows(3).any(worse)
 }
 
-/// Topics times words that are trained at most: 12 bytes each are held in memory.
+/// Topics times words that are trained at most: the word table holds 4 bytes for each.
 const MOST_ENTRIES: u128 = 1 << 32;
 
 /// Refuse what could only end by running out of memory.
