@@ -50,7 +50,7 @@ fn steps(place: &Place, name: &str) -> Vec<Value> {
     let line = |line: &str| {
         let mut step: Value = serde_json::from_str(line).unwrap();
         let fields = step.as_object_mut().unwrap();
-        for field in ["seconds", "rows_per_second", "peak_memory_bytes"] {
+        for field in ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes"] {
             fields.remove(field).unwrap();
         }
         if fields.remove("search_work").is_some() {

@@ -27,7 +27,9 @@ fn from_a_file_to_a_scored_model() {
     let trace = place.text("run.jsonl");
     let lines: Vec<Value> = trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.len() >= 6);
-    for key in ["lap", "step", "seconds", "objective", "objective_data", "objective_entropy", "objective_alloc"] {
+    for key in
+        ["lap", "step", "seconds", "cpu_seconds", "objective", "objective_data", "objective_entropy", "objective_alloc"]
+    {
         assert!(lines.iter().all(|line| line[key].is_number()), "{key}");
     }
     assert!(lines.last().unwrap()["heldout"].is_number() && lines[0].get("heldout").is_none());
@@ -54,6 +56,21 @@ fn from_a_file_to_a_scored_model() {
     let info = place.json("info m.safetensors --json --top 2");
     assert_eq!(info["largest"].as_array().unwrap().len(), 2);
     assert_eq!(info["config"]["clusters"], 4);
+}
+
+#[test]
+fn held_out_rows_are_scored_as_often_as_asked() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 300, 100, 2, 3);
+    let fit = "fit mixture train.npy -k 3 --batches 5 --laps 2 --tolerance 0 -q --trace run.jsonl --heldout-every 2";
+    place.lsparse(&format!("{fit} --heldout test.npy")).assert().success();
+    let trace = place.text("run.jsonl");
+    let scored = trace
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| line["heldout"].is_number());
+    let steps: Vec<u64> = scored.map(|line| line["step"].as_u64().unwrap()).collect();
+    assert_eq!(steps, [2, 4, 5, 6, 8, 10]);
+    place.lsparse(fit).assert().failure().stderr(contains("--heldout <DATA>"));
 }
 
 #[test]

@@ -168,7 +168,7 @@ impl Sections {
 
 const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
 /// Version of the layout; raised when an older reader would misread a newer file.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Length and checksum.
 const TAIL: usize = 12;
 
@@ -358,11 +358,9 @@ fn body_of(bytes: &[u8]) -> std::result::Result<&[u8], (String, &'static str)> {
     let cut = || ("the checkpoint is cut short or damaged".to_owned(), "start again with another checkpoint file");
     let (format, rest) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
     let format = u32::from_le_bytes(*format);
-    if format > FORMAT {
-        return Err((
-            format!("it has checkpoint format {format}, this version reads up to {FORMAT}"),
-            "update lsparse",
-        ));
+    if format != FORMAT {
+        let remedy = if format > FORMAT { "update lsparse" } else { "go on with the version that wrote it" };
+        return Err((format!("it has checkpoint format {format}, this version reads {FORMAT}"), remedy));
     }
     let (body, tail) = rest.split_last_chunk::<TAIL>().ok_or_else(cut)?;
     let (length, checksum) = tail.split_at(8);

@@ -33,6 +33,8 @@ pub struct Progress {
     pub rows: usize,
     /// Seconds of training, seeding included.
     pub seconds: f64,
+    /// The same in seconds of computing, all threads together.
+    pub cpu_seconds: f64,
     /// Rows of batches that were taken out.
     pub forgotten: usize,
     /// Objective and counts at the end of the last lap.
@@ -128,6 +130,8 @@ pub struct Watch<'a, P, S> {
     /// Held-out score of parameters and their statistics, taken at the end of every lap; its time does not count as
     /// training.
     pub score: Option<&'a dyn Fn(&P, &S) -> Result<f64>>,
+    /// Take the score after every so many steps too; 0 for laps only.
+    pub score_every: u64,
     /// Told of every step.
     pub observer: &'a mut dyn Observer,
     /// Set from outside to stop after the current batch.
@@ -250,7 +254,7 @@ pub fn run<D: ?Sized, M: Model<D>>(
         }
 
         watch.clock.halt();
-        progress.seconds = watch.clock.seconds();
+        (progress.seconds, progress.cpu_seconds) = (watch.clock.seconds(), watch.clock.cpu_seconds());
         let mut reason = None;
         if ends_lap {
             reason = lap_rule(rules, progress, &objective, total.counts());
@@ -258,8 +262,9 @@ pub fn run<D: ?Sized, M: Model<D>>(
         }
         // A run that would end here anyway is not interrupted: there is nothing left to go on with.
         let reason = reason.or_else(|| interrupted_or_late(rules, progress.seconds, watch.interrupt));
+        let due = watch.score_every > 0 && progress.step.is_multiple_of(watch.score_every);
         let heldout = match watch.score {
-            Some(score) if ends_lap || reason.is_some() => Some(score(params, total)?),
+            Some(score) if due || ends_lap || reason.is_some() => Some(score(params, total)?),
             _ => None,
         };
         let info = StepInfo {
@@ -269,6 +274,7 @@ pub fn run<D: ?Sized, M: Model<D>>(
             batch,
             ends_lap,
             seconds: progress.seconds,
+            cpu_seconds: progress.cpu_seconds,
             objective,
             heldout,
             rows_per_second: progress.rows as f64 / progress.seconds.max(1e-9),

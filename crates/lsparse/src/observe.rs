@@ -23,6 +23,8 @@ pub struct StepInfo {
     pub ends_lap: bool,
     /// Seconds of training so far, scoring and reporting excluded.
     pub seconds: f64,
+    /// The same in seconds of computing, all threads together: what compares on a machine that does other work too.
+    pub cpu_seconds: f64,
     /// The objective after the step.
     pub objective: Objective,
     /// Mean held-out log likelihood, where the step was scored.
@@ -75,6 +77,7 @@ struct TraceLine {
     step: u64,
     batch: usize,
     seconds: f64,
+    cpu_seconds: f64,
     objective: f64,
     objective_data: f64,
     objective_entropy: f64,
@@ -120,6 +123,7 @@ impl<W: Write> Observer for Trace<W> {
             step: info.step,
             batch: info.batch,
             seconds: info.seconds,
+            cpu_seconds: info.cpu_seconds,
             objective: info.objective.total(),
             objective_data: info.objective.data,
             objective_entropy: info.objective.entropy,
@@ -146,32 +150,65 @@ impl<W: Write> Observer for Trace<W> {
 /// A stopwatch of training time that can be halted while something else is done.
 #[derive(Default)]
 pub struct Stopwatch {
-    before: Duration,
-    since: Option<Instant>,
+    before: Times,
+    since: Option<(Instant, Option<Duration>)>,
+}
+
+/// Times by the clock and of computing.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    wall: Duration,
+    cpu: Duration,
 }
 
 impl Stopwatch {
     /// Start, or go on.
     pub fn start(&mut self) {
-        self.since = Some(Instant::now());
+        self.since = Some((Instant::now(), cpu_time()));
     }
 
-    /// One that has run for so many seconds, and is halted.
-    pub fn at(seconds: f64) -> Self {
-        Stopwatch { before: Duration::try_from_secs_f64(seconds).unwrap_or_default(), since: None }
+    /// One that has run for so many seconds, of which so many of computing, and is halted.
+    pub fn at(seconds: f64, cpu_seconds: f64) -> Self {
+        let time = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        Stopwatch { before: Times { wall: time(seconds), cpu: time(cpu_seconds) }, since: None }
     }
 
     /// Halt.
     pub fn halt(&mut self) {
-        if let Some(since) = self.since.take() {
-            self.before += since.elapsed();
-        }
+        self.before = self.now();
+        self.since = None;
     }
 
     /// Seconds so far.
     pub fn seconds(&self) -> f64 {
-        (self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())).as_secs_f64()
+        self.now().wall.as_secs_f64()
     }
+
+    /// Seconds of computing so far, all threads of the process together; those of the clock where the system does not
+    /// say.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.now().cpu.as_secs_f64()
+    }
+
+    fn now(&self) -> Times {
+        let Times { wall, cpu } = self.before;
+        let Some((since, cpu_since)) = self.since else { return self.before };
+        let elapsed = since.elapsed();
+        let computed = cpu_time().zip(cpu_since).map_or(elapsed, |(now, then)| now.saturating_sub(then));
+        Times { wall: wall + elapsed, cpu: cpu + computed }
+    }
+}
+
+/// Time that all threads of the process have computed, where the system says so.
+#[cfg(unix)]
+fn cpu_time() -> Option<Duration> {
+    rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).try_into().ok()
+}
+
+/// Time that all threads of the process have computed, where the system says so.
+#[cfg(not(unix))]
+fn cpu_time() -> Option<Duration> {
+    None
 }
 
 /// Most memory this process has had resident, where the system says so.

@@ -109,6 +109,8 @@ pub trait Task {
 /// What is around a training.
 #[derive(Default)]
 pub struct Around<'a> {
+    /// Take the held-out score after every so many steps too; 0 for laps only.
+    pub heldout_every: u64,
     /// Told of every step.
     pub observer: Option<&'a mut dyn Observer>,
     /// Set from outside to stop after the current batch.
@@ -131,7 +133,7 @@ pub struct Trained<M> {
 
 /// Train all runs of a task and keep the best.
 pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Saved>> {
-    let Around { observer, interrupt, storage } = around;
+    let Around { heldout_every, observer, interrupt, storage } = around;
     let mut silent = ();
     let observer: &mut dyn Observer = match observer {
         Some(observer) => observer,
@@ -166,7 +168,8 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
                     start => start?,
                 };
                 let mut schedule = plan.schedule(shares(task.model(), &data), &start, place.clone());
-                let progress = Progress { seconds: clock.seconds(), ..Progress::default() };
+                let (seconds, cpu_seconds) = (clock.seconds(), clock.cpu_seconds());
+                let progress = Progress { seconds, cpu_seconds, ..Progress::default() };
                 let state = State { params: start.params, total: start.total, progress };
                 // Seeding may have been long. What the run before remembered of batches is written over only once the
                 // last checkpoint does not refer to it.
@@ -178,13 +181,14 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
         };
         let at = At { task: &*task, data: &data, run };
         let score = task.score();
-        let mut clock = Stopwatch::at(state.progress.seconds);
+        let mut clock = Stopwatch::at(state.progress.seconds, state.progress.cpu_seconds);
         clock.start();
         let mut after_step = |state: &StateOf<T>, schedule: &mut dyn Schedule<SummaryOf<T>>, written, reason| {
             ledger.after_step(&at, state, schedule, written, reason)
         };
         let mut watch = Watch {
             score: score.as_deref(),
+            score_every: heldout_every,
             observer: &mut *observer,
             interrupt,
             run,

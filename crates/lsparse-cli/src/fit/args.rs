@@ -18,6 +18,16 @@ pub struct RunArgs {
     /// Write a line of JSON for every step here.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
+    /// Score --heldout after every so many steps too, not only at the end of a lap.
+    #[arg(
+        long,
+        value_name = "STEPS",
+        default_value_t = 0,
+        hide_default_value = true,
+        requires = "heldout",
+        help_heading = "Output"
+    )]
+    pub heldout_every: u64,
     /// Print the final report as JSON.
     #[arg(long, help_heading = "Output")]
     pub json: bool,

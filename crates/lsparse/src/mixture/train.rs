@@ -28,6 +28,8 @@ use crate::train::{self, Around, Plan, Start, StateOf, Task, Trained};
 pub struct Surroundings<'a> {
     /// Rows to score at the end of every lap.
     pub heldout: Option<&'a dyn RowSource>,
+    /// Score them after every so many steps too; 0 for laps only.
+    pub heldout_every: u64,
     /// One weight a row, zero or more.
     pub row_weights: Option<&'a [f64]>,
     /// A model to start from instead of seeding.
@@ -100,9 +102,9 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
         let problem = "there are no held-out rows to compare runs by".into();
         return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
     }
-    let Surroundings { heldout, row_weights, start, observer, interrupt, storage, select } = around;
+    let Surroundings { heldout, heldout_every, row_weights, start, observer, interrupt, storage, select } = around;
     let held = heldout.map(MixtureData::in_order).transpose()?;
-    let around = Around { observer, interrupt, storage };
+    let around = Around { heldout_every, observer, interrupt, storage };
     let Trained { model, outcome, run, runs } = match method_of::<T>(&config, &prior, source, select)? {
         None => {
             let mut task = MixtureTask { model: mixture, prior, config, source, row_weights, start, held };

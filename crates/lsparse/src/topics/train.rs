@@ -28,6 +28,8 @@ pub struct TopicSurroundings<'a> {
     pub vocab: Option<&'a [String]>,
     /// Documents to score at the end of every lap.
     pub heldout: Option<&'a dyn RowSource>,
+    /// Score them after every so many steps too; 0 for laps only.
+    pub heldout_every: u64,
     /// A model to go on from, with the vocabulary of the corpus (see [`TopicModel::with_vocab`]).
     pub start: Option<&'a TopicModel>,
     /// Words that pull a topic, as columns of the corpus: list k is topic k's.
@@ -101,8 +103,9 @@ pub fn fit_topics_with(
         start_width: config.sparsity,
         pull: None,
     };
-    let TopicSurroundings { vocab, heldout, start, seed_words, observer, interrupt, tokenizer, storage } = around;
-    let around = Around { observer, interrupt, storage };
+    let TopicSurroundings { vocab, heldout, heldout_every, start, seed_words, observer, interrupt, tokenizer, storage } =
+        around;
+    let around = Around { heldout_every, observer, interrupt, storage };
     let (method, samples, seed) = (config.method, config.samples, config.seed);
     let task = TopicTask { model: topics, config, source, vocab, heldout, start, seed_words, tokenizer };
     let Trained { model, outcome, run, runs } = match method {

@@ -46,6 +46,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
         &config,
         Surroundings {
             heldout: heldout.as_deref(),
+            heldout_every: args.run.heldout_every,
             row_weights: row_weights.as_deref(),
             start: start.as_ref(),
             observer: Some(&mut watchers),

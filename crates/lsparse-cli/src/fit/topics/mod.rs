@@ -56,6 +56,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
         TopicSurroundings {
             vocab: Some(words.vocab.words()),
             heldout: heldout.as_ref().map(|heldout| heldout as &dyn RowSource),
+            heldout_every: args.run.heldout_every,
             start: words.start.as_ref(),
             seed_words: &seed_words,
             observer: Some(&mut watchers),
