@@ -13,7 +13,7 @@ use lsparse_kernels::Real;
 
 use crate::data::{Ahead, Batches, Layout, RowSource, Rows, Scalar};
 use crate::error::{Error, Result};
-use crate::likelihood::{Clusters, Estimate, Likelihood};
+use crate::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind};
 use crate::model::{Model, Objective};
 use crate::responsibilities::Responsibilities;
 use crate::summary::ClusterSummary;
@@ -235,6 +235,9 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
 
     fn lap_report(&self, _data: &MixtureData<'a>) -> Vec<(&'static str, f64)> {
         let dim = self.likelihood.dim();
-        self.search.report(dim * (dim + 1) / 2)
+        self.search.report(match self.likelihood.kind() {
+            LikelihoodKind::DiagGauss => dim,
+            _ => dim * (dim + 1) / 2,
+        })
     }
 }

@@ -7,6 +7,7 @@ mod candidates;
 mod exact;
 mod neighbours;
 mod pairs;
+mod partial;
 mod sketch;
 mod sparsity;
 
@@ -24,10 +25,9 @@ use crate::responsibilities::Responsibilities;
 
 use candidates::Candidates;
 pub(super) use candidates::NONE;
-use exact::Exact;
+use exact::{Bounds, Exact};
 use neighbours::{Neighbours, keep_largest, mix};
 pub(super) use pairs::Pairs;
-use sketch::Sketches;
 
 /// How the L clusters of a row are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,25 +47,28 @@ pub enum SearchKind {
 /// Rows of a panel for each cluster of a candidate search.
 const ROWS_A_CLUSTER: usize = 4;
 
-/// From how many columns on, and how many clusters times columns, exact search is the faster one: with 64 columns it
-/// takes 1.1, 0.78 and 0.56 of the dense time for 50, 100 and 200 clusters, with 36 columns 1.1 and 0.81 for 100 and 400.
-const EXACT_COLUMNS: usize = 32;
-const EXACT_CLUSTERS_TIMES_COLUMNS: usize = 6400;
+/// From how many columns on, and how many clusters times columns, exact search is the faster one for triangular forms:
+/// with 64 columns it takes 1.1, 0.78 and 0.56 of the dense time for 50, 100 and 200 clusters, with 36 columns 1.1 and
+/// 0.81 for 100 and 400.
+const TRIANGULAR_PAYS: (usize, usize) = (32, 6400);
+/// The same for diagonal forms: 1.1, 0.90, 0.76 and 0.67 for 200, 400, 800 and 1,600 clusters of 64 columns, 1.1 and
+/// 0.74 for 400 and 800 of 36. There is none for sums over the entries of sparse rows, where a bound costs as much.
+const DIAGONAL_PAYS: (usize, usize) = (32, 25_600);
 
 impl SearchKind {
-    /// What is done for this family, K and number of columns.
+    /// What is done for this family, K and number of columns: the one place that decides.
     pub fn settle(self, likelihood: LikelihoodKind, num_clusters: usize, dim: usize) -> SearchKind {
-        let bounded = matches!(likelihood, LikelihoodKind::ZeroMeanGauss | LikelihoodKind::Gauss);
-        match self {
-            SearchKind::Auto
-                if bounded && dim >= EXACT_COLUMNS && num_clusters * dim >= EXACT_CLUSTERS_TIMES_COLUMNS =>
-            {
+        let bound_pays = match likelihood {
+            LikelihoodKind::ZeroMeanGauss | LikelihoodKind::Gauss => Some(TRIANGULAR_PAYS),
+            LikelihoodKind::DiagGauss => Some(DIAGONAL_PAYS),
+            LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => None,
+        };
+        match (self, bound_pays) {
+            (SearchKind::Auto, Some((columns, product))) if dim >= columns && num_clusters * dim >= product => {
                 SearchKind::Exact
             }
-            SearchKind::Auto => SearchKind::Dense,
-            // Sums over the entries of sparse rows and of diagonal forms are as cheap as a bound on them.
-            SearchKind::Exact if !bounded => SearchKind::Dense,
-            chosen => chosen,
+            (SearchKind::Auto, _) | (SearchKind::Exact, None) => SearchKind::Dense,
+            (chosen, _) => chosen,
         }
     }
 }
@@ -75,7 +78,7 @@ impl SearchKind {
 pub struct Work {
     /// Weights computed in full.
     weights: AtomicU64,
-    /// Products of sketches.
+    /// Products of bounds.
     products: AtomicU64,
     /// Weights of the full table.
     table: AtomicU64,
@@ -113,11 +116,11 @@ pub struct Memory<T> {
     /// The clusters that rows kept.
     candidates: Candidates,
     neighbours: Neighbours,
-    sketches: Option<Sketches<T>>,
+    bounds: Option<Bounds<T>>,
     pairs: Pairs<T>,
     batches_done: usize,
-    /// The clusters have changed since they were sketched.
-    sketches_due: bool,
+    /// The clusters have changed since they were bounded.
+    bounds_due: bool,
     /// L is to be checked with the next rows.
     check_due: bool,
 }
@@ -144,10 +147,10 @@ impl<T: Real> Search<T> {
             seed: 0,
             candidates: Candidates::default(),
             neighbours: Neighbours::new(if kind == SearchKind::Neighbours { num_clusters } else { 0 }),
-            sketches: None,
+            bounds: None,
             pairs: Pairs::default(),
             batches_done: 0,
-            sketches_due: true,
+            bounds_due: true,
             check_due: tolerance > 0.0,
         };
         let panel_rows = if kind == SearchKind::Neighbours { ROWS_A_CLUSTER * num_clusters } else { 0 };
@@ -177,7 +180,7 @@ impl<T: Real> Search<T> {
         self.memory().sparsity
     }
 
-    /// A copy of what results depend on, for a checkpoint. (Sketches do not change them, and are made anew.)
+    /// A copy of what results depend on, for a checkpoint. (Bounds do not change them, and are made anew.)
     pub fn remembered(&self) -> Remembered {
         let memory = self.memory();
         Remembered {
@@ -201,10 +204,10 @@ impl<T: Real> Search<T> {
             seed,
             candidates,
             neighbours,
-            sketches: None,
+            bounds: None,
             pairs: Pairs::default(),
             batches_done,
-            sketches_due: true,
+            bounds_due: true,
             check_due,
         };
     }
@@ -219,7 +222,7 @@ impl<T: Real> Search<T> {
         if self.kind != SearchKind::Dense && memory.candidates.rows() != num_rows {
             memory.candidates = Candidates::new(num_rows, memory.sparsity);
         }
-        memory.sketches_due = true;
+        memory.bounds_due = true;
     }
 
     /// The responsibilities of a panel of rows, and the entropy of each.
@@ -238,18 +241,18 @@ impl<T: Real> Search<T> {
         }
         let sparsity = memory.sparsity;
         self.work.table.fetch_add((rows.len() * log_pi.len()) as u64, Ordering::Relaxed);
-        let Memory { candidates, neighbours, sketches, pairs, .. } = memory;
+        let Memory { candidates, neighbours, bounds, pairs, .. } = memory;
         let entropy = match self.kind {
             SearchKind::Exact if candidates.know(row_ids, sparsity) => {
-                let sketches = sketches.get_or_insert_with(|| Sketches::new(log_pi.len(), rows.dim()));
-                if std::mem::take(&mut memory.sketches_due) {
-                    sketches.update(clusters, log_pi_t, rows);
+                let bounds = bounds.get_or_insert_with(|| Bounds::new(clusters, rows.dim()));
+                if std::mem::take(&mut memory.bounds_due) {
+                    bounds.update(clusters, log_pi_t, rows);
                 }
                 pairs.reset(rows.len(), sparsity);
                 for (list, &n) in pairs.cluster.chunks_exact_mut(sparsity).zip(row_ids) {
                     list.copy_from_slice(candidates.row(n));
                 }
-                let exact = Exact { clusters, log_pi: log_pi_t, sketches, rows };
+                let exact = Exact { clusters, log_pi: log_pi_t, bounds, rows };
                 exact.respond(pairs, sparsity, out, &self.work)?
             }
             SearchKind::Neighbours if candidates.know(row_ids, 1) => {
@@ -287,10 +290,10 @@ impl<T: Real> Search<T> {
     /// What was done since the last report, for families whose weight takes `products` products.
     pub(super) fn report(&self, products: usize) -> Vec<(&'static str, f64)> {
         let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed) as f64;
-        let (weights, sketched, table) = (take(&self.work.weights), take(&self.work.products), take(&self.work.table));
+        let (weights, bounds, table) = (take(&self.work.weights), take(&self.work.products), take(&self.work.table));
         let mut report = vec![("weights_evaluated", weights / table.max(1.0))];
         if self.kind == SearchKind::Exact {
-            report.push(("search_work", (weights + sketched / products as f64) / table.max(1.0)));
+            report.push(("search_work", (weights + bounds / products as f64) / table.max(1.0)));
         }
         if self.tolerance > 0.0 {
             report.push(("sparsity", self.sparsity() as f64));
