@@ -72,8 +72,12 @@ impl Storage {
     }
 }
 
-/// What a run was made of, by name: data, settings and the like. A run goes on only where nothing differs.
+/// What a run was made of, by name: data, settings and the like. A run goes on only where nothing differs but
+/// [`STOP_RULES`].
 pub type Fingerprint = Vec<(String, String)>;
+
+/// The settings that say when a run ends, and nothing of how it goes.
+const STOP_RULES: [&str; 4] = ["laps", "tolerance", "count-tolerance", "max-seconds"];
 
 /// The settings among a fingerprint.
 pub fn print_settings<C: Serialize>(config: &C) -> Fingerprint {
@@ -148,6 +152,14 @@ pub struct Content<S> {
     pub sections: Sections,
 }
 
+/// A checkpoint to go on from.
+pub struct Found<S> {
+    /// What it holds.
+    pub content: Content<S>,
+    /// Whether its run was to end by other rules.
+    pub by_other_rules: bool,
+}
+
 /// Bytes by name.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sections(Vec<(String, Vec<u8>)>);
@@ -167,8 +179,8 @@ impl Sections {
 }
 
 const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
-/// Version of the layout; raised when an older reader would misread a newer file.
-const FORMAT: u32 = 1;
+/// Version of the layout; only the present one is read, since a checkpoint lives no longer than its run.
+const FORMAT: u32 = 2;
 /// Length and checksum.
 const TAIL: usize = 12;
 
@@ -217,16 +229,16 @@ impl Drop for Lock {
 
 impl Keeper {
     /// Get ready, and read the checkpoint to go on from where one is wanted and there.
-    pub fn open<S: Summary>(options: Checkpointing, fingerprint: Fingerprint) -> Result<(Self, Option<Content<S>>)> {
+    pub fn open<S: Summary>(options: Checkpointing, fingerprint: Fingerprint) -> Result<(Self, Option<Found<S>>)> {
         options.check_free()?;
         let lock = Lock::take(&options.path)?;
-        let content = match options.resume && options.path.exists() {
+        let found = match options.resume && options.path.exists() {
             true => Some(read(&options.path, &fingerprint)?),
             false => None,
         };
         let (fingerprint, last) = (Arc::new(fingerprint), Instant::now());
         let keeper = Keeper { options, fingerprint, last, writing: None, _lock: lock };
-        Ok((keeper, content))
+        Ok((keeper, found))
     }
 
     /// Whether it is time for the next.
@@ -338,17 +350,19 @@ fn encode<V: Serialize>(value: &V, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Read a checkpoint of a run with this fingerprint.
-fn read<S: Summary>(path: &Path, fingerprint: &Fingerprint) -> Result<Content<S>> {
+fn read<S: Summary>(path: &Path, fingerprint: &Fingerprint) -> Result<Found<S>> {
     let refuse =
         |detail: String, remedy: &str| Error::Format { path: path.to_owned(), detail, remedy: remedy.to_owned() };
     let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), action: "read", source })?;
     let body = body_of(&bytes).map_err(|(detail, remedy)| refuse(detail, remedy))?;
     let damaged = || refuse("it is damaged".into(), "start again with another checkpoint file");
-    let (found, body) = postcard::take_from_bytes::<Fingerprint>(body).map_err(|_| damaged())?;
-    if let Some(detail) = difference(&found, fingerprint) {
+    let (print, body) = postcard::take_from_bytes::<Fingerprint>(body).map_err(|_| damaged())?;
+    let is_rule = |name: &str| STOP_RULES.contains(&name);
+    if let Some(detail) = difference(&print, fingerprint, |name| !is_rule(name)) {
         return Err(refuse(detail, "give the data and settings of that run, or another checkpoint file"));
     }
-    postcard::from_bytes(body).map_err(|_| damaged())
+    let by_other_rules = difference(&print, fingerprint, is_rule).is_some();
+    postcard::from_bytes(body).map(|content| Found { content, by_other_rules }).map_err(|_| damaged())
 }
 
 /// What lies between head and tail of a file that is a checkpoint, whole; or what is wrong and what to do.
@@ -358,11 +372,9 @@ fn body_of(bytes: &[u8]) -> std::result::Result<&[u8], (String, &'static str)> {
     let cut = || ("the checkpoint is cut short or damaged".to_owned(), "start again with another checkpoint file");
     let (format, rest) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
     let format = u32::from_le_bytes(*format);
-    if format > FORMAT {
-        return Err((
-            format!("it has checkpoint format {format}, this version reads up to {FORMAT}"),
-            "update lsparse",
-        ));
+    if format != FORMAT {
+        let remedy = if format > FORMAT { "update lsparse" } else { "start again with another checkpoint file" };
+        return Err((format!("it has checkpoint format {format}, this version reads {FORMAT}"), remedy));
     }
     let (body, tail) = rest.split_last_chunk::<TAIL>().ok_or_else(cut)?;
     let (length, checksum) = tail.split_at(8);
@@ -371,10 +383,10 @@ fn body_of(bytes: &[u8]) -> std::result::Result<&[u8], (String, &'static str)> {
     if sound { Ok(body) } else { Err(cut()) }
 }
 
-/// The first thing in which two runs differ.
-fn difference(then: &Fingerprint, now: &Fingerprint) -> Option<String> {
+/// The first thing in which two runs differ, among those that matter.
+fn difference(then: &Fingerprint, now: &Fingerprint, matters: impl Fn(&str) -> bool) -> Option<String> {
     let of = |print: &Fingerprint, name: &str| print.iter().find(|entry| entry.0 == name).map(|entry| entry.1.clone());
-    let names = now.iter().chain(then).map(|entry| entry.0.as_str());
+    let names = now.iter().chain(then).map(|entry| entry.0.as_str()).filter(|name| matters(name));
     let mut pairs = names.map(|name| (name, of(then, name), of(now, name)));
     let (name, then, now) = pairs.find(|(_, then, now)| then != now)?;
     let show = |value: Option<String>| value.unwrap_or_else(|| "none".into());
@@ -416,7 +428,10 @@ mod tests {
         let path = folder.path().join("c");
         write(&path, &print("a"), &content(1.5)).unwrap();
         let back = read::<ClusterSummary>(&path, &print("a")).unwrap();
-        assert_eq!((back.total.counts[0], back.written), (1.5, 7));
+        assert_eq!((back.content.total.counts[0], back.content.written, back.by_other_rules), (1.5, 7, false));
+        // Only when the run ends may differ.
+        let longer = vec![("data".into(), "a".into()), ("laps".into(), "4".into())];
+        assert!(read::<ClusterSummary>(&path, &longer).unwrap().by_other_rules);
         let text = |print: &Fingerprint| read::<ClusterSummary>(&path, print).err().unwrap().to_string();
         assert!(text(&print("b")).contains("data was a, and is b now"));
         let good = fs::read(&path).unwrap();

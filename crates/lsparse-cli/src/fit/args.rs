@@ -39,6 +39,9 @@ pub struct RunArgs {
           help_heading = "Checkpoints")]
     pub checkpoint_every: Duration,
     /// Go on from the checkpoint, or start if there is none; the result is that of a run that was never ended.
+    ///
+    /// Only the rules for stopping (--laps, --tolerance, --count-tolerance, --max-seconds) may differ from those of the
+    /// run in the checkpoint; they are looked at from where it is.
     #[arg(long, requires = "checkpoint", help_heading = "Checkpoints")]
     pub resume: bool,
     /// Take a batch out of the run in the checkpoint, write the model without it, and end.
