@@ -79,7 +79,7 @@ fn same_when_killed(place: &Place, fit: &str, seed: u64) {
         assert!(place.read("pieces.st") == place.read("whole.st"), "{fit}: again");
         assert_eq!(steps(place, "pieces.jsonl").len(), steps(place, "whole.jsonl").len());
         assert!(!place.path("run.ckpt.part").exists());
-        for name in ["run.ckpt", "run.ckpt.memos", "pieces.st", "pieces.jsonl"] {
+        for name in ["run.ckpt", "run.ckpt.memos", "run.ckpt.rows", "pieces.st", "pieces.jsonl"] {
             let _ = std::fs::remove_file(place.path(name));
         }
     }
@@ -94,7 +94,8 @@ fn a_killed_mixture_ends_with_the_same_bits() {
         "-k 12 --schedule memoized --batches 5 --laps 3 --runs 3 --best-by heldout --memo-memory 1KB",
         "-k 12 --schedule stochastic --batches 7 --laps 6 --estimate map",
         "-k 12 --sparsity 2 --search neighbours --batches 5 --laps 6",
-        "-k 12 --sparsity auto --search exact --batches 5 --laps 6",
+        "-k 12 --sparsity 2 --search neighbours --batches 5 --laps 3 --runs 2 --memo-memory 12KB",
+        "-k 12 --sparsity auto --search exact --batches 5 --laps 6 --memo-memory 1KB",
         "-k 12 --schedule full --laps 8",
         "-k 12 --schedule streaming --batches 12",
     ]

@@ -54,6 +54,11 @@ impl Checkpointing {
     pub fn memo_file(&self) -> PathBuf {
         with_ending(&self.path, ".memos")
     }
+
+    /// The file for the clusters of rows that do not fit into memory.
+    pub fn rows_file(&self) -> PathBuf {
+        with_ending(&self.path, ".rows")
+    }
 }
 
 /// What a run keeps on disk while it goes.
@@ -61,7 +66,7 @@ impl Checkpointing {
 pub struct Storage {
     /// Checkpoints, if any are wanted.
     pub checkpoint: Option<Checkpointing>,
-    /// Bytes of memory for remembered statistics of batches; what is beyond goes to a file. No limit by default.
+    /// Bytes of memory for what is remembered of batches and rows; what is beyond goes to a file. No limit by default.
     pub memo_memory: Option<u64>,
 }
 
@@ -69,6 +74,13 @@ impl Storage {
     /// Where remembered statistics go.
     pub fn memo_place(&self) -> MemoPlace {
         MemoPlace { limit: self.memo_memory, file: self.checkpoint.as_ref().map(Checkpointing::memo_file) }
+    }
+
+    /// Set half of the memory aside for what is remembered of rows, and say where that goes.
+    pub fn share_with_rows(&mut self) -> MemoPlace {
+        let limit = self.memo_memory.map(|bytes| bytes / 2);
+        self.memo_memory = self.memo_memory.zip(limit).map(|(bytes, half)| bytes - half);
+        MemoPlace { limit, file: self.checkpoint.as_ref().map(Checkpointing::rows_file) }
     }
 }
 
@@ -162,18 +174,28 @@ pub struct Found<S> {
 
 /// Bytes by name.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Sections(Vec<(String, Vec<u8>)>);
+pub struct Sections {
+    named: Vec<(String, Vec<u8>)>,
+    /// Files that they refer to, to be flushed to the disk before a checkpoint is worth anything.
+    #[serde(skip)]
+    files: Vec<Arc<File>>,
+}
 
 impl Sections {
     /// Add anything that can be written.
     pub fn put<V: Serialize>(&mut self, name: &str, value: &V) {
         // Writing to memory fails only for types that have no length, which nothing here has.
-        self.0.push((name.to_owned(), postcard::to_stdvec(value).unwrap_or_default()));
+        self.named.push((name.to_owned(), postcard::to_stdvec(value).unwrap_or_default()));
+    }
+
+    /// Say that what was added refers to a file.
+    pub fn refer_to(&mut self, file: Option<Arc<File>>) {
+        self.files.extend(file);
     }
 
     /// What was added under a name, if it is there.
     pub fn get<V: for<'de> Deserialize<'de>>(&self, name: &str) -> Option<V> {
-        let (_, bytes) = self.0.iter().find(|section| section.0 == name)?;
+        let (_, bytes) = self.named.iter().find(|section| section.0 == name)?;
         postcard::from_bytes(bytes).ok()
     }
 }
@@ -270,7 +292,7 @@ impl Keeper {
         self.last = Instant::now();
         self.writing = Some(std::thread::spawn(move || {
             // What the checkpoint refers to must be on disk before it is.
-            file.map_or(Ok(()), |file| file.sync_data())?;
+            file.iter().chain(&content.sections.files).try_for_each(|file| file.sync_data())?;
             write(&path, &fingerprint, &content)
         }));
     }

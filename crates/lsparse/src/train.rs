@@ -96,6 +96,9 @@ pub trait Task {
     /// what is kept row by row.
     fn sections(&self, params: &ParamsOf<Self>, data: &Self::Data) -> Sections;
 
+    /// The checkpoint with the last sections is on disk.
+    fn sections_are_safe(&self) {}
+
     /// The parameters that gave these sections, with this total; what is kept row by row goes back to `data`. None if
     /// a section is missing or not of this data.
     fn restore(
@@ -182,7 +185,7 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
                 // last checkpoint does not refer to it.
                 let at = At { task: &*task, data: &data, run };
                 ledger.checkpoint(&at, &state, schedule.as_mut(), observer.written(), false)?;
-                ledger.settle(schedule.as_mut())?;
+                ledger.settle(&at, schedule.as_mut())?;
                 (schedule, state)
             }
         };
@@ -212,7 +215,7 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
         }
         if run + 1 == plan.runs {
             ledger.checkpoint(&at, &state, schedule.as_mut(), observer.written(), true)?;
-            ledger.settle(schedule.as_mut())?;
+            ledger.settle(&at, schedule.as_mut())?;
         }
     }
     ledger.close()
@@ -249,7 +252,7 @@ fn forget_batch<T: Task>(
     (ledger.runs, ledger.best, ledger.stored) = (Vec::new(), None, None);
     let at = At { task: &*task, data: &data, run };
     ledger.checkpoint(&at, &state, schedule.as_mut(), written, false)?;
-    ledger.settle(schedule.as_mut())?;
+    ledger.settle(&at, schedule.as_mut())?;
     ledger.enter(plan, &at, &state, outcome)?;
     ledger.close()
 }
@@ -354,7 +357,7 @@ impl<M> Ledger<M> {
         written: u64,
         finished: bool,
     ) -> Result<()> {
-        self.settle(schedule)?;
+        self.settle(at, schedule)?;
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         let snapshot = schedule.snapshot();
         let content = Content {
@@ -373,11 +376,12 @@ impl<M> Ledger<M> {
     }
 
     /// Wait for the checkpoint under way.
-    fn settle<S>(&mut self, schedule: &mut dyn Schedule<S>) -> Result<()> {
+    fn settle<T: Task<Saved = M>>(&mut self, at: &At<'_, T>, schedule: &mut dyn Schedule<SummaryOf<T>>) -> Result<()> {
         if let Some(keeper) = &mut self.keeper
             && keeper.wait()?
         {
             schedule.snapshot_is_safe();
+            at.task.sections_are_safe();
         }
         Ok(())
     }
@@ -394,14 +398,14 @@ impl<M> Ledger<M> {
     ) -> Result<()> {
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         if keeper.is_done() {
-            self.settle(schedule)?;
+            self.settle(at, schedule)?;
         }
         let interrupted = reason == Some(StopReason::Interrupted);
         let is_due = self.keeper.as_ref().is_some_and(Keeper::is_due);
         if interrupted || (reason.is_none() && is_due) {
             self.checkpoint(at, state, schedule, written, false)?;
         }
-        if interrupted { self.settle(schedule) } else { Ok(()) }
+        if interrupted { self.settle(at, schedule) } else { Ok(()) }
     }
 
     fn close(self) -> Result<Trained<M>> {

@@ -5,7 +5,9 @@ use lsparse::data::{ImagePatches, MemoryRows, PatchOptions, RowSource};
 use lsparse::mixture::{MixtureModel, SearchKind};
 use lsparse::observe::{Observer, StepInfo};
 use lsparse::synthetic::{dead_leaves, planted};
-use lsparse::{Estimate, LikelihoodKind, MixtureConfig, Precision, ScheduleKind, Surroundings, fit_mixture_with};
+use lsparse::{
+    Estimate, LikelihoodKind, MixtureConfig, Precision, ScheduleKind, Storage, Surroundings, fit_mixture_with,
+};
 
 /// Objectives and lap reports of a run.
 #[derive(Default)]
@@ -276,4 +278,24 @@ fn the_file_does_not_tell_dense_and_exact_apart() {
     });
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(files[0] == files[1] && files[1] == files[2]);
+}
+
+/// The clusters of rows take half of the memory that is left for what is remembered, and the rest is in a file.
+#[test]
+fn stored_clusters_in_a_file_change_no_bit() {
+    let source = patches(6);
+    for search in [SearchKind::Exact, SearchKind::Neighbours] {
+        let config = MixtureConfig {
+            search,
+            sparsity: 0,
+            sparsity_tolerance: 0.05,
+            ..config(LikelihoodKind::ZeroMeanGauss, 60)
+        };
+        let (whole, _) = train(&source, &config);
+        for memory in [0, 40_000] {
+            let storage = Storage { memo_memory: Some(memory), checkpoint: None };
+            let around = Surroundings { storage, ..Default::default() };
+            assert!(fit_mixture_with(&source, &config, around).unwrap().model == whole, "{search:?} {memory}");
+        }
+    }
 }

@@ -51,8 +51,8 @@ pub struct RunArgs {
     /// altogether, train anew without it.
     #[arg(long, value_name = "BATCH", requires = "resume", help_heading = "Checkpoints")]
     pub forget_batch: Option<usize>,
-    /// Memory for what is remembered of batches, such as 512MB; the rest goes to a file next to the checkpoint, or to
-    /// a temporary one [default: no limit].
+    /// Memory for what is remembered of batches and rows, such as 512MB; the rest goes to files next to the checkpoint,
+    /// or to temporary ones [default: no limit].
     #[arg(long, value_name = "SIZE", value_parser = parse::size, help_heading = "Checkpoints")]
     pub memo_memory: Option<u64>,
 }

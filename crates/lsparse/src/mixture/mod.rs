@@ -209,11 +209,12 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
         let mut summary = ClusterSummary::zeros(self.num_clusters, self.likelihood.stat_width());
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
         let mut memory = self.search.memory();
-        self.search.begin_batch(&mut memory, data.source.num_rows());
+        let num_batches = data.batches.num_batches();
+        self.search.begin_batch(&mut memory, num_batches, batch, data.batches.len(batch))?;
         self.for_each_panel(data, batch, scratch, |panel| {
             self.summarize_panel(params, &log_pi, &mut memory, panel, &mut summary)
         })?;
-        self.search.end_batch(&mut memory, data.batches.num_batches());
+        self.search.end_batch(&mut memory, num_batches, batch)?;
         Ok(summary)
     }
 

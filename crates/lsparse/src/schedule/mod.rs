@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 
 pub use memoized::{Memoized, MemoizedState};
-pub use memos::{Extent, Memo, MemoPlace, Memos};
+pub use memos::{Extent, Kept, Memo, MemoPlace, Memos};
 pub use stochastic::{Stochastic, StochasticState};
 
 /// The schedules that a configuration can name.

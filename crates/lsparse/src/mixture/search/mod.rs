@@ -11,8 +11,9 @@ mod partial;
 mod sketch;
 mod sparsity;
 
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
@@ -22,9 +23,10 @@ use crate::data::Rows;
 use crate::error::Result;
 use crate::likelihood::{Clusters, LikelihoodKind};
 use crate::responsibilities::Responsibilities;
+use crate::schedule::MemoPlace;
 
-use candidates::Candidates;
 pub(super) use candidates::NONE;
+use candidates::{CandidateSlots, Candidates};
 use exact::{Bounds, Exact};
 use neighbours::{Neighbours, keep_largest, mix};
 pub(super) use pairs::Pairs;
@@ -130,7 +132,7 @@ pub struct Memory<T> {
 pub struct Remembered {
     sparsity: usize,
     seed: u64,
-    candidates: Candidates,
+    candidates: CandidateSlots,
     neighbours: Neighbours,
     batches_done: usize,
     check_due: bool,
@@ -145,7 +147,7 @@ impl<T: Real> Search<T> {
         let memory = Memory {
             sparsity,
             seed: 0,
-            candidates: Candidates::default(),
+            candidates: Candidates::new(MemoPlace::default()),
             neighbours: Neighbours::new(if kind == SearchKind::Neighbours { num_clusters } else { 0 }),
             bounds: None,
             pairs: Pairs::default(),
@@ -157,6 +159,17 @@ impl<T: Real> Search<T> {
         Search { kind, tolerance, panel_rows, memory: Mutex::new(memory), work: Work::default() }
     }
 
+    /// Remember the clusters of rows in this place.
+    pub fn remember_in(self, place: MemoPlace) -> Self {
+        self.memory().candidates = Candidates::new(place);
+        self
+    }
+
+    /// Whether it remembers the clusters of rows.
+    pub fn remembers_rows(&self) -> bool {
+        self.kind != SearchKind::Dense
+    }
+
     /// Every weight of every row.
     pub fn dense(num_clusters: usize, sparsity: usize) -> Self {
         Search::new(SearchKind::Dense, num_clusters, sparsity, 0.0)
@@ -165,8 +178,9 @@ impl<T: Real> Search<T> {
     /// Forget everything: another run starts, with this seed.
     pub fn restart(&self, num_clusters: usize, sparsity: usize, seed: u64) {
         let mut memory = self.memory();
-        let fresh = Search::<T>::new(self.kind, num_clusters, sparsity, self.tolerance).memory.into_inner();
-        *memory = fresh.unwrap_or_else(PoisonError::into_inner);
+        let place = memory.candidates.place().clone();
+        let fresh = Search::<T>::new(self.kind, num_clusters, sparsity, self.tolerance).remember_in(place).memory;
+        *memory = fresh.into_inner().unwrap_or_else(PoisonError::into_inner);
         memory.seed = seed;
     }
 
@@ -180,29 +194,38 @@ impl<T: Real> Search<T> {
         self.memory().sparsity
     }
 
-    /// A copy of what results depend on, for a checkpoint. (Bounds do not change them, and are made anew.)
-    pub fn remembered(&self) -> Remembered {
-        let memory = self.memory();
-        Remembered {
+    /// A copy of what results depend on, for a checkpoint, and the file that must be on disk before it. (Bounds do not
+    /// change results, and are made anew.)
+    pub fn remembered(&self) -> (Remembered, Option<Arc<File>>) {
+        let mut memory = self.memory();
+        let file = memory.candidates.memos().begin_checkpoint();
+        let remembered = Remembered {
             sparsity: memory.sparsity,
             seed: memory.seed,
-            candidates: memory.candidates.clone(),
+            candidates: memory.candidates.slots(),
             neighbours: memory.neighbours.clone(),
             batches_done: memory.batches_done,
             check_due: memory.check_due,
             work: self.work.counters().map(|counter| counter.load(Ordering::Relaxed)),
-        }
+        };
+        (remembered, file)
+    }
+
+    /// The checkpoint with what was remembered last is on disk.
+    pub fn remembered_is_safe(&self) {
+        self.memory().candidates.memos().end_checkpoint();
     }
 
     /// Go on from what was remembered.
-    pub fn recall(&self, remembered: Remembered) {
+    pub fn recall(&self, remembered: Remembered) -> Result<()> {
         let Remembered { sparsity, seed, candidates, neighbours, batches_done, check_due, work } = remembered;
         self.work.counters().iter().zip(work).for_each(|(counter, value)| counter.store(value, Ordering::Relaxed));
         let mut memory = self.memory();
+        let place = memory.candidates.place().clone();
         *memory = Memory {
             sparsity,
             seed,
-            candidates,
+            candidates: Candidates::restore(candidates, place)?,
             neighbours,
             bounds: None,
             pairs: Pairs::default(),
@@ -210,6 +233,7 @@ impl<T: Real> Search<T> {
             bounds_due: true,
             check_due,
         };
+        Ok(())
     }
 
     pub(super) fn memory(&self) -> MutexGuard<'_, Memory<T>> {
@@ -217,12 +241,19 @@ impl<T: Real> Search<T> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A batch of a source with `num_rows` rows begins.
-    pub(super) fn begin_batch(&self, memory: &mut Memory<T>, num_rows: usize) {
-        if self.kind != SearchKind::Dense && memory.candidates.rows() != num_rows {
-            memory.candidates = Candidates::new(num_rows, memory.sparsity);
-        }
+    /// A batch begins, one of `num_batches` in a lap, with `num_rows` rows.
+    pub(super) fn begin_batch(
+        &self,
+        memory: &mut Memory<T>,
+        num_batches: usize,
+        batch: usize,
+        num_rows: usize,
+    ) -> Result<()> {
         memory.bounds_due = true;
+        if self.remembers_rows() {
+            memory.candidates.begin(num_batches, batch, num_rows, memory.sparsity)?;
+        }
+        Ok(())
     }
 
     /// The responsibilities of a panel of rows, and the entropy of each.
@@ -242,21 +273,22 @@ impl<T: Real> Search<T> {
         let sparsity = memory.sparsity;
         self.work.table.fetch_add((rows.len() * log_pi.len()) as u64, Ordering::Relaxed);
         let Memory { candidates, neighbours, bounds, pairs, .. } = memory;
+        let (kept, of_batch) = candidates.next(rows.len());
         let entropy = match self.kind {
-            SearchKind::Exact if candidates.know(row_ids, sparsity) => {
+            SearchKind::Exact if kept.know(of_batch.clone(), sparsity) => {
                 let bounds = bounds.get_or_insert_with(|| Bounds::new(clusters, rows.dim()));
                 if std::mem::take(&mut memory.bounds_due) {
                     bounds.update(clusters, log_pi_t, rows);
                 }
                 pairs.reset(rows.len(), sparsity);
-                for (list, &n) in pairs.cluster.chunks_exact_mut(sparsity).zip(row_ids) {
-                    list.copy_from_slice(candidates.row(n));
+                for (list, n) in pairs.cluster.chunks_exact_mut(sparsity).zip(of_batch) {
+                    list.copy_from_slice(kept.row(n));
                 }
                 let exact = Exact { clusters, log_pi: log_pi_t, bounds, rows };
                 exact.respond(pairs, sparsity, out, &self.work)?
             }
-            SearchKind::Neighbours if candidates.know(row_ids, 1) => {
-                neighbours.propose(candidates, row_ids, mix(memory.seed ^ memory.batches_done as u64), pairs);
+            SearchKind::Neighbours if kept.know(of_batch.clone(), 1) => {
+                neighbours.propose(&kept, (of_batch, row_ids), mix(memory.seed ^ memory.batches_done as u64), pairs);
                 pairs.weigh(clusters, log_pi_t, rows);
                 self.work.add_weights(pairs.len());
                 out.resize(rows.len(), sparsity);
@@ -267,8 +299,8 @@ impl<T: Real> Search<T> {
                 respond(clusters, log_pi, rows, sparsity, out)?
             }
         };
-        if self.kind != SearchKind::Dense {
-            candidates.replace(row_ids, &out.index);
+        if self.remembers_rows() {
+            candidates.keep(&out.index);
         }
         if self.kind == SearchKind::Neighbours {
             neighbours.observe(out);
@@ -277,7 +309,10 @@ impl<T: Real> Search<T> {
     }
 
     /// A batch is done, one of `num_batches` in a lap.
-    pub(super) fn end_batch(&self, memory: &mut Memory<T>, num_batches: usize) {
+    pub(super) fn end_batch(&self, memory: &mut Memory<T>, num_batches: usize, batch: usize) -> Result<()> {
+        if self.remembers_rows() {
+            memory.candidates.end(batch, memory.sparsity)?;
+        }
         memory.batches_done += 1;
         if memory.batches_done.is_multiple_of(num_batches) {
             memory.check_due = self.tolerance > 0.0;
@@ -285,6 +320,7 @@ impl<T: Real> Search<T> {
                 memory.neighbours.end_lap();
             }
         }
+        Ok(())
     }
 
     /// What was done since the last report, for families whose weight takes `products` products.
