@@ -79,6 +79,8 @@ fn time(rows: &NpyRows, held: &Rows<f32>, start: &MixtureModel, search: SearchKi
         let total = local.time(|| mixture.summarize(&params, &data, 0, &mut scratch).expect("a lap"));
         params = step.time(|| global(&total, Some(&params)));
         objective = Model::<MixtureData<'_>>::objective(&mixture, &params, &total).total();
+        // As the training loop does.
+        Model::<MixtureData<'_>>::reuse(&mixture, total, &mut scratch);
         report = Model::<MixtureData<'_>>::lap_report(&mixture, &data);
         local_times.push(local.cpu);
         global_times.push(step.cpu);

@@ -186,7 +186,7 @@ fn rules_for_stopping_may_change() {
         (&mixture, "fit mixture train.npy -k 4 --batches 3 --schedule stochastic"),
         (&mixture, "fit mixture train.npy -k 9 --sparsity 2 --search neighbours --batches 3"),
         (&topics, "fit topics train -k 12 --batches 5 --heldout test"),
-        (&topics, "fit topics train -k 12 --batches 5 --method light-lda"),
+        (&topics, "fit topics train -k 12 --batches 5 --schedule stochastic"),
     ] {
         place
             .lsparse(&format!("{fit} --laps 6 --tolerance 0 --out whole.st --trace whole.jsonl -q"))

@@ -242,6 +242,9 @@ pub fn run<D: ?Sized, M: Model<D>>(
         let batch = schedule.next_batch();
         let fresh = model.summarize(&state.params, data, batch, &mut scratch)?;
         let ends_lap = schedule.fold(&mut state.total, batch, fresh)?;
+        if let Some(spent) = schedule.spent() {
+            model.reuse(spent, &mut scratch);
+        }
         model.update(&mut state.params, &state.total)?;
         let objective = model.objective(&state.params, &state.total);
         let State { params, total, progress } = &mut *state;

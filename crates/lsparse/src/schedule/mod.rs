@@ -37,6 +37,11 @@ pub trait Schedule<S> {
     /// Bring the statistics `fresh` of `batch` into `total`. Says whether that ended a lap.
     fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> Result<bool>;
 
+    /// Statistics that the last `fold` had no more use for, where it has any: their memory may be used again.
+    fn spent(&mut self) -> Option<S> {
+        None
+    }
+
     /// Take a batch out for good: `total` becomes the sum of all others, and the batch is not visited again.
     fn remove_batch(&mut self, total: &mut S, batch: usize) -> Result<()>;
 
