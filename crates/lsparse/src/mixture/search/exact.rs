@@ -208,6 +208,15 @@ impl<T: Real> TaskScratch<T> {
         }
         added
     }
+
+    /// The rows whose bits are set for a cluster of the block that was added up, into `survivors`.
+    fn pick(&mut self, of_block: usize, block_len: usize) {
+        let TaskScratch { bits, survivors, .. } = self;
+        survivors.clear();
+        for (t, &bits) in bits.iter().skip(of_block).step_by(block_len).enumerate() {
+            survivors.extend(lanes_of(bits).map(|lane| (t * T::TILE + lane) as u32));
+        }
+    }
 }
 
 /// Bits of the first `count` lanes.
@@ -313,11 +322,7 @@ impl<T: Real> Exact<'_, T> {
                     if k == first {
                         products += task.add_up(sums, block.clone());
                     }
-                    task.survivors.clear();
-                    let of_k = task.bits.iter().skip(k - first).step_by(block.len()).enumerate();
-                    task.survivors.extend(
-                        of_k.flat_map(|(t, &bits)| lanes_of(bits).map(move |lane| (t * T::TILE + lane) as u32)),
-                    );
+                    task.pick(k - first, block.len());
                 }
             }
             let TaskScratch { scratch, rows, limit, survivors, weights, .. } = task;
