@@ -85,7 +85,7 @@ impl Storage {
 }
 
 /// What a run was made of, by name: data, settings and the like. A run goes on only where nothing differs but
-/// [`STOP_RULES`].
+/// the rules for stopping.
 pub type Fingerprint = Vec<(String, String)>;
 
 /// The settings that say when a run ends, and nothing of how it goes.
