@@ -1,4 +1,4 @@
-//! Seconds a lap of a zero-mean Gaussian mixture by search and K on a file of patches, the local and the global step
+//! Seconds a lap of a Gaussian mixture by search and K on a file of patches, the local and the global step
 //! apart; one JSON object a line on stdout.
 //!
 //! `cargo xtask bench search --images DIR` makes the files and runs this. Every search starts from the same model of
@@ -20,14 +20,15 @@ const SPARSITY: usize = 8;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [path, heldout, clusters, laps, searches @ ..] = &args[..] else {
-        panic!("usage: search PATCHES.npy HELDOUT.npy K LAPS SEARCH...");
+    let [path, heldout, likelihood, clusters, laps, searches @ ..] = &args[..] else {
+        panic!("usage: search PATCHES.npy HELDOUT.npy LIKELIHOOD K LAPS SEARCH...");
     };
+    let likelihood = LikelihoodKind::ALL.into_iter().find(|kind| kind.name() == likelihood).expect("a likelihood");
     let rows = NpyRows::open(Path::new(path)).expect("a file of patches");
     let heldout = NpyRows::open(Path::new(heldout)).expect("a file of held-out patches");
     let (clusters, laps) = (clusters.parse().expect("K"), laps.parse().expect("LAPS"));
     let config = MixtureConfig {
-        likelihood: LikelihoodKind::ZeroMeanGauss,
+        likelihood,
         clusters,
         sparsity: SPARSITY,
         laps: 1,
@@ -78,6 +79,8 @@ fn time(rows: &NpyRows, held: &Rows<f32>, start: &MixtureModel, search: SearchKi
         let total = local.time(|| mixture.summarize(&params, &data, 0, &mut scratch).expect("a lap"));
         params = step.time(|| global(&total, Some(&params)));
         objective = Model::<MixtureData<'_>>::objective(&mixture, &params, &total).total();
+        // As the training loop does.
+        Model::<MixtureData<'_>>::reuse(&mixture, total, &mut scratch);
         report = Model::<MixtureData<'_>>::lap_report(&mixture, &data);
         local_times.push(local.cpu);
         global_times.push(step.cpu);
@@ -92,7 +95,7 @@ fn time(rows: &NpyRows, held: &Rows<f32>, start: &MixtureModel, search: SearchKi
         report.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
     println!(
         "{}",
-        json!({"search": search, "clusters": clusters, "rows": rows.num_rows(), "first_lap_seconds": first,
+        json!({"likelihood": start.config.likelihood, "search": search, "clusters": clusters, "rows": rows.num_rows(), "first_lap_seconds": first,
             "local_seconds": median(local_times), "global_seconds": median(global_times), "objective": objective,
             "heldout": scores.iter().sum::<f64>() / scores.len() as f64, "work": share})
     );

@@ -79,7 +79,7 @@ fn same_when_killed(place: &Place, fit: &str, seed: u64) {
         assert!(place.read("pieces.st") == place.read("whole.st"), "{fit}: again");
         assert_eq!(steps(place, "pieces.jsonl").len(), steps(place, "whole.jsonl").len());
         assert!(!place.path("run.ckpt.part").exists());
-        for name in ["run.ckpt", "run.ckpt.memos", "pieces.st", "pieces.jsonl"] {
+        for name in ["run.ckpt", "run.ckpt.memos", "run.ckpt.rows", "pieces.st", "pieces.jsonl"] {
             let _ = std::fs::remove_file(place.path(name));
         }
     }
@@ -94,7 +94,8 @@ fn a_killed_mixture_ends_with_the_same_bits() {
         "-k 12 --schedule memoized --batches 5 --laps 3 --runs 3 --best-by heldout --memo-memory 1KB",
         "-k 12 --schedule stochastic --batches 7 --laps 6 --estimate map",
         "-k 12 --sparsity 2 --search neighbours --batches 5 --laps 6",
-        "-k 12 --sparsity auto --search exact --batches 5 --laps 6",
+        "-k 12 --sparsity 2 --search neighbours --batches 5 --laps 3 --runs 2 --memo-memory 12KB",
+        "-k 12 --sparsity auto --search exact --batches 5 --laps 6 --memo-memory 1KB",
         "-k 12 --schedule full --laps 8",
         "-k 12 --schedule streaming --batches 12",
     ]
@@ -174,6 +175,44 @@ fn only_its_own_run_goes_on_from_a_checkpoint() {
         place.lsparse(&run).assert().code(2).stderr(contains("checkpoint").and(contains("another")));
         assert_eq!(place.read("c"), content);
     }
+}
+
+/// A run that was ended goes on by other rules, and becomes the run that had these rules from the start.
+#[test]
+fn rules_for_stopping_may_change() {
+    let (mixture, topics) = (with_planted(LikelihoodKind::Gauss, 900, 300, 3, 4).0, with_corpora(500));
+    for (place, fit) in [
+        (&mixture, "fit mixture train.npy -k 4 --batches 3 --heldout test.npy --memo-memory 1KB"),
+        (&mixture, "fit mixture train.npy -k 4 --batches 3 --schedule stochastic"),
+        (&mixture, "fit mixture train.npy -k 9 --sparsity 2 --search neighbours --batches 3"),
+        (&topics, "fit topics train -k 12 --batches 5 --heldout test"),
+        (&topics, "fit topics train -k 12 --batches 5 --schedule stochastic"),
+    ] {
+        place
+            .lsparse(&format!("{fit} --laps 6 --tolerance 0 --out whole.st --trace whole.jsonl -q"))
+            .assert()
+            .success();
+        let run = format!("{fit} --checkpoint c --resume --out m.st --trace t.jsonl -q");
+        let laps = |laps: &str| place.lsparse(&format!("{run} {laps}")).assert();
+        laps("--laps 2 --tolerance 0").success();
+        // By a rule that holds at once, the run is over where it is.
+        laps("--laps 3 --tolerance 0.99 --count-tolerance 1e9").success();
+        assert_eq!(steps(place, "t.jsonl").len(), steps(place, "whole.jsonl").len() / 3, "{fit}");
+        laps("--laps 6 --tolerance 0").success();
+        assert!(place.read("m.st") == place.read("whole.st"), "{fit}");
+        assert_eq!(steps(place, "t.jsonl"), steps(place, "whole.jsonl"), "{fit}");
+        // What is done cannot be undone, and everything else stays as it was.
+        let checkpoint = place.read("c");
+        laps("--laps 5 --tolerance 0").code(2).stderr(contains("5 is too few: the run in the checkpoint has done 6"));
+        laps("--laps 7 --tolerance 0 --seed 3").code(2).stderr(contains("seed was 0, and is 3 now"));
+        assert!(place.read("c") == checkpoint);
+        assert_eq!(steps(place, "t.jsonl"), steps(place, "whole.jsonl"), "{fit}");
+        std::fs::remove_file(place.path("c")).unwrap();
+    }
+    let runs = "fit mixture train.npy -k 4 --batches 3 --tolerance 0 --runs 2 --checkpoint c --resume -q";
+    mixture.lsparse(&format!("{runs} --laps 2")).assert().success();
+    let refused = mixture.lsparse(&format!("{runs} --laps 3")).assert().code(2);
+    refused.stderr(contains("2 of 2 runs have ended by other rules"));
 }
 
 /// Files may have 512 KB at most, as on a disk that is full: the first checkpoints are smaller, later ones larger.

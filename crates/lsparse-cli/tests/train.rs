@@ -255,3 +255,20 @@ fn degenerate_data_train() {
         }
     }
 }
+
+/// The report says how much work a search has saved, and where there was nothing to save.
+#[test]
+fn the_report_counts_the_work_of_a_search() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 900, 10, 8, 4);
+    let fit = "fit mixture train.npy -k 30 --sparsity 2 --laps 3 --tolerance 0";
+    let exact = place.json(&format!("{fit} --likelihood diag-gauss --search exact --json -q"));
+    let (work, weights) = (exact["search_work"].as_f64().unwrap(), exact["weights_evaluated"].as_f64().unwrap());
+    assert!(0.0 < weights && weights < 1.0 && weights < work, "bounds are work too: {exact}");
+    let text = place.lsparse(&format!("{fit} --likelihood diag-gauss --search exact")).assert().success();
+    text.stdout(contains("search      exact, in the last lap with").and(contains("memory")));
+    let text = place.lsparse(&format!("{fit} --search neighbours")).assert().success();
+    text.stdout(contains("search      neighbours, in the last lap"));
+    let (place, _) = with_planted(LikelihoodKind::Bernoulli, 300, 10, 8, 4);
+    let none = place.lsparse(&format!("{fit} --likelihood bernoulli --search exact")).assert().success();
+    none.stderr(contains("no bound for bernoulli")).stdout(contains("search ").not());
+}

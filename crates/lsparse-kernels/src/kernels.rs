@@ -9,6 +9,7 @@ use crate::elementary::{Coefficients, Exp, Ln};
 use crate::gather_tile::GatherTile;
 use crate::gram::WeightedGram;
 use crate::log_sum::WeightedLogSum;
+use crate::partial::PartialSums;
 use crate::peak::FmaBurst;
 use crate::reduce::WeightedSum;
 use crate::select::TopL;
@@ -55,6 +56,7 @@ kernels! {
     gather_tile: GatherTile<'_, Self>;
     ln_in_place: Ln<'_, Self>;
     log_sum_exp: LogSumExp<'_, Self> => f64;
+    partial_sums: PartialSums<'_, Self> => (u64, usize);
     quad_forms: QuadForms<'_, Self>;
     sketch: Sketch<'_, Self> => u64;
     softmax: Softmax<'_, Self>;

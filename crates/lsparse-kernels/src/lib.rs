@@ -4,8 +4,8 @@
 //!
 //! 1. [`transpose_tile`] and [`gather_tile()`] turn rows into a tile whose lanes are rows;
 //! 2. [`TriangularPack::quad_forms`] and [`diag_quad_forms`] give the log weights of Gaussian
-//!    clusters, [`SketchPack::stage`] rules clusters out before, [`add_table_rows`] gives those of
-//!    topics;
+//!    clusters, [`SketchPack::stage`] and [`PartialPack::alive`] rule clusters out before,
+//!    [`add_table_rows`] gives those of topics;
 //! 3. [`top_l`] keeps the largest weights of a row, [`softmax_rows`] turns them into
 //!    responsibilities;
 //! 4. [`gather_block`] collects the weights of a document's words, [`block_step()`] and
@@ -48,6 +48,7 @@ mod gram;
 mod kernels;
 mod level;
 mod log_sum;
+mod partial;
 pub mod peak;
 mod real;
 mod reduce;
@@ -69,6 +70,7 @@ pub use gather_tile::gather_tile;
 pub use gram::weighted_gram;
 pub use level::{Level, level, set_level};
 pub use log_sum::weighted_log_sum;
+pub use partial::PartialPack;
 pub use real::Real;
 pub use reduce::{dot_f64, weighted_square_sum, weighted_sum};
 pub use select::top_l;

@@ -1,5 +1,6 @@
 //! Tiles, blocks of rows turned so that lanes are rows, and the diagonal quadratic form over one.
 
+use crate::gather_tile::gather_tile;
 use crate::real::Real;
 use crate::simd::{Kernel, Vector};
 
@@ -16,18 +17,11 @@ pub fn transpose_tile<T: Real>(rows: &[T], dim: usize, tile: &mut [T]) {
     let num = rows.len() / dim;
     assert!(num <= T::TILE, "more rows than a tile holds");
     assert_eq!(tile.len(), dim * T::TILE, "tile must hold dim * TILE entries");
+    const { assert!(T::TILE <= 64) };
+    let index: [u32; 64] = std::array::from_fn(|r| r as u32);
+    gather_tile(rows, dim, &index[..num], tile);
     if num < T::TILE {
-        tile.fill(T::ZERO);
-    }
-    // Eight columns at a time: each cache line of `rows` is read once while it is at hand.
-    const BLOCK: usize = 8;
-    for d0 in (0..dim).step_by(BLOCK) {
-        let width = BLOCK.min(dim - d0);
-        for (r, row) in rows.chunks_exact(dim).enumerate() {
-            for (d, &value) in row[d0..d0 + width].iter().enumerate() {
-                tile[(d0 + d) * T::TILE + r] = value;
-            }
-        }
+        tile.chunks_exact_mut(T::TILE).for_each(|column| column[num..].fill(T::ZERO));
     }
 }
 

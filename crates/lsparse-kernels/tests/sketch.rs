@@ -1,9 +1,9 @@
-//! Gathered tiles, partial tiles and sketches against plain loops, at every level.
+//! Gathered tiles, partial tiles, sketches and partial sums against plain loops, at every level.
 
 mod common;
 
-use common::{at_every_level, random, rng};
-use lsparse_kernels::{Limits, Real, SketchPack, TriangularPack, fill_sketch, gather_tile};
+use common::{at_every_level, random, random_positive, rng};
+use lsparse_kernels::{Limits, PartialPack, Real, SketchPack, TriangularPack, fill_sketch, gather_tile};
 
 #[test]
 fn gather_tile_moves_every_entry_of_the_rows_picked() {
@@ -112,5 +112,57 @@ fn a_sum_that_is_not_a_number_rules_nothing_out() {
         let (limit, norm) = (vec![0.0; f32::TILE], vec![0.0; f32::TILE]);
         let limits = Limits { limit: &limit, norm: &norm, base: 0.0, slope: 0.0 };
         assert_eq!(pack.stage(0, 0, &tile, limits, &mut vec![0.0; f32::TILE]), u64::MAX, "{level}");
+    });
+}
+
+#[test]
+fn partial_sums_rule_out_what_the_whole_form_does() {
+    fn check<T: Real>(level: &str) {
+        let mut rng = rng(4);
+        for dim in [1, 7, 8, 19, 64] {
+            let mut pack = PartialPack::<T>::new(2, dim);
+            let (mean, precision) = (random::<T>(&mut rng, dim), random_positive::<T>(&mut rng, dim));
+            // 5 has no factor in common with the dimensions: every column once.
+            let order: Vec<u32> = (0..dim).map(|i| (5 * i % dim) as u32).collect();
+            pack.set(1, &order, &mean, &precision);
+            let mut tile = random::<T>(&mut rng, dim * T::TILE);
+            let limit: Vec<T> =
+                (0..T::TILE).map(|r| T::from_f64(r as f64 / 40.0 * dim as f64 / T::TILE as f64)).collect();
+            let base = T::from_f64(0.1);
+            let sum = |tile: &[T], r: usize, columns: usize| -> f64 {
+                let term = |&d: &u32| {
+                    let d = d as usize;
+                    precision[d].to_f64() * (tile[d * T::TILE + r].to_f64() - mean[d].to_f64()).powi(2)
+                };
+                order.iter().take(columns).map(term).sum()
+            };
+            // What a row is like whose sum of so many columns decides, unless rounding does.
+            let clear = |r: usize, columns: usize| {
+                let over = sum(&tile, r, columns) - limit[r].to_f64() - base.to_f64();
+                (over.abs() > 100.0 * T::EPSILON * (1.0 + dim as f64)).then_some(over <= 0.0)
+            };
+            let (bits, terms) = pack.alive(1, &tile, &limit, base, 0);
+            for r in 0..T::TILE {
+                if let Some(stays) = clear(r, dim) {
+                    assert_eq!(bits >> r & 1 == 1, stays, "{level} dim {dim} row {r}");
+                }
+            }
+            assert!(terms <= dim.next_multiple_of(8) * T::TILE, "{level}");
+            // With as many rows as there are being few, the first eight columns alone decide.
+            let (bits, terms) = pack.alive(1, &tile, &limit, base, T::TILE as u32);
+            assert_eq!(terms, 8 * T::TILE, "{level}");
+            for r in 0..T::TILE {
+                if let Some(stays) = clear(r, 8) {
+                    assert_eq!(bits >> r & 1 == 1, stays, "{level} dim {dim} row {r} of the first stage");
+                }
+            }
+            tile.fill(T::from_f64(f64::NAN));
+            let all = u64::MAX >> (64 - T::TILE);
+            assert_eq!(pack.alive(1, &tile, &limit, T::ZERO, 0).0, all, "{level}: not a number");
+        }
+    }
+    at_every_level(|level| {
+        check::<f32>(level);
+        check::<f64>(level);
     });
 }

@@ -54,6 +54,11 @@ impl Checkpointing {
     pub fn memo_file(&self) -> PathBuf {
         with_ending(&self.path, ".memos")
     }
+
+    /// The file for the clusters of rows that do not fit into memory.
+    pub fn rows_file(&self) -> PathBuf {
+        with_ending(&self.path, ".rows")
+    }
 }
 
 /// What a run keeps on disk while it goes.
@@ -61,7 +66,7 @@ impl Checkpointing {
 pub struct Storage {
     /// Checkpoints, if any are wanted.
     pub checkpoint: Option<Checkpointing>,
-    /// Bytes of memory for remembered statistics of batches; what is beyond goes to a file. No limit by default.
+    /// Bytes of memory for what is remembered of batches and rows; what is beyond goes to a file. No limit by default.
     pub memo_memory: Option<u64>,
 }
 
@@ -70,10 +75,21 @@ impl Storage {
     pub fn memo_place(&self) -> MemoPlace {
         MemoPlace { limit: self.memo_memory, file: self.checkpoint.as_ref().map(Checkpointing::memo_file) }
     }
+
+    /// Set half of the memory aside for what is remembered of rows, and say where that goes.
+    pub fn share_with_rows(&mut self) -> MemoPlace {
+        let limit = self.memo_memory.map(|bytes| bytes / 2);
+        self.memo_memory = self.memo_memory.zip(limit).map(|(bytes, half)| bytes - half);
+        MemoPlace { limit, file: self.checkpoint.as_ref().map(Checkpointing::rows_file) }
+    }
 }
 
-/// What a run was made of, by name: data, settings and the like. A run goes on only where nothing differs.
+/// What a run was made of, by name: data, settings and the like. A run goes on only where nothing differs but
+/// the rules for stopping.
 pub type Fingerprint = Vec<(String, String)>;
+
+/// The settings that say when a run ends, and nothing of how it goes.
+const STOP_RULES: [&str; 4] = ["laps", "tolerance", "count-tolerance", "max-seconds"];
 
 /// The settings among a fingerprint.
 pub fn print_settings<C: Serialize>(config: &C) -> Fingerprint {
@@ -148,26 +164,44 @@ pub struct Content<S> {
     pub sections: Sections,
 }
 
+/// A checkpoint to go on from.
+pub struct Found<S> {
+    /// What it holds.
+    pub content: Content<S>,
+    /// Whether its run was to end by other rules.
+    pub by_other_rules: bool,
+}
+
 /// Bytes by name.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Sections(Vec<(String, Vec<u8>)>);
+pub struct Sections {
+    named: Vec<(String, Vec<u8>)>,
+    /// Files that they refer to, to be flushed to the disk before a checkpoint is worth anything.
+    #[serde(skip)]
+    files: Vec<Arc<File>>,
+}
 
 impl Sections {
     /// Add anything that can be written.
     pub fn put<V: Serialize>(&mut self, name: &str, value: &V) {
         // Writing to memory fails only for types that have no length, which nothing here has.
-        self.0.push((name.to_owned(), postcard::to_stdvec(value).unwrap_or_default()));
+        self.named.push((name.to_owned(), postcard::to_stdvec(value).unwrap_or_default()));
+    }
+
+    /// Say that what was added refers to a file.
+    pub fn refer_to(&mut self, file: Option<Arc<File>>) {
+        self.files.extend(file);
     }
 
     /// What was added under a name, if it is there.
     pub fn get<V: for<'de> Deserialize<'de>>(&self, name: &str) -> Option<V> {
-        let (_, bytes) = self.0.iter().find(|section| section.0 == name)?;
+        let (_, bytes) = self.named.iter().find(|section| section.0 == name)?;
         postcard::from_bytes(bytes).ok()
     }
 }
 
 const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
-/// Version of the layout; raised when an older reader would misread a newer file.
+/// Version of the layout; only the present one is read, since a checkpoint lives no longer than its run.
 const FORMAT: u32 = 2;
 /// Length and checksum.
 const TAIL: usize = 12;
@@ -217,16 +251,16 @@ impl Drop for Lock {
 
 impl Keeper {
     /// Get ready, and read the checkpoint to go on from where one is wanted and there.
-    pub fn open<S: Summary>(options: Checkpointing, fingerprint: Fingerprint) -> Result<(Self, Option<Content<S>>)> {
+    pub fn open<S: Summary>(options: Checkpointing, fingerprint: Fingerprint) -> Result<(Self, Option<Found<S>>)> {
         options.check_free()?;
         let lock = Lock::take(&options.path)?;
-        let content = match options.resume && options.path.exists() {
+        let found = match options.resume && options.path.exists() {
             true => Some(read(&options.path, &fingerprint)?),
             false => None,
         };
         let (fingerprint, last) = (Arc::new(fingerprint), Instant::now());
         let keeper = Keeper { options, fingerprint, last, writing: None, _lock: lock };
-        Ok((keeper, content))
+        Ok((keeper, found))
     }
 
     /// Whether it is time for the next.
@@ -258,7 +292,7 @@ impl Keeper {
         self.last = Instant::now();
         self.writing = Some(std::thread::spawn(move || {
             // What the checkpoint refers to must be on disk before it is.
-            file.map_or(Ok(()), |file| file.sync_data())?;
+            file.iter().chain(&content.sections.files).try_for_each(|file| file.sync_data())?;
             write(&path, &fingerprint, &content)
         }));
     }
@@ -338,17 +372,19 @@ fn encode<V: Serialize>(value: &V, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Read a checkpoint of a run with this fingerprint.
-fn read<S: Summary>(path: &Path, fingerprint: &Fingerprint) -> Result<Content<S>> {
+fn read<S: Summary>(path: &Path, fingerprint: &Fingerprint) -> Result<Found<S>> {
     let refuse =
         |detail: String, remedy: &str| Error::Format { path: path.to_owned(), detail, remedy: remedy.to_owned() };
     let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), action: "read", source })?;
     let body = body_of(&bytes).map_err(|(detail, remedy)| refuse(detail, remedy))?;
     let damaged = || refuse("it is damaged".into(), "start again with another checkpoint file");
-    let (found, body) = postcard::take_from_bytes::<Fingerprint>(body).map_err(|_| damaged())?;
-    if let Some(detail) = difference(&found, fingerprint) {
+    let (print, body) = postcard::take_from_bytes::<Fingerprint>(body).map_err(|_| damaged())?;
+    let is_rule = |name: &str| STOP_RULES.contains(&name);
+    if let Some(detail) = difference(&print, fingerprint, |name| !is_rule(name)) {
         return Err(refuse(detail, "give the data and settings of that run, or another checkpoint file"));
     }
-    postcard::from_bytes(body).map_err(|_| damaged())
+    let by_other_rules = difference(&print, fingerprint, is_rule).is_some();
+    postcard::from_bytes(body).map(|content| Found { content, by_other_rules }).map_err(|_| damaged())
 }
 
 /// What lies between head and tail of a file that is a checkpoint, whole; or what is wrong and what to do.
@@ -359,7 +395,7 @@ fn body_of(bytes: &[u8]) -> std::result::Result<&[u8], (String, &'static str)> {
     let (format, rest) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
     let format = u32::from_le_bytes(*format);
     if format != FORMAT {
-        let remedy = if format > FORMAT { "update lsparse" } else { "go on with the version that wrote it" };
+        let remedy = if format > FORMAT { "update lsparse" } else { "start again with another checkpoint file" };
         return Err((format!("it has checkpoint format {format}, this version reads {FORMAT}"), remedy));
     }
     let (body, tail) = rest.split_last_chunk::<TAIL>().ok_or_else(cut)?;
@@ -369,10 +405,10 @@ fn body_of(bytes: &[u8]) -> std::result::Result<&[u8], (String, &'static str)> {
     if sound { Ok(body) } else { Err(cut()) }
 }
 
-/// The first thing in which two runs differ.
-fn difference(then: &Fingerprint, now: &Fingerprint) -> Option<String> {
+/// The first thing in which two runs differ, among those that matter.
+fn difference(then: &Fingerprint, now: &Fingerprint, matters: impl Fn(&str) -> bool) -> Option<String> {
     let of = |print: &Fingerprint, name: &str| print.iter().find(|entry| entry.0 == name).map(|entry| entry.1.clone());
-    let names = now.iter().chain(then).map(|entry| entry.0.as_str());
+    let names = now.iter().chain(then).map(|entry| entry.0.as_str()).filter(|name| matters(name));
     let mut pairs = names.map(|name| (name, of(then, name), of(now, name)));
     let (name, then, now) = pairs.find(|(_, then, now)| then != now)?;
     let show = |value: Option<String>| value.unwrap_or_else(|| "none".into());
@@ -414,7 +450,10 @@ mod tests {
         let path = folder.path().join("c");
         write(&path, &print("a"), &content(1.5)).unwrap();
         let back = read::<ClusterSummary>(&path, &print("a")).unwrap();
-        assert_eq!((back.total.counts[0], back.written), (1.5, 7));
+        assert_eq!((back.content.total.counts[0], back.content.written, back.by_other_rules), (1.5, 7, false));
+        // Only when the run ends may differ.
+        let longer = vec![("data".into(), "a".into()), ("laps".into(), "4".into())];
+        assert!(read::<ClusterSummary>(&path, &longer).unwrap().by_other_rules);
         let text = |print: &Fingerprint| read::<ClusterSummary>(&path, print).err().unwrap().to_string();
         assert!(text(&print("b")).contains("data was a, and is b now"));
         let good = fs::read(&path).unwrap();

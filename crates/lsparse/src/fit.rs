@@ -39,6 +39,9 @@ pub struct Progress {
     pub forgotten: usize,
     /// Objective and counts at the end of the last lap.
     pub(crate) lap_before: Option<(f64, Vec<f64>)>,
+    /// Where the last step ended a lap: the relative change of the objective and the largest of a count over the lap,
+    /// infinite with no lap before.
+    pub(crate) lap_change: Option<(f64, f64)>,
     /// The last laps, at most [`LAPS_REMEMBERED`].
     pub recent: Vec<LapReport>,
 }
@@ -243,6 +246,9 @@ pub fn run<D: ?Sized, M: Model<D>>(
         let batch = schedule.next_batch();
         let fresh = model.summarize(&state.params, data, batch, &mut scratch)?;
         let ends_lap = schedule.fold(&mut state.total, batch, fresh)?;
+        if let Some(spent) = schedule.spent() {
+            model.reuse(spent, &mut scratch);
+        }
         model.update(&mut state.params, &state.total)?;
         let objective = model.objective(&state.params, &state.total);
         let State { params, total, progress } = &mut *state;
@@ -255,13 +261,14 @@ pub fn run<D: ?Sized, M: Model<D>>(
 
         watch.clock.halt();
         (progress.seconds, progress.cpu_seconds) = (watch.clock.seconds(), watch.clock.cpu_seconds());
-        let mut reason = None;
+        progress.lap_change = ends_lap.then(|| lap_change(progress, objective.total(), total.counts()));
         if ends_lap {
-            reason = lap_rule(rules, progress, &objective, total.counts());
             progress.lap_before = Some((objective.total(), total.counts().to_vec()));
         }
         // A run that would end here anyway is not interrupted: there is nothing left to go on with.
-        let reason = reason.or_else(|| interrupted_or_late(rules, progress.seconds, watch.interrupt));
+        let interrupted = || watch.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed));
+        let reason = rules.lap_rule(progress).or_else(|| interrupted().then_some(StopReason::Interrupted));
+        let reason = reason.or_else(|| rules.late(progress));
         let due = watch.score_every > 0 && progress.step.is_multiple_of(watch.score_every);
         let heldout = match watch.score {
             Some(score) if due || ends_lap || reason.is_some() => Some(score(params, total)?),
@@ -305,24 +312,33 @@ pub fn count_empty(counts: &[f64]) -> usize {
     counts.iter().filter(|&&n| n < 1.0).count()
 }
 
-fn interrupted_or_late(rules: &StopRules, seconds: f64, interrupt: Option<&AtomicBool>) -> Option<StopReason> {
-    if interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
-        return Some(StopReason::Interrupted);
-    }
-    (rules.max_seconds > 0.0 && seconds >= rules.max_seconds).then_some(StopReason::Seconds(seconds))
+/// How much the objective changed over a lap, relatively, and a count at most.
+fn lap_change(progress: &Progress, objective: f64, counts: &[f64]) -> (f64, f64) {
+    let Some((last, last_counts)) = &progress.lap_before else { return (f64::INFINITY, f64::INFINITY) };
+    let change = ((objective - last) / last.abs().max(f64::MIN_POSITIVE)).abs();
+    (change, counts.iter().zip(last_counts).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max))
 }
 
-/// The rules that compare the end of a lap with the end of the one before.
-fn lap_rule(rules: &StopRules, progress: &Progress, objective: &Objective, counts: &[f64]) -> Option<StopReason> {
-    if let Some((last, last_counts)) = &progress.lap_before {
-        let change = ((objective.total() - last) / last.abs().max(f64::MIN_POSITIVE)).abs();
-        if rules.tolerance > 0.0 && change < rules.tolerance {
+impl StopRules {
+    /// The rule by which a run ends that has come so far, if any does.
+    pub fn ended(&self, progress: &Progress) -> Option<StopReason> {
+        self.lap_rule(progress).or_else(|| self.late(progress))
+    }
+
+    /// The rules that look at the end of a lap.
+    fn lap_rule(&self, progress: &Progress) -> Option<StopReason> {
+        let (change, moved) = progress.lap_change?;
+        if self.tolerance > 0.0 && change < self.tolerance {
             return Some(StopReason::Objective(change));
         }
-        let moved = counts.iter().zip(last_counts).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-        if rules.count_tolerance > 0.0 && moved <= rules.count_tolerance {
+        if self.count_tolerance > 0.0 && moved <= self.count_tolerance {
             return Some(StopReason::Counts(moved));
         }
+        (self.laps > 0 && progress.laps >= self.laps).then_some(StopReason::Laps(progress.laps))
     }
-    (rules.laps > 0 && progress.laps >= rules.laps).then_some(StopReason::Laps(progress.laps))
+
+    fn late(&self, progress: &Progress) -> Option<StopReason> {
+        let seconds = progress.seconds;
+        (self.max_seconds > 0.0 && seconds >= self.max_seconds).then_some(StopReason::Seconds(seconds))
+    }
 }

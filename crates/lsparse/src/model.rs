@@ -50,6 +50,9 @@ pub trait Model<D: ?Sized>: Sync {
         scratch: &mut Self::Scratch,
     ) -> Result<Self::Summary>;
 
+    /// Statistics of a batch that nobody needs any more: a model may use their memory again.
+    fn reuse(&self, _spent: Self::Summary, _scratch: &mut Self::Scratch) {}
+
     /// The best parameters for these statistics, replacing `previous`.
     fn global_step(&self, total: &Self::Summary, previous: Option<&Self::Params>) -> Result<Self::Params>;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use rand_chacha::ChaCha8Rng;
 
-use crate::checkpoint::{Content, Fingerprint, Keeper, Sections, Storage, StoredRun};
+use crate::checkpoint::{Content, Fingerprint, Found, Keeper, Sections, Storage, StoredRun};
 use crate::config::BestBy;
 use crate::error::{Error, Result};
 use crate::fit::{self, Outcome, Patience, Progress, State, StopReason, StopRules, Watch};
@@ -96,6 +96,9 @@ pub trait Task {
     /// what is kept row by row.
     fn sections(&self, params: &ParamsOf<Self>, data: &Self::Data) -> Sections;
 
+    /// The checkpoint with the last sections is on disk.
+    fn sections_are_safe(&self) {}
+
     /// The parameters that gave these sections, with this total; what is kept row by row goes back to `data`. None if
     /// a section is missing or not of this data.
     fn restore(
@@ -141,10 +144,15 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
     };
     let (plan, place) = (task.plan(), storage.memo_place());
     let forget = storage.checkpoint.as_ref().and_then(|options| options.forget_batch);
-    let (mut ledger, mut resumed) = Ledger::open(task, storage)?;
+    let (mut ledger, found) = Ledger::open(task, storage)?;
+    let by_other_rules = found.as_ref().is_some_and(|found| found.by_other_rules && forget.is_none());
+    let mut resumed = found.map(|found| found.content);
     if let Some(content) = &resumed {
+        if by_other_rules {
+            ledger.reopen(&plan, content)?;
+        }
         observer.go_on_from(content.written)?;
-        if content.finished && forget.is_none() {
+        if content.finished && forget.is_none() && !by_other_rules {
             return ledger.close();
         }
     }
@@ -153,8 +161,13 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
     }
     for run in resumed.as_ref().map_or(0, |content| content.run)..plan.runs {
         let data = task.deal(run)?;
+        let mut ended = None;
         let (mut schedule, mut state) = match resumed.take() {
-            Some(content) => take_up(task, &plan, &data, content, place.clone())?,
+            Some(content) => {
+                // With the rules of now the run may have been at its end where the checkpoint is.
+                ended = plan.rules.ended(&content.progress).filter(|_| by_other_rules);
+                take_up(task, &plan, &data, content, place.clone())?
+            }
             None => {
                 let mut clock = Stopwatch::default();
                 clock.start();
@@ -175,7 +188,7 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
                 // last checkpoint does not refer to it.
                 let at = At { task: &*task, data: &data, run };
                 ledger.checkpoint(&at, &state, schedule.as_mut(), observer.written(), false)?;
-                ledger.settle(schedule.as_mut())?;
+                ledger.settle(&at, schedule.as_mut())?;
                 (schedule, state)
             }
         };
@@ -195,7 +208,10 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
             clock,
             after_step: &mut after_step,
         };
-        let outcome = fit::run(task.model(), &data, schedule.as_mut(), &mut state, &plan.rules, &mut watch)?;
+        let outcome = match ended {
+            Some(reason) => at_rest(task, &state, reason)?,
+            None => fit::run(task.model(), &data, schedule.as_mut(), &mut state, &plan.rules, &mut watch)?,
+        };
         let interrupted = outcome.reason == StopReason::Interrupted;
         ledger.enter(&plan, &at, &state, outcome)?;
         if interrupted {
@@ -203,7 +219,7 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
         }
         if run + 1 == plan.runs {
             ledger.checkpoint(&at, &state, schedule.as_mut(), observer.written(), true)?;
-            ledger.settle(schedule.as_mut())?;
+            ledger.settle(&at, schedule.as_mut())?;
         }
     }
     ledger.close()
@@ -234,17 +250,24 @@ fn forget_batch<T: Task>(
     schedule.remove_batch(&mut state.total, batch)?;
     state.params = task.model().global_step(&state.total, Some(&state.params))?;
     state.progress.forgotten += task.model().batch_len(&data, batch);
-    let objective = task.model().objective(&state.params, &state.total);
-    let heldout = task.score().map(|score| score(&state.params, &state.total)).transpose()?;
-    let Progress { seconds, rows, ref recent, .. } = state.progress;
-    let (reason, rows_per_second, recent) =
-        (StopReason::Forgotten(batch), rows as f64 / seconds.max(1e-9), recent.clone());
+    // The lap before is not one to compare with.
+    state.progress.lap_change = None;
+    let outcome = at_rest(task, &state, StopReason::Forgotten(batch))?;
     (ledger.runs, ledger.best, ledger.stored) = (Vec::new(), None, None);
     let at = At { task: &*task, data: &data, run };
     ledger.checkpoint(&at, &state, schedule.as_mut(), written, false)?;
-    ledger.settle(schedule.as_mut())?;
-    ledger.enter(plan, &at, &state, Outcome { reason, objective, heldout, seconds, rows_per_second, recent })?;
+    ledger.settle(&at, schedule.as_mut())?;
+    ledger.enter(plan, &at, &state, outcome)?;
     ledger.close()
+}
+
+/// The end of a run that takes no further step.
+fn at_rest<T: Task>(task: &T, state: &StateOf<T>, reason: StopReason) -> Result<Outcome> {
+    let objective = task.model().objective(&state.params, &state.total);
+    let heldout = task.score().map(|score| score(&state.params, &state.total)).transpose()?;
+    let Progress { seconds, rows, ref recent, .. } = state.progress;
+    let rows_per_second = rows as f64 / seconds.max(1e-9);
+    Ok(Outcome { reason, objective, heldout, seconds, rows_per_second, recent: recent.clone() })
 }
 
 /// A task at work on a run.
@@ -267,20 +290,45 @@ struct Ledger<M> {
 
 impl<M> Ledger<M> {
     /// A new one, or that of the checkpoint to go on from.
-    fn open<T: Task<Saved = M>>(task: &T, storage: Storage) -> Result<(Self, Option<Content<SummaryOf<T>>>)> {
+    fn open<T: Task<Saved = M>>(task: &T, storage: Storage) -> Result<(Self, Option<Found<SummaryOf<T>>>)> {
         let mut ledger = Ledger { runs: Vec::new(), best: None, stored: None, keeper: None };
         let Some(options) = storage.checkpoint else { return Ok((ledger, None)) };
         let path = options.path.clone();
-        let (keeper, mut content) = Keeper::open(options, task.fingerprint()?)?;
+        let (keeper, mut found) = Keeper::open(options, task.fingerprint()?)?;
         ledger.keeper = Some(keeper);
-        if let Some(content) = &mut content {
+        if let Some(Found { content, .. }) = &mut found {
             ledger.runs = std::mem::take(&mut content.runs);
             ledger.stored = content.best.take();
         }
         if let Some(stored) = &ledger.stored {
             ledger.best = Some((stored.run, stored.outcome.clone(), task.decode(&path, &stored.model)?));
         }
-        Ok((ledger, content))
+        Ok((ledger, found))
+    }
+
+    /// The run of a checkpoint is to end by other rules than it was: nothing has ended yet. Refused where what was kept
+    /// would not be that of a run with these rules from the start.
+    fn reopen<S>(&mut self, plan: &Plan, content: &Content<S>) -> Result<()> {
+        let refuse = |option, problem: String, remedy: &str| {
+            Err(Error::Config {
+                option,
+                problem,
+                remedy: format!("{remedy}, or start again with another checkpoint file"),
+            })
+        };
+        if plan.runs > 1 && !self.runs.is_empty() {
+            let problem = format!("{} of {} runs have ended by other rules for stopping", self.runs.len(), plan.runs);
+            return refuse("resume", problem, "give the rules of the run in the checkpoint");
+        }
+        let (done, most) = (content.progress.laps, plan.rules.laps);
+        let is_past = done > most || (done == most && content.progress.lap_change.is_none());
+        if most > 0 && is_past {
+            let more = if content.progress.lap_change.is_none() { " and a part of the next" } else { "" };
+            let problem = format!("{most} is too few: the run in the checkpoint has done {done}{more}");
+            return refuse("laps", problem, &format!("give more than {done}"));
+        }
+        (self.runs, self.best, self.stored) = (Vec::new(), None, None);
+        Ok(())
     }
 
     /// A run has ended.
@@ -313,7 +361,7 @@ impl<M> Ledger<M> {
         written: u64,
         finished: bool,
     ) -> Result<()> {
-        self.settle(schedule)?;
+        self.settle(at, schedule)?;
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         let snapshot = schedule.snapshot();
         let content = Content {
@@ -332,11 +380,12 @@ impl<M> Ledger<M> {
     }
 
     /// Wait for the checkpoint under way.
-    fn settle<S>(&mut self, schedule: &mut dyn Schedule<S>) -> Result<()> {
+    fn settle<T: Task<Saved = M>>(&mut self, at: &At<'_, T>, schedule: &mut dyn Schedule<SummaryOf<T>>) -> Result<()> {
         if let Some(keeper) = &mut self.keeper
             && keeper.wait()?
         {
             schedule.snapshot_is_safe();
+            at.task.sections_are_safe();
         }
         Ok(())
     }
@@ -353,14 +402,14 @@ impl<M> Ledger<M> {
     ) -> Result<()> {
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         if keeper.is_done() {
-            self.settle(schedule)?;
+            self.settle(at, schedule)?;
         }
         let interrupted = reason == Some(StopReason::Interrupted);
         let is_due = self.keeper.as_ref().is_some_and(Keeper::is_due);
         if interrupted || (reason.is_none() && is_due) {
             self.checkpoint(at, state, schedule, written, false)?;
         }
-        if interrupted { self.settle(schedule) } else { Ok(()) }
+        if interrupted { self.settle(at, schedule) } else { Ok(()) }
     }
 
     fn close(self) -> Result<Trained<M>> {

@@ -5,7 +5,9 @@ use lsparse::data::{ImagePatches, MemoryRows, PatchOptions, RowSource};
 use lsparse::mixture::{MixtureModel, SearchKind};
 use lsparse::observe::{Observer, StepInfo};
 use lsparse::synthetic::{dead_leaves, planted};
-use lsparse::{Estimate, LikelihoodKind, MixtureConfig, Precision, ScheduleKind, Surroundings, fit_mixture_with};
+use lsparse::{
+    Estimate, LikelihoodKind, MixtureConfig, Precision, ScheduleKind, Storage, Surroundings, fit_mixture_with,
+};
 
 /// Objectives and lap reports of a run.
 #[derive(Default)]
@@ -56,6 +58,10 @@ fn noise(dim: usize, offset: f64) -> MemoryRows<f64> {
     MemoryRows::new("noise", dim, truth.values).unwrap()
 }
 
+/// Families that exact search has a bound for.
+const WITH_A_BOUND: [LikelihoodKind; 3] =
+    [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::Gauss, LikelihoodKind::DiagGauss];
+
 fn config(likelihood: LikelihoodKind, clusters: usize) -> MixtureConfig {
     MixtureConfig { likelihood, clusters, sparsity: 4, batches: 3, laps: 4, tolerance: 0.0, ..Default::default() }
 }
@@ -70,13 +76,16 @@ fn assert_exact_is_dense(source: &dyn RowSource, config: &MixtureConfig) -> Log 
 #[test]
 fn exact_search_gives_the_dense_model_bit_for_bit() {
     for precision in [Precision::F32, Precision::F64] {
-        for likelihood in [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::Gauss] {
+        for likelihood in WITH_A_BOUND {
             for sparsity in [1, 4] {
                 let config = MixtureConfig { precision, sparsity, ..config(likelihood, 60) };
                 let log = assert_exact_is_dense(&patches(8), &config);
                 let share = log.reported("weights_evaluated");
                 assert_eq!(share[0], 1.0, "nothing is known of rows in the first lap");
                 assert!(share[3] < 0.8, "{precision:?} {likelihood:?}: {share:?}");
+                let work = log.reported("search_work");
+                assert!(work[0] == 1.0 && work[3] > share[3], "bounds are work too: {work:?}");
+                assert!(work[3] < 1.0, "{precision:?} {likelihood:?}: {work:?}");
             }
         }
     }
@@ -85,7 +94,7 @@ fn exact_search_gives_the_dense_model_bit_for_bit() {
 #[test]
 fn exact_search_is_exact_on_rows_without_structure() {
     for precision in [Precision::F32, Precision::F64] {
-        for likelihood in [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::Gauss] {
+        for likelihood in WITH_A_BOUND {
             for (dim, offset) in [(1, 0.0), (3, 1e4), (6, 0.0), (20, -50.0)] {
                 for estimate in [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood] {
                     let config = MixtureConfig { precision, estimate, ..config(likelihood, 40) };
@@ -101,13 +110,15 @@ fn exact_search_is_exact_on_rows_without_structure() {
 fn exact_search_breaks_ties_like_dense() {
     let source = MemoryRows::new("zeros", 5, vec![0.0f32; 5 * 300]).unwrap();
     for estimate in [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood] {
-        assert_exact_is_dense(&source, &MixtureConfig { estimate, ..config(LikelihoodKind::ZeroMeanGauss, 30) });
+        for likelihood in WITH_A_BOUND {
+            assert_exact_is_dense(&source, &MixtureConfig { estimate, ..config(likelihood, 30) });
+        }
     }
 }
 
 #[test]
 fn families_without_a_bound_fall_back_to_dense() {
-    for kind in [LikelihoodKind::DiagGauss, LikelihoodKind::Multinomial, LikelihoodKind::Bernoulli] {
+    for kind in [LikelihoodKind::Multinomial, LikelihoodKind::Bernoulli] {
         let truth = planted(kind, 400, 8, 5, 3);
         let source = MemoryRows::new("planted", 8, truth.values).unwrap();
         let log = assert_exact_is_dense(&source, &config(kind, 6));
@@ -267,4 +278,24 @@ fn the_file_does_not_tell_dense_and_exact_apart() {
     });
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(files[0] == files[1] && files[1] == files[2]);
+}
+
+/// The clusters of rows take half of the memory that is left for what is remembered, and the rest is in a file.
+#[test]
+fn stored_clusters_in_a_file_change_no_bit() {
+    let source = patches(6);
+    for search in [SearchKind::Exact, SearchKind::Neighbours] {
+        let config = MixtureConfig {
+            search,
+            sparsity: 0,
+            sparsity_tolerance: 0.05,
+            ..config(LikelihoodKind::ZeroMeanGauss, 60)
+        };
+        let (whole, _) = train(&source, &config);
+        for memory in [0, 40_000] {
+            let storage = Storage { memo_memory: Some(memory), checkpoint: None };
+            let around = Surroundings { storage, ..Default::default() };
+            assert!(fit_mixture_with(&source, &config, around).unwrap().model == whole, "{search:?} {memory}");
+        }
+    }
 }

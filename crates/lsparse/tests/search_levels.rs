@@ -14,10 +14,13 @@ fn exact_search_is_exact_at_every_level() {
         if set_level(level) != level {
             continue;
         }
-        for precision in [Precision::F32, Precision::F64] {
+        let families = [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::DiagGauss];
+        for (precision, likelihood) in
+            [Precision::F32, Precision::F64].into_iter().flat_map(|p| families.map(|f| (p, f)))
+        {
             let model = |search| {
                 let config = MixtureConfig {
-                    likelihood: LikelihoodKind::ZeroMeanGauss,
+                    likelihood,
                     clusters: 50,
                     batches: 2,
                     laps: 3,
@@ -28,7 +31,11 @@ fn exact_search_is_exact_at_every_level() {
                 };
                 fit_mixture(&source, &config).unwrap().model
             };
-            assert!(model(SearchKind::Dense) == model(SearchKind::Exact), "{} {precision:?}", level.name());
+            assert!(
+                model(SearchKind::Dense) == model(SearchKind::Exact),
+                "{} {precision:?} {likelihood:?}",
+                level.name()
+            );
         }
     }
 }

@@ -27,24 +27,29 @@ pub fn run(images: &Path) -> Result<(), String> {
         Ok(rows)
     };
     let (rows, heldout) = (cut("ten-images", 0, 10)?, cut("held-out-image", 10, 1)?);
-    let measure = |clusters: usize, laps: usize, searches: &[&str]| -> Result<Vec<Value>, String> {
+    let measure = |likelihood: &str, clusters: usize, laps: usize, searches: &[&str]| -> Result<Vec<Value>, String> {
         let (clusters, laps) = (clusters.to_string(), laps.to_string());
-        let args = [&[&rows[..], &heldout, &clusters, &laps], searches].concat();
+        let args = [&[&rows[..], &heldout, likelihood, &clusters, &laps], searches].concat();
         let text = output(command(release.join("search"), &args))?;
         text.lines().map(|line| serde_json::from_str(line).map_err(|e| e.to_string())).collect()
     };
     let number = |line: &Value, name: &str| line[name].as_f64().unwrap_or(f64::NAN);
     let lap = |line: &Value| number(line, "local_seconds") + number(line, "global_seconds");
 
-    let three = measure(CLUSTERS, 4, &["dense", "exact", "neighbours"])?;
+    let three = measure("zero-mean-gauss", CLUSTERS, 4, &["dense", "exact", "neighbours"])?;
     three.iter().for_each(|line| println!("{line}"));
     let [dense, exact, near] = &three[..] else { return Err("three measurements expected".into()) };
     let same = dense["objective"] == exact["objective"];
     println!("K = {CLUSTERS}: exact {:.2}x a dense lap, the same objective: {same}", lap(dense) / lap(exact));
     let off = 100.0 * (number(near, "heldout") / number(dense, "heldout") - 1.0);
     println!("K = {CLUSTERS}: neighbours {:.1}x a dense lap, held-out score {off:+.3} %", lap(dense) / lap(near));
+    let two = measure("diag-gauss", CLUSTERS, 8, &["dense", "exact"])?;
+    two.iter().for_each(|line| println!("{line}"));
+    let [dense, exact] = &two[..] else { return Err("two measurements expected".into()) };
+    let same = dense["objective"] == exact["objective"];
+    println!("K = {CLUSTERS}, diagonal: exact {:.2}x a dense lap, the same objective: {same}", lap(dense) / lap(exact));
     for (clusters, laps) in CURVE {
-        let line = &measure(clusters, laps, &["neighbours"])?[0];
+        let line = &measure("zero-mean-gauss", clusters, laps, &["neighbours"])?[0];
         let (local, global) = (number(line, "local_seconds"), number(line, "global_seconds"));
         println!("K = {clusters}: neighbours, a lap {local:.2} s of local and {global:.2} s of global step");
     }

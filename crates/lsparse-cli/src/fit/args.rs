@@ -49,6 +49,9 @@ pub struct RunArgs {
           help_heading = "Checkpoints")]
     pub checkpoint_every: Duration,
     /// Go on from the checkpoint, or start if there is none; the result is that of a run that was never ended.
+    ///
+    /// Only the rules for stopping (--laps, --tolerance, --count-tolerance, --max-seconds) may differ from those of the
+    /// run in the checkpoint; they are looked at from where it is.
     #[arg(long, requires = "checkpoint", help_heading = "Checkpoints")]
     pub resume: bool,
     /// Take a batch out of the run in the checkpoint, write the model without it, and end.
@@ -58,8 +61,8 @@ pub struct RunArgs {
     /// altogether, train anew without it.
     #[arg(long, value_name = "BATCH", requires = "resume", help_heading = "Checkpoints")]
     pub forget_batch: Option<usize>,
-    /// Memory for what is remembered of batches, such as 512MB; the rest goes to a file next to the checkpoint, or to
-    /// a temporary one [default: no limit].
+    /// Memory for what is remembered of batches and rows, such as 512MB; the rest goes to files next to the checkpoint,
+    /// or to temporary ones [default: no limit].
     #[arg(long, value_name = "SIZE", value_parser = parse::size, help_heading = "Checkpoints")]
     pub memo_memory: Option<u64>,
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, weighted_square_sum, weighted_sum};
 
-use super::{Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
+use super::{Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
 use crate::data::Rows;
 use crate::error::Result;
 
@@ -267,6 +267,12 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         for (out, &quad) in out.iter_mut().zip(&scratch.column[..members.len()]) {
             *out = self.constant[k] - half * quad;
         }
+    }
+
+    fn diagonal(&self, k: usize) -> Option<Diagonal<'_, T>> {
+        let of_k = k * self.prior.dim..(k + 1) * self.prior.dim;
+        let (mean, precision) = (&self.means_t[of_k.clone()], &self.precisions_t[of_k]);
+        Some(Diagonal { constant: self.constant[k], mean, precision })
     }
 
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {

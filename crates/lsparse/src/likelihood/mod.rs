@@ -204,12 +204,18 @@ pub trait Clusters<T: Real>: Send + Sync {
     fn add_log_lik(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]);
 
     /// `out[m] = E[log F(x_m | phi_k)]` for the rows `members` (at most `T::TILE`) and one cluster: what `add_log_lik`
-    /// adds, for candidates. Where there is a [`quadratic`](Self::quadratic), with the same bits.
+    /// adds, for candidates. Where there is a [`quadratic`](Self::quadratic) or [`diagonal`](Self::diagonal) form, with
+    /// the same bits.
     fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]);
 
     /// The log likelihood as a constant less half a quadratic form, in families where it is one: then clusters can be
     /// ruled out by a few components of the form.
     fn quadratic(&self, _k: usize) -> Option<Quadratic<'_, T>> {
+        None
+    }
+
+    /// The same for a form that is a sum over columns.
+    fn diagonal(&self, _k: usize) -> Option<Diagonal<'_, T>> {
         None
     }
 
@@ -239,6 +245,16 @@ pub struct Quadratic<'a, T> {
     pub mean: &'a [T],
     /// A point amid the data, which numbers are best taken about; empty for zero.
     pub center: &'a [T],
+}
+
+/// `E[log F(x | phi_k)]` = constant - sum_d precision_d (x_d - mean_d)^2 / 2.
+pub struct Diagonal<'a, T> {
+    /// What is left at the mean.
+    pub constant: T,
+    /// One a column.
+    pub mean: &'a [T],
+    /// One a column, none negative.
+    pub precision: &'a [T],
 }
 
 /// An array with a name and a shape, row-major.

@@ -153,11 +153,26 @@ pub fn accumulate<T: Real>(
     members: &Members<T>,
     summary: &mut ClusterSummary,
 ) {
+    accumulate_onto(likelihood, rows, members, summary, false);
+}
+
+/// The same; where a summary is `stale`, its statistics (not its counts) are taken for zero. A cluster's are cleared
+/// when it is their turn, which saves a pass through memory where they are large.
+pub(super) fn accumulate_onto<T: Real>(
+    likelihood: &dyn Likelihood<T>,
+    rows: &Rows<T>,
+    members: &Members<T>,
+    summary: &mut ClusterSummary,
+    stale: bool,
+) {
     let width = summary.width;
     summary.counts.par_iter_mut().zip(summary.stats.par_chunks_mut(width)).enumerate().for_each_init(
         Scratch::default,
         |scratch, (k, (count, stat))| {
             let (row, value) = members.of(k);
+            if stale {
+                stat.fill(0.0);
+            }
             if !row.is_empty() {
                 *count += value.iter().map(|v| v.to_f64()).sum::<f64>();
                 likelihood.accumulate(rows, row, value, scratch, stat);

@@ -13,13 +13,14 @@ use lsparse_kernels::Real;
 
 use crate::data::{Ahead, Batches, Layout, RowSource, Rows, Scalar};
 use crate::error::{Error, Result};
-use crate::likelihood::{Clusters, Estimate, Likelihood};
+use crate::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind};
 use crate::model::{Model, Objective};
 use crate::responsibilities::Responsibilities;
 use crate::summary::ClusterSummary;
 use search::Memory;
 
 pub use frequencies::{Frequencies, allocation_term};
+use local::accumulate_onto;
 pub use local::{Members, accumulate, log_density, respond};
 pub use methods::MixtureMethod;
 pub use sample::DrawnRows;
@@ -110,15 +111,17 @@ impl<T: Real> Panel<T> {
     }
 }
 
-/// The panel that is worked on, and what reads the next one meanwhile.
+/// The panel that is worked on, what reads the next one meanwhile, and statistics whose memory is free: those of many
+/// clusters are large, and new memory from the system costs more than summing them.
 pub struct Panels<T> {
     ahead: Ahead<T>,
     panel: Panel<T>,
+    spare: Option<ClusterSummary>,
 }
 
 impl<T: Scalar> Panels<T> {
     fn new(layout: Layout, dim: usize) -> Self {
-        Panels { ahead: Ahead::new(layout, dim), panel: Panel::new(layout, dim) }
+        Panels { ahead: Ahead::new(layout, dim), panel: Panel::new(layout, dim), spare: None }
     }
 }
 
@@ -147,7 +150,7 @@ impl<T: Scalar> Mixture<T> {
         mut visit: impl FnMut(&mut Panel<T>) -> Result<()>,
     ) -> Result<()> {
         let dim = self.likelihood.dim();
-        let Panels { ahead, panel } = scratch.get_or_insert_with(|| Panels::new(self.layout(), dim));
+        let Panels { ahead, panel, .. } = scratch.get_or_insert_with(|| Panels::new(self.layout(), dim));
         let rows_at_once = panel_rows::<T>(dim).max(self.search.least_panel_rows());
         ahead.for_each_panel(data.source, &data.batches, batch, rows_at_once, |read| {
             std::mem::swap(&mut panel.rows, &mut read.rows);
@@ -160,20 +163,20 @@ impl<T: Scalar> Mixture<T> {
         })
     }
 
-    /// Local step of the rows of a panel, and its statistics added to `summary`.
+    /// Local step of the rows of a panel, and its statistics added to a summary, or put in the place of stale ones.
     fn summarize_panel(
         &self,
         params: &MixtureParams<T>,
         log_pi: &[T],
         memory: &mut Memory<T>,
         panel: &mut Panel<T>,
-        summary: &mut ClusterSummary,
+        (summary, stale): (&mut ClusterSummary, bool),
     ) -> Result<()> {
         let Panel { rows, row_ids, resp, .. } = panel;
         let log_pi = (&params.frequencies.log_pi[..], log_pi);
         let entropy = self.search.respond(memory, params.clusters.as_ref(), log_pi, (rows, row_ids), resp)?;
         panel.members.regroup(self.num_clusters, &panel.resp, &panel.row_weights);
-        accumulate(self.likelihood.as_ref(), &panel.rows, &panel.members, summary);
+        accumulate_onto(self.likelihood.as_ref(), &panel.rows, &panel.members, summary, stale);
         summary.entropy += match panel.row_weights.is_empty() {
             true => entropy.iter().sum::<f64>(),
             false => entropy.iter().zip(&panel.row_weights).map(|(h, w)| h * w).sum(),
@@ -206,15 +209,31 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
         batch: usize,
         scratch: &mut Option<Panels<T>>,
     ) -> Result<ClusterSummary> {
-        let mut summary = ClusterSummary::zeros(self.num_clusters, self.likelihood.stat_width());
+        let width = self.likelihood.stat_width();
+        let spare = scratch.as_mut().and_then(|panels| panels.spare.take());
+        let spare = spare.filter(|spare| (spare.num_clusters(), spare.width) == (self.num_clusters, width));
+        // A batch has a row at least, so that what is stale is cleared with its first panel.
+        let mut stale = spare.is_some();
+        let mut summary = match spare {
+            Some(spare) => ClusterSummary { counts: vec![0.0; self.num_clusters], entropy: 0.0, ..spare },
+            None => ClusterSummary::zeros(self.num_clusters, width),
+        };
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
         let mut memory = self.search.memory();
-        self.search.begin_batch(&mut memory, data.source.num_rows());
+        let num_batches = data.batches.num_batches();
+        self.search.begin_batch(&mut memory, num_batches, batch, data.batches.len(batch))?;
         self.for_each_panel(data, batch, scratch, |panel| {
-            self.summarize_panel(params, &log_pi, &mut memory, panel, &mut summary)
+            let onto = (&mut summary, std::mem::take(&mut stale));
+            self.summarize_panel(params, &log_pi, &mut memory, panel, onto)
         })?;
-        self.search.end_batch(&mut memory, data.batches.num_batches());
+        self.search.end_batch(&mut memory, num_batches, batch)?;
         Ok(summary)
+    }
+
+    fn reuse(&self, spent: ClusterSummary, scratch: &mut Option<Panels<T>>) {
+        if let Some(panels) = scratch {
+            panels.spare = Some(spent);
+        }
     }
 
     fn global_step(&self, total: &ClusterSummary, previous: Option<&MixtureParams<T>>) -> Result<MixtureParams<T>> {
@@ -235,6 +254,9 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
 
     fn lap_report(&self, _data: &MixtureData<'a>) -> Vec<(&'static str, f64)> {
         let dim = self.likelihood.dim();
-        self.search.report(dim * (dim + 1) / 2)
+        self.search.report(match self.likelihood.kind() {
+            LikelihoodKind::DiagGauss => dim,
+            _ => dim * (dim + 1) / 2,
+        })
     }
 }

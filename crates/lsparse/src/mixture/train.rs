@@ -84,7 +84,7 @@ pub fn fit_mixture_with(source: &dyn RowSource, config: &MixtureConfig, around: 
 
 fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surroundings<'_>) -> Result<Fitted> {
     let (prior, config) = settle_prior::<T>(source, config, &around)?;
-    let mixture = Mixture {
+    let mut mixture = Mixture {
         likelihood: config.likelihood.build::<T>(&prior),
         estimate: config.estimate,
         alpha: config.alpha,
@@ -102,7 +102,10 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
         let problem = "there are no held-out rows to compare runs by".into();
         return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
     }
-    let Surroundings { heldout, heldout_every, row_weights, start, observer, interrupt, storage, select } = around;
+    let Surroundings { heldout, heldout_every, row_weights, start, observer, interrupt, mut storage, select } = around;
+    if mixture.search.remembers_rows() {
+        mixture.search = mixture.search.remember_in(storage.share_with_rows());
+    }
     let held = heldout.map(MixtureData::in_order).transpose()?;
     let around = Around { heldout_every, observer, interrupt, storage };
     let Trained { model, outcome, run, runs } = match method_of::<T>(&config, &prior, source, select)? {
@@ -295,7 +298,9 @@ where
     /// the search remembers of rows.
     fn sections(&self, params: &MixtureParams<M::Number>, _data: &MixtureData<'a>) -> Sections {
         let mut sections = Sections::default();
-        sections.put("search", &self.model.mixture().search.remembered());
+        let (remembered, file) = self.model.mixture().search.remembered();
+        sections.put("search", &remembered);
+        sections.refer_to(file);
         if let Some(method) = self.model.method() {
             method.sections(&mut sections);
         }
@@ -306,6 +311,10 @@ where
         sections
     }
 
+    fn sections_are_safe(&self) {
+        self.model.mixture().search.remembered_is_safe();
+    }
+
     fn restore(
         &mut self,
         total: &ClusterSummary,
@@ -313,7 +322,7 @@ where
         _data: &MixtureData<'a>,
     ) -> Result<Option<MixtureParams<M::Number>>> {
         let Some(remembered) = sections.get("search") else { return Ok(None) };
-        self.model.mixture().search.recall(remembered);
+        self.model.mixture().search.recall(remembered)?;
         if self.model.method().is_some_and(|method| !method.restore(sections)) {
             return Ok(None);
         }

@@ -20,6 +20,7 @@ pub struct Memoized<S> {
     keep: bool,
     memos: Memos<S>,
     state: Position<S>,
+    spent: Option<S>,
 }
 
 /// Where a memoized schedule is, but for what it remembers of batches.
@@ -59,7 +60,7 @@ impl<S: Summary> Memoized<S> {
             position: 0,
             rng,
         };
-        Memoized { shares, keep, memos: Memos::new(num, MemoPlace::default()), state }
+        Memoized { shares, keep, memos: Memos::new(num, MemoPlace::default()), state, spent: None }
     }
 
     /// Go on from statistics of other data, which stay in the total: the batches come on top of them.
@@ -71,7 +72,7 @@ impl<S: Summary> Memoized<S> {
 
     /// Go on from where a schedule was.
     pub fn restore(shares: Vec<f64>, keep: bool, state: MemoizedState<S>, place: MemoPlace) -> Result<Self> {
-        Ok(Memoized { shares, keep, memos: Memos::restore(state.memos, place)?, state: state.position })
+        Ok(Memoized { shares, keep, memos: Memos::restore(state.memos, place)?, state: state.position, spent: None })
     }
 
     /// Keep statistics in this place, before there are any.
@@ -174,24 +175,33 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
             }
             total.add_scaled(&fresh, 1.0);
             state.initial = None;
+            self.spent = Some(fresh);
             return Ok(true);
         }
         if !self.keep {
             self.fold_stream(total, batch, &fresh, ends_lap);
+            self.spent = Some(fresh);
             return Ok(ends_lap);
         }
-        match (self.memos.get(batch)?, &state.initial) {
-            (Some(old), _) => total.add_scaled(&old, -1.0),
+        let old = self.memos.get(batch)?;
+        match (&old, &state.initial) {
+            (Some(old), _) => total.add_scaled(old, -1.0),
             (None, Some(initial)) => total.add_scaled(initial, -self.shares[batch]),
             (None, None) => {}
         }
         total.add_scaled(&fresh, 1.0);
         self.memos.put(batch, fresh)?;
+        // A checkpoint that is being written may still need it.
+        self.spent = old.and_then(Arc::into_inner);
         if ends_lap {
             self.rebuild(total)?;
             self.state.initial = None;
         }
         Ok(ends_lap)
+    }
+
+    fn spent(&mut self) -> Option<S> {
+        self.spent.take()
     }
 
     /// Seeds, and the local optimum that training has come to, may still reflect what was taken out.

@@ -1,4 +1,4 @@
-//! The remembered statistics of batches: in memory up to a limit, beyond it in a file.
+//! What is remembered batch by batch, statistics above all: in memory up to a limit, beyond it in a file.
 //!
 //! Space in the file that the last checkpoint on disk refers to is not written over until a later one is on disk. So
 //! whatever a checkpoint refers to is as it was when the checkpoint was taken, whenever the program is killed.
@@ -8,22 +8,35 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::summary::Summary;
 
-/// Where remembered statistics go.
+/// What can be remembered of a batch.
+pub trait Kept: Clone + Serialize + DeserializeOwned {
+    /// Bytes of memory held.
+    fn kept_bytes(&self) -> u64;
+}
+
+impl<S: Summary> Kept for S {
+    fn kept_bytes(&self) -> u64 {
+        self.resident_bytes() as u64
+    }
+}
+
+/// Where what is remembered goes.
 #[derive(Clone, Debug, Default)]
 pub struct MemoPlace {
-    /// Bytes of memory that they may take; no limit where there is none.
+    /// Bytes of memory that it may take; no limit where there is none.
     pub limit: Option<u64>,
     /// The file for what is beyond, which stays for a later run; without a name it is a temporary one.
     pub file: Option<PathBuf>,
 }
 
-/// The statistics of one batch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What is remembered of one batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Memo<S> {
     /// In memory.
     Held(Arc<S>),
@@ -39,7 +52,7 @@ pub struct Extent {
     checksum: u32,
 }
 
-/// The statistics of all batches.
+/// What is remembered of all batches.
 pub struct Memos<S> {
     slots: Vec<Option<Memo<S>>>,
     place: MemoPlace,
@@ -48,7 +61,7 @@ pub struct Memos<S> {
     spill: Option<Spill>,
 }
 
-impl<S: Summary> Memos<S> {
+impl<S: Kept> Memos<S> {
     /// Nothing remembered yet of `num_batches` batches.
     pub fn new(num_batches: usize, place: MemoPlace) -> Self {
         Memos { slots: vec![None; num_batches], place, held: 0, spill: None }
@@ -89,7 +102,7 @@ impl<S: Summary> Memos<S> {
         self.slots.get(batch).is_some_and(Option::is_some)
     }
 
-    /// The statistics of a batch.
+    /// What is remembered of a batch.
     pub fn get(&self, batch: usize) -> Result<Option<Arc<S>>> {
         match self.slots.get(batch).and_then(Option::as_ref) {
             None => Ok(None),
@@ -101,10 +114,10 @@ impl<S: Summary> Memos<S> {
         }
     }
 
-    /// Remember the statistics of a batch in place of those it had.
+    /// Remember this of a batch in place of what there was.
     pub fn put(&mut self, batch: usize, fresh: S) -> Result<()> {
         self.forget(batch);
-        let bytes = fresh.resident_bytes() as u64;
+        let bytes = fresh.kept_bytes();
         let fits = self.place.limit.is_none_or(|limit| self.held + bytes <= limit);
         self.slots[batch] = Some(if fits {
             self.held += bytes;
@@ -143,9 +156,9 @@ impl<S: Summary> Memos<S> {
     }
 }
 
-fn memory_of<S: Summary>(memo: &Memo<S>) -> u64 {
+fn memory_of<S: Kept>(memo: &Memo<S>) -> u64 {
     match memo {
-        Memo::Held(memo) => memo.resident_bytes() as u64,
+        Memo::Held(memo) => memo.kept_bytes(),
         Memo::Spilled(_) => 0,
     }
 }
@@ -207,7 +220,7 @@ impl Spill {
         Ok(spill)
     }
 
-    fn write<S: Summary>(&mut self, memo: &S) -> Result<Extent> {
+    fn write<S: Kept>(&mut self, memo: &S) -> Result<Extent> {
         let failed = |source| Error::Unwritable { path: self.path.clone(), source };
         let bytes = postcard::to_stdvec(memo).map_err(|e| failed(io::Error::other(e)))?;
         let len = bytes.len() as u64;
@@ -226,7 +239,7 @@ impl Spill {
         Ok(Extent { start, len, checksum: crc32fast::hash(&bytes) })
     }
 
-    fn read<S: Summary>(&self, extent: Extent) -> Result<S> {
+    fn read<S: Kept>(&self, extent: Extent) -> Result<S> {
         let mut bytes = Vec::new();
         let mut file = &*self.file;
         file.seek(SeekFrom::Start(extent.start))

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 
 pub use memoized::{Memoized, MemoizedState};
-pub use memos::{Extent, Memo, MemoPlace, Memos};
+pub use memos::{Extent, Kept, Memo, MemoPlace, Memos};
 pub use stochastic::{Stochastic, StochasticState};
 
 /// The schedules that a configuration can name.
@@ -36,6 +36,11 @@ pub trait Schedule<S> {
 
     /// Bring the statistics `fresh` of `batch` into `total`. Says whether that ended a lap.
     fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> Result<bool>;
+
+    /// Statistics that the last `fold` had no more use for, where it has any: their memory may be used again.
+    fn spent(&mut self) -> Option<S> {
+        None
+    }
 
     /// Take a batch out for good: `total` becomes the sum of all others, and the batch is not visited again.
     fn remove_batch(&mut self, total: &mut S, batch: usize) -> Result<()>;

@@ -31,7 +31,8 @@ EXAMPLES:
 
 Training ends at the first of --laps, --tolerance, --count-tolerance and --max-seconds.
 Ctrl-C ends it after the current batch, and the model is written all the same.
-With --checkpoint a run that was killed or interrupted goes on with --resume and the same settings."
+With --checkpoint a run that was killed or interrupted goes on with --resume and the same settings, and so does one
+that has ended, with more --laps say: the rules for stopping may change."
 )]
 pub struct MixtureArgs {
     /// A .npy, .npz, .csv, .tsv or .txt file (text may be gzipped), or a folder of images.
@@ -153,7 +154,7 @@ pub struct ModelSettings {
     #[arg(long, value_name = "HOW", value_parser = parse::names::<SearchKind>(&[
         ("auto", "exact where it is faster, dense elsewhere"),
         ("dense", "all weights of all rows"),
-        ("exact", "only weights that a bound does not rule out (Gaussians with full covariance, else dense)"),
+        ("exact", "only weights that a bound does not rule out (Gaussians; dense for the others)"),
         ("neighbours", "the row's last clusters, those near them and a few random ones: cost does not grow with K")]))]
     pub search: Option<SearchKind>,
     /// How clusters are estimated.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{Element, RowSource};
-use lsparse::mixture::MixtureMethod;
+use lsparse::mixture::{MixtureMethod, SearchKind};
 use lsparse::{MixtureConfig, MixtureModel, Result, Surroundings, fit_mixture_with};
 
 use super::Watchers;
@@ -39,6 +39,12 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
         message(&introduction(source.as_ref(), &config));
+        if config.search == SearchKind::Exact
+            && config.search.settle(config.likelihood, config.clusters, source.dim()) == SearchKind::Dense
+        {
+            let name = config.likelihood.name();
+            message(&format!("there is no bound for {name} that is cheaper than a weight: --search exact is dense"));
+        }
     }
     let mut watchers = Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::from(&config)), trace };
     let fitted = fit_mixture_with(

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use lsparse::fit::count_empty;
+use lsparse::mixture::SearchKind;
 use lsparse::{Fitted, MixtureConfig};
 use serde::Serialize;
 
@@ -21,12 +22,19 @@ pub struct Report {
     sparsity: usize,
     empty_clusters: usize,
     rows_per_second: f64,
+    /// Weights computed in the last lap, of all rows and clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weights_evaluated: Option<f64>,
+    /// Work of the last lap, bounds included, in that of all weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search_work: Option<f64>,
     config: MixtureConfig,
 }
 
 impl Report {
     pub fn new(fitted: &Fitted, out: Option<&Path>) -> Self {
         let (model, outcome) = (&fitted.model, &fitted.outcome);
+        let of_lap = |name: &str| outcome.recent.last().and_then(|lap| lap.get(name));
         Report {
             training: TrainingReport::new(&model.training, outcome, fitted.run, &fitted.runs, out),
             rows: model.training.observations,
@@ -35,6 +43,8 @@ impl Report {
             sparsity: model.config.sparsity,
             empty_clusters: count_empty(&model.total.counts),
             rows_per_second: outcome.rows_per_second,
+            weights_evaluated: of_lap("weights_evaluated"),
+            search_work: of_lap("search_work"),
             config: model.config.clone(),
         }
     }
@@ -51,6 +61,23 @@ impl fmt::Display for Report {
         if self.config.sparsity_tolerance > 0.0 {
             let tolerance = self.config.sparsity_tolerance;
             writeln!(f, "sparsity    L = {}, chosen to lose less than {tolerance}", self.sparsity)?;
+        }
+        match (self.search_work, self.weights_evaluated) {
+            (Some(work), _) => {
+                writeln!(
+                    f,
+                    "search      exact, in the last lap with {} % of the dense work",
+                    significant(100.0 * work, 3)
+                )?;
+            }
+            (None, Some(share)) if self.config.search == SearchKind::Neighbours => {
+                writeln!(
+                    f,
+                    "search      neighbours, in the last lap {} % of all weights",
+                    significant(100.0 * share, 3)
+                )?;
+            }
+            _ => {}
         }
         self.training.write_tail(f, self.rows_per_second, self.rows, "rows")
     }

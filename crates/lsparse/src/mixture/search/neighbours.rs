@@ -2,11 +2,13 @@
 //!
 //! Its cost does not depend on K. A row's own clusters are always among its candidates, so its objective never falls.
 
+use std::ops::Range;
+
 use lsparse_kernels::{Real, top_l};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::candidates::{Candidates, NONE};
+use super::candidates::{KeptClusters, NONE};
 use super::pairs::Pairs;
 use crate::error::{Error, Result};
 use crate::responsibilities::{Responsibilities, normalise_kept};
@@ -86,13 +88,20 @@ impl Neighbours {
         &all[..all.iter().position(|&k| k == NONE).unwrap_or(NEAR[0])]
     }
 
-    /// Fill `pairs` with the candidates of these rows, ascending and without repeats.
-    pub fn propose<T: Real>(&self, kept: &Candidates, row_ids: &[usize], seed: u64, pairs: &mut Pairs<T>) {
+    /// Fill `pairs` with the candidates of rows, ascending and without repeats. Rows are given by their places in what
+    /// the batch kept, and by their numbers in the source.
+    pub fn propose<T: Real>(
+        &self,
+        kept: &KeptClusters,
+        (of_batch, row_ids): (Range<usize>, &[usize]),
+        seed: u64,
+        pairs: &mut Pairs<T>,
+    ) {
         let places = kept.sparsity() + NEAR.iter().sum::<usize>() + RANDOM;
         pairs.reset(row_ids.len(), places);
-        let lists = pairs.cluster.par_chunks_mut(places).zip(row_ids);
-        lists.with_min_len(TASK).for_each(|(list, &row)| {
-            let own = kept.row(row);
+        let lists = pairs.cluster.par_chunks_mut(places).zip(of_batch).zip(row_ids);
+        lists.with_min_len(TASK).for_each(|((list, place), &row)| {
+            let own = kept.row(place);
             let mut len = 0;
             let mut push = |k: u32| {
                 list[len] = k;
@@ -202,11 +211,9 @@ mod tests {
 
     #[test]
     fn a_row_has_as_many_candidates_as_it_keeps() {
-        let mut kept = Candidates::new(3, 1);
-        kept.replace(&[0, 1, 2], &[2, 0, 9]);
-        kept.raise(9);
+        let kept = KeptClusters::new(1, vec![2, 0, 9]).raised(9);
         let mut pairs = Pairs::<f32>::default();
-        Neighbours::new(10).propose(&kept, &[0, 1, 2], 1, &mut pairs);
+        Neighbours::new(10).propose(&kept, (0..3, &[0, 1, 2]), 1, &mut pairs);
         for (list, own) in pairs.cluster.chunks(pairs.cluster.len() / 3).zip([2, 0, 9]) {
             let list: Vec<u32> = list.iter().copied().filter(|&k| k != NONE).collect();
             assert!(list.len() >= 9 && list.is_sorted_by(|a, b| a < b) && list.contains(&own), "{list:?}");
@@ -219,10 +226,9 @@ mod tests {
         let resp = Responsibilities { sparsity: 2, index: vec![3, 4, 4, 9, 3, 5], value: vec![0.5f64; 6] };
         neighbours.observe(&resp);
         neighbours.end_lap();
-        let mut kept = Candidates::new(8, 2);
-        kept.replace(&[6, 2], &[3, 30, 9, 4]);
+        let kept = KeptClusters::new(2, vec![NONE, NONE, 9, 4, 3, 30]);
         let mut pairs = Pairs::<f64>::default();
-        neighbours.propose(&kept, &[2, 6], 5, &mut pairs);
+        neighbours.propose(&kept, (1..3, &[2, 6]), 5, &mut pairs);
         let places = pairs.cluster.len() / 2;
         for (list, wanted) in pairs.cluster.chunks(places).zip([vec![3, 4, 9], vec![3, 4, 5, 30]]) {
             let list: Vec<u32> = list.iter().copied().filter(|&k| k != NONE).collect();
