@@ -104,7 +104,7 @@ struct Training<'a> {
 
 impl<'a> Training<'a> {
     fn begin(source: &'a CsrRows<f32>, config: &TopicsConfig) -> Fallible<Self> {
-        let config = config.check(source.num_rows(), source.num_entries())?;
+        let config = config.check(source.num_rows())?;
         let topics = Topics {
             num_topics: config.topics,
             vocab_size: source.dim(),
@@ -121,7 +121,7 @@ impl<'a> Training<'a> {
             let mut rng = ChaCha8Rng::seed_from_u64(config.seed);
             let total = match config.init {
                 TopicInit::Auto | TopicInit::Bregman => {
-                    initial_topics(&topics, source, config.seeding(), &mut rng, Default::default())?
+                    initial_topics(&topics, source, config.init_lloyd, &mut rng, Default::default())?
                 }
                 TopicInit::Random => random_topics(&topics, source, &mut rng)?,
             };

@@ -8,15 +8,12 @@ use lsparse::schedule::ScheduleKind;
 use lsparse::summary::Summary;
 use lsparse::topics::score::{CompletionOptions, completion, held_out};
 use lsparse::topics::{
-    AlphaRule, Document, DocumentOptions, Seeding, Selection, SparseStats, TopicData, TopicModel, TopicSummary,
+    AlphaRule, Document, DocumentOptions, Selection, SparseStats, TopicData, TopicModel, TopicSummary,
     TopicSurroundings, Topics, TopicsConfig, WordTable, fit_topics, fit_topics_with, initial_topics,
 };
 use lsparse_kernels::{digamma, ln_gamma};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-
-/// One pass, topics left as they are.
-const SEEDING: Seeding = Seeding { lloyd: 1, contrast: 0.0 };
 
 /// A planted corpus: each topic likes its own stretch of the vocabulary, each document a few topics.
 struct PlantedCorpus {
@@ -407,7 +404,7 @@ fn updating_in_place_gives_what_a_global_step_from_nothing_gives() {
                 topics.pull = Some(SparseStats::by_word(120, pull));
             }
             let mut rng = ChaCha8Rng::seed_from_u64(1);
-            let mut total = initial_topics(&topics, &corpus.rows, SEEDING, &mut rng, Default::default()).unwrap();
+            let mut total = initial_topics(&topics, &corpus.rows, 1, &mut rng, Default::default()).unwrap();
             let mut params = Model::<TopicData<'_>>::global_step(&topics, &total, None).unwrap();
             let data = TopicData::new(&corpus.rows, Batches::new(200, 4, 3).unwrap());
             let memos: Vec<TopicSummary> =
@@ -445,40 +442,13 @@ fn updating_in_place_gives_what_a_global_step_from_nothing_gives() {
     }
 }
 
-/// Seeded topics lose a share of what the whole corpus has of each word, and no topic loses everything.
-#[test]
-fn contrast_takes_out_what_topics_have_in_common() {
-    let corpus = planted_corpus(200, 50, 6, 120, 5);
-    let topics = six_topics(Estimate::Map);
-    let seeded = |contrast: f64| {
-        let mut rng = ChaCha8Rng::seed_from_u64(3);
-        let seeding = Seeding { lloyd: 2, contrast };
-        initial_topics(&topics, &corpus.rows, seeding, &mut rng, Default::default()).unwrap()
-    };
-    let (plain, apart) = (seeded(0.0), seeded(0.4));
-    let all: f64 = plain.counts.iter().sum();
-    let mut counts = [0.0; 6];
-    for v in 0..120 {
-        let (before, after) = (plain.total().dense_word(v, 6), apart.total().dense_word(v, 6));
-        let frequency = before.iter().sum::<f64>() / all;
-        for k in 0..6 {
-            let expected = (before[k] - 0.4 * frequency * plain.counts[k]).max(0.0);
-            assert!((after[k] - expected).abs() < 1e-9, "word {v}, topic {k}: {} for {expected}", after[k]);
-            counts[k] += expected;
-        }
-    }
-    for (k, expected) in counts.into_iter().enumerate() {
-        assert!((apart.counts[k] - expected).abs() < 1e-6 && expected > 0.5 * plain.counts[k], "{expected}");
-    }
-}
-
 /// Documents in another order within a batch: the same sums but for rounding.
 #[test]
 fn the_order_of_documents_in_a_batch_changes_rounding_only() {
     let corpus = planted_corpus(200, 50, 6, 120, 8);
     let topics = six_topics(Estimate::Map);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let start = initial_topics(&topics, &corpus.rows, SEEDING, &mut rng, Default::default()).unwrap();
+    let start = initial_topics(&topics, &corpus.rows, 1, &mut rng, Default::default()).unwrap();
     let params = Model::<TopicData<'_>>::global_step(&topics, &start, None).unwrap();
     let mut reversed = lsparse::data::Rows::<f32>::sparse(120);
     let mut rows = lsparse::data::Rows::<f32>::sparse(120);

@@ -51,7 +51,7 @@ pub fn run(args: &DemoArgs, path: &Path) -> Result<Results> {
         grouped(num_heldout),
     ))?;
     let config = TopicsConfig { topics: TOPICS, batches: 4, laps: 20, seed: args.seed, ..Default::default() };
-    let config = config.check(train.num_rows(), train.num_entries())?;
+    let config = config.check(train.num_rows())?;
     let mut progress = TrainingProgress::new(args.quiet, "themes  ", Plan::from(&config));
     let fitted = fit_topics_with(
         &train,

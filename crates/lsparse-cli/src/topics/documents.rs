@@ -159,10 +159,6 @@ impl RowSource for Documents {
         true
     }
 
-    fn num_entries(&self) -> usize {
-        self.corpus.num_entries()
-    }
-
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
         self.append(start, count, out)
     }

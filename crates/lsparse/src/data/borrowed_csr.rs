@@ -146,10 +146,6 @@ impl<I: CsrIndex, V: CsrValue> RowSource for BorrowedCsr<'_, I, V> {
         true
     }
 
-    fn num_entries(&self) -> usize {
-        self.index.len()
-    }
-
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
         self.append(start, count, out)
     }

@@ -246,10 +246,6 @@ impl<T: Scalar> RowSource for CsrRows<T> {
         true
     }
 
-    fn num_entries(&self) -> usize {
-        self.index.len()
-    }
-
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
         self.append(start, count, out)
     }

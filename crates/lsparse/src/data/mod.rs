@@ -71,11 +71,6 @@ pub trait RowSource: Send + Sync {
     /// Whether most values are zeros that are not stored.
     fn is_sparse(&self) -> bool;
 
-    /// Values that are stored: all of them in dense rows.
-    fn num_entries(&self) -> usize {
-        self.num_rows().saturating_mul(self.dim())
-    }
-
     /// What people should know about how it was read, such as a line that was taken for a header.
     fn note(&self) -> Option<&str> {
         None

@@ -2,17 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AlphaRule, DocumentOptions, Seeding, Selection};
+use super::{AlphaRule, DocumentOptions, Selection};
 use crate::config::{BestBy, DEFAULT_SPARSITY};
 use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
 use crate::schedule::ScheduleKind;
-
-/// Entries of the corpus a batch by default. Topics learn from every batch at once, which pays as long as a batch says
-/// enough: on nips 20 batches ended 0.004 above 5, on kos 20 ended 0.01 below 10.
-const ENTRIES_A_BATCH: usize = 40_000;
-/// Batches by default at most: what a batch costs besides its documents is small only up to here.
-const MOST_BATCHES: usize = 20;
 
 /// How topics are trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,8 +109,8 @@ pub struct TopicsConfig {
 
     /// When statistics enter the total.
     pub schedule: ScheduleKind,
-    /// Number of batches; 0 stands for one for every 40,000 pairs of a document and a word in it, at least 1 and at
-    /// most 20 (samplers of all tokens: one for every 20,000 documents, at most 10).
+    /// Number of batches; 0 stands for one for every 250 documents, at least 1 and at most 10 (samplers of all
+    /// tokens: for every 20,000).
     pub batches: usize,
     /// Documents a batch instead of a number of batches; 0 for none.
     pub docs_per_batch: usize,
@@ -130,9 +124,6 @@ pub struct TopicsConfig {
     /// Passes that assign documents to the nearest seed and re-estimate. They cost next to nothing; the first matters
     /// everywhere, the next few on short documents.
     pub init_lloyd: usize,
-    /// Share of the frequency that a word has in the corpus which is taken out of every seeded topic: 0 leaves topics
-    /// as they were seeded, 0.3 scored better at the end of runs on long documents (nips) and the same elsewhere.
-    pub init_contrast: f64,
     /// What becomes of the statistics of a model to go on from.
     pub history: History,
     /// Weight of seed words: pseudo-counts a word, as a share of its count in the corpus.
@@ -181,7 +172,6 @@ impl Default for TopicsConfig {
             decay: 0.55,
             init: TopicInit::Auto,
             init_lloyd: 5,
-            init_contrast: 0.3,
             history: History::Keep,
             seed_weight: 0.5,
             runs: 1,
@@ -196,9 +186,8 @@ impl Default for TopicsConfig {
 }
 
 impl TopicsConfig {
-    /// Check every value against its range and `num_docs` documents, and fill in what depends on them and on
-    /// `num_entries`, the pairs of a document and a word that is in it.
-    pub fn check(&self, num_docs: usize, num_entries: usize) -> Result<TopicsConfig> {
+    /// Check every value against its range and `num_docs` documents, and fill in what depends on them.
+    pub fn check(&self, num_docs: usize) -> Result<TopicsConfig> {
         let mut config = self.clone();
         let bad = |option: &'static str, problem: String, remedy: &str| {
             Err(Error::Config { option, problem, remedy: remedy.into() })
@@ -239,10 +228,6 @@ impl TopicsConfig {
             let problem = format!("{} is not above 0.5 and at most 1", config.decay);
             return bad("decay", problem, "0.55 and 0.65 are good choices");
         }
-        if !(0.0..1.0).contains(&config.init_contrast) {
-            let problem = format!("{} is not between 0 and 1", config.init_contrast);
-            return bad("init-contrast", problem, "give 0 or more, and less than 1");
-        }
         if config.samples < 2 {
             let remedy = "give 2 or more: the first half of the samples is burn-in";
             return bad("samples", "must be at least 2".into(), remedy);
@@ -264,7 +249,7 @@ impl TopicsConfig {
             (ScheduleKind::Full, _, _) => 1,
             // A sampler's statistics are gathered batch by batch, which is best done seldom.
             (_, 0, 0) if config.method.samples_tokens() => (num_docs / 20_000).clamp(1, 10),
-            (_, 0, 0) => (num_entries / ENTRIES_A_BATCH).clamp(1, MOST_BATCHES).min(num_docs),
+            (_, 0, 0) => (num_docs / 250).clamp(1, 10),
             (_, 0, docs) => num_docs.div_ceil(docs),
             (_, batches, _) => batches,
         };
@@ -301,11 +286,6 @@ impl TopicsConfig {
         // The objective of a sample and its counts wander for ever: they are no sign that a chain has come to rest.
         (self.estimate, self.tolerance, self.count_tolerance) = (Estimate::Map, 0.0, 0.0);
         Ok(())
-    }
-
-    /// The settings of seeding.
-    pub fn seeding(&self) -> Seeding {
-        Seeding { lloyd: self.init_lloyd, contrast: self.init_contrast }
     }
 
     /// The settings of the document step.

@@ -18,63 +18,27 @@ use crate::fit::Patience;
 /// Documents that seeding looks at, at least; more where there are many topics.
 const SAMPLE_DOCUMENTS: usize = 20_000;
 
-/// What is made of seeds.
-#[derive(Clone, Copy, Debug)]
-pub struct Seeding {
-    /// Passes that assign documents to the nearest seed and re-estimate.
-    pub lloyd: usize,
-    /// Share of the frequency that a word has in all documents which is taken out of every topic after the passes; with
-    /// none of these, topics are single documents and stay what they are.
-    pub contrast: f64,
-}
-
-/// Statistics of initial topics on the scale of the whole corpus: seeds by Bregman k-means++, passes that gather
-/// documents around them, and less of what all documents have in common.
+/// Statistics of initial topics on the scale of the whole corpus: seeds by Bregman k-means++, then `lloyd` passes.
 pub fn initial_topics(
     topics: &Topics,
     source: &dyn RowSource,
-    seeding: Seeding,
+    lloyd: usize,
     rng: &mut ChaCha8Rng,
     patience: Patience<'_>,
 ) -> Result<TopicSummary> {
     let sample = Sample::draw(topics, source, rng)?;
     let (seeds, mut owner) = sample.seeds(topics.num_topics, topics.lambda, rng, patience)?;
-    if seeding.lloyd == 0 {
+    if lloyd == 0 {
         return Ok(sample.seeds_alone(topics, &seeds));
     }
     let mut total = sample.gathered(topics, &owner, &seeds, rng);
-    for _ in 1..seeding.lloyd {
+    for _ in 1..lloyd {
         patience.check()?;
         owner = sample.nearest(topics, &total);
         total = sample.gathered(topics, &owner, &seeds, rng);
     }
-    set_apart(&mut total, seeding.contrast);
     scale_to(&mut total, source.num_rows() as f64 / sample.rows.len() as f64);
     Ok(total)
-}
-
-/// Take `share` of every word's frequency in all documents out of every topic.
-///
-/// Seeds are groups of whole documents, and all of these hold the words that every document uses. Topics that start
-/// like that keep a copy of such words each; topics that start from what sets them apart can leave them to a few.
-fn set_apart(total: &mut TopicSummary, share: f64) {
-    if share == 0.0 {
-        return;
-    }
-    let all: f64 = total.counts.iter().sum();
-    let old = total.total();
-    let kept = SparseStats::by_word(old.vocab_size(), |v, entries| {
-        let (topics, mass) = old.word(v);
-        let frequency = mass.iter().sum::<f64>() / all;
-        let common = |k: u32| share * frequency * total.counts[k as usize];
-        let rest = topics.iter().zip(mass).map(|(&k, &m)| (k, m - common(k)));
-        entries.extend(rest.filter(|entry| entry.1 > 0.0));
-    });
-    // Less than all of a topic goes, so that none is left with nothing.
-    let mut counts = vec![0.0; total.counts.len()];
-    kept.topic.iter().zip(&kept.mass).for_each(|(&k, &m)| counts[k as usize] += m);
-    total.counts = counts;
-    total.words = WordStats::Total(kept);
 }
 
 /// Statistics of topics that are random groups of documents.

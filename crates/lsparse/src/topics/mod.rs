@@ -27,7 +27,7 @@ use crate::model::{Model, Objective};
 
 pub use config::{History, TopicInit, TopicMethod, TopicsConfig};
 pub use document::{Document, DocumentOptions, Selection, Tally};
-pub use init::{Seeding, initial_topics, random_topics};
+pub use init::{initial_topics, random_topics};
 pub use saved::TopicModel;
 pub use summary::{SparseStats, TopicSummary, WordStats};
 pub use table::WordTable;

@@ -296,7 +296,7 @@ impl TopicModel {
         if num == 0 || vocab == 0 {
             return Err(bad("it has no topics or no words".into()));
         }
-        metadata.config.check(usize::MAX, usize::MAX).map_err(|error| bad(error.to_string()))?;
+        metadata.config.check(usize::MAX).map_err(|error| bad(error.to_string()))?;
         persist::check_finite(&stored).map_err(bad)?;
         let topics = find("topics", &[num, vocab])?;
         for (name, shape) in [("topics", vec![num, vocab]), ("topic_counts", vec![num]), ("alpha", vec![num])] {

@@ -87,7 +87,7 @@ pub fn fit_topics_with(
     config: &TopicsConfig,
     around: TopicSurroundings<'_>,
 ) -> Result<FittedTopics> {
-    let config = config.check(source.num_rows(), source.num_entries())?;
+    let config = config.check(source.num_rows())?;
     check_size(&config, source)?;
     check_corpora(&config, source, &around)?;
     check_start(&config, source, around.start)?;
@@ -244,7 +244,7 @@ where
             (Some(start), _) => start.total.clone(),
             (None, TopicInit::Random) => random_topics(topics, self.source, &mut rng)?,
             (None, TopicInit::Auto | TopicInit::Bregman) => {
-                let first = initial_topics(topics, self.source, self.config.seeding(), &mut rng, patience)?;
+                let first = initial_topics(topics, self.source, self.config.init_lloyd, &mut rng, patience)?;
                 first.reordered(&seeded_order(&first, self.seed_words))
             }
         };

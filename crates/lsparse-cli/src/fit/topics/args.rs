@@ -46,7 +46,7 @@ pub struct TopicsArgs {
     #[arg(long, value_name = "FILE", help_heading = "Start")]
     pub seed_words: Option<PathBuf>,
     /// Go on from this model: it gives K, L, estimate, prior and document step; words new to it are added.
-    #[arg(long, value_name = "MODEL", help_heading = "Start", conflicts_with_all = ["init", "init_lloyd", "init_contrast"])]
+    #[arg(long, value_name = "MODEL", help_heading = "Start", conflicts_with_all = ["init", "init_lloyd"])]
     pub from: Option<PathBuf>,
 
     /// Documents to score at the end of every lap: another corpus folder; words are matched by name.
@@ -179,7 +179,7 @@ pub struct SamplingSettings {
 #[command(next_help_heading = "Schedule")]
 #[serde(rename_all = "kebab-case")]
 pub struct BatchSettings {
-    /// Number of batches [default: one for every 40,000 words of documents, at most 20].
+    /// Number of batches [default: one for every 250 documents, at most 10].
     #[arg(long, value_name = "N", conflicts_with = "docs_per_batch")]
     pub batches: Option<usize>,
     /// Documents a batch, instead of a number of batches [default: none].
@@ -200,9 +200,6 @@ pub struct StartSettings {
     /// Passes that gather documents around the seeds.
     #[arg(long, value_name = "N")]
     pub init_lloyd: Option<usize>,
-    /// Share of every word's frequency in the corpus that is taken out of seeded topics, 0 or more and less than 1.
-    #[arg(long, value_name = "SHARE", value_parser = parse::number)]
-    pub init_contrast: Option<f64>,
     /// What becomes of what the model of --from has counted.
     #[arg(long, value_name = "WHAT", value_parser = parse::names::<History>(&[
         ("keep", "it stays, the new documents come on top"),

@@ -86,7 +86,6 @@ fn settings_of_model(model: &TopicsConfig) -> TopicsConfig {
         decay: rest.decay,
         init: rest.init,
         init_lloyd: rest.init_lloyd,
-        init_contrast: rest.init_contrast,
         history: rest.history,
         seed_weight: rest.seed_weight,
         runs: rest.runs,

@@ -36,7 +36,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     args.run.check_outputs(&inputs, args.from.as_deref())?;
     let corpus = Corpus::open(&args.corpus)?;
     let heldout = args.heldout.as_deref().map(Corpus::open).transpose()?;
-    let config = config.check(corpus.num_docs(), corpus.num_entries())?;
+    let config = config.check(corpus.num_docs())?;
     let tokens = corpus.num_tokens();
     let words = Words::new(&corpus, start)?;
     let documents = Documents::in_words(corpus, &words.vocab)?;

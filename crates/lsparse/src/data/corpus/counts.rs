@@ -223,10 +223,6 @@ impl RowSource for Corpus {
         true
     }
 
-    fn num_entries(&self) -> usize {
-        Corpus::num_entries(self)
-    }
-
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
         self.append(start, count, out)
     }

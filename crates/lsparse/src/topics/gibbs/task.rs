@@ -193,8 +193,8 @@ impl<'a> GibbsTask<'a> {
         match (inner.start, inner.config.init) {
             (Some(start), _) => Chain::from_topics(tokens, &start.table, &inner.config, rng),
             (None, TopicInit::Bregman) => {
-                let seeding = inner.config.seeding();
-                let first = initial_topics(&inner.model, inner.source, seeding, &mut rng, patience)?;
+                let lloyd = inner.config.init_lloyd;
+                let first = initial_topics(&inner.model, inner.source, lloyd, &mut rng, patience)?;
                 Chain::from_topics(tokens, &inner.model.point_topics(&first), &inner.config, rng)
             }
             (None, TopicInit::Auto | TopicInit::Random) => Chain::random(tokens, &inner.config, rng),
