@@ -21,8 +21,8 @@ use std::sync::Arc;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::WordTable;
 use super::config::{TopicMethod, TopicsConfig};
+use super::{Document, DocumentOptions, WordTable};
 use crate::error::{Error, Result};
 
 pub(super) use svi_gibbs::SviGibbs;
@@ -101,25 +101,32 @@ impl Chain {
         Chain::at(tokens, assigned, config, rng)
     }
 
-    /// Start from topics drawn token by token given these topics and the tokens before in the document.
+    /// Start from topics drawn by the responsibilities that the dense document step gives under these topics.
     pub fn from_topics(
         tokens: Arc<Tokens>,
         table: &WordTable,
         config: &TopicsConfig,
         mut rng: ChaCha8Rng,
     ) -> Result<Self> {
-        let alpha = config.alpha / config.topics as f64;
+        let alpha = vec![(config.alpha / config.topics as f64) as f32; config.topics];
+        let options = DocumentOptions { iterations: config.doc_iterations, ..DocumentOptions::dense(config.topics) };
+        let mut document = Document::default();
         let mut assigned = Vec::with_capacity(tokens.word.len());
-        let mut prior = vec![alpha; config.topics];
+        let (mut words, mut counts) = (Vec::new(), Vec::new());
         for d in 0..tokens.num_documents() {
-            prior.fill(alpha);
-            for &v in &tokens.word[tokens.document(d)] {
-                let phi = table.row(v as usize).iter().zip(&table.scale);
-                let weight = |((&p, &s), n): ((&f32, &f32), &f64)| f64::from(p) * f64::from(s) * n;
-                let sum: f64 = phi.clone().zip(&prior).map(weight).sum();
-                let k = walk(phi.zip(&prior).map(weight), rng.random::<f64>() * sum);
-                prior[k] += 1.0;
-                assigned.push(k as u32);
+            words.clear();
+            counts.clear();
+            for same in tokens.word[tokens.document(d)].chunk_by(|a, b| a == b) {
+                words.push(same[0]);
+                counts.push(same.len() as f32);
+            }
+            document.solve(table, &alpha, &words, &counts, &options, None);
+            for (u, &count) in counts.iter().enumerate() {
+                for _ in 0..count as usize {
+                    // Responsibilities sum to one.
+                    let at = walk(document.responsibilities(u).map(|r| f64::from(r.1)), rng.random());
+                    assigned.extend(document.responsibilities(u).nth(at).map(|r| r.0));
+                }
             }
         }
         Chain::at(tokens, assigned, config, rng)
