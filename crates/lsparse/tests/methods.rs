@@ -221,7 +221,9 @@ impl Observer for StopAfter<'_> {
 fn threads_change_no_bits_and_interrupted_runs_go_on_as_if_they_had_not_been() {
     let corpora = planted_corpora(4, 40, [300, 10]);
     for method in SAMPLERS.into_iter().chain([TopicMethod::SviGibbs]) {
-        let config = TopicsConfig { topics: 6, laps: 4, tolerance: 0.0, batches: 3, ..config_of(method) };
+        // Samplers of all tokens average; the others know no burn-in.
+        let burn_in = usize::from(SAMPLERS.contains(&method));
+        let config = TopicsConfig { topics: 6, laps: 4, burn_in, tolerance: 0.0, batches: 3, ..config_of(method) };
         let whole = fit_topics(&corpora[0], &config).unwrap();
         let again = with_threads(3, || fit_topics(&corpora[0], &config).unwrap()).unwrap();
         assert_eq!(whole.model.total, again.model.total, "{method:?}");
@@ -248,6 +250,34 @@ fn threads_change_no_bits_and_interrupted_runs_go_on_as_if_they_had_not_been() {
         assert_eq!(rest.model.total, whole.model.total, "{method:?}");
         assert_eq!(rest.outcome.reason, StopReason::Laps(4));
     }
+}
+
+/// After burn-in the statistics of a model are the mean of those that each lap ended with.
+#[test]
+fn laps_after_burn_in_are_averaged() {
+    let corpora = planted_corpora(4, 40, [300, 60]);
+    for method in SAMPLERS {
+        let config = TopicsConfig { topics: 6, batches: 3, ..config_of(method) };
+        let dense = |laps: usize, burn_in: usize| {
+            let fitted = fit_topics(&corpora[0], &TopicsConfig { laps, burn_in, ..config.clone() }).unwrap();
+            let total = fitted.model.total;
+            let rows = (0..total.vocab_size()).map(|v| total.total().dense_word(v, 6));
+            (rows.collect::<Vec<_>>().concat(), total.counts)
+        };
+        let ended = [dense(3, 0), dense(4, 0)];
+        let (words, counts) = dense(4, 2);
+        for (at, mean) in words.iter().enumerate() {
+            assert!((mean - (ended[0].0[at] + ended[1].0[at]) / 2.0).abs() < 1e-9, "{method:?}");
+        }
+        for (k, mean) in counts.iter().enumerate() {
+            assert!((mean - (ended[0].1[k] + ended[1].1[k]) / 2.0).abs() < 1e-9, "{method:?}");
+        }
+        let score = |burn_in: usize| fit_scored(&corpora, &TopicsConfig { laps: 40, burn_in, ..config.clone() });
+        let (last, mean) = (score(0).outcome.heldout.unwrap(), score(20).outcome.heldout.unwrap());
+        assert!(mean > last - 1e-3, "{method:?}: {last} fell to {mean}");
+    }
+    let none_left = TopicsConfig { topics: 3, laps: 2, burn_in: 2, ..config_of(TopicMethod::SparseLda) };
+    assert!(fit_topics(&corpora[0], &none_left).err().unwrap().to_string().contains("burn-in"));
 }
 
 #[test]

@@ -99,6 +99,9 @@ pub struct TopicsConfig {
     /// Start documents from the counts of their last visit.
     pub warm_start: bool,
 
+    /// Laps of SparseLDA, AliasLDA and LightLDA after which statistics are averaged over laps; 0 for those of the last
+    /// lap alone, which are one noisy sample.
+    pub burn_in: usize,
     /// Sweeps over a document of SVIGibbs, of which the first half is burn-in.
     pub samples: usize,
     /// Metropolis-Hastings steps a token of AliasLDA, and cycles of two steps of LightLDA.
@@ -162,6 +165,7 @@ impl Default for TopicsConfig {
             selection: Selection::End,
             restarts: 5,
             warm_start: false,
+            burn_in: 0,
             samples: 10,
             mh_steps: 2,
             table_draws: 0,
@@ -282,6 +286,9 @@ impl TopicsConfig {
         }
         if !matches!(self.schedule, ScheduleKind::Full | ScheduleKind::Memoized) {
             return refuse("schedule", "samplers go over the corpus again and again", "leave it out");
+        }
+        if self.burn_in > 0 && self.laps > 0 && self.burn_in >= self.laps {
+            return refuse("burn-in", "no lap is left to average", "ask for more laps, or for less burn-in");
         }
         // The objective of a sample and its counts wander for ever: they are no sign that a chain has come to rest.
         (self.estimate, self.tolerance, self.count_tolerance) = (Estimate::Map, 0.0, 0.0);

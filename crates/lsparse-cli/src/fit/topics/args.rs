@@ -164,6 +164,9 @@ pub struct DocumentSettings {
 #[command(next_help_heading = "Sampling")]
 #[serde(rename_all = "kebab-case")]
 pub struct SamplingSettings {
+    /// Laps of a sampler after which its statistics are averaged over laps [default: those of the last lap alone].
+    #[arg(long, value_name = "LAPS")]
+    pub burn_in: Option<usize>,
     /// Sweeps over a document of svi-gibbs, of which the first half is burn-in [default: 10].
     #[arg(long, value_name = "N")]
     pub samples: Option<usize>,

@@ -23,6 +23,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("decay", &["lsparse", "svi-gibbs"]),
     ("tolerance", &["lsparse", "svi-gibbs"]),
     ("count-tolerance", &["lsparse", "svi-gibbs"]),
+    ("burn-in", &["sparse-lda", "alias-lda", "light-lda"]),
     ("samples", &["svi-gibbs"]),
     ("mh-steps", &["alias-lda", "light-lda"]),
     ("table-draws", &["alias-lda", "light-lda"]),
@@ -76,6 +77,7 @@ fn settings_of_model(model: &TopicsConfig) -> TopicsConfig {
     let rest = TopicsConfig::default();
     TopicsConfig {
         method: rest.method,
+        burn_in: rest.burn_in,
         samples: rest.samples,
         mh_steps: rest.mh_steps,
         table_draws: rest.table_draws,

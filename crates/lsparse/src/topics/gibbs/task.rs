@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use lsparse_kernels::ln_gamma;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
 use super::super::summary::{Entries, TopicSummary, WordStats};
 use super::super::train::TopicTask;
@@ -19,6 +20,7 @@ use crate::checkpoint::{Fingerprint, Sections};
 use crate::error::Result;
 use crate::fit::{Outcome, Patience, TrainingRecord};
 use crate::model::{Model, Objective};
+use crate::summary::Summary;
 use crate::train::{Plan, Start, StateOf, Task};
 
 /// A sampler's chain and what it did since the last report.
@@ -49,6 +51,18 @@ pub struct GibbsModel {
     document_rise: Vec<f64>,
     /// As many ones as the longest document has tokens: their mass.
     ones: Vec<f32>,
+    /// Laps before statistics are averaged; 0 if they are not.
+    burn_in: usize,
+    averaged: Mutex<Averaged>,
+}
+
+/// The statistics of several laps.
+#[derive(Clone, Serialize, Deserialize)]
+struct Averaged {
+    /// Visits of each batch.
+    visits: Vec<usize>,
+    /// Sum of the statistics after burn-in.
+    sum: TopicSummary,
 }
 
 /// Counts of words in topics that the logarithms of are looked up.
@@ -98,6 +112,30 @@ impl GibbsModel {
         summary
     }
 
+    fn averaged(&self) -> MutexGuard<'_, Averaged> {
+        self.averaged.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// No visits yet.
+    fn nothing_averaged(&self) -> Averaged {
+        let empty = WordStats::Total(SparseStats::empty(self.tokens.vocab_size));
+        Averaged { visits: vec![0; self.num_batches], sum: TopicSummary::new(self.num_topics, empty) }
+    }
+
+    /// The average over laps, where there is one yet.
+    fn average(&self) -> Option<TopicSummary> {
+        let averaged = self.averaged();
+        // Documents are counted once a visit.
+        let laps = averaged.sum.documents / self.tokens.num_documents() as f64;
+        // A batch that is not in the sum would be missing from the topics.
+        let complete = self.burn_in > 0 && averaged.visits.iter().all(|&visits| visits > self.burn_in);
+        complete.then(|| {
+            let mut mean = averaged.sum.clone();
+            mean.scale(1.0 / laps);
+            mean
+        })
+    }
+
     /// log p(w | z) with the topics integrated out.
     fn data_term(&self, total: &TopicSummary) -> f64 {
         let rise = |&n: &f64| match self.word_rise.get(n as usize) {
@@ -135,7 +173,15 @@ impl Model<GibbsData> for GibbsModel {
         chain.sample(self.documents(batch));
         let mut visited = data.visited.lock().unwrap_or_else(|e| e.into_inner());
         visited.0 += self.documents(batch).len() as u64;
-        Ok(self.statistics(chain.assigned(), batch, &mut visited.1))
+        let statistics = self.statistics(chain.assigned(), batch, &mut visited.1);
+        if self.burn_in > 0 {
+            let Averaged { visits, sum } = &mut *self.averaged();
+            visits[batch] += 1;
+            if visits[batch] > self.burn_in {
+                sum.add_scaled(&statistics, 1.0);
+            }
+        }
+        Ok(statistics)
     }
 
     fn global_step(&self, _total: &TopicSummary, previous: Option<&Vec<f32>>) -> Result<Vec<f32>> {
@@ -182,8 +228,14 @@ impl<'a> GibbsTask<'a> {
             word_rise: rises(config.lambda, LOOKED_UP),
             document_rise: rises(config.alpha / config.topics as f64, longest + 1),
             ones: vec![1.0; longest],
+            burn_in: config.burn_in,
+            averaged: Mutex::new(Averaged {
+                visits: Vec::new(),
+                sum: TopicSummary::new(0, WordStats::Total(SparseStats::empty(0))),
+            }),
             tokens,
         };
+        *model.averaged() = model.nothing_averaged();
         Ok(GibbsTask { inner, model })
     }
 
@@ -222,10 +274,9 @@ impl Task for GibbsTask<'_> {
     fn start(&mut self, data: &GibbsData, run: usize, patience: Patience<'_>) -> Result<Start<Vec<f32>, TopicSummary>> {
         let rng = ChaCha8Rng::seed_from_u64(self.inner.seed(run));
         let chain = self.first_chain(rng.clone(), patience)?;
-        let empty = WordStats::Total(SparseStats::empty(self.model.tokens.vocab_size));
-        let mut total = TopicSummary::new(self.model.num_topics, empty);
+        *self.model.averaged() = self.model.nothing_averaged();
+        let mut total = self.model.nothing_averaged().sum;
         for batch in 0..self.model.num_batches {
-            use crate::summary::Summary;
             total.add_scaled(&self.model.statistics(chain.assigned(), batch, &mut 0), 1.0);
         }
         *data.chain() = Some(chain);
@@ -235,12 +286,17 @@ impl Task for GibbsTask<'_> {
 
     fn score(&self) -> Option<Box<dyn Fn(&Vec<f32>, &TopicSummary) -> Result<f64> + '_>> {
         let held = self.inner.heldout?;
-        Some(Box::new(move |alpha, total| self.inner.score_of(held, alpha, total)))
+        let score = |alpha: &Vec<f32>, total: &TopicSummary| {
+            let average = self.model.average();
+            self.inner.score_of(held, alpha, average.as_ref().unwrap_or(total))
+        };
+        Some(Box::new(score))
     }
 
     fn saved(&self, state: &StateOf<Self>, outcome: &Outcome) -> TopicModel {
         let training = TrainingRecord::new(self.inner.source.num_rows(), state, outcome);
-        self.inner.saved_with(training, &state.params, &state.total)
+        let average = self.model.average();
+        self.inner.saved_with(training, &state.params, average.as_ref().unwrap_or(&state.total))
     }
 
     fn encode(&self, model: &TopicModel) -> std::io::Result<Vec<u8>> {
@@ -260,6 +316,7 @@ impl Task for GibbsTask<'_> {
         if let Some(chain) = data.chain().as_ref() {
             sections.put("assigned", &chain.assigned);
             sections.put("rng", &chain.rng);
+            sections.put("averaged", &*self.model.averaged());
         }
         sections
     }
@@ -268,6 +325,11 @@ impl Task for GibbsTask<'_> {
         let (Some(assigned), Some(rng)) = (sections.get::<Vec<u32>>("assigned"), sections.get("rng")) else {
             return Ok(None);
         };
+        let Some(averaged) = sections.get::<Averaged>("averaged") else { return Ok(None) };
+        if averaged.visits.len() != self.model.num_batches || averaged.sum.num_topics != self.model.num_topics {
+            return Ok(None);
+        }
+        *self.model.averaged() = averaged;
         let tokens = Arc::clone(&self.model.tokens);
         let in_range = assigned.iter().all(|&k| (k as usize) < self.model.num_topics);
         if assigned.len() != tokens.word.len() || !in_range {
