@@ -296,6 +296,30 @@ fn restarts_never_lower_a_documents_objective() {
     assert!(accepted > 0, "no proposal was ever accepted");
 }
 
+/// A dense document holds all topics, most of them with nothing; restarts are about the others.
+#[test]
+fn restarts_are_accepted_in_dense_documents_of_many_topics() {
+    let (num, alpha) = (300, 0.5);
+    let (mut tally, mut better) = (Tally::default(), 0);
+    for seed in 0..20 {
+        let topics = random_topics_table(num, 50, seed);
+        let (words, counts) = some_document(50, 12, seed + 7);
+        let table = table_of(&topics, num);
+        let mut value = |restarts: usize| {
+            let options = DocumentOptions { restarts, iterations: 100, tolerance: 0.0, ..DocumentOptions::dense(num) };
+            let mut document = Document::default();
+            document.solve(&table, &vec![(alpha / num as f64) as f32; num], &words, &counts, &options, None);
+            tally.add(&document.tally());
+            let resp = full_responsibilities(&document, words.len(), num);
+            document_objective(&topics, alpha, &words, &counts, &resp)
+        };
+        let (without, with) = (value(0), value(5));
+        assert!(with >= without - 1e-3, "seed {seed}: {without} fell to {with}");
+        better += usize::from(with > without + 0.1);
+    }
+    assert!(tally.accepted > 0 && better > 0, "{tally:?}, better in {better} documents");
+}
+
 fn matched_share(found: &TopicModel, truth: &[Vec<f64>]) -> f64 {
     let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - y).abs()).sum::<f64>() / 2.0;
     let topics: Vec<Vec<f64>> = (0..found.num_topics()).map(|k| found.topic(k)).collect();
