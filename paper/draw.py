@@ -9,6 +9,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
+import draw_topics  # noqa: E402
+
 
 def rows(folder: Path, name: str) -> list[dict]:
     """The measurements of a figure."""
@@ -23,7 +25,7 @@ def group(items: list[dict], *keys: str) -> dict[tuple, list[dict]]:
     return groups
 
 
-DRAWN: dict = {}
+DRAWN: dict = {**draw_topics.DRAWN}
 
 
 def main() -> None:
