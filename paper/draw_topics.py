@@ -158,8 +158,11 @@ def costs(rows: list[dict]) -> plt.Figure:
         axis.set_title(title)
         axis.grid(alpha=0.3)
     local.legend(fontsize=7)
-    for (sparsity,), items in group(by_panel["distance"], "sparsity").items():
-        distance.plot(values(items, "distance"), values(items, "share"), color=colour(sparsity, 0), label=f"L = {sparsity}")
+    for (sparsity, restarts), items in group(by_panel["distance"], "sparsity", "restarts").items():
+        style = {"linestyle": "-" if restarts else ":", "color": colour(sparsity, 0)}
+        name = f"L = {sparsity}" if restarts else None
+        distance.plot(values(items, "distance"), values(items, "share"), label=name, **style)
+    distance.plot([], [], ":", color="black", label="no restarts")
     distance.set_title("d: distance from L = K")
     distance.set_xlabel("variational distance")
     distance.set_ylabel("share of documents")

@@ -15,29 +15,33 @@ struct Corpus {
     every: u64,
     /// Laps of L-sparse runs, of dense ones, of samplers of all tokens and of SVIGibbs.
     laps: [usize; 4],
+    /// Laps of the runs that learning rates are chosen by.
+    grid_laps: usize,
 }
 
 /// What is run.
 struct Plan {
     corpora: Vec<Corpus>,
     /// K where everything is run.
-    whole: &'static [usize],
-    /// K where less is: memoized training alone, fewer L.
-    partly: &'static [usize],
+    first: usize,
+    /// K where memoized training is run at L = 1, 8 and K, the most telling first.
+    others: &'static [usize],
+    /// K of SparseLDA and LightLDA.
+    sampled: &'static [usize],
     /// L besides K.
     sparsity: &'static [usize],
-    /// Seeds of memoized training at the first K.
+    /// Seeds of memoized training at the first K and L = 1, 8 and K.
     seeds: u64,
-    /// K of the grid of learning rates.
-    grid_topics: usize,
 }
 
 /// The moderate L of the claims.
 const MODERATE: usize = 8;
+/// L besides K where not everything is run.
+const FEW: [usize; 2] = [1, MODERATE];
 const ESTIMATES: [&str; 2] = ["vb", "map"];
 const DELAYS: [f64; 2] = [1.0, 10.0];
 const DECAYS: [f64; 2] = [0.55, 0.65];
-/// From this K on runs have two thirds of the laps.
+/// From this K on runs have half of the laps.
 const LARGE: usize = 400;
 /// Scores that differ by less are taken for the same: seeds differ by about as much.
 const SAME: f64 = 0.02;
@@ -48,39 +52,44 @@ const POINTS: usize = 16;
 
 fn plan(settings: &Settings) -> Plan {
     let planted = |documents, topics, batches, laps| {
-        vec![Corpus { data: DataSet::Planted { documents, topics, length: 60 }, batches, every: 0, laps }]
+        let data = DataSet::Planted { documents, topics, length: 60 };
+        vec![Corpus { data, batches, every: 0, laps, grid_laps: 4 }]
     };
-    let real =
-        |name: &str, batches, every, laps| Corpus { data: DataSet::Corpus { name: name.into() }, batches, every, laps };
-    let least = Plan {
-        corpora: planted(600, 20, 5, [6, 6, 20, 6]),
-        whole: &[30],
-        partly: &[],
-        sparsity: &[1, 8],
-        seeds: 1,
-        grid_topics: 30,
+    let real = |name: &str, batches, every, laps, grid_laps| Corpus {
+        data: DataSet::Corpus { name: name.into() },
+        batches,
+        every,
+        laps,
+        grid_laps,
     };
     match (settings.size, &settings.data) {
-        (Size::Mini, _) => least,
+        (Size::Mini, _) => Plan {
+            corpora: planted(600, 20, 5, [6, 6, 20, 6]),
+            first: 30,
+            others: &[],
+            sampled: &[30],
+            sparsity: &FEW,
+            seeds: 1,
+        },
         (Size::Full, Some(_)) => Plan {
             corpora: vec![
-                real("nips", 5, 0, [8, 4, 40, 6]),
-                real("wiki", 5, 0, [6, 4, 30, 4]),
-                real("arxiv", 200, 50, [3, 3, 20, 2]),
+                real("nips", 5, 0, [8, 4, 30, 4], 8),
+                real("wiki", 5, 0, [6, 4, 20, 3], 6),
+                real("arxiv", 200, 50, [3, 2, 15, 2], 3),
             ],
-            whole: &[200, 800],
-            partly: &[50, 100, 400],
-            sparsity: &[1, 4, 8, 16],
+            first: 200,
+            others: &[800, 400, 50, 100],
+            sampled: &[200, 800],
+            sparsity: &[1, 4, MODERATE, 16],
             seeds: 2,
-            grid_topics: 200,
         },
         _ => Plan {
             corpora: planted(4000, 60, 5, [6, 4, 30, 6]),
-            whole: &[80],
-            partly: &[40],
-            sparsity: &[1, 4, 8, 16],
+            first: 80,
+            others: &[40],
+            sampled: &[80, 40],
+            sparsity: &[1, 4, MODERATE, 16],
             seeds: 2,
-            ..least
         },
     }
 }
@@ -113,7 +122,7 @@ impl Corpus {
             "SVIGibbs 5" | "SVIGibbs 10" => 3,
             _ => 2,
         };
-        let laps = if topics >= LARGE { (2 * self.laps[kind]).div_ceil(3) } else { self.laps[kind] };
+        let laps = if topics >= LARGE { self.laps[kind].div_ceil(2) } else { self.laps[kind] };
         let base = json!({"topics": topics, "seed": 0, "laps": laps});
         let own = match method {
             "memoized" | "stochastic" => json!({"schedule": method, "sparsity": sparsity, "estimate": estimate,
@@ -134,7 +143,8 @@ impl Corpus {
     fn grid(&self, plan: &Plan) -> Vec<Run> {
         let rates = DELAYS.iter().flat_map(|delay| DECAYS.map(|decay| json!({"delay": delay, "decay": decay})));
         let run = |rate: Value| {
-            let line = self.line("stochastic", plan.grid_topics, MODERATE, "vb", rate);
+            let more = with(&rate, json!({"laps": self.grid_laps}));
+            let line = self.line("stochastic", plan.first, MODERATE, "vb", more);
             Run { part: Part::Val, heldout_every: 0, ..line.run }
         };
         rates.map(run).collect()
@@ -143,33 +153,34 @@ impl Corpus {
 
 /// Every curve, the most telling first.
 fn lines(plan: &Plan, rates: &[Value]) -> Vec<Line> {
-    let none = || json!({});
     let mut lines = Vec::new();
     let mut add = |topics: &[usize], each: &dyn Fn(&Corpus, usize, &Value) -> Vec<Line>| {
         for &topics in topics {
             plan.corpora.iter().zip(rates).for_each(|(corpus, rate)| lines.extend(each(corpus, topics, rate)));
         }
     };
-    let some: Vec<usize> = plan.sparsity.iter().copied().filter(|&l| l == 1 || l == MODERATE).collect();
-    let variational = |method, sparsity: &[usize], corpus: &Corpus, topics: usize, more: &Value| -> Vec<Line> {
+    let memoized = |sparsity: &[usize], corpus: &Corpus, topics: usize, seed: u64| -> Vec<Line> {
         let all = sparsity.iter().copied().chain([topics]);
-        all.flat_map(|l| ESTIMATES.map(|estimate| corpus.line(method, topics, l, estimate, more.clone()))).collect()
+        let line = |l, estimate| corpus.line("memoized", topics, l, estimate, json!({"seed": seed}));
+        all.flat_map(|l| ESTIMATES.map(|estimate| line(l, estimate))).collect()
     };
-    add(plan.whole, &|corpus, topics, _| variational("memoized", plan.sparsity, corpus, topics, &none()));
-    add(plan.whole, &|corpus, topics, _| vec![corpus.line("SparseLDA", topics, 0, "", none())]);
-    add(&plan.whole[..1], &|corpus, topics, rate| variational("stochastic", plan.sparsity, corpus, topics, rate));
-    add(plan.whole, &|corpus, topics, rate| {
+    let sampler =
+        |method| move |corpus: &Corpus, topics, _: &Value| vec![corpus.line(method, topics, 0, "", json!({}))];
+    let (first, others) = ([plan.first], plan.others);
+    add(&first, &|corpus, topics, _| memoized(plan.sparsity, corpus, topics, 0));
+    add(&others[..others.len().min(1)], &|corpus, topics, _| memoized(&FEW, corpus, topics, 0));
+    add(&first, &sampler("SparseLDA"));
+    add(&first, &|corpus, topics, rate| {
         ["SVIGibbs 5", "SVIGibbs 10"].map(|method| corpus.line(method, topics, 0, "vb", rate.clone())).into()
     });
-    add(plan.partly, &|corpus, topics, _| variational("memoized", &some, corpus, topics, &none()));
-    add(&plan.whole[1..], &|corpus, topics, rate| variational("stochastic", &[MODERATE], corpus, topics, rate));
-    for seed in 1..plan.seeds {
-        let more = json!({"seed": seed});
-        add(&plan.whole[..1], &|corpus, topics, _| variational("memoized", plan.sparsity, corpus, topics, &more));
-    }
-    add(plan.partly, &|corpus, topics, _| vec![corpus.line("SparseLDA", topics, 0, "", none())]);
-    add(plan.whole, &|corpus, topics, _| vec![corpus.line("LightLDA", topics, 0, "", none())]);
-    add(plan.partly, &|corpus, topics, _| vec![corpus.line("LightLDA", topics, 0, "", none())]);
+    add(&first, &|corpus, topics, rate| {
+        [1, MODERATE, topics].map(|l| corpus.line("stochastic", topics, l, "vb", rate.clone())).into()
+    });
+    add(&others[others.len().min(1)..], &|corpus, topics, _| memoized(&FEW, corpus, topics, 0));
+    (1..plan.seeds).for_each(|seed| add(&first, &|corpus, topics, _| memoized(&FEW, corpus, topics, seed)));
+    let more: Vec<usize> = plan.sampled.iter().copied().filter(|&topics| topics != plan.first).collect();
+    add(&more, &sampler("SparseLDA"));
+    add(plan.sampled, &sampler("LightLDA"));
     lines
 }
 
@@ -182,7 +193,7 @@ pub fn run(settings: &Settings) -> Result<Figure> {
     for corpus in &plan.corpora {
         let tried = workshop.perform(&corpus.grid(&plan))?;
         for curve in &tried {
-            figure.rows.push(json!({"panel": "grid", "corpus": corpus.data.name(), "topics": plan.grid_topics,
+            figure.rows.push(json!({"panel": "grid", "corpus": corpus.data.name(), "topics": plan.first,
                 "delay": curve.number("delay"), "decay": curve.number("decay"), "heldout": curve.last()}));
         }
         let best = tried.iter().max_by(|a, b| a.last().total_cmp(&b.last())).ok_or("no learning rate was tried")?;
@@ -460,25 +471,20 @@ fn scope(plan: &Plan, rates: &[Value], settings: &Settings) -> String {
         )
     });
     let numbers = |list: &[usize]| list.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-    let partly = if plan.partly.is_empty() {
-        String::new()
-    } else {
-        format!(" K = {}: memoized training at L = 1, 8 and K, SparseLDA and LightLDA, one seed.", numbers(plan.partly))
-    };
-    let large = match plan.whole {
-        [_, rest @ ..] if !rest.is_empty() => format!(" (stochastic at K = {} for L = 8 and K alone)", numbers(rest)),
-        _ => String::new(),
+    let others = match plan.others {
+        [] => String::new(),
+        others => format!(" K = {}: memoized at L = 1, 8 and K, vb and map, one seed.", numbers(others)),
     };
     let evidence = if settings.size == Size::Full && settings.data.is_some() { "" } else { " Planted documents." };
     format!(
-        "{}. K = {}: L in {{{}, K}}, memoized and stochastic{large}, vb and map, and all samplers; memoized training at \
-         K = {} from {} seeds, of which the better is shown.{partly} From K = {LARGE} on two thirds of the laps. \
-         Document step: our defaults (15 iterations, tolerance 0.05, 5 restarts, dense and sparse alike). One thread; \
-         times are CPU seconds of training with seeding, without scoring.{evidence}",
+        "{}. K = {}: memoized at L in {{{}, K}}, vb and map (at L = 1, 8 and K from {} seeds, of which the better is \
+         shown); stochastic at L = 1, 8 and K, vb; SVIGibbs.{others} SparseLDA and LightLDA at K = {}. From K = {LARGE} on \
+         half of the laps. Document step: our defaults (15 iterations, tolerance 0.05, 5 restarts, dense and sparse \
+         alike). One thread; times are CPU seconds of training with seeding, without scoring.{evidence}",
         corpora.collect::<Vec<_>>().join("; "),
-        numbers(plan.whole),
+        plan.first,
         numbers(plan.sparsity),
-        plan.whole[0],
-        plan.seeds
+        plan.seeds,
+        numbers(plan.sampled)
     )
 }

@@ -38,9 +38,9 @@ fn plan(settings: &Settings) -> Plan {
         (Size::Mini, _) => Plan { corpora: vec![corpus(planted(2000, 20, 12), 4, [8, 4])], topics: 40 },
         (Size::Full, Some(_)) => Plan {
             corpora: vec![
-                corpus(real("nips"), 5, [10, 4]),
-                corpus(real("wiki"), 5, [8, 3]),
-                corpus(real("arxiv"), 20, [6, 3]),
+                corpus(real("nips"), 5, [8, 3]),
+                corpus(real("wiki"), 5, [6, 3]),
+                corpus(real("arxiv"), 20, [5, 2]),
             ],
             topics: 400,
         },
