@@ -17,6 +17,8 @@ struct Corpus {
     laps: [usize; 4],
     /// Laps of the runs that learning rates are chosen by.
     grid_laps: usize,
+    /// K, besides the plan's, where memoized training is run at L = 1, 8 and K; the most telling first.
+    others: &'static [usize],
 }
 
 /// What is run.
@@ -24,10 +26,6 @@ struct Plan {
     corpora: Vec<Corpus>,
     /// K where everything is run.
     first: usize,
-    /// K where memoized training is run at L = 1, 8 and K, the most telling first.
-    others: &'static [usize],
-    /// K of SparseLDA and LightLDA.
-    sampled: &'static [usize],
     /// L besides K.
     sparsity: &'static [usize],
     /// Seeds of memoized training at the first K and L = 1, 8 and K.
@@ -51,43 +49,29 @@ const FAILED: f64 = 0.1;
 const POINTS: usize = 16;
 
 fn plan(settings: &Settings) -> Plan {
-    let planted = |documents, topics, batches, laps| {
+    let planted = |documents, topics, laps, others| {
         let data = DataSet::Planted { documents, topics, length: 60 };
-        vec![Corpus { data, batches, every: 0, laps, grid_laps: 4 }]
+        vec![Corpus { data, batches: 5, every: 0, laps, grid_laps: 4, others }]
     };
-    let real = |name: &str, batches, every, laps, grid_laps| Corpus {
-        data: DataSet::Corpus { name: name.into() },
-        batches,
-        every,
-        laps,
-        grid_laps,
+    let real = |name: &str, batches, every, laps, grid_laps, others| {
+        let data = DataSet::Corpus { name: name.into() };
+        Corpus { data, batches, every, laps, grid_laps, others }
     };
     match (settings.size, &settings.data) {
-        (Size::Mini, _) => Plan {
-            corpora: planted(600, 20, 5, [6, 6, 20, 6]),
-            first: 30,
-            others: &[],
-            sampled: &[30],
-            sparsity: &FEW,
-            seeds: 1,
-        },
+        (Size::Mini, _) => Plan { corpora: planted(600, 20, [6, 6, 20, 6], &[]), first: 30, sparsity: &FEW, seeds: 1 },
         (Size::Full, Some(_)) => Plan {
             corpora: vec![
-                real("nips", 5, 0, [8, 4, 30, 4], 8),
-                real("wiki", 5, 0, [6, 4, 20, 3], 6),
-                real("arxiv", 200, 50, [3, 2, 15, 2], 3),
+                real("nips", 5, 0, [8, 4, 30, 4], 8, &[800, 50, 100, 400]),
+                real("wiki", 5, 0, [6, 4, 20, 3], 6, &[800, 50, 100, 400]),
+                real("arxiv", 200, 50, [3, 2, 15, 2], 3, &[800, 50, 100, 400]),
             ],
             first: 200,
-            others: &[800, 400, 50, 100],
-            sampled: &[200, 800],
             sparsity: &[1, 4, MODERATE, 16],
             seeds: 2,
         },
         _ => Plan {
-            corpora: planted(4000, 60, 5, [6, 4, 30, 6]),
+            corpora: planted(4000, 60, [6, 4, 30, 6], &[40]),
             first: 80,
-            others: &[40],
-            sampled: &[80, 40],
             sparsity: &[1, 4, MODERATE, 16],
             seeds: 2,
         },
@@ -154,33 +138,31 @@ impl Corpus {
 /// Every curve, the most telling first.
 fn lines(plan: &Plan, rates: &[Value]) -> Vec<Line> {
     let mut lines = Vec::new();
-    let mut add = |topics: &[usize], each: &dyn Fn(&Corpus, usize, &Value) -> Vec<Line>| {
-        for &topics in topics {
-            plan.corpora.iter().zip(rates).for_each(|(corpus, rate)| lines.extend(each(corpus, topics, rate)));
-        }
+    let mut add = |each: &dyn Fn(&Corpus, &Value) -> Vec<Line>| {
+        plan.corpora.iter().zip(rates).for_each(|(corpus, rate)| lines.extend(each(corpus, rate)));
     };
     let memoized = |sparsity: &[usize], corpus: &Corpus, topics: usize, seed: u64| -> Vec<Line> {
         let all = sparsity.iter().copied().chain([topics]);
         let line = |l, estimate| corpus.line("memoized", topics, l, estimate, json!({"seed": seed}));
         all.flat_map(|l| ESTIMATES.map(|estimate| line(l, estimate))).collect()
     };
-    let sampler =
-        |method| move |corpus: &Corpus, topics, _: &Value| vec![corpus.line(method, topics, 0, "", json!({}))];
-    let (first, others) = ([plan.first], plan.others);
-    add(&first, &|corpus, topics, _| memoized(plan.sparsity, corpus, topics, 0));
-    add(&others[..others.len().min(1)], &|corpus, topics, _| memoized(&FEW, corpus, topics, 0));
-    add(&first, &sampler("SparseLDA"));
-    add(&first, &|corpus, topics, rate| {
-        ["SVIGibbs 5", "SVIGibbs 10"].map(|method| corpus.line(method, topics, 0, "vb", rate.clone())).into()
+    let first = plan.first;
+    add(&|corpus, _| memoized(plan.sparsity, corpus, first, 0));
+    add(&|corpus, _| vec![corpus.line("SparseLDA", first, 0, "", json!({}))]);
+    add(&|corpus, rate| {
+        ["SVIGibbs 5", "SVIGibbs 10"].map(|method| corpus.line(method, first, 0, "vb", rate.clone())).into()
     });
-    add(&first, &|corpus, topics, rate| {
-        [1, MODERATE, topics].map(|l| corpus.line("stochastic", topics, l, "vb", rate.clone())).into()
-    });
-    add(&others[others.len().min(1)..], &|corpus, topics, _| memoized(&FEW, corpus, topics, 0));
-    (1..plan.seeds).for_each(|seed| add(&first, &|corpus, topics, _| memoized(&FEW, corpus, topics, seed)));
-    let more: Vec<usize> = plan.sampled.iter().copied().filter(|&topics| topics != plan.first).collect();
-    add(&more, &sampler("SparseLDA"));
-    add(plan.sampled, &sampler("LightLDA"));
+    let others = |at: usize| {
+        move |corpus: &Corpus, _: &Value| {
+            corpus.others.get(at).map_or_else(Vec::new, |&topics| memoized(&FEW, corpus, topics, 0))
+        }
+    };
+    add(&others(0));
+    add(&|corpus, rate| [1, MODERATE, first].map(|l| corpus.line("stochastic", first, l, "vb", rate.clone())).into());
+    let most = plan.corpora.iter().map(|corpus| corpus.others.len()).max().unwrap_or_default();
+    (1..most).for_each(|at| add(&others(at)));
+    add(&|corpus, _| vec![corpus.line("LightLDA", first, 0, "", json!({}))]);
+    (1..plan.seeds).for_each(|seed| add(&|corpus, _| memoized(&FEW, corpus, first, seed)));
     lines
 }
 
@@ -459,32 +441,31 @@ fn light(drawn: &[Drawn]) -> Option<Claim> {
 }
 
 fn scope(plan: &Plan, rates: &[Value], settings: &Settings) -> String {
+    let numbers = |list: &[usize]| list.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
     let corpora = plan.corpora.iter().zip(rates).map(|(corpus, rate)| {
         let [sparse, dense, tokens, gibbs] = corpus.laps;
+        let others = match corpus.others {
+            [] => String::new(),
+            others => format!("; besides K = {}", numbers(others)),
+        };
         format!(
             "{} ({} batches; laps: L < K {sparse}, dense {dense}, SparseLDA and LightLDA {tokens}, SVIGibbs {gibbs}; \
-             rate: delay {}, decay {})",
+             rate: delay {}, decay {}{others})",
             corpus.data.name(),
             corpus.batches,
             rate["delay"],
             rate["decay"]
         )
     });
-    let numbers = |list: &[usize]| list.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-    let others = match plan.others {
-        [] => String::new(),
-        others => format!(" K = {}: memoized at L = 1, 8 and K, vb and map, one seed.", numbers(others)),
-    };
     let evidence = if settings.size == Size::Full && settings.data.is_some() { "" } else { " Planted documents." };
     format!(
-        "{}. K = {}: memoized at L in {{{}, K}}, vb and map (at L = 1, 8 and K from {} seeds, of which the better is \
-         shown); stochastic at L = 1, 8 and K, vb; SVIGibbs.{others} SparseLDA and LightLDA at K = {}. From K = {LARGE} on \
-         half of the laps. Document step: our defaults (15 iterations, tolerance 0.05, 5 restarts, dense and sparse \
-         alike). One thread; times are CPU seconds of training with seeding, without scoring.{evidence}",
+        "{}. K = {}: memoized at L in {{{}, K}}, vb and map (L = 1, 8 and K from {} seeds, of which the better is shown); \
+         stochastic at L = 1, 8 and K, vb; all samplers. Other K: memoized at L = 1, 8 and K, vb and map, one seed, from K \
+         = {LARGE} on half of the laps. Document step: our defaults (15 iterations, tolerance 0.05, 5 restarts, dense and \
+         sparse alike). One thread; times are CPU seconds of training with seeding, without scoring.{evidence}",
         corpora.collect::<Vec<_>>().join("; "),
         plan.first,
         numbers(plan.sparsity),
-        plan.seeds,
-        numbers(plan.sampled)
+        plan.seeds
     )
 }
