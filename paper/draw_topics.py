@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 TITLES = {"nips": "NIPS", "wiki": "Wikipedia", "arxiv": "arXiv"}
 COLOURS = {1: "tab:orange", 4: "tab:green", 8: "tab:red", 16: "tab:purple"}
@@ -42,6 +43,13 @@ def label(sparsity: int, topics: int) -> str:
     return "L = K" if sparsity == topics else f"L = {sparsity}"
 
 
+def log_ticks(axis) -> None:
+    """A logarithmic axis with plain numbers at powers of ten."""
+    axis.axes.set_xscale("log") if axis.axis_name == "x" else axis.axes.set_yscale("log")
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def best_seeds(rows: list[dict]) -> list[list[dict]]:
     """The curves, of those that differ in their seed alone the one that ended best."""
     best = {}
@@ -74,15 +82,19 @@ def scores_over_time(rows: list[dict]) -> plt.Figure:
                     style = {"color": colour(sparsity, topics), "linestyle": dash, "linewidth": 1.2}
                     shown.append(curve[-1]["heldout"])
                 axis.plot(values(curve, "cpu_seconds"), values(curve, "heldout"), marker=".", markersize=2.5, **style)
-            axis.set_xscale("log")
+            log_ticks(axis.xaxis)
             axis.grid(alpha=0.3)
+            if not of_panel:
+                axis.text(0.5, 0.5, "not run", transform=axis.transAxes, ha="center", color="gray")
             if (corpus, estimate) == panels[0]:
                 axis.set_title(f"K = {topics}")
             if (corpus, estimate) == panels[-1]:
                 axis.set_xlabel("CPU seconds")
         # What samplers score in their first laps, and hard assignments that fail, would flatten all else.
         middle = sorted(shown)[len(shown) // 2] if shown else 0.0
+        times = [row["cpu_seconds"] for row in rows if row["corpus"] == corpus]
         for axis in line:
+            axis.set_xlim(0.8 * min(times), 1.25 * max(times))
             axis.set_ylim(middle - 0.35, max(shown, default=0.0) + 0.05)
         line[0].set_ylabel(f"{TITLES.get(corpus, corpus)}, {estimate}\nheld-out score")
         for axis in line[1:]:
@@ -129,7 +141,7 @@ def starts(rows: list[dict]) -> plt.Figure:
 def costs(rows: list[dict]) -> plt.Figure:
     """Figure 3: substeps of ten passes, local step and summary step by K, distance from dense."""
     by_panel = {key[0]: items for key, items in group(rows, "panel").items()}
-    figure, (whole, local, summary, distance) = plt.subplots(1, 4, figsize=(12.5, 2.8), layout="constrained")
+    figure, (whole, local, summary, distance) = plt.subplots(1, 4, figsize=(12.5, 3.1), layout="constrained")
     bars = by_panel["whole"]
     names = [label(row["sparsity"], row["topics"]) for row in bars]
     bottom = [0.0] * len(bars)
@@ -149,15 +161,18 @@ def costs(rows: list[dict]) -> plt.Figure:
     ):
         steps = by_panel["steps"]
         for (name,), items in group(steps, "name").items():
+            # The same L in all panels has the same colour; what selects inside the iterations is dashed.
             sparsity = items[0]["sparsity"] if name != "L = K" else items[0]["topics"]
-            axis.plot(values(items, "topics"), values(items, key), "o-", color=colour(sparsity, items[0]["topics"]), label=name)
-        axis.set_xscale("log")
-        axis.set_yscale("log")
+            style = {"color": colour(sparsity, items[0]["topics"]), "linestyle": "--" if "," in name else "-"}
+            axis.plot(values(items, "topics"), values(items, key), marker="o", markersize=3, label=name, **style)
+        log_ticks(axis.xaxis)
+        log_ticks(axis.yaxis)
+        axis.set_xticks(sorted(set(values(steps, "topics"))))
         axis.set_xlabel("K")
         axis.set_ylabel(f"CPU seconds, {steps[0]['documents']} documents")
         axis.set_title(title)
         axis.grid(alpha=0.3)
-    local.legend(fontsize=7)
+    figure.legend(handles=local.get_lines(), loc="outside lower center", ncols=6)
     for (sparsity, restarts), items in group(by_panel["distance"], "sparsity", "restarts").items():
         style = {"linestyle": "-" if restarts else ":", "color": colour(sparsity, 0)}
         name = f"L = {sparsity}" if restarts else None
