@@ -152,16 +152,12 @@ fn lines(plan: &Plan, rates: &[Value]) -> Vec<Line> {
     add(&|corpus, rate| {
         ["SVIGibbs 5", "SVIGibbs 10"].map(|method| corpus.line(method, first, 0, "vb", rate.clone())).into()
     });
-    let others = |at: usize| {
-        move |corpus: &Corpus, _: &Value| {
-            corpus.others.get(at).map_or_else(Vec::new, |&topics| memoized(&FEW, corpus, topics, 0))
-        }
-    };
-    add(&others(0));
     add(&|corpus, rate| [1, MODERATE, first].map(|l| corpus.line("stochastic", first, l, "vb", rate.clone())).into());
-    let most = plan.corpora.iter().map(|corpus| corpus.others.len()).max().unwrap_or_default();
-    (1..most).for_each(|at| add(&others(at)));
     add(&|corpus, _| vec![corpus.line("LightLDA", first, 0, "", json!({}))]);
+    let most = plan.corpora.iter().map(|corpus| corpus.others.len()).max().unwrap_or_default();
+    for at in 0..most {
+        add(&|corpus, _| corpus.others.get(at).map_or_else(Vec::new, |&topics| memoized(&FEW, corpus, topics, 0)));
+    }
     (1..plan.seeds).for_each(|seed| add(&|corpus, _| memoized(&FEW, corpus, first, seed)));
     lines
 }
