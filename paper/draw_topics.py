@@ -109,31 +109,33 @@ def scores_over_time(rows: list[dict]) -> plt.Figure:
 
 
 def starts(rows: list[dict]) -> plt.Figure:
-    """Figure 5: a row a corpus, dense and sparse beside each other, the objective and the held-out score of each."""
-    corpora = distinct(rows, "corpus")
-    panels = [(kind, what) for what in ("objective", "heldout") for kind in ("dense", "sparse")]
+    """Figure 5: a row a corpus, the objective and the held-out score of every kind of document step."""
+    corpora, kinds = distinct(rows, "corpus"), distinct(rows, "kind")
+    panels = [(kind, what) for what in ("objective", "heldout") for kind in kinds]
     figure, axes = plt.subplots(
-        len(corpora), len(panels), figsize=(2.7 * len(panels), 2.1 * len(corpora)), squeeze=False, layout="constrained"
+        len(corpora), len(panels), figsize=(2.2 * len(panels), 2.1 * len(corpora)), squeeze=False, layout="constrained"
     )
-    styles = {True: "-", False: "--"}
     for corpus, line in zip(corpora, axes):
         for (kind, what), axis in zip(panels, line):
             of_panel = [row for row in rows if (row["corpus"], row["kind"]) == (corpus, kind)]
             for (start, restarts), curve in group(of_panel, "start", "restarts").items():
-                tint = "tab:red" if restarts else "tab:blue"
+                style = {"color": "tab:red" if restarts else "tab:blue", "linestyle": "-" if start == "cold" else "--"}
+                scale = 1e-6 if what == "objective" else 1.0
+                heights = [scale * value for value in values(curve, what)]
                 name = f"{start}, {'with' if restarts else 'no'} restarts"
-                axis.plot(values(curve, "lap"), values(curve, what), styles[start == "cold"], color=tint, label=name)
+                axis.plot(values(curve, "lap"), heights, marker=".", label=name, **style)
             axis.grid(alpha=0.3)
             if corpus == corpora[0]:
-                axis.set_title(f"{'L = K' if kind == 'dense' else 'L = 8'}, {what.replace('heldout', 'held-out score')}")
+                axis.set_title(f"{kind}\n{'objective / million' if what == 'objective' else 'held-out score'}")
             if corpus == corpora[-1]:
                 axis.set_xlabel("laps")
         line[0].set_ylabel(TITLES.get(corpus, corpus))
-        for left in (0, 2):
-            low = min(axis.get_ylim()[0] for axis in line[left : left + 2])
-            high = max(axis.get_ylim()[1] for axis in line[left : left + 2])
-            for axis in line[left : left + 2]:
+        for left in (0, len(kinds)):
+            beside = line[left : left + len(kinds)]
+            low, high = min(axis.get_ylim()[0] for axis in beside), max(axis.get_ylim()[1] for axis in beside)
+            for axis in beside:
                 axis.set_ylim(low, high)
+                axis.tick_params(labelleft=axis is beside[0])
     figure.legend(handles=axes[0][0].get_lines(), loc="outside lower center", ncols=4)
     return figure
 

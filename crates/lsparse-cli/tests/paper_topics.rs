@@ -60,12 +60,8 @@ fn without_restarts_cold_starts_get_worse_and_with_them_they_do_not() {
     let folder = tempfile::tempdir().unwrap();
     let figure = fig5::run(&mini(folder.path())).unwrap();
     let score = |restarts: bool, lap: f64| {
-        let fields = [
-            ("kind", "sparse".into()),
-            ("start", "cold".into()),
-            ("restarts", restarts.into()),
-            ("lap", lap.into()),
-        ];
+        let fields =
+            [("kind", "L = 8".into()), ("start", "cold".into()), ("restarts", restarts.into()), ("lap", lap.into())];
         found(&figure, &fields, "heldout")
     };
     assert!(score(false, 8.0) < score(false, 1.0), "{} to {}", score(false, 1.0), score(false, 8.0));
