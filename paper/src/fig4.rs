@@ -61,8 +61,8 @@ fn plan(settings: &Settings) -> Plan {
         (Size::Mini, _) => Plan { corpora: planted(600, 20, [6, 6, 20, 6], &[]), first: 30, sparsity: &FEW, seeds: 1 },
         (Size::Full, Some(_)) => Plan {
             corpora: vec![
-                real("nips", 5, 0, [8, 4, 30, 4], 8, &[800]),
-                real("wiki", 5, 0, [6, 4, 20, 3], 6, &[800]),
+                real("nips", 5, 0, [8, 4, 30, 4], 8, &[800, 50]),
+                real("wiki", 5, 0, [6, 4, 20, 3], 6, &[800, 50]),
                 real("arxiv", 200, 50, [3, 2, 15, 2], 3, &[800]),
             ],
             first: 200,
