@@ -8,7 +8,7 @@ use lsparse::schedule::ScheduleKind;
 use lsparse::summary::Summary;
 use lsparse::topics::score::{CompletionOptions, completion, held_out};
 use lsparse::topics::{
-    AlphaRule, Document, DocumentOptions, Selection, SparseStats, TopicData, TopicModel, TopicSummary,
+    AlphaRule, Document, DocumentOptions, Selection, SparseStats, Tally, TopicData, TopicModel, TopicSummary,
     TopicSurroundings, Topics, TopicsConfig, WordTable, fit_topics, fit_topics_with, initial_topics,
 };
 use lsparse_kernels::{digamma, ln_gamma};
