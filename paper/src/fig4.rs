@@ -49,8 +49,8 @@ const FAILED: f64 = 0.1;
 const POINTS: usize = 16;
 
 fn plan(settings: &Settings) -> Plan {
-    let planted = |documents, topics, laps, others| {
-        let data = DataSet::Planted { documents, topics, length: 60 };
+    let planted = |documents, topics, length, laps, others| {
+        let data = DataSet::Planted { documents, topics, length };
         vec![Corpus { data, batches: 5, every: 0, laps, grid_laps: 4, others }]
     };
     let real = |name: &str, batches, every, laps, grid_laps, others| {
@@ -58,7 +58,9 @@ fn plan(settings: &Settings) -> Plan {
         Corpus { data, batches, every, laps, grid_laps, others }
     };
     match (settings.size, &settings.data) {
-        (Size::Mini, _) => Plan { corpora: planted(600, 20, [6, 6, 20, 6], &[]), first: 30, sparsity: &FEW, seeds: 1 },
+        (Size::Mini, _) => {
+            Plan { corpora: planted(1000, 40, 20, [8, 8, 20, 6], &[]), first: 60, sparsity: &FEW, seeds: 1 }
+        }
         (Size::Full, Some(_)) => Plan {
             corpora: vec![
                 real("nips", 5, 0, [8, 4, 30, 4], 8, &[800, 50]),
@@ -70,7 +72,7 @@ fn plan(settings: &Settings) -> Plan {
             seeds: 1,
         },
         _ => Plan {
-            corpora: planted(4000, 60, [6, 4, 30, 6], &[40]),
+            corpora: planted(4000, 60, 40, [6, 4, 30, 6], &[40]),
             first: 80,
             sparsity: &[1, 4, MODERATE, 16],
             seeds: 2,
