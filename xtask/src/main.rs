@@ -1,7 +1,8 @@
 //! Chores of the workspace: `cargo xtask test` checks everything, `cargo xtask python` the Python package alone,
-//! `cargo xtask bench NAME` measures.
+//! `cargo xtask bench NAME` measures, `cargo xtask paper FIGURE` repeats the paper's experiments.
 
 mod bench;
+mod paper;
 mod process;
 mod python;
 mod test;
@@ -19,6 +20,7 @@ Commands:
   bench python [--rows N]        what the Python layer costs, and scikit-learn on the same data
   bench memory [--images DIR]    peak memory of training on 2 million documents and 3.68 million patches, K = 500
   bench list                     what can be measured
+  paper fig1|...|fig5|all        the figures of the paper [--data DIR] [--quick] [--jobs N]
 
 Everything that is needed besides a Rust toolchain and python3 is installed under target/ by the command itself.";
 
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         Some((&"test", rest)) => test::run(rest),
         Some((&"python", rest)) => python::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
+        Some((&"paper", rest)) => paper::run(rest),
         Some((&("help" | "--help" | "-h"), _)) => {
             println!("{USAGE}");
             Ok(())

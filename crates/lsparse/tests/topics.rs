@@ -8,7 +8,7 @@ use lsparse::schedule::ScheduleKind;
 use lsparse::summary::Summary;
 use lsparse::topics::score::{CompletionOptions, completion, held_out};
 use lsparse::topics::{
-    AlphaRule, Document, DocumentOptions, Selection, SparseStats, TopicData, TopicModel, TopicSummary,
+    AlphaRule, Document, DocumentOptions, Selection, SparseStats, Tally, TopicData, TopicModel, TopicSummary,
     TopicSurroundings, Topics, TopicsConfig, WordTable, fit_topics, fit_topics_with, initial_topics,
 };
 use lsparse_kernels::{digamma, ln_gamma};
@@ -294,6 +294,30 @@ fn restarts_never_lower_a_documents_objective() {
         assert!(with >= without - 1e-3, "seed {seed}: {without} fell to {with}");
     }
     assert!(accepted > 0, "no proposal was ever accepted");
+}
+
+/// A dense document holds all topics, most of them with nothing; restarts are about the others.
+#[test]
+fn restarts_are_accepted_in_dense_documents_of_many_topics() {
+    let (num, alpha) = (300, 0.5);
+    let (mut tally, mut better) = (Tally::default(), 0);
+    for seed in 0..20 {
+        let topics = random_topics_table(num, 50, seed);
+        let (words, counts) = some_document(50, 12, seed + 7);
+        let table = table_of(&topics, num);
+        let mut value = |restarts: usize| {
+            let options = DocumentOptions { restarts, iterations: 100, tolerance: 0.0, ..DocumentOptions::dense(num) };
+            let mut document = Document::default();
+            document.solve(&table, &vec![(alpha / num as f64) as f32; num], &words, &counts, &options, None);
+            tally.add(&document.tally());
+            let resp = full_responsibilities(&document, words.len(), num);
+            document_objective(&topics, alpha, &words, &counts, &resp)
+        };
+        let (without, with) = (value(0), value(5));
+        assert!(with >= without - 1e-3, "seed {seed}: {without} fell to {with}");
+        better += usize::from(with > without + 0.1);
+    }
+    assert!(tally.accepted > 0 && better > 0, "{tally:?}, better in {better} documents");
 }
 
 fn matched_share(found: &TopicModel, truth: &[Vec<f64>]) -> f64 {

@@ -528,7 +528,9 @@ impl Document {
         self.work.clear();
         self.work.extend(self.prior.iter().zip(&self.rows).map(|(p, &row)| p / self.scale[row as usize]));
         ln_slice(&mut self.work);
-        let drift: f64 = self.counts.iter().zip(&self.work).map(|(&n, &p)| f64::from(n) * f64::from(p)).sum();
+        // A topic with nothing in a dense document has a prior below all numbers: it has no share in the sum.
+        let there = self.counts.iter().zip(&self.work).filter(|(_, p)| p.is_finite());
+        let drift: f64 = there.map(|(&n, &p)| f64::from(n) * f64::from(p)).sum();
         allocation - drift + weighted_log_sum(&self.word_counts, &self.norms)
     }
 }

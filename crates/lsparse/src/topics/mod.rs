@@ -29,7 +29,7 @@ pub use config::{History, TopicInit, TopicMethod, TopicsConfig};
 pub use document::{Document, DocumentOptions, Selection, Tally};
 pub use init::{initial_topics, random_topics};
 pub use saved::TopicModel;
-pub use summary::{SparseStats, TopicSummary, WordStats};
+pub use summary::{Entries, SparseStats, TopicSummary, WordStats};
 pub use table::WordTable;
 pub use train::{FittedTopics, TopicSurroundings, fit_topics, fit_topics_with};
 

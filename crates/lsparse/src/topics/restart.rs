@@ -8,6 +8,9 @@ use super::document::{Document, DocumentOptions};
 /// Full updates after a topic was emptied, before the result is judged.
 const UPDATES: usize = 2;
 
+/// A dense document holds every topic, most of them with next to nothing: those are no proposals.
+const DENSE_FLOOR: f32 = 0.01;
+
 impl Document {
     /// Try to empty up to `options.restarts` topics, the smallest first. The bound of the document never falls.
     pub(super) fn restart(&mut self, options: &DocumentOptions) {
@@ -20,8 +23,9 @@ impl Document {
         std::mem::swap(&mut self.counts, &mut self.next);
         let mut saved = Saved::default();
         let mut tried: Vec<u32> = Vec::new();
+        let floor = if options.active_floor > 0.0 { 0.0 } else { DENSE_FLOOR };
         for _ in 0..options.restarts {
-            let Some(target) = self.smallest_not_in(&tried) else { break };
+            let Some(target) = self.smallest_not_in(&tried, floor) else { break };
             if self.rows.len() < 2 {
                 break;
             }
@@ -56,8 +60,8 @@ impl Document {
         std::mem::swap(&mut self.counts, &mut self.next);
     }
 
-    fn smallest_not_in(&self, tried: &[u32]) -> Option<usize> {
-        let open = (0..self.rows.len()).filter(|&i| !tried.contains(&self.rows[i]));
+    fn smallest_not_in(&self, tried: &[u32], floor: f32) -> Option<usize> {
+        let open = (0..self.rows.len()).filter(|&i| self.counts[i] > floor && !tried.contains(&self.rows[i]));
         open.min_by(|&a, &b| self.counts[a].total_cmp(&self.counts[b]))
     }
 
