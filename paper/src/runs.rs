@@ -79,6 +79,8 @@ impl Run {
         words.extend(["--config".into(), text(config), "--heldout".into(), text(&files.heldout)]);
         words.extend(["--heldout-every".into(), self.heldout_every.to_string(), "--trace".into(), text(trace)]);
         words.extend(["--checkpoint".into(), text(checkpoint), "--resume".into()]);
+        // Writing what is remembered of a hundred batches takes computing time that counts; seldom is often enough.
+        words.extend(["--checkpoint-every", "5m"].map(String::from));
         words.extend(["--threads", "1", "--quiet"].map(String::from));
         words
     }

@@ -20,7 +20,7 @@ use crate::summary::ClusterSummary;
 use search::Memory;
 
 pub use frequencies::{Frequencies, allocation_term};
-pub use local::{Members, accumulate, log_density, respond};
+pub use local::{Members, accumulate, log_density, respond, respond_dense};
 pub use methods::MixtureMethod;
 pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
 
-use super::local::respond;
+use super::local::{respond, respond_dense};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::likelihood::{Clusters, LikelihoodKind};
@@ -240,6 +240,11 @@ impl<T: Real> Search<T> {
         self.work.table.fetch_add((rows.len() * log_pi.len()) as u64, Ordering::Relaxed);
         let Memory { candidates, neighbours, sketches, pairs, .. } = memory;
         let entropy = match self.kind {
+            // Nothing to find: all clusters are kept, and dense and exact search are one.
+            SearchKind::Dense | SearchKind::Exact if sparsity == log_pi.len() => {
+                self.work.add_weights(rows.len() * sparsity);
+                respond_dense(clusters, log_pi, rows, out)?
+            }
             SearchKind::Exact if candidates.know(row_ids, sparsity) => {
                 let sketches = sketches.get_or_insert_with(|| Sketches::new(log_pi.len(), rows.dim()));
                 if std::mem::take(&mut memory.sketches_due) {
