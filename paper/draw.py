@@ -7,6 +7,7 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
+import draw_patches  # noqa: E402
 import matplotlib.pyplot as plt  # noqa: E402
 
 
@@ -23,7 +24,7 @@ def group(items: list[dict], *keys: str) -> dict[tuple, list[dict]]:
     return groups
 
 
-DRAWN: dict = {}
+DRAWN: dict = {"fig1": draw_patches.fig1, "fig2": draw_patches.fig2}
 
 
 def main() -> None:

@@ -48,11 +48,11 @@ fn plan(size: Size) -> Plan {
         },
         Size::Full => Plan {
             panels: vec![
-                panel(200, 400, 100, 3),
-                panel(800, 400, 100, 2),
-                panel(100, 400, 100, 3),
-                panel(400, 40, 10, 6),
-                panel(1600, 40, 10, 4),
+                panel(200, 400, 100, 2),
+                panel(800, 400, 100, 1),
+                panel(400, 40, 10, 5),
+                panel(100, 40, 10, 5),
+                panel(1600, 40, 10, 2),
             ],
             heldout: 4,
             every: 10,
