@@ -50,9 +50,9 @@ fn plan(size: Size) -> Plan {
             panels: vec![
                 panel(200, 400, 100, 2),
                 panel(800, 400, 100, 1),
-                panel(400, 40, 10, 5),
-                panel(100, 40, 10, 5),
-                panel(1600, 40, 10, 2),
+                panel(100, 40, 10, 3),
+                panel(400, 40, 10, 3),
+                panel(1600, 40, 10, 1),
             ],
             heldout: 4,
             every: 10,

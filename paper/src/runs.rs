@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -81,7 +81,7 @@ impl Run {
         words.extend(["--checkpoint".into(), text(checkpoint), "--resume".into()]);
         // Writing what is remembered of a hundred batches takes computing time that counts; seldom is often enough.
         words.extend(["--checkpoint-every", "5m"].map(String::from));
-        words.extend(["--threads", "1", "--quiet"].map(String::from));
+        words.extend(["--threads", "1", "--quiet", "--json"].map(String::from));
         words
     }
 }
@@ -173,9 +173,14 @@ impl Workshop {
         }
         fs::write(&config, serde_json::to_vec_pretty(&run.config)?)?;
         let words = run.words(files, &config, &trace, &checkpoint);
-        let status = Command::new(&self.program).args(&words).status()?;
-        if !status.success() {
+        let output = Command::new(&self.program).args(&words).stderr(Stdio::inherit()).output()?;
+        if !output.status.success() {
             return Err(format!("failed: lsparse {}", words.join(" ")).into());
+        }
+        // A run that is asked to stop ends well, with what it has, and can go on; but it is not what was wanted.
+        let report: Value = serde_json::from_slice(&output.stdout)?;
+        if report["stopped_by"] == "interrupt" {
+            return Err(format!("interrupted: lsparse {}", words.join(" ")).into());
         }
         fs::rename(&trace, &done)?;
         fs::remove_file(&checkpoint)?;
