@@ -81,7 +81,7 @@ def fig2(rows: list[dict]):
     )
     for axes, clusters in zip(all_axes[0], panels):
         own = [row for row in curves if row["clusters"] == clusters]
-        for sparsity, schedule in dict.fromkeys((row["sparsity"], row["schedule"]) for row in own):
+        for sparsity, schedule in sorted({(row["sparsity"], row["schedule"]) for row in own}):
             line = [row for row in own if (row["sparsity"], row["schedule"]) == (sparsity, schedule)]
             axes.plot(
                 [row["cpu_seconds"] for row in line],

@@ -118,7 +118,7 @@ pub struct Workshop {
     pub data: Option<PathBuf>,
     /// Data sets and traces are kept here.
     pub folder: PathBuf,
-    /// Runs at the same time, each on one thread.
+    /// Runs at the same time, each on one thread; 0 for none, but what was made before.
     pub jobs: usize,
 }
 
@@ -128,16 +128,21 @@ impl Workshop {
         Store { data: self.data.as_deref(), program: &self.program, folder: &self.folder }
     }
 
-    /// Make the runs that were not made before; all of them, in order.
+    /// Make the runs that were not made before; all of them, in order. With no jobs, those that were made before.
     pub fn perform(&self, runs: &[Run]) -> Result<Vec<Curve>> {
         let folder = self.folder.join("runs");
         fs::create_dir_all(&folder)?;
+        let trace = |run: &Run| folder.join(run.name() + ".jsonl");
+        let read = |run: &Run| Ok(Curve { run: run.clone(), lines: read_lines(&trace(run))? });
+        if self.jobs == 0 {
+            return runs.iter().filter(|&run| trace(run).exists()).map(read).collect();
+        }
         // Files of data sets are made one at a time, before runs ask for them side by side.
         let store = self.store();
         let files = runs.iter().map(|run| store.files(&run.data, run.part)).collect::<Result<Vec<_>>>()?;
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
         std::thread::scope(|scope| {
-            for _ in 0..self.jobs.max(1) {
+            for _ in 0..self.jobs {
                 scope.spawn(|| {
                     while failed.lock().is_ok_and(|failed| failed.is_none()) {
                         let n = next.fetch_add(1, Ordering::Relaxed);
@@ -158,9 +163,7 @@ impl Workshop {
         if let Ok(Some(error)) = failed.into_inner() {
             return Err(error);
         }
-        runs.iter()
-            .map(|run| Ok(Curve { run: run.clone(), lines: read_lines(&folder.join(run.name() + ".jsonl"))? }))
-            .collect()
+        runs.iter().map(read).collect()
     }
 
     /// Make one run; false if it was there.
@@ -188,7 +191,8 @@ impl Workshop {
     }
 }
 
-fn read_lines(path: &Path) -> Result<Vec<Value>> {
+/// The lines of a file, each an object.
+pub fn read_lines(path: &Path) -> Result<Vec<Value>> {
     let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(text.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?)
 }
