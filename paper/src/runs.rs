@@ -94,6 +94,11 @@ impl Curve {
         scored.collect()
     }
 
+    /// Laps made, in part too.
+    pub fn laps(&self) -> f64 {
+        self.lines.last().and_then(|line| line["lap"].as_f64()).unwrap_or(0.0)
+    }
+
     /// The score that the run ended with.
     pub fn last(&self) -> f64 {
         self.scores().last().map_or(f64::NAN, |point| point.1)
@@ -109,6 +114,10 @@ impl Curve {
         self.run.config.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 }
+
+/// How the traces of runs end that are done, and of those that are not.
+const DONE: &str = ".jsonl";
+const UNFINISHED: &str = ".part.jsonl";
 
 /// Where runs are made and kept.
 pub struct Workshop {
@@ -128,14 +137,17 @@ impl Workshop {
         Store { data: self.data.as_deref(), program: &self.program, folder: &self.folder }
     }
 
-    /// Make the runs that were not made before; all of them, in order. With no jobs, those that were made before.
+    /// Make the runs that were not made before; all of them, in order. With no jobs, those that were made before, the
+    /// unfinished ones as far as they came.
     pub fn perform(&self, runs: &[Run]) -> Result<Vec<Curve>> {
         let folder = self.folder.join("runs");
         fs::create_dir_all(&folder)?;
-        let trace = |run: &Run| folder.join(run.name() + ".jsonl");
-        let read = |run: &Run| Ok(Curve { run: run.clone(), lines: read_lines(&trace(run))? });
+        let read = |run: &Run, end: &str| {
+            let trace = folder.join(run.name() + end);
+            trace.exists().then(|| Ok(Curve { run: run.clone(), lines: read_lines(&trace)? }))
+        };
         if self.jobs == 0 {
-            return runs.iter().filter(|&run| trace(run).exists()).map(read).collect();
+            return runs.iter().filter_map(|run| read(run, DONE).or_else(|| read(run, UNFINISHED))).collect();
         }
         // Files of data sets are made one at a time, before runs ask for them side by side.
         let store = self.store();
@@ -163,14 +175,13 @@ impl Workshop {
         if let Ok(Some(error)) = failed.into_inner() {
             return Err(error);
         }
-        runs.iter().map(read).collect()
+        runs.iter().filter_map(|run| read(run, DONE)).collect()
     }
 
     /// Make one run; false if it was there.
     fn make(&self, run: &Run, files: &Files, folder: &Path) -> Result<bool> {
         let file = |end: &str| folder.join(run.name() + end);
-        let (done, trace, config, checkpoint) =
-            (file(".jsonl"), file(".part.jsonl"), file(".json"), file(".checkpoint"));
+        let (done, trace, config, checkpoint) = (file(DONE), file(UNFINISHED), file(".json"), file(".checkpoint"));
         if done.exists() {
             return Ok(false);
         }
