@@ -228,8 +228,7 @@ fn claims(panels: &[Panel], curves: &[Curve]) -> Vec<Claim> {
     // "Large" is K = 800 and 1,600 in the paper; where the experiment is smaller, its largest K.
     let large = panels.iter().map(|panel| panel.clusters).max().unwrap_or(0).min(800);
     let mut at_large = soft.iter().filter(|(k, schedule, _)| *k >= large && *schedule == "stochastic").peekable();
-    let often = 2 * soft.iter().filter(|found| found.2 > 0.0).count() > soft.len();
-    let soft_holds = at_large.peek().is_some().then(|| often && at_large.all(|found| found.2 > 0.0));
+    let soft_holds = at_large.peek().is_some().then(|| at_large.all(|found| found.2 > 0.0));
     let soft_text = texts(soft.iter().map(|(k, schedule, d)| format!("K = {k} {schedule}: {d:+.3}")).collect());
     let loss_holds = loss.iter().all(|(_, _, lost, gain)| *lost <= (1.0 - GOOD) * gain);
     let loss_text = texts(
@@ -248,7 +247,7 @@ fn claims(panels: &[Panel], curves: &[Curve]) -> Vec<Claim> {
         ),
         Claim {
             claim: "L = 16 often ends above L = 1, above all for stochastic runs at large K (difference of the last \
-                    scores)"
+                    scores; the verdict is on the latter)"
                 .into(),
             holds: soft_holds,
             found: soft_text,
@@ -301,8 +300,9 @@ fn scope(
         let runs: Vec<(&str, usize, f64)> =
             panel.sparsities().into_iter().flat_map(|l| SCHEDULES.map(|schedule| made(schedule, l))).collect();
         let short = runs.iter().filter(|run| run.2 < *laps as f64);
+        let how = |made: f64| if made > 0.0 { format!("stopped at lap {made:.2}") } else { "not run".into() };
         let short: Vec<String> =
-            short.map(|(schedule, l, made)| format!("{schedule} L = {l} stopped at lap {made:.2}")).collect();
+            short.map(|&(schedule, l, made)| format!("{schedule} L = {l} {}", how(made))).collect();
         text += &match runs.iter().any(|run| run.2 > 0.0) {
             false => " (not run).".into(),
             true if short.is_empty() => ".".into(),
