@@ -227,8 +227,10 @@ fn claims(panels: &[Panel], curves: &[Curve]) -> Vec<Claim> {
     );
     // "Large" is K = 800 and 1,600 in the paper; where the experiment is smaller, its largest K.
     let large = panels.iter().map(|panel| panel.clusters).max().unwrap_or(0).min(800);
-    let mut at_large = soft.iter().filter(|(k, schedule, _)| *k >= large && *schedule == "stochastic").peekable();
-    let soft_holds = at_large.peek().is_some().then(|| at_large.all(|found| found.2 > 0.0));
+    let at_large: Vec<_> = soft.iter().filter(|found| found.0 >= large && found.1 == "stochastic").collect();
+    let often = 2 * soft.iter().filter(|found| found.2 > 0.0).count() > soft.len();
+    let soft_holds = (!at_large.is_empty()).then(|| at_large.iter().all(|found| found.2 > 0.0));
+    let large_text = texts(at_large.iter().map(|(k, _, d)| format!("K = {k}: {d:+.3}, one pair of runs")).collect());
     let soft_text = texts(soft.iter().map(|(k, schedule, d)| format!("K = {k} {schedule}: {d:+.3}")).collect());
     let loss_holds = loss.iter().all(|(_, _, lost, gain)| *lost <= (1.0 - GOOD) * gain);
     let loss_text = texts(
@@ -245,12 +247,15 @@ fn claims(panels: &[Panel], curves: &[Curve]) -> Vec<Claim> {
             fast && !faster.is_empty(),
             fast_text,
         ),
+        Claim::new(
+            "L = 16 often ends above L = 1 (difference of the last scores; often: in more than half of the cases)",
+            often,
+            soft_text,
+        ),
         Claim {
-            claim: "L = 16 often ends above L = 1, above all for stochastic runs at large K (difference of the last \
-                    scores; the verdict is on the latter)"
-                .into(),
+            claim: "above all for stochastic runs at K = 800 and more".into(),
             holds: soft_holds,
-            found: soft_text,
+            found: large_text,
         },
         Claim::new(
             "Modest L brings no noticeable loss (L = 16 against dense, last scores; within 1 % of the dense gain)",
