@@ -7,9 +7,9 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-
+import draw_patches  # noqa: E402
 import draw_topics  # noqa: E402
+import matplotlib.pyplot as plt  # noqa: E402
 
 
 def rows(folder: Path, name: str) -> list[dict]:
@@ -17,15 +17,7 @@ def rows(folder: Path, name: str) -> list[dict]:
     return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
 
 
-def group(items: list[dict], *keys: str) -> dict[tuple, list[dict]]:
-    """Items by the values of some keys, in the order in which they come."""
-    groups: dict[tuple, list[dict]] = {}
-    for item in items:
-        groups.setdefault(tuple(item.get(key) for key in keys), []).append(item)
-    return groups
-
-
-DRAWN: dict = {**draw_topics.DRAWN}
+DRAWN: dict = {"fig1": draw_patches.fig1, "fig2": draw_patches.fig2, **draw_topics.DRAWN}
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ use crate::Result;
 #[serde(rename_all = "kebab-case")]
 pub enum DataSet {
     /// 8 x 8 patches of the first `images` of BSDS500's train and test folders; scored on the first `heldout` of its
-    /// val folder.
+    /// val folder, settings chosen by as many after them.
     Images {
         /// Images to train on.
         images: usize,
@@ -47,7 +47,7 @@ pub enum DataSet {
     },
 }
 
-/// The part of a corpus that is scored.
+/// The part of a data set that is scored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -55,6 +55,25 @@ pub enum Part {
     Val,
     /// To report.
     Test,
+}
+
+impl Part {
+    /// The file of so many images that are scored, without its extension.
+    fn file(self, images: usize) -> String {
+        let name = match self {
+            Part::Val => "val",
+            Part::Test => "test",
+        };
+        format!("{name}{images}")
+    }
+
+    /// Where they start among the images that may be scored.
+    fn start(self, images: usize) -> usize {
+        match self {
+            Part::Val => images,
+            Part::Test => 0,
+        }
+    }
 }
 
 /// Where the files of a data set are.
@@ -78,6 +97,9 @@ pub struct Store<'a> {
 
 /// Width and height of images that are drawn: as most of BSDS500 have.
 const DRAWN_SIZE: [u32; 2] = [481, 321];
+
+/// Drawn images from this one on are scored, those before trained on.
+const FIRST_SCORED: usize = 1_000_000;
 
 /// Words of a planted corpus: ten a topic, each topic over thirty of them.
 const WORDS_A_TOPIC: usize = 10;
@@ -104,14 +126,18 @@ impl Store<'_> {
                 let root = self.given()?.join("images/BSDS500");
                 let train = self
                     .patches(&folder.join("train"), || images_of(&[root.join("train"), root.join("test")], *images))?;
-                let heldout = self
-                    .patches(&folder.join(format!("heldout{heldout}")), || images_of(&[root.join("val")], *heldout))?;
+                let scored = folder.join(part.file(*heldout));
+                let heldout = self.patches(&scored, || {
+                    let found = images_of(&[root.join("val")], 2 * heldout)?;
+                    Ok(found.into_iter().skip(part.start(*heldout)).take(*heldout).collect())
+                })?;
                 Ok(Files { train, heldout })
             }
             DataSet::Leaves { images, heldout } => {
                 let draw = |from: usize, count: usize| (from..from + count).map(|n| Picture::Drawn(n as u64)).collect();
                 let train = self.patches(&folder.join("train"), || Ok(draw(0, *images)))?;
-                let heldout = self.patches(&folder.join("heldout"), || Ok(draw(1_000_000, *heldout)))?;
+                let scored = folder.join(part.file(*heldout));
+                let heldout = self.patches(&scored, || Ok(draw(FIRST_SCORED + part.start(*heldout), *heldout)))?;
                 Ok(Files { train, heldout })
             }
             DataSet::Corpus { name } => {

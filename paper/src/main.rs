@@ -10,7 +10,7 @@ usage: paper fig1|fig2|fig3|fig4|fig5 --lsparse PROGRAM --work DIR --out DIR [--
        paper page --results DIR --notes DIR --out FILE.md
 
 --work keeps data sets and the traces of runs: what was run is not run again. --jobs runs so many at the same time,
-each on one thread; times are CPU seconds.";
+each on one thread; times are CPU seconds. --jobs 0 runs nothing and shows what was run before.";
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -81,7 +81,7 @@ impl Run {
         words.extend(["--checkpoint".into(), text(checkpoint), "--resume".into()]);
         // Writing what is remembered of a hundred batches takes computing time that counts; seldom is often enough.
         words.extend(["--checkpoint-every", "5m"].map(String::from));
-        words.extend(["--threads", "1", "--quiet"].map(String::from));
+        words.extend(["--threads", "1", "--quiet", "--json"].map(String::from));
         words
     }
 }
@@ -92,6 +92,11 @@ impl Curve {
         let scored =
             self.lines.iter().filter_map(|line| Some((line["cpu_seconds"].as_f64()?, line["heldout"].as_f64()?)));
         scored.collect()
+    }
+
+    /// Laps made, in part too.
+    pub fn laps(&self) -> f64 {
+        self.lines.last().and_then(|line| line["lap"].as_f64()).unwrap_or(0.0)
     }
 
     /// The score that the run ended with.
@@ -110,6 +115,10 @@ impl Curve {
     }
 }
 
+/// How the traces of runs end that are done, and of those that are not.
+const DONE: &str = ".jsonl";
+const UNFINISHED: &str = ".part.jsonl";
+
 /// Where runs are made and kept.
 pub struct Workshop {
     /// The command `lsparse`.
@@ -118,7 +127,7 @@ pub struct Workshop {
     pub data: Option<PathBuf>,
     /// Data sets and traces are kept here.
     pub folder: PathBuf,
-    /// Runs at the same time, each on one thread.
+    /// Runs at the same time, each on one thread; 0 for none, but what was made before.
     pub jobs: usize,
 }
 
@@ -128,16 +137,24 @@ impl Workshop {
         Store { data: self.data.as_deref(), program: &self.program, folder: &self.folder }
     }
 
-    /// Make the runs that were not made before; all of them, in order.
+    /// Make the runs that were not made before; all of them, in order. With no jobs, those that were made before, the
+    /// unfinished ones as far as they came.
     pub fn perform(&self, runs: &[Run]) -> Result<Vec<Curve>> {
         let folder = self.folder.join("runs");
         fs::create_dir_all(&folder)?;
+        let read = |run: &Run, end: &str| {
+            let trace = folder.join(run.name() + end);
+            trace.exists().then(|| Ok(Curve { run: run.clone(), lines: read_lines(&trace)? }))
+        };
+        if self.jobs == 0 {
+            return runs.iter().filter_map(|run| read(run, DONE).or_else(|| read(run, UNFINISHED))).collect();
+        }
         // Files of data sets are made one at a time, before runs ask for them side by side.
         let store = self.store();
         let files = runs.iter().map(|run| store.files(&run.data, run.part)).collect::<Result<Vec<_>>>()?;
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
         std::thread::scope(|scope| {
-            for _ in 0..self.jobs.max(1) {
+            for _ in 0..self.jobs {
                 scope.spawn(|| {
                     while failed.lock().is_ok_and(|failed| failed.is_none()) {
                         let n = next.fetch_add(1, Ordering::Relaxed);
@@ -158,24 +175,26 @@ impl Workshop {
         if let Ok(Some(error)) = failed.into_inner() {
             return Err(error);
         }
-        runs.iter()
-            .map(|run| Ok(Curve { run: run.clone(), lines: read_lines(&folder.join(run.name() + ".jsonl"))? }))
-            .collect()
+        runs.iter().filter_map(|run| read(run, DONE)).collect()
     }
 
     /// Make one run; false if it was there.
     fn make(&self, run: &Run, files: &Files, folder: &Path) -> Result<bool> {
         let file = |end: &str| folder.join(run.name() + end);
-        let (done, trace, config, checkpoint) =
-            (file(".jsonl"), file(".part.jsonl"), file(".json"), file(".checkpoint"));
+        let (done, trace, config, checkpoint) = (file(DONE), file(UNFINISHED), file(".json"), file(".checkpoint"));
         if done.exists() {
             return Ok(false);
         }
         fs::write(&config, serde_json::to_vec_pretty(&run.config)?)?;
         let words = run.words(files, &config, &trace, &checkpoint);
-        let status = Command::new(&self.program).args(&words).status()?;
-        if !status.success() {
+        let output = Command::new(&self.program).args(&words).stderr(Stdio::inherit()).output()?;
+        if !output.status.success() {
             return Err(format!("failed: lsparse {}", words.join(" ")).into());
+        }
+        // A run that is asked to stop ends well, with what it has, and can go on; but it is not what was wanted.
+        let report: Value = serde_json::from_slice(&output.stdout)?;
+        if report["stopped_by"] == "interrupt" {
+            return Err(format!("interrupted: lsparse {}", words.join(" ")).into());
         }
         fs::rename(&trace, &done)?;
         fs::remove_file(&checkpoint)?;
@@ -183,7 +202,8 @@ impl Workshop {
     }
 }
 
-fn read_lines(path: &Path) -> Result<Vec<Value>> {
+/// The lines of a file, each an object.
+pub fn read_lines(path: &Path) -> Result<Vec<Value>> {
     let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(text.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?)
 }

@@ -26,9 +26,13 @@ pub fn run(args: &[&str]) -> Result<(), String> {
     }
     go(cargo(&["build", "--release", "--package", "lsparse-cli", "--package", "lsparse-paper"]))?;
     let interpreter = python("paper-venv", "paper/requirements.txt")?;
-    // What is quick is no evidence and does not take the place of any.
+    // What is quick or embedded is no evidence and does not take the place of any.
     let work = root().join("target/paper");
-    let page = if quick { work.join("quick") } else { root().join("paper") };
+    let page = match (quick, data) {
+        (true, _) => work.join("quick"),
+        (false, None) if !names.is_empty() => work.join("embedded"),
+        (false, _) => root().join("paper"),
+    };
     let results = page.join("results");
     for name in names {
         let mut experiment = command(release("paper"), &[name, "--jobs", jobs]);

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::process::{cargo, counted, go};
-use crate::python;
+use crate::{paper, python};
 
 /// Random cases a property when tests run long.
 const LONG_CASES: &str = "10000";
@@ -17,6 +17,9 @@ pub fn run_all(long: bool) -> Result<(), String> {
     go(doc)?;
     let rust = tests(long)?;
     let package = python::tests(true, &[])?;
+    if long {
+        paper::run(&["all", "--quick"])?;
+    }
     let (passed, failed, ignored) = (rust.0 + package.0, rust.1 + package.1, rust.2 + package.2);
     println!("{passed} passed, {failed} failed, {ignored} skipped");
     eprintln!("in {:.0} s", start.elapsed().as_secs_f64());

@@ -9,8 +9,10 @@ use crate::simd::{Kernel, Vector};
 /// `out += sum_m weights[m] * x_m x_m^T`, the lower triangle packed row by row: entry `(i, j)` with
 /// `j <= i` at `i * (i + 1) / 2 + j`.
 ///
-/// Summed in `T` over at most 256 rows at a time, then in `f64`. `scratch` is resized as needed and
-/// may be shared between calls of all kinds.
+/// Summed in `T` over a few rows at a time (256 in `f64`, 32 in `f32`), then in `f64`. Directions
+/// without variance, which mean-removed patches have, must not get one by rounding, nor a negative
+/// one, even where the statistics of a sample are scaled up to millions of rows: 256 rows in `f32`
+/// were too many. `scratch` is resized as needed and may be shared between calls of all kinds.
 ///
 /// # Panics
 /// If `dim` is zero or the lengths do not fit.
@@ -19,11 +21,16 @@ pub fn weighted_gram<T: Real>(rows: &[T], weights: &[T], dim: usize, scratch: &m
     assert_eq!(Some(rows.len()), weights.len().checked_mul(dim), "one weight a row of dim entries");
     assert_eq!(out.len(), dim * (dim + 1) / 2, "out must hold a packed triangle");
     // Both copies are padded, by less than MAX_PAD a row.
-    let size = 2 * CHUNK.min(weights.len()) * (dim + MAX_PAD);
+    let size = 2 * rows_at_once::<T>().min(weights.len()) * (dim + MAX_PAD);
     if scratch.len() < size {
         scratch.resize(size, T::ZERO);
     }
     T::weighted_gram(WeightedGram { rows, weights, dim, scratch, out });
+}
+
+/// Rows that are summed in `T`.
+const fn rows_at_once<T>() -> usize {
+    if size_of::<T>() < size_of::<f64>() { CHUNK / 8 } else { CHUNK }
 }
 
 /// The most that rows are padded to a multiple of.
@@ -59,8 +66,9 @@ impl<T: Real> WeightedGram<'_, T> {
         const { assert!(V::LANES <= MAX_PAD && C <= MAX_PAD) };
         let dim = self.dim;
         let (scaled_stride, stride) = (dim.next_multiple_of(C), dim.next_multiple_of(V::LANES));
-        let row_chunks = self.rows.chunks(CHUNK * dim);
-        for (rows, weights) in row_chunks.zip(self.weights.chunks(CHUNK)) {
+        let at_once = rows_at_once::<T>();
+        let row_chunks = self.rows.chunks(at_once * dim);
+        for (rows, weights) in row_chunks.zip(self.weights.chunks(at_once)) {
             let num = weights.len();
             let (scaled, padded) = self.scratch.split_at_mut(num * scaled_stride);
             scale_rows(rows, weights, dim, scaled_stride, scaled);

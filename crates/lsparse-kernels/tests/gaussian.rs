@@ -153,6 +153,29 @@ fn weighted_moments_match_the_sums() {
     });
 }
 
+/// Rows whose entries sum to zero have no variance along (1, ..., 1), as patches without their means do.
+#[test]
+fn a_direction_without_variance_keeps_none() {
+    const DIM: usize = 64;
+    at_every_level(|level| {
+        let mut rng = rng(6);
+        let mut rows = Vec::new();
+        for _ in 0..4096 {
+            let (slope, wave) = (rng.random::<f64>() - 0.5, rng.random::<f64>() - 0.5);
+            let row: Vec<f64> =
+                (0..DIM).map(|d| slope * (d as f64 / 32.0 - 1.0) + wave * (d as f64 / 4.0).cos()).collect();
+            let mean = row.iter().sum::<f64>() / DIM as f64;
+            rows.extend(row.iter().map(|x| (x - mean) as f32));
+        }
+        let mut gram = vec![0.0; DIM * (DIM + 1) / 2];
+        weighted_gram(&rows, &vec![1.0f32; 4096], DIM, &mut Vec::new(), &mut gram);
+        let diagonal: f64 = (0..DIM).map(|i| gram[i * (i + 1) / 2 + i]).sum();
+        let along = (2.0 * gram.iter().sum::<f64>() - diagonal) / DIM as f64;
+        // Summing 256 rows in single precision gives 5e-10 and more.
+        assert!(along.abs() < 2e-10 * diagonal, "{level}: {:.1e}", along / diagonal);
+    });
+}
+
 #[test]
 fn dot_matches_the_sum() {
     at_every_level(|level| {

@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 pub struct Responsibilities<T> {
     /// L, the number of clusters a row keeps.
     pub sparsity: usize,
-    /// i_nl: the clusters of row n are `index[n * L..(n + 1) * L]`, largest responsibility first.
+    /// i_nl: the clusters of row n are `index[n * L..(n + 1) * L]`, largest responsibility first. (In training with
+    /// L = K only the first is in its place.)
     pub index: Vec<u32>,
     /// r_nl: non-negative, summing to one in each row.
     pub value: Vec<T>,
@@ -68,6 +69,29 @@ pub fn top_l_responsibilities<T: Real>(
     normalise_kept(sparsity, first_row, value, kept, entropy)
 }
 
+/// DenseRespFromWeights for a tile of rows: as [`top_l_responsibilities`] with L = K, but only the largest comes first
+/// and the other clusters in no particular order, which saves sorting K weights a row.
+pub fn dense_responsibilities<T: Real>(
+    weights: &[T],
+    num_clusters: usize,
+    first_row: usize,
+    index: &mut [u32],
+    value: &mut [T],
+    kept: &mut Vec<T>,
+    entropy: &mut Vec<f64>,
+) -> Result<()> {
+    value.copy_from_slice(weights);
+    let rows = value.chunks_exact_mut(num_clusters).zip(index.chunks_exact_mut(num_clusters));
+    for (n, (value, index)) in rows.enumerate() {
+        let (mut top, mut largest) = ([0], [T::ZERO]);
+        top_l(value, 1, &mut top, &mut largest).map_err(|cluster| Error::NanWeight { row: first_row + n, cluster })?;
+        index.iter_mut().zip(0..).for_each(|(index, k)| *index = k);
+        value.swap(0, top[0] as usize);
+        index.swap(0, top[0] as usize);
+    }
+    normalise_kept(num_clusters, first_row, value, kept, entropy)
+}
+
 /// The second half of Alg. 1: `value` holds the L largest weights of each row, the largest first, and receives the
 /// responsibilities; `entropy` and `kept` as above.
 pub fn normalise_kept<T: Real>(
@@ -119,6 +143,27 @@ mod tests {
         assert_eq!(index, [1, 3]);
         assert!((value[0] - 0.5).abs() < 1e-15 && (value[1] - 0.5).abs() < 1e-15);
         assert!((entropy[0] - std::f64::consts::LN_2).abs() < 1e-14);
+    }
+
+    #[test]
+    fn dense_is_all_clusters_with_the_largest_first() {
+        let weights = [1.0, 3.0, 2.0, 3.5, 0.0, -1.0, f64::NEG_INFINITY, 0.5];
+        let (index, value, entropy) = respond(&weights, 4, 4).unwrap();
+        let (mut dense_index, mut dense_value) = (vec![0; 8], vec![0.0; 8]);
+        let (mut kept, mut dense_entropy) = (Vec::new(), Vec::new());
+        let (i, v) = (&mut dense_index[..], &mut dense_value[..]);
+        dense_responsibilities(&weights, 4, 0, i, v, &mut kept, &mut dense_entropy).unwrap();
+        for n in 0..2 {
+            assert_eq!(dense_index[4 * n], index[4 * n]);
+            for l in 4 * n..4 * n + 4 {
+                let at = (4 * n..4 * n + 4).find(|&at| dense_index[at] == index[l]).unwrap();
+                assert!((dense_value[at] - value[l]).abs() < 1e-15);
+            }
+            assert!((dense_entropy[n] - entropy[n]).abs() < 1e-14);
+        }
+        let nan = [0.0, f64::NAN];
+        let error = dense_responsibilities(&nan, 2, 5, &mut [0; 2], &mut [0.0; 2], &mut kept, &mut dense_entropy);
+        assert!(matches!(error, Err(Error::NanWeight { row: 5, cluster: 1 })));
     }
 
     #[test]

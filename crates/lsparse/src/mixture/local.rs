@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::likelihood::{Clusters, Likelihood, Scratch};
-use crate::responsibilities::{Responsibilities, top_l_responsibilities};
+use crate::responsibilities::{Responsibilities, dense_responsibilities, top_l_responsibilities};
 use crate::summary::ClusterSummary;
 
 /// Rows of a parallel task in tiles: enough work to pay for handing it out.
@@ -47,6 +47,30 @@ pub fn respond<T: Real>(
     sparsity: usize,
     out: &mut Responsibilities<T>,
 ) -> Result<Vec<f64>> {
+    respond_by(top_l_responsibilities, clusters, log_pi, rows, sparsity, out)
+}
+
+/// The same for L = K, with only the largest responsibility of a row in its place.
+pub fn respond_dense<T: Real>(
+    clusters: &dyn Clusters<T>,
+    log_pi: &[f64],
+    rows: &Rows<T>,
+    out: &mut Responsibilities<T>,
+) -> Result<Vec<f64>> {
+    respond_by(dense_responsibilities, clusters, log_pi, rows, log_pi.len(), out)
+}
+
+/// Weights to responsibilities for a tile of rows; see [`top_l_responsibilities`].
+type FromWeights<T> = fn(&[T], usize, usize, &mut [u32], &mut [T], &mut Vec<T>, &mut Vec<f64>) -> Result<()>;
+
+fn respond_by<T: Real>(
+    from_weights: FromWeights<T>,
+    clusters: &dyn Clusters<T>,
+    log_pi: &[f64],
+    rows: &Rows<T>,
+    sparsity: usize,
+    out: &mut Responsibilities<T>,
+) -> Result<Vec<f64>> {
     let num_clusters = clusters.num_clusters();
     let log_pi: Vec<T> = log_pi.iter().map(|&v| T::from_f64(v)).collect();
     out.resize(rows.len(), sparsity);
@@ -63,7 +87,7 @@ pub fn respond<T: Real>(
                 let range = first..first + entropy.len();
                 scratch.weigh(clusters, &log_pi, rows, range);
                 let TileScratch { weights, kept, entropy: tile_entropy, .. } = scratch;
-                top_l_responsibilities(weights, num_clusters, first, index, value, kept, tile_entropy)?;
+                from_weights(weights, num_clusters, first, index, value, kept, tile_entropy)?;
                 entropy.copy_from_slice(tile_entropy);
             }
             Ok(())

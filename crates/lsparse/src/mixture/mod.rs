@@ -21,7 +21,7 @@ use search::Memory;
 
 pub use frequencies::{Frequencies, allocation_term};
 use local::accumulate_onto;
-pub use local::{Members, accumulate, log_density, respond};
+pub use local::{Members, accumulate, log_density, respond, respond_dense};
 pub use methods::MixtureMethod;
 pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
 
-use super::local::respond;
+use super::local::{respond, respond_dense};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::likelihood::{Clusters, LikelihoodKind};
@@ -278,6 +278,11 @@ impl<T: Real> Search<T> {
         let Memory { candidates, neighbours, bounds, pairs, .. } = memory;
         let (kept, of_batch) = candidates.next(rows.len());
         let entropy = match self.kind {
+            // Nothing to find: all clusters are kept, and dense and exact search are one.
+            SearchKind::Dense | SearchKind::Exact if sparsity == log_pi.len() => {
+                self.work.add_weights(rows.len() * sparsity);
+                respond_dense(clusters, log_pi, rows, out)?
+            }
             SearchKind::Exact if kept.know(of_batch.clone(), sparsity) => {
                 let bounds = bounds.get_or_insert_with(|| Bounds::new(clusters, rows.dim()));
                 if std::mem::take(&mut memory.bounds_due) {
