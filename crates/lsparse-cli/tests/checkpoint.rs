@@ -152,7 +152,9 @@ fn threads_memory_for_statistics_and_checkpoints_change_no_bit() {
 
 #[test]
 fn only_its_own_run_goes_on_from_a_checkpoint() {
-    let (place, _) = with_planted(LikelihoodKind::Gauss, 900, 900, 3, 4);
+    let (place, mut truth) = with_planted(LikelihoodKind::Gauss, 900, 900, 3, 4);
+    truth.values[1234] += 0.5;
+    place.npy("changed.npy", 3, &truth.values[..2700]);
     let run = "--batches 3 --laps 2 --tolerance 0 --checkpoint c -q";
     place.lsparse(&format!("fit mixture train.npy -k 4 {run}")).assert().success();
     let checkpoint = place.read("c");
@@ -163,6 +165,7 @@ fn only_its_own_run_goes_on_from_a_checkpoint() {
     refused(&format!("fit mixture train.npy -k 4 {run}"), "--resume to go on from it, or remove it");
     refused(&format!("fit mixture train.npy -k 5 {run} --resume"), "clusters was 4, and is 5 now");
     refused(&format!("fit mixture test.npy -k 4 {run} --resume"), "it is of another run: data was 900 rows");
+    refused(&format!("fit mixture changed.npy -k 4 {run} --resume"), "it is of another run: data was 900 rows");
     refused(&format!("fit mixture train.npy -k 4 {run} --resume --seed 3"), "seed was 0, and is 3 now");
     for name in ["train.npy", "m.st"] {
         let both = format!("fit mixture train.npy -k 4 --batches 3 -q --out m.st --checkpoint {name} --resume");

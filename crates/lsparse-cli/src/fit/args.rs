@@ -51,7 +51,8 @@ pub struct RunArgs {
     /// Go on from the checkpoint, or start if there is none; the result is that of a run that was never ended.
     ///
     /// Only the rules for stopping (--laps, --tolerance, --count-tolerance, --max-seconds) may differ from those of the
-    /// run in the checkpoint; they are looked at from where it is.
+    /// run in the checkpoint; they are looked at from where it is. The data must be the same, by their sizes and a
+    /// checksum: of all rows, or where dense data have more than 8 million values, of as many in up to 1024 places.
     #[arg(long, requires = "checkpoint", help_heading = "Checkpoints")]
     pub resume: bool,
     /// Take a batch out of the run in the checkpoint, write the model without it, and end.
