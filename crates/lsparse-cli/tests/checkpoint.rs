@@ -171,6 +171,17 @@ fn only_its_own_run_goes_on_from_a_checkpoint() {
         let both = format!("fit mixture train.npy -k 4 --batches 3 -q --out m.st --checkpoint {name} --resume");
         place.lsparse(&both).assert().code(2).stderr(contains("choose another file"));
     }
+    // Nor is anything else what is written next to a checkpoint.
+    for name in ["m.rows", "m.memos", "m.lock", "m.part"] {
+        place.write(name, "dear diary");
+        for used in [format!("train.npy --out {name}"), format!("train.npy --trace {name}"), name.to_owned()] {
+            let both = format!("fit mixture {used} -k 4 --batches 3 -q --checkpoint m --memo-memory 1KB");
+            place.lsparse(&both).assert().code(2).stderr(contains(name).and(contains("choose another file")));
+            assert!(place.read(name) == b"dear diary" && !place.path("m").exists(), "{used}");
+        }
+    }
+    place.lsparse("fit mixture train.npy -k 4 -q --checkpoint m").assert().code(2).stderr(contains("not the lock"));
+    assert_eq!(place.read("m.lock"), b"dear diary");
     // A checkpoint that is cut short, and a file that is none.
     for content in [&checkpoint[..checkpoint.len() - 9], b"dear diary" as &[u8], b""] {
         place.write("c", content);

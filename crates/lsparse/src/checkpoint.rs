@@ -60,6 +60,12 @@ impl Checkpointing {
     pub fn rows_file(&self) -> PathBuf {
         with_ending(&self.path, ".rows")
     }
+
+    /// The files next to it that a run may write: what does not fit into memory, the lock, and a checkpoint that is not
+    /// whole yet.
+    pub fn side_files(&self) -> [PathBuf; 4] {
+        [self.rows_file(), self.memo_file(), lock_file(&self.path), part_file(&self.path)]
+    }
 }
 
 /// What a run keeps on disk while it goes.
@@ -252,9 +258,16 @@ struct Lock {
 
 impl Lock {
     fn take(checkpoint: &Path) -> Result<Self> {
-        let path = with_ending(checkpoint, ".lock");
+        let path = lock_file(checkpoint);
         let failed = |source| Error::Checkpoint { path: checkpoint.to_owned(), source };
-        let file = File::create(&path).map_err(failed)?;
+        let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() > 0 {
+            return Err(Error::Exists {
+                path,
+                detail: "is not the lock of a checkpoint",
+                remedy: "move it, or give another checkpoint file",
+            });
+        }
         match file.try_lock() {
             Ok(()) => Ok(Lock { path, _file: file }),
             Err(TryLockError::WouldBlock) => Err(Error::Exists {
@@ -335,6 +348,14 @@ impl Drop for Keeper {
     }
 }
 
+fn lock_file(checkpoint: &Path) -> PathBuf {
+    with_ending(checkpoint, ".lock")
+}
+
+fn part_file(checkpoint: &Path) -> PathBuf {
+    with_ending(checkpoint, ".part")
+}
+
 fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
@@ -363,7 +384,7 @@ impl<W: Write> Write for Summed<W> {
 
 fn write<S: Summary>(path: &Path, fingerprint: &Fingerprint, content: &Content<S>) -> io::Result<()> {
     // Always the same name, so that being killed many times leaves one file behind and not many.
-    let part = with_ending(path, ".part");
+    let part = part_file(path);
     let result = write_part(&part, fingerprint, content).and_then(|()| fs::rename(&part, path));
     if result.is_err() {
         let _ = fs::remove_file(&part);

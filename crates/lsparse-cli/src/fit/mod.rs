@@ -33,13 +33,14 @@ impl RunArgs {
             check_apart("trace", path, &[(self.out.as_deref(), "the model")])?;
         }
         if let Some(checkpoint) = self.storage().checkpoint {
-            let path = &checkpoint.path;
-            check_not_input("checkpoint", path, inputs)?;
-            check_not_input("checkpoint", path, &from)?;
             let others = [(self.out.as_deref(), "the model"), (self.trace.as_deref(), "the trace")];
-            check_apart("checkpoint", path, &others)?;
+            for path in checkpoint.side_files().iter().chain([&checkpoint.path]) {
+                check_not_input("checkpoint", path, inputs)?;
+                check_not_input("checkpoint", path, &from)?;
+                check_apart("checkpoint", path, &others)?;
+            }
             checkpoint.check_free()?;
-            output::check_writable(path)?;
+            output::check_writable(&checkpoint.path)?;
         }
         Ok(())
     }
