@@ -229,6 +229,41 @@ fn rules_for_stopping_may_change() {
     refused.stderr(contains("2 of 2 runs have ended by other rules"));
 }
 
+/// A trace is cut where the checkpoint was taken only if it is the trace of that run.
+#[test]
+fn a_file_that_is_not_the_trace_of_the_run_is_left_alone() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 900, 10, 3, 4);
+    let run = "fit mixture train.npy -k 4 --batches 3 --tolerance 0 --checkpoint c --resume -q";
+    let refused = |laps: usize, content: &str| {
+        place.write("other", content);
+        let message = "choose another file for the trace";
+        place.lsparse(&format!("{run} --laps {laps} --trace other")).assert().code(2).stderr(contains(message));
+        assert_eq!(place.text("other"), content);
+    };
+    place.lsparse(&format!("{run} --laps 2 --trace t")).assert().success();
+    let trace = place.text("t");
+    let (first, rest) = trace.split_once('\n').unwrap();
+    for laps in [2, 3] {
+        refused(laps, &"dear diary\n".repeat(1000));
+        // Shorter, without its first step, with a step twice, and with other steps after it.
+        for content in [first.to_owned(), rest.to_owned() + &trace, format!("{first}\n{trace}"), trace.repeat(2)] {
+            refused(laps, &content);
+        }
+        refused(laps, &(trace.clone() + "dear diary"));
+    }
+    // What came after the checkpoint is void, a step that was cut short too; the run itself writes it again.
+    let next = |step: &str| format!("{{\"run\":0,\"lap\":2.3,\"step\":{step}");
+    place.write("t", trace.clone() + &next("7}\n") + &next(""));
+    place.lsparse(&format!("{run} --laps 3 --trace t")).assert().success();
+    assert_eq!((place.text("t").lines().count(), place.text("t").starts_with(&trace)), (9, true));
+    place.lsparse(&format!("{run} --laps 4 --trace t")).assert().success();
+    // With a lap that left no trace the steps would have a hole; in a new file they begin where the run is.
+    place.lsparse(&format!("{run} --laps 5")).assert().success();
+    refused(6, &place.text("t"));
+    place.lsparse(&format!("{run} --laps 6 --trace new")).assert().success();
+    assert_eq!(steps(&place, "new")[0]["step"], 16);
+}
+
 /// Files may have 512 KB at most, as on a disk that is full: the first checkpoints are smaller, later ones larger.
 #[test]
 fn a_full_disk_leaves_the_last_good_checkpoint() {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::{RowSource, Rows, natural_layout};
 use crate::error::{Error, Result};
 use crate::fit::{Outcome, Progress};
+use crate::observe::Reached;
 use crate::schedule::{MemoPlace, ScheduleState};
 use crate::summary::Summary;
 
@@ -196,6 +197,13 @@ pub struct Content<S> {
     pub schedule: ScheduleState<S>,
     /// What the model adds by name: parameters that the total does not give, and what is kept row by row.
     pub sections: Sections,
+}
+
+impl<S> Content<S> {
+    /// How far the training has come, for observers.
+    pub fn reached(&self) -> Reached {
+        Reached { run: self.run, step: self.progress.step, written: self.written }
+    }
 }
 
 /// A checkpoint to go on from.

@@ -151,8 +151,8 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
         if by_other_rules {
             ledger.reopen(&plan, content)?;
         }
-        observer.go_on_from(content.written)?;
         if content.finished && forget.is_none() && !by_other_rules {
+            observer.go_on_from(&content.reached())?;
             return ledger.close();
         }
     }
@@ -166,7 +166,11 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
             Some(content) => {
                 // With the rules of now the run may have been at its end where the checkpoint is.
                 ended = plan.rules.ended(&content.progress).filter(|_| by_other_rules);
-                take_up(task, &plan, &data, content, place.clone())?
+                let reached = content.reached();
+                let taken_up = take_up(task, &plan, &data, content, place.clone())?;
+                // The first thing that is written, once all else is known to be sound.
+                observer.go_on_from(&reached)?;
+                taken_up
             }
             None => {
                 let mut clock = Stopwatch::default();

@@ -8,7 +8,7 @@ mod topics;
 
 use std::path::Path;
 
-use lsparse::observe::{Observer, StepInfo, Trace};
+use lsparse::observe::{Observer, Reached, StepInfo, Trace};
 use lsparse::{Error, Result};
 
 use crate::output::{self, TraceFile, check_not_input};
@@ -79,9 +79,9 @@ impl Observer for Watchers {
         self.trace.as_ref().map_or(0, Trace::written)
     }
 
-    fn go_on_from(&mut self, written: u64) -> Result<()> {
+    fn go_on_from(&mut self, reached: &Reached) -> Result<()> {
         if let Some(trace) = &mut self.trace {
-            let kept = trace.get_mut().cut(written)?;
+            let kept = trace.get_mut().go_on_from(reached)?;
             trace.set_written(kept);
         }
         Ok(())
