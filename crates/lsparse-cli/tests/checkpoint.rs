@@ -302,9 +302,13 @@ fn a_batch_can_be_taken_out_and_training_goes_on_without_it() {
         let twice = format!("{run} --forget-batch 1");
         place.lsparse(&twice).assert().code(2).stderr(contains("batch 1 was taken out before"));
         place.lsparse(&format!("{run} --forget-batch 9")).assert().code(2).stderr(contains("there is no batch 9"));
+        // All laps were done before, and are; with more of them training goes on.
         let after = place.json(&run);
-        assert_eq!(observations(&after), Some(left));
-        assert!(after["steps"].as_u64() > whole["steps"].as_u64());
+        assert_eq!((&after["stopped_by"], &after["steps"]), (&"laps".into(), &whole["steps"]));
+        assert_eq!((observations(&after), &after["objective"]), (Some(left), &forgot["objective"]));
+        let longer = place.json(&run.replace("--laps 2", "--laps 3"));
+        assert_eq!((observations(&longer), longer["laps"].as_u64()), (Some(left), Some(3)));
+        assert!(longer["steps"].as_u64() > whole["steps"].as_u64());
     }
     let refused = |settings: &str, words: &str| {
         let run = format!("fit mixture train.npy -k 4 --batches 3 --laps 2 {settings} --checkpoint s -q --resume");

@@ -164,8 +164,10 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
         let mut ended = None;
         let (mut schedule, mut state) = match resumed.take() {
             Some(content) => {
-                // With the rules of now the run may have been at its end where the checkpoint is.
-                ended = plan.rules.ended(&content.progress).filter(|_| by_other_rules);
+                // With the rules of now the run may have been at its end where the checkpoint is, and one that had
+                // ended before a batch was taken out has not begun anew.
+                let may_have_ended = by_other_rules || content.progress.forgotten > 0;
+                ended = plan.rules.ended(&content.progress).filter(|_| may_have_ended);
                 let reached = content.reached();
                 let taken_up = take_up(task, &plan, &data, content, place.clone())?;
                 // The first thing that is written, once all else is known to be sound.
@@ -254,8 +256,9 @@ fn forget_batch<T: Task>(
     schedule.remove_batch(&mut state.total, batch)?;
     state.params = task.model().global_step(&state.total, Some(&state.params))?;
     state.progress.forgotten += task.model().batch_len(&data, batch);
-    // The lap before is not one to compare with.
-    state.progress.lap_change = None;
+    // The lap before is not one to compare with, but if the run was at the end of a lap it still is.
+    state.progress.lap_before = None;
+    state.progress.lap_change = state.progress.lap_change.map(|_| (f64::INFINITY, f64::INFINITY));
     let outcome = at_rest(task, &state, StopReason::Forgotten(batch))?;
     (ledger.runs, ledger.best, ledger.stored) = (Vec::new(), None, None);
     let at = At { task: &*task, data: &data, run };
