@@ -264,6 +264,38 @@ fn a_file_that_is_not_the_trace_of_the_run_is_left_alone() {
     assert_eq!(steps(&place, "new")[0]["step"], 16);
 }
 
+/// What is next to a checkpoint is looked at before anything is written.
+#[test]
+fn files_of_a_checkpoint_that_are_foreign_damaged_or_missing_are_found_at_the_start() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 900, 10, 3, 4);
+    let run = "fit mixture train.npy -k 9 --sparsity 2 --search neighbours --batches 3 --tolerance 0 --memo-memory 1KB \
+               --checkpoint c --resume -q --trace t";
+    let refused = |words: &str| {
+        let (files, before) = (place.files(), place.path("c").exists().then(|| (place.read("c"), place.read("t"))));
+        place.lsparse(&format!("{run} --laps 3")).assert().code(2).stderr(contains(words));
+        assert_eq!(place.files(), files);
+        assert!(place.path("c").exists().then(|| (place.read("c"), place.read("t"))) == before, "{words}");
+    };
+    for name in ["c.rows", "c.memos"] {
+        place.write(name, "dear diary");
+        refused(&format!("{name}: it is not a file of statistics"));
+        assert_eq!(place.read(name), b"dear diary");
+        std::fs::remove_file(place.path(name)).unwrap();
+    }
+    place.lsparse(&format!("{run} --laps 2")).assert().success();
+    for name in ["c.rows", "c.memos"] {
+        let good = place.read(name);
+        let mut bytes = good.clone();
+        bytes.iter_mut().skip(16).for_each(|byte| *byte ^= 1);
+        place.write(name, bytes);
+        refused(&format!("{name}: it belongs to the checkpoint, and what is in it is damaged"));
+        std::fs::remove_file(place.path(name)).unwrap();
+        refused(&format!("{name}: it is missing, and belongs to the checkpoint"));
+        place.write(name, good);
+    }
+    place.lsparse(&format!("{run} --laps 3")).assert().success();
+}
+
 /// Files may have 512 KB at most, as on a disk that is full: the first checkpoints are smaller, later ones larger.
 #[test]
 fn a_full_disk_leaves_the_last_good_checkpoint() {

@@ -143,6 +143,7 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
         None => &mut silent,
     };
     let (plan, place) = (task.plan(), storage.memo_place());
+    place.check()?;
     let forget = storage.checkpoint.as_ref().and_then(|options| options.forget_batch);
     let (mut ledger, found) = Ledger::open(task, storage)?;
     let by_other_rules = found.as_ref().is_some_and(|found| found.by_other_rules && forget.is_none());
