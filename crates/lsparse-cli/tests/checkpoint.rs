@@ -217,7 +217,8 @@ fn rules_for_stopping_may_change() {
         assert_eq!(steps(place, "t.jsonl"), steps(place, "whole.jsonl"), "{fit}");
         // What is done cannot be undone, and everything else stays as it was.
         let checkpoint = place.read("c");
-        laps("--laps 5 --tolerance 0").code(2).stderr(contains("5 is too few: the run in the checkpoint has done 6"));
+        let too_few = "5 is too few: the run in the checkpoint has done 6; give 6 or more";
+        laps("--laps 5 --tolerance 0").code(2).stderr(contains(too_few));
         laps("--laps 7 --tolerance 0 --seed 3").code(2).stderr(contains("seed was 0, and is 3 now"));
         assert!(place.read("c") == checkpoint);
         assert_eq!(steps(place, "t.jsonl"), steps(place, "whole.jsonl"), "{fit}");

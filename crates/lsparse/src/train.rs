@@ -331,9 +331,12 @@ impl<M> Ledger<M> {
         let (done, most) = (content.progress.laps, plan.rules.laps);
         let is_past = done > most || (done == most && content.progress.lap_change.is_none());
         if most > 0 && is_past {
-            let more = if content.progress.lap_change.is_none() { " and a part of the next" } else { "" };
+            let (more, least) = match content.progress.lap_change {
+                None => (" and a part of the next", done + 1),
+                Some(_) => ("", done),
+            };
             let problem = format!("{most} is too few: the run in the checkpoint has done {done}{more}");
-            return refuse("laps", problem, &format!("give more than {done}"));
+            return refuse("laps", problem, &format!("give {least} or more"));
         }
         (self.runs, self.best, self.stored) = (Vec::new(), None, None);
         Ok(())
