@@ -1,13 +1,14 @@
 //! Where results go: standard output, files that must be found writable before long work, and traces.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lsparse::data::AtomicFile;
+use lsparse::observe::Reached;
 use lsparse::{Error, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What messages call standard output.
 pub const STDOUT: &str = "standard output";
@@ -107,24 +108,67 @@ impl TraceFile {
 }
 
 impl TraceFile {
-    /// Keep the first `length` bytes and write on after them; gives how many there are, which is none in a new file.
-    pub fn cut(&mut self, length: u64) -> Result<u64> {
+    /// Keep what was written when a checkpoint was taken and write on after it; gives how many bytes that is, which is
+    /// none in a new file. A file that is not the trace of this training is refused and left as it is.
+    pub fn go_on_from(&mut self, reached: &Reached) -> Result<u64> {
         if self.is_new || !self.is_plain {
             return Ok(0);
         }
-        let failed = |source| Error::Unwritable { path: self.path.clone(), source };
-        let found = self.file.metadata().map_err(failed)?.len();
-        if found < length {
-            return Err(Error::Format {
-                path: self.path.clone(),
-                detail: format!("the trace has {found} bytes, the checkpoint was taken at {length}"),
-                remedy: "give the trace that the run began with, or a new file".into(),
-            });
-        }
+        check_trace(&self.path, reached)?;
+        let (length, failed) = (reached.written, |source| Error::Unwritable { path: self.path.clone(), source });
         self.file.set_len(length).and_then(|()| self.file.seek(SeekFrom::Start(length))).map_err(failed)?;
         self.written = true;
         Ok(length)
     }
+}
+
+/// What is looked at in a line of a trace.
+#[derive(Deserialize)]
+struct TraceStep {
+    run: usize,
+    step: u64,
+}
+
+/// What a line of a trace begins with, which is all that is known of one that was not written in full.
+const LINE_START: &[u8] = b"{\"run\":";
+
+/// Refuse a file that is not the trace of a training that a checkpoint was taken of: up to there its lines must be
+/// steps, the last one that of the checkpoint, and the first line after them, if there is any, the next step.
+fn check_trace(path: &Path, reached: &Reached) -> Result<()> {
+    let failed = |source| Error::Io { path: path.to_owned(), action: "read", source };
+    let refuse = |detail: String| Error::Format {
+        path: path.to_owned(),
+        detail,
+        remedy: "give the trace that the run began with, or choose another file for the trace".into(),
+    };
+    let Reached { run, step, written } = *reached;
+    let mut file = BufReader::new(File::open(path).map_err(failed)?);
+    let found = file.get_ref().metadata().map_err(failed)?.len();
+    if found < written {
+        return Err(refuse(format!("the trace has {found} bytes, the checkpoint was taken at {written}")));
+    }
+    let foreign = || refuse(format!("it is not the trace of the run in the checkpoint, which is at step {step}"));
+    let (mut line, mut length, mut last) = (Vec::new(), 0, None);
+    while length < written {
+        line.clear();
+        length += file.read_until(b'\n', &mut line).map_err(failed)? as u64;
+        last = Some(serde_json::from_slice::<TraceStep>(&line).map_err(|_| foreign())?);
+    }
+    // At the very start of a run the last line is of the run before.
+    let ends_there = |last: TraceStep| match step {
+        0 => last.run + 1 == run,
+        _ => (last.run, last.step) == (run, step),
+    };
+    if length != written || !last.is_none_or(ends_there) {
+        return Err(foreign());
+    }
+    line.clear();
+    file.read_until(b'\n', &mut line).map_err(failed)?;
+    let goes_on = match serde_json::from_slice::<TraceStep>(&line) {
+        Ok(next) => (next.run, next.step) == (run, step + 1),
+        Err(_) => !line.ends_with(b"\n") && line.iter().zip(LINE_START).all(|(found, expected)| found == expected),
+    };
+    if goes_on { Ok(()) } else { Err(foreign()) }
 }
 
 impl Write for TraceFile {

@@ -152,7 +152,9 @@ fn threads_memory_for_statistics_and_checkpoints_change_no_bit() {
 
 #[test]
 fn only_its_own_run_goes_on_from_a_checkpoint() {
-    let (place, _) = with_planted(LikelihoodKind::Gauss, 900, 900, 3, 4);
+    let (place, mut truth) = with_planted(LikelihoodKind::Gauss, 900, 900, 3, 4);
+    truth.values[1234] += 0.5;
+    place.npy("changed.npy", 3, &truth.values[..2700]);
     let run = "--batches 3 --laps 2 --tolerance 0 --checkpoint c -q";
     place.lsparse(&format!("fit mixture train.npy -k 4 {run}")).assert().success();
     let checkpoint = place.read("c");
@@ -163,11 +165,23 @@ fn only_its_own_run_goes_on_from_a_checkpoint() {
     refused(&format!("fit mixture train.npy -k 4 {run}"), "--resume to go on from it, or remove it");
     refused(&format!("fit mixture train.npy -k 5 {run} --resume"), "clusters was 4, and is 5 now");
     refused(&format!("fit mixture test.npy -k 4 {run} --resume"), "it is of another run: data was 900 rows");
+    refused(&format!("fit mixture changed.npy -k 4 {run} --resume"), "it is of another run: data was 900 rows");
     refused(&format!("fit mixture train.npy -k 4 {run} --resume --seed 3"), "seed was 0, and is 3 now");
     for name in ["train.npy", "m.st"] {
         let both = format!("fit mixture train.npy -k 4 --batches 3 -q --out m.st --checkpoint {name} --resume");
         place.lsparse(&both).assert().code(2).stderr(contains("choose another file"));
     }
+    // Nor is anything else what is written next to a checkpoint.
+    for name in ["m.rows", "m.memos", "m.lock", "m.part"] {
+        place.write(name, "dear diary");
+        for used in [format!("train.npy --out {name}"), format!("train.npy --trace {name}"), name.to_owned()] {
+            let both = format!("fit mixture {used} -k 4 --batches 3 -q --checkpoint m --memo-memory 1KB");
+            place.lsparse(&both).assert().code(2).stderr(contains(name).and(contains("choose another file")));
+            assert!(place.read(name) == b"dear diary" && !place.path("m").exists(), "{used}");
+        }
+    }
+    place.lsparse("fit mixture train.npy -k 4 -q --checkpoint m").assert().code(2).stderr(contains("not the lock"));
+    assert_eq!(place.read("m.lock"), b"dear diary");
     // A checkpoint that is cut short, and a file that is none.
     for content in [&checkpoint[..checkpoint.len() - 9], b"dear diary" as &[u8], b""] {
         place.write("c", content);
@@ -203,7 +217,8 @@ fn rules_for_stopping_may_change() {
         assert_eq!(steps(place, "t.jsonl"), steps(place, "whole.jsonl"), "{fit}");
         // What is done cannot be undone, and everything else stays as it was.
         let checkpoint = place.read("c");
-        laps("--laps 5 --tolerance 0").code(2).stderr(contains("5 is too few: the run in the checkpoint has done 6"));
+        let too_few = "5 is too few: the run in the checkpoint has done 6; give 6 or more";
+        laps("--laps 5 --tolerance 0").code(2).stderr(contains(too_few));
         laps("--laps 7 --tolerance 0 --seed 3").code(2).stderr(contains("seed was 0, and is 3 now"));
         assert!(place.read("c") == checkpoint);
         assert_eq!(steps(place, "t.jsonl"), steps(place, "whole.jsonl"), "{fit}");
@@ -213,6 +228,73 @@ fn rules_for_stopping_may_change() {
     mixture.lsparse(&format!("{runs} --laps 2")).assert().success();
     let refused = mixture.lsparse(&format!("{runs} --laps 3")).assert().code(2);
     refused.stderr(contains("2 of 2 runs have ended by other rules"));
+}
+
+/// A trace is cut where the checkpoint was taken only if it is the trace of that run.
+#[test]
+fn a_file_that_is_not_the_trace_of_the_run_is_left_alone() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 900, 10, 3, 4);
+    let run = "fit mixture train.npy -k 4 --batches 3 --tolerance 0 --checkpoint c --resume -q";
+    let refused = |laps: usize, content: &str| {
+        place.write("other", content);
+        let message = "choose another file for the trace";
+        place.lsparse(&format!("{run} --laps {laps} --trace other")).assert().code(2).stderr(contains(message));
+        assert_eq!(place.text("other"), content);
+    };
+    place.lsparse(&format!("{run} --laps 2 --trace t")).assert().success();
+    let trace = place.text("t");
+    let (first, rest) = trace.split_once('\n').unwrap();
+    for laps in [2, 3] {
+        refused(laps, &"dear diary\n".repeat(1000));
+        // Shorter, without its first step, with a step twice, and with other steps after it.
+        for content in [first.to_owned(), rest.to_owned() + &trace, format!("{first}\n{trace}"), trace.repeat(2)] {
+            refused(laps, &content);
+        }
+        refused(laps, &(trace.clone() + "dear diary"));
+    }
+    // What came after the checkpoint is void, a step that was cut short too; the run itself writes it again.
+    let next = |step: &str| format!("{{\"run\":0,\"lap\":2.3,\"step\":{step}");
+    place.write("t", trace.clone() + &next("7}\n") + &next(""));
+    place.lsparse(&format!("{run} --laps 3 --trace t")).assert().success();
+    assert_eq!((place.text("t").lines().count(), place.text("t").starts_with(&trace)), (9, true));
+    place.lsparse(&format!("{run} --laps 4 --trace t")).assert().success();
+    // With a lap that left no trace the steps would have a hole; in a new file they begin where the run is.
+    place.lsparse(&format!("{run} --laps 5")).assert().success();
+    refused(6, &place.text("t"));
+    place.lsparse(&format!("{run} --laps 6 --trace new")).assert().success();
+    assert_eq!(steps(&place, "new")[0]["step"], 16);
+}
+
+/// What is next to a checkpoint is looked at before anything is written.
+#[test]
+fn files_of_a_checkpoint_that_are_foreign_damaged_or_missing_are_found_at_the_start() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 900, 10, 3, 4);
+    let run = "fit mixture train.npy -k 9 --sparsity 2 --search neighbours --batches 3 --tolerance 0 --memo-memory 1KB \
+               --checkpoint c --resume -q --trace t";
+    let refused = |words: &str| {
+        let (files, before) = (place.files(), place.path("c").exists().then(|| (place.read("c"), place.read("t"))));
+        place.lsparse(&format!("{run} --laps 3")).assert().code(2).stderr(contains(words));
+        assert_eq!(place.files(), files);
+        assert!(place.path("c").exists().then(|| (place.read("c"), place.read("t"))) == before, "{words}");
+    };
+    for name in ["c.rows", "c.memos"] {
+        place.write(name, "dear diary");
+        refused(&format!("{name}: it is not a file of statistics"));
+        assert_eq!(place.read(name), b"dear diary");
+        std::fs::remove_file(place.path(name)).unwrap();
+    }
+    place.lsparse(&format!("{run} --laps 2")).assert().success();
+    for name in ["c.rows", "c.memos"] {
+        let good = place.read(name);
+        let mut bytes = good.clone();
+        bytes.iter_mut().skip(16).for_each(|byte| *byte ^= 1);
+        place.write(name, bytes);
+        refused(&format!("{name}: it belongs to the checkpoint, and what is in it is damaged"));
+        std::fs::remove_file(place.path(name)).unwrap();
+        refused(&format!("{name}: it is missing, and belongs to the checkpoint"));
+        place.write(name, good);
+    }
+    place.lsparse(&format!("{run} --laps 3")).assert().success();
 }
 
 /// Files may have 512 KB at most, as on a disk that is full: the first checkpoints are smaller, later ones larger.
@@ -253,9 +335,13 @@ fn a_batch_can_be_taken_out_and_training_goes_on_without_it() {
         let twice = format!("{run} --forget-batch 1");
         place.lsparse(&twice).assert().code(2).stderr(contains("batch 1 was taken out before"));
         place.lsparse(&format!("{run} --forget-batch 9")).assert().code(2).stderr(contains("there is no batch 9"));
+        // All laps were done before, and are; with more of them training goes on.
         let after = place.json(&run);
-        assert_eq!(observations(&after), Some(left));
-        assert!(after["steps"].as_u64() > whole["steps"].as_u64());
+        assert_eq!((&after["stopped_by"], &after["steps"]), (&"laps".into(), &whole["steps"]));
+        assert_eq!((observations(&after), &after["objective"]), (Some(left), &forgot["objective"]));
+        let longer = place.json(&run.replace("--laps 2", "--laps 3"));
+        assert_eq!((observations(&longer), longer["laps"].as_u64()), (Some(left), Some(3)));
+        assert!(longer["steps"].as_u64() > whole["steps"].as_u64());
     }
     let refused = |settings: &str, words: &str| {
         let run = format!("fit mixture train.npy -k 4 --batches 3 --laps 2 {settings} --checkpoint s -q --resume");

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::data::{Layout, RowSource, Rows};
+use crate::data::{RowSource, Rows, natural_layout};
 use crate::error::{Error, Result};
 use crate::fit::{Outcome, Progress};
+use crate::observe::Reached;
 use crate::schedule::{MemoPlace, ScheduleState};
 use crate::summary::Summary;
 
@@ -59,6 +61,12 @@ impl Checkpointing {
     pub fn rows_file(&self) -> PathBuf {
         with_ending(&self.path, ".rows")
     }
+
+    /// The files next to it that a run may write: what does not fit into memory, the lock, and a checkpoint that is not
+    /// whole yet.
+    pub fn side_files(&self) -> [PathBuf; 4] {
+        [self.rows_file(), self.memo_file(), lock_file(&self.path), part_file(&self.path)]
+    }
 }
 
 /// What a run keeps on disk while it goes.
@@ -99,28 +107,55 @@ pub fn print_settings<C: Serialize>(config: &C) -> Fingerprint {
     }
 }
 
-/// Sizes of a source of rows, and a checksum of rows here and there in it. Its name does not matter.
+/// Dense values that are read for a fingerprint, at most: 64 MB of them.
+const PRINTED_VALUES: usize = 1 << 23;
+
+/// Sizes of a source of rows and a checksum of it. Its name does not matter.
+///
+/// The checksum is of every row where rows are sparse, or dense with at most 8 million values. Of larger dense rows
+/// it is of as many values, in up to 1024 places that are spread evenly: what changes between these goes unnoticed.
 pub fn print_rows(source: &dyn RowSource) -> Result<String> {
-    const PLACES: usize = 16;
-    const ROWS: usize = 4;
-    let num = source.num_rows();
-    let mut rows = Rows::<f64>::new(if source.is_sparse() { Layout::Sparse } else { Layout::Dense }, source.dim());
+    let prints: Vec<(u64, u32)> = printed_blocks(source)
+        .into_par_iter()
+        .map(|(start, count)| print_block(source, start, count))
+        .collect::<Result<_>>()?;
     let mut hash = crc32fast::Hasher::new();
-    for place in 0..PLACES {
-        let start = (num - 1) * place / (PLACES - 1);
-        rows.clear();
-        source.read_f64(start, ROWS.min(num - start), &mut rows)?;
-        let values = match &rows {
-            Rows::Dense { values, .. } => values,
-            Rows::Sparse { indptr, index, value, .. } => {
-                indptr.iter().for_each(|&i| hash.update(&(i as u64).to_le_bytes()));
-                index.iter().for_each(|i| hash.update(&i.to_le_bytes()));
-                value
-            }
-        };
-        values.iter().for_each(|v| hash.update(&v.to_le_bytes()));
+    prints.iter().for_each(|print| hash.update(&print.1.to_le_bytes()));
+    let (num, dim, checksum) = (source.num_rows(), source.dim(), hash.finalize());
+    let entries: u64 = prints.iter().map(|print| print.0).sum();
+    let entries = if source.is_sparse() { format!(", {entries} entries,") } else { String::new() };
+    Ok(format!("{num} rows of {dim} columns{entries} with checksum {checksum:08x}"))
+}
+
+/// The stretches of rows (start, count) that a fingerprint is of.
+fn printed_blocks(source: &dyn RowSource) -> Vec<(usize, usize)> {
+    const BLOCK_VALUES: usize = 1 << 16;
+    let (num, dim) = (source.num_rows(), source.dim());
+    if source.is_sparse() || num.saturating_mul(dim) <= PRINTED_VALUES {
+        let count = if source.is_sparse() { 1024 } else { BLOCK_VALUES.div_ceil(dim) };
+        return (0..num).step_by(count).map(|start| (start, count.min(num - start))).collect();
     }
-    Ok(format!("{num} rows of {} columns with checksum {:08x}", source.dim(), hash.finalize()))
+    let places = (PRINTED_VALUES / dim).clamp(16, 1024).min(num);
+    let count = (PRINTED_VALUES / dim / places).max(1);
+    let gaps = (places - 1).max(1);
+    (0..places).map(|place| ((num - count) * place / gaps, count)).collect()
+}
+
+/// The number of values stored in a stretch of rows, and a checksum of it.
+fn print_block(source: &dyn RowSource, start: usize, count: usize) -> Result<(u64, u32)> {
+    let mut rows = Rows::<f64>::new(natural_layout(source), source.dim());
+    source.read_f64(start, count, &mut rows)?;
+    let mut bytes = Vec::new();
+    let values = match &rows {
+        Rows::Dense { values, .. } => values,
+        Rows::Sparse { indptr, index, value, .. } => {
+            bytes.extend(indptr.iter().flat_map(|&i| (i as u64).to_le_bytes()));
+            bytes.extend(index.iter().flat_map(|i| i.to_le_bytes()));
+            value
+        }
+    };
+    bytes.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+    Ok((values.len() as u64, crc32fast::hash(&bytes)))
 }
 
 /// A checksum of numbers, for a fingerprint.
@@ -164,6 +199,13 @@ pub struct Content<S> {
     pub sections: Sections,
 }
 
+impl<S> Content<S> {
+    /// How far the training has come, for observers.
+    pub fn reached(&self) -> Reached {
+        Reached { run: self.run, step: self.progress.step, written: self.written }
+    }
+}
+
 /// A checkpoint to go on from.
 pub struct Found<S> {
     /// What it holds.
@@ -202,7 +244,7 @@ impl Sections {
 
 const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
 /// Version of the layout; only the present one is read, since a checkpoint lives no longer than its run.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// Length and checksum.
 const TAIL: usize = 12;
 
@@ -224,9 +266,16 @@ struct Lock {
 
 impl Lock {
     fn take(checkpoint: &Path) -> Result<Self> {
-        let path = with_ending(checkpoint, ".lock");
+        let path = lock_file(checkpoint);
         let failed = |source| Error::Checkpoint { path: checkpoint.to_owned(), source };
-        let file = File::create(&path).map_err(failed)?;
+        let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() > 0 {
+            return Err(Error::Exists {
+                path,
+                detail: "is not the lock of a checkpoint",
+                remedy: "move it, or give another checkpoint file",
+            });
+        }
         match file.try_lock() {
             Ok(()) => Ok(Lock { path, _file: file }),
             Err(TryLockError::WouldBlock) => Err(Error::Exists {
@@ -307,6 +356,14 @@ impl Drop for Keeper {
     }
 }
 
+fn lock_file(checkpoint: &Path) -> PathBuf {
+    with_ending(checkpoint, ".lock")
+}
+
+fn part_file(checkpoint: &Path) -> PathBuf {
+    with_ending(checkpoint, ".part")
+}
+
 fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
@@ -335,7 +392,7 @@ impl<W: Write> Write for Summed<W> {
 
 fn write<S: Summary>(path: &Path, fingerprint: &Fingerprint, content: &Content<S>) -> io::Result<()> {
     // Always the same name, so that being killed many times leaves one file behind and not many.
-    let part = with_ending(path, ".part");
+    let part = part_file(path);
     let result = write_part(&part, fingerprint, content).and_then(|()| fs::rename(&part, path));
     if result.is_err() {
         let _ = fs::remove_file(&part);
@@ -418,7 +475,7 @@ fn difference(then: &Fingerprint, now: &Fingerprint, matters: impl Fn(&str) -> b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::MemoryRows;
+    use crate::data::{CsrRows, MemoryRows};
     use crate::schedule::{Schedule, Snapshot, Stochastic};
     use crate::summary::ClusterSummary;
     use rand::SeedableRng;
@@ -474,13 +531,75 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_told_apart_by_their_values_and_not_by_their_name() {
-        let rows = |name: &str, last: f64| {
-            let mut values = vec![1.0; 999];
-            values.push(last);
+    fn rows_are_told_apart_by_every_value_and_not_by_their_name() {
+        let dense = |name: &str, changed: Option<usize>| {
+            let mut values = vec![1.0; 200_000];
+            changed.into_iter().for_each(|at| values[at] = 2.0);
             print_rows(&MemoryRows::new(name, 2, values).unwrap()).unwrap()
         };
-        assert_eq!(rows("a", 1.0), rows("b", 1.0));
-        assert_ne!(rows("a", 1.0), rows("a", 2.0));
+        let plain = dense("a", None);
+        assert_eq!(plain, dense("b", None));
+        for at in [0, 77_777, 123_456, 199_999] {
+            assert_ne!(plain, dense("a", Some(at)), "value {at}");
+        }
+        let sparse = |column: u32, value: f64, num: usize| {
+            let indptr = (0..=5000).map(|row| if row > 3210 { num } else { 0 }).collect();
+            let (index, value) = ((0..num as u32).map(|i| column + i).collect(), vec![value; num]);
+            print_rows(&CsrRows::new("s", 9, indptr, index, value).unwrap()).unwrap()
+        };
+        let prints = [sparse(1, 1.0, 1), sparse(2, 1.0, 1), sparse(1, 2.0, 1), sparse(1, 1.0, 2), sparse(1, 1.0, 0)];
+        let apart: std::collections::HashSet<&String> = prints.iter().collect();
+        assert_eq!(apart.len(), prints.len(), "{prints:?}");
+        assert!(prints[3].starts_with("5000 rows of 9 columns, 2 entries, with checksum "), "{}", prints[3]);
+    }
+
+    /// A source of ones that is too large to read in full.
+    struct Large {
+        rows: usize,
+        dim: usize,
+        read: std::sync::atomic::AtomicUsize,
+    }
+
+    impl RowSource for Large {
+        fn name(&self) -> &str {
+            "large"
+        }
+
+        fn num_rows(&self) -> usize {
+            self.rows
+        }
+
+        fn dim(&self) -> usize {
+            self.dim
+        }
+
+        fn element(&self) -> crate::data::Element {
+            crate::data::Element::F64
+        }
+
+        fn is_sparse(&self) -> bool {
+            false
+        }
+
+        fn read_f32(&self, _start: usize, _count: usize, _out: &mut Rows<f32>) -> Result<()> {
+            unreachable!("a fingerprint reads 64 bits")
+        }
+
+        fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
+            assert!(count > 0 && start + count <= self.rows);
+            self.read.fetch_add(count * self.dim, std::sync::atomic::Ordering::Relaxed);
+            (0..count).for_each(|_| out.push_dense(&vec![1.0; self.dim]));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn of_large_dense_rows_a_part_is_read() {
+        for (rows, dim) in [(1 << 40, 4), (10_000, 1000), (1, PRINTED_VALUES + 1), (8_388_609, 1)] {
+            let source = Large { rows, dim, read: Default::default() };
+            print_rows(&source).unwrap();
+            let read = source.read.into_inner();
+            assert!(read <= PRINTED_VALUES.max(dim) && read >= PRINTED_VALUES / 2, "{rows} x {dim}: {read}");
+        }
     }
 }

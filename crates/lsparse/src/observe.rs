@@ -49,10 +49,21 @@ pub trait Observer {
         0
     }
 
-    /// A run goes on from a checkpoint that was taken when so many bytes were written: what came after is void.
-    fn go_on_from(&mut self, _written: u64) -> Result<()> {
+    /// A run goes on from a checkpoint that was taken here: what was written after it is void.
+    fn go_on_from(&mut self, _reached: &Reached) -> Result<()> {
         Ok(())
     }
+}
+
+/// How far a training had come when a checkpoint of it was taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Reached {
+    /// Run under way, from 0.
+    pub run: usize,
+    /// Steps of that run.
+    pub step: u64,
+    /// Bytes that observers had written.
+    pub written: u64,
 }
 
 /// Nobody watches.

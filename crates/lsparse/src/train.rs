@@ -143,6 +143,7 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
         None => &mut silent,
     };
     let (plan, place) = (task.plan(), storage.memo_place());
+    place.check()?;
     let forget = storage.checkpoint.as_ref().and_then(|options| options.forget_batch);
     let (mut ledger, found) = Ledger::open(task, storage)?;
     let by_other_rules = found.as_ref().is_some_and(|found| found.by_other_rules && forget.is_none());
@@ -151,8 +152,8 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
         if by_other_rules {
             ledger.reopen(&plan, content)?;
         }
-        observer.go_on_from(content.written)?;
         if content.finished && forget.is_none() && !by_other_rules {
+            observer.go_on_from(&content.reached())?;
             return ledger.close();
         }
     }
@@ -164,9 +165,15 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
         let mut ended = None;
         let (mut schedule, mut state) = match resumed.take() {
             Some(content) => {
-                // With the rules of now the run may have been at its end where the checkpoint is.
-                ended = plan.rules.ended(&content.progress).filter(|_| by_other_rules);
-                take_up(task, &plan, &data, content, place.clone())?
+                // With the rules of now the run may have been at its end where the checkpoint is, and one that had
+                // ended before a batch was taken out has not begun anew.
+                let may_have_ended = by_other_rules || content.progress.forgotten > 0;
+                ended = plan.rules.ended(&content.progress).filter(|_| may_have_ended);
+                let reached = content.reached();
+                let taken_up = take_up(task, &plan, &data, content, place.clone())?;
+                // The first thing that is written, once all else is known to be sound.
+                observer.go_on_from(&reached)?;
+                taken_up
             }
             None => {
                 let mut clock = Stopwatch::default();
@@ -250,8 +257,9 @@ fn forget_batch<T: Task>(
     schedule.remove_batch(&mut state.total, batch)?;
     state.params = task.model().global_step(&state.total, Some(&state.params))?;
     state.progress.forgotten += task.model().batch_len(&data, batch);
-    // The lap before is not one to compare with.
-    state.progress.lap_change = None;
+    // The lap before is not one to compare with, but if the run was at the end of a lap it still is.
+    state.progress.lap_before = None;
+    state.progress.lap_change = state.progress.lap_change.map(|_| (f64::INFINITY, f64::INFINITY));
     let outcome = at_rest(task, &state, StopReason::Forgotten(batch))?;
     (ledger.runs, ledger.best, ledger.stored) = (Vec::new(), None, None);
     let at = At { task: &*task, data: &data, run };
@@ -323,9 +331,12 @@ impl<M> Ledger<M> {
         let (done, most) = (content.progress.laps, plan.rules.laps);
         let is_past = done > most || (done == most && content.progress.lap_change.is_none());
         if most > 0 && is_past {
-            let more = if content.progress.lap_change.is_none() { " and a part of the next" } else { "" };
+            let (more, least) = match content.progress.lap_change {
+                None => (" and a part of the next", done + 1),
+                Some(_) => ("", done),
+            };
             let problem = format!("{most} is too few: the run in the checkpoint has done {done}{more}");
-            return refuse("laps", problem, &format!("give more than {done}"));
+            return refuse("laps", problem, &format!("give {least} or more"));
         }
         (self.runs, self.best, self.stored) = (Vec::new(), None, None);
         Ok(())

@@ -42,6 +42,9 @@ pub struct RunArgs {
     pub config: Option<PathBuf>,
 
     /// Write here, now and then, all that is needed to go on after the run was ended.
+    ///
+    /// While a run goes on, FILE.lock keeps others away. With --memo-memory, FILE.memos and FILE.rows may be written
+    /// too: they belong to the checkpoint, so keep, move and remove them with it.
     #[arg(long, value_name = "FILE", help_heading = "Checkpoints")]
     pub checkpoint: Option<PathBuf>,
     /// Time between two checkpoints: seconds, or a number with s, m or h.
@@ -51,7 +54,8 @@ pub struct RunArgs {
     /// Go on from the checkpoint, or start if there is none; the result is that of a run that was never ended.
     ///
     /// Only the rules for stopping (--laps, --tolerance, --count-tolerance, --max-seconds) may differ from those of the
-    /// run in the checkpoint; they are looked at from where it is.
+    /// run in the checkpoint; they are looked at from where it is. The data must be the same, by their sizes and a
+    /// checksum: of all rows, or where dense data have more than 8 million values, of as many in up to 1024 places.
     #[arg(long, requires = "checkpoint", help_heading = "Checkpoints")]
     pub resume: bool,
     /// Take a batch out of the run in the checkpoint, write the model without it, and end.
@@ -61,8 +65,8 @@ pub struct RunArgs {
     /// altogether, train anew without it.
     #[arg(long, value_name = "BATCH", requires = "resume", help_heading = "Checkpoints")]
     pub forget_batch: Option<usize>,
-    /// Memory for what is remembered of batches and rows, such as 512MB; the rest goes to files next to the checkpoint,
-    /// or to temporary ones [default: no limit].
+    /// Memory for what is remembered of batches and rows, such as 512MB; the rest goes to files next to the checkpoint
+    /// (FILE.memos and FILE.rows), or to temporary ones [default: no limit].
     #[arg(long, value_name = "SIZE", value_parser = parse::size, help_heading = "Checkpoints")]
     pub memo_memory: Option<u64>,
 }

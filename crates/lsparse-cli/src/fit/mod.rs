@@ -8,7 +8,7 @@ mod topics;
 
 use std::path::Path;
 
-use lsparse::observe::{Observer, StepInfo, Trace};
+use lsparse::observe::{Observer, Reached, StepInfo, Trace};
 use lsparse::{Error, Result};
 
 use crate::output::{self, TraceFile, check_not_input};
@@ -33,13 +33,14 @@ impl RunArgs {
             check_apart("trace", path, &[(self.out.as_deref(), "the model")])?;
         }
         if let Some(checkpoint) = self.storage().checkpoint {
-            let path = &checkpoint.path;
-            check_not_input("checkpoint", path, inputs)?;
-            check_not_input("checkpoint", path, &from)?;
             let others = [(self.out.as_deref(), "the model"), (self.trace.as_deref(), "the trace")];
-            check_apart("checkpoint", path, &others)?;
+            for path in checkpoint.side_files().iter().chain([&checkpoint.path]) {
+                check_not_input("checkpoint", path, inputs)?;
+                check_not_input("checkpoint", path, &from)?;
+                check_apart("checkpoint", path, &others)?;
+            }
             checkpoint.check_free()?;
-            output::check_writable(path)?;
+            output::check_writable(&checkpoint.path)?;
         }
         Ok(())
     }
@@ -78,9 +79,9 @@ impl Observer for Watchers {
         self.trace.as_ref().map_or(0, Trace::written)
     }
 
-    fn go_on_from(&mut self, written: u64) -> Result<()> {
+    fn go_on_from(&mut self, reached: &Reached) -> Result<()> {
         if let Some(trace) = &mut self.trace {
-            let kept = trace.get_mut().cut(written)?;
+            let kept = trace.get_mut().go_on_from(reached)?;
             trace.set_written(kept);
         }
         Ok(())

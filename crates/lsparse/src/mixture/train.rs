@@ -104,7 +104,9 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
     }
     let Surroundings { heldout, heldout_every, row_weights, start, observer, interrupt, mut storage, select } = around;
     if mixture.search.remembers_rows() {
-        mixture.search = mixture.search.remember_in(storage.share_with_rows());
+        let place = storage.share_with_rows();
+        place.check()?;
+        mixture.search = mixture.search.remember_in(place);
     }
     let held = heldout.map(MixtureData::in_order).transpose()?;
     let around = Around { heldout_every, observer, interrupt, storage };

@@ -35,6 +35,16 @@ pub struct MemoPlace {
     pub file: Option<PathBuf>,
 }
 
+impl MemoPlace {
+    /// Find out before the work whether the file is free for it, where it may come to be written.
+    pub fn check(&self) -> Result<()> {
+        match &self.file {
+            Some(file) if self.limit.is_some() && file.exists() => check_magic(file),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What is remembered of one batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Memo<S> {
@@ -67,7 +77,8 @@ impl<S: Kept> Memos<S> {
         Memos { slots: vec![None; num_batches], place, held: 0, spill: None }
     }
 
-    /// What [`slots`](Self::slots) gave, with the file as it was then.
+    /// What [`slots`](Self::slots) gave, with the file as it was then. All of it is read once, so that a file that is
+    /// damaged is found before anything is written.
     pub fn restore(slots: Vec<Option<Memo<S>>>, place: MemoPlace) -> Result<Self> {
         let extent = |slot: &Option<Memo<S>>| match slot {
             Some(Memo::Spilled(extent)) => Some(*extent),
@@ -205,6 +216,13 @@ impl Spill {
     /// The file of an earlier run, of which these stretches are in use.
     fn reopen(place: &MemoPlace, used: &[Extent]) -> Result<Self> {
         let path = place.file.clone().unwrap_or_default();
+        if !path.exists() {
+            return Err(Error::Format {
+                path,
+                detail: "it is missing, and belongs to the checkpoint".into(),
+                remedy: "put it back next to the checkpoint, or start again with another checkpoint file".into(),
+            });
+        }
         check_magic(&path)?;
         let failed = |source| Error::Io { path: path.clone(), action: "open", source };
         let file = File::options().read(true).write(true).open(&path).map_err(failed)?;
@@ -212,6 +230,7 @@ impl Spill {
         let mut used = used.to_vec();
         used.sort_by_key(|extent| extent.start);
         for extent in used {
+            spill.read_bytes(extent)?;
             if extent.start > spill.end {
                 spill.gaps.push((spill.end, extent.start - spill.end));
             }
@@ -240,20 +259,28 @@ impl Spill {
     }
 
     fn read<S: Kept>(&self, extent: Extent) -> Result<S> {
+        postcard::from_bytes(&self.read_bytes(extent)?).map_err(|_| self.damaged())
+    }
+
+    /// What was written there, by its checksum.
+    fn read_bytes(&self, extent: Extent) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut file = &*self.file;
         file.seek(SeekFrom::Start(extent.start))
             .and_then(|_| file.take(extent.len).read_to_end(&mut bytes))
             .map_err(|source| Error::Io { path: self.path.clone(), action: "read", source })?;
-        let damaged = || Error::Format {
+        let sound = bytes.len() as u64 == extent.len && crc32fast::hash(&bytes) == extent.checksum;
+        if sound { Ok(bytes) } else { Err(self.damaged()) }
+    }
+
+    fn damaged(&self) -> Error {
+        Error::Format {
             path: self.path.clone(),
-            detail: "statistics in it are damaged or not those of the checkpoint".into(),
-            remedy: "start again with another checkpoint file".into(),
-        };
-        if bytes.len() as u64 != extent.len || crc32fast::hash(&bytes) != extent.checksum {
-            return Err(damaged());
+            detail: "it belongs to the checkpoint, and what is in it is damaged or of another one".into(),
+            remedy:
+                "put back the file that the checkpoint was written with, or start again with another checkpoint file"
+                    .into(),
         }
-        postcard::from_bytes(&bytes).map_err(|_| damaged())
     }
 
     /// A stretch is not needed any more, unless for a checkpoint.
@@ -285,10 +312,7 @@ impl Spill {
 /// Refuse to touch a file that is not one of statistics.
 fn check_magic(path: &Path) -> Result<()> {
     let mut start = [0; MAGIC.len()];
-    let mut file = File::open(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
-        _ => Error::Io { path: path.to_owned(), action: "open", source },
-    })?;
+    let mut file = File::open(path).map_err(|source| Error::Io { path: path.to_owned(), action: "open", source })?;
     match file.read_exact(&mut start) {
         Ok(()) if start == *MAGIC => Ok(()),
         // A run that was killed before it wrote anything.
@@ -365,9 +389,34 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m");
         std::fs::write(&path, "a letter to my grandmother").unwrap();
-        let mut memos = Memos::new(1, MemoPlace { limit: Some(0), file: Some(path.clone()) });
-        assert!(memos.put(0, memo(1.0, 1)).is_err());
+        let place = MemoPlace { limit: Some(0), file: Some(path.clone()) };
+        assert!(place.check().is_err());
+        // Without a limit it would never be written.
+        MemoPlace { limit: None, ..place.clone() }.check().unwrap();
+        assert!(Memos::new(1, place).put(0, memo(1.0, 1)).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"a letter to my grandmother");
+    }
+
+    #[test]
+    fn every_stretch_is_checked_before_it_is_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m");
+        let place = MemoPlace { limit: Some(0), file: Some(path.clone()) };
+        let mut memos = Memos::new(3, place.clone());
+        (0..3).for_each(|batch| memos.put(batch, memo(1.0, 2)).unwrap());
+        let restore = || Memos::restore(memos.slots(), place.clone()).map(drop);
+        restore().unwrap();
+        let good = std::fs::read(&path).unwrap();
+        for at in 0..good.len() {
+            let mut bytes = good.clone();
+            bytes[at] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+            assert!(restore().is_err(), "byte {at}");
+        }
+        std::fs::write(&path, &good[..good.len() - 1]).unwrap();
+        assert!(restore().is_err());
+        std::fs::remove_file(&path).unwrap();
+        assert!(restore().unwrap_err().to_string().contains("it is missing, and belongs to the checkpoint"));
     }
 
     #[test]
