@@ -1,10 +1,10 @@
-//! The conclusions of the paper's figures 3, 4 and 5 in miniature, on planted documents.
+//! The conclusions of the paper's figures in miniature, on patches of drawn images and on planted documents.
 
 use std::path::{Path, PathBuf};
 
 use lsparse_paper::figure::Figure;
 use lsparse_paper::runs::Workshop;
-use lsparse_paper::{Settings, Size, fig3, fig4, fig5};
+use lsparse_paper::{Settings, Size, fig1, fig2, fig3, fig4, fig5};
 use serde_json::Value;
 
 fn mini(folder: &Path) -> Settings {
@@ -13,10 +13,45 @@ fn mini(folder: &Path) -> Settings {
     Settings { data: None, size: Size::Mini, workshop }
 }
 
-/// The number in the last row that has these fields.
+/// The number in the only row, or the last of several, that has these fields.
 fn found(figure: &Figure, fields: &[(&str, Value)], number: &str) -> f64 {
     let row = figure.rows.iter().rfind(|row| fields.iter().all(|(key, value)| &row[*key] == value));
     row.unwrap_or_else(|| panic!("no row has {fields:?}"))[number].as_f64().unwrap()
+}
+
+#[test]
+fn a_few_clusters_hold_nearly_all_mass_and_make_the_summary_cheap() {
+    let folder = tempfile::tempdir().unwrap();
+    let figure = fig1::run(&mini(folder.path())).unwrap();
+    let distance = |sparsity: usize, share: f64| {
+        found(&figure, &[("panel", "d".into()), ("sparsity", sparsity.into()), ("share", share.into())], "distance")
+    };
+    assert!(distance(8, 0.99) < 0.01, "{}", distance(8, 0.99));
+    assert!(distance(1, 0.99) > 0.2, "{}", distance(1, 0.99));
+    for (fewer, more) in [(1, 2), (2, 4), (4, 8), (8, 16)] {
+        assert!(distance(fewer, 0.99) >= distance(more, 0.99));
+    }
+    let summary = |sparsity: usize| {
+        found(&figure, &[("panel", "c".into()), ("clusters", 80.into()), ("sparsity", sparsity.into())], "cpu_seconds")
+    };
+    assert!(2.0 * summary(1) < summary(80), "{} against {} s", summary(1), summary(80));
+}
+
+#[test]
+fn modest_sparsity_scores_as_dense_does_and_hard_assignment_below() {
+    let folder = tempfile::tempdir().unwrap();
+    let figure = fig2::run(&mini(folder.path())).unwrap();
+    for schedule in ["memoized", "stochastic"] {
+        let last = |sparsity: usize| {
+            let fields = [("schedule", schedule.into()), ("sparsity", sparsity.into())];
+            found(&figure, &fields, "heldout")
+        };
+        let (hard, modest, dense) = (last(1), last(16), last(24));
+        assert!((modest - dense).abs() < 0.02, "{schedule}: {modest} against dense {dense}");
+        assert!(hard < dense - 0.05, "{schedule}: hard {hard}, dense {dense}");
+    }
+    let monotone = figure.claims.iter().find(|claim| claim.claim.contains("never lower")).unwrap();
+    assert_eq!(monotone.holds, Some(true), "{}", monotone.found);
 }
 
 #[test]
