@@ -192,7 +192,7 @@ impl Moment {
     }
 }
 
-/// To hundredths, which is what a tick is.
+/// To hundredths.
 fn round(seconds: f64) -> f64 {
     (seconds * 100.0).round() / 100.0
 }

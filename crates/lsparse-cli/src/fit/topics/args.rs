@@ -32,7 +32,8 @@ EXAMPLES:
 
 Training ends at the first of --laps, --tolerance, --count-tolerance and --max-seconds.
 Ctrl-C ends it after the current batch, and the model is written all the same.
-With --checkpoint a run that was killed or interrupted goes on with --resume and the same settings."
+With --checkpoint a run that was killed or interrupted goes on with --resume and the same settings, and so does one
+that has ended, with more --laps say: the rules for stopping may change."
 )]
 pub struct TopicsArgs {
     /// A corpus folder, as lsparse corpus build makes it.

@@ -147,6 +147,8 @@ impl<T: Real> Search<T> {
     /// A search for `num_clusters` clusters, of which rows keep `sparsity`, or as many more as it takes for the mass
     /// that is discarded to be below `tolerance` (0: exactly so many).
     pub fn new(kind: SearchKind, num_clusters: usize, sparsity: usize, tolerance: f64) -> Self {
+        // Rows that keep all clusters have nothing to be found, nor K clusters each to be remembered.
+        let kind = if kind == SearchKind::Exact && sparsity == num_clusters { SearchKind::Dense } else { kind };
         let memory = Memory {
             sparsity,
             seed: 0,
@@ -278,7 +280,7 @@ impl<T: Real> Search<T> {
         let Memory { candidates, neighbours, bounds, pairs, .. } = memory;
         let (kept, of_batch) = candidates.next(rows.len());
         let entropy = match self.kind {
-            // Nothing to find: all clusters are kept, and dense and exact search are one.
+            // Nothing to find: all clusters are kept. (Exact search comes here where a chosen L has risen to K.)
             SearchKind::Dense | SearchKind::Exact if sparsity == log_pi.len() => {
                 self.work.add_weights(rows.len() * sparsity);
                 respond_dense(clusters, log_pi, rows, out)?
