@@ -1,11 +1,12 @@
 """Train another system's topics on one thread and save them after so many CPU seconds of training.
 
 Usage: python topics.py CORPUS PEER -k K --times 100,200 --out FOLDER
+       python topics.py CORPUS PEER -k K --laps 20
 
 CORPUS is as in corpus.py. PEER is tomotopy (collapsed Gibbs), gensim (online, chunks of 2,000; its default),
 gensim-batch, sklearn (batch, its default) or sklearn-online. A snapshot is what the system has after the first step
 that ends at or after the time asked for, and is saved as topics-NAME-PEER-K-SECONDS.npy: K rows over all words, each
-summing to one. One JSON object a snapshot on stdout.
+summing to one. One JSON object a snapshot on stdout; with --laps one alone, with the seconds after each step.
 """
 
 import argparse
@@ -28,6 +29,7 @@ class Recorder:
     def __init__(self, args, name):
         self.args, self.name = args, name
         self.due = sorted(args.times)
+        self.after = []
         self.cpu = self.wall = 0.0
         self.steps = self.documents = 0
 
@@ -40,12 +42,15 @@ class Recorder:
         self.wall += time.perf_counter() - self.began[1]
         self.steps += 1
         self.documents += documents
-        if self.cpu >= self.due[0]:
+        self.after.append(self.cpu)
+        if self.steps == self.args.laps:
+            raise Finished
+        if self.due and self.cpu >= self.due[0]:
             values = topics()
             values = (values / values.sum(axis=1, keepdims=True)).astype(np.float32)
         while self.due and self.cpu >= self.due[0]:
             self.save(self.due.pop(0), values)
-        if not self.due:
+        if not self.due and not self.args.laps:
             raise Finished
         self.start()
 
@@ -161,7 +166,9 @@ def main():
     parser.add_argument("corpus")
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("-k", "--topics", type=int, required=True)
-    parser.add_argument("--times", type=lambda text: [float(t) for t in text.split(",")], required=True)
+    until = parser.add_mutually_exclusive_group(required=True)
+    until.add_argument("--times", type=lambda text: [float(t) for t in text.split(",")], default=[])
+    until.add_argument("--laps", type=int)
     parser.add_argument("--out", default=".")
     parser.add_argument("--alpha", type=float, default=0.5, help="in total, over all topics")
     parser.add_argument("--lambda", dest="smoothing", type=float, default=0.1)
@@ -169,10 +176,14 @@ def main():
     args = parser.parse_args()
     Path(args.out).mkdir(parents=True, exist_ok=True)
     name, counts = load(args.corpus, "train")
+    recorder = Recorder(args, name)
     try:
-        PEERS[args.peer](counts, args, Recorder(args, name))
+        PEERS[args.peer](counts, args, recorder)
     except Finished:
         pass
+    if args.laps:
+        line = {"what": "laps", "system": args.peer, "corpus": name, "topics": args.topics}
+        print(json.dumps(line | {"tokens": int(counts.sum()), "cpu_seconds": recorder.after}))
 
 
 if __name__ == "__main__":

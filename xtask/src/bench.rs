@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: measurements against other systems, taken side by side in one run and given as ratios.
 
 mod memory;
+mod samplers;
 mod search;
 mod topics;
 
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -19,6 +21,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
             );
             println!("memory    peak memory on 2 million documents and 3.68 million patches; may take --images DIR");
             println!("search    dense, exact and candidate search of a mixture, by K; needs --images DIR");
+            println!("samplers  tokens a second of the samplers against tomotopy; needs --corpus FOLDER");
             println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
             Ok(())
         }
@@ -26,6 +29,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("mixture", _) => Err("usage: cargo xtask bench mixture --images DIR".into()),
         ("search", ["--images", images]) => search::run(Path::new(images)),
         ("search", _) => Err("usage: cargo xtask bench search --images DIR".into()),
+        ("samplers", rest) => samplers::run(rest),
         ("topics", rest) => topics::run(rest),
         ("python", rest) => package(rest),
         ("memory", rest) => memory::run(rest),
@@ -53,12 +57,7 @@ fn mixture(images: &Path) -> Result<(), String> {
         let (some, rows) = (some.to_string_lossy(), rows.to_string_lossy());
         go(command(release.join("lsparse"), &["patches", &some, "--dtype", element, "--out", &rows, "--quiet"]))?;
         let ours = output(command(release.join("mixture"), &[&rows]))?;
-        let mut peer = command(&interpreter, &["bench/mixture.py", &rows]);
-        // One thread for every library that NumPy may bring along.
-        for name in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] {
-            peer.env(name, "1");
-        }
-        let theirs = output(peer)?;
+        let theirs = output(single(command(&interpreter, &["bench/mixture.py", &rows])))?;
         // Once more: the machine may have been busy with something else in between.
         let again = output(command(release.join("mixture"), &[&rows]))?;
         report(element, &ours, &theirs, &again)?;
@@ -72,10 +71,20 @@ fn package(args: &[&str]) -> Result<(), String> {
     go(cargo(&["build", "--release", "--package", "lsparse-bench", "--bin", "fit"]))?;
     let mut bench = command(&interpreter, &["bench/python.py", "--rust", &release("fit").to_string_lossy()]);
     bench.args(args);
+    go(single(bench))
+}
+
+/// One thread for every library that a program may bring along.
+fn single(mut command: Command) -> Command {
     for name in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] {
-        bench.env(name, "1");
+        command.env(name, "1");
     }
-    go(bench)
+    command
+}
+
+/// What a program printed, an object a line.
+fn lines(text: &str) -> Result<Vec<Value>, String> {
+    text.lines().map(|line| serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))).collect()
 }
 
 /// Copy `count` images after the first `skip`, by name.
@@ -95,10 +104,7 @@ fn copy_images(from: &Path, to: &Path, skip: usize, count: usize) -> Result<(), 
 
 /// The measurements, and the ratio of the peer's time to the better of our two.
 fn report(element: &str, ours: &str, theirs: &str, again: &str) -> Result<(), String> {
-    let parse = |text: &str| -> Result<Vec<Value>, String> {
-        text.lines().map(|line| serde_json::from_str(line).map_err(|e| e.to_string())).collect()
-    };
-    let (ours, theirs, again) = (parse(ours)?, parse(theirs)?, parse(again)?);
+    let (ours, theirs, again) = (lines(ours)?, lines(theirs)?, lines(again)?);
     let lap = |lines: &[Value], threads: u64| {
         let found = lines.iter().find(|v| v["what"] == "lap" && v["threads"] == threads);
         found.and_then(|v| v["seconds"].as_f64()).unwrap_or(f64::NAN)

@@ -11,12 +11,12 @@ use std::sync::Mutex;
 use lsparse::backend::with_threads;
 use lsparse::data::{Batches, CsrRows, NpyRows, RowSource, Rows, write_npy_f32};
 use lsparse::model::Model;
-use lsparse::observe::peak_memory_bytes;
+use lsparse::observe::{Observer, StepInfo, peak_memory_bytes};
 use lsparse::schedule::{Memoized, Schedule, Stochastic};
 use lsparse::topics::score::{Completion, CompletionOptions, completion, held_out};
 use lsparse::topics::{
-    TopicData, TopicInit, TopicParams, TopicScratch, TopicSummary, Topics, TopicsConfig, WordTable, initial_topics,
-    random_topics,
+    TopicData, TopicInit, TopicParams, TopicScratch, TopicSummary, TopicSurroundings, Topics, TopicsConfig, WordTable,
+    fit_topics_with, initial_topics, random_topics,
 };
 use lsparse::{ScheduleKind, summary::Summary};
 use lsparse_bench::corpus::{Documents, load};
@@ -30,6 +30,7 @@ usage: topics curve CORPUS -k K [--times 5,10,30] [--laps N] [--score-laps false
               [--SETTING VALUE]...
        topics score CORPUS TOPICS.npy [--part test] [--alpha 0.5] [--seed 0] [--dump-split FILE]
        topics speed CORPUS [--topics 200,3200] [--repeats 5] [--SETTING VALUE]...
+       topics samplers CORPUS -k K [--laps 40] [--SETTING VALUE]...
 
 CORPUS is a folder NAME with docword.NAME.txt (or .gz), vocab.NAME.txt and split.NAME.txt. Documents of the part
 test are scored; settings are chosen with --part val.
@@ -45,6 +46,7 @@ fn main() -> Fallible<()> {
         ["curve", folder] => curve(Path::new(folder), &mut options),
         ["score", folder, topics] => score(Path::new(folder), Path::new(topics), &mut options),
         ["speed", folder] => speed(Path::new(folder), &mut options),
+        ["samplers", folder] => samplers(Path::new(folder), &mut options),
         _ => Err(USAGE.into()),
     }
 }
@@ -406,4 +408,36 @@ fn laps(training: &mut Training<'_>, repeats: usize) -> lsparse::Result<Value> {
     Ok(json!({"what": "speed", "topics": training.topics.num_topics, "sparsity": training.topics.document.sparsity,
         "documents": documents, "local": rates(&local), "lap": rates(&whole),
         "active_topics": tally.active as f64 / steps, "document_iterations": tally.iterations as f64 / steps}))
+}
+
+/// CPU seconds after each lap of the samplers of all tokens.
+fn samplers(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
+    struct Laps(Vec<f64>);
+    impl Observer for Laps {
+        fn step(&mut self, info: &StepInfo) -> lsparse::Result<()> {
+            self.0.push(info.cpu_seconds);
+            Ok(())
+        }
+    }
+    options.entry("laps").or_insert(json!(40));
+    let documents = load(folder, "test")?;
+    let mut rows = Rows::<f32>::sparse(documents.vocab_size);
+    documents.train.read_f32(0, documents.train.num_rows(), &mut rows)?;
+    let tokens: f64 = (0..rows.len()).flat_map(|n| rows.sparse_row(n).1).map(|&count| f64::from(count)).sum();
+    for method in ["sparse-lda", "alias-lda", "light-lda"] {
+        options.insert("method".into(), json!(method));
+        let config: TopicsConfig = serde_json::from_value(Value::Object(options.clone()))?;
+        let run = || {
+            let mut laps = Laps(Vec::new());
+            let around = TopicSurroundings { observer: Some(&mut laps), ..Default::default() };
+            fit_topics_with(&documents.train, &config, around).map(|_| laps.0)
+        };
+        let laps = with_threads(1, run)??;
+        println!(
+            "{}",
+            json!({"what": "laps", "system": method, "corpus": documents.name, "topics": config.topics,
+            "tokens": tokens, "cpu_seconds": laps})
+        );
+    }
+    Ok(())
 }

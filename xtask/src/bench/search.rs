@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::copy_images;
+use super::{copy_images, lines};
 use crate::process::{cargo, command, go, output, root};
 
 /// Where all three are compared.
@@ -30,8 +30,7 @@ pub fn run(images: &Path) -> Result<(), String> {
     let measure = |likelihood: &str, clusters: usize, laps: usize, searches: &[&str]| -> Result<Vec<Value>, String> {
         let (clusters, laps) = (clusters.to_string(), laps.to_string());
         let args = [&[&rows[..], &heldout, likelihood, &clusters, &laps], searches].concat();
-        let text = output(command(release.join("search"), &args))?;
-        text.lines().map(|line| serde_json::from_str(line).map_err(|e| e.to_string())).collect()
+        lines(&output(command(release.join("search"), &args))?)
     };
     let number = |line: &Value, name: &str| line[name].as_f64().unwrap_or(f64::NAN);
     let lap = |line: &Value| number(line, "local_seconds") + number(line, "global_seconds");

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::process::{cargo, command, go, output, python, root};
+use super::{lines, single};
+use crate::process::{cargo, command, go, output, python, release, root};
 
 pub const USAGE: &str = "usage: cargo xtask bench topics --corpus FOLDER [-k 200] [--times 5,10,30] \
     [--peers tomotopy,gensim,sklearn] [--factor 20] [-- SETTINGS of our training]";
@@ -99,30 +100,13 @@ impl Log {
     }
 }
 
-fn lines(text: &str) -> Result<Vec<Value>, String> {
-    text.lines().map(|line| serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))).collect()
-}
-
 fn list(times: impl Iterator<Item = f64>) -> String {
     times.map(|t| t.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// One thread for every library that a program may bring along.
-fn single(mut command: Command) -> Command {
-    for name in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] {
-        command.env(name, "1");
-    }
-    command
-}
-
-fn program() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    root().join(target).join("release/topics")
-}
-
 fn ours(plan: &Plan) -> Result<Vec<Value>, String> {
     let (corpus, times) = (plan.corpus.to_string_lossy(), list(plan.times.iter().copied()));
-    let mut curve = command(program(), &["curve", &corpus, "-k", &plan.topics, "--times", &times]);
+    let mut curve = command(release("topics"), &["curve", &corpus, "-k", &plan.topics, "--times", &times]);
     curve.args(&plan.settings);
     lines(&output(single(curve))?)
 }
@@ -137,7 +121,7 @@ fn theirs(plan: &Plan, interpreter: &Path, peer: &str, folder: &Path) -> Command
 /// A peer's line with the score of the topics that it names.
 fn scored(plan: &Plan, mut line: Value) -> Result<Value, String> {
     let file = line["file"].as_str().ok_or("a snapshot without a file")?.to_owned();
-    let result = lines(&output(command(program(), &["score", &plan.corpus.to_string_lossy(), &file]))?)?;
+    let result = lines(&output(command(release("topics"), &["score", &plan.corpus.to_string_lossy(), &file]))?)?;
     line["score"] = result.first().map_or(Value::Null, |r| r["score"].clone());
     Ok(line)
 }
