@@ -42,6 +42,19 @@ def test_every_way_to_start(blobs, init_params, tmp_path):
     assert lsparse.load(tmp_path / "m.safetensors").init_params == init_params
 
 
+def test_every_search(tmp_path):
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(60, 5)) * 6)[rng.integers(60, size=6000)] + rng.normal(size=(6000, 5))
+    kept = dict(n_components=60, sparsity=4, batch_size=1500, max_iter=6, tol=0, random_state=0)
+    models = {search: GaussianMixture(search=search, **kept).fit(X) for search in ("dense", "exact", "neighbours")}
+    # The bound rules out what does not matter; candidates may miss a little.
+    assert models["exact"].objective_ == models["dense"].objective_
+    assert models["neighbours"].score(X) == pytest.approx(models["dense"].score(X), abs=0.05)
+    assert not np.array_equal(models["neighbours"].means_, models["dense"].means_)
+    lsparse.save(models["neighbours"], tmp_path / "m.safetensors")
+    assert lsparse.load(tmp_path / "m.safetensors").search == "neighbours"
+
+
 def test_scores_are_densities(blobs):
     X, _ = blobs
     model = GaussianMixture(4, random_state=0).fit(X)

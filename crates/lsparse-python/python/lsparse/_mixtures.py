@@ -36,11 +36,13 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         **Estimator._parameter_constraints,
         "estimate": [StrOptions({"vb", "map", "ml"})],
         "init_params": [StrOptions(set(INIT_PARAMS))],
+        "search": [StrOptions({"auto", "dense", "exact", "neighbours"})],
         "weight_concentration_prior": [Interval(Real, 0.0, None, closed="neither"), None],
     }
 
     estimate: str
     init_params: str
+    search: str
     weight_concentration_prior: float | None
     weights_: FLOATS
     model_: _core.Mixture
@@ -64,6 +66,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
                     "clusters": int(self.n_components),
                     "rows-per-batch": self.batch_size,
                     "estimate": self.estimate,
+                    "search": self.search,
                     **INIT_PARAMS[self.init_params],
                     # scikit-learn's is that of one component.
                     "alpha": None if concentration is None else concentration * self.n_components,
@@ -497,6 +500,11 @@ class GaussianMixture(_MixtureBase):
         How the first components are found, on a sample of the rows: k-means++ under the likelihood's own divergence;
         k-means (20 passes after k-means++) or k-means++ alone with Euclidean distance; rows at random; responsibilities
         at random. Where components are many and overlap little, "kmeans" and a larger ``n_init`` are worth a try.
+    search : {"auto", "dense", "exact", "neighbours"}, default="auto"
+        How the L components of a row are found: by the weights of all; by those that a bound does not rule out, which
+        gives the same model; among the row's last components, those near them and a few random ones, so that the cost
+        of a row does not grow with K. "auto" is "exact" where that is faster. With a thousand components or more
+        "neighbours" is many times faster, for next to no loss.
     weight_concentration_prior : float, default=None
         Dirichlet concentration of each component's weight; 10 / K if not given.
     mean_precision_prior : float, default=None
@@ -587,6 +595,7 @@ class GaussianMixture(_MixtureBase):
         max_seconds: float | None = None,
         n_init: int = 1,
         init_params: str = "bregman",
+        search: str = "auto",
         weight_concentration_prior: float | None = None,
         mean_precision_prior: float | None = None,
         degrees_of_freedom_prior: float | None = None,
@@ -612,6 +621,7 @@ class GaussianMixture(_MixtureBase):
         self.max_seconds = max_seconds
         self.n_init = n_init
         self.init_params = init_params
+        self.search = search
         self.weight_concentration_prior = weight_concentration_prior
         self.mean_precision_prior = mean_precision_prior
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
@@ -694,6 +704,8 @@ class MultinomialMixture(_ProbabilityMixture):
         Runs from different starts, of which the one with the best objective is kept.
     init_params : {"bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="bregman"
         How the first components are found; see :class:`GaussianMixture`.
+    search : {"auto", "dense", "exact", "neighbours"}, default="auto"
+        How the L components of a row are found; see :class:`GaussianMixture`. "exact" is "dense" here.
     weight_concentration_prior : float, default=None
         Dirichlet concentration of each component's weight; 10 / K if not given.
     smoothing : float, default=0.1
@@ -742,6 +754,7 @@ class MultinomialMixture(_ProbabilityMixture):
         max_seconds: float | None = None,
         n_init: int = 1,
         init_params: str = "bregman",
+        search: str = "auto",
         weight_concentration_prior: float | None = None,
         smoothing: float = 0.1,
         learning_offset: float = 1.0,
@@ -762,6 +775,7 @@ class MultinomialMixture(_ProbabilityMixture):
         self.max_seconds = max_seconds
         self.n_init = n_init
         self.init_params = init_params
+        self.search = search
         self.weight_concentration_prior = weight_concentration_prior
         self.smoothing = smoothing
         self.learning_offset = learning_offset
@@ -841,6 +855,8 @@ class BernoulliMixture(_ProbabilityMixture):
         Runs from different starts, of which the one with the best objective is kept.
     init_params : {"bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="bregman"
         How the first components are found; see :class:`GaussianMixture`.
+    search : {"auto", "dense", "exact", "neighbours"}, default="auto"
+        How the L components of a row are found; see :class:`GaussianMixture`. "exact" is "dense" here.
     weight_concentration_prior : float, default=None
         Dirichlet concentration of each component's weight; 10 / K if not given.
     smoothing : float, default=0.1
@@ -895,6 +911,7 @@ class BernoulliMixture(_ProbabilityMixture):
         max_seconds: float | None = None,
         n_init: int = 1,
         init_params: str = "bregman",
+        search: str = "auto",
         weight_concentration_prior: float | None = None,
         smoothing: float = 0.1,
         learning_offset: float = 1.0,
@@ -916,6 +933,7 @@ class BernoulliMixture(_ProbabilityMixture):
         self.max_seconds = max_seconds
         self.n_init = n_init
         self.init_params = init_params
+        self.search = search
         self.weight_concentration_prior = weight_concentration_prior
         self.smoothing = smoothing
         self.learning_offset = learning_offset
