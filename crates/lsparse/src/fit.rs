@@ -130,10 +130,10 @@ impl fmt::Display for StopReason {
 
 /// Everything about a run that is not the training itself.
 pub struct Watch<'a, P, S> {
-    /// Held-out score of parameters and their statistics, taken at the end of every lap; its time does not count as
-    /// training.
+    /// Held-out score of parameters and their statistics, taken at the end of every lap and of the run; its time does
+    /// not count as training.
     pub score: Option<&'a dyn Fn(&P, &S) -> Result<f64>>,
-    /// Take the score after every so many steps too; 0 for laps only.
+    /// Take the score after every so many steps instead of every lap; 0 for laps.
     pub score_every: u64,
     /// Told of every step.
     pub observer: &'a mut dyn Observer,
@@ -269,9 +269,12 @@ pub fn run<D: ?Sized, M: Model<D>>(
         let interrupted = || watch.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed));
         let reason = rules.lap_rule(progress).or_else(|| interrupted().then_some(StopReason::Interrupted));
         let reason = reason.or_else(|| rules.late(progress));
-        let due = watch.score_every > 0 && progress.step.is_multiple_of(watch.score_every);
+        let due = match watch.score_every {
+            0 => ends_lap,
+            every => progress.step.is_multiple_of(every),
+        };
         let heldout = match watch.score {
-            Some(score) if due || ends_lap || reason.is_some() => Some(score(params, total)?),
+            Some(score) if due || reason.is_some() => Some(score(params, total)?),
             _ => None,
         };
         let info = StepInfo {

@@ -112,7 +112,7 @@ pub trait Task {
 /// What is around a training.
 #[derive(Default)]
 pub struct Around<'a> {
-    /// Take the held-out score after every so many steps too; 0 for laps only.
+    /// Take the held-out score after every so many steps instead of every lap, and at the end of the run; 0 for laps.
     pub heldout_every: u64,
     /// Told of every step.
     pub observer: Option<&'a mut dyn Observer>,

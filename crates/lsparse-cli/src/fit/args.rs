@@ -18,7 +18,8 @@ pub struct RunArgs {
     /// Write a line of JSON for every step here.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
-    /// Score --heldout after every so many steps too, not only at the end of a lap.
+    /// Score --heldout after every so many steps, and at the end of the run, instead of after every lap: a lap has as many
+    /// steps as batches, one for most samplers.
     #[arg(
         long,
         value_name = "STEPS",

@@ -90,7 +90,7 @@ def load(path: str | os.PathLike[str]) -> GaussianMixture | MultinomialMixture |
             topic_word_prior=config["lambda"],
             max_doc_update_iter=config["doc-iterations"],
             mean_change_tol=config["doc-tolerance"],
-            restarts=config["restarts"],
+            restarts=config.get("restarts"),
             init_params=config["init"],
             vocabulary=Vocabulary(core.vocabulary, None if core.tokenizer is None else json.loads(core.tokenizer)),
             **shared,
@@ -98,6 +98,7 @@ def load(path: str | os.PathLike[str]) -> GaussianMixture | MultinomialMixture |
         dim = len(core.vocabulary)
     else:
         shared["init_params"] = _init_params(config)
+        shared["search"] = config.get("search", "auto")
         shared["weight_concentration_prior"] = config["alpha"] / config["clusters"]
         model = _mixture(config, shared)
         dim = core.dim

@@ -54,8 +54,9 @@ class TopicModel(Estimator):
         Iterations a document at most.
     mean_change_tol : float, default=0.05
         A document rests when no topic's count changes by more than this.
-    restarts : int, default=5
-        Restart proposals a document, which keep short documents from going wrong.
+    restarts : int, default=None
+        Restart proposals a document, which keep short documents from going wrong; if not given 5, and 10 for documents
+        of fewer than 100 different words.
     n_init : int, default=1
         Runs from different starts, of which the one with the best objective is kept.
     init_params : {"bregman", "random"}, default="bregman"
@@ -124,7 +125,7 @@ class TopicModel(Estimator):
         "estimate": [StrOptions({"map", "vb"})],
         "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
         "mean_change_tol": [Interval(Real, 0.0, None, closed="left")],
-        "restarts": [Interval(Integral, 0, None, closed="left")],
+        "restarts": [Interval(Integral, 0, None, closed="left"), None],
         "init_params": [StrOptions({"bregman", "random"})],
         "vocabulary": ["array-like", None],
     }
@@ -152,7 +153,7 @@ class TopicModel(Estimator):
         max_seconds: float | None = None,
         max_doc_update_iter: int = 15,
         mean_change_tol: float = 0.05,
-        restarts: int = 5,
+        restarts: int | None = None,
         n_init: int = 1,
         init_params: str = "bregman",
         vocabulary: Sequence[str] | NDArray[Any] | None = None,
@@ -201,7 +202,7 @@ class TopicModel(Estimator):
                     "estimate": self.estimate,
                     "doc-iterations": int(self.max_doc_update_iter),
                     "doc-tolerance": float(self.mean_change_tol),
-                    "restarts": int(self.restarts),
+                    "restarts": self.restarts,
                     "init": self.init_params,
                     **overrides,
                 }

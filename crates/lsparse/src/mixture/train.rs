@@ -28,7 +28,7 @@ use crate::train::{self, Around, Plan, Start, StateOf, Task, Trained};
 pub struct Surroundings<'a> {
     /// Rows to score at the end of every lap.
     pub heldout: Option<&'a dyn RowSource>,
-    /// Score them after every so many steps too; 0 for laps only.
+    /// Score them after every so many steps instead, and at the end of the run; 0 for laps.
     pub heldout_every: u64,
     /// One weight a row, zero or more.
     pub row_weights: Option<&'a [f64]>,

@@ -94,8 +94,9 @@ pub struct TopicsConfig {
     pub max_active: usize,
     /// When a token's L topics are chosen.
     pub selection: Selection,
-    /// Restart proposals a document.
-    pub restarts: usize,
+    /// Restart proposals a document; if none are given 5, and 10 for documents of fewer than 100 different words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<usize>,
     /// Start documents from the counts of their last visit.
     pub warm_start: bool,
 
@@ -163,7 +164,7 @@ impl Default for TopicsConfig {
             active_floor: 0.1,
             max_active: 64,
             selection: Selection::End,
-            restarts: 5,
+            restarts: None,
             warm_start: false,
             burn_in: 0,
             samples: 10,

@@ -3,7 +3,7 @@
 //! A cold start leaves documents in local optima with too many topics; taking a topic's mass away and letting the
 //! others compete for it finds nearby optima that the sparse prior likes better (`hughes2015reliable`).
 
-use super::document::{Document, DocumentOptions};
+use super::document::Document;
 
 /// Full updates after a topic was emptied, before the result is judged.
 const UPDATES: usize = 2;
@@ -12,9 +12,9 @@ const UPDATES: usize = 2;
 const DENSE_FLOOR: f32 = 0.01;
 
 impl Document {
-    /// Try to empty up to `options.restarts` topics, the smallest first. The bound of the document never falls.
-    pub(super) fn restart(&mut self, options: &DocumentOptions) {
-        if self.rows.len() < 2 {
+    /// Try to empty up to `proposals` topics, the smallest first. The bound of the document never falls.
+    pub(super) fn restart(&mut self, proposals: usize, active_floor: f32) {
+        if proposals == 0 || self.rows.len() < 2 {
             return;
         }
         // A point whose counts made its prior, and its prior its norms: only there is the bound what it claims to be.
@@ -23,8 +23,8 @@ impl Document {
         std::mem::swap(&mut self.counts, &mut self.next);
         let mut saved = Saved::default();
         let mut tried: Vec<u32> = Vec::new();
-        let floor = if options.active_floor > 0.0 { 0.0 } else { DENSE_FLOOR };
-        for _ in 0..options.restarts {
+        let floor = if active_floor > 0.0 { 0.0 } else { DENSE_FLOOR };
+        for _ in 0..proposals {
             let Some(target) = self.smallest_not_in(&tried, floor) else { break };
             if self.rows.len() < 2 {
                 break;

@@ -28,7 +28,7 @@ pub struct TopicSurroundings<'a> {
     pub vocab: Option<&'a [String]>,
     /// Documents to score at the end of every lap.
     pub heldout: Option<&'a dyn RowSource>,
-    /// Score them after every so many steps too; 0 for laps only.
+    /// Score them after every so many steps instead, and at the end of the run; 0 for laps.
     pub heldout_every: u64,
     /// A model to go on from, with the vocabulary of the corpus (see [`TopicModel::with_vocab`]).
     pub start: Option<&'a TopicModel>,
