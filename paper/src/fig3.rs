@@ -278,7 +278,8 @@ fn distances(
     sample: &Rows<f32>,
 ) -> Result<Vec<Value>> {
     let solved = |sparsity: usize| -> Result<Vec<Vec<f64>>> {
-        let document = DocumentOptions { iterations: ITERATIONS, restarts, ..options(topics, sparsity) };
+        let document =
+            DocumentOptions { iterations: ITERATIONS, restarts: Some(restarts), ..options(topics, sparsity) };
         let model = model(topics, total.vocab_size(), document);
         let params = parameters(&model, total)?;
         let mut document = Document::default();

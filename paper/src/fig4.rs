@@ -17,30 +17,31 @@ struct Corpus {
     laps: [usize; 4],
     /// Laps of the runs that learning rates are chosen by.
     grid_laps: usize,
-    /// K, besides the plan's, where memoized training is run at L = 1, 8 and K; the most telling first.
-    others: &'static [usize],
+    /// Samplers and runs at L = 1, 8 and K are made so many times, and the best is shown.
+    seeds: u64,
 }
 
-/// What is run.
+/// What is run: every corpus with every K, L and schedule, and with every sampler.
 struct Plan {
     corpora: Vec<Corpus>,
-    /// K where everything is run.
-    first: usize,
+    /// The K; the first is the one that learning rates are chosen at.
+    sizes: &'static [usize],
     /// L besides K.
     sparsity: &'static [usize],
-    /// Seeds of memoized training at the first K and L = 1, 8 and K.
-    seeds: u64,
 }
 
 /// The moderate L of the claims.
 const MODERATE: usize = 8;
-/// L besides K where not everything is run.
+/// L besides K of all seeds but the first.
 const FEW: [usize; 2] = [1, MODERATE];
 const ESTIMATES: [&str; 2] = ["vb", "map"];
 const DELAYS: [f64; 2] = [1.0, 10.0];
 const DECAYS: [f64; 2] = [0.55, 0.65];
-/// From this K on runs have half of the laps.
-const LARGE: usize = 400;
+/// Schedules of L-sparse and dense runs.
+const SCHEDULES: [&str; 2] = ["memoized", "stochastic"];
+/// Samplers of all tokens, in laps that are not divided into batches.
+const TOKENS: [&str; 2] = ["SparseLDA", "LightLDA"];
+const SVI_GIBBS: [&str; 2] = ["SVIGibbs 5", "SVIGibbs 10"];
 /// Scores that differ by less are taken for the same: seeds differ by about as much.
 const SAME: f64 = 0.02;
 /// A run that ends so far below another has failed.
@@ -49,34 +50,27 @@ const FAILED: f64 = 0.1;
 const POINTS: usize = 16;
 
 fn plan(settings: &Settings) -> Plan {
-    let planted = |documents, topics, length, laps, others| {
+    let planted = |documents, topics, length, laps, seeds| {
         let data = DataSet::Planted { documents, topics, length };
-        vec![Corpus { data, batches: 5, every: 0, laps, grid_laps: 4, others }]
+        vec![Corpus { data, batches: 5, every: 0, laps, grid_laps: 4, seeds }]
     };
-    let real = |name: &str, batches, every, laps, grid_laps, others| {
+    let real = |name: &str, batches, every, laps, grid_laps, seeds| {
         let data = DataSet::Corpus { name: name.into() };
-        Corpus { data, batches, every, laps, grid_laps, others }
+        Corpus { data, batches, every, laps, grid_laps, seeds }
     };
+    let sparsity: &'static [usize] = &[1, 4, MODERATE, 16];
     match (settings.size, &settings.data) {
-        (Size::Mini, _) => {
-            Plan { corpora: planted(1000, 40, 20, [8, 8, 20, 6], &[]), first: 60, sparsity: &FEW, seeds: 1 }
-        }
+        (Size::Mini, _) => Plan { corpora: planted(1000, 40, 20, [8, 8, 20, 6], 1), sizes: &[60], sparsity: &FEW },
         (Size::Full, Some(_)) => Plan {
             corpora: vec![
-                real("nips", 5, 0, [8, 4, 30, 4], 8, &[800, 50]),
-                real("wiki", 5, 0, [6, 4, 20, 3], 6, &[800, 50]),
-                real("arxiv", 200, 50, [3, 2, 15, 2], 3, &[800]),
+                real("nips", 5, 0, [8, 4, 50, 4], 8, 3),
+                real("wiki", 5, 0, [6, 4, 30, 3], 6, 3),
+                real("arxiv", 200, 50, [3, 2, 20, 2], 3, 2),
             ],
-            first: 200,
-            sparsity: &[1, 4, MODERATE, 16],
-            seeds: 1,
+            sizes: &[200, 800, 50, 400, 100],
+            sparsity,
         },
-        _ => Plan {
-            corpora: planted(4000, 60, 40, [6, 4, 30, 6], &[40]),
-            first: 80,
-            sparsity: &[1, 4, MODERATE, 16],
-            seeds: 2,
-        },
+        _ => Plan { corpora: planted(4000, 60, 40, [6, 4, 30, 6], 2), sizes: &[80, 40], sparsity },
     }
 }
 
@@ -103,25 +97,27 @@ struct Drawn {
 
 impl Corpus {
     fn line(&self, method: &'static str, topics: usize, sparsity: usize, estimate: &'static str, more: Value) -> Line {
-        let kind = match method {
-            "memoized" | "stochastic" => usize::from(sparsity == topics),
-            "SVIGibbs 5" | "SVIGibbs 10" => 3,
-            _ => 2,
+        let kind = if SCHEDULES.contains(&method) {
+            usize::from(sparsity == topics)
+        } else {
+            2 + usize::from(SVI_GIBBS.contains(&method))
         };
-        let laps = if topics >= LARGE { self.laps[kind].div_ceil(2) } else { self.laps[kind] };
-        let base = json!({"topics": topics, "seed": 0, "laps": laps});
+        let base = json!({"topics": topics, "seed": 0, "laps": self.laps[kind]});
+        let gibbs =
+            |samples| json!({"method": "svi-gibbs", "samples": samples, "batches": self.batches, "tolerance": 0.0});
         let own = match method {
-            "memoized" | "stochastic" => json!({"schedule": method, "sparsity": sparsity, "estimate": estimate,
-                "batches": self.batches, "tolerance": 0.0}),
             "SparseLDA" => json!({"method": "sparse-lda"}),
             "LightLDA" => json!({"method": "light-lda"}),
-            "SVIGibbs 5" => json!({"method": "svi-gibbs", "samples": 5, "batches": self.batches,
-                "tolerance": 0.0}),
-            _ => json!({"method": "svi-gibbs", "samples": 10, "batches": self.batches, "tolerance": 0.0}),
+            "SVIGibbs 5" => gibbs(5),
+            "SVIGibbs 10" => gibbs(10),
+            schedule => json!({"schedule": schedule, "sparsity": sparsity, "estimate": estimate,
+                "batches": self.batches, "tolerance": 0.0}),
         };
         let config = with(&with(&base, own), more);
         let seed = config["seed"].as_u64().unwrap_or_default();
-        let run = Run::new(Kind::Topics, &self.data, Part::Test, config, self.every);
+        // Samplers make many laps, and scoring would take longer than those.
+        let every = if kind == 2 { self.laps[kind] as u64 / 10 } else { self.every };
+        let run = Run::new(Kind::Topics, &self.data, Part::Test, config, every);
         Line { corpus: self.data.name(), topics, method, estimate, sparsity, seed, run }
     }
 
@@ -130,37 +126,38 @@ impl Corpus {
         let rates = DELAYS.iter().flat_map(|delay| DECAYS.map(|decay| json!({"delay": delay, "decay": decay})));
         let run = |rate: Value| {
             let more = with(&rate, json!({"laps": self.grid_laps}));
-            let line = self.line("stochastic", plan.first, MODERATE, "vb", more);
+            let line = self.line("stochastic", plan.sizes[0], MODERATE, "vb", more);
             Run { part: Part::Val, heldout_every: 0, ..line.run }
         };
         rates.map(run).collect()
     }
+
+    /// Every run of one K and seed.
+    fn lines(&self, plan: &Plan, topics: usize, seed: u64, rate: &Value) -> Vec<Line> {
+        let seeded = json!({"seed": seed});
+        let rated = with(rate, seeded.clone());
+        let sparsities = if seed == 0 { plan.sparsity } else { &FEW };
+        let mut lines = Vec::new();
+        lines.extend(TOKENS.map(|method| self.line(method, topics, 0, "", seeded.clone())));
+        lines.extend(SVI_GIBBS.map(|method| self.line(method, topics, 0, "vb", rated.clone())));
+        for (schedule, more) in [("stochastic", &rated), ("memoized", &seeded)] {
+            for sparsity in sparsities.iter().copied().chain([topics]) {
+                lines.extend(ESTIMATES.map(|estimate| self.line(schedule, topics, sparsity, estimate, more.clone())));
+            }
+        }
+        lines
+    }
 }
 
-/// Every curve, the most telling first.
+/// Every curve: all that one seed gives, then all that the next gives.
 fn lines(plan: &Plan, rates: &[Value]) -> Vec<Line> {
+    let seeds = plan.corpora.iter().map(|corpus| corpus.seeds).max().unwrap_or_default();
     let mut lines = Vec::new();
-    let mut add = |each: &dyn Fn(&Corpus, &Value) -> Vec<Line>| {
-        plan.corpora.iter().zip(rates).for_each(|(corpus, rate)| lines.extend(each(corpus, rate)));
-    };
-    let memoized = |sparsity: &[usize], corpus: &Corpus, topics: usize, seed: u64| -> Vec<Line> {
-        let all = sparsity.iter().copied().chain([topics]);
-        let line = |l, estimate| corpus.line("memoized", topics, l, estimate, json!({"seed": seed}));
-        all.flat_map(|l| ESTIMATES.map(|estimate| line(l, estimate))).collect()
-    };
-    let first = plan.first;
-    add(&|corpus, _| memoized(plan.sparsity, corpus, first, 0));
-    add(&|corpus, _| vec![corpus.line("SparseLDA", first, 0, "", json!({}))]);
-    add(&|corpus, rate| {
-        ["SVIGibbs 5", "SVIGibbs 10"].map(|method| corpus.line(method, first, 0, "vb", rate.clone())).into()
-    });
-    add(&|corpus, rate| [1, MODERATE, first].map(|l| corpus.line("stochastic", first, l, "vb", rate.clone())).into());
-    add(&|corpus, _| vec![corpus.line("LightLDA", first, 0, "", json!({}))]);
-    let most = plan.corpora.iter().map(|corpus| corpus.others.len()).max().unwrap_or_default();
-    for at in 0..most {
-        add(&|corpus, _| corpus.others.get(at).map_or_else(Vec::new, |&topics| memoized(&FEW, corpus, topics, 0)));
+    for seed in 0..seeds {
+        for (corpus, rate) in plan.corpora.iter().zip(rates).filter(|(corpus, _)| seed < corpus.seeds) {
+            plan.sizes.iter().for_each(|&topics| lines.extend(corpus.lines(plan, topics, seed, rate)));
+        }
     }
-    (1..plan.seeds).for_each(|seed| add(&|corpus, _| memoized(&FEW, corpus, first, seed)));
     lines
 }
 
@@ -173,7 +170,7 @@ pub fn run(settings: &Settings) -> Result<Figure> {
     for corpus in &plan.corpora {
         let tried = workshop.perform(&corpus.grid(&plan))?;
         for curve in &tried {
-            figure.rows.push(json!({"panel": "grid", "corpus": corpus.data.name(), "topics": plan.first,
+            figure.rows.push(json!({"panel": "grid", "corpus": corpus.data.name(), "topics": plan.sizes[0],
                 "delay": curve.number("delay"), "decay": curve.number("decay"), "heldout": curve.last()}));
         }
         let best = tried.iter().max_by(|a, b| a.last().total_cmp(&b.last())).ok_or("no learning rate was tried")?;
@@ -189,7 +186,7 @@ pub fn run(settings: &Settings) -> Result<Figure> {
         figure.rows.extend(thinned(rows_of(curve, labels)));
     }
     figure.claims = claims(&drawn);
-    figure.scope = scope(&plan, &rates, settings);
+    figure.scope = scope(&plan, &rates, &drawn, settings);
     Ok(figure)
 }
 
@@ -438,35 +435,33 @@ fn light(drawn: &[Drawn]) -> Option<Claim> {
         .then(|| Claim::new("LightLDA has the higher throughput but reaches a good score later", holds, found))
 }
 
-fn scope(plan: &Plan, rates: &[Value], settings: &Settings) -> String {
+fn scope(plan: &Plan, rates: &[Value], drawn: &[Drawn], settings: &Settings) -> String {
     let numbers = |list: &[usize]| list.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    let mut sizes = plan.sizes.to_vec();
+    sizes.sort_unstable();
     let corpora = plan.corpora.iter().zip(rates).map(|(corpus, rate)| {
         let [sparse, dense, tokens, gibbs] = corpus.laps;
-        let others = match corpus.others {
-            [] => String::new(),
-            others => format!("; besides K = {}", numbers(others)),
-        };
+        let name = corpus.data.name();
+        // What was made, which is less than the plan where runs were cut short.
+        let made = |seed: u64| drawn.iter().filter(|d| d.line.corpus == name && d.line.seed == seed).count();
+        let seeds = (0..corpus.seeds).filter(|&seed| made(seed) > 0).map(|seed| made(seed).to_string());
         format!(
-            "{} ({} batches; laps: L < K {sparse}, dense {dense}, SparseLDA and LightLDA {tokens}, SVIGibbs {gibbs}; \
-             rate: delay {}, decay {}{others})",
-            corpus.data.name(),
+            "{name} ({} batches; laps: L < K {sparse}, dense {dense}, SparseLDA and LightLDA {tokens}, SVIGibbs {gibbs}; \
+             rate: delay {}, decay {}; runs by seed: {})",
             corpus.batches,
             rate["delay"],
-            rate["decay"]
+            rate["decay"],
+            seeds.collect::<Vec<_>>().join(", ")
         )
     });
-    let seeds = match plan.seeds {
-        1 => " (one seed)".to_owned(),
-        seeds => format!(" (L = 1, 8 and K from {seeds} seeds, of which the better is shown)"),
-    };
     let evidence = if settings.size == Size::Full && settings.data.is_some() { "" } else { " Planted documents." };
     format!(
-        "{}. K = {}: memoized at L in {{{}, K}}, vb and map{seeds}; \
-         stochastic at L = 1, 8 and K, vb; all samplers. Other K: memoized at L = 1, 8 and K, vb and map, one seed, from K \
-         = {LARGE} on half of the laps. Document step: our defaults (15 iterations, tolerance 0.05, 5 restarts, dense and \
-         sparse alike). One thread; times are CPU seconds of training with seeding, without scoring.{evidence}",
+        "{}. K in {{{}}}: memoized and stochastic at L in {{{}, K}}, vb and map; all samplers. Seeds after \
+         the first: L = 1, 8 and K and the samplers, of which the one that ended best is shown. Document step: our \
+         defaults (15 iterations, tolerance 0.05, 5 restarts, 10 for documents of fewer than 100 words; dense and sparse \
+         alike). One thread; times are CPU seconds of training with seeding, without scoring.{evidence}",
         corpora.collect::<Vec<_>>().join("; "),
-        plan.first,
+        numbers(&sizes),
         numbers(plan.sparsity)
     )
 }
