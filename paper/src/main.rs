@@ -7,7 +7,7 @@ use lsparse_paper::{Result, Settings, Size, fig1, fig2, fig3, fig4, fig5, page};
 
 const USAGE: &str = "\
 usage: paper fig1|fig2|fig3|fig4|fig5 --lsparse PROGRAM --work DIR --out DIR [--data DIR] [--quick] [--jobs N]
-       paper page --results DIR --notes DIR --out FILE.md
+       paper page --results DIR [--notes DIR] --out FILE.md
 
 --work keeps data sets and the traces of runs: what was run is not run again. --jobs runs so many at the same time,
 each on one thread; times are CPU seconds. --jobs 0 runs nothing and shows what was run before.";
@@ -30,7 +30,7 @@ fn main() -> Result<()> {
     }
     let path = |name: &str| paths.get(name).cloned().ok_or_else(|| format!("{name} is needed\n\n{USAGE}"));
     if command == "page" {
-        return page::write(&path("--results")?, &path("--notes")?, &path("--out")?);
+        return page::write(&path("--results")?, paths.get("--notes").map(PathBuf::as_path), &path("--out")?);
     }
     let data = paths.get("--data").cloned();
     let workshop = Workshop { program: path("--lsparse")?, data: data.clone(), folder: path("--work")?, jobs };

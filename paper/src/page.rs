@@ -18,10 +18,17 @@ const FIGURES: [(&str, &str); 5] = [
     ("fig5", "Figure 5: warm and cold starts, with and without restarts"),
 ];
 
-/// Write the page for what is in `results`, with NAME.md of `notes` under each figure.
-pub fn write(results: &Path, notes: &Path, out: &Path) -> Result<()> {
-    let note = |name: &str| fs::read_to_string(notes.join(format!("{name}.md"))).unwrap_or_default();
-    let mut page = note("head");
+/// The head of a page without notes.
+const TRIAL: &str = "# The experiments of the paper, tried out\nSmall data drawn by the program: how it goes, and no \
+    evidence. `cargo xtask paper all --data DIR` repeats the experiments.\n";
+
+/// Write the page for what is in `results`, with NAME.md of `notes` under each figure; notes are on evidence alone.
+pub fn write(results: &Path, notes: Option<&Path>, out: &Path) -> Result<()> {
+    let note = |name: &str| {
+        let file = notes.map(|notes| fs::read_to_string(notes.join(format!("{name}.md"))));
+        file.and_then(std::result::Result::ok).unwrap_or_default()
+    };
+    let mut page = if notes.is_some() { note("head") } else { TRIAL.into() };
     for (name, title) in FIGURES {
         let Ok(about) = fs::read_to_string(results.join(format!("{name}.json"))) else { continue };
         let about: Value = serde_json::from_str(&about)?;

@@ -28,10 +28,10 @@ pub fn run(args: &[&str]) -> Result<(), String> {
     let interpreter = python("paper-venv", "paper/requirements.txt")?;
     // What is quick or embedded is no evidence and does not take the place of any.
     let work = root().join("target/paper");
-    let page = match (quick, data) {
-        (true, _) => work.join("quick"),
-        (false, None) if !names.is_empty() => work.join("embedded"),
-        (false, _) => root().join("paper"),
+    let (page, evidence) = match (quick, data) {
+        (true, _) => (work.join("quick"), false),
+        (false, None) if !names.is_empty() => (work.join("embedded"), false),
+        (false, _) => (root().join("paper"), true),
     };
     let results = page.join("results");
     for name in names {
@@ -51,7 +51,9 @@ pub fn run(args: &[&str]) -> Result<(), String> {
         go(draw)?;
     }
     let mut write = command(release("paper"), &["page"]);
-    write.arg("--results").arg(&results).arg("--notes").arg(root().join("paper/notes"));
-    write.arg("--out").arg(page.join("README.md"));
+    write.arg("--results").arg(&results).arg("--out").arg(page.join("README.md"));
+    if evidence {
+        write.arg("--notes").arg(root().join("paper/notes"));
+    }
     go(write)
 }
