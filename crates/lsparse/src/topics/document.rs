@@ -220,7 +220,7 @@ impl Document {
         start: Option<&[(u32, f32)]>,
     ) {
         self.tally.documents += 1;
-        let dense = options.sparsity >= table.num_topics && options.active_floor <= 0.0;
+        let dense = options.sparsity >= table.num_topics;
         match start {
             Some(start) if !start.is_empty() => self.begin_with(start),
             _ if dense => self.begin_dense(table, words, counts),
