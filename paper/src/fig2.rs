@@ -98,7 +98,7 @@ pub fn run(settings: &Settings) -> Result<Figure> {
             }
         }
     }
-    let curves = settings.workshop.perform(&runs)?;
+    let curves: Vec<Curve> = settings.workshop.perform(&runs)?.into_iter().flatten().collect();
     for curve in &curves {
         let dense = curve.number("sparsity") == curve.number("clusters");
         let labels = json!({"what": "curve", "clusters": curve.number("clusters") as usize, "images": images_of(curve),
@@ -127,7 +127,7 @@ fn chosen_rate(settings: &Settings, panel: &Panel, heldout: usize, figure: &mut 
     };
     let curves = settings.workshop.perform(&RATES.map(run))?;
     let mut best = (f64::NEG_INFINITY, RATES[0]);
-    for curve in &curves {
+    for curve in curves.iter().flatten() {
         let rate = (curve.number("delay"), curve.number("decay"));
         figure.rows.push(json!({"what": "rate", "clusters": panel.clusters, "images": panel.images,
             "sparsity": sparsity, "delay": rate.0, "decay": rate.1, "heldout": curve.last()}));

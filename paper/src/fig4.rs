@@ -168,7 +168,7 @@ pub fn run(settings: &Settings) -> Result<Figure> {
     let mut figure = Figure::default();
     let mut rates = Vec::new();
     for corpus in &plan.corpora {
-        let tried = workshop.perform(&corpus.grid(&plan))?;
+        let tried: Vec<Curve> = workshop.perform(&corpus.grid(&plan))?.into_iter().flatten().collect();
         for curve in &tried {
             figure.rows.push(json!({"panel": "grid", "corpus": corpus.data.name(), "topics": plan.sizes[0],
                 "delay": curve.number("delay"), "decay": curve.number("decay"), "heldout": curve.last()}));
@@ -179,7 +179,8 @@ pub fn run(settings: &Settings) -> Result<Figure> {
     let lines = lines(&plan, &rates);
     let runs: Vec<Run> = lines.iter().map(|line| line.run.clone()).collect();
     let curves = workshop.perform(&runs)?;
-    let drawn: Vec<Drawn> = lines.into_iter().zip(curves).map(|(line, curve)| Drawn { line, curve }).collect();
+    let made = lines.into_iter().zip(curves).filter_map(|(line, curve)| curve.map(|curve| Drawn { line, curve }));
+    let drawn: Vec<Drawn> = made.collect();
     for Drawn { line, curve } in &drawn {
         let labels = json!({"panel": "curve", "corpus": line.corpus, "topics": line.topics, "method": line.method,
             "estimate": line.estimate, "sparsity": line.sparsity, "seed": line.seed});

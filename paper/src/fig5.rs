@@ -113,8 +113,10 @@ pub fn run(settings: &Settings) -> Result<Figure> {
         }
     }
     let curves = settings.workshop.perform(&runs)?;
-    let line = |((corpus, kind, warm, restarts), curve)| Line { corpus, kind, warm, restarts, curve };
-    let lines: Vec<Line> = lines.into_iter().zip(curves).map(line).collect();
+    let line = |((corpus, kind, warm, restarts), curve): (_, Option<Curve>)| {
+        curve.map(|curve| Line { corpus, kind, warm, restarts, curve })
+    };
+    let lines: Vec<Line> = lines.into_iter().zip(curves).filter_map(line).collect();
     let corpora = plan.corpora.iter().map(|corpus| {
         let [sparse, long, dense] = corpus.laps;
         format!("{} ({} batches, laps {sparse}, {long} and {dense})", corpus.data.name(), corpus.batches)

@@ -137,17 +137,18 @@ impl Workshop {
         Store { data: self.data.as_deref(), program: &self.program, folder: &self.folder }
     }
 
-    /// Make the runs that were not made before; all of them, in order. With no jobs, those that were made before, the
-    /// unfinished ones as far as they came.
-    pub fn perform(&self, runs: &[Run]) -> Result<Vec<Curve>> {
+    /// Make the runs that were not made before; the curve of each, in order. With no jobs, those that were made before,
+    /// the unfinished ones as far as they came, and none where there is nothing.
+    pub fn perform(&self, runs: &[Run]) -> Result<Vec<Option<Curve>>> {
         let folder = self.folder.join("runs");
         fs::create_dir_all(&folder)?;
         let read = |run: &Run, end: &str| {
             let trace = folder.join(run.name() + end);
-            trace.exists().then(|| Ok(Curve { run: run.clone(), lines: read_lines(&trace)? }))
+            trace.exists().then(|| Ok(Curve { run: run.clone(), lines: read_lines(&trace)? })).transpose()
         };
         if self.jobs == 0 {
-            return runs.iter().filter_map(|run| read(run, DONE).or_else(|| read(run, UNFINISHED))).collect();
+            let either = |run| Ok(read(run, DONE)?.or(read(run, UNFINISHED)?));
+            return runs.iter().map(either).collect();
         }
         // Files of data sets are made one at a time, before runs ask for them side by side.
         let store = self.store();
@@ -175,7 +176,7 @@ impl Workshop {
         if let Ok(Some(error)) = failed.into_inner() {
             return Err(error);
         }
-        runs.iter().filter_map(|run| read(run, DONE)).collect()
+        runs.iter().map(|run| read(run, DONE)).collect()
     }
 
     /// Make one run; false if it was there.
