@@ -66,6 +66,16 @@ fn topic_options_of_other_methods_are_refused() {
     refused(&place, &format!("{fit} svi-gibbs --schedule memoized"), &["schedule"]);
     refused(&place, &format!("{fit} lsparse --samples 5"), &["samples", "svi-gibbs"]);
     refused(&place, &format!("{fit} svi-gibbs --samples 1"), &["samples", "burn-in"]);
+    place.write("run.json", r#"{"topics": 5, "method": "svi-gibbs", "estimate": "map"}"#);
+    refused(&place, "fit topics train --config run.json", &["estimate", "svi-gibbs"]);
+    // The settings of a report name everything, and are taken as they are.
+    let report = place.json("fit topics train -k 5 --method svi-gibbs --laps 1 --out m.safetensors --json -q");
+    place.write("run.json", report["config"].to_string());
+    place.lsparse("fit topics train --config run.json --out n.safetensors -q").assert().success();
+    assert!(place.read("m.safetensors") == place.read("n.safetensors"));
+    let go_on = "fit topics train --from m.safetensors --schedule stochastic --laps 1 --history";
+    refused(&place, &format!("{go_on} keep"), &["history", "fade"]);
+    place.lsparse(&format!("{go_on} replace -q")).assert().success();
     place.write("seeds.txt", "star planet\n");
     refused(&place, &format!("{fit} alias-lda --seed-words seeds.txt"), &["seed-words"]);
 }
@@ -96,6 +106,44 @@ fn mixtures_by_every_method() {
     }
     let open = place.json(&format!("{fit} --method dp-means --penalty 1e9 --json -q"));
     assert_eq!(open["clusters"], 1);
+    // Room for more clusters than there are rows is no mistake, and too little room is said.
+    place.lsparse("fit mixture train.npy -k 3000 --method dp-means --penalty 1e9 -q").assert().success();
+    let full = "fit mixture train.npy -k 3 --method dp-means --penalty 1e-3 --laps 2";
+    place.lsparse(full).assert().success().stderr(contains("all of the 3 clusters"));
+}
+
+#[test]
+fn centres_have_as_many_parameters_as_they_have() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 300, 50, 4, 5);
+    place.lsparse("fit mixture train.npy -k 5 --method kmeans --out m.safetensors -q").assert().success();
+    let score = place.json("score m.safetensors test.npy --json");
+    let number = |name: &str| score[name].as_f64().unwrap();
+    // Five centres of four coordinates, and one variance.
+    assert!((number("aic") - 2.0 * 21.0 + 2.0 * 50.0 * number("mean_log_likelihood")).abs() < 1e-6, "{score}");
+}
+
+/// Full laps alone tell whether sparse EM has come to rest: between them it may have nothing to renew.
+#[test]
+fn sparse_em_rests_where_full_laps_do() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 900, 10, 4, 8);
+    let fit =
+        "fit mixture train.npy -k 8 --likelihood diag-gauss --method sparse-em -l 1 --seed 3 --laps 400 --json -q";
+    let (rest, long) = (place.json(fit), place.json(&format!("{fit} --tolerance 0")));
+    assert_eq!(rest["stopped_by"], "tolerance");
+    assert_eq!(rest["laps"].as_u64().unwrap() % 5, 1, "{rest}");
+    let (rest, long) = (rest["objective"].as_f64().unwrap(), long["objective"].as_f64().unwrap());
+    assert!((rest - long).abs() < 1e-3 * long.abs(), "{rest} and {long}");
+}
+
+#[test]
+fn hard_methods_go_on_from_models_that_keep_more() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 300, 10, 4, 3);
+    place.lsparse("fit mixture train.npy -k 3 -l 2 --out m.safetensors -q").assert().success();
+    place.lsparse("fit mixture train.npy --from m.safetensors --method hard-em -q").assert().success();
+    let go_on = "fit mixture train.npy --from m.safetensors --method kmeans";
+    refused(&place, go_on, &["the model to start from is gauss", "start from centres"]);
+    place.lsparse("fit mixture train.npy -k 3 --method kmeans --out c.safetensors -q").assert().success();
+    place.lsparse("fit mixture train.npy --from c.safetensors --method kmeans -q").assert().success();
 }
 
 #[test]
@@ -111,4 +159,16 @@ fn mixture_options_of_other_methods_are_refused() {
     refused(&place, &format!("{fit} truncation --likelihood zero-mean-gauss"), &["selection-function"]);
     refused(&place, &format!("{fit} dp-means --schedule stochastic"), &["schedule"]);
     refused(&place, &format!("{fit} sparse-em --refresh 0"), &["refresh", "at least 1"]);
+    refused(&place, &format!("{fit} dp-means --penalty 0"), &["penalty"]);
+    refused(
+        &place,
+        &format!("{fit} truncation --selection-function products"),
+        &["gauss clusters have no probabilities"],
+    );
+    for file in
+        [r#"{"method": "kmeans", "penalty": 4}"#, r#"{"refresh": 9}"#, r#"{"method": "hard-em", "threshold": 0.5}"#]
+    {
+        place.write("run.json", file);
+        refused(&place, "fit mixture train.npy -k 2 --config run.json", &["it means nothing to --method"]);
+    }
 }

@@ -186,6 +186,10 @@ impl MixtureConfig {
         if config.clusters == 0 {
             return Err(bad("clusters", "must be at least 1", "give -k 1 or more"));
         }
+        if config.method == MixtureMethod::DpMeans {
+            // K is what there is room for.
+            config.clusters = config.clusters.min(num_rows);
+        }
         if config.clusters > num_rows {
             return Err(Error::TooManyClusters { clusters: config.clusters, rows: num_rows });
         }

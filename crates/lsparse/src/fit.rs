@@ -76,6 +76,8 @@ pub struct StopRules {
     pub count_tolerance: f64,
     /// Seconds of training, checked after every batch.
     pub max_seconds: f64,
+    /// Laps from one that changes are taken at to the next, beginning with the first lap; 0 and 1 for every lap.
+    pub stride: usize,
 }
 
 /// Why a run ended.
@@ -261,8 +263,9 @@ pub fn run<D: ?Sized, M: Model<D>>(
 
         watch.clock.halt();
         (progress.seconds, progress.cpu_seconds) = (watch.clock.seconds(), watch.clock.cpu_seconds());
-        progress.lap_change = ends_lap.then(|| lap_change(progress, objective.total(), total.counts()));
-        if ends_lap {
+        progress.lap_change = ends_lap.then_some((f64::INFINITY, f64::INFINITY));
+        if ends_lap && rules.compares(progress.laps) {
+            progress.lap_change = Some(lap_change(progress, objective.total(), total.counts()));
             progress.lap_before = Some((objective.total(), total.counts().to_vec()));
         }
         // A run that would end here anyway is not interrupted: there is nothing left to go on with.
@@ -323,6 +326,11 @@ fn lap_change(progress: &Progress, objective: f64, counts: &[f64]) -> (f64, f64)
 }
 
 impl StopRules {
+    /// Whether changes are taken at the end of this lap, the first being 1.
+    fn compares(&self, lap: usize) -> bool {
+        (lap - 1).is_multiple_of(self.stride.max(1))
+    }
+
     /// The rule by which a run ends that has come so far, if any does.
     pub fn ended(&self, progress: &Progress) -> Option<StopReason> {
         self.lap_rule(progress).or_else(|| self.late(progress))

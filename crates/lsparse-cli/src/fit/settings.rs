@@ -66,6 +66,24 @@ pub fn check_method(method: &str, options: &Map<String, Value>, only: &[(&'stati
     }
 }
 
+/// Refuse settings of a file that mean nothing to the method, unless they say what holds without them: the settings
+/// of a report name everything. `settled` gives what holds for settings without the foreign ones.
+pub fn check_file<C: Serialize>(
+    method: &str,
+    file: &Map<String, Value>,
+    only: &[(&'static str, &[&str])],
+    settled: impl FnOnce(Map<String, Value>) -> Result<C>,
+) -> Result<()> {
+    let foreign = |key: &str| only.iter().any(|(option, methods)| *option == key && !methods.contains(&method));
+    let (beside, own): (Map<_, _>, Map<_, _>) = file.clone().into_iter().partition(|(key, _)| foreign(key));
+    if beside.is_empty() {
+        return Ok(());
+    }
+    let holds = object_of(&settled(own)?);
+    let changing = beside.into_iter().filter(|(key, value)| holds.get(key).unwrap_or(&Value::Null) != value).collect();
+    check_method(method, &changing, only)
+}
+
 fn object_of<T: Serialize>(value: &T) -> Map<String, Value> {
     match serde_json::to_value(value) {
         Ok(Value::Object(map)) => map,

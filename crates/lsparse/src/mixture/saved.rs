@@ -217,7 +217,12 @@ impl MixtureModel {
             scores.extend(log_density(clusters.as_ref(), &log_pi, &panel.rows)?);
             Ok(())
         })?;
-        let num_parameters = self.num_clusters() - 1 + self.num_clusters() * mixture.likelihood.num_parameters();
+        let num = self.num_clusters();
+        let num_parameters = match self.config.method.has_centres_alone() {
+            // Equal weights, and one variance for all.
+            true => num * source.dim() + 1,
+            false => num - 1 + num * mixture.likelihood.num_parameters(),
+        };
         Ok(RowScores { log_density: scores, num_parameters })
     }
 

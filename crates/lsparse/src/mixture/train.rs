@@ -213,6 +213,8 @@ where
                 tolerance: config.tolerance,
                 count_tolerance: config.count_tolerance,
                 max_seconds: config.max_seconds,
+                // Between full laps of sparse EM most responsibilities are frozen: that nothing moves there says little.
+                stride: if config.method == MixtureMethod::SparseEm { config.refresh } else { 1 },
             },
             schedule: config.schedule,
             delay: config.delay,
@@ -384,8 +386,14 @@ fn settle_prior<T: Scalar>(
         None => moments_prior(&moments),
         Some(start) => {
             if start.config.likelihood != config.likelihood {
-                let problem = format!("the model to start from is {}", start.config.likelihood.name());
-                let remedy = format!("give --likelihood {}", start.config.likelihood.name());
+                let name = start.config.likelihood.name();
+                let problem = format!("the model to start from is {name}");
+                let remedy = match config.method.has_centres_alone() {
+                    true => {
+                        "start from centres (kmeans, dp-means) or diagonal Gaussians, or train without --from".into()
+                    }
+                    false => format!("give --likelihood {name}"),
+                };
                 return Err(Error::Config { option: "likelihood", problem, remedy });
             }
             if start.num_clusters() != config.clusters {

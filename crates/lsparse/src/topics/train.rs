@@ -209,6 +209,7 @@ where
                 tolerance: config.tolerance,
                 count_tolerance: config.count_tolerance,
                 max_seconds: config.max_seconds,
+                stride: 1,
             },
             schedule: config.schedule,
             delay: config.delay,
@@ -333,7 +334,7 @@ where
 }
 
 /// A fall of the held-out score over two laps that is more than a wobble, as a share of it.
-const FALL: f64 = 1e-3;
+const FALL: f64 = 3e-3;
 
 /// The symptom of a cold start without restarts on short documents: lap after lap active topics a document rose while
 /// the held-out score fell, and it never came back to what it was.

@@ -5,7 +5,7 @@ use lsparse::likelihood::Estimate;
 use lsparse::mixture::MixtureMethod;
 use lsparse::{BestBy, Error, MixtureConfig, MixtureModel, Result};
 
-use super::super::settings::{check_method, given, merge, read_config};
+use super::super::settings::{check_file, check_method, given, merge, read_config};
 use super::args::{MixtureArgs, SparsityChoice};
 
 /// Methods whose clusters have a likelihood.
@@ -46,11 +46,22 @@ impl MixtureArgs {
             let (problem, remedy) = ("the number of clusters is not given", "give it with -k");
             return Err(Error::Config { option: "clusters", problem: problem.into(), remedy: remedy.into() });
         }
-        let mut config = merge(&base, file, options.clone(), ["batches", "rows-per-batch"])?;
+        let merged = |file| merge(&base, file, options.clone(), ["batches", "rows-per-batch"]);
+        let mut config: MixtureConfig = merged(file.clone())?;
+        check_file(config.method.name(), &file, ONLY, |file| merged(file)?.check(usize::MAX))?;
+        let keeps_one = config.method == MixtureMethod::HardEm || config.method.has_centres_alone();
+        if keeps_one && !file.contains_key("sparsity") && self.settings.model.sparsity.is_none() {
+            // A model to go on from may have kept more.
+            config.sparsity = 0;
+        }
         if self.settings.model.sparsity.is_some() {
             options.insert("sparsity".into(), config.sparsity.into());
         }
         check_method(config.method.name(), &options, ONLY)?;
+        if self.settings.methods.penalty == Some(0.0) {
+            let (problem, remedy) = ("every row would be a cluster of its own", "give more, or leave it out");
+            return Err(Error::Config { option: "penalty", problem: problem.into(), remedy: remedy.into() });
+        }
         if config.method == MixtureMethod::HardEm && self.settings.model.estimate == Some(Estimate::Posterior) {
             let (problem, remedy) = ("hard-em has point estimates", "choose map or ml");
             return Err(Error::Config { option: "estimate", problem: problem.into(), remedy: remedy.into() });

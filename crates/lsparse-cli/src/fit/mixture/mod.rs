@@ -71,6 +71,13 @@ fn train(args: &MixtureArgs) -> Result<()> {
     } else if !args.run.quiet {
         output::print(&report.to_string())?;
     }
+    if !args.run.quiet && config.penalty > 0.0 && fitted.model.num_clusters() == config.clusters {
+        message(&format!(
+            "warning: all of the {} clusters that there is room for are in use, so rows may be farther from their centre \
+             than the penalty; raise -k or --penalty",
+            config.clusters
+        ));
+    }
     if args.run.out.is_none() && !args.run.quiet {
         message("the model was not saved; give --out FILE to keep it");
     }

@@ -1,9 +1,9 @@
 //! How options, a file of settings and a model to go on from make up the settings of a topic run.
 
-use lsparse::topics::{TopicModel, TopicsConfig};
-use lsparse::{BestBy, Error, Result};
+use lsparse::topics::{History, TopicMethod, TopicModel, TopicsConfig};
+use lsparse::{BestBy, Error, Result, ScheduleKind};
 
-use super::super::settings::{check_method, given, merge, read_config};
+use super::super::settings::{check_file, check_method, given, merge, read_config};
 use super::args::TopicsArgs;
 
 /// Options that are for some methods alone.
@@ -36,7 +36,9 @@ impl TopicsArgs {
         let read = |path| read_config::<TopicsConfig>(path, "{\"topics\": 50}");
         let file = self.run.config.as_deref().map(read).transpose()?.unwrap_or_default();
         let mut options = given(&self.settings);
-        let mut config = merge(&base, file, options.clone(), ["batches", "docs-per-batch"])?;
+        let merged = |file| merge(&base, file, options.clone(), ["batches", "docs-per-batch"]);
+        let mut config: TopicsConfig = merged(file.clone())?;
+        check_file(config.method.name(), &file, ONLY, |file| merged(file)?.check(usize::MAX))?;
         if let Some(sparsity) = self.settings.model.sparsity {
             config.sparsity = sparsity.of(config.topics);
             options.insert("sparsity".into(), config.sparsity.into());
@@ -53,6 +55,13 @@ impl TopicsArgs {
             Some(start) if config.alpha != start.config.alpha => {
                 let problem = format!("{} is asked for, the model has {}", config.alpha, start.config.alpha);
                 return refuse("alpha", problem, "leave it out, or train without --from");
+            }
+            Some(_)
+                if self.settings.start.history == Some(History::Keep)
+                    && (config.schedule == ScheduleKind::Stochastic || config.method == TopicMethod::SviGibbs) =>
+            {
+                let problem = "stochastic steps let what was there before fade".to_owned();
+                return refuse("history", problem, "leave it out, or choose --schedule memoized");
             }
             None if self.settings.start.history.is_some() => {
                 let problem = "there is no model whose counts it could be about".to_owned();

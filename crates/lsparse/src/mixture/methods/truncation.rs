@@ -36,13 +36,14 @@ impl BuiltInSelection {
             LikelihoodKind::Gauss | LikelihoodKind::DiagGauss => BuiltInSelection::Means,
             LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => BuiltInSelection::Products,
             LikelihoodKind::ZeroMeanGauss => {
-                let problem = "clusters without means cannot be told apart by distance".into();
+                let problem = "clusters with neither means nor probabilities leave nothing to choose by".into();
                 let remedy = "choose another --likelihood, or --method lsparse".into();
                 return Err(Error::Config { option: "selection-function", problem, remedy });
             }
         };
         if self != BuiltInSelection::Auto && self != fitting {
-            let problem = format!("{} clusters have no such array", likelihood.name());
+            let what = if self == BuiltInSelection::Means { "means" } else { "probabilities" };
+            let problem = format!("{} clusters have no {what} to choose by", likelihood.name());
             return Err(Error::Config { option: "selection-function", problem, remedy: "leave it out".into() });
         }
         Ok(fitting)

@@ -50,12 +50,20 @@ struct MhSettings {
 }
 
 /// Proposals made and accepted.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Proposals {
     /// All of them.
     pub made: u64,
     /// Those that were taken, also where they changed nothing.
     pub accepted: u64,
+}
+
+impl Proposals {
+    /// Add others.
+    pub fn add(&mut self, other: &Proposals) {
+        self.made += other.made;
+        self.accepted += other.accepted;
+    }
 }
 
 /// Draws topics given counts that it keeps in the form it needs.

@@ -15,7 +15,7 @@ use super::super::summary::{Entries, TopicSummary, WordStats};
 use super::super::train::TopicTask;
 use super::super::{ACTIVE_TOPICS, SparseStats, TopicInit, TopicModel, Topics, initial_topics};
 use super::document::DocumentTopics;
-use super::{Chain, Tokens};
+use super::{Chain, Proposals, Tokens};
 use crate::checkpoint::{Fingerprint, Sections};
 use crate::error::Result;
 use crate::fit::{Outcome, Patience, TrainingRecord};
@@ -27,14 +27,26 @@ use crate::train::{Plan, Start, StateOf, Task};
 #[derive(Default)]
 pub struct GibbsData {
     chain: Mutex<Option<Chain>>,
-    /// Documents visited, and the topics that they had.
-    visited: Mutex<(u64, u64)>,
+    lap: Mutex<LapTally>,
+}
+
+/// What a chain did in a lap so far.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct LapTally {
+    documents: u64,
+    /// Topics of the documents, added up.
+    active: u64,
+    proposals: Proposals,
 }
 
 impl GibbsData {
     /// The chain, which is there once a run has started.
     fn chain(&self) -> MutexGuard<'_, Option<Chain>> {
         self.chain.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn lap(&self) -> MutexGuard<'_, LapTally> {
+        self.lap.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
@@ -171,9 +183,10 @@ impl Model<GibbsData> for GibbsModel {
         let mut chain = data.chain();
         let chain = chain.as_mut().expect("a run starts with a chain");
         chain.sample(self.documents(batch));
-        let mut visited = data.visited.lock().unwrap_or_else(|e| e.into_inner());
-        visited.0 += self.documents(batch).len() as u64;
-        let statistics = self.statistics(chain.assigned(), batch, &mut visited.1);
+        let mut lap = data.lap();
+        lap.documents += self.documents(batch).len() as u64;
+        lap.proposals.add(&chain.take_proposals());
+        let statistics = self.statistics(chain.assigned(), batch, &mut lap.active);
         if self.burn_in > 0 {
             let Averaged { visits, sum } = &mut *self.averaged();
             visits[batch] += 1;
@@ -198,9 +211,8 @@ impl Model<GibbsData> for GibbsModel {
     }
 
     fn lap_report(&self, data: &GibbsData) -> Vec<(&'static str, f64)> {
-        let (documents, active) = std::mem::take(&mut *data.visited.lock().unwrap_or_else(|e| e.into_inner()));
+        let LapTally { documents, active, proposals } = std::mem::take(&mut *data.lap());
         let mut report = vec![(ACTIVE_TOPICS, active as f64 / documents.max(1) as f64)];
-        let proposals = data.chain().as_mut().map(Chain::take_proposals).unwrap_or_default();
         if proposals.made > 0 {
             report.push(("proposals_accepted", proposals.accepted as f64 / proposals.made as f64));
         }
@@ -317,6 +329,7 @@ impl Task for GibbsTask<'_> {
             sections.put("assigned", &chain.assigned);
             sections.put("rng", &chain.rng);
             sections.put("averaged", &*self.model.averaged());
+            sections.put("lap", &*data.lap());
         }
         sections
     }
@@ -335,6 +348,7 @@ impl Task for GibbsTask<'_> {
         if assigned.len() != tokens.word.len() || !in_range {
             return Ok(None);
         }
+        *data.lap() = sections.get("lap").unwrap_or_default();
         *data.chain() = Some(Chain::at(tokens, assigned, &self.inner.config, rng)?);
         self.model.global_step(total, None).map(Some)
     }
