@@ -172,14 +172,19 @@ fn claims(lines: &[Line]) -> Vec<Claim> {
             said.push(format!("{} {shown}", name(cold)));
         }
         let word = if what == "objective" { "objective" } else { "held-out score" };
-        let found =
-            format!("{good} of {all} pairs; cold with restarts ahead of the better warm start by {}", said.join(", "));
+        let margin = if what == "objective" { format!("{} %", 100.0 * same) } else { same.to_string() };
+        let found = format!(
+            "{good} of {all} pairs, to within {margin}; cold with restarts ahead of the better warm start by {}",
+            said.join(", ")
+        );
         claims.push(Claim::new(
             &format!("With restarts a cold start does as well as warm starts or better ({word})"),
             good == all,
             found,
         ));
-        let found = format!("in {stuck} of {all} cases both warm starts end lower than the cold start with restarts");
+        let found = format!(
+            "in {stuck} of {all} cases both warm starts end lower than the cold start with restarts, by more than {margin}"
+        );
         claims.push(Claim::new(&format!("Warm starts get stuck ({word})"), 2 * stuck > all, found));
     }
     claims
