@@ -84,7 +84,7 @@ pub struct TopicsConfig {
     pub lambda: f64,
 
     /// Iterations a document at most. The paper has 100; 15 scored better at the end of runs on nips and wiki (50 make
-    /// documents sparser), 50 better on short documents (arxiv).
+    /// documents sparser).
     pub doc_iterations: usize,
     /// A document rests when no topic's count changes by more than this.
     pub doc_tolerance: f64,

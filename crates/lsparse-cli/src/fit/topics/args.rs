@@ -175,7 +175,9 @@ pub struct SamplingSettings {
     /// Steps a token of alias-lda, or cycles of two steps of light-lda [default: 2].
     #[arg(long, value_name = "N")]
     pub mh_steps: Option<usize>,
-    /// Tokens that a word's table of alias-lda or light-lda serves before it is made anew [default: 4 times its size].
+    /// Tokens that a word's table of alias-lda or light-lda serves before it is made anew, at the latest with the next
+    /// batch [default: 4 times its size]. Tables that are made anew from the state of the chain bend its distribution
+    /// a little; 1 does not.
     #[arg(long, value_name = "N")]
     pub table_draws: Option<usize>,
 }
