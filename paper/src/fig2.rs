@@ -23,6 +23,8 @@ struct Panel {
     images: usize,
     batches: usize,
     laps: usize,
+    /// Steps from one score to the next.
+    every: u64,
 }
 
 /// The sizes of an experiment.
@@ -30,33 +32,29 @@ struct Plan {
     panels: Vec<Panel>,
     /// Images that are scored.
     heldout: usize,
-    /// Steps from one score to the next.
-    every: u64,
     /// The panel on which stochastic rates are compared, if they are.
     rates: Option<Panel>,
 }
 
 fn plan(size: Size) -> Plan {
-    let panel = |clusters, images, batches, laps| Panel { clusters, images, batches, laps };
+    let panel = |clusters, images, (batches, laps), every| Panel { clusters, images, batches, laps, every };
     match size {
-        Size::Mini => Plan { panels: vec![panel(24, 2, 4, 6)], heldout: 1, every: 4, rates: None },
+        Size::Mini => Plan { panels: vec![panel(24, 2, (4, 6), 4)], heldout: 1, rates: None },
         Size::Quick => Plan {
-            panels: vec![panel(50, 16, 16, 4), panel(100, 16, 16, 4)],
+            panels: vec![panel(50, 16, (16, 4), 4), panel(100, 16, (16, 4), 4)],
             heldout: 2,
-            every: 4,
-            rates: Some(panel(50, 16, 16, 2)),
+            rates: Some(panel(50, 16, (16, 2), 0)),
         },
         Size::Full => Plan {
             panels: vec![
-                panel(200, 400, 100, 2),
-                panel(800, 400, 100, 1),
-                panel(100, 40, 10, 3),
-                panel(400, 40, 10, 3),
-                panel(1600, 40, 10, 1),
+                panel(200, 400, (100, 2), 10),
+                panel(800, 400, (100, 1), 10),
+                panel(100, 40, (10, 3), 10),
+                panel(400, 40, (10, 3), 10),
+                panel(1600, 40, (10, 1), 2),
             ],
             heldout: 4,
-            every: 10,
-            rates: Some(panel(200, 40, 10, 8)),
+            rates: Some(panel(200, 40, (10, 8), 0)),
         },
     }
 }
@@ -82,7 +80,7 @@ impl Panel {
 
 /// Run the experiment.
 pub fn run(settings: &Settings) -> Result<Figure> {
-    let Plan { panels, heldout, every, rates } = plan(settings.size);
+    let Plan { panels, heldout, rates } = plan(settings.size);
     let mut figure = Figure::default();
     let (delay, decay) = match &rates {
         Some(panel) => chosen_rate(settings, panel, heldout, &mut figure)?,
@@ -94,7 +92,7 @@ pub fn run(settings: &Settings) -> Result<Figure> {
             for schedule in SCHEDULES {
                 let rate = if schedule == "stochastic" { json!({"delay": delay, "decay": decay}) } else { json!({}) };
                 let config = with(&panel.config(schedule, sparsity), rate);
-                runs.push(Run::new(Kind::Mixture, &panel.data(settings, heldout), Part::Test, config, every));
+                runs.push(Run::new(Kind::Mixture, &panel.data(settings, heldout), Part::Test, config, panel.every));
             }
         }
     }
@@ -123,7 +121,7 @@ fn chosen_rate(settings: &Settings, panel: &Panel, heldout: usize, figure: &mut 
     let sparsity = SPARSITIES[0].min(panel.clusters);
     let run = |(delay, decay): (f64, f64)| {
         let config = with(&panel.config("stochastic", sparsity), json!({"delay": delay, "decay": decay}));
-        Run::new(Kind::Mixture, &data, Part::Val, config, 0)
+        Run::new(Kind::Mixture, &data, Part::Val, config, panel.every)
     };
     let curves = settings.workshop.perform(&RATES.map(run))?;
     let mut best = (f64::NEG_INFINITY, RATES[0]);
@@ -298,7 +296,7 @@ fn scope(
     );
     text += if plan(settings.size).rates.is_some() { ", the best of the paper's grid on other images." } else { "." };
     for panel in panels {
-        let Panel { clusters, images, batches, laps } = panel;
+        let Panel { clusters, images, batches, laps, .. } = panel;
         let (rows, s) = (images * 9_204, if *laps == 1 { "" } else { "s" });
         text += &format!(" K = {clusters}: {rows} patches of {images} images, {batches} batches, {laps} lap{s}");
         let made = |schedule, l| (schedule, l, curve_of(curves, panel, schedule, l).map_or(0.0, Curve::laps));
