@@ -91,11 +91,12 @@ def scores_over_time(rows: list[dict]) -> plt.Figure:
             if (corpus, estimate) == panels[-1]:
                 axis.set_xlabel("CPU seconds")
         # What samplers score in their first laps, and hard assignments that fail, would flatten all else.
-        middle = sorted(shown)[len(shown) // 2] if shown else 0.0
+        shown.sort()
+        low = max(shown[len(shown) // 2] - 0.35, shown[0] - 0.05) if shown else -1.0
         times = [row["cpu_seconds"] for row in rows if row["corpus"] == corpus]
         for axis in line:
             axis.set_xlim(0.8 * min(times), 1.25 * max(times))
-            axis.set_ylim(middle - 0.35, max(shown, default=0.0) + 0.05)
+            axis.set_ylim(low, max(shown, default=0.0) + 0.03)
         line[0].set_ylabel(f"{TITLES.get(corpus, corpus)}, {estimate}\nheld-out score")
         for axis in line[1:]:
             axis.tick_params(labelleft=False)
