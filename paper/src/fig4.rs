@@ -63,8 +63,8 @@ fn plan(settings: &Settings) -> Plan {
         (Size::Mini, _) => Plan { corpora: planted(1000, 40, 20, [8, 8, 20, 6], 1), sizes: &[60], sparsity: &FEW },
         (Size::Full, Some(_)) => Plan {
             corpora: vec![
-                real("nips", 5, 0, [8, 4, 50, 4], 8, 3),
-                real("wiki", 5, 0, [6, 4, 30, 3], 6, 3),
+                real("nips", 5, 0, [8, 4, 50, 4], 8, 2),
+                real("wiki", 5, 0, [6, 4, 30, 3], 6, 2),
                 real("arxiv", 200, 50, [3, 2, 20, 2], 3, 2),
             ],
             sizes: &[200, 800, 50, 400, 100],
