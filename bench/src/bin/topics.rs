@@ -135,7 +135,10 @@ impl<'a> Training<'a> {
             let shares = (0..config.batches).map(|b| topics.batch_share(&data, b)).collect();
             let schedule: Box<dyn Schedule<TopicSummary> + Send> = match config.schedule {
                 ScheduleKind::Stochastic => Box::new(Stochastic::new(shares, config.delay, config.decay, rng)),
-                kind => Box::new(Memoized::new(shares, total.clone(), kind != ScheduleKind::Streaming, rng)),
+                kind => {
+                    let schedule = Memoized::new(shares, total.clone(), kind != ScheduleKind::Streaming, rng);
+                    Box::new(schedule.leaving_out(config.leave_out))
+                }
             };
             Ok((total, params, data, schedule))
         })?;
@@ -158,9 +161,15 @@ impl<'a> Training<'a> {
         let Training { topics, data, schedule, total, params, scratch, spent, local, local_documents, .. } = self;
         let ended = spent.time(|| -> lsparse::Result<bool> {
             let batch = schedule.next_batch();
+            if schedule.take_out_next(total)? {
+                Model::<TopicData<'_>>::update(topics, params, total)?;
+            }
             let fresh = local.time(|| topics.summarize(params, data, batch, scratch))?;
             *local_documents += data.batches.len(batch);
             let ended = schedule.fold(total, batch, fresh)?;
+            if !ended {
+                schedule.take_out_next(total)?;
+            }
             Model::<TopicData<'_>>::update(topics, params, total)?;
             Ok(ended)
         })?;
@@ -169,8 +178,9 @@ impl<'a> Training<'a> {
     }
 
     /// Training so far, to score it later.
-    fn moment(&self) -> Moment {
-        Moment { total: self.total.clone(), alpha: self.params.alpha.clone(), spent: self.spent, laps: self.laps }
+    fn moment(&self) -> lsparse::Result<Moment> {
+        let total = self.schedule.whole(&self.total)?.unwrap_or_else(|| self.total.clone());
+        Ok(Moment { total, alpha: self.params.alpha.clone(), spent: self.spent, laps: self.laps })
     }
 }
 
@@ -228,7 +238,7 @@ fn follow(
     let by_time = !times.is_empty();
     let name = &documents.name;
     let mut training = Training::begin(&documents.train, config)?;
-    let mut before = training.moment();
+    let mut before = training.moment()?;
     println!("{}", before.line("seeds", name, &training.topics));
     loop {
         let ended = training.step()?;
@@ -240,7 +250,7 @@ fn follow(
             line["score"] = json!(before.completion(&training.topics, &documents.test)?.score());
             println!("{line}");
         }
-        let now = training.moment();
+        let now = training.moment()?;
         if ended {
             let mut line = now.line("lap", name, &training.topics);
             let tally = training.data.take_tally();
@@ -352,7 +362,7 @@ fn speed(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
             Ok(training)
         };
         let mut training = with_threads(1, run)??;
-        let moment = training.moment();
+        let moment = training.moment()?;
         let score = with_threads(0, || moment.completion(&training.topics, &documents.test))??.score();
         training.data.take_tally();
         let mut one = f64::NAN;

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use lsparse::fit::EVIDENCE;
 use lsparse::observe::{Observer, StepInfo};
 use lsparse::topics::TopicsConfig;
 use lsparse::{MixtureConfig, Result};
@@ -103,8 +104,9 @@ pub struct TrainingProgress {
     label: String,
     plan: Plan,
     run: usize,
-    /// The latest score, shown until there is another.
+    /// The latest score and evidence, shown until there are others.
     heldout: Option<f64>,
+    evidence: Option<f64>,
     started: Instant,
 }
 
@@ -117,6 +119,7 @@ impl TrainingProgress {
             plan,
             run: 0,
             heldout: None,
+            evidence: None,
             started: Instant::now(),
         }
     }
@@ -147,12 +150,14 @@ impl Observer for TrainingProgress {
                 waiting.take().inspect(|line| message(line));
             }
             self.run = info.run;
-            self.heldout = None;
+            (self.heldout, self.evidence) = (None, None);
         }
         let share = self.share(info);
         let elapsed = self.started.elapsed().as_secs_f64();
         self.heldout = info.heldout.or(self.heldout);
-        let (label, Plan { laps, runs, unit, .. }, heldout) = (&self.label, self.plan, self.heldout);
+        self.evidence = info.report.iter().find(|note| note.0 == EVIDENCE).map(|note| note.1).or(self.evidence);
+        let (label, Plan { laps, runs, unit, .. }) = (&self.label, self.plan);
+        let (heldout, evidence) = (self.heldout, self.evidence);
         let text = || {
             let mut text = label.clone();
             if runs > 1 {
@@ -162,7 +167,11 @@ impl Observer for TrainingProgress {
             if laps > 0 {
                 text += &format!("/{laps}");
             }
-            text += &format!("  objective {}", significant(info.objective.total(), 9));
+            text += &match (evidence, info.objective) {
+                (Some(evidence), _) => format!("  evidence {}", significant(evidence, 6)),
+                (None, Some(objective)) => format!("  objective {}", significant(objective.total(), 9)),
+                (None, None) => String::new(),
+            };
             text += &format!("  {} {unit}/s", rate(info.rows_per_second));
             if let Some(share) = share.filter(|&share| share > 0.0) {
                 text += &format!("  {} left", duration(elapsed * (1.0 - share) / share));

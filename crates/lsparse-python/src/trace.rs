@@ -23,9 +23,13 @@ impl Observer for Recorder {
 impl Recorder {
     /// Hand the latest step to a Python function.
     pub fn show(&self, py: Python<'_>, progress: &Py<PyAny>) -> PyResult<()> {
-        let latest = self.0.lock().unwrap_or_else(|e| e.into_inner()).last().cloned();
-        if let Some(step) = latest {
-            progress.call1(py, (step.run, step.lap, step.seconds, step.objective.total()))?;
+        let steps = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        // Not every step has an objective: the latest that is known.
+        let objective = steps.iter().rev().find_map(|step| step.objective).map(|o| o.total());
+        let latest = steps.last().map(|step| (step.run, step.lap, step.seconds, objective));
+        drop(steps);
+        if let Some(latest) = latest {
+            progress.call1(py, latest)?;
         }
         Ok(())
     }
@@ -52,10 +56,10 @@ impl Recorder {
         dict.set_item("batch", whole(&|s| s.batch as i64))?;
         dict.set_item("lap", real(&|s| s.lap))?;
         dict.set_item("seconds", real(&|s| s.seconds))?;
-        dict.set_item("objective", real(&|s| s.objective.total()))?;
-        dict.set_item("objective_data", real(&|s| s.objective.data))?;
-        dict.set_item("objective_entropy", real(&|s| s.objective.entropy))?;
-        dict.set_item("objective_alloc", real(&|s| s.objective.alloc))?;
+        dict.set_item("objective", real(&|s| s.objective.map_or(f64::NAN, |o| o.total())))?;
+        dict.set_item("objective_data", real(&|s| s.objective.map_or(f64::NAN, |o| o.data)))?;
+        dict.set_item("objective_entropy", real(&|s| s.objective.map_or(f64::NAN, |o| o.entropy)))?;
+        dict.set_item("objective_alloc", real(&|s| s.objective.map_or(f64::NAN, |o| o.alloc)))?;
         dict.set_item("rows_per_second", real(&|s| s.rows_per_second))?;
         dict.set_item("empty_components", whole(&|s| s.empty_clusters as i64))?;
         let mut names: Vec<&'static str> = Vec::new();

@@ -119,7 +119,7 @@ pub struct MixtureConfig {
 
     /// Stop after this many laps (passes over the data).
     pub laps: usize,
-    /// Stop when the objective changes by less than this over a lap, relatively; 0 turns the rule off.
+    /// Stop when a row gains less than this in objective over a lap, in nats; 0 turns the rule off.
     pub tolerance: f64,
     /// Stop when no cluster's count changes by more than this over a lap; 0 turns the rule off.
     pub count_tolerance: f64,
@@ -162,7 +162,7 @@ impl Default for MixtureConfig {
             best_by: BestBy::Objective,
             seed: 0,
             laps: 50,
-            tolerance: 1e-5,
+            tolerance: 1e-3,
             count_tolerance: 0.0,
             max_seconds: 0.0,
             precision: Precision::Auto,

@@ -37,14 +37,41 @@ pub struct Progress {
     pub cpu_seconds: f64,
     /// Rows of batches that were taken out.
     pub forgotten: usize,
-    /// Objective and counts at the end of the last lap.
-    pub(crate) lap_before: Option<(f64, Vec<f64>)>,
-    /// Where the last step ended a lap: the relative change of the objective and the largest of a count over the lap,
+    /// What observations gain by and counts at the end of the last lap: see [`Gauge`].
+    pub(crate) lap_before: Option<(Gauge, Vec<f64>)>,
+    /// Where the last step ended a lap: what an observation gained over the lap and the largest change of a count,
     /// infinite with no lap before.
     pub(crate) lap_change: Option<(f64, f64)>,
+    /// Of this lap's batches that were left out: the sum of their evidence, and of their observations.
+    pub(crate) left_out: (f64, f64),
     /// The last laps, at most [`LAPS_REMEMBERED`].
     pub recent: Vec<LapReport>,
 }
+
+/// How well observations are explained, in nats an observation (a row, a token): what laps are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Gauge {
+    /// The objective.
+    Objective(f64),
+    /// The leave-out evidence.
+    Evidence(f64),
+}
+
+impl Gauge {
+    /// What was gained since `before`; infinite if the two do not compare. The objective of training that is not
+    /// monotone may fall on its way up, so that a fall of it is no sign of rest; the evidence falls when nothing more
+    /// is learned that holds for others.
+    fn since(self, before: Gauge) -> f64 {
+        match (self, before) {
+            (Gauge::Objective(now), Gauge::Objective(before)) => (now - before).abs(),
+            (Gauge::Evidence(now), Gauge::Evidence(before)) => now - before,
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+/// Name of the leave-out evidence in reports: the mean bound of an observation under parameters that have not seen it.
+pub const EVIDENCE: &str = "evidence";
 
 /// Laps whose reports are remembered.
 pub const LAPS_REMEMBERED: usize = 100;
@@ -70,7 +97,7 @@ impl LapReport {
 pub struct StopRules {
     /// Laps at most.
     pub laps: usize,
-    /// Relative change of the objective over a lap.
+    /// What an observation gains over a lap, in nats: in objective, or in evidence where batches are left out.
     pub tolerance: f64,
     /// Largest change of a cluster's count over a lap.
     pub count_tolerance: f64,
@@ -85,8 +112,8 @@ pub struct StopRules {
 pub enum StopReason {
     /// All laps are done.
     Laps(usize),
-    /// The objective changed by this much, relatively, over the last lap.
-    Objective(f64),
+    /// An observation gained this much over the last lap.
+    Gain(f64),
     /// No cluster's count changed by more than this over the last lap.
     Counts(f64),
     /// The time is up.
@@ -102,7 +129,7 @@ impl StopReason {
     pub fn rule(&self) -> &'static str {
         match self {
             StopReason::Laps(_) => "laps",
-            StopReason::Objective(_) => "tolerance",
+            StopReason::Gain(_) => "tolerance",
             StopReason::Counts(_) => "count-tolerance",
             StopReason::Seconds(_) => "max-seconds",
             StopReason::Interrupted => "interrupt",
@@ -112,7 +139,7 @@ impl StopReason {
 
     /// Whether the run came to rest by itself.
     pub fn converged(&self) -> bool {
-        matches!(self, StopReason::Objective(_) | StopReason::Counts(_))
+        matches!(self, StopReason::Gain(_) | StopReason::Counts(_))
     }
 }
 
@@ -121,7 +148,8 @@ impl fmt::Display for StopReason {
         match self {
             StopReason::Laps(1) => write!(f, "1 lap is done"),
             StopReason::Laps(laps) => write!(f, "{laps} laps are done"),
-            StopReason::Objective(change) => write!(f, "the objective changed by {change:.1e} over a lap"),
+            StopReason::Gain(gain) if *gain < 0.0 => write!(f, "a lap gained nothing"),
+            StopReason::Gain(gain) => write!(f, "a lap gained {gain:.1e} nats an observation"),
             StopReason::Counts(change) => write!(f, "no cluster's count changed by more than {change:.3} over a lap"),
             StopReason::Seconds(seconds) => write!(f, "{seconds:.1} s of training are over"),
             StopReason::Interrupted => write!(f, "interrupted"),
@@ -244,29 +272,41 @@ pub fn run<D: ?Sized, M: Model<D>>(
 ) -> Result<Outcome> {
     let batches = model.num_batches(data) as f64;
     let mut scratch = M::Scratch::default();
+    let mut is_out = schedule.is_out();
     loop {
         let batch = schedule.next_batch();
+        if schedule.take_out_next(&mut state.total)? {
+            model.update(&mut state.params, &state.total)?;
+            is_out = true;
+        }
         let fresh = model.summarize(&state.params, data, batch, &mut scratch)?;
+        if let (true, Some(evidence)) = (is_out, fresh.evidence()) {
+            state.progress.left_out.0 += evidence;
+            state.progress.left_out.1 += fresh.counts().iter().sum::<f64>();
+        }
         let ends_lap = schedule.fold(&mut state.total, batch, fresh)?;
         if let Some(spent) = schedule.spent() {
             model.reuse(spent, &mut scratch);
         }
+        // Within a lap parameters are at once those without the batch that comes next: one global step a batch. The end
+        // of a lap has those of all batches, which are scored and saved.
+        is_out = !ends_lap && schedule.take_out_next(&mut state.total)?;
         model.update(&mut state.params, &state.total)?;
-        let objective = model.objective(&state.params, &state.total);
-        let State { params, total, progress } = &mut *state;
-        progress.step += 1;
-        progress.laps += usize::from(ends_lap);
-        progress.rows += model.batch_len(data, batch);
-        if !objective.total().is_finite() {
-            return Err(Error::Diverged { step: progress.step, value: objective.total() });
-        }
+        state.progress.step += 1;
+        state.progress.laps += usize::from(ends_lap);
+        state.progress.rows += model.batch_len(data, batch);
+        let objective = (!is_out).then(|| model.objective(&state.params, &state.total));
 
         watch.clock.halt();
+        let State { params, total, progress } = &mut *state;
+        let evidence = if ends_lap { progress.take_evidence() } else { None };
         (progress.seconds, progress.cpu_seconds) = (watch.clock.seconds(), watch.clock.cpu_seconds());
         progress.lap_change = ends_lap.then_some((f64::INFINITY, f64::INFINITY));
-        if ends_lap && rules.compares(progress.laps) {
-            progress.lap_change = Some(lap_change(progress, objective.total(), total.counts()));
-            progress.lap_before = Some((objective.total(), total.counts().to_vec()));
+        if let Some(objective) = objective.filter(|_| ends_lap && rules.compares(progress.laps)) {
+            let observations = total.counts().iter().sum::<f64>().max(f64::MIN_POSITIVE);
+            let gauge = evidence.map_or(Gauge::Objective(objective.total() / observations), Gauge::Evidence);
+            progress.lap_change = Some(lap_change(progress, gauge, total.counts()));
+            progress.lap_before = Some((gauge, total.counts().to_vec()));
         }
         // A run that would end here anyway is not interrupted: there is nothing left to go on with.
         let interrupted = || watch.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed));
@@ -276,10 +316,26 @@ pub fn run<D: ?Sized, M: Model<D>>(
             0 => ends_lap,
             every => progress.step.is_multiple_of(every),
         };
+        // Scores and what a run leaves behind are of all batches, also in the middle of a lap.
+        let whole = match is_out && (due || reason.is_some()) {
+            true => schedule.whole(total)?,
+            false => None,
+        };
+        let whole = match whole {
+            Some(total) => Some((model.global_step(&total, Some(params))?, total)),
+            None => None,
+        };
+        let (params, total) = whole.as_ref().map_or((&*params, &*total), |(params, total)| (params, total));
+        let objective = objective.or_else(|| whole.is_some().then(|| model.objective(params, total)));
+        if let Some(value) = objective.map(|o| o.total()).filter(|value| !value.is_finite()) {
+            return Err(Error::Diverged { step: progress.step, value });
+        }
         let heldout = match watch.score {
             Some(score) if due || reason.is_some() => Some(score(params, total)?),
             _ => None,
         };
+        let mut report = if ends_lap { model.lap_report(data) } else { Vec::new() };
+        report.extend(evidence.map(|evidence| (EVIDENCE, evidence)));
         let info = StepInfo {
             run: watch.run,
             lap: progress.step as f64 / batches,
@@ -293,7 +349,7 @@ pub fn run<D: ?Sized, M: Model<D>>(
             rows_per_second: progress.rows as f64 / progress.seconds.max(1e-9),
             empty_clusters: count_empty(total.counts()),
             peak_memory_bytes: peak_memory_bytes(),
-            report: if ends_lap { model.lap_report(data) } else { Vec::new() },
+            report,
         };
         if ends_lap {
             let report = info.report.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
@@ -303,9 +359,12 @@ pub fn run<D: ?Sized, M: Model<D>>(
         }
         watch.observer.step(&info)?;
         (watch.after_step)(state, schedule, watch.observer.written(), reason)?;
-        let progress = &state.progress;
-        if let Some(reason) = reason {
-            let (seconds, recent) = (progress.seconds, progress.recent.clone());
+        if let (Some(reason), Some(objective)) = (reason, objective) {
+            if let Some((params, total)) = whole {
+                (state.params, state.total) = (params, total);
+                schedule.is_whole();
+            }
+            let (seconds, recent) = (state.progress.seconds, state.progress.recent.clone());
             let rows_per_second = info.rows_per_second;
             return Ok(Outcome { reason, objective, heldout, seconds, rows_per_second, recent });
         }
@@ -318,11 +377,18 @@ pub fn count_empty(counts: &[f64]) -> usize {
     counts.iter().filter(|&&n| n < 1.0).count()
 }
 
-/// How much the objective changed over a lap, relatively, and a count at most.
-fn lap_change(progress: &Progress, objective: f64, counts: &[f64]) -> (f64, f64) {
+/// What an observation gained over a lap, and how much a count changed at most.
+fn lap_change(progress: &Progress, gauge: Gauge, counts: &[f64]) -> (f64, f64) {
     let Some((last, last_counts)) = &progress.lap_before else { return (f64::INFINITY, f64::INFINITY) };
-    let change = ((objective - last) / last.abs().max(f64::MIN_POSITIVE)).abs();
-    (change, counts.iter().zip(last_counts).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max))
+    (gauge.since(*last), counts.iter().zip(last_counts).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max))
+}
+
+impl Progress {
+    /// The leave-out evidence of the lap that just ended, where its batches were left out.
+    fn take_evidence(&mut self) -> Option<f64> {
+        let (evidence, observations) = std::mem::take(&mut self.left_out);
+        (observations > 0.0).then(|| evidence / observations)
+    }
 }
 
 impl StopRules {
@@ -340,7 +406,7 @@ impl StopRules {
     fn lap_rule(&self, progress: &Progress) -> Option<StopReason> {
         let (change, moved) = progress.lap_change?;
         if self.tolerance > 0.0 && change < self.tolerance {
-            return Some(StopReason::Objective(change));
+            return Some(StopReason::Gain(change));
         }
         if self.count_tolerance > 0.0 && moved <= self.count_tolerance {
             return Some(StopReason::Counts(moved));

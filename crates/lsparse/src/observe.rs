@@ -25,8 +25,8 @@ pub struct StepInfo {
     pub seconds: f64,
     /// The same in seconds of computing, all threads together: what compares on a machine that does other work too.
     pub cpu_seconds: f64,
-    /// The objective after the step.
-    pub objective: Objective,
+    /// The objective after the step; none in the middle of a lap that leaves the next batch out.
+    pub objective: Option<Objective>,
     /// Mean held-out log likelihood, where the step was scored.
     pub heldout: Option<f64>,
     /// Rows a second of training time so far.
@@ -89,10 +89,14 @@ struct TraceLine {
     batch: usize,
     seconds: f64,
     cpu_seconds: f64,
-    objective: f64,
-    objective_data: f64,
-    objective_entropy: f64,
-    objective_alloc: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objective: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objective_data: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objective_entropy: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objective_alloc: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     heldout: Option<f64>,
     rows_per_second: f64,
@@ -135,10 +139,10 @@ impl<W: Write> Observer for Trace<W> {
             batch: info.batch,
             seconds: info.seconds,
             cpu_seconds: info.cpu_seconds,
-            objective: info.objective.total(),
-            objective_data: info.objective.data,
-            objective_entropy: info.objective.entropy,
-            objective_alloc: info.objective.alloc,
+            objective: info.objective.map(|o| o.total()),
+            objective_data: info.objective.map(|o| o.data),
+            objective_entropy: info.objective.map(|o| o.entropy),
+            objective_alloc: info.objective.map(|o| o.alloc),
             heldout: info.heldout,
             rows_per_second: info.rows_per_second,
             empty_clusters: info.empty_clusters,

@@ -11,6 +11,11 @@ pub trait Summary: Clone + Send + Sync + Serialize + DeserializeOwned + 'static 
     fn scale(&mut self, factor: f64);
     /// Expected number of observations in each cluster or topic, N_k.
     fn counts(&self) -> &[f64];
+    /// The bound on the log likelihood of the observations under the very parameters that they were summarised under,
+    /// where it is known. Of a batch alone: a sum over batches would mix parameters.
+    fn evidence(&self) -> Option<f64> {
+        None
+    }
     /// Bytes of memory held.
     fn resident_bytes(&self) -> usize;
 }

@@ -30,6 +30,8 @@ pub struct Plan {
     pub delay: f64,
     /// kappa of the stochastic rate.
     pub decay: f64,
+    /// Whether memoized batches are taken out of the total before they are visited.
+    pub leave_out: bool,
 }
 
 /// What a run starts from.
@@ -216,7 +218,10 @@ pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Sav
             after_step: &mut after_step,
         };
         let outcome = match ended {
-            Some(reason) => at_rest(task, &state, reason)?,
+            Some(reason) => {
+                make_whole(task, schedule.as_mut(), &mut state)?;
+                at_rest(task, &state, reason)?
+            }
             None => fit::run(task.model(), &data, schedule.as_mut(), &mut state, &plan.rules, &mut watch)?,
         };
         let interrupted = outcome.reason == StopReason::Interrupted;
@@ -267,6 +272,16 @@ fn forget_batch<T: Task>(
     ledger.settle(&at, schedule.as_mut())?;
     ledger.enter(plan, &at, &state, outcome)?;
     ledger.close()
+}
+
+/// Bring back what a schedule has taken out of the total.
+fn make_whole<T: Task>(task: &T, schedule: &mut dyn Schedule<SummaryOf<T>>, state: &mut StateOf<T>) -> Result<()> {
+    if let Some(total) = schedule.whole(&state.total)? {
+        state.params = task.model().global_step(&total, Some(&state.params))?;
+        state.total = total;
+        schedule.is_whole();
+    }
+    Ok(())
 }
 
 /// The end of a run that takes no further step.
@@ -447,7 +462,9 @@ fn take_up<T: Task>(
     })?;
     let shares = shares(task.model(), data);
     let schedule: Box<dyn Schedule<SummaryOf<T>>> = match schedule {
-        ScheduleState::Memoized(state) => Box::new(Memoized::restore(shares, plan.remembers(), state, place)?),
+        ScheduleState::Memoized(state) => {
+            Box::new(Memoized::restore(shares, plan.remembers(), state, place)?.leaving_out(plan.leave_out))
+        }
         ScheduleState::Stochastic(state) => Box::new(Stochastic::restore(shares, plan.delay, plan.decay, state)),
     };
     Ok((schedule, State { params, total, progress }))
@@ -475,8 +492,10 @@ impl Plan {
         let (first, rng, keep) = (|| start.total.clone(), start.rng.clone(), self.remembers());
         match self.schedule {
             ScheduleKind::Stochastic => Box::new(Stochastic::new(shares, self.delay, self.decay, rng)),
-            _ if start.stays => Box::new(Memoized::on_top_of(shares, first(), keep, rng).remember_in(place)),
-            _ => Box::new(Memoized::new(shares, first(), keep, rng).remember_in(place)),
+            _ => {
+                let begin = if start.stays { Memoized::on_top_of } else { Memoized::new };
+                Box::new(begin(shares, first(), keep, rng).remember_in(place).leaving_out(self.leave_out))
+            }
         }
     }
 }

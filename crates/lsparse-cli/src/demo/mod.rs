@@ -187,9 +187,9 @@ struct Watcher {
 
 impl Observer for Watcher {
     fn step(&mut self, info: &StepInfo) -> Result<()> {
-        if info.ends_lap {
+        if let Some(objective) = info.objective.filter(|_| info.ends_lap) {
             self.laps.resize(info.run + 1, Vec::new());
-            self.laps[info.run].push((info.seconds, info.objective.total()));
+            self.laps[info.run].push((info.seconds, objective.total()));
         }
         self.progress.step(info)
     }

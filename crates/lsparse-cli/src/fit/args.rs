@@ -130,7 +130,8 @@ pub struct StopSettings {
     /// Laps (passes over the data) at most; 0 for no limit.
     #[arg(long, value_name = "N")]
     pub laps: Option<usize>,
-    /// Stop when the objective changes by less than this over a lap, relatively; 0 for never.
+    /// Stop when an observation (a row, a token) gains less than this over a lap, in nats: in objective, or in evidence
+    /// where batches are left out; 0 for never.
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub tolerance: Option<f64>,
     /// Stop when no count of a cluster or topic changes by more than this over a lap; 0 for never.

@@ -15,14 +15,14 @@ class Progress:
         self._stream = stream if stream is not None else sys.stderr
         self._last = 0
 
-    def __call__(self, run: int, lap: float, seconds: float, objective: float) -> None:
+    def __call__(self, run: int, lap: float, seconds: float, objective: float | None) -> None:
         """Show how far a fit has come."""
         done = min(lap / self._max_iter, 1.0)
         filled = int(done * _WIDTH)
         which = f"run {run + 1} of {self._n_init}, " if self._n_init > 1 else ""
         line = (
             f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {which}lap {lap:.1f} of at most {self._max_iter}, "
-            f"{seconds:.1f} s, objective {objective:.6g}"
+            f"{seconds:.1f} s" + (f", objective {objective:.6g}" if objective is not None else "")
         )
         # Blanks wipe out what a longer line left behind.
         self._stream.write("\r" + line + " " * max(0, self._last - len(line)))

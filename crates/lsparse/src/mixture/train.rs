@@ -219,6 +219,7 @@ where
             schedule: config.schedule,
             delay: config.delay,
             decay: config.decay,
+            leave_out: false,
         }
     }
 

@@ -18,6 +18,8 @@ pub struct Memoized<S> {
     shares: Vec<f64>,
     /// False for streaming: batches are not remembered, only their sum.
     keep: bool,
+    /// Whether a batch is taken out of the total before it is visited.
+    leave_out: bool,
     memos: Memos<S>,
     state: Position<S>,
     spent: Option<S>,
@@ -37,6 +39,8 @@ struct Position<S> {
     /// The batches of a lap; those taken out are not among them.
     order: Vec<usize>,
     position: usize,
+    /// The batch whose statistics are taken out of the total, which is the one to be visited.
+    out: Option<usize>,
     rng: ChaCha8Rng,
 }
 
@@ -58,9 +62,11 @@ impl<S: Summary> Memoized<S> {
             unseen_share: 1.0,
             order: (0..num).collect(),
             position: 0,
+            out: None,
             rng,
         };
-        Memoized { shares, keep, memos: Memos::new(num, MemoPlace::default()), state, spent: None }
+        let memos = Memos::new(num, MemoPlace::default());
+        Memoized { shares, keep, leave_out: false, memos, state, spent: None }
     }
 
     /// Go on from statistics of other data, which stay in the total: the batches come on top of them.
@@ -72,7 +78,15 @@ impl<S: Summary> Memoized<S> {
 
     /// Go on from where a schedule was.
     pub fn restore(shares: Vec<f64>, keep: bool, state: MemoizedState<S>, place: MemoPlace) -> Result<Self> {
-        Ok(Memoized { shares, keep, memos: Memos::restore(state.memos, place)?, state: state.position, spent: None })
+        let (memos, state) = (Memos::restore(state.memos, place)?, state.position);
+        Ok(Memoized { shares, keep, leave_out: false, memos, state, spent: None })
+    }
+
+    /// Take each batch out of the total before it is visited, from the second lap on. (In the first nothing is known of
+    /// the batches.) It takes several batches that are remembered.
+    pub fn leaving_out(mut self, leave_out: bool) -> Self {
+        self.leave_out = leave_out && self.keep && self.shares.len() > 1;
+        self
     }
 
     /// Keep statistics in this place, before there are any.
@@ -92,6 +106,7 @@ impl<S: Summary> Memoized<S> {
     pub fn replace_batch(&mut self, total: &mut S, batch: usize, fresh: S) -> Result<()> {
         self.check_remembered(batch)?;
         self.memos.put(batch, fresh)?;
+        self.state.out = None;
         self.rebuild(total)
     }
 
@@ -183,11 +198,12 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
             self.spent = Some(fresh);
             return Ok(ends_lap);
         }
-        let old = self.memos.get(batch)?;
+        let was_out = state.out.take() == Some(batch);
+        let old = if was_out { None } else { self.memos.get(batch)? };
         match (&old, &state.initial) {
             (Some(old), _) => total.add_scaled(old, -1.0),
-            (None, Some(initial)) => total.add_scaled(initial, -self.shares[batch]),
-            (None, None) => {}
+            (None, Some(initial)) if !was_out => total.add_scaled(initial, -self.shares[batch]),
+            _ => {}
         }
         total.add_scaled(&fresh, 1.0);
         self.memos.put(batch, fresh)?;
@@ -198,6 +214,34 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
             self.state.initial = None;
         }
         Ok(ends_lap)
+    }
+
+    fn take_out_next(&mut self, total: &mut S) -> Result<bool> {
+        let next = self.state.order[self.state.position];
+        if !self.leave_out || self.state.out.is_some() {
+            return Ok(false);
+        }
+        let Some(memo) = self.memos.get(next)? else { return Ok(false) };
+        total.add_scaled(&memo, -1.0);
+        self.state.out = Some(next);
+        Ok(true)
+    }
+
+    fn is_out(&self) -> bool {
+        self.state.out.is_some()
+    }
+
+    fn whole(&self, total: &S) -> Result<Option<S>> {
+        let Some(out) = self.state.out else { return Ok(None) };
+        let mut whole = total.clone();
+        if let Some(memo) = self.memos.get(out)? {
+            whole.add_scaled(&memo, 1.0);
+        }
+        Ok(Some(whole))
+    }
+
+    fn is_whole(&mut self) {
+        self.state.out = None;
     }
 
     fn spent(&mut self) -> Option<S> {
@@ -216,6 +260,7 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         state.order.remove(at);
         state.position -= usize::from(at < state.position);
         state.position %= state.order.len();
+        state.out = None;
         self.memos.forget(batch);
         self.rebuild(total)
     }

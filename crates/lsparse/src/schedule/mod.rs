@@ -37,6 +37,26 @@ pub trait Schedule<S> {
     /// Bring the statistics `fresh` of `batch` into `total`. Says whether that ended a lap.
     fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> Result<bool>;
 
+    /// Take what the batch to be visited now gave at its last visit out of `total`, where the schedule leaves batches
+    /// out: its observations are then worked out under parameters that have not seen them. Says whether `total` changed;
+    /// `fold` puts the fresh statistics in the place of those taken out.
+    fn take_out_next(&mut self, _total: &mut S) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Whether the batch to be visited now is taken out of the total.
+    fn is_out(&self) -> bool {
+        false
+    }
+
+    /// The sum of all batches, where one is taken out of `total`.
+    fn whole(&self, _total: &S) -> Result<Option<S>> {
+        Ok(None)
+    }
+
+    /// The total is that of all batches again.
+    fn is_whole(&mut self) {}
+
     /// Statistics that the last `fold` had no more use for, where it has any: their memory may be used again.
     fn spent(&mut self) -> Option<S> {
         None

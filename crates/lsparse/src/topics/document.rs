@@ -166,6 +166,8 @@ pub struct Document {
     chosen: Vec<u32>,
     share: Vec<f32>,
     chosen_width: usize,
+    /// Before they were normalised, the sum of each token's responsibilities.
+    chosen_sum: Vec<f32>,
     /// Statistics of what was done, for reports.
     pub(super) tally: Tally,
 }
@@ -471,8 +473,10 @@ impl Document {
 
     fn normalise(&mut self, num_words: usize) {
         let width = self.chosen_width;
+        self.chosen_sum.clear();
         for share in self.share[..num_words * width].chunks_exact_mut(width.max(1)) {
             let sum: f32 = share.iter().sum();
+            self.chosen_sum.push(sum.max(f32::MIN_POSITIVE));
             if sum > 0.0 {
                 share.iter_mut().for_each(|r| *r /= sum);
             } else {
@@ -526,6 +530,20 @@ impl Document {
         ln_gamma_slice(&mut self.work);
         let (with, without) = self.work.split_at(self.counts.len());
         with.iter().zip(without).map(|(a, b)| f64::from(a - b)).sum()
+    }
+
+    /// The bound on the document's log likelihood under the topics it was solved with: sum_u c_u sum_k r_uk (C_uk - log
+    /// r_uk) and the allocation term. With r_uk = prior_k w_uk / Z_u and prior_k = exp(psi_k) scale_k the sum is
+    /// sum_u c_u log Z_u - sum_k N_k psi_k.
+    ///
+    /// `allocation` is the document's allocation term.
+    pub fn evidence(&mut self, allocation: f64) -> f64 {
+        self.work.clear();
+        self.work.extend(self.prior.iter().zip(&self.rows).map(|(p, &row)| p / self.scale[row as usize]));
+        ln_slice(&mut self.work);
+        let there = self.counts.iter().zip(&self.work).filter(|(n, _)| **n > 0.0);
+        let drift: f64 = there.map(|(&n, &psi)| f64::from(n) * f64::from(psi)).sum();
+        allocation - drift + weighted_log_sum(&self.word_counts[..self.chosen_sum.len()], &self.chosen_sum)
     }
 
     /// The bound of the document at the point that `prior` describes, up to what no choice of topics changes:

@@ -24,6 +24,7 @@ struct Piece {
     counts_end: Vec<usize>,
     entropy: f64,
     alloc: f64,
+    bound: f64,
     alpha_topic: Vec<(u32, f64)>,
     alpha_total: f64,
     tally: Tally,
@@ -74,6 +75,7 @@ pub fn summarize_panel(
     for piece in &pieces {
         summary.entropy += piece.entropy;
         summary.alloc += piece.alloc;
+        summary.bound += piece.bound;
         summary.alpha_total += piece.alpha_total;
         piece.alpha_topic.iter().for_each(|&(k, v)| summary.alpha_topic[k as usize] += v);
         piece.counts.iter().for_each(|&(k, n)| summary.counts[k as usize] += f64::from(n));
@@ -124,8 +126,10 @@ fn solve_range(
         piece.entries_end.push(piece.word.len());
         piece.entropy += document.entropy(words.len());
         // ln G(alpha) - ln G(N_d + alpha) + sum_k ln G(N_dk + alpha_k) - ln G(alpha_k)
-        piece.alloc += document.allocation() + lsparse_kernels::ln_gamma(alpha_sum)
+        let alloc = document.allocation() + lsparse_kernels::ln_gamma(alpha_sum)
             - lsparse_kernels::ln_gamma(tokens + alpha_sum);
+        piece.alloc += alloc;
+        piece.bound += document.evidence(alloc);
         if request.learn_alpha {
             piece.alpha_total += psi(tokens + alpha_sum) - psi(alpha_sum);
             for (k, count) in document.topic_counts() {

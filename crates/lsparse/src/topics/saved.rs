@@ -328,6 +328,7 @@ impl TopicModel {
             alpha_topic: find("total_alpha", &[num])?.values.clone(),
             alpha_total: metadata.alpha_total,
             documents: metadata.documents,
+            bound: 0.0,
         };
         let table = WordTable::new(vocab, num, metadata.config.sparsity, |v, out| {
             out.iter_mut().enumerate().for_each(|(k, o)| *o = topics.values[k * vocab + v] as f32);

@@ -285,6 +285,8 @@ pub struct TopicSummary {
     pub alpha_total: f64,
     /// Documents.
     pub documents: f64,
+    /// Of a batch: the sum of its documents' bounds under the topics they were worked out under; 0 of a total.
+    pub bound: f64,
 }
 
 impl TopicSummary {
@@ -299,6 +301,7 @@ impl TopicSummary {
             alpha_topic: vec![0.0; num_topics],
             alpha_total: 0.0,
             documents: 0.0,
+            bound: 0.0,
         }
     }
 
@@ -376,6 +379,10 @@ impl Summary for TopicSummary {
 
     fn counts(&self) -> &[f64] {
         &self.counts
+    }
+
+    fn evidence(&self) -> Option<f64> {
+        (self.bound != 0.0).then_some(self.bound)
     }
 
     fn resident_bytes(&self) -> usize {

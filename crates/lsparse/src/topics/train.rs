@@ -214,6 +214,7 @@ where
             schedule: config.schedule,
             delay: config.delay,
             decay: config.decay,
+            leave_out: config.leave_out,
         }
     }
 

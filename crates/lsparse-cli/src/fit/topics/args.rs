@@ -186,12 +186,16 @@ pub struct SamplingSettings {
 #[command(next_help_heading = "Schedule")]
 #[serde(rename_all = "kebab-case")]
 pub struct BatchSettings {
-    /// Number of batches [default: one for every 250 documents, at most 10].
+    /// Number of batches [default: 10, with --leave-out off one for every 250 documents and at most 10].
     #[arg(long, value_name = "N", conflicts_with = "docs_per_batch")]
     pub batches: Option<usize>,
     /// Documents a batch, instead of a number of batches [default: none].
     #[arg(long, value_name = "N")]
     pub docs_per_batch: Option<usize>,
+    /// Whether memoized training works a batch out under topics without what the batch gave them at its last visit.
+    /// `off` is the paper's algorithm, in which documents help to convince themselves.
+    #[arg(long, value_name = "WHETHER", value_parser = parse::on_off())]
+    pub leave_out: Option<bool>,
 }
 
 #[derive(Args, Debug, Serialize)]
