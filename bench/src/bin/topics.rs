@@ -131,6 +131,9 @@ impl<'a> Training<'a> {
             if config.warm_start {
                 data.warm = Some(Mutex::new(vec![Vec::new(); source.num_rows()]));
             }
+            if config.leave_out {
+                data.explained = Mutex::new(vec![Default::default(); source.num_rows()]);
+            }
             let params = Model::<TopicData<'_>>::global_step(&topics, &total, None)?;
             let shares = (0..config.batches).map(|b| topics.batch_share(&data, b)).collect();
             let schedule: Box<dyn Schedule<TopicSummary> + Send> = match config.schedule {
@@ -158,10 +161,18 @@ impl<'a> Training<'a> {
 
     /// Work one batch through; says whether that ended a lap.
     fn step(&mut self) -> lsparse::Result<bool> {
-        let Training { topics, data, schedule, total, params, scratch, spent, local, local_documents, .. } = self;
+        let reseed = std::env::var_os("NO_RESEED").is_none();
+        let Training { topics, data, schedule, total, params, scratch, spent, local, local_documents, laps } = self;
         let ended = spent.time(|| -> lsparse::Result<bool> {
             let batch = schedule.next_batch();
-            if schedule.take_out_next(total)? {
+            let mut changed = false;
+            if reseed && schedule.may_lend()
+                && let Some(loan) = topics.lend(data, total, *laps)?
+            {
+                total.add_scaled(&loan, 1.0);
+                changed = true;
+            }
+            if schedule.take_out_next(total)? || changed {
                 Model::<TopicData<'_>>::update(topics, params, total)?;
             }
             let fresh = local.time(|| topics.summarize(params, data, batch, scratch))?;

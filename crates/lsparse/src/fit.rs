@@ -274,10 +274,18 @@ pub fn run<D: ?Sized, M: Model<D>>(
     let mut scratch = M::Scratch::default();
     let mut is_out = schedule.is_out();
     loop {
+        let was_ready = is_out;
         let batch = schedule.next_batch();
-        if schedule.take_out_next(&mut state.total)? {
+        let loan = match schedule.may_lend() {
+            true => model.lend(data, &state.total, state.progress.laps)?,
+            false => None,
+        };
+        if let Some(loan) = &loan {
+            state.total.add_scaled(loan, 1.0);
+        }
+        is_out |= schedule.take_out_next(&mut state.total)?;
+        if loan.is_some() || (is_out && !was_ready) {
             model.update(&mut state.params, &state.total)?;
-            is_out = true;
         }
         let fresh = model.summarize(&state.params, data, batch, &mut scratch)?;
         if let (true, Some(evidence)) = (is_out, fresh.evidence()) {

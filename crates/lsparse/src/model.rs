@@ -66,6 +66,12 @@ pub trait Model<D: ?Sized>: Sync {
     /// The objective of `params` that `global_step` made from `total`.
     fn objective(&self, params: &Self::Params, total: &Self::Summary) -> Objective;
 
+    /// Statistics that are lent to clusters which have lost everything, for the lap that begins after `laps`: at its end
+    /// the total is that of the data alone again, and what they have won is their own.
+    fn lend(&self, _data: &D, _total: &Self::Summary, _laps: usize) -> Result<Option<Self::Summary>> {
+        Ok(None)
+    }
+
     /// What else there is to report of the lap that just ended, by name.
     fn lap_report(&self, _data: &D) -> Vec<(&'static str, f64)> {
         Vec::new()

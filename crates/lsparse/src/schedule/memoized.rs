@@ -227,6 +227,11 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         Ok(true)
     }
 
+    fn may_lend(&self) -> bool {
+        let state = &self.state;
+        self.leave_out && state.position == 0 && state.out.is_none() && self.memos.has(state.order[0])
+    }
+
     fn is_out(&self) -> bool {
         self.state.out.is_some()
     }

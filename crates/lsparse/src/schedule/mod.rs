@@ -44,6 +44,12 @@ pub trait Schedule<S> {
         Ok(false)
     }
 
+    /// Whether a lap after the first begins, at whose end the total will be made anew from what batches gave: until then
+    /// clusters may be lent statistics.
+    fn may_lend(&self) -> bool {
+        false
+    }
+
     /// Whether the batch to be visited now is taken out of the total.
     fn is_out(&self) -> bool {
         false

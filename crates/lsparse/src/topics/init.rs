@@ -5,10 +5,11 @@
 //! differ from a function of their lengths, so a seed costs the postings of its words and no logarithm a posting.
 
 use lsparse_kernels::{add_table_rows, top_l};
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use super::local::Explained;
 use super::summary::{Entries, SparseStats, TopicSummary, WordStats};
 use super::{Topics, WordTable};
 use crate::data::{Batches, RowSource, Rows};
@@ -50,6 +51,55 @@ pub fn random_topics(topics: &Topics, source: &dyn RowSource, rng: &mut ChaCha8R
     Ok(total)
 }
 
+/// Documents that seeding of a lost topic looks at, for each of them.
+const DOCUMENTS_A_LOST_TOPIC: usize = 10;
+
+/// Statistics for topics that have lost everything: groups of documents that are explained worse than the average, each
+/// drawn in proportion to what it falls short by.
+pub(super) fn renewed_topics(
+    topics: &Topics,
+    source: &dyn RowSource,
+    counts: &[f64],
+    explained: &[Explained],
+    laps: usize,
+) -> Result<Option<TopicSummary>> {
+    let lost: Vec<u32> = (0..counts.len() as u32).filter(|&k| counts[k as usize] < 1.0).collect();
+    let sum = |of: fn(&Explained) -> f32| explained.iter().map(|e| f64::from(of(e))).sum::<f64>();
+    let mean = sum(|e| e.evidence) / sum(|e| e.tokens).max(f64::MIN_POSITIVE);
+    // Drawn without putting back: the largest ln(u) / weight (`efraimidis2006weighted`).
+    let mut rng = ChaCha8Rng::seed_from_u64(laps as u64);
+    let key = |(n, e): (usize, &Explained)| {
+        let draw: f64 = 1.0 - rng.random::<f64>();
+        let short = mean * f64::from(e.tokens) - f64::from(e.evidence);
+        (short > 0.0).then(|| (draw.ln() / short, n))
+    };
+    let mut drawn: Vec<(f64, usize)> = explained.iter().enumerate().filter_map(key).collect();
+    let num = (DOCUMENTS_A_LOST_TOPIC * lost.len()).min(drawn.len());
+    if num == 0 {
+        return Ok(None);
+    }
+    drawn.select_nth_unstable_by(num - 1, |a, b| b.0.total_cmp(&a.0));
+    drawn.truncate(num);
+    drawn.sort_unstable_by_key(|&(_, n)| n);
+    let mut rows = Rows::sparse(topics.vocab_size);
+    drawn.iter().try_for_each(|&(_, n)| source.read_f32(n, 1, &mut rows))?;
+    let sample = Sample::of(rows);
+    let few = Topics { num_topics: lost.len(), pull: None, document: topics.document.clone(), ..*topics };
+    let (seeds, owner) = sample.seeds(lost.len(), topics.lambda, &mut rng, Patience::default())?;
+    let mut total = sample.gathered(&few, &owner, &seeds, &mut rng);
+    for _ in 0..2 {
+        let owner = sample.nearest(&few, &total);
+        total = sample.gathered(&few, &owner, &seeds, &mut rng);
+    }
+    let mut all = TopicSummary::new(topics.num_topics, WordStats::Total(SparseStats::empty(0)));
+    lost.iter().zip(&total.counts).for_each(|(&k, &n)| all.counts[k as usize] = n);
+    if let WordStats::Total(mut stats) = total.words {
+        stats.topic.iter_mut().for_each(|k| *k = lost[*k as usize]);
+        all.words = WordStats::Total(stats);
+    }
+    Ok(Some(all))
+}
+
 fn scale_to(total: &mut TopicSummary, factor: f64) {
     use crate::summary::Summary;
     total.scale(factor);
@@ -75,18 +125,23 @@ impl Sample {
         for panel in batches.panels(0, batches.len(0)) {
             batches.read_panel(source, panel, &mut spare, &mut rows, &mut ids)?;
         }
-        let mut start = vec![0usize; topics.vocab_size + 1];
+        Ok(Sample::of(rows))
+    }
+
+    fn of(rows: Rows<f32>) -> Self {
+        let vocab_size = rows.dim();
+        let mut start = vec![0usize; vocab_size + 1];
         let mut length = Vec::with_capacity(rows.len());
         for n in 0..rows.len() {
             let (words, counts) = rows.sparse_row(n);
             words.iter().for_each(|&v| start[v as usize + 1] += 1);
             length.push(counts.iter().map(|&c| f64::from(c)).sum());
         }
-        for v in 0..topics.vocab_size {
+        for v in 0..vocab_size {
             start[v + 1] += start[v];
         }
         let mut next = start.clone();
-        let (mut document, mut count) = (vec![0; start[topics.vocab_size]], vec![0.0; start[topics.vocab_size]]);
+        let (mut document, mut count) = (vec![0; start[vocab_size]], vec![0.0; start[vocab_size]]);
         for n in 0..rows.len() {
             let (words, counts) = rows.sparse_row(n);
             for (&v, &c) in words.iter().zip(counts) {
@@ -96,7 +151,7 @@ impl Sample {
                 *at += 1;
             }
         }
-        Ok(Sample { rows, start, document, count, length })
+        Sample { rows, start, document, count, length }
     }
 
     /// Documents chosen as seeds, and for every document the nearest of them.

@@ -1,6 +1,7 @@
 //! The local step over a panel of documents: solve each, then add their statistics up word by word.
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::document::{Document, DocumentOptions, Tally};
 use super::summary::{Entries, TopicSummary, WordStats};
@@ -22,6 +23,8 @@ struct Piece {
     /// (topic, count) of each document, one after the other.
     counts: Vec<(u32, f32)>,
     counts_end: Vec<usize>,
+    /// Evidence and tokens of each document.
+    explained: Vec<Explained>,
     entropy: f64,
     alloc: f64,
     bound: f64,
@@ -56,13 +59,31 @@ pub struct PanelRequest<'a> {
     pub learn_alpha: bool,
 }
 
-/// Solve the documents of a panel, add their statistics to `summary`, and give each one's counts.
+/// How well a document was explained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// The bound on its log likelihood under the topics it was solved with.
+    pub evidence: f32,
+    /// Its length.
+    pub tokens: f32,
+}
+
+/// What documents leave behind besides statistics.
+#[derive(Default)]
+pub struct Visited {
+    /// (topic, count) of each document.
+    pub counts: Vec<Vec<(u32, f32)>>,
+    /// How well each was explained.
+    pub explained: Vec<Explained>,
+}
+
+/// Solve the documents of a panel, and add their statistics to `summary`.
 pub fn summarize_panel(
     request: &PanelRequest<'_>,
     rows: &Rows<f32>,
     summary: &mut TopicSummary,
     tally: &mut Tally,
-) -> Vec<Vec<(u32, f32)>> {
+) -> Visited {
     let tasks = rows.len().div_ceil(DOCUMENTS_A_TASK);
     let pieces: Vec<Piece> = (0..tasks)
         .into_par_iter()
@@ -71,7 +92,7 @@ pub fn summarize_panel(
             solve_range(request, document, rows, range)
         })
         .collect();
-    let mut counts = Vec::with_capacity(rows.len());
+    let mut visited = Visited::default();
     for piece in &pieces {
         summary.entropy += piece.entropy;
         summary.alloc += piece.alloc;
@@ -82,9 +103,10 @@ pub fn summarize_panel(
         tally.add(&piece.tally);
         let mut start = 0;
         for &end in &piece.counts_end {
-            counts.push(piece.counts[start..end].to_vec());
+            visited.counts.push(piece.counts[start..end].to_vec());
             start = end;
         }
+        visited.explained.extend_from_slice(&piece.explained);
     }
     summary.documents += rows.len() as f64;
     let lists: Vec<Entries<'_>> = pieces.iter().flat_map(Piece::lists).collect();
@@ -92,7 +114,7 @@ pub fn summarize_panel(
         WordStats::Batch(stats) => stats.add_lists(summary.num_topics, &lists),
         WordStats::Total(stats) => stats.add_lists(summary.num_topics, &lists),
     }
-    counts
+    visited
 }
 
 fn solve_range(
@@ -110,6 +132,7 @@ fn solve_range(
         let tokens: f64 = counts.iter().map(|&c| f64::from(c)).sum();
         if words.is_empty() || tokens <= 0.0 {
             piece.counts_end.push(piece.counts.len());
+            piece.explained.push(Explained::default());
             continue;
         }
         let start = request.warm.map(|warm| warm[n].as_slice());
@@ -129,7 +152,9 @@ fn solve_range(
         let alloc = document.allocation() + lsparse_kernels::ln_gamma(alpha_sum)
             - lsparse_kernels::ln_gamma(tokens + alpha_sum);
         piece.alloc += alloc;
-        piece.bound += document.evidence(alloc);
+        let evidence = document.evidence(alloc);
+        piece.bound += evidence;
+        piece.explained.push(Explained { evidence: evidence as f32, tokens: tokens as f32 });
         if request.learn_alpha {
             piece.alpha_total += psi(tokens + alpha_sum) - psi(alpha_sum);
             for (k, count) in document.topic_counts() {

@@ -24,6 +24,7 @@ use crate::data::{Ahead, Batches, Layout, RowSource, Stretch};
 use crate::error::Result;
 use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
 use crate::model::{Model, Objective};
+use local::Explained;
 
 pub use config::{History, TopicInit, TopicMethod, TopicsConfig};
 pub use document::{Document, DocumentOptions, Selection, Tally};
@@ -87,6 +88,8 @@ pub struct TopicData<'a> {
     pub batches: Batches,
     /// Counts of each document's last visit, where documents start warm.
     pub warm: Option<Mutex<Vec<Vec<(u32, f32)>>>>,
+    /// How well each document was explained at its last visit; empty where nobody asks.
+    pub explained: Mutex<Vec<Explained>>,
     /// What the document steps did since it was last taken.
     pub tally: Mutex<Tally>,
 }
@@ -94,7 +97,7 @@ pub struct TopicData<'a> {
 impl<'a> TopicData<'a> {
     /// Documents in batches, starting cold.
     pub fn new(source: &'a dyn RowSource, batches: Batches) -> Self {
-        TopicData { source, batches, warm: None, tally: Mutex::new(Tally::default()) }
+        TopicData { source, batches, warm: None, explained: Mutex::default(), tally: Mutex::default() }
     }
 
     /// What the document steps did since this was last asked.
@@ -346,10 +349,14 @@ impl<'a> Model<TopicData<'a>> for Topics {
                 warm: warm.as_deref(),
                 learn_alpha: self.alpha_rule != AlphaRule::Fixed,
             };
-            let counts = local::summarize_panel(&request, rows, &mut summary, &mut tally);
+            let visited = local::summarize_panel(&request, rows, &mut summary, &mut tally);
             if let Some(warm) = &data.warm {
                 let mut warm = warm.lock().unwrap_or_else(|e| e.into_inner());
-                row_ids.iter().zip(counts).for_each(|(&n, counts)| warm[n] = counts);
+                row_ids.iter().zip(visited.counts).for_each(|(&n, counts)| warm[n] = counts);
+            }
+            let mut explained = data.explained.lock().unwrap_or_else(|e| e.into_inner());
+            if !explained.is_empty() {
+                row_ids.iter().zip(visited.explained).for_each(|(&n, of_row)| explained[n] = of_row);
             }
             Ok(())
         })?;
@@ -368,6 +375,11 @@ impl<'a> Model<TopicData<'a>> for Topics {
         params.data_term = self.write_table(total, self.estimate, &mut params.table, &mut params.written);
         params.alpha = self.learned_alpha(total, &params.alpha);
         Ok(())
+    }
+
+    fn lend(&self, data: &TopicData<'a>, total: &TopicSummary, laps: usize) -> Result<Option<TopicSummary>> {
+        let explained = data.explained.lock().unwrap_or_else(|e| e.into_inner());
+        init::renewed_topics(self, data.source, &total.counts, &explained, laps)
     }
 
     fn lap_report(&self, data: &TopicData<'a>) -> Vec<(&'static str, f64)> {

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use super::local::Explained;
 use super::config::{History, TopicInit, TopicMethod, TopicsConfig};
 use super::gibbs::{GibbsTask, SviGibbs};
 use super::saved::TopicModel;
@@ -228,6 +229,9 @@ where
         if self.config.warm_start {
             data.warm = Some(Mutex::new(vec![Vec::new(); num_docs]));
         }
+        if self.config.leave_out {
+            data.explained = Mutex::new(vec![Explained::default(); num_docs]);
+        }
         Ok(data)
     }
 
@@ -308,6 +312,7 @@ where
         if let Some(warm) = &data.warm {
             sections.put("warm", &*warm.lock().unwrap_or_else(|e| e.into_inner()));
         }
+        sections.put("explained", &*data.explained.lock().unwrap_or_else(|e| e.into_inner()));
         sections
     }
 
@@ -322,6 +327,8 @@ where
         else {
             return Ok(None);
         };
+        let Some(explained) = sections.get::<Vec<Explained>>("explained") else { return Ok(None) };
+        *data.explained.lock().unwrap_or_else(|e| e.into_inner()) = explained;
         self.model.topics_mut().pull = pull;
         self.model.set_visits(visits);
         *data.tally.lock().unwrap_or_else(|e| e.into_inner()) = tally;
