@@ -141,17 +141,36 @@ def tasks_of(options, settings, known):
     return tasks, sorted(fresh, key=length, reverse=True)
 
 
-def summary(options, lines):
-    """Mean score and seconds of a cell, and how many of its fits failed; None without any."""
-    if not lines:
-        return None
-    good = [line for line in lines if "error" not in line and np.isfinite(line["score"])]
-    mean = lambda name: float(np.mean([line[name] for line in good])) if good else float("nan")
-    return {"score": mean("score"), "seconds": mean("seconds"), "failed": len(lines) - len(good), "fits": len(lines)}
+def summary(lines, seeds):
+    """Mean score and seconds of a cell's fits with these seeds, and how many of all its fits failed."""
+    chosen = [line for line in lines if line["seed"] in seeds]
+    mean = lambda name: float(np.mean([line[name] for line in chosen])) if chosen else float("nan")
+    return {"score": mean("score"), "seconds": mean("seconds"), "failed": len(lines) - len(good(lines))}
 
 
-def report(options, tasks, known):
-    """The table, and how many cells are as they should be; gives the cells."""
+def good(lines):
+    """The seeds whose fit has a score."""
+    return {line["seed"] for line in lines if "error" not in line and np.isfinite(line["score"])}
+
+
+def judge(cell):
+    """Both sides of a cell and how they compare: by the seeds that both have a score for, if there are any."""
+    seeds = {system: good(lines) for system, lines in cell.items()}
+    common = set.intersection(*seeds.values())
+    sides = {system: summary(lines, common or seeds[system]) for system, lines in cell.items()}
+    our, their = sides.get("lsparse"), sides.get("sklearn")
+    if not (our and their):
+        return our, their, {}
+    # Failing is never as good; where scikit-learn fails every time, any score is above it, and no time compares.
+    whole = our["failed"] == 0
+    verdict = {"above": whole and (not common or our["score"] >= their["score"]), "failed": our["failed"]}
+    if common:
+        verdict["fast"] = our["seconds"] <= SHARE * their["seconds"]
+    return our, their, verdict
+
+
+def report(tasks, known):
+    """The table, and how many cells are as they should be."""
     cells = {}
     for task in tasks:
         line = known.find(task)
@@ -160,15 +179,8 @@ def report(options, tasks, known):
             cell.setdefault(task["system"], []).append(line)
     rows, counted = [], []
     for (name, kind, clusters), cell in cells.items():
-        our, their = (summary(options, cell.get(system)) for system in ("lsparse", "sklearn"))
-        verdict = {}
-        if our and their:
-            # Failing is never as good; where scikit-learn fails every time, any score is above it.
-            whole = our["failed"] == 0
-            verdict["above"] = whole and (our["score"] >= their["score"] or their["failed"] == their["fits"])
-            verdict["fast"] = whole and our["seconds"] <= SHARE * their["seconds"]
-            verdict["failed"] = our["failed"]
-            counted.append(verdict)
+        our, their, verdict = judge(cell)
+        counted += [verdict] if verdict else []
         rows.append(row(name, kind, clusters, our, their, verdict))
     rivals.table(
         ["set", "type", "K", "lsparse", "scikit-learn", "difference", "CPU s", "CPU s", "ratio", "score", "1/5 of the time"],
@@ -182,11 +194,10 @@ def report(options, tasks, known):
     for line in (line for cell in cells.values() for system in cell.values() for line in system if "error" in line):
         print(f"failed: {line['system']} {line['set']} {line['type']} K = {line['clusters']} seed {line['seed']}: {line['error']}")
     if counted:
-        count = lambda name: sum(bool(verdict[name]) for verdict in counted)
-        failures = sum(verdict["failed"] for verdict in counted)
-        print(f"{count('fast')} of {len(counted)} cells in 1/5 of the time or less")
-        print(f"{count('above')} of {len(counted)} cells at or above, {failures} failures")
-    return cells
+        timed = [verdict["fast"] for verdict in counted if "fast" in verdict]
+        print(f"{sum(timed)} of {len(timed)} cells in 1/5 of the time or less")
+        above, failures = (sum(verdict[name] for verdict in counted) for name in ("above", "failed"))
+        print(f"{above} of {len(counted)} cells at or above, {failures} failures")
 
 
 def row(name, kind, clusters, our, their, verdict):
@@ -196,19 +207,22 @@ def row(name, kind, clusters, our, their, verdict):
         text = f"{side['score']:.3f}" if np.isfinite(side["score"]) else "none"
         return text + (f" ({side['failed']} failed)" if side["failed"] else "")
 
-    seconds = [f"{side['seconds']:.2f}" if side else "" for side in (our, their)]
-    both = bool(our and their)
+    def number(value, form):
+        return format(value, form) if np.isfinite(value) else ""
+
+    seconds = [number(side["seconds"], ".2f") if side else "" for side in (our, their)]
+    both = our and their
     return [
         name,
         kind,
         str(clusters),
         score(our),
         score(their),
-        f"{our['score'] - their['score']:+.3f}" if both else "",
+        number(our["score"] - their["score"], "+.3f") if both else "",
         *seconds,
-        f"{our['seconds'] / their['seconds']:.2f}" if both else "",
+        number(our["seconds"] / their["seconds"], ".2f") if both else "",
         ("at or above" if verdict["above"] else "**below**") if verdict else "",
-        ("yes" if verdict["fast"] else "no") if verdict else "",
+        ("yes" if verdict["fast"] else "no") if "fast" in verdict else "",
     ]
 
 
@@ -226,7 +240,7 @@ def main():
         print(f"{what}: {told}", file=sys.stderr, flush=True)
 
     rivals.each(partial(fit, options, settings), fresh, options.jobs, done)
-    report(options, tasks, known)
+    report(tasks, known)
 
 
 if __name__ == "__main__":
