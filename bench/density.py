@@ -41,8 +41,8 @@ def log_cluster(model, k, centered):
     dim = centered.shape[1]
     if "covariances" in model:
         # (K, D, D), or (D, D) where clusters share it.
-        covariances = np.asarray(model["covariances"], dtype=np.float64)
-        factor = np.linalg.cholesky(covariances.reshape(-1, dim, dim)[k if covariances.ndim == 3 and len(covariances) > 1 else 0])
+        covariances = np.asarray(model["covariances"], dtype=np.float64).reshape(-1, dim, dim)
+        factor = np.linalg.cholesky(covariances[min(k, len(covariances) - 1)])
         squares = (np.linalg.solve(factor, centered.T) ** 2).sum(axis=0)[:, None]
         log_det, width, freedom = 2 * np.log(np.diag(factor)).sum(), dim, 1 - dim
     else:
@@ -59,7 +59,7 @@ def log_cluster(model, k, centered):
         return (-0.5 * (squares + log_det + width * np.log(2 * np.pi))).sum(axis=1)
     # The precision's posterior has nu degrees of freedom and mean 1 / variance, so its scale B is nu x variance; for a
     # matrix nu counts from dim - 1 on, which `freedom` takes off. x then is Student t of nu + freedom degrees.
-    nu = np.ravel(model["degrees"])[k if np.size(model["degrees"]) > 1 else 0]
+    nu = np.ravel(model["degrees"])[min(k, np.size(model["degrees"]) - 1)]
     shrink = 1.0
     if "mean_counts" in model:
         count = np.ravel(model["mean_counts"])[k]

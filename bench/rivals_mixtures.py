@@ -27,7 +27,7 @@ import density
 import vectors
 
 FAMILIES = {"full": "gauss", "diag": "diag-gauss", "tied": "tied-gauss", "spherical": "spherical-gauss"}
-KEY = ("system", "set", "rows", "clusters", "type", "seed", "part", "settings")
+KEY = ("system", "set", "data", "rows", "clusters", "type", "seed", "part", "settings")
 # lsparse should need at most this share of scikit-learn's seconds.
 SHARE = 1 / 5
 
@@ -71,6 +71,12 @@ def train_file(options, name):
     if not short.exists():
         np.save(short, rows[: options.rows])
     return short, options.rows
+
+
+def fingerprint(options, name):
+    """Tells data sets of one name apart, but not those that another machine has rounded otherwise."""
+    files = [train_file(options, name)[0], options.sets / f"{name}-{options.part}.npy"]
+    return " ".join(f"{np.abs(np.load(file), dtype=np.float64).mean():.4e}" for file in files)
 
 
 def fit(options, settings, task):
@@ -126,12 +132,11 @@ def tasks_of(options, settings, known):
         if reason:
             print(f"{name}: skipped, {reason}")
             continue
-        rows = train_file(options, name)[1]
+        about = {"set": name, "data": fingerprint(options, name), "rows": train_file(options, name)[1]}
         for kind in options.types:
             for clusters in options.clusters:
                 for seed in options.seeds:
-                    task = {"set": name, "rows": rows, "clusters": clusters, "type": kind, "seed": seed}
-                    task["part"] = options.part
+                    task = about | {"clusters": clusters, "type": kind, "seed": seed, "part": options.part}
                     if "sklearn" in options.systems:
                         tasks.append(task | {"system": "sklearn"})
                     if "lsparse" in options.systems and kind in families:
@@ -169,6 +174,10 @@ def judge(cell):
     return our, their, verdict
 
 
+def named(line):
+    return f"{line['system']} {line['set']} {line['type']} K = {line['clusters']} seed {line['seed']}"
+
+
 def report(tasks, known):
     """The table, and how many cells are as they should be."""
     cells = {}
@@ -182,17 +191,15 @@ def report(tasks, known):
         our, their, verdict = judge(cell)
         counted += [verdict] if verdict else []
         rows.append(row(name, kind, clusters, our, their, verdict))
-    rivals.table(
-        ["set", "type", "K", "lsparse", "scikit-learn", "difference", "CPU s", "CPU s", "ratio", "score", "1/5 of the time"],
-        rows,
-    )
+    head = ["set", "type", "K", "lsparse", "scikit-learn", "difference", "CPU s", "CPU s", "ratio", "score"]
+    rivals.table([*head, "1/5 of the time"], rows)
     print()
     checked = [line for cell in cells.values() for line in cell.get("lsparse", []) if "check" in line]
     if checked:
         off = max(abs(line["check"] - line["score"]) / max(1.0, abs(line["score"])) for line in checked)
         print(f"scores of lsparse against NumPy's from the model file: largest relative difference {off:.1e}")
     for line in (line for cell in cells.values() for system in cell.values() for line in system if "error" in line):
-        print(f"failed: {line['system']} {line['set']} {line['type']} K = {line['clusters']} seed {line['seed']}: {line['error']}")
+        print(f"failed: {named(line)}: {line['error']}")
     if counted:
         timed = [verdict["fast"] for verdict in counted if "fast" in verdict]
         print(f"{sum(timed)} of {len(timed)} cells in 1/5 of the time or less")
@@ -236,8 +243,7 @@ def main():
     def done(line):
         known.add(line)
         told = line.get("error") or f"{line['score']:.3f} in {line['seconds']:.2f} s"
-        what = f"{line['system']} {line['set']} {line['type']} K = {line['clusters']} seed {line['seed']}"
-        print(f"{what}: {told}", file=sys.stderr, flush=True)
+        print(f"{named(line)}: {told}", file=sys.stderr, flush=True)
 
     rivals.each(partial(fit, options, settings), fresh, options.jobs, done)
     report(tasks, known)

@@ -3,9 +3,9 @@
     python bench/rivals_topics.py --lsparse target/release/lsparse --scorer target/release/topics --data DIR \\
         [--quick] [-- SETTINGS of lsparse]
 
-DIR/text has a folder a corpus, as in corpus.py. Every score is document completion by the scorer of lsparse, on the same
-held-out words: tomotopy's topics both with the alpha that it has learned and with a symmetric one of 0.5 in total. Runs
-of lsparse are of the command at its defaults, scored lap by lap (scoring is not part of the seconds), means of the
+DIR/text has a folder a corpus, as in corpus.py. Every score is document completion by the scorer of lsparse, on the
+same held-out words: tomotopy's topics both with the alpha that it has learned and with a symmetric one of 0.5 in total.
+Runs of lsparse are of the command at its defaults, scored lap by lap (scoring is not part of the seconds), means of the
 seeds; besides, 30 laps at K = 200 and 800, to see whether scores fall, and memoized against stochastic training at
 K = 100 for 20 laps.
 
@@ -34,8 +34,9 @@ SHARE, FALL = 1 / 10, 0.003
 def parse(words):
     words, settings = rivals.split_settings(words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lsparse", required=True, help="the command", type=lambda path: Path(path).resolve())
-    parser.add_argument("--scorer", required=True, help="topics of lsparse-bench", type=lambda path: Path(path).resolve())
+    path = lambda text: Path(text).resolve()
+    parser.add_argument("--lsparse", required=True, help="the command", type=path)
+    parser.add_argument("--scorer", required=True, help="the program topics of lsparse-bench", type=path)
     parser.add_argument("--data", type=Path, required=True, help="a folder with text/")
     parser.add_argument("--out", type=Path, default=Path("target/bench-data"), help="for corpora and results")
     parser.add_argument("--only", type=rivals.names, metavar="CORPUS,CORPUS")
@@ -48,7 +49,7 @@ def parse(words):
     parser.add_argument("--long", type=rivals.numbers, default=[200, 800], help="K of the runs of 30 laps")
     parser.add_argument("--part", choices=["val", "test"], default="test")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one thread")
-    parser.add_argument("--quick", action="store_true", help="kos alone, 5 and 15 s of tomotopy, one seed, one long run")
+    parser.add_argument("--quick", action="store_true", help="kos, 5 and 15 s of tomotopy, one seed, one long run")
     options = parser.parse_args(words)
     found = sorted(path.parent.name for path in (options.data / "text").glob("*/split.*.txt"))
     if options.quick:
@@ -75,9 +76,10 @@ def corpora(options, name):
         counts = source / f"docword.{name}.txt"
         counts = counts if counts.exists() else counts.with_name(counts.name + ".gz")
         with tempfile.TemporaryDirectory() as folder:
-            whole, quiet = Path(folder) / name, ["--quiet"]
-            rivals.run([options.lsparse, "corpus", "build", counts, "--vocab", source / f"vocab.{name}.txt", "--out", whole, *quiet])
-            rivals.run([options.lsparse, "corpus", "split", whole, "--file", source / f"split.{name}.txt", "--out", parts, "--force", *quiet])
+            whole, command = Path(folder) / name, [options.lsparse, "corpus"]
+            vocab, split = (source / f"{what}.{name}.txt" for what in ("vocab", "split"))
+            rivals.run([*command, "build", counts, "--vocab", vocab, "--out", whole, "--quiet"])
+            rivals.run([*command, "split", whole, "--file", split, "--out", parts, "--force", "--quiet"])
     return parts
 
 
@@ -158,7 +160,7 @@ def tasks_of(options, settings, known):
     size = {corpus: sum(f.stat().st_size for f in corpora(options, corpus).rglob("*.npy")) for corpus in options.only}
     missing = lambda task: any(known.find(task | {"asked": float(time)}) is None for time in options.times)
     fresh = [task for task in tasks if task["system"] == "lsparse" or missing(task)]
-    length = lambda task: (task["system"] != "lsparse", task["topics"] * size[task["corpus"]], task.get("run") == "long")
+    length = lambda task: (task["system"] != "lsparse", task["topics"] * size[task["corpus"]], task.get("run", ""))
     return tasks, sorted(fresh, key=length, reverse=True)
 
 
@@ -209,7 +211,7 @@ class Report:
             for cell in self.over_time(runs):
                 row.append(cell)
             rows.append(row)
-        print(f"K = {options.topics}; of tomotopy's scores the first is with its own alpha, the second with a symmetric one\n")
+        print(f"K = {options.topics}; tomotopy's scores are with its own alpha / with a symmetric one\n")
         rivals.table([*head, "lsparse: first lap", "lap 5", "at rest, mean", "range", "empty topics"], rows)
         print()
 
@@ -224,8 +226,9 @@ class Report:
             return f"{mean(r[1] for r in reached):.4f} ({mean(r[0] for r in reached):.1f} s)"
 
         ends = [run["score"] for run in runs]
-        rest = f"{mean(ends):.4f} ({mean(run['seconds'] for run in runs):.1f} s, {mean(len(run['laps']) for run in runs):.0f} laps)"
-        return [lap(1), lap(5), rest, f"{min(ends):.4f} to {max(ends):.4f}", f"{mean(run['empty'] for run in runs):.0f}"]
+        seconds, laps = mean(run["seconds"] for run in runs), mean(len(run["laps"]) for run in runs)
+        rest, between = f"{mean(ends):.4f} ({seconds:.1f} s, {laps:.0f} laps)", f"{min(ends):.4f} to {max(ends):.4f}"
+        return [lap(1), lap(5), rest, between, f"{mean(run['empty'] for run in runs):.0f}"]
 
     def compare(self):
         """At least tomotopy's score after its first time in a tenth of it, and at rest that after its last."""
@@ -241,8 +244,8 @@ class Report:
                 soon = [max((score for t, score in run["laps"] if t <= when), default=-np.inf) for run in runs]
                 reached = [next((t for t, score in run["laps"] if score >= bar), None) for run in runs]
                 times = ", ".join("never" if t is None else f"{t:.1f} s" for t in reached)
-                text = f"{corpus}: {system} after {options.times[0]} s {bar:.4f}, lsparse"
-                self.say(np.mean(soon) >= bar, f"{text} within {when:.0f} s {np.mean(soon):.4f} (reached after {times})")
+                text = f"{corpus}: {system} after {options.times[0]} s {bar:.4f}, lsparse within {when:g} s"
+                self.say(np.mean(soon) >= bar, f"{text} {np.mean(soon):.4f} (reached after {times})")
                 rest, bar = np.mean([run["score"] for run in runs]), max(last.values())
                 text = f"{corpus}: {system} after {options.times[-1]} s {bar:.4f}, lsparse at rest"
                 self.say(rest >= bar, f"{text} {rest:.4f} ({rest - bar:+.4f})")
@@ -253,8 +256,9 @@ class Report:
                 for run in self.ours(corpus, topics, "long", self.options.seeds[:1]):
                     scores = np.array([score for _, score in run["laps"]])
                     fall = float((np.maximum.accumulate(scores) - scores).max())
-                    text = f"{corpus}: K = {topics}, {len(scores)} laps in {run['seconds']:.0f} s, best {scores.max():.4f}"
-                    self.say(fall <= FALL, f"{text}, last {scores[-1]:.4f}, largest fall from the best {fall:.4f}")
+                    text = f"{corpus}: K = {topics}, {len(scores)} laps in {run['seconds']:.0f} s"
+                    text += f", best {scores.max():.4f}, last {scores[-1]:.4f}"
+                    self.say(fall <= FALL, f"{text}, largest fall from the best {fall:.4f}")
 
     def schedules(self):
         for corpus in self.options.only:
@@ -263,6 +267,11 @@ class Report:
                 score = {name: float(np.mean([run["score"] for run in found])) for name, found in runs.items()}
                 text = f"memoized {score['memoized']:.4f}, stochastic {score['stochastic']:.4f}"
                 self.say(score["memoized"] >= score["stochastic"], f"{corpus}: K = 100, 20 laps: {text}")
+
+
+def named(line):
+    what = f"at {line['asked']:g} s" if "asked" in line else line.get("run", "")
+    return f"{line['system']} {line['corpus']} K = {line['topics']} seed {line['seed']} {what}"
 
 
 def main():
@@ -274,8 +283,7 @@ def main():
         for line in lines:
             known.add(line)
             told = line.get("error") or f"{line.get('own_score', line['score']):.4f} in {line['seconds']:.1f} s"
-            what = f"{line['system']} {line['corpus']} K = {line['topics']} seed {line['seed']} {line.get('run', '')}"
-            print(f"{what}: {told}", file=sys.stderr, flush=True)
+            print(f"{named(line)}: {told}", file=sys.stderr, flush=True)
 
     rivals.each(partial(work, options, settings), fresh, options.jobs, done)
     report = Report(options, settings, known)
@@ -286,7 +294,7 @@ def main():
     for task in tasks:
         line = known.find(task)
         if line and "error" in line:
-            print(f"failed: {line['system']} {line['corpus']} K = {line['topics']} seed {line['seed']}: {line['error']}")
+            print(f"failed: {named(line)}: {line['error']}")
     print(f"\n{sum(map(bool, report.verdicts))} of {len(report.verdicts)} lines hold")
 
 

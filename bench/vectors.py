@@ -16,6 +16,8 @@ from density import log_density
 from rivals import run
 
 TRAIN, HELD = 10_000, 2_000
+# Synthetic rows have fewer columns and may be more.
+DRAWN = 20_000
 COLUMNS = 32
 IMAGES = 20  # a part
 PARTS = ("train", "val", "test")
@@ -91,7 +93,7 @@ def equal(rng):
 
 
 def power(rng):
-    """Sizes fall as one over the rank: the smallest of 200 clusters has ten rows of 10,000."""
+    """Sizes fall as one over the rank: the smallest of 200 clusters has some 17 rows."""
     truth = clusters(rng, 200)
     truth["weights"] = 1 / np.arange(1, 201)
     truth["weights"] /= truth["weights"].sum()
@@ -113,7 +115,7 @@ def few(rng):
 
 
 def many(rng):
-    """A thousand clusters in a thousandth of the rows each: every K is too few."""
+    """A thousand clusters of 20 rows each: every K is too few."""
     return clusters(rng, 1000)
 
 
@@ -131,13 +133,13 @@ SETS = ("bsds", "digits", "kos", "20news", *SYNTHETIC)
 def synthetic(name, folder):
     rng = np.random.default_rng(1)
     truth = SYNTHETIC[name](rng)
-    labels = rng.choice(len(truth["weights"]), TRAIN + 2 * HELD, p=truth["weights"])
+    labels = rng.choice(len(truth["weights"]), DRAWN + 2 * HELD, p=truth["weights"])
     noise = rng.normal(size=(len(labels), COLUMNS))
     freedom = truth.get("freedom")
     if freedom:
         noise /= np.sqrt(rng.chisquare(freedom, len(labels)) / freedom)[:, None]
     rows = truth["means"][labels] + np.einsum("nij,nj->ni", truth["factors"][labels], noise)
-    made = np.split(rows, [TRAIN, TRAIN + HELD])
+    made = np.split(rows, [DRAWN, DRAWN + HELD])
     model = {"weights": truth["weights"], "means": truth["means"]}
     model["covariances"] = np.einsum("kij,klj->kil", truth["factors"], truth["factors"])
     if freedom:
