@@ -240,8 +240,7 @@ class Report:
                 if not (runs and first and last):
                     continue
                 bar, when = max(first.values()), SHARE * options.times[0]
-                # The best that each run has had by then: a user may stop at any lap.
-                soon = [max((score for t, score in run["laps"] if t <= when), default=-np.inf) for run in runs]
+                soon = [([-np.inf] + [score for t, score in run["laps"] if t <= when])[-1] for run in runs]
                 reached = [next((t for t, score in run["laps"] if score >= bar), None) for run in runs]
                 times = ", ".join("never" if t is None else f"{t:.1f} s" for t in reached)
                 text = f"{corpus}: {system} after {options.times[0]} s {bar:.4f}, lsparse within {when:g} s"
@@ -289,8 +288,10 @@ def main():
     report = Report(options, settings, known)
     report.scores()
     report.compare()
-    report.falls()
-    report.schedules()
+    if "long" in options.runs:
+        report.falls()
+    if "schedules" in options.runs:
+        report.schedules()
     for task in tasks:
         line = known.find(task)
         if line and "error" in line:
