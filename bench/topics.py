@@ -3,7 +3,8 @@
 Usage: python topics.py CORPUS PEER -k K --times 100,200 --out FOLDER
        python topics.py CORPUS PEER -k K --laps 20
 
-CORPUS is as in corpus.py. PEER is tomotopy (collapsed Gibbs), gensim (online, chunks of 2,000; its default),
+CORPUS is as in corpus.py. PEER is tomotopy (collapsed Gibbs), tomotopy-default (the same with its own priors and an
+alpha that it learns, saved next to the topics as alpha-...), gensim (online, chunks of 2,000; its default),
 gensim-batch, sklearn (batch, its default) or sklearn-online. A snapshot is what the system has after the first step
 that ends at or after the time asked for, and is saved as topics-NAME-PEER-K-SECONDS.npy: K rows over all words, each
 summing to one. One JSON object a snapshot on stdout; with --laps one alone, with the seconds after each step.
@@ -36,8 +37,9 @@ class Recorder:
     def start(self):
         self.began = time.process_time(), time.perf_counter()
 
-    def step(self, documents, topics):
-        """A step over so many documents is done; `topics()` gives counts with their smoothing, K x V."""
+    def step(self, documents, topics, alpha=None):
+        """A step over so many documents is done; `topics()` gives counts with their smoothing, K x V, and `alpha()` a
+        learned prior of a document's topics."""
         self.cpu += time.process_time() - self.began[0]
         self.wall += time.perf_counter() - self.began[1]
         self.steps += 1
@@ -49,12 +51,12 @@ class Recorder:
             values = topics()
             values = (values / values.sum(axis=1, keepdims=True)).astype(np.float32)
         while self.due and self.cpu >= self.due[0]:
-            self.save(self.due.pop(0), values)
+            self.save(self.due.pop(0), values, alpha and alpha())
         if not self.due and not self.args.laps:
             raise Finished
         self.start()
 
-    def save(self, asked, values):
+    def save(self, asked, values, alpha):
         args = self.args
         file = Path(args.out) / f"topics-{self.name}-{args.peer}-{args.topics}-{asked:g}.npy"
         np.save(file, values)
@@ -70,6 +72,10 @@ class Recorder:
             "documents_per_second": round(self.documents / self.cpu, 1),
             "file": str(file),
         }
+        if alpha is not None:
+            line["alpha_file"] = str(file.with_name(file.name.replace("topics-", "alpha-", 1)))
+            line["alpha"] = float(alpha.sum())
+            np.save(line["alpha_file"], alpha.reshape(1, -1).astype(np.float32))
         print(json.dumps(line), flush=True)
 
 
@@ -77,18 +83,21 @@ def tomotopy(counts, args, recorder):
     import tomotopy as tp
 
     num_words = counts.shape[1]
-    model = tp.LDAModel(k=args.topics, alpha=args.alpha / args.topics, eta=args.smoothing, seed=args.seed + 1)
+    matched = args.peer == "tomotopy"
+    priors = {"alpha": args.alpha / args.topics, "eta": args.smoothing} if matched else {}
+    model = tp.LDAModel(k=args.topics, seed=args.seed + 1, **priors)
     for n in range(counts.shape[0]):
         row = slice(counts.indptr[n], counts.indptr[n + 1])
         words = np.repeat(counts.indices[row], counts.data[row])
         if len(words):
             model.add_doc([str(word) for word in words])
-    # Keep alpha as it is given.
-    model.optim_interval = 0
+    if matched:
+        # Keep alpha as it is given.
+        model.optim_interval = 0
 
     def topics():
         words = np.array([int(word) for word in model.used_vocabs])
-        values = np.full((args.topics, num_words), args.smoothing)
+        values = np.full((args.topics, num_words), model.eta)
         for k in range(args.topics):
             # Counts, smoothing added: a word without any has the smoothing alone.
             values[k, words] = model.get_topic_word_dist(k, normalize=False)
@@ -98,7 +107,7 @@ def tomotopy(counts, args, recorder):
     model.train(0, workers=1)
     while True:
         model.train(1, workers=1)
-        recorder.step(counts.shape[0], topics)
+        recorder.step(counts.shape[0], topics, None if matched else lambda: np.array(model.alpha))
 
 
 def gensim(counts, args, recorder):
@@ -154,6 +163,7 @@ def sklearn(counts, args, recorder):
 
 PEERS = {
     "tomotopy": tomotopy,
+    "tomotopy-default": tomotopy,
     "gensim": gensim,
     "gensim-batch": gensim,
     "sklearn": sklearn,

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: measurements against other systems, taken side by side in one run and given as ratios.
 
 mod memory;
+mod rivals;
 mod samplers;
 mod search;
 mod topics;
@@ -20,6 +21,10 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
                 "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
             );
             println!("memory    peak memory on 2 million documents and 3.68 million patches; may take --images DIR");
+            println!("rivals    held-out scores and CPU time against others at their defaults:");
+            println!(
+                "          --mixtures [--data DIR] scikit-learn, --topics --data DIR tomotopy [--jobs N] [--quick]"
+            );
             println!("search    dense, exact and candidate search of a mixture, by K; needs --images DIR");
             println!("samplers  tokens a second of the samplers against tomotopy; needs --corpus FOLDER");
             println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
@@ -29,6 +34,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("mixture", _) => Err("usage: cargo xtask bench mixture --images DIR".into()),
         ("search", ["--images", images]) => search::run(Path::new(images)),
         ("search", _) => Err("usage: cargo xtask bench search --images DIR".into()),
+        ("rivals", rest) => rivals::run(rest),
         ("samplers", rest) => samplers::run(rest),
         ("topics", rest) => topics::run(rest),
         ("python", rest) => package(rest),

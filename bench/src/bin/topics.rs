@@ -28,7 +28,8 @@ use serde_json::{Map, Value, json};
 const USAGE: &str = "\
 usage: topics curve CORPUS -k K [--times 5,10,30] [--laps N] [--score-laps false] [--save FILE.npy] [--part test]
               [--SETTING VALUE]...
-       topics score CORPUS TOPICS.npy [--part test] [--alpha 0.5] [--seed 0] [--dump-split FILE]
+       topics score CORPUS TOPICS.npy [--part test] [--alpha 0.5 | --alpha-file FILE.npy] [--seed 0]
+              [--dump-split FILE]
        topics speed CORPUS [--topics 200,3200] [--repeats 5] [--SETTING VALUE]...
        topics samplers CORPUS -k K [--laps 40] [--SETTING VALUE]...
 
@@ -298,6 +299,7 @@ fn by_topic(table: &WordTable, num_topics: usize, vocab_size: usize) -> Vec<f32>
 /// Score the topics of any system.
 fn score(folder: &Path, path: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
     let alpha: f64 = take(options, "alpha", 0.5)?;
+    let alpha_file: Option<String> = take(options, "alpha-file", None)?;
     let scoring = CompletionOptions { seed: take(options, "seed", 0)?, ..Default::default() };
     let dump: Option<String> = take(options, "dump-split", None)?;
     let part: String = take(options, "part", "test".into())?;
@@ -321,12 +323,16 @@ fn score(folder: &Path, path: &Path, options: &mut Map<String, Value>) -> Fallib
     if let Some((k, sum)) = sums.enumerate().find(|(_, sum)| (sum - 1.0).abs() > 1e-3) {
         return Err(format!("topic {k} of {} sums to {sum}", path.display()).into());
     }
+    let alpha = match alpha_file {
+        None => vec![(alpha / num as f64) as f32; num],
+        Some(file) => read_alpha(Path::new(&file), num)?,
+    };
     let result = with_threads(threads, || {
         let fill = |v: usize, out: &mut [f32]| {
             out.iter_mut().enumerate().for_each(|(k, p)| *p = values[k * vocab + v] as f32);
         };
         let table = WordTable::new(vocab, num, 0, fill);
-        completion(&table, &vec![(alpha / num as f64) as f32; num], &documents.test, &scoring)
+        completion(&table, &alpha, &documents.test, &scoring)
     })??;
     println!(
         "{}",
@@ -335,6 +341,21 @@ fn score(folder: &Path, path: &Path, options: &mut Map<String, Value>) -> Fallib
             "documents": result.documents, "skipped": result.skipped})
     );
     Ok(())
+}
+
+/// The prior of a document's topics that a system has learned: one row, a number a topic.
+fn read_alpha(path: &Path, num_topics: usize) -> Fallible<Vec<f32>> {
+    let row = NpyRows::open(path)?;
+    if (row.num_rows(), row.dim()) != (1, num_topics) {
+        return Err(format!("{} is {} x {}, not 1 x {num_topics}", path.display(), row.num_rows(), row.dim()).into());
+    }
+    let mut values = Rows::<f64>::dense(num_topics);
+    row.read_f64(0, 1, &mut values)?;
+    let values = values.as_dense().ok_or("alpha must be dense")?;
+    if let Some(k) = values.iter().position(|&alpha| alpha <= 0.0 || !alpha.is_finite()) {
+        return Err(format!("{}: alpha of topic {k} is {}", path.display(), values[k]).into());
+    }
+    Ok(values.iter().map(|&alpha| alpha as f32).collect())
 }
 
 /// The held-out words of every test document, one document a line; none where a document cannot be split.

@@ -1,0 +1,151 @@
+"""Data sets of vectors to compare mixtures on: real ones from files, and synthetic ones with known truth.
+
+Each is three files of f32 rows, NAME-train.npy, NAME-val.npy and NAME-test.npy, always the same ones; for the synthetic
+ones NAME-truth.json has the mean log density of the held-out rows under what drew them.
+"""
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from corpus import load
+from density import log_density
+from rivals import run
+
+TRAIN, HELD = 10_000, 2_000
+# Synthetic rows have fewer columns and may be more.
+DRAWN = 20_000
+COLUMNS = 32
+IMAGES = 20  # a part
+PARTS = ("train", "val", "test")
+
+
+def prepare(name, folder, data, lsparse):
+    """Make the files of a data set, unless they are there; gives the reason where that cannot be."""
+    if all((folder / f"{name}-{part}.npy").exists() for part in PARTS):
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    if name in SYNTHETIC:
+        made = synthetic(name, folder)
+    elif name == "digits":
+        from sklearn.datasets import load_digits
+
+        made = parted(load_digits().data, 1_197, 300)
+    elif data is None:
+        return "it is made from files: give --data DIR"
+    else:
+        made = patches(data, lsparse) if name == "bsds" else documents(data / "text" / name)
+    for part, rows in zip(PARTS, made):
+        np.save(folder / f"{name}-{part}.npy", np.ascontiguousarray(rows, dtype=np.float32))
+    return None
+
+
+def parted(rows, train, held):
+    """Rows to train on, to choose by and to test on, drawn by a fixed seed."""
+    order = np.random.default_rng(0).permutation(rows.shape[0])
+    ends = np.cumsum([train, held, held])
+    return [rows[chosen] for chosen in np.split(order, ends)[:3]]
+
+
+def patches(data, lsparse):
+    """Patches of 8 x 8 pixels, mean removed, of images that are train, val and test by their folders."""
+    made = []
+    for part, count in zip(PARTS, (TRAIN, HELD, HELD)):
+        folders = [path for path in sorted((data / "images").rglob(part)) if path.is_dir()]
+        images = sorted(path for path in folders[0].iterdir() if path.suffix in (".jpg", ".png"))[:IMAGES]
+        with tempfile.TemporaryDirectory() as some:
+            for image in images:
+                shutil.copy(image, some)
+            file = Path(some) / "patches.npy"
+            run([lsparse, "patches", some, "--dtype", "f32", "--out", file, "--quiet", "--threads", "1"])
+            rows = np.load(file)
+        made.append(rows[np.random.default_rng(0).choice(len(rows), count, replace=False)])
+    return made
+
+
+def documents(folder):
+    """Word counts as tf-idf, reduced to 50 columns by what the documents to train on span."""
+    from scipy.sparse import vstack
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    counts = vstack([load(folder, part)[1] for part in PARTS]).tocsr()
+    held = min(HELD, counts.shape[0] // 7)
+    train, *others = parted(counts, min(TRAIN, counts.shape[0] - 2 * held), held)
+    weigh = TfidfTransformer(sublinear_tf=True).fit(train)
+    reduce = TruncatedSVD(50, random_state=0).fit(weigh.transform(train))
+    return [reduce.transform(weigh.transform(part)) for part in (train, *others)]
+
+
+def clusters(rng, count, spread=2.0):
+    """Gaussians in all directions, of widths that differ a hundredfold; some overlap."""
+    means = rng.normal(0, spread, (count, COLUMNS)) * 10 ** rng.uniform(-0.7, 0, COLUMNS)
+    turns = np.linalg.qr(rng.normal(size=(count, COLUMNS, COLUMNS)))[0]
+    widths = 10 ** rng.uniform(-1.5, 0.3, (count, COLUMNS))
+    return {"weights": np.full(count, 1 / count), "means": means, "factors": turns * widths[:, None, :]}
+
+
+def equal(rng):
+    return clusters(rng, 50)
+
+
+def power(rng):
+    """Sizes fall as one over the rank: the smallest of 200 clusters has some 17 rows."""
+    truth = clusters(rng, 200)
+    truth["weights"] = 1 / np.arange(1, 201)
+    truth["weights"] /= truth["weights"].sum()
+    return truth
+
+
+def scales(rng):
+    """Columns in units from a thousandth to a thousand, and up to 300 of their spreads away from zero."""
+    truth = clusters(rng, 50)
+    units = 10 ** np.linspace(-3, 3, COLUMNS)[rng.permutation(COLUMNS)]
+    truth["means"] = (truth["means"] + rng.uniform(-300, 300, COLUMNS)) * units
+    truth["factors"] = truth["factors"] * units[None, :, None]
+    return truth
+
+
+def few(rng):
+    """Five clusters: every K that is tried is too many."""
+    return clusters(rng, 5, spread=1.0)
+
+
+def many(rng):
+    """A thousand clusters of 20 rows each: every K is too few."""
+    return clusters(rng, 1000)
+
+
+def heavy(rng):
+    """Clusters with the tails of a Student t of three degrees of freedom."""
+    truth = clusters(rng, 50)
+    truth["freedom"] = 3.0
+    return truth
+
+
+SYNTHETIC = {"equal": equal, "power": power, "scales": scales, "few": few, "many": many, "heavy": heavy}
+SETS = ("bsds", "digits", "kos", "20news", *SYNTHETIC)
+
+
+def synthetic(name, folder):
+    rng = np.random.default_rng(1)
+    truth = SYNTHETIC[name](rng)
+    labels = rng.choice(len(truth["weights"]), DRAWN + 2 * HELD, p=truth["weights"])
+    noise = rng.normal(size=(len(labels), COLUMNS))
+    freedom = truth.get("freedom")
+    if freedom:
+        noise /= np.sqrt(rng.chisquare(freedom, len(labels)) / freedom)[:, None]
+    rows = truth["means"][labels] + np.einsum("nij,nj->ni", truth["factors"][labels], noise)
+    made = np.split(rows, [DRAWN, DRAWN + HELD])
+    model = {"weights": truth["weights"], "means": truth["means"]}
+    model["covariances"] = np.einsum("kij,klj->kil", truth["factors"], truth["factors"])
+    if freedom:
+        # The t of a posterior with this freedom, whose mean is certain.
+        nu = freedom + COLUMNS - 1
+        model |= {"covariances": model["covariances"] * freedom / nu, "degrees": np.full(len(truth["weights"]), nu)}
+    known = {part: float(log_density(model, held).mean()) for part, held in zip(PARTS[1:], made[1:])}
+    (folder / f"{name}-truth.json").write_text(json.dumps(known))
+    return made
