@@ -490,8 +490,8 @@ class GaussianMixture(_MixtureBase):
         Rows a batch; a tenth of 100,000 rows if not given, and at most 20 batches.
     max_iter : int, default=50
         Laps (passes over the rows) at most.
-    tol : float, default=1e-5
-        Stop when the objective changes by less than this over a lap, relatively.
+    tol : float, default=1e-3
+        Stop when a row gains less than this in objective over a lap, in nats.
     max_seconds : float, default=None
         Stop after so many seconds of training.
     n_init : int, default=1
@@ -591,7 +591,7 @@ class GaussianMixture(_MixtureBase):
         schedule: str = "memoized",
         batch_size: int | None = None,
         max_iter: int = 50,
-        tol: float = 1e-5,
+        tol: float = 1e-3,
         max_seconds: float | None = None,
         n_init: int = 1,
         init_params: str = "bregman",
@@ -696,8 +696,8 @@ class MultinomialMixture(_ProbabilityMixture):
         Rows a batch.
     max_iter : int, default=50
         Laps (passes over the rows) at most.
-    tol : float, default=1e-5
-        Stop when the objective changes by less than this over a lap, relatively.
+    tol : float, default=1e-3
+        Stop when a row gains less than this in objective over a lap, in nats.
     max_seconds : float, default=None
         Stop after so many seconds of training.
     n_init : int, default=1
@@ -750,7 +750,7 @@ class MultinomialMixture(_ProbabilityMixture):
         schedule: str = "memoized",
         batch_size: int | None = None,
         max_iter: int = 50,
-        tol: float = 1e-5,
+        tol: float = 1e-3,
         max_seconds: float | None = None,
         n_init: int = 1,
         init_params: str = "bregman",
@@ -847,8 +847,8 @@ class BernoulliMixture(_ProbabilityMixture):
         Rows a batch.
     max_iter : int, default=50
         Laps (passes over the rows) at most.
-    tol : float, default=1e-5
-        Stop when the objective changes by less than this over a lap, relatively.
+    tol : float, default=1e-3
+        Stop when a row gains less than this in objective over a lap, in nats.
     max_seconds : float, default=None
         Stop after so many seconds of training.
     n_init : int, default=1
@@ -907,7 +907,7 @@ class BernoulliMixture(_ProbabilityMixture):
         schedule: str = "memoized",
         batch_size: int | None = None,
         max_iter: int = 50,
-        tol: float = 1e-5,
+        tol: float = 1e-3,
         max_seconds: float | None = None,
         n_init: int = 1,
         init_params: str = "bregman",

@@ -36,27 +36,31 @@ class TopicModel(Estimator):
     learn_doc_topic_prior : {"fixed", "symmetric", "asymmetric"}, default="fixed"
         Whether alpha is learned: not at all, one number for all topics, or one a topic.
     topic_word_prior : float, default=None
-        Pseudo-count of every word in every topic; 0.1 if not given.
+        Pseudo-count of every word in every topic; 0.07 if not given.
     estimate : {"map", "vb"}, default="map"
         Point estimates or a full posterior of the topics. Documents always have a full posterior.
     schedule : {"memoized", "full", "stochastic", "streaming"}, default="memoized"
         When statistics enter the total: after every batch, replacing what the batch gave before; after all documents;
         after every batch at a falling rate; in one pass.
     batch_size : int, default=None
-        Documents a batch; about a tenth of them if not given, at least 250.
+        Documents a batch; a tenth of them if not given.
+    leave_out : bool, default=True
+        Whether memoized training works a batch out under topics without what the batch itself gave them at its last
+        visit, so that documents do not convince themselves.
     max_iter : int, default=20
         Laps (passes over the documents) at most.
-    tol : float, default=1e-4
-        Stop when the objective changes by less than this over a lap, relatively.
+    tol : float, default=1e-3
+        Stop when a token gains less than this over a lap, in nats: in evidence under topics that have not seen it
+        where batches are left out, in objective otherwise.
     max_seconds : float, default=None
         Stop after so many seconds of training.
     max_doc_update_iter : int, default=15
         Iterations a document at most.
     mean_change_tol : float, default=0.05
         A document rests when no topic's count changes by more than this.
-    restarts : int, default=None
-        Restart proposals a document, which keep short documents from going wrong; if not given 5, and 10 for documents
-        of fewer than 100 different words.
+    restarts : int, default=50
+        Restart proposals a document at most, which keep short documents from going wrong; each of its topics is tried
+        once.
     n_init : int, default=1
         Runs from different starts, of which the one with the best objective is kept.
     init_params : {"bregman", "random"}, default="bregman"
@@ -125,7 +129,8 @@ class TopicModel(Estimator):
         "estimate": [StrOptions({"map", "vb"})],
         "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
         "mean_change_tol": [Interval(Real, 0.0, None, closed="left")],
-        "restarts": [Interval(Integral, 0, None, closed="left"), None],
+        "leave_out": ["boolean"],
+        "restarts": [Interval(Integral, 0, None, closed="left")],
         "init_params": [StrOptions({"bregman", "random"})],
         "vocabulary": ["array-like", None],
     }
@@ -148,12 +153,13 @@ class TopicModel(Estimator):
         estimate: str = "map",
         schedule: str = "memoized",
         batch_size: int | None = None,
+        leave_out: bool = True,
         max_iter: int = 20,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         max_seconds: float | None = None,
         max_doc_update_iter: int = 15,
         mean_change_tol: float = 0.05,
-        restarts: int | None = None,
+        restarts: int = 50,
         n_init: int = 1,
         init_params: str = "bregman",
         vocabulary: Sequence[str] | NDArray[Any] | None = None,
@@ -173,6 +179,7 @@ class TopicModel(Estimator):
         self.estimate = estimate
         self.schedule = schedule
         self.batch_size = batch_size
+        self.leave_out = leave_out
         self.max_iter = max_iter
         self.tol = tol
         self.max_seconds = max_seconds
@@ -196,6 +203,7 @@ class TopicModel(Estimator):
                 **{
                     "topics": int(self.n_components),
                     "docs-per-batch": self.batch_size,
+                    "leave-out": bool(self.leave_out),
                     "alpha": None if self.doc_topic_prior is None else self.doc_topic_prior * self.n_components,
                     "learn-alpha": self.learn_doc_topic_prior,
                     "lambda": self.topic_word_prior,

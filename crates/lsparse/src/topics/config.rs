@@ -94,9 +94,8 @@ pub struct TopicsConfig {
     pub max_active: usize,
     /// When a token's L topics are chosen.
     pub selection: Selection,
-    /// Restart proposals a document; if none are given 5, and 10 for documents of fewer than 100 different words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub restarts: Option<usize>,
+    /// Restart proposals a document at most; each of its topics is tried once.
+    pub restarts: usize,
     /// Start documents from the counts of their last visit.
     pub warm_start: bool,
 
@@ -162,13 +161,13 @@ impl Default for TopicsConfig {
             estimate: Estimate::Map,
             alpha: 0.5,
             learn_alpha: AlphaRule::Fixed,
-            lambda: 0.1,
+            lambda: 0.07,
             doc_iterations: 15,
             doc_tolerance: 0.05,
             active_floor: 0.1,
             max_active: 64,
             selection: Selection::End,
-            restarts: None,
+            restarts: 50,
             warm_start: false,
             burn_in: 0,
             samples: 10,

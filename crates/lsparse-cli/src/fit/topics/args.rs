@@ -153,8 +153,7 @@ pub struct DocumentSettings {
     /// iteration), `paper` (in the first 5 and every 10th), or two numbers in place of those, as in 3,20.
     #[arg(long, value_name = "WHEN")]
     pub selection: Option<Selection>,
-    /// Restart proposals a document, 0 for none; short documents need them
-    /// [default: 5, and 10 for documents of fewer than 100 different words].
+    /// Restart proposals a document at most, 0 for none: each of its topics is tried once; short documents need them.
     #[arg(long, value_name = "N")]
     pub restarts: Option<usize>,
     /// Start documents from their last visit.

@@ -127,7 +127,7 @@ fn conclude(args: &TopicsArgs, fitted: &FittedTopics) {
         message(&format!(
             "warning: topics got worse lap by lap: documents held more and more topics while the held-out score fell; \
              the remedy is --restarts {}",
-            restarts.map_or(20, |restarts| (2 * restarts).max(10)),
+            (2 * restarts).max(10),
         ));
     }
     match &args.run.out {
