@@ -162,12 +162,11 @@ impl<'a> Training<'a> {
 
     /// Work one batch through; says whether that ended a lap.
     fn step(&mut self) -> lsparse::Result<bool> {
-        let reseed = std::env::var_os("NO_RESEED").is_none();
         let Training { topics, data, schedule, total, params, scratch, spent, local, local_documents, laps } = self;
         let ended = spent.time(|| -> lsparse::Result<bool> {
             let batch = schedule.next_batch();
             let mut changed = false;
-            if reseed && schedule.may_lend()
+            if schedule.may_lend()
                 && let Some(loan) = topics.lend(data, total, *laps)?
             {
                 total.add_scaled(&loan, 1.0);

@@ -282,6 +282,8 @@ pub fn run<D: ?Sized, M: Model<D>>(
         };
         if let Some(loan) = &loan {
             state.total.add_scaled(loan, 1.0);
+            // What a lap gains with new clusters in it says nothing of rest.
+            state.progress.lap_before = None;
         }
         is_out |= schedule.take_out_next(&mut state.total)?;
         if loan.is_some() || (is_out && !was_ready) {

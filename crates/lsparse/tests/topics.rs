@@ -283,12 +283,7 @@ fn restarts_never_lower_a_documents_objective() {
         let (words, counts) = some_document(50, 12, seed + 7);
         let table = table_of(&topics, num);
         let value = |restarts: usize, accepted: &mut u64| {
-            let options = DocumentOptions {
-                restarts,
-                iterations: 400,
-                tolerance: 0.0,
-                ..DocumentOptions::dense(num)
-            };
+            let options = DocumentOptions { restarts, iterations: 400, tolerance: 0.0, ..DocumentOptions::dense(num) };
             let mut document = Document::default();
             document.solve(&table, &vec![(alpha / num as f64) as f32; num], &words, &counts, &options, None);
             *accepted += document.tally().accepted;
@@ -311,12 +306,7 @@ fn restarts_are_accepted_in_dense_documents_of_many_topics() {
         let (words, counts) = some_document(50, 12, seed + 7);
         let table = table_of(&topics, num);
         let mut value = |restarts: usize| {
-            let options = DocumentOptions {
-                restarts,
-                iterations: 100,
-                tolerance: 0.0,
-                ..DocumentOptions::dense(num)
-            };
+            let options = DocumentOptions { restarts, iterations: 100, tolerance: 0.0, ..DocumentOptions::dense(num) };
             let mut document = Document::default();
             document.solve(&table, &vec![(alpha / num as f64) as f32; num], &words, &counts, &options, None);
             tally.add(&document.tally());

@@ -24,7 +24,7 @@ use crate::data::{Ahead, Batches, Layout, RowSource, Stretch};
 use crate::error::Result;
 use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
 use crate::model::{Model, Objective};
-use local::Explained;
+pub use local::Explained;
 
 pub use config::{History, TopicInit, TopicMethod, TopicsConfig};
 pub use document::{Document, DocumentOptions, Selection, Tally};

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::local::Explained;
 use super::config::{History, TopicInit, TopicMethod, TopicsConfig};
 use super::gibbs::{GibbsTask, SviGibbs};
+use super::local::Explained;
 use super::saved::TopicModel;
 use super::score::{CompletionOptions, completion};
 use super::summary::{SparseStats, TopicSummary};
