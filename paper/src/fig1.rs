@@ -13,7 +13,7 @@ use lsparse::observe::Stopwatch;
 use lsparse::responsibilities::{Responsibilities, dense_responsibilities, top_l_responsibilities};
 use lsparse::schedule::{Memoized, Schedule};
 use lsparse::summary::ClusterSummary;
-use lsparse::{LikelihoodKind, MixtureConfig, fit_mixture};
+use lsparse::{Init, LikelihoodKind, MixtureConfig, fit_mixture};
 use lsparse_kernels::Real;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -114,6 +114,8 @@ fn train(rows: &NpyRows, clusters: usize, sparsity: usize, laps: usize) -> Resul
         clusters,
         sparsity,
         alpha: 10.0,
+        init: Init::Bregman,
+        init_lloyd: Some(1),
         laps,
         tolerance: 0.0,
         search: SearchKind::Dense,

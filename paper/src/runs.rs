@@ -76,6 +76,10 @@ impl Run {
             Kind::Topics => "topics",
         };
         let mut words: Vec<String> = vec!["fit".into(), kind.into(), text(&files.train)];
+        if self.kind == Kind::Mixture {
+            // The paper's start, which is not the default of every family.
+            words.extend(["--init", "bregman", "--init-lloyd", "1"].map(String::from));
+        }
         words.extend(["--config".into(), text(config), "--heldout".into(), text(&files.heldout)]);
         words.extend(["--heldout-every".into(), self.heldout_every.to_string(), "--trace".into(), text(trace)]);
         words.extend(["--checkpoint".into(), text(checkpoint), "--resume".into()]);

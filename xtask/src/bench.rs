@@ -17,6 +17,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
         ("list", []) => {
             println!("mixture   one lap against a scikit-learn EM iteration; needs --images DIR");
+            println!("kmeans    one lap of k-means against faiss and scikit-learn; needs --images DIR");
             println!(
                 "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
             );
@@ -32,6 +33,8 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         }
         ("mixture", ["--images", images]) => mixture(Path::new(images)),
         ("mixture", _) => Err("usage: cargo xtask bench mixture --images DIR".into()),
+        ("kmeans", ["--images", images]) => kmeans(Path::new(images)),
+        ("kmeans", _) => Err("usage: cargo xtask bench kmeans --images DIR".into()),
         ("search", ["--images", images]) => search::run(Path::new(images)),
         ("search", _) => Err("usage: cargo xtask bench search --images DIR".into()),
         ("rivals", rest) => rivals::run(rest),
@@ -67,6 +70,23 @@ fn mixture(images: &Path) -> Result<(), String> {
         // Once more: the machine may have been busy with something else in between.
         let again = output(command(release.join("mixture"), &[&rows]))?;
         report(element, &ours, &theirs, &again)?;
+    }
+    Ok(())
+}
+
+/// Patches of 16 images (147,264 rows from images of 481 x 321), as f32 and f64, K = 200, in laps of k-means.
+fn kmeans(images: &Path) -> Result<(), String> {
+    let interpreter = python("bench-venv", "bench/requirements.txt")?;
+    go(cargo(&["build", "--release", "--package", "lsparse-cli"]))?;
+    let folder = root().join("target/bench-data");
+    let some = folder.join("sixteen-images");
+    copy_images(images, &some, 0, 16)?;
+    let program = release("lsparse");
+    for element in ["f32", "f64"] {
+        let rows = folder.join(format!("sixteen-{element}.npy"));
+        let (some, rows) = (some.to_string_lossy(), rows.to_string_lossy());
+        go(command(&program, &["patches", &some, "--dtype", element, "--out", &rows, "--quiet"]))?;
+        go(single(command(&interpreter, &["bench/kmeans.py", &rows, &program.to_string_lossy()])))?;
     }
     Ok(())
 }

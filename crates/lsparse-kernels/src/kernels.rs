@@ -5,6 +5,7 @@
 
 use crate::block_gather::GatherBlock;
 use crate::block_step::BlockStep;
+use crate::centers::{CenterScores, NearestCenter};
 use crate::elementary::{Coefficients, Exp, Ln};
 use crate::gather_tile::GatherTile;
 use crate::gram::WeightedGram;
@@ -49,6 +50,7 @@ macro_rules! kernels {
 kernels! {
     add_table_rows: AddTableRows<'_, Self>;
     block_step: BlockStep<'_, Self>;
+    center_scores: CenterScores<'_, Self>;
     diag_quad_forms: DiagQuadForms<'_, Self>;
     exp_in_place: Exp<'_, Self>;
     fma_burst: FmaBurst => f64;
@@ -56,6 +58,7 @@ kernels! {
     gather_tile: GatherTile<'_, Self>;
     ln_in_place: Ln<'_, Self>;
     log_sum_exp: LogSumExp<'_, Self> => f64;
+    nearest_center: NearestCenter<'_, Self>;
     partial_sums: PartialSums<'_, Self> => (u64, usize);
     quad_forms: QuadForms<'_, Self>;
     sketch: Sketch<'_, Self> => u64;

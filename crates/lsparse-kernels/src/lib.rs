@@ -5,7 +5,7 @@
 //! 1. [`transpose_tile`] and [`gather_tile()`] turn rows into a tile whose lanes are rows;
 //! 2. [`TriangularPack::quad_forms`] and [`diag_quad_forms`] give the log weights of Gaussian
 //!    clusters, [`SketchPack::stage`] and [`PartialPack::alive`] rule clusters out before,
-//!    [`add_table_rows`] gives those of topics;
+//!    [`add_table_rows`] gives those of topics, [`CenterPack::nearest`] the nearest centre alone;
 //! 3. [`top_l`] keeps the largest weights of a row, [`softmax_rows`] turns them into
 //!    responsibilities;
 //! 4. [`gather_block`] collects the weights of a document's words, [`block_step()`] and
@@ -40,6 +40,7 @@ mod aligned;
 mod block_gather;
 mod block_step;
 mod candidates;
+mod centers;
 mod cholesky;
 mod elementary;
 mod gamma;
@@ -63,6 +64,7 @@ mod triangular;
 pub use aligned::AlignedVec;
 pub use block_gather::gather_block;
 pub use block_step::{BLOCK_LANES, block_step, block_stride};
+pub use centers::CenterPack;
 pub use cholesky::invert_cholesky_batch;
 pub use elementary::{exp_slice, ln_slice};
 pub use gamma::{digamma, digamma_slice, ln_gamma, ln_gamma_slice};

@@ -32,7 +32,7 @@ def test_groups_are_found(blobs, covariance_type, estimate, schedule):
     assert model.covariances_.shape == ((4, 3, 3) if covariance_type == "full" else (4, 3))
 
 
-@pytest.mark.parametrize("init_params", ["bregman", "kmeans", "k-means++", "random_from_data", "random"])
+@pytest.mark.parametrize("init_params", ["auto", "bregman", "kmeans", "k-means++", "random_from_data", "random"])
 def test_every_way_to_start(blobs, init_params, tmp_path):
     X, labels = blobs
     model = GaussianMixture(4, init_params=init_params, n_init=5, max_iter=200, tol=1e-7, random_state=0).fit(X)

@@ -12,6 +12,10 @@ use crate::schedule::ScheduleKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Init {
+    /// What is best for the family: for Gaussians with means a contest of k-means in the columns' own units, k-means in
+    /// units of their standard deviations and Bregman seeds, judged by rows of the sample that were left out, after a step over the others;
+    /// for the others Bregman seeds.
+    Auto,
     /// Bregman k-means++: rows drawn in proportion to their divergence from the nearest seed, under the likelihood.
     Bregman,
     /// k-means++ with squared Euclidean distance.
@@ -106,9 +110,11 @@ pub struct MixtureConfig {
 
     /// How the first clusters are found.
     pub init: Init,
-    /// Passes over the sample that assign rows to the nearest seed and re-estimate.
-    pub init_lloyd: usize,
-    /// Rows of the sample that seeding works on; 0 stands for 100 a cluster, at least 10,000.
+    /// Passes over the sample that assign rows to the nearest seed and re-estimate; 0 starts from the seeds alone. None
+    /// stands for one, and for up to 25 of the k-means of [`Init::Auto`].
+    pub init_lloyd: Option<usize>,
+    /// Rows of the sample that seeding works on; 0 stands for 100 a cluster, at least 10,000, and where starts are
+    /// compared for 250 a cluster, at least 50,000, but fewer where K or the columns are many.
     pub init_rows: usize,
     /// Runs from different seeds, of which the best is kept.
     pub runs: usize,
@@ -155,8 +161,8 @@ impl Default for MixtureConfig {
             threshold: 0.0,
             selection_function: BuiltInSelection::Auto,
             penalty: 0.0,
-            init: Init::Bregman,
-            init_lloyd: 1,
+            init: Init::Auto,
+            init_lloyd: None,
             init_rows: 0,
             runs: 1,
             best_by: BestBy::Objective,
@@ -271,7 +277,7 @@ impl MixtureConfig {
         if method.has_centres_alone() {
             // What is saved are Gaussians of one variance; their statistics are those of diagonal ones.
             (self.likelihood, self.estimate) = (LikelihoodKind::DiagGauss, Estimate::MaxLikelihood);
-            if self.init == Init::Bregman {
+            if matches!(self.init, Init::Auto | Init::Bregman) {
                 self.init = Init::Kmeans;
             }
         }

@@ -30,6 +30,7 @@ pub mod likelihood;
 pub mod linalg;
 pub mod mixture;
 pub mod model;
+mod nearest;
 pub mod observe;
 pub mod persist;
 mod random;

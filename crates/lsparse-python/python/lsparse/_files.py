@@ -111,7 +111,7 @@ def load(path: str | os.PathLike[str]) -> GaussianMixture | MultinomialMixture |
 
 def _init_params(config: dict[str, Any]) -> str:
     if config["init"] == "kmeans":
-        return "kmeans" if config["init-lloyd"] > 1 else "k-means++"
+        return "kmeans" if (config["init-lloyd"] or 1) > 1 else "k-means++"
     return next(name for name, settings in INIT_PARAMS.items() if settings["init"] == config["init"])
 
 

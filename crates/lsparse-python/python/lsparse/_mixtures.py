@@ -21,6 +21,7 @@ _Self = TypeVar("_Self", bound="_MixtureBase")
 
 #: scikit-learn's names for ways to start, and the library's settings.
 INIT_PARAMS: dict[str, dict[str, Any]] = {
+    "auto": {"init": "auto"},
     "bregman": {"init": "bregman"},
     "kmeans": {"init": "kmeans", "init-lloyd": 20},
     "k-means++": {"init": "kmeans"},
@@ -496,10 +497,11 @@ class GaussianMixture(_MixtureBase):
         Stop after so many seconds of training.
     n_init : int, default=1
         Runs from different starts, of which the one with the best objective is kept.
-    init_params : {"bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="bregman"
-        How the first components are found, on a sample of the rows: k-means++ under the likelihood's own divergence;
-        k-means (20 passes after k-means++) or k-means++ alone with Euclidean distance; rows at random; responsibilities
-        at random. Where components are many and overlap little, "kmeans" and a larger ``n_init`` are worth a try.
+    init_params : {"auto", "bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="auto"
+        How the first components are found, on a sample of the rows: the best of k-means, k-means with columns in units
+        of their standard deviations and "bregman", judged after a step of training by rows that were left out
+        ("bregman" alone where components have no means); k-means++ under the likelihood's own divergence; k-means (20 passes after
+        k-means++) or k-means++ alone with Euclidean distance; rows at random; responsibilities at random.
     search : {"auto", "dense", "exact", "neighbours"}, default="auto"
         How the L components of a row are found: by the weights of all; by those that a bound does not rule out, which
         gives the same model; among the row's last components, those near them and a few random ones, so that the cost
@@ -594,7 +596,7 @@ class GaussianMixture(_MixtureBase):
         tol: float = 1e-3,
         max_seconds: float | None = None,
         n_init: int = 1,
-        init_params: str = "bregman",
+        init_params: str = "auto",
         search: str = "auto",
         weight_concentration_prior: float | None = None,
         mean_precision_prior: float | None = None,
@@ -702,7 +704,7 @@ class MultinomialMixture(_ProbabilityMixture):
         Stop after so many seconds of training.
     n_init : int, default=1
         Runs from different starts, of which the one with the best objective is kept.
-    init_params : {"bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="bregman"
+    init_params : {"auto", "bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="auto"
         How the first components are found; see :class:`GaussianMixture`.
     search : {"auto", "dense", "exact", "neighbours"}, default="auto"
         How the L components of a row are found; see :class:`GaussianMixture`. "exact" is "dense" here.
@@ -753,7 +755,7 @@ class MultinomialMixture(_ProbabilityMixture):
         tol: float = 1e-3,
         max_seconds: float | None = None,
         n_init: int = 1,
-        init_params: str = "bregman",
+        init_params: str = "auto",
         search: str = "auto",
         weight_concentration_prior: float | None = None,
         smoothing: float = 0.1,
@@ -853,7 +855,7 @@ class BernoulliMixture(_ProbabilityMixture):
         Stop after so many seconds of training.
     n_init : int, default=1
         Runs from different starts, of which the one with the best objective is kept.
-    init_params : {"bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="bregman"
+    init_params : {"auto", "bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="auto"
         How the first components are found; see :class:`GaussianMixture`.
     search : {"auto", "dense", "exact", "neighbours"}, default="auto"
         How the L components of a row are found; see :class:`GaussianMixture`. "exact" is "dense" here.
@@ -910,7 +912,7 @@ class BernoulliMixture(_ProbabilityMixture):
         tol: float = 1e-3,
         max_seconds: float | None = None,
         n_init: int = 1,
-        init_params: str = "bregman",
+        init_params: str = "auto",
         search: str = "auto",
         weight_concentration_prior: float | None = None,
         smoothing: float = 0.1,

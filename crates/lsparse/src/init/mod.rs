@@ -1,21 +1,30 @@
 //! The first statistics: seeds drawn from a sample of the rows, and passes that gather rows around them.
 
+mod lloyd;
 mod seeds;
 
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::config::{Init, MixtureConfig};
 use crate::data::{Batches, Rows, Scalar};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fit::Patience;
 use crate::likelihood::{Estimate, Scratch};
-use crate::mixture::{Members, Mixture, MixtureData, accumulate, respond};
+use crate::mixture::{Members, Mixture, MixtureData, accumulate, log_density, respond};
+use crate::model::Model;
 use crate::responsibilities::Responsibilities;
 use crate::summary::{ClusterSummary, Summary};
 
+use lloyd::{Space, Units};
 pub(crate) use seeds::draw_index;
 use seeds::{Metric, Seeding};
+
+/// Passes of k-means that a start makes at most where nothing else is said; most end before.
+const MOST_PASSES: usize = 25;
+
+/// Fewer rows than this cannot tell starts apart.
+const FEWEST_JUDGES: usize = 50;
 
 /// A sample of the rows, held in memory for seeding.
 pub struct Sample<T> {
@@ -40,6 +49,30 @@ impl<T: Scalar> Sample<T> {
         Ok(Sample { rows, weights })
     }
 
+    /// The sample without every fifth row, and those rows; none of them where rows are too few to be spared.
+    fn part(self, clusters: usize) -> (Self, Option<Self>) {
+        let (judges, others): (Vec<u32>, Vec<u32>) = (0..self.rows.len() as u32).partition(|n| n % 5 == 4);
+        if others.len() < 2 * clusters || judges.len() < FEWEST_JUDGES {
+            return (self, None);
+        }
+        let part = |ids: &[u32]| {
+            let mut rows = Rows::new(self.rows.layout(), self.rows.dim());
+            self.rows.gather_into(ids, &mut rows);
+            let weights = match self.weights.is_empty() {
+                true => Vec::new(),
+                false => ids.iter().map(|&n| self.weights[n as usize]).collect(),
+            };
+            Sample { rows, weights }
+        };
+        let parts = (part(&others), part(&judges));
+        // Rows of no weight alone have nothing to say.
+        if parts.0.total_weight() > 0.0 && parts.1.total_weight() > 0.0 {
+            (parts.0, Some(parts.1))
+        } else {
+            (self, None)
+        }
+    }
+
     fn weight(&self, n: usize) -> f64 {
         self.weights.get(n).copied().unwrap_or(1.0)
     }
@@ -57,54 +90,160 @@ pub fn initial_summary<T: Scalar>(
     rng: &mut ChaCha8Rng,
     patience: Patience<'_>,
 ) -> Result<ClusterSummary> {
+    let by_contest = config.init == Init::Auto && config.likelihood.has_means();
     let size = match config.init_rows {
+        0 if by_contest => contest_rows(config.clusters, mixture.likelihood.dim()),
         0 => (100 * config.clusters).max(10_000),
         rows => rows.max(config.clusters),
     };
     let sample = Sample::draw(mixture, data, size, rng)?;
+    let (sample, judges) = if by_contest { sample.part(config.clusters) } else { (sample, None) };
+    let factor = data.total_weight() / sample.total_weight();
+    let start = Start { mixture, sample: &sample, clusters: config.clusters, patience };
     let seeding = |metric, uniform| Seeding { metric, uniform, patience };
+    let passes = config.init_lloyd;
     let summary = match config.init {
+        Init::Auto if by_contest => return Ok(largest_first(&start.contest(passes, factor, judges.as_ref(), rng)?)),
+        Init::Auto | Init::Bregman => start.seeded(seeding(Metric::Bregman, false), passes.unwrap_or(1), rng)?,
+        Init::Kmeans if sample.rows.as_dense().is_some() => start.kmeans(Units::Raw, passes.unwrap_or(1), rng)?,
+        Init::Kmeans => start.seeded(seeding(Metric::Euclidean, false), passes.unwrap_or(1), rng)?,
+        Init::Examples => start.seeded(seeding(Metric::Bregman, true), passes.unwrap_or(1), rng)?,
         Init::Responsibilities => random_responsibilities(mixture, &sample, rng),
-        Init::Bregman => seeded(mixture, &sample, seeding(Metric::Bregman, false), config, rng)?,
-        Init::Kmeans => seeded(mixture, &sample, seeding(Metric::Euclidean, false), config, rng)?,
-        Init::Examples => seeded(mixture, &sample, seeding(Metric::Bregman, true), config, rng)?,
     };
     let mut summary = largest_first(&summary);
-    let seeds_alone = config.init_lloyd == 0 && config.init != Init::Responsibilities;
+    let seeds_alone = passes == Some(0) && config.init != Init::Responsibilities;
     // Single rows keep their weight of one: scaled up they would drown the prior that gives them a shape.
     if !seeds_alone {
-        summary.scale(data.total_weight() / sample.total_weight());
+        summary.scale(factor);
     }
     Ok(summary)
 }
+/// Rows of the sample for a contest: enough that clusters of all sizes are met, a bounded number of products a pass over
+/// them, and a bounded number of values in memory.
+fn contest_rows(clusters: usize, dim: usize) -> usize {
+    const PRODUCTS: usize = 30_000_000_000;
+    const VALUES: usize = 1 << 25;
+    let wanted = clusters.saturating_mul(250).max(50_000);
+    let bounded = wanted.min(PRODUCTS / clusters.saturating_mul(dim).max(1)).min(VALUES / dim.max(1));
+    bounded.max(clusters.saturating_mul(20)).max(10_000)
+}
 
-/// Seeds by `seeding`, then `init_lloyd` passes of assigning and re-estimating.
-fn seeded<T: Scalar>(
-    mixture: &Mixture<T>,
-    sample: &Sample<T>,
-    seeding: Seeding<'_>,
-    config: &MixtureConfig,
-    rng: &mut ChaCha8Rng,
-) -> Result<ClusterSummary> {
-    let (chosen, mut owner) = seeding.draw(mixture.likelihood.as_ref(), sample, config.clusters, rng)?;
-    if config.init_lloyd == 0 {
-        return Ok(seeds_alone(mixture, sample, &chosen));
+/// What every way to start works on.
+struct Start<'a, T: Scalar> {
+    mixture: &'a Mixture<T>,
+    sample: &'a Sample<T>,
+    clusters: usize,
+    patience: Patience<'a>,
+}
+
+impl<T: Scalar> Start<'_, T> {
+    /// Several starts, each followed by a step of training; the one that gives rows it has not seen the best density is
+    /// kept, or, where none could be spared, the one with the best objective.
+    ///
+    /// No one start is best: columns of different scales want units of their own, most data k-means, and clusters that
+    /// share their means the divergence of the family. The objective after a step would take many small clusters for
+    /// good ones; the density of other rows after a step foretells that at the end.
+    fn contest(
+        &self,
+        passes: Option<usize>,
+        factor: f64,
+        judges: Option<&Sample<T>>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<ClusterSummary> {
+        let seeding = Seeding { metric: Metric::Bregman, uniform: false, patience: self.patience };
+        let most = passes.unwrap_or(MOST_PASSES);
+        let seeds_alone = passes == Some(0);
+        let mut entrants = [0, 1, 2].map(|entrant| (entrant, ChaCha8Rng::seed_from_u64(rng.random())));
+        let results = entrants.iter_mut().map(|(entrant, rng)| {
+            let summary = match entrant {
+                0 => self.kmeans(Units::Raw, most, rng),
+                1 => self.kmeans(Units::Standard, most, rng),
+                _ => self.seeded(seeding, passes.unwrap_or(1), rng),
+            };
+            // A start that cannot be trained is out; one that was interrupted ends them all.
+            let trained = summary.and_then(|summary| self.train(summary, factor, seeds_alone, judges));
+            self.patience.check().map(|()| trained)
+        });
+        let mut best = Err(Error::NoRows { name: "the sample to start from".into() });
+        for result in results {
+            best = match (best, result?) {
+                (Ok((most, _)), Ok((score, summary))) if score > most => Ok((score, summary)),
+                (Err(_), next) => next,
+                (kept, _) => kept,
+            };
+        }
+        best.map(|(_, summary)| summary)
     }
-    let mut summary = hard_summary(mixture, sample, &owner);
-    for _ in 1..config.init_lloyd {
-        seeding.patience.check()?;
-        owner = match seeding.metric {
-            Metric::Euclidean => seeds::nearest_centroid(&sample.rows, &owner, config.clusters),
-            Metric::Bregman => {
-                let step = mixture.likelihood.global_step(Estimate::Map, &summary.counts, &summary.stats, None)?;
-                let mut resp = Responsibilities::default();
-                respond(step.as_ref(), &vec![0.0; config.clusters], &sample.rows, 1, &mut resp)?;
-                resp.index
+
+    /// A step of training over the sample from these statistics: how good it is, and the statistics it leads to, on the
+    /// scale of the whole data. Seeds alone keep their weight of one.
+    fn train(
+        &self,
+        mut summary: ClusterSummary,
+        factor: f64,
+        seeds_alone: bool,
+        judges: Option<&Sample<T>>,
+    ) -> Result<(f64, ClusterSummary)> {
+        let Start { mixture, sample, .. } = *self;
+        if !seeds_alone {
+            summary.scale(factor);
+        }
+        let model = |summary: &ClusterSummary| Model::<MixtureData<'_>>::global_step(mixture, summary, None);
+        let params = model(&summary)?;
+        self.patience.check()?;
+        let mut resp = Responsibilities::default();
+        let (clusters, log_pi) = (params.clusters.as_ref(), &params.frequencies.log_pi);
+        let entropy = respond(clusters, log_pi, &sample.rows, mixture.sparsity, &mut resp)?;
+        let mut summary = summary_of(mixture, sample, &resp);
+        summary.entropy = entropy.iter().enumerate().map(|(n, h)| h * sample.weight(n)).sum();
+        summary.scale(factor);
+        let params = model(&summary)?;
+        let score = match judges {
+            None => Model::<MixtureData<'_>>::objective(mixture, &params, &summary).total(),
+            Some(judges) => {
+                let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
+                let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
+                let density = log_density(clusters.as_ref(), &log_pi, &judges.rows)?;
+                density.iter().enumerate().map(|(n, score)| score * judges.weight(n)).sum()
             }
         };
-        summary = hard_summary(mixture, sample, &owner);
+        Ok((score, summary))
     }
-    Ok(summary)
+
+    /// Greedy k-means++ seeds, then at most `passes` passes of k-means, the first with the seeds for centres.
+    fn kmeans(&self, units: Units, passes: usize, rng: &mut ChaCha8Rng) -> Result<ClusterSummary> {
+        let space = Space::new(self.sample, units);
+        let (chosen, mut owner) = space.seeds(self.clusters, self.patience, rng)?;
+        if passes == 0 {
+            return Ok(seeds_alone(self.mixture, self.sample, &chosen));
+        }
+        space.lloyd(&mut owner, self.clusters, passes - 1, self.patience)?;
+        Ok(hard_summary(self.mixture, self.sample, &owner))
+    }
+
+    /// Seeds by `seeding`, then `passes` passes of assigning and re-estimating.
+    fn seeded(&self, seeding: Seeding<'_>, passes: usize, rng: &mut ChaCha8Rng) -> Result<ClusterSummary> {
+        let Start { mixture, sample, clusters, .. } = *self;
+        let (chosen, mut owner) = seeding.draw(mixture.likelihood.as_ref(), sample, clusters, rng)?;
+        if passes == 0 {
+            return Ok(seeds_alone(mixture, sample, &chosen));
+        }
+        let mut summary = hard_summary(mixture, sample, &owner);
+        for _ in 1..passes {
+            seeding.patience.check()?;
+            owner = match seeding.metric {
+                Metric::Euclidean => seeds::nearest_centroid(&sample.rows, &owner, clusters),
+                Metric::Bregman => {
+                    let step = mixture.likelihood.global_step(Estimate::Map, &summary.counts, &summary.stats, None)?;
+                    let mut resp = Responsibilities::default();
+                    respond(step.as_ref(), &vec![0.0; clusters], &sample.rows, 1, &mut resp)?;
+                    resp.index
+                }
+            };
+            summary = hard_summary(mixture, sample, &owner);
+        }
+        Ok(summary)
+    }
 }
 
 /// Statistics of the seeds and nothing else: one row a cluster.

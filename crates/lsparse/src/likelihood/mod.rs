@@ -78,6 +78,11 @@ impl LikelihoodKind {
         matches!(self, LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli)
     }
 
+    /// Whether clusters lie about means of their own, so that k-means tells where they are.
+    pub fn has_means(self) -> bool {
+        matches!(self, LikelihoodKind::Gauss | LikelihoodKind::DiagGauss)
+    }
+
     /// The family with its prior, for rows of type `T`.
     pub fn build<T: Real>(self, prior: &Prior) -> Box<dyn Likelihood<T>> {
         match self {

@@ -229,15 +229,18 @@ pub struct BatchSettings {
 pub struct StartSettings {
     /// How the first clusters are found.
     #[arg(long, value_name = "HOW", value_parser = parse::names::<Init>(&[
+        ("auto", "the best of k-means, k-means in units of standard deviations and bregman; bregman where clusters have no means"),
         ("bregman", "k-means++ under the likelihood's own divergence"),
         ("kmeans", "k-means++ with Euclidean distance"),
         ("examples", "rows drawn at random"),
         ("responsibilities", "random responsibilities")]))]
     pub init: Option<Init>,
-    /// Passes over the sample that gather rows around the seeds.
+    /// Passes over the sample that gather rows around the seeds; 0 starts from the seeds alone [default: 1; up to 25 of
+    /// the k-means of auto].
     #[arg(long, value_name = "N")]
     pub init_lloyd: Option<usize>,
-    /// Rows of the sample that seeds are drawn from [default: 100 a cluster, at least 10,000].
+    /// Rows of the sample that seeds are drawn from; 0 for the default [default: 100 a cluster, at least 10,000; for the
+    /// contest of auto 250 a cluster, at least 50,000, fewer where K or the columns are many].
     #[arg(long, value_name = "N")]
     pub init_rows: Option<usize>,
 }

@@ -4,11 +4,12 @@
 //! the mean squared distance a column: rows are assigned to the nearest centre, and can be scored.
 
 use super::super::{Frequencies, Mixture, MixtureData, MixtureParams, Panels};
-use super::Method;
+use super::{Method, add_panel};
 use crate::data::Scalar;
 use crate::error::Result;
 use crate::likelihood::{Clusters, NamedArray, Prior};
-use crate::model::{Model, Objective};
+use crate::model::Objective;
+use crate::nearest::Centers;
 use crate::summary::ClusterSummary;
 
 /// Training by k-means. Statistics are those of diagonal Gaussians: sums of rows about the prior's centre, and of
@@ -68,7 +69,19 @@ impl<T: Scalar> Method<T> for KMeans {
         batch: usize,
         scratch: &mut Option<Panels<T>>,
     ) -> Result<ClusterSummary> {
-        mixture.summarize(params, data, batch, scratch)
+        let mut summary = ClusterSummary::zeros(mixture.num_clusters, mixture.likelihood.stat_width());
+        let arrays = params.clusters.arrays();
+        let centers = Centers::new(&arrays[0].values, &self.center)?;
+        mixture.for_each_panel(data, batch, scratch, |panel| {
+            let resp = &mut panel.resp;
+            resp.sparsity = 1;
+            centers.assign(&panel.rows, &mut resp.index)?;
+            resp.value.clear();
+            resp.value.resize(resp.index.len(), T::ONE);
+            add_panel(mixture, panel, &[], &mut summary);
+            Ok(())
+        })?;
+        Ok(summary)
     }
 
     fn global_step(
