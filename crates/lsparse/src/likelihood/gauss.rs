@@ -7,6 +7,7 @@ use std::sync::Arc;
 use lsparse_kernels::{Real, TriangularPack, weighted_gram, weighted_sum};
 use rayon::prelude::*;
 
+use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, ln_wishart, pack};
 use super::zero_mean_gauss::{fingerprints, kept_or_prior, own_terms, previous_covariances};
 use super::{
@@ -68,10 +69,11 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
 
     fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
         let dim = self.prior.dim;
-        scratch.gather(rows, members, &self.center_t);
         let (first, second) = stat.split_at_mut(dim);
-        weighted_sum(&scratch.gathered, resp, dim, first);
-        weighted_gram(&scratch.gathered, resp, dim, &mut scratch.work, second);
+        scratch.gather(rows, members, resp, &self.center, |rows, shares, outer| {
+            weighted_sum(rows, shares, dim, first);
+            weighted_gram(rows, shares, dim, outer, second);
+        });
     }
 
     fn global_step(
@@ -122,7 +124,10 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
         let (_, means) = find_array(arrays, "means", &[dim])?;
         let precisions = Precision::from_covariances(covariances, dim)?;
         let means = means.iter().enumerate().map(|(i, m)| m - self.center[i % dim]).collect();
-        Ok(Box::new(GaussClusters::new(self, Estimate::Map, means, precisions, &vec![0.0; num], None)))
+        let log_det: Vec<f64> = precisions.iter().map(|p| p.log_det).collect();
+        let mut clusters = GaussClusters::new(self, Estimate::Map, means, precisions, &vec![0.0; num], None);
+        clusters.student = Student::find(arrays, &log_det, dim, false)?;
+        Ok(Box::new(clusters))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {
@@ -133,8 +138,8 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
         let shrink = self.kappa / (1.0 + self.kappa);
         for (row, score) in range.zip(out) {
             let values = rows.dense_rows(row..row + 1);
-            let norm: f64 = values.iter().zip(&self.center).map(|(x, c)| (x.to_f64() - c).powi(2)).sum();
-            let log_det = d * n.ln() - p.log_det_b() - (shrink * norm / p.b).ln_1p();
+            let norm = p.norm(values.iter().zip(&self.center).map(|(x, c)| x.to_f64() - c));
+            let log_det = d * n.ln() - p.log_det_b() - (shrink * norm).ln_1p();
             *score = -0.5 * d * LN_2PI + map_normaliser(p, self.kappa) + 0.5 * n * log_det - 0.5 * n * d;
         }
     }
@@ -165,6 +170,8 @@ struct GaussClusters<T: Real> {
     means_t: Vec<T>,
     pack: TriangularPack<T>,
     constant: Vec<T>,
+    /// The predictive, of clusters made from the arrays of a posterior.
+    student: Option<Student>,
     /// Each cluster's share of the data term for the statistics it was estimated from.
     own_terms: Vec<f64>,
 }
@@ -197,6 +204,7 @@ impl<T: Real> GaussClusters<T> {
             mean_counts,
             pack: pack(&precisions, dim, unchanged),
             precisions,
+            student: None,
             own_terms: Vec::new(),
         }
     }
@@ -241,6 +249,18 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
             for (r, &quad) in scratch.column[..count].iter().enumerate() {
                 weights[r * num + k] += self.constant[k] - half * quad;
             }
+        }
+    }
+
+    fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
+        let Some(student) = &self.student else { return self.add_log_lik(rows, range, scratch, weights) };
+        let (num, dim, count) = (self.num_clusters(), self.prior.dim, range.len());
+        scratch.load_tile(rows, range);
+        let Scratch { tile, work, column, logs, .. } = scratch;
+        for k in 0..num {
+            self.pack.quad_forms(k, tile, Some(&self.means_t[k * dim..(k + 1) * dim]), work, column);
+            student.log_density(k, &column[..count], logs);
+            logs.iter().enumerate().for_each(|(r, &log)| weights[r * num + k] += T::from_f64(log));
         }
     }
 
@@ -294,10 +314,16 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
         let (dim, num) = (self.prior.dim, self.num_clusters());
         let means = self.means.iter().enumerate().map(|(i, m)| m + self.center[i % dim]).collect();
         let covariances = self.precisions.iter().flat_map(|p| p.covariance(self.estimate, dim)).collect();
-        vec![
+        let mut arrays = vec![
             NamedArray::new("means", vec![num, dim], means),
             NamedArray::new("covariances", vec![num, dim, dim], covariances),
-        ]
+        ];
+        if self.estimate == Estimate::Posterior {
+            let degrees = self.precisions.iter().map(|p| p.nu).collect();
+            arrays.push(NamedArray::new("degrees", vec![num], degrees));
+            arrays.push(NamedArray::new("mean_counts", vec![num], self.mean_counts.clone()));
+        }
+        arrays
     }
 
     fn as_any(&self) -> &dyn Any {
