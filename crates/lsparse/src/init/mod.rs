@@ -109,13 +109,16 @@ fn seeded<T: Scalar>(
 
 /// Statistics of the seeds and nothing else: one row a cluster.
 fn seeds_alone<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, chosen: &[usize]) -> ClusterSummary {
-    let mut summary = ClusterSummary::zeros(chosen.len(), mixture.likelihood.stat_width());
+    let mut summary = mixture.likelihood.no_statistics(chosen.len());
     let mut scratch = Scratch::default();
     for (k, &row) in chosen.iter().enumerate() {
         summary.counts[k] = 1.0;
         let stat = &mut summary.stats[k * summary.width..(k + 1) * summary.width];
         mixture.likelihood.accumulate(&sample.rows, &[row as u32], &[T::ONE], &mut scratch, stat);
     }
+    let members: Vec<u32> = chosen.iter().map(|&row| row as u32).collect();
+    let shared = &mut summary.stats[chosen.len() * summary.width..];
+    mixture.likelihood.accumulate_shared(&sample.rows, &members, &vec![1.0; members.len()], shared);
     summary
 }
 
@@ -126,7 +129,7 @@ fn hard_summary<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, owner: &[u3
 }
 
 fn summary_of<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, resp: &Responsibilities<T>) -> ClusterSummary {
-    let mut summary = ClusterSummary::zeros(mixture.num_clusters, mixture.likelihood.stat_width());
+    let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
     let mut members = Members::default();
     members.regroup(mixture.num_clusters, resp, &sample.weights);
     accumulate(mixture.likelihood.as_ref(), &sample.rows, &members, &mut summary);

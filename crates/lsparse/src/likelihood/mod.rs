@@ -9,6 +9,8 @@ mod diag_gauss;
 mod gauss;
 mod multinomial;
 mod sparse_table;
+mod spherical_gauss;
+mod tied_gauss;
 mod wishart;
 mod zero_mean_gauss;
 
@@ -20,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Moments, Rows};
 use crate::error::{Error, Result};
+use crate::summary::ClusterSummary;
 
 /// How the clusters' parameters are estimated from the statistics. Only the global step and the objective look at it:
 /// the local step uses log pi and log F under point estimates, `E[log pi]` and `E[log F]` under a posterior.
@@ -46,6 +49,10 @@ pub enum LikelihoodKind {
     Gauss,
     /// Gaussian with diagonal covariance, normal-gamma prior.
     DiagGauss,
+    /// Gaussian with one variance for all columns, normal-gamma prior.
+    SphericalGauss,
+    /// Gaussian with one full covariance for all clusters, Wishart prior on it and a normal one on each mean.
+    TiedGauss,
     /// Counts of words or other categories, Dirichlet prior.
     Multinomial,
     /// Vectors of zeros and ones, beta prior.
@@ -54,10 +61,12 @@ pub enum LikelihoodKind {
 
 impl LikelihoodKind {
     /// Every family, in the order of the documentation.
-    pub const ALL: [LikelihoodKind; 5] = [
+    pub const ALL: [LikelihoodKind; 7] = [
         LikelihoodKind::ZeroMeanGauss,
         LikelihoodKind::Gauss,
         LikelihoodKind::DiagGauss,
+        LikelihoodKind::SphericalGauss,
+        LikelihoodKind::TiedGauss,
         LikelihoodKind::Multinomial,
         LikelihoodKind::Bernoulli,
     ];
@@ -68,9 +77,17 @@ impl LikelihoodKind {
             LikelihoodKind::ZeroMeanGauss => "zero-mean-gauss",
             LikelihoodKind::Gauss => "gauss",
             LikelihoodKind::DiagGauss => "diag-gauss",
+            LikelihoodKind::SphericalGauss => "spherical-gauss",
+            LikelihoodKind::TiedGauss => "tied-gauss",
             LikelihoodKind::Multinomial => "multinomial",
             LikelihoodKind::Bernoulli => "bernoulli",
         }
+    }
+
+    /// Whether clusters have means that are not zero, and rows are taken about a center.
+    pub fn has_means(self) -> bool {
+        use LikelihoodKind::*;
+        matches!(self, Gauss | DiagGauss | SphericalGauss | TiedGauss)
     }
 
     /// Whether rows are wanted as (index, value) pairs rather than in full.
@@ -84,6 +101,8 @@ impl LikelihoodKind {
             LikelihoodKind::ZeroMeanGauss => Box::new(zero_mean_gauss::ZeroMeanGauss::new(prior)),
             LikelihoodKind::Gauss => Box::new(gauss::Gauss::new(prior)),
             LikelihoodKind::DiagGauss => Box::new(diag_gauss::DiagGauss::new(prior)),
+            LikelihoodKind::SphericalGauss => Box::new(spherical_gauss::SphericalGauss::new(prior)),
+            LikelihoodKind::TiedGauss => Box::new(tied_gauss::TiedGauss::new(prior)),
             LikelihoodKind::Multinomial => Box::new(multinomial::Multinomial::new(prior)),
             LikelihoodKind::Bernoulli => Box::new(bernoulli::Bernoulli::new(prior)),
         }
@@ -131,15 +150,12 @@ impl Prior {
         let average = |spread: &[f64]| spread.iter().sum::<f64>() / dim.max(1) as f64;
         let unit = match kind {
             LikelihoodKind::ZeroMeanGauss => average(&moments.second_moment),
-            LikelihoodKind::Gauss | LikelihoodKind::DiagGauss => average(&moments.variance),
             LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => 1.0,
+            _ => average(&moments.variance),
         };
         // Constant data has no scale of its own.
         let unit = if unit > 0.0 && unit.is_finite() { unit } else { 1.0 };
-        let center = match kind {
-            LikelihoodKind::Gauss | LikelihoodKind::DiagGauss => moments.mean.clone(),
-            _ => Vec::new(),
-        };
+        let center = if kind.has_means() { moments.mean.clone() } else { Vec::new() };
         Prior {
             dim,
             lambda,
@@ -154,7 +170,8 @@ impl Prior {
 
 /// A family of distributions with its prior.
 ///
-/// Statistics are `stat_width` numbers a cluster in the family's own layout, and additive.
+/// Statistics are additive: `stat_width` numbers a cluster in the family's own layout, and behind those of all clusters
+/// `shared_width` numbers that belong to no cluster.
 pub trait Likelihood<T: Real>: Send + Sync {
     /// Which family this is.
     fn kind(&self) -> LikelihoodKind;
@@ -165,6 +182,16 @@ pub trait Likelihood<T: Real>: Send + Sync {
     /// Numbers a cluster in the statistics S_k.
     fn stat_width(&self) -> usize;
 
+    /// Numbers in the statistics that all clusters share.
+    fn shared_width(&self) -> usize {
+        0
+    }
+
+    /// The statistics of no rows.
+    fn no_statistics(&self, num_clusters: usize) -> ClusterSummary {
+        ClusterSummary::zeros(num_clusters, self.stat_width(), self.shared_width())
+    }
+
     /// Whether one value may stand in a row; what it should have been, where not. (Finiteness is checked before.)
     fn check_value(&self, _value: f64) -> std::result::Result<(), &'static str> {
         Ok(())
@@ -172,6 +199,10 @@ pub trait Likelihood<T: Real>: Send + Sync {
 
     /// `stat += sum_m resp[m] s(x_m)` over the rows `members` of `rows`: the statistics of one cluster.
     fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]);
+
+    /// `shared += sum_m weights[m] t(x_m)` over the rows `members` of `rows`, where a row's weight is what its
+    /// responsibilities for all clusters sum to: the statistics that do not depend on which clusters those are.
+    fn accumulate_shared(&self, _rows: &Rows<T>, _members: &[u32], _weights: &[f64], _shared: &mut [f64]) {}
 
     /// The global step: the best clusters for these statistics. `previous` are the clusters that are being replaced;
     /// under maximum likelihood an empty cluster keeps its old shape.
@@ -193,6 +224,11 @@ pub trait Likelihood<T: Real>: Send + Sync {
 
     /// Free parameters of one cluster, for BIC and AIC.
     fn num_parameters(&self) -> usize;
+
+    /// Free parameters that all clusters share.
+    fn num_shared_parameters(&self) -> usize {
+        0
+    }
 }
 
 /// K clusters with their parameters, fit for weighing rows.
@@ -295,6 +331,8 @@ pub struct Scratch<T> {
     pub gathered: Vec<T>,
     /// For the kernels.
     pub work: Vec<T>,
+    /// The tile in other coordinates.
+    pub turned: Vec<T>,
     /// One number a row of a tile.
     pub column: Vec<T>,
 }
@@ -329,6 +367,9 @@ impl<T: Real> Scratch<T> {
         }
     }
 }
+
+/// Clusters that rows of a tile are compared with before their weights are written: so many lie next to each other.
+const CLUSTERS_AT_ONCE: usize = 20;
 
 pub(crate) const LN_2PI: f64 = 1.837_877_066_409_345_6;
 

@@ -168,6 +168,15 @@ impl<T: Real> Members<T> {
         let range = self.start[k]..self.start[k + 1];
         (&self.row[range.clone()], &self.value[range])
     }
+
+    /// The rows that belong anywhere, ascending, and what each has in all clusters together.
+    fn totals(&self) -> (Vec<u32>, Vec<f64>) {
+        let mut of_row = vec![0.0; self.row.iter().max().map_or(0, |&row| row as usize + 1)];
+        for (&row, value) in self.row.iter().zip(&self.value) {
+            of_row[row as usize] += value.to_f64();
+        }
+        (0u32..).zip(of_row).filter(|(_, total)| *total > 0.0).unzip()
+    }
 }
 
 /// Add a panel's statistics to a summary: cost L a row, not K.
@@ -190,7 +199,8 @@ pub(super) fn accumulate_onto<T: Real>(
     stale: bool,
 ) {
     let width = summary.width;
-    summary.counts.par_iter_mut().zip(summary.stats.par_chunks_mut(width)).enumerate().for_each_init(
+    let (stats, shared) = summary.stats.split_at_mut(summary.counts.len() * width);
+    summary.counts.par_iter_mut().zip(stats.par_chunks_mut(width)).enumerate().for_each_init(
         Scratch::default,
         |scratch, (k, (count, stat))| {
             let (row, value) = members.of(k);
@@ -203,4 +213,11 @@ pub(super) fn accumulate_onto<T: Real>(
             }
         },
     );
+    if !shared.is_empty() {
+        if stale {
+            shared.fill(0.0);
+        }
+        let (rows_of, weights) = members.totals();
+        likelihood.accumulate_shared(rows, &rows_of, &weights, shared);
+    }
 }

@@ -216,7 +216,7 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
         let mut stale = spare.is_some();
         let mut summary = match spare {
             Some(spare) => ClusterSummary { counts: vec![0.0; self.num_clusters], entropy: 0.0, ..spare },
-            None => ClusterSummary::zeros(self.num_clusters, width),
+            None => self.likelihood.no_statistics(self.num_clusters),
         };
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
         let mut memory = self.search.memory();
@@ -255,7 +255,7 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
     fn lap_report(&self, _data: &MixtureData<'a>) -> Vec<(&'static str, f64)> {
         let dim = self.likelihood.dim();
         self.search.report(match self.likelihood.kind() {
-            LikelihoodKind::DiagGauss => dim,
+            LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss | LikelihoodKind::TiedGauss => dim,
             _ => dim * (dim + 1) / 2,
         })
     }

@@ -120,14 +120,19 @@ impl MixtureModel {
     /// The model as a file has it.
     pub fn to_bytes(&self) -> std::io::Result<Vec<u8>> {
         let num = self.num_clusters();
-        let own = self.arrays.iter().map(|a| (a.name, a.shape.clone(), &a.values));
-        let all = own.chain([
-            ("weights", vec![num], &self.weights),
-            ("total_counts", vec![num], &self.total.counts),
-            ("total_stats", vec![num, self.total.width], &self.total.stats),
-        ]);
-        let arrays: Vec<StoredArray> =
-            all.map(|(name, shape, values)| StoredArray { name: name.into(), shape, values: values.clone() }).collect();
+        let own = self.arrays.iter().map(|a| (a.name, a.shape.clone(), &a.values[..]));
+        let stats = &self.total.stats[..num * self.total.width];
+        let shared = Some(self.total.shared()).filter(|shared| !shared.is_empty());
+        let all = own
+            .chain([
+                ("weights", vec![num], &self.weights[..]),
+                ("total_counts", vec![num], &self.total.counts),
+                ("total_stats", vec![num, self.total.width], stats),
+            ])
+            .chain(shared.map(|shared| ("total_shared", vec![shared.len()], shared)));
+        let arrays: Vec<StoredArray> = all
+            .map(|(name, shape, values)| StoredArray { name: name.into(), shape, values: values.to_vec() })
+            .collect();
         let metadata = Metadata {
             config: self.config.clone(),
             prior: self.prior.clone(),
@@ -161,16 +166,15 @@ impl MixtureModel {
                 stored.iter().position(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))?;
             Ok(stored.swap_remove(at))
         };
-        let (weights, counts, stats) = (take("weights")?, take("total_counts")?, take("total_stats")?);
-        let num = weights.values.len();
-        let names = array_names(metadata.config.likelihood);
-        let arrays = names
+        let (weights, counts, mut stats) = (take("weights")?, take("total_counts")?, take("total_stats")?);
+        let (num, dim) = (weights.values.len(), metadata.prior.dim);
+        let kind = metadata.config.likelihood;
+        let arrays = array_names(kind)
             .iter()
             .map(|&name| take(name).map(|a| NamedArray { name, shape: a.shape, values: a.values }))
             .collect::<Result<Vec<_>>>()?;
         // Arrays are as large as the file is; nothing is made by the numbers in its text before they agree.
-        let dim = metadata.prior.dim;
-        let agree = |array: &NamedArray| array.shape.len() >= 2 && array.shape[..2] == [num, dim];
+        let agree = |array: &NamedArray| array.shape == array_shape(kind, array.name, num, dim);
         if num == 0 || dim == 0 || metadata.config.clusters != num || !arrays.iter().all(agree) {
             return Err(bad("its arrays disagree in shape".into()));
         }
@@ -178,9 +182,17 @@ impl MixtureModel {
         if weights.values.iter().chain(&counts.values).any(|&value| value < 0.0) {
             return Err(bad("weights or counts are negative".into()));
         }
-        let width = metadata.config.likelihood.build::<f64>(&metadata.prior).stat_width();
+        let likelihood = kind.build::<f64>(&metadata.prior);
+        let (width, shared_width) = (likelihood.stat_width(), likelihood.shared_width());
         if counts.values.len() != num || stats.shape != [num, width] {
             return Err(bad("its arrays disagree in shape".into()));
+        }
+        if shared_width > 0 {
+            let shared = take("total_shared")?;
+            if shared.shape != [shared_width] {
+                return Err(bad("its arrays disagree in shape".into()));
+            }
+            stats.values.extend(shared.values);
         }
         let total = ClusterSummary { counts: counts.values, stats: stats.values, width, entropy: metadata.entropy };
         let model = MixtureModel {
@@ -221,7 +233,7 @@ impl MixtureModel {
         let num_parameters = match self.config.method.has_centres_alone() {
             // Equal weights, and one variance for all.
             true => num * source.dim() + 1,
-            false => num - 1 + num * mixture.likelihood.num_parameters(),
+            false => num - 1 + num * mixture.likelihood.num_parameters() + mixture.likelihood.num_shared_parameters(),
         };
         Ok(RowScores { log_density: scores, num_parameters })
     }
@@ -266,9 +278,19 @@ impl MixtureModel {
 pub(super) fn array_names(kind: LikelihoodKind) -> &'static [&'static str] {
     match kind {
         LikelihoodKind::ZeroMeanGauss => &["covariances"],
-        LikelihoodKind::Gauss => &["means", "covariances"],
-        LikelihoodKind::DiagGauss => &["means", "variances"],
+        LikelihoodKind::Gauss | LikelihoodKind::TiedGauss => &["means", "covariances"],
+        LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => &["means", "variances"],
         LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => &["probabilities"],
+    }
+}
+
+/// The shape of one of them, for so many clusters and columns.
+fn array_shape(kind: LikelihoodKind, name: &str, num: usize, dim: usize) -> Vec<usize> {
+    match (kind, name) {
+        (LikelihoodKind::TiedGauss, "covariances") => vec![dim, dim],
+        (LikelihoodKind::SphericalGauss, "variances") => vec![num],
+        (_, "covariances") => vec![num, dim, dim],
+        _ => vec![num, dim],
     }
 }
 

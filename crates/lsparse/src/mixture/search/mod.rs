@@ -62,7 +62,9 @@ impl SearchKind {
     pub fn settle(self, likelihood: LikelihoodKind, num_clusters: usize, dim: usize) -> SearchKind {
         let bound_pays = match likelihood {
             LikelihoodKind::ZeroMeanGauss | LikelihoodKind::Gauss => Some(TRIANGULAR_PAYS),
-            LikelihoodKind::DiagGauss => Some(DIAGONAL_PAYS),
+            LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => Some(DIAGONAL_PAYS),
+            // A bound costs as much as the distance that a weight is.
+            LikelihoodKind::TiedGauss => None,
             // A row's entries with each column's best cluster for those not added yet bound the weights of sparse rows.
             // On the KOS documents with K = 400, thresholds known and the most telling words first, 72 % of clusters are
             // left after half of the words: the 39 % of products saved do not pay for picking the rest one by one.
