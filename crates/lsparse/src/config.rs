@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::likelihood::{Estimate, LikelihoodKind};
+use crate::likelihood::{Estimate, LikelihoodKind, PriorShape};
 use crate::mixture::SearchKind;
 use crate::mixture::methods::{BuiltInSelection, MixtureMethod};
 use crate::schedule::ScheduleKind;
@@ -77,7 +77,9 @@ pub struct MixtureConfig {
     /// Prior expectation of a cluster's covariance: this times the average variance of the data's columns, times I.
     /// A cluster is tighter than the data, hence a tenth: with the whole variance faint clusters are swallowed.
     pub prior_scale: f64,
-    /// Smallest variance under maximum likelihood, in units of the average variance of the data's columns.
+    /// Whether that is each column's own variance, or the average of all.
+    pub prior_shape: PriorShape,
+    /// Smallest variance under maximum likelihood, in the same units.
     pub variance_floor: f64,
 
     /// When statistics enter the total.
@@ -145,6 +147,7 @@ impl Default for MixtureConfig {
             nu: 0.0,
             kappa: 1e-4,
             prior_scale: 0.1,
+            prior_shape: PriorShape::Isotropic,
             variance_floor: 1e-6,
             schedule: ScheduleKind::Memoized,
             batches: 0,

@@ -146,29 +146,33 @@ fn rotate(a: &mut [f64], vectors: &mut [f64], dim: usize, p: usize, q: usize) {
     }
 }
 
-/// Raise every eigenvalue of `matrix` below `floor` to `floor`, in place.
+/// Raise every eigenvalue of `matrix` below 1, measured in units of `floor` (one a row), to 1, in place.
 ///
-/// This is the exact maximiser of the Gaussian likelihood under the constraint `covariance >= floor * I`; adding a
+/// This is the exact maximiser of the Gaussian likelihood under the constraint `covariance >= diag(floor)`; adding a
 /// ridge instead would make the objective dip. A matrix that is already above the floor is left untouched. Says
 /// whether anything was changed.
-pub fn clip_eigenvalues(matrix: &mut [f64], dim: usize, floor: f64) -> bool {
-    // matrix - floor I positive definite <=> every eigenvalue is above the floor: a Cholesky factor is far cheaper
+pub fn clip_eigenvalues(matrix: &mut [f64], dim: usize, floor: &[f64]) -> bool {
+    // matrix - diag(floor) positive definite <=> every eigenvalue is above the floor: a Cholesky factor is far cheaper
     // than an eigendecomposition, and nearly always settles it.
     let mut shifted = matrix.to_vec();
-    for i in 0..dim {
-        shifted[i * dim + i] -= floor;
+    for (i, f) in floor.iter().enumerate() {
+        shifted[i * dim + i] -= f;
     }
     if cholesky_in_place(&mut shifted, dim).is_ok() {
         return false;
+    }
+    let unit: Vec<f64> = floor.iter().map(|f| f.sqrt()).collect();
+    for (i, row) in matrix.chunks_exact_mut(dim).enumerate() {
+        row.iter_mut().zip(&unit).for_each(|(v, u)| *v /= unit[i] * u);
     }
     let (values, vectors) = symmetric_eigen(matrix, dim);
     matrix.fill(0.0);
     for (e, &value) in values.iter().enumerate() {
         let v = &vectors[e * dim..(e + 1) * dim];
-        let value = value.max(floor);
+        let value = value.max(1.0);
         for i in 0..dim {
             for j in 0..dim {
-                matrix[i * dim + j] += value * v[i] * v[j];
+                matrix[i * dim + j] += value * (v[i] * unit[i]) * (v[j] * unit[j]);
             }
         }
     }
@@ -235,7 +239,7 @@ mod tests {
 
         let floor = 2.0;
         let mut clipped = a.clone();
-        assert!(clip_eigenvalues(&mut clipped, dim, floor));
+        assert!(clip_eigenvalues(&mut clipped, dim, &[floor; 9]));
         let (mut after, _) = symmetric_eigen(&clipped, dim);
         let mut expected: Vec<f64> = values.iter().map(|v| v.max(floor)).collect();
         after.sort_by(f64::total_cmp);
@@ -244,7 +248,7 @@ mod tests {
 
         let mut untouched = a.clone();
         let lowest = values.iter().cloned().fold(f64::INFINITY, f64::min);
-        assert!(!clip_eigenvalues(&mut untouched, dim, lowest * 0.5));
+        assert!(!clip_eigenvalues(&mut untouched, dim, &[lowest * 0.5; 9]));
         assert_eq!(untouched, a);
     }
 }

@@ -14,7 +14,9 @@ fn prior(kind: LikelihoodKind, dim: usize) -> Prior {
         second_moment: vec![1.3; dim],
         nonzeros: 0,
     };
-    Prior::for_data(kind, &moments, 0.7, 0.0, 0.4, 0.9, 1e-6)
+    let config =
+        MixtureConfig { likelihood: kind, lambda: 0.7, kappa: 0.4, prior_scale: 0.9, ..MixtureConfig::default() };
+    Prior::for_data(&config, &moments)
 }
 
 fn block(kind: LikelihoodKind, dim: usize, values: &[f64]) -> Rows<f64> {
@@ -91,7 +93,7 @@ fn close(a: f64, b: f64, tolerance: f64, what: &str) {
 fn evidence_of_a_zero_mean_gaussian_is_the_integral_over_its_precision() {
     let p = prior(LikelihoodKind::ZeroMeanGauss, 1);
     // In one dimension a Wishart(nu, B) is a Gamma(nu/2, rate B/2), B = variance (nu - D - 1).
-    let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance * (p.nu - 2.0));
+    let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance[0] * (p.nu - 2.0));
     let x = [0.4, -1.7, 0.9];
     let joint = |t: f64| density(t.exp()) + t + x.iter().map(|&x| ln_normal(x, 0.0, t.exp())).sum::<f64>();
     close(evidence(LikelihoodKind::ZeroMeanGauss, 1, &x), log_integral(joint, -30.0, 8.0, 20_000), 1e-8, "zero mean");
@@ -102,7 +104,7 @@ fn evidence_of_gaussians_is_the_integral_over_mean_and_precision() {
     let x = [0.4, -1.7, 0.9];
     for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.has_means()) {
         let p = prior(kind, 1);
-        let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance * (p.nu - 2.0));
+        let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance[0] * (p.nu - 2.0));
         let joint = |t: f64| {
             let precision = t.exp();
             let over_mean = log_integral(
@@ -139,7 +141,7 @@ fn evidence_of_a_spherical_gaussian_is_the_integral_over_means_and_precision() {
     let kind = LikelihoodKind::SphericalGauss;
     let x = [[0.5, -0.2], [-0.8, 0.6], [1.4, 0.1]];
     let p = prior(kind, 2);
-    let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance * (p.nu - 2.0));
+    let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance[0] * (p.nu - 2.0));
     let joint = |t: f64| {
         let precision = t.exp();
         let over_mean = |d: usize| {
@@ -164,7 +166,7 @@ fn evidence_of_two_tied_clusters_is_the_integral_over_both_means_and_one_precisi
     let family = kind.build::<f64>(&p);
     let (counts, stats) = tied_stats(family.as_ref(), 1, &groups);
     let clusters = family.global_step(Estimate::Posterior, &counts, &stats, None).unwrap();
-    let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance * (p.nu - 2.0));
+    let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance[0] * (p.nu - 2.0));
     let joint = |t: f64| {
         let precision = t.exp();
         let over_mean = |rows: &[f64]| {
@@ -236,7 +238,7 @@ fn evidence_in_two_dimensions_is_the_average_over_the_prior() {
     let x = [[0.5, -0.2], [-0.8, 0.6]];
     for kind in [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::Gauss, LikelihoodKind::TiedGauss] {
         let p = prior(kind, 2);
-        let b = p.variance * (p.nu - 3.0);
+        let b = p.variance[0] * (p.nu - 3.0);
         let mut rng = ChaCha8Rng::seed_from_u64(5);
         let draws = 1_000_000;
         let mut sum = 0.0;
@@ -312,7 +314,7 @@ fn expected_log_likelihoods_are_averages_over_the_posterior() {
     let kappa = p.kappa + n;
     let mean = sum / kappa;
     let scatter: f64 = x.iter().map(|v| (v - p.center[0] - mean).powi(2)).sum::<f64>() + p.kappa * mean * mean;
-    let beta = p.variance * (p.nu - 2.0) + scatter;
+    let beta = p.variance[0] * (p.nu - 2.0) + scatter;
     let shape = 0.5 * (p.nu + n);
     let q = ln_gamma_density(shape, 0.5 * beta);
     let at = 1.1;

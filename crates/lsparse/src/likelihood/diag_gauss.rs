@@ -11,19 +11,20 @@ use crate::error::Result;
 
 /// The family with its prior: precision ~ Gamma(nu/2, rate beta/2), mean ~ N(center, 1/(kappa precision)).
 /// Statistics, with y = x - center: sum r y, then sum r y^2.
-pub struct DiagGauss<T> {
+pub struct DiagGauss {
     prior: GammaPrior,
     center: Vec<f64>,
-    center_t: Vec<T>,
 }
 
 #[derive(Clone)]
 struct GammaPrior {
     dim: usize,
     nu: f64,
-    beta: f64,
+    /// One a column.
+    beta: Vec<f64>,
     kappa: f64,
-    variance_floor: f64,
+    /// One a column.
+    variance_floor: Vec<f64>,
 }
 
 impl GammaPrior {
@@ -32,9 +33,9 @@ impl GammaPrior {
         0.5 * nu * (0.5 * beta).ln() - ln_gamma(0.5 * nu)
     }
 
-    /// log normaliser of the normal-gamma prior, whose joint mode is the MAP estimate.
-    fn map_normaliser(&self) -> f64 {
-        Self::ln_gamma_density(self.nu, self.beta) + 0.5 * (self.kappa.ln() - LN_2PI)
+    /// log normaliser of a column's normal-gamma prior, whose joint mode is the MAP estimate.
+    fn map_normaliser(&self, d: usize) -> f64 {
+        Self::ln_gamma_density(self.nu, self.beta[d]) + 0.5 * (self.kappa.ln() - LN_2PI)
     }
 
     /// nu' of the MAP variance (S + beta) / (N + nu').
@@ -43,18 +44,17 @@ impl GammaPrior {
     }
 }
 
-impl<T: Real> DiagGauss<T> {
+impl DiagGauss {
     pub fn new(prior: &Prior) -> Self {
         DiagGauss {
             prior: GammaPrior {
                 dim: prior.dim,
                 nu: prior.nu,
-                beta: prior.variance * (prior.nu - 2.0),
+                beta: prior.variance.iter().map(|v| v * (prior.nu - 2.0)).collect(),
                 kappa: prior.kappa,
-                variance_floor: prior.variance_floor,
+                variance_floor: prior.variance_floor.clone(),
             },
             center: prior.center.clone(),
-            center_t: prior.center.iter().map(|&c| T::from_f64(c)).collect(),
         }
     }
 }
@@ -64,7 +64,7 @@ fn scatter_about(second: f64, first: f64, mean_count: f64, mean: f64) -> f64 {
     (second + mean_count * mean * mean - 2.0 * first * mean).max(0.0)
 }
 
-impl<T: Real> Likelihood<T> for DiagGauss<T> {
+impl<T: Real> Likelihood<T> for DiagGauss {
     fn kind(&self) -> LikelihoodKind {
         LikelihoodKind::DiagGauss
     }
@@ -79,10 +79,11 @@ impl<T: Real> Likelihood<T> for DiagGauss<T> {
 
     fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
         let dim = self.prior.dim;
-        scratch.gather(rows, members, &self.center_t);
         let (first, second) = stat.split_at_mut(dim);
-        weighted_sum(&scratch.gathered, resp, dim, first);
-        weighted_square_sum(&scratch.gathered, resp, dim, second);
+        scratch.gather(rows, members, resp, &self.center, |rows, shares, _| {
+            weighted_sum(rows, shares, dim, first);
+            weighted_square_sum(rows, shares, dim, second);
+        });
     }
 
     fn global_step(
@@ -106,7 +107,7 @@ impl<T: Real> Likelihood<T> for DiagGauss<T> {
                     // It keeps its old shape, or the prior's when it never had one.
                     (means[i], scales[i]) = match &old {
                         Some(arrays) => (arrays[0].values[i] - self.center[d], arrays[1].values[i]),
-                        None => (0.0, p.beta / p.map_count()),
+                        None => (0.0, p.beta[d] / p.map_count()),
                     };
                     continue;
                 }
@@ -114,9 +115,9 @@ impl<T: Real> Likelihood<T> for DiagGauss<T> {
                 means[i] = first[d] / mean_count;
                 let scatter = scatter_about(second[d], first[d], mean_count, means[i]);
                 scales[i] = match estimate {
-                    Estimate::Posterior => scatter + p.beta,
-                    Estimate::Map => (scatter + p.beta) / (count + p.map_count()),
-                    Estimate::MaxLikelihood => (scatter / count).max(p.variance_floor),
+                    Estimate::Posterior => scatter + p.beta[d],
+                    Estimate::Map => (scatter + p.beta[d]) / (count + p.map_count()),
+                    Estimate::MaxLikelihood => (scatter / count).max(p.variance_floor[d]),
                 };
             }
         }
@@ -142,9 +143,10 @@ impl<T: Real> Likelihood<T> for DiagGauss<T> {
             *score = values
                 .iter()
                 .zip(&self.center)
-                .map(|(x, c)| {
-                    let variance = (shrink * (x.to_f64() - c).powi(2) + p.beta) / n;
-                    p.map_normaliser() - 0.5 * LN_2PI - 0.5 * n * (variance.ln() + 1.0)
+                .enumerate()
+                .map(|(d, (x, c))| {
+                    let variance = (shrink * (x.to_f64() - c).powi(2) + p.beta[d]) / n;
+                    p.map_normaliser(d) - 0.5 * LN_2PI - 0.5 * n * (variance.ln() + 1.0)
                 })
                 .sum();
         }
@@ -173,7 +175,7 @@ struct DiagGaussClusters<T: Real> {
 }
 
 impl<T: Real> DiagGaussClusters<T> {
-    fn new(family: &DiagGauss<T>, estimate: Estimate, means: Vec<f64>, scales: Vec<f64>, counts: &[f64]) -> Self {
+    fn new(family: &DiagGauss, estimate: Estimate, means: Vec<f64>, scales: Vec<f64>, counts: &[f64]) -> Self {
         let dim = family.prior.dim;
         let mut clusters = DiagGaussClusters {
             prior: family.prior.clone(),
@@ -222,14 +224,14 @@ impl<T: Real> DiagGaussClusters<T> {
             Estimate::Posterior => {
                 let (nu, beta) = (p.nu + self.counts[k], self.scales[k * p.dim + d]);
                 let mean_count = self.counts[k] + p.kappa;
-                GammaPrior::ln_gamma_density(p.nu, p.beta) - GammaPrior::ln_gamma_density(nu, beta)
+                GammaPrior::ln_gamma_density(p.nu, p.beta[d]) - GammaPrior::ln_gamma_density(nu, beta)
                     + 0.5 * (count + p.nu - nu) * log_precision
-                    - 0.5 * (scatter + p.beta - beta) * precision
+                    - 0.5 * (scatter + p.beta[d] - beta) * precision
                     + 0.5 * ((p.kappa / mean_count).ln() + 1.0 - (count + p.kappa) / mean_count)
             }
             Estimate::Map => {
-                p.map_normaliser() + 0.5 * (count + p.map_count()) * log_precision
-                    - 0.5 * (scatter + p.beta) * precision
+                p.map_normaliser(d) + 0.5 * (count + p.map_count()) * log_precision
+                    - 0.5 * (scatter + p.beta[d]) * precision
             }
             Estimate::MaxLikelihood if count <= 0.0 => 0.0,
             Estimate::MaxLikelihood => 0.5 * count * log_precision - 0.5 * scatter * precision,

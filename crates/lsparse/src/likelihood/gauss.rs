@@ -68,10 +68,11 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
 
     fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
         let dim = self.prior.dim;
-        scratch.gather(rows, members, &self.center_t);
         let (first, second) = stat.split_at_mut(dim);
-        weighted_sum(&scratch.gathered, resp, dim, first);
-        weighted_gram(&scratch.gathered, resp, dim, &mut scratch.work, second);
+        scratch.gather(rows, members, resp, &self.center, |rows, shares, outer| {
+            weighted_sum(rows, shares, dim, first);
+            weighted_gram(rows, shares, dim, outer, second);
+        });
     }
 
     fn global_step(
@@ -133,8 +134,8 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
         let shrink = self.kappa / (1.0 + self.kappa);
         for (row, score) in range.zip(out) {
             let values = rows.dense_rows(row..row + 1);
-            let norm: f64 = values.iter().zip(&self.center).map(|(x, c)| (x.to_f64() - c).powi(2)).sum();
-            let log_det = d * n.ln() - p.log_det_b() - (shrink * norm / p.b).ln_1p();
+            let norm = p.norm(values.iter().zip(&self.center).map(|(x, c)| x.to_f64() - c));
+            let log_det = d * n.ln() - p.log_det_b() - (shrink * norm).ln_1p();
             *score = -0.5 * d * LN_2PI + map_normaliser(p, self.kappa) + 0.5 * n * log_det - 0.5 * n * d;
         }
     }

@@ -20,6 +20,7 @@ use std::ops::Range;
 use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
 
+use crate::config::MixtureConfig;
 use crate::data::{Moments, Rows};
 use crate::error::{Error, Result};
 use crate::summary::ClusterSummary;
@@ -95,6 +96,15 @@ impl LikelihoodKind {
         matches!(self, LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli)
     }
 
+    /// Degrees of freedom of the covariance prior, where none are given: the least whole number under which the prior
+    /// expects a covariance. A diagonal one has a prior of its own in each column, a spherical one a single number.
+    pub fn default_nu(self, dim: usize) -> f64 {
+        match self {
+            LikelihoodKind::SphericalGauss => 3.0,
+            _ => dim as f64 + 2.0,
+        }
+    }
+
     /// The family with its prior, for rows of type `T`.
     pub fn build<T: Real>(self, prior: &Prior) -> Box<dyn Likelihood<T>> {
         match self {
@@ -109,6 +119,16 @@ impl LikelihoodKind {
     }
 }
 
+/// What the covariance that a prior expects looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PriorShape {
+    /// Each column's own variance.
+    Columns,
+    /// The average variance of the columns for all of them, as in the paper.
+    Isotropic,
+}
+
 /// The numbers every family's prior is made of, settled once from the configuration and the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -121,10 +141,10 @@ pub struct Prior {
     pub nu: f64,
     /// Pseudo-count of the prior mean.
     pub kappa: f64,
-    /// Expected variance of a column within a cluster under the prior: the prior's expected covariance is this times I.
-    pub variance: f64,
-    /// Smallest variance (maximum likelihood only).
-    pub variance_floor: f64,
+    /// Expected variance of each column within a cluster under the prior: the prior's expected covariance is diagonal.
+    pub variance: Vec<f64>,
+    /// Smallest variance of each column (maximum likelihood only).
+    pub variance_floor: Vec<f64>,
     /// Prior mean, and the point about which second moments are gathered, so that data far from zero keep their digits.
     pub center: Vec<f64>,
 }
@@ -133,39 +153,49 @@ pub struct Prior {
 pub const PROBABILITY_FLOOR: f64 = 1e-9;
 
 impl Prior {
-    /// The prior for data with these moments. `nu = 0` asks for the smallest proper choice, dim + 2.
+    /// The prior for data with these moments.
     ///
-    /// Covariance priors are measured in the data's own units: `prior_scale` and `variance_floor` multiply the average
-    /// variance of the columns (about zero for zero-mean clusters), so that a change of units changes nothing.
-    pub fn for_data(
-        kind: LikelihoodKind,
-        moments: &Moments,
-        lambda: f64,
-        nu: f64,
-        kappa: f64,
-        prior_scale: f64,
-        variance_floor: f64,
-    ) -> Self {
-        let dim = moments.mean.len();
-        let average = |spread: &[f64]| spread.iter().sum::<f64>() / dim.max(1) as f64;
-        let unit = match kind {
-            LikelihoodKind::ZeroMeanGauss => average(&moments.second_moment),
-            LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => 1.0,
-            _ => average(&moments.variance),
+    /// Covariance priors are measured in the data's own units, so that a change of units changes nothing: `prior_scale`
+    /// and `variance_floor` multiply the variances of the columns (about zero for zero-mean clusters), each column's
+    /// own or the average of all, as the shape says.
+    pub fn for_data(config: &MixtureConfig, moments: &Moments) -> Self {
+        let (kind, dim) = (config.likelihood, moments.mean.len());
+        let spread = match kind {
+            LikelihoodKind::ZeroMeanGauss => &moments.second_moment[..],
+            LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => &[],
+            _ => &moments.variance,
         };
-        // Constant data has no scale of its own.
-        let unit = if unit > 0.0 && unit.is_finite() { unit } else { 1.0 };
+        let units = match config.prior_shape {
+            PriorShape::Isotropic => vec![average(spread); spread.len()],
+            PriorShape::Columns => {
+                // Rounding alone may give a constant column a variance.
+                let varies = |(v, second): (&f64, &f64)| *v > CONSTANT * second;
+                let varying: Vec<bool> = spread.iter().zip(&moments.second_moment).map(varies).collect();
+                let of_varying: Vec<f64> = spread.iter().zip(&varying).filter(|v| *v.1).map(|v| *v.0).collect();
+                let usual = average(&of_varying);
+                spread.iter().zip(varying).map(|(&v, varies)| if varies { v } else { usual }).collect()
+            }
+        };
         let center = if kind.has_means() { moments.mean.clone() } else { Vec::new() };
         Prior {
             dim,
-            lambda,
-            nu: nu.max(dim as f64 + 2.0),
-            kappa,
-            variance: prior_scale * unit,
-            variance_floor: variance_floor * unit,
+            lambda: config.lambda,
+            nu: if config.nu > 0.0 { config.nu } else { kind.default_nu(dim) },
+            kappa: config.kappa,
+            variance: units.iter().map(|unit| config.prior_scale * unit).collect(),
+            variance_floor: units.iter().map(|unit| config.variance_floor * unit).collect(),
             center,
         }
     }
+}
+
+/// A column whose variance is no more than this share of its mean square is constant.
+const CONSTANT: f64 = 1e-24;
+
+/// The average of variances; 1 where there is none above zero, since constant data has no scale of its own.
+fn average(spread: &[f64]) -> f64 {
+    let average = spread.iter().sum::<f64>() / spread.len().max(1) as f64;
+    if average > 0.0 && average.is_finite() { average } else { 1.0 }
 }
 
 /// A family of distributions with its prior.
@@ -327,9 +357,13 @@ pub(crate) fn find_array<'a>(arrays: &'a [NamedArray], name: &str, rest: &[usize
 pub struct Scratch<T> {
     /// A tile of rows, transposed.
     pub tile: Vec<T>,
-    /// Gathered rows.
-    pub gathered: Vec<T>,
-    /// For the kernels.
+    /// Gathered rows, in double precision.
+    pub gathered: Vec<f64>,
+    /// The responsibilities of the gathered rows.
+    pub shares: Vec<f64>,
+    /// For the kernel that sums outer products.
+    pub outer: Vec<f64>,
+    /// For the kernels that weigh rows.
     pub work: Vec<T>,
     /// The tile in other coordinates.
     pub turned: Vec<T>,
@@ -354,22 +388,42 @@ impl<T: Real> Scratch<T> {
         lsparse_kernels::gather_tile(rows.dense_rows(0..rows.len()), dim, members, &mut self.tile);
     }
 
-    /// Gather rows `members`, with `center` subtracted where it is not empty, into `self.gathered`.
-    pub(crate) fn gather(&mut self, rows: &Rows<T>, members: &[u32], center: &[T]) {
-        self.gathered.clear();
-        for &m in members {
-            let row = rows.dense_rows(m as usize..m as usize + 1);
-            if center.is_empty() {
-                self.gathered.extend_from_slice(row);
-            } else {
-                self.gathered.extend(row.iter().zip(center).map(|(&x, &c)| x - c));
+    /// Gather rows `members` less `center` (empty for zero) and their responsibilities, and `add` them a block at a time.
+    ///
+    /// In double precision whatever the rows are held in: sums of squares about a point that a cluster is far from must
+    /// keep their digits until the cluster's own mean is known, and columns that depend on each other must not get a
+    /// variance by rounding that a weak prior cannot outweigh.
+    pub(crate) fn gather<W: Real>(
+        &mut self,
+        rows: &Rows<T>,
+        members: &[u32],
+        resp: &[W],
+        center: &[f64],
+        mut add: impl FnMut(&[f64], &[f64], &mut Vec<f64>),
+    ) {
+        for (members, resp) in members.chunks(GATHERED_ROWS).zip(resp.chunks(GATHERED_ROWS)) {
+            self.gathered.clear();
+            for &m in members {
+                let row = rows.dense_rows(m as usize..m as usize + 1);
+                if center.is_empty() {
+                    self.gathered.extend(row.iter().map(|x| x.to_f64()));
+                } else {
+                    self.gathered.extend(row.iter().zip(center).map(|(x, c)| x.to_f64() - c));
+                }
             }
+            self.shares.clear();
+            self.shares.extend(resp.iter().map(|r| r.to_f64()));
+            add(&self.gathered, &self.shares, &mut self.outer);
         }
     }
 }
 
 /// Clusters that rows of a tile are compared with before their weights are written: so many lie next to each other.
 const CLUSTERS_AT_ONCE: usize = 20;
+
+/// Rows that are gathered at once: as many as the kernels sum before they turn to the totals, so that blocks change
+/// no bit.
+const GATHERED_ROWS: usize = 256;
 
 pub(crate) const LN_2PI: f64 = 1.837_877_066_409_345_6;
 

@@ -7,17 +7,16 @@ use lsparse_kernels::{Real, digamma, ln_gamma, square_distances, weighted_square
 
 use super::{
     CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch,
-    find_array,
+    average, find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
 
 /// The family with its prior: precision ~ Gamma(nu/2, rate beta/2), mean ~ N(center, I/(kappa precision)).
 /// Statistics, with y = x - center: sum r y (dim numbers), then sum r |y|^2.
-pub struct SphericalGauss<T> {
+pub struct SphericalGauss {
     prior: GammaPrior,
     center: Vec<f64>,
-    center_t: Vec<T>,
 }
 
 #[derive(Clone)]
@@ -46,18 +45,17 @@ impl GammaPrior {
     }
 }
 
-impl<T: Real> SphericalGauss<T> {
+impl SphericalGauss {
     pub fn new(prior: &Prior) -> Self {
         SphericalGauss {
             prior: GammaPrior {
                 dim: prior.dim,
                 nu: prior.nu,
-                beta: prior.variance * (prior.nu - 2.0),
+                beta: average(&prior.variance) * (prior.nu - 2.0),
                 kappa: prior.kappa,
-                variance_floor: prior.variance_floor,
+                variance_floor: average(&prior.variance_floor),
             },
             center: prior.center.clone(),
-            center_t: prior.center.iter().map(|&c| T::from_f64(c)).collect(),
         }
     }
 }
@@ -68,7 +66,7 @@ fn scatter_about(second: f64, first: &[f64], mean_count: f64, mean: &[f64]) -> f
     (second + pull).max(0.0)
 }
 
-impl<T: Real> Likelihood<T> for SphericalGauss<T> {
+impl<T: Real> Likelihood<T> for SphericalGauss {
     fn kind(&self) -> LikelihoodKind {
         LikelihoodKind::SphericalGauss
     }
@@ -85,9 +83,10 @@ impl<T: Real> Likelihood<T> for SphericalGauss<T> {
         let dim = self.prior.dim;
         let (first, second) = stat.split_at_mut(dim);
         let mut squares = vec![0.0; dim];
-        scratch.gather(rows, members, &self.center_t);
-        weighted_sum(&scratch.gathered, resp, dim, first);
-        weighted_square_sum(&scratch.gathered, resp, dim, &mut squares);
+        scratch.gather(rows, members, resp, &self.center, |rows, shares, _| {
+            weighted_sum(rows, shares, dim, first);
+            weighted_square_sum(rows, shares, dim, &mut squares);
+        });
         second[0] += squares.iter().sum::<f64>();
     }
 
@@ -174,7 +173,7 @@ struct SphericalGaussClusters<T: Real> {
 }
 
 impl<T: Real> SphericalGaussClusters<T> {
-    fn new(family: &SphericalGauss<T>, estimate: Estimate, means: Vec<f64>, scales: Vec<f64>, counts: &[f64]) -> Self {
+    fn new(family: &SphericalGauss, estimate: Estimate, means: Vec<f64>, scales: Vec<f64>, counts: &[f64]) -> Self {
         let dim = family.prior.dim;
         let mut clusters = SphericalGaussClusters {
             prior: family.prior.clone(),

@@ -8,7 +8,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use lsparse_kernels::{Real, square_distances, triangular_product, weighted_gram, weighted_sum};
+use lsparse_kernels::{Real, dot_f64, square_distances, triangular_product, weighted_gram, weighted_sum};
 use rayon::prelude::*;
 
 use super::wishart::{Precision, WishartPrior, fingerprint, ln_wishart};
@@ -24,21 +24,15 @@ const ROWS_A_TASK: usize = 2048;
 
 /// The family with its prior. Statistics, with y = x - center: sum r y of each cluster, then, shared, the packed lower
 /// triangle of sum y y^T over all rows. The prior mean is the center, so it is zero in these coordinates.
-pub struct TiedGauss<T> {
+pub struct TiedGauss {
     prior: WishartPrior,
     kappa: f64,
     center: Vec<f64>,
-    center_t: Vec<T>,
 }
 
-impl<T: Real> TiedGauss<T> {
+impl TiedGauss {
     pub fn new(prior: &Prior) -> Self {
-        TiedGauss {
-            prior: WishartPrior::new(prior),
-            kappa: prior.kappa,
-            center: prior.center.clone(),
-            center_t: prior.center.iter().map(|&c| T::from_f64(c)).collect(),
-        }
+        TiedGauss { prior: WishartPrior::new(prior), kappa: prior.kappa, center: prior.center.clone() }
     }
 
     /// kappa where the estimate has a prior.
@@ -80,7 +74,7 @@ fn packed_rows(mut packed: &mut [f64], dim: usize) -> impl Iterator<Item = (usiz
     })
 }
 
-impl<T: Real> Likelihood<T> for TiedGauss<T> {
+impl<T: Real> Likelihood<T> for TiedGauss {
     fn kind(&self) -> LikelihoodKind {
         LikelihoodKind::TiedGauss
     }
@@ -98,21 +92,20 @@ impl<T: Real> Likelihood<T> for TiedGauss<T> {
     }
 
     fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
-        scratch.gather(rows, members, &self.center_t);
-        weighted_sum(&scratch.gathered, resp, self.prior.dim, stat);
+        scratch.gather(rows, members, resp, &self.center, |rows, shares, _| {
+            weighted_sum(rows, shares, self.prior.dim, stat);
+        });
     }
 
-    /// In double precision: what the means explain is taken away from it.
     fn accumulate_shared(&self, rows: &Rows<T>, members: &[u32], weights: &[f64], shared: &mut [f64]) {
         let dim = self.prior.dim;
         let tasks = members.par_chunks(ROWS_A_TASK).zip(weights.par_chunks(ROWS_A_TASK));
         let sums: Vec<Vec<f64>> = tasks
             .map(|(members, weights)| {
-                let (mut sum, mut work) = (vec![0.0; linalg::packed_len(dim)], Vec::new());
-                let mut scratch = Scratch::<T>::default();
-                scratch.gather(rows, members, &self.center_t);
-                let gathered: Vec<f64> = scratch.gathered.iter().map(|x| x.to_f64()).collect();
-                weighted_gram(&gathered, weights, dim, &mut work, &mut sum);
+                let mut sum = vec![0.0; linalg::packed_len(dim)];
+                Scratch::default().gather(rows, members, weights, &self.center, |rows, weights, outer| {
+                    weighted_gram(rows, weights, dim, outer, &mut sum);
+                });
                 sum
             })
             .collect();
@@ -169,8 +162,8 @@ impl<T: Real> Likelihood<T> for TiedGauss<T> {
         let shrink = self.kappa / (1.0 + self.kappa);
         for (row, score) in range.zip(out) {
             let values = rows.dense_rows(row..row + 1);
-            let norm: f64 = values.iter().zip(&self.center).map(|(x, c)| (x.to_f64() - c).powi(2)).sum();
-            let log_det = d * n.ln() - p.log_det_b() - (shrink * norm / p.b).ln_1p();
+            let norm = p.norm(values.iter().zip(&self.center).map(|(x, c)| x.to_f64() - c));
+            let log_det = d * n.ln() - p.log_det_b() - (shrink * norm).ln_1p();
             *score = -0.5 * d * LN_2PI + map_normaliser(p, self.kappa, 1) + 0.5 * n * log_det - 0.5 * n * d;
         }
     }
@@ -218,7 +211,7 @@ struct TiedGaussClusters<T: Real> {
 
 impl<T: Real> TiedGaussClusters<T> {
     fn new(
-        family: &TiedGauss<T>,
+        family: &TiedGauss,
         estimate: Estimate,
         means: Vec<f64>,
         precision: &Arc<Precision>,
@@ -231,18 +224,22 @@ impl<T: Real> TiedGaussClusters<T> {
             let spread = if estimate == Estimate::Posterior { dim as f64 / count } else { 0.0 };
             T::from_f64(0.5 * (precision.log_det - dim as f64 * LN_2PI - spread))
         });
-        let factor_rows = || precision.factor.chunks_exact(dim).enumerate();
+        // Rows are turned about the center as `T` has it, and so are the means.
+        let center_t: Vec<T> = family.center.iter().map(|&c| T::from_f64(c)).collect();
         let turned = |mean: &[f64]| -> Vec<T> {
-            factor_rows().map(|(i, row)| T::from_f64(lsparse_kernels::dot_f64(&row[..=i], &mean[..=i]))).collect()
+            let mean: Vec<f64> =
+                mean.iter().zip(family.center.iter().zip(&center_t)).map(|(m, (c, t))| m + (c - t.to_f64())).collect();
+            let rows = precision.factor.chunks_exact(dim).enumerate();
+            rows.map(|(i, row)| T::from_f64(dot_f64(&row[..=i], &mean[..=i]))).collect()
         };
         TiedGaussClusters {
             constant: constant.collect(),
             points: means.chunks_exact(dim).flat_map(turned).collect(),
+            center_t,
             prior: family.prior.clone(),
             kappa: family.kappa,
             estimate,
             center: family.center.clone(),
-            center_t: family.center_t.clone(),
             means,
             mean_counts,
             factor_t: precision.factor.iter().map(|&v| T::from_f64(v)).collect(),

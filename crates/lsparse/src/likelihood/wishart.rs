@@ -12,6 +12,10 @@ use crate::linalg;
 /// Matrices that a thread factors together: enough to fill the lanes, and small enough to share between threads.
 const AT_ONCE: usize = 8;
 
+/// A matrix that has lost its definiteness to rounding is raised to its floor, then to ever more times the floor until
+/// a factor exists, but to no more than this: what still has none holds something else than sums of squares.
+const MOST_TIMES: f64 = 1e18;
+
 /// log normaliser of the Wishart: -nu D/2 log 2 - log G_D(nu/2) + nu/2 log |B|, with B the inverse scale.
 pub fn ln_wishart(nu: f64, log_det_b: f64, dim: usize) -> f64 {
     let d = dim as f64;
@@ -25,25 +29,32 @@ pub fn expected_log_det(nu: f64, log_det_b: f64, dim: usize) -> f64 {
     (0..dim).map(|i| digamma(0.5 * (nu - i as f64))).sum::<f64>() + dim as f64 * std::f64::consts::LN_2 - log_det_b
 }
 
-/// The Wishart prior on a precision matrix, with B = b I.
+/// The Wishart prior on a precision matrix, with a diagonal B.
 #[derive(Clone, Debug)]
 pub struct WishartPrior {
     pub dim: usize,
     pub nu: f64,
-    /// B = b I, chosen so that the prior expectation of the covariance is the prior's variance times I.
-    pub b: f64,
-    pub variance_floor: f64,
+    /// The diagonal of B, chosen so that the prior expects of the covariance the prior's variance in each column.
+    pub b: Vec<f64>,
+    log_det_b: f64,
+    /// One a column.
+    pub variance_floor: Vec<f64>,
 }
 
 impl WishartPrior {
     pub fn new(prior: &Prior) -> Self {
-        let nu = prior.nu.max(prior.dim as f64 + 2.0);
-        let b = prior.variance * (nu - prior.dim as f64 - 1.0);
-        WishartPrior { dim: prior.dim, nu, b, variance_floor: prior.variance_floor }
+        let b: Vec<f64> = prior.variance.iter().map(|v| v * (prior.nu - prior.dim as f64 - 1.0)).collect();
+        let log_det_b = b.iter().map(|b| b.ln()).sum();
+        WishartPrior { dim: prior.dim, nu: prior.nu, b, log_det_b, variance_floor: prior.variance_floor.clone() }
     }
 
     pub fn log_det_b(&self) -> f64 {
-        self.dim as f64 * self.b.ln()
+        self.log_det_b
+    }
+
+    /// y^T B^-1 y.
+    pub fn norm(&self, y: impl Iterator<Item = f64>) -> f64 {
+        y.zip(&self.b).map(|(y, b)| y * y / b).sum()
     }
 
     /// nu' of the MAP covariance (S + B) / (N + nu').
@@ -140,24 +151,49 @@ impl Precision {
         for (i, s) in packed.chunks_exact_mut(linalg::packed_len(dim)).enumerate() {
             let count = counts[numbers[i]];
             match estimate {
-                Estimate::Posterior => add_packed_diagonal(s, dim, prior.b),
+                Estimate::Posterior => add_packed_diagonal(s, &prior.b),
                 Estimate::Map => {
-                    add_packed_diagonal(s, dim, prior.b);
+                    add_packed_diagonal(s, &prior.b);
                     s.iter_mut().for_each(|v| *v /= count + prior.map_count());
                 }
                 Estimate::MaxLikelihood if count > 0.0 => {
                     let mut full = linalg::unpack(s, dim);
                     full.iter_mut().for_each(|v| *v /= count);
-                    clipped[i] = linalg::clip_eigenvalues(&mut full, dim, prior.variance_floor);
+                    clipped[i] = linalg::clip_eigenvalues(&mut full, dim, &prior.variance_floor);
                     linalg::pack(&full, dim, s);
                 }
                 Estimate::MaxLikelihood => linalg::pack(&kept(numbers[i]), dim, s),
             }
         }
-        let mut precisions = Self::invert_some(&packed, dim).map_err(|(i, pivot)| {
-            let cluster = numbers[i];
-            Error::NotPositiveDefinite { cluster, pivot }
-        })?;
+        // S is never negative, so that no direction of S + B has less than B alone gives: what has is rounding.
+        let floor = |i: usize| match estimate {
+            Estimate::Posterior => prior.b.clone(),
+            Estimate::Map => prior.b.iter().map(|b| b / (counts[numbers[i]] + prior.map_count())).collect(),
+            Estimate::MaxLikelihood => prior.variance_floor.clone(),
+        };
+        let mut times = vec![1.0; numbers.len()];
+        let mut precisions = loop {
+            let (i, pivot) = match Self::invert_some(&packed, dim) {
+                Err(bad) => bad,
+                Ok(all) => {
+                    let below = |(i, p): (usize, &Self)| p.pivot_below(&floor(i), dim).map(|pivot| (i, pivot));
+                    let kept = |(i, _): &(usize, &Self)| clipped[*i] || estimate == Estimate::MaxLikelihood;
+                    match all.iter().enumerate().filter(|p| !kept(p)).find_map(below) {
+                        Some(bad) => bad,
+                        None => break all,
+                    }
+                }
+            };
+            if pivot.is_nan() || times[i] > MOST_TIMES {
+                return Err(Error::NotPositiveDefinite { cluster: numbers[i], pivot });
+            }
+            let floor: Vec<f64> = floor(i).iter().map(|f| f * times[i]).collect();
+            let packed = &mut packed[i * linalg::packed_len(dim)..(i + 1) * linalg::packed_len(dim)];
+            let mut full = linalg::unpack(packed, dim);
+            clipped[i] |= linalg::clip_eigenvalues(&mut full, dim, &floor);
+            linalg::pack(&full, dim, packed);
+            times[i] *= 16.0;
+        };
         for (i, p) in precisions.iter_mut().enumerate() {
             let count = counts[numbers[i]];
             match estimate {
@@ -171,13 +207,20 @@ impl Precision {
                     p.factor.iter_mut().for_each(|v| *v *= scale);
                 }
                 Estimate::Map => p.own_trace = (count + prior.map_count()) * dim as f64,
-                Estimate::MaxLikelihood if clipped[i] => {
-                    p.own_trace = linalg::trace_of_form(&p.factor, &linalg::unpack(scatter[i], dim), dim);
-                }
                 Estimate::MaxLikelihood => p.own_trace = count * dim as f64,
+            }
+            if clipped[i] {
+                p.own_trace = p.trace(prior, estimate, linalg::unpack(scatter[i], dim));
             }
         }
         Ok(precisions)
+    }
+
+    /// The first pivot of the matrix that this is the inverse of that is below half of a floor: no matrix that is at
+    /// least the diagonal matrix of the floor has one.
+    fn pivot_below(&self, floor: &[f64], dim: usize) -> Option<f64> {
+        let mut pivots = (0..dim).map(|i| self.factor[i * dim + i].powi(-2)).zip(floor);
+        pivots.find(|(pivot, floor)| *pivot < 0.5 * **floor).map(|(pivot, _)| pivot)
     }
 
     /// Point estimates with these covariances (K x dim x dim).
@@ -242,7 +285,9 @@ impl Precision {
     /// tr(M (S + B) M^T), or tr(M S M^T) under maximum likelihood, for any scatter matrix S about the mean.
     pub fn trace(&self, prior: &WishartPrior, estimate: Estimate, mut scatter: Vec<f64>) -> f64 {
         if estimate != Estimate::MaxLikelihood {
-            add_diagonal(&mut scatter, prior.dim, prior.b);
+            for (i, b) in prior.b.iter().enumerate() {
+                scatter[i * prior.dim + i] += b;
+            }
         }
         linalg::trace_of_form(&self.factor, &scatter, prior.dim)
     }
@@ -302,14 +347,8 @@ pub fn pack<T: Real>(
     pack
 }
 
-fn add_diagonal(matrix: &mut [f64], dim: usize, value: f64) {
-    for i in 0..dim {
-        matrix[i * dim + i] += value;
-    }
-}
-
-fn add_packed_diagonal(packed: &mut [f64], dim: usize, value: f64) {
-    for i in 0..dim {
+fn add_packed_diagonal(packed: &mut [f64], diagonal: &[f64]) {
+    for (i, value) in diagonal.iter().enumerate() {
         packed[i * (i + 1) / 2 + i] += value;
     }
 }
@@ -331,9 +370,35 @@ mod tests {
         }
     }
 
+    fn some_prior() -> WishartPrior {
+        WishartPrior { dim: 2, nu: 4.0, b: vec![0.5, 2e-8], log_det_b: 1e-8f64.ln(), variance_floor: vec![1e-6; 2] }
+    }
+
+    /// Rounding may leave a scatter matrix with a negative eigenvalue; S + B is at least B all the same.
+    #[test]
+    fn a_posterior_is_at_least_its_prior() {
+        let prior = some_prior();
+        // In the units of B: diag(0, -0.9), which leaves a pivot, and one with eigenvalues 3 and -7, which does not.
+        let scatters = [[0.0, 0.0, -1.8e-8], [-1.0, 5.0 * 1e-4, -4e-8]];
+        for estimate in [Estimate::Posterior, Estimate::Map] {
+            for scatter in &scatters {
+                let print = [fingerprint(estimate, 5.0, scatter)];
+                let never = |_| unreachable!("no cluster is empty");
+                let all = Precision::estimate_all(&prior, estimate, &[5.0], scatter, &print, &[], never).unwrap();
+                // Phi in the units of B^-1: as much as B alone gives in the worst direction, and no more.
+                let (limit, m) = (if estimate == Estimate::Posterior { 9.0 } else { 7.0 }, &all[0].factor);
+                let (a, b) = (m[0] * 0.5f64.sqrt(), m[2] * 0.5f64.sqrt());
+                let c = m[3] * 2e-8f64.sqrt();
+                let (trace, det) = (a * a + b * b + c * c, (a * c).powi(2));
+                let largest = 0.5 * (trace + (trace * trace - 4.0 * det).max(0.0).sqrt());
+                assert!((largest / limit - 1.0).abs() < 1e-9, "{estimate:?}: {largest} against {limit}");
+            }
+        }
+    }
+
     #[test]
     fn only_clusters_that_changed_are_estimated_anew() {
-        let prior = WishartPrior { dim: 2, nu: 4.0, b: 0.5, variance_floor: 1e-6 };
+        let prior = some_prior();
         let counts = vec![5.0; 20];
         let mut scatter: Vec<f64> = (0..20).flat_map(|k| [2.0 + k as f64, 0.1, 1.0]).collect();
         let estimate = |scatter: &[f64], previous: &[Arc<Precision>]| {

@@ -45,8 +45,9 @@ impl<T: Real> Likelihood<T> for ZeroMeanGauss {
     }
 
     fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
-        scratch.gather(rows, members, &[]);
-        weighted_gram(&scratch.gathered, resp, self.prior.dim, &mut scratch.work, stat);
+        scratch.gather(rows, members, resp, &[], |rows, shares, outer| {
+            weighted_gram(rows, shares, self.prior.dim, outer, stat);
+        });
     }
 
     fn global_step(
@@ -78,8 +79,8 @@ impl<T: Real> Likelihood<T> for ZeroMeanGauss {
         let n = 1.0 + p.map_count();
         // Sigma = (x x^T + B)/n, so log |Phi| = D log n - log |B| - log(1 + x^T B^-1 x) and tr(Phi (x x^T + B)) = n D.
         for (row, score) in range.zip(out) {
-            let norm: f64 = rows.dense_rows(row..row + 1).iter().map(|x| x.to_f64() * x.to_f64()).sum();
-            let log_det = d * n.ln() - p.log_det_b() - (norm / p.b).ln_1p();
+            let norm = p.norm(rows.dense_rows(row..row + 1).iter().map(|x| x.to_f64()));
+            let log_det = d * n.ln() - p.log_det_b() - norm.ln_1p();
             *score = -0.5 * d * LN_2PI + map_normaliser(p) + 0.5 * n * log_det - 0.5 * n * d;
         }
     }
@@ -112,11 +113,11 @@ pub(super) fn kept_or_prior(kept: &Option<Vec<NamedArray>>, k: usize, prior: &Wi
     match old {
         Some(array) => array.values[k * dim * dim..(k + 1) * dim * dim].to_vec(),
         None => {
-            let mut eye = vec![0.0; dim * dim];
-            for i in 0..dim {
-                eye[i * dim + i] = prior.b / prior.map_count();
+            let mut expected = vec![0.0; dim * dim];
+            for (i, b) in prior.b.iter().enumerate() {
+                expected[i * dim + i] = b / prior.map_count();
             }
-            eye
+            expected
         }
     }
 }

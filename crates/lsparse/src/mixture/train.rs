@@ -364,26 +364,23 @@ fn settle_prior<T: Scalar>(
     mut config: MixtureConfig,
     around: &Surroundings<'_>,
 ) -> Result<(Prior, MixtureConfig)> {
-    let least = source.dim() as f64 + 2.0;
-    if around.start.is_none() && config.nu > 0.0 && config.nu < least && !config.likelihood.wants_sparse_rows() {
-        let problem = format!("{} is too few degrees of freedom for {} columns", config.nu, source.dim());
-        return Err(Error::Config { option: "nu", problem, remedy: format!("give {least} or more, or 0 for {least}") });
+    let usual = config.likelihood.default_nu(source.dim());
+    if around.start.is_none() && config.nu > 0.0 && config.nu <= usual - 1.0 && !config.likelihood.wants_sparse_rows() {
+        let problem = format!("with {} degrees of freedom or fewer the prior expects no covariance", usual - 1.0);
+        return Err(Error::Config { option: "nu", problem, remedy: format!("give more, or 0 for {usual}") });
     }
-    let c = config.clone();
-    let moments_prior = |moments: &Moments| {
-        Prior::for_data(c.likelihood, moments, c.lambda, c.nu, c.kappa, c.prior_scale, c.variance_floor)
-    };
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
-    let blank = moments_prior(&Moments {
+    let blank = Moments {
         count: 0,
         mean: vec![0.0; source.dim()],
         variance: vec![1.0; source.dim()],
         second_moment: vec![1.0; source.dim()],
         nonzeros: 0,
-    });
-    let moments = scan_for::<T>(config.likelihood.build::<T>(&blank).as_ref(), source)?;
+    };
+    let family = config.likelihood.build::<T>(&Prior::for_data(&config, &blank));
+    let moments = scan_for::<T>(family.as_ref(), source)?;
     let prior = match around.start {
-        None => moments_prior(&moments),
+        None => Prior::for_data(&config, &moments),
         Some(start) => {
             if start.config.likelihood != config.likelihood {
                 let name = start.config.likelihood.name();
@@ -405,6 +402,7 @@ fn settle_prior<T: Scalar>(
             config.lambda = start.config.lambda;
             config.kappa = start.config.kappa;
             config.prior_scale = start.config.prior_scale;
+            config.prior_shape = start.config.prior_shape;
             config.variance_floor = start.config.variance_floor;
             start.prior.clone()
         }

@@ -20,7 +20,8 @@ pub struct KMeans {
 
 impl KMeans {
     pub fn new(prior: &Prior) -> Self {
-        KMeans { center: prior.center.clone(), variance_floor: prior.variance_floor }
+        let floor = prior.variance_floor.iter().sum::<f64>() / prior.dim as f64;
+        KMeans { center: prior.center.clone(), variance_floor: floor }
     }
 
     /// The sum of squared distances of rows from the means of their clusters.

@@ -110,6 +110,7 @@ fn spread<T: Real>(rows: &Rows<T>) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MixtureConfig;
     use crate::data::Moments;
     use crate::likelihood::{Estimate, LikelihoodKind, Prior};
 
@@ -122,8 +123,9 @@ mod tests {
             second_moment: vec![1.0; 3],
             nonzeros: 0,
         };
-        let kind = LikelihoodKind::DiagGauss;
-        let family = kind.build::<f64>(&Prior::for_data(kind, &moments, 0.1, 0.0, 1e-4, 0.1, 1e-9));
+        let config =
+            MixtureConfig { likelihood: LikelihoodKind::DiagGauss, variance_floor: 1e-9, ..Default::default() };
+        let family = config.likelihood.build::<f64>(&Prior::for_data(&config, &moments));
         // One cluster with mean (0, 9, 0): rows near zero differ from it most in the second column, and most of the
         // rest in the third.
         let stats = [0.0, 900.0, 0.0, 100.0, 8200.0, 10.0];
