@@ -247,7 +247,7 @@ fn degenerate_data_train() {
     ];
     for (name, row) in data {
         place.npy(name, 4, &(0..60).flat_map(row).collect::<Vec<f64>>());
-        for likelihood in ["zero-mean-gauss", "gauss", "diag-gauss"] {
+        for likelihood in ["zero-mean-gauss", "gauss", "diag-gauss", "spherical-gauss", "tied-gauss"] {
             for estimate in ["vb", "map", "ml"] {
                 let fit = format!("fit mixture {name} --likelihood {likelihood} --estimate {estimate} -k 5 -l 2");
                 let report = place.json(&format!("{fit} --laps 5 --json --quiet --out m.safetensors"));

@@ -10,7 +10,7 @@ from lsparse import BernoulliMixture, GaussianMixture, MultinomialMixture
 from scipy.stats import multivariate_normal
 
 
-@pytest.mark.parametrize("covariance_type", ["full", "diag"])
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical", "tied"])
 @pytest.mark.parametrize("estimate", ["vb", "map", "ml"])
 @pytest.mark.parametrize("schedule", ["memoized", "full", "stochastic", "streaming"])
 def test_groups_are_found(blobs, covariance_type, estimate, schedule):
@@ -29,7 +29,8 @@ def test_groups_are_found(blobs, covariance_type, estimate, schedule):
     found = model.fit_predict(X)
     # One pass does not get to the very end.
     assert agreement(found, labels) > (0.95 if schedule == "streaming" else 0.99)
-    assert model.covariances_.shape == ((4, 3, 3) if covariance_type == "full" else (4, 3))
+    shapes = {"full": (4, 3, 3), "diag": (4, 3), "spherical": (4,), "tied": (3, 3)}
+    assert model.covariances_.shape == shapes[covariance_type]
 
 
 @pytest.mark.parametrize("init_params", ["bregman", "kmeans", "k-means++", "random_from_data", "random"])

@@ -28,6 +28,15 @@ INIT_PARAMS: dict[str, dict[str, Any]] = {
     "random": {"init": "responsibilities"},
 }
 
+#: scikit-learn's names for covariances, and the library's families.
+COVARIANCE_TYPES: dict[str, str] = {
+    "full": "gauss",
+    "diag": "diag-gauss",
+    "spherical": "spherical-gauss",
+    "tied": "tied-gauss",
+    "zero-mean": "zero-mean-gauss",
+}
+
 
 class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
     """What the mixtures share."""
@@ -479,8 +488,9 @@ class GaussianMixture(_MixtureBase):
     sparsity : int, default=None
         L, the number of components that a row keeps; 8 if not given, or K if that is smaller.
         ``sparsity=n_components`` is the ordinary dense algorithm, ``sparsity=1`` hard assignment.
-    covariance_type : {"full", "diag", "zero-mean"}, default="full"
-        A full covariance, one variance a column, or a full covariance about a mean fixed at zero.
+    covariance_type : {"full", "diag", "spherical", "tied", "zero-mean"}, default="full"
+        A full covariance, one variance a column, one variance for all columns, one full covariance for all components,
+        or a full covariance about a mean fixed at zero.
     estimate : {"vb", "map", "ml"}, default="vb"
         A full posterior (variational Bayes), its mode, or maximum likelihood (EM).
     schedule : {"memoized", "full", "stochastic", "streaming"}, default="memoized"
@@ -538,7 +548,8 @@ class GaussianMixture(_MixtureBase):
         Frequencies of the components (their expectation under a posterior).
     means_ : ndarray of shape (n_components, n_features)
         Means; zeros for ``covariance_type="zero-mean"``.
-    covariances_ : ndarray of shape (n_components, n_features, n_features), or (n_components, n_features) for "diag"
+    covariances_ : ndarray of shape (n_components, n_features, n_features), or (n_components, n_features) for "diag", \
+            (n_components,) for "spherical", (n_features, n_features) for "tied"
         Covariances.
     converged_ : bool
         Whether the objective came to rest.
@@ -567,7 +578,7 @@ class GaussianMixture(_MixtureBase):
 
     _parameter_constraints: dict[str, list[Any]] = {
         **_MixtureBase._parameter_constraints,
-        "covariance_type": [StrOptions({"full", "diag", "zero-mean"})],
+        "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "mean_precision_prior": [Interval(Real, 0.0, None, closed="neither"), None],
         "degrees_of_freedom_prior": [Interval(Real, 0.0, None, closed="neither"), None],
         "prior_scale": [Interval(Real, 0.0, None, closed="neither"), None],
@@ -637,7 +648,7 @@ class GaussianMixture(_MixtureBase):
         self.n_jobs = n_jobs
 
     def _likelihood(self) -> str:
-        return {"full": "gauss", "diag": "diag-gauss", "zero-mean": "zero-mean-gauss"}[self.covariance_type]
+        return COVARIANCE_TYPES[self.covariance_type]
 
     def _prior_config(self) -> dict[str, Any]:
         return {
@@ -651,8 +662,7 @@ class GaussianMixture(_MixtureBase):
     def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
         super()._take_arrays(arrays)
         self.covariances_ = arrays["variances"] if "variances" in arrays else arrays["covariances"]
-        zeros = np.zeros((self.covariances_.shape[0], self.covariances_.shape[1]))
-        self.means_ = arrays.get("means", zeros)
+        self.means_ = arrays["means"] if "means" in arrays else np.zeros(self.covariances_.shape[:2])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
