@@ -84,12 +84,17 @@ impl PatchArgs {
 impl DataArgs {
     /// Open what a path leads to.
     pub fn open(&self, path: &Path) -> Result<Box<dyn RowSource>> {
+        self.open_with(path, false)
+    }
+
+    /// The same, where values of a text file may be missing.
+    pub fn open_with(&self, path: &Path, missing: bool) -> Result<Box<dyn RowSource>> {
         let header = match self.header {
             Header::Yes => Some(true),
             Header::No => Some(false),
             Header::Auto => None,
         };
-        let csv = CsvOptions { header, delimiter: self.delimiter };
+        let csv = CsvOptions { header, delimiter: self.delimiter, missing };
         let source = data::open(path, &OpenOptions { csv, patches: self.patches.options() })?;
         if let Some(note) = source.note() {
             output::note(note);

@@ -128,5 +128,6 @@ def _mixture(config: dict[str, Any], shared: dict[str, Any]) -> Any:
         prior_scale=config["prior-scale"],
         variance_floor=config["variance-floor"],
         precision=config["precision"],
+        missing=config.get("missing", False),
         **shared,
     )

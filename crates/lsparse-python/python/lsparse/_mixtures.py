@@ -527,6 +527,9 @@ class GaussianMixture(_MixtureBase):
         Smallest variance under ``estimate="ml"``, in the same units; 1e-6 if not given.
     precision : {"auto", "f32", "f64"}, default="auto"
         In which precision rows are worked on: that of the data, or this one. Sums are always 64 bits.
+    missing : bool, default=False
+        Whether rows may have missing values (NaN), in ``fit`` and everywhere else. They are integrated out: a row counts
+        by the columns that it has. For "full" and "diag" covariances.
     learning_offset : float, default=1.0
         Delay of the stochastic rate ``(offset + step) ** -decay``.
     learning_decay : float, default=0.55
@@ -584,6 +587,7 @@ class GaussianMixture(_MixtureBase):
         "prior_scale": [Interval(Real, 0.0, None, closed="neither"), None],
         "variance_floor": [Interval(Real, 0.0, None, closed="neither"), None],
         "precision": [StrOptions({"auto", "f32", "f64"})],
+        "missing": ["boolean"],
     }
 
     # As scikit-learn's: a Gaussian about sparse rows is dense all the same.
@@ -613,6 +617,7 @@ class GaussianMixture(_MixtureBase):
         prior_scale: float | None = None,
         variance_floor: float | None = None,
         precision: str = "auto",
+        missing: bool = False,
         learning_offset: float = 1.0,
         learning_decay: float = 0.55,
         total_samples: float | None = None,
@@ -639,6 +644,7 @@ class GaussianMixture(_MixtureBase):
         self.prior_scale = prior_scale
         self.variance_floor = variance_floor
         self.precision = precision
+        self.missing = missing
         self.learning_offset = learning_offset
         self.learning_decay = learning_decay
         self.total_samples = total_samples
@@ -657,7 +663,11 @@ class GaussianMixture(_MixtureBase):
             "prior-scale": self.prior_scale,
             "variance-floor": self.variance_floor,
             "precision": self.precision,
+            "missing": bool(self.missing) or None,
         }
+
+    def _allows_nan(self) -> bool:
+        return bool(self.missing)
 
     def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
         super()._take_arrays(arrays)
@@ -667,6 +677,7 @@ class GaussianMixture(_MixtureBase):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
+        tags.input_tags.allow_nan = bool(self.missing)
         return tags
 
 

@@ -36,6 +36,7 @@ impl<T: Scalar> Sample<T> {
         for panel in batches.panels(0, batches.len(0)) {
             batches.read_panel(data.source, panel, &mut spare, &mut rows, &mut ids)?;
         }
+        fill_in(&mut rows);
         let weights = data.row_weights.map_or(Vec::new(), |w| ids.iter().map(|&n| w[n]).collect());
         Ok(Sample { rows, weights })
     }
@@ -46,6 +47,24 @@ impl<T: Scalar> Sample<T> {
 
     fn total_weight(&self) -> f64 {
         (0..self.rows.len()).map(|n| self.weight(n)).sum()
+    }
+}
+
+/// Put the mean of a column over the sample where a value is missing: good enough to find clusters by, and the first lap
+/// has their own expectations in its place.
+fn fill_in<T: Scalar>(rows: &mut Rows<T>) {
+    let dim = rows.dim();
+    let Rows::Dense { values, .. } = rows else { return };
+    if !values.iter().any(|x| x.is_nan()) {
+        return;
+    }
+    for d in 0..dim {
+        let (mut sum, mut count) = (0.0, 0.0);
+        for x in values[d..].iter().step_by(dim).filter(|x| !x.is_nan()) {
+            (sum, count) = (sum + x.to_f64(), count + 1.0);
+        }
+        let mean = T::from_f64(if count > 0.0 { sum / count } else { 0.0 });
+        values[d..].iter_mut().step_by(dim).filter(|x| x.is_nan()).for_each(|x| *x = mean);
     }
 }
 

@@ -7,6 +7,7 @@
 mod bernoulli;
 mod diag_gauss;
 mod gauss;
+mod missing;
 mod multinomial;
 mod sparse_table;
 mod spherical_gauss;
@@ -24,6 +25,8 @@ use crate::config::MixtureConfig;
 use crate::data::{Moments, Rows};
 use crate::error::{Error, Result};
 use crate::summary::ClusterSummary;
+
+pub(crate) use missing::lacks_values;
 
 /// How the clusters' parameters are estimated from the statistics. Only the global step and the objective look at it:
 /// the local step uses log pi and log F under point estimates, `E[log pi]` and `E[log F]` under a posterior.
@@ -91,6 +94,11 @@ impl LikelihoodKind {
         matches!(self, Gauss | DiagGauss | SphericalGauss | TiedGauss)
     }
 
+    /// Whether rows may have missing values, which the family integrates out.
+    pub fn allows_missing(self) -> bool {
+        matches!(self, LikelihoodKind::Gauss | LikelihoodKind::DiagGauss)
+    }
+
     /// Whether rows are wanted as (index, value) pairs rather than in full.
     pub fn wants_sparse_rows(self) -> bool {
         matches!(self, LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli)
@@ -145,6 +153,9 @@ pub struct Prior {
     pub variance: Vec<f64>,
     /// Smallest variance of each column (maximum likelihood only).
     pub variance_floor: Vec<f64>,
+    /// Whether values may be missing from rows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missing: bool,
     /// Prior mean, and the point about which second moments are gathered, so that data far from zero keep their digits.
     pub center: Vec<f64>,
 }
@@ -184,6 +195,7 @@ impl Prior {
             kappa: config.kappa,
             variance: units.iter().map(|unit| config.prior_scale * unit).collect(),
             variance_floor: units.iter().map(|unit| config.variance_floor * unit).collect(),
+            missing: config.missing,
             center,
         }
     }
@@ -283,6 +295,26 @@ pub trait Clusters<T: Real>: Send + Sync {
     /// The same for a form that is a sum over columns.
     fn diagonal(&self, _k: usize) -> Option<Diagonal<'_, T>> {
         None
+    }
+
+    /// Whether statistics of rows with missing values are expectations under the clusters: then they are added by
+    /// [`accumulate_expected`](Self::accumulate_expected), and those of complete rows alone by the likelihood.
+    fn completes_rows(&self) -> bool {
+        false
+    }
+
+    /// Add `sum_m resp[m] E[s(x_m)]` over rows with missing values to the statistics of cluster k; returns `sum_m resp[m]`
+    /// times the entropy of what is missing in row m, which belongs to the objective.
+    fn accumulate_expected(
+        &self,
+        _k: usize,
+        _rows: &Rows<T>,
+        _members: &[u32],
+        _resp: &[T],
+        _scratch: &mut Scratch<T>,
+        _stat: &mut [f64],
+    ) -> f64 {
+        0.0
     }
 
     /// The data term of the objective for these statistics, prior (and posterior) included.

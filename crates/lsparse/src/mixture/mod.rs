@@ -176,7 +176,8 @@ impl<T: Scalar> Mixture<T> {
         let log_pi = (&params.frequencies.log_pi[..], log_pi);
         let entropy = self.search.respond(memory, params.clusters.as_ref(), log_pi, (rows, row_ids), resp)?;
         panel.members.regroup(self.num_clusters, &panel.resp, &panel.row_weights);
-        accumulate_onto(self.likelihood.as_ref(), &panel.rows, &panel.members, summary, stale);
+        let clusters = Some(params.clusters.as_ref());
+        accumulate_onto(self.likelihood.as_ref(), clusters, &panel.rows, &panel.members, summary, stale);
         summary.entropy += match panel.row_weights.is_empty() {
             true => entropy.iter().sum::<f64>(),
             false => entropy.iter().zip(&panel.row_weights).map(|(h, w)| h * w).sum(),

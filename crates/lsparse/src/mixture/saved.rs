@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::methods::equal_params;
 use super::{Frequencies, Mixture, MixtureData, MixtureParams, Search, log_density, respond};
 use crate::config::{MixtureConfig, Precision};
-use crate::data::{AtomicFile, Element, RowSource, Scalar, scan};
+use crate::data::{AtomicFile, Element, RowSource, Scalar, scan_rows};
 use crate::error::{Error, Result};
 use crate::fit::TrainingRecord;
 use crate::likelihood::{LikelihoodKind, NamedArray, Prior};
@@ -221,7 +221,7 @@ impl MixtureModel {
 
     fn score_as<T: Scalar>(&self, source: &dyn RowSource) -> Result<RowScores> {
         let mixture = self.mixture::<T>();
-        check_rows(&mixture, source)?;
+        check_rows(&mixture, self.config.missing, source)?;
         let clusters = mixture.likelihood.clusters_of(&self.arrays)?;
         let log_pi: Vec<f64> = self.weights.iter().map(|p| p.ln()).collect();
         let mut scores = Vec::with_capacity(source.num_rows());
@@ -262,7 +262,7 @@ impl MixtureModel {
         visit: &mut dyn FnMut(&[u32], &[f64]) -> Result<()>,
     ) -> Result<()> {
         let mixture = self.mixture::<T>();
-        check_rows(&mixture, source)?;
+        check_rows(&mixture, self.config.missing, source)?;
         let params = self.params::<T>()?;
         let mut values = Vec::new();
         mixture.for_each_panel(&MixtureData::in_order(source)?, 0, &mut None, |panel| {
@@ -304,18 +304,19 @@ pub(super) fn working_element(precision: Precision, source: &dyn RowSource) -> E
 }
 
 /// Columns as many as the model has, and every value one that the likelihood can explain.
-pub(super) fn check_rows<T: Scalar>(mixture: &Mixture<T>, source: &dyn RowSource) -> Result<()> {
+pub(super) fn check_rows<T: Scalar>(mixture: &Mixture<T>, missing: bool, source: &dyn RowSource) -> Result<()> {
     let dim = mixture.likelihood.dim();
     if source.dim() != dim {
         return Err(Error::DimensionMismatch { name: source.name().into(), model: dim, data: source.dim() });
     }
-    scan_for::<T>(mixture.likelihood.as_ref(), source).map(|_| ())
+    scan_for::<T>(mixture.likelihood.as_ref(), source, missing).map(|_| ())
 }
 
-/// Look at every value once; gives the moments of the columns.
+/// Look at every value once; gives the moments of the columns, of what is there where values may be missing.
 pub(super) fn scan_for<T: Scalar>(
     likelihood: &dyn crate::likelihood::Likelihood<T>,
     source: &dyn RowSource,
+    missing: bool,
 ) -> Result<crate::data::Moments> {
     let check = |row: usize, column: usize, value: f64| {
         likelihood.check_value(value).map_err(|need| Error::BadValue {
@@ -326,5 +327,5 @@ pub(super) fn scan_for<T: Scalar>(
             need,
         })
     };
-    scan(source, T::ELEMENT, Some(&check))
+    scan_rows(source, T::ELEMENT, missing, Some(&check))
 }

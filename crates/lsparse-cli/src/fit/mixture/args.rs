@@ -141,6 +141,10 @@ pub struct ModelSettings {
         ("multinomial", "counts of categories"),
         ("bernoulli", "zeros and ones")]))]
     pub likelihood: Option<LikelihoodKind>,
+    /// Rows may have missing values (NaN; in text files also empty fields and NA), which gauss and diag-gauss integrate
+    /// out.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub missing: Option<bool>,
     /// K, the number of clusters [default: none, it must be given].
     #[arg(long, short = 'k', value_name = "K")]
     pub clusters: Option<usize>,
