@@ -27,7 +27,7 @@ fn prior(likelihood: LikelihoodKind, dim: usize, missing: bool) -> Prior {
         second_moment: vec![1.3; dim],
         nonzeros: 0,
     };
-    let config = MixtureConfig { likelihood, missing, kappa: 0.4, prior_scale: 0.9, ..Default::default() };
+    let config = MixtureConfig { likelihood, missing, nu: 7.0, kappa: 0.4, prior_scale: 0.9, ..Default::default() };
     Prior::for_data(&config, &moments)
 }
 
