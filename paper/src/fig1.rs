@@ -4,7 +4,7 @@ use std::fs;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{Batches, NpyRows, RowSource, Rows, Scalar, read};
-use lsparse::likelihood::{Clusters, Scratch};
+use lsparse::likelihood::{Clusters, PriorShape, Scratch};
 use lsparse::mixture::{
     Members, Mixture, MixtureData, MixtureModel, MixtureParams, Search, SearchKind, accumulate, respond,
 };
@@ -111,6 +111,8 @@ fn measure(settings: &Settings, plan: &Plan) -> Result<Vec<Value>> {
 fn train(rows: &NpyRows, clusters: usize, sparsity: usize, laps: usize) -> Result<MixtureModel> {
     let config = MixtureConfig {
         likelihood: LikelihoodKind::ZeroMeanGauss,
+        prior_scale: 0.1,
+        prior_shape: PriorShape::Isotropic,
         clusters,
         sparsity,
         alpha: 10.0,

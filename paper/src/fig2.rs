@@ -69,6 +69,7 @@ impl Panel {
 
     fn config(&self, schedule: &str, sparsity: usize) -> Value {
         json!({"likelihood": "zero-mean-gauss", "clusters": self.clusters, "sparsity": sparsity, "alpha": 10.0,
+            "prior-scale": 0.1, "prior-shape": "isotropic",
             "search": "dense", "precision": "f32", "schedule": schedule, "batches": self.batches, "laps": self.laps,
             "tolerance": 0.0, "seed": 1})
     }

@@ -12,7 +12,7 @@
 //!    [`weighted_log_sum`] iterate on them;
 //! 5. [`weighted_gram`], [`weighted_sum`] and [`weighted_square_sum`] sum the statistics;
 //! 6. [`invert_cholesky_batch`], [`exp_slice`], [`ln_slice`], [`digamma_slice`] and
-//!    [`ln_gamma_slice`] serve the global steps.
+//!    [`ln_gamma_slice`] serve the global steps, [`log_form_sums`] the scores of a posterior.
 //!
 //! Every function is generic over [`Real`] (`f32` or `f64`), compiled here for each [`Level`], and
 //! deterministic: its result depends on its arguments and the level alone, not on addresses,
@@ -48,6 +48,7 @@ mod gather_tile;
 mod gram;
 mod kernels;
 mod level;
+mod log_forms;
 mod log_sum;
 mod partial;
 pub mod peak;
@@ -71,6 +72,7 @@ pub use gamma::{digamma, digamma_slice, ln_gamma, ln_gamma_slice};
 pub use gather_tile::gather_tile;
 pub use gram::weighted_gram;
 pub use level::{Level, level, set_level};
+pub use log_forms::log_form_sums;
 pub use log_sum::weighted_log_sum;
 pub use partial::PartialPack;
 pub use real::Real;

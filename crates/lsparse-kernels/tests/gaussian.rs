@@ -4,8 +4,8 @@ mod common;
 
 use common::{assert_near, at_every_level, random, random_positive, rng};
 use lsparse_kernels::{
-    Real, TriangularPack, diag_quad_forms, dot_f64, square_distances, transpose_tile, triangular_product,
-    weighted_gram, weighted_square_sum, weighted_sum,
+    Real, TriangularPack, diag_quad_forms, dot_f64, log_form_sums, square_distances, transpose_tile,
+    triangular_product, weighted_gram, weighted_square_sum, weighted_sum,
 };
 use rand::RngExt;
 
@@ -242,5 +242,29 @@ fn triangular_products_match_plain_sums() {
     at_every_level(|level| {
         check::<f32>(level);
         check::<f64>(level);
+    });
+}
+
+#[test]
+fn sums_of_logarithms_are_those_of_plain_loops() {
+    at_every_level(|level| {
+        let mut rng = rng(9);
+        for dim in [1, 2, 7, 8, 9, 64, 100] {
+            for rows in [8, 32, 64] {
+                let tile = random::<f64>(&mut rng, dim * rows);
+                let mean = random::<f64>(&mut rng, dim);
+                // Rates of clusters with many rows and with few, and of one that a row is hopelessly far from.
+                for scale in [1e-9, 1.0, 1e30] {
+                    let rate: Vec<f64> = random_positive::<f64>(&mut rng, dim).iter().map(|r| r * scale).collect();
+                    let mut out = vec![f64::NAN; rows];
+                    log_form_sums(&tile, &mean, &rate, &mut out);
+                    for r in 0..rows {
+                        let terms = (0..dim).map(|d| (rate[d] * (tile[d * rows + r] - mean[d]).powi(2)).ln_1p());
+                        let expected: f64 = terms.sum();
+                        assert_near::<f64>(out[r], expected, 4.0, dim as f64 + expected, level);
+                    }
+                }
+            }
+        }
     });
 }

@@ -1,21 +1,24 @@
 //! Closed forms against brute force: numerical integration, sampling, and naive formulas written out again.
 
 use lsparse::data::{MemoryRows, Moments, Rows};
-use lsparse::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch};
+use lsparse::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, Prior, PriorShape, Scratch};
 use lsparse::{MixtureConfig, fit_mixture};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 fn prior(kind: LikelihoodKind, dim: usize) -> Prior {
-    let moments = Moments {
-        count: 10,
-        mean: vec![0.3; dim],
-        variance: vec![1.3; dim],
-        second_moment: vec![1.3; dim],
-        nonzeros: 0,
+    // Columns of different scales, so that B is not a multiple of I.
+    let variance: Vec<f64> = (0..dim).map(|d| 1.3 * 0.6f64.powi(d as i32)).collect();
+    let moments =
+        Moments { count: 10, mean: vec![0.3; dim], variance: variance.clone(), second_moment: variance, nonzeros: 0 };
+    let config = MixtureConfig {
+        likelihood: kind,
+        lambda: 0.7,
+        kappa: 0.4,
+        prior_scale: 0.9,
+        prior_shape: PriorShape::Columns,
+        ..MixtureConfig::default()
     };
-    let config =
-        MixtureConfig { likelihood: kind, lambda: 0.7, kappa: 0.4, prior_scale: 0.9, ..MixtureConfig::default() };
     Prior::for_data(&config, &moments)
 }
 
@@ -89,36 +92,82 @@ fn close(a: f64, b: f64, tolerance: f64, what: &str) {
     assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{what}: {a} against {b}");
 }
 
-#[test]
-fn evidence_of_a_zero_mean_gaussian_is_the_integral_over_its_precision() {
+/// The log evidence of numbers under a zero-mean Gaussian, integrated over its precision.
+fn integral_over_precision(x: &[f64]) -> f64 {
     let p = prior(LikelihoodKind::ZeroMeanGauss, 1);
     // In one dimension a Wishart(nu, B) is a Gamma(nu/2, rate B/2), B = variance (nu - D - 1).
     let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance[0] * (p.nu - 2.0));
-    let x = [0.4, -1.7, 0.9];
     let joint = |t: f64| density(t.exp()) + t + x.iter().map(|&x| ln_normal(x, 0.0, t.exp())).sum::<f64>();
-    close(evidence(LikelihoodKind::ZeroMeanGauss, 1, &x), log_integral(joint, -30.0, 8.0, 20_000), 1e-8, "zero mean");
+    log_integral(joint, -30.0, 8.0, 20_000)
+}
+
+/// The same under a Gaussian, integrated over mean and precision.
+fn integral_over_mean_and_precision(kind: LikelihoodKind, x: &[f64]) -> f64 {
+    let p = prior(kind, 1);
+    let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance[0] * (p.nu - 2.0));
+    let joint = |t: f64| {
+        let precision = t.exp();
+        let over_mean = log_integral(
+            |m| {
+                ln_normal(m, p.center[0], p.kappa * precision)
+                    + x.iter().map(|&x| ln_normal(x, m, precision)).sum::<f64>()
+            },
+            -1.0 - 12.0 / precision.sqrt(),
+            1.0 + 12.0 / precision.sqrt(),
+            600,
+        );
+        density(precision) + t + over_mean
+    };
+    log_integral(joint, -12.0, 6.0, 1500)
 }
 
 #[test]
-fn evidence_of_gaussians_is_the_integral_over_mean_and_precision() {
+fn evidence_of_gaussians_is_the_integral_over_their_parameters() {
     let x = [0.4, -1.7, 0.9];
+    close(evidence(LikelihoodKind::ZeroMeanGauss, 1, &x), integral_over_precision(&x), 1e-8, "zero mean");
     for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.has_means()) {
-        let p = prior(kind, 1);
-        let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance[0] * (p.nu - 2.0));
-        let joint = |t: f64| {
-            let precision = t.exp();
-            let over_mean = log_integral(
-                |m| {
-                    ln_normal(m, p.center[0], p.kappa * precision)
-                        + x.iter().map(|&x| ln_normal(x, m, precision)).sum::<f64>()
-                },
-                -1.0 - 12.0 / precision.sqrt(),
-                1.0 + 12.0 / precision.sqrt(),
-                600,
-            );
-            density(precision) + t + over_mean
-        };
-        close(evidence(kind, 1, &x), log_integral(joint, -12.0, 6.0, 1500), 1e-6, kind.name());
+        close(evidence(kind, 1, &x), integral_over_mean_and_precision(kind, &x), 1e-6, kind.name());
+    }
+}
+
+/// log p(at | rows) of the cluster that all `values` are in.
+fn predictive(kind: LikelihoodKind, dim: usize, values: &[f64], at: &[f64]) -> f64 {
+    let family = kind.build::<f64>(&prior(kind, dim));
+    let rows = block(kind, dim, values);
+    let (count, stat) = stats(family.as_ref(), &rows, &vec![1.0; rows.len()]);
+    let posterior = family.global_step(Estimate::Posterior, &[count], &stat, None).unwrap();
+    let clusters = family.clusters_of(&posterior.arrays()).unwrap();
+    let mut out = [0.0];
+    clusters.add_log_predictive(&block(kind, dim, at), 0..1, &mut Scratch::default(), &mut out);
+    out[0]
+}
+
+/// The posterior predictive is the evidence with the row over the evidence without, near the mean and far away.
+#[test]
+fn the_predictive_of_a_row_is_what_it_adds_to_the_evidence() {
+    let x = [0.4, -1.7, 0.9];
+    for at in [0.2, 1.6, -9.0] {
+        let with = [0.4, -1.7, 0.9, at];
+        let zero_mean = integral_over_precision(&with) - integral_over_precision(&x);
+        close(predictive(LikelihoodKind::ZeroMeanGauss, 1, &x, &[at]), zero_mean, 1e-7, "zero mean");
+        for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.has_means()) {
+            let ratio = integral_over_mean_and_precision(kind, &with) - integral_over_mean_and_precision(kind, &x);
+            close(predictive(kind, 1, &x, &[at]), ratio, 1e-5, kind.name());
+        }
+    }
+    // In more columns, by the closed form of the evidence; of bits too, whose predictive is the plug-in.
+    for kind in LikelihoodKind::ALL.into_iter().filter(|kind| *kind != LikelihoodKind::Multinomial) {
+        for num in [0, 1, 7, 300] {
+            let rows = some_rows(kind, 3, num, 6);
+            let mut at = some_rows(kind, 3, 1, 8);
+            for _ in 0..3 {
+                let ratio = evidence(kind, 3, &[&rows[..], &at].concat()) - evidence(kind, 3, &rows);
+                close(predictive(kind, 3, &rows, &at), ratio, 1e-8, &format!("{} after {num} rows", kind.name()));
+                if kind != LikelihoodKind::Bernoulli {
+                    at.iter_mut().for_each(|v| *v *= 20.0);
+                }
+            }
+        }
     }
 }
 
@@ -220,14 +269,14 @@ fn normal(rng: &mut ChaCha8Rng) -> f64 {
     (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt() * (std::f64::consts::TAU * rng.random::<f64>()).cos()
 }
 
-/// A draw from a Wishart with identity scale, as a sum of outer products of normal vectors: whole degrees of freedom.
-fn wishart_2(nu: usize, scale: f64, rng: &mut ChaCha8Rng) -> [f64; 3] {
+/// A draw from a Wishart with a diagonal B, as a sum of outer products of normal vectors: whole degrees of freedom.
+fn wishart_2(nu: usize, b: &[f64], rng: &mut ChaCha8Rng) -> [f64; 3] {
     let mut w = [0.0; 3];
     for _ in 0..nu {
-        let (a, b) = (normal(rng) * scale.sqrt(), normal(rng) * scale.sqrt());
-        w[0] += a * a;
-        w[1] += a * b;
-        w[2] += b * b;
+        let (u, v) = (normal(rng) / b[0].sqrt(), normal(rng) / b[1].sqrt());
+        w[0] += u * u;
+        w[1] += u * v;
+        w[2] += v * v;
     }
     w
 }
@@ -238,12 +287,12 @@ fn evidence_in_two_dimensions_is_the_average_over_the_prior() {
     let x = [[0.5, -0.2], [-0.8, 0.6]];
     for kind in [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::Gauss, LikelihoodKind::TiedGauss] {
         let p = prior(kind, 2);
-        let b = p.variance[0] * (p.nu - 3.0);
+        let b: Vec<f64> = p.variance.iter().map(|v| v * (p.nu - 3.0)).collect();
         let mut rng = ChaCha8Rng::seed_from_u64(5);
         let draws = 1_000_000;
         let mut sum = 0.0;
         for _ in 0..draws {
-            let [a, c, d] = wishart_2(p.nu as usize, 1.0 / b, &mut rng);
+            let [a, c, d] = wishart_2(p.nu as usize, &b, &mut rng);
             let det = a * d - c * c;
             let mut mean = [0.0, 0.0];
             if kind.has_means() {
@@ -470,15 +519,21 @@ fn scores_agree_with_a_naive_scorer() {
     let truth = lsparse::synthetic::planted(LikelihoodKind::Gauss, 300, 2, 3, 9);
     let source = MemoryRows::new("planted", 2, truth.values.clone()).unwrap();
     let model = fit_mixture(&source, &MixtureConfig { clusters: 3, ..Default::default() }).unwrap().model;
-    let (means, covariances) = (&model.array("means").unwrap().values, &model.array("covariances").unwrap().values);
+    let values = |name: &str| &model.array(name).unwrap().values;
+    let (means, covariances) = (values("means"), values("covariances"));
     let naive = |row: &[f64]| -> f64 {
         (0..3)
             .map(|k| {
-                let s = &covariances[k * 4..k * 4 + 4];
+                // The scale matrix of the Student t from the expected covariance; in two columns the gamma functions
+                // and their powers leave 1 / (2 pi sqrt |S|).
+                let (degrees, count) = (values("degrees")[k] - 1.0, values("mean_counts")[k]);
+                let wider = (degrees - 2.0) / degrees * (count + 1.0) / count;
+                let s: Vec<f64> = covariances[k * 4..k * 4 + 4].iter().map(|s| s * wider).collect();
                 let det = s[0] * s[3] - s[1] * s[2];
                 let (u, v) = (row[0] - means[2 * k], row[1] - means[2 * k + 1]);
                 let quad = (s[3] * u * u - (s[1] + s[2]) * u * v + s[0] * v * v) / det;
-                model.weights[k] * (-0.5 * quad).exp() / (std::f64::consts::TAU * det.sqrt())
+                let tail = (1.0 + quad / degrees).powf(-0.5 * (degrees + 2.0));
+                model.weights[k] * tail / (std::f64::consts::TAU * det.sqrt())
             })
             .sum::<f64>()
             .ln()

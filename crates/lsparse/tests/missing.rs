@@ -84,6 +84,26 @@ fn a_missing_value_is_integrated_out() {
     }
 }
 
+/// The same for the predictive that a posterior scores by.
+#[test]
+fn a_missing_value_is_integrated_out_of_the_predictive() {
+    for kind in FAMILIES {
+        let family = kind.build::<f64>(&prior(kind, 4, true));
+        let posterior = clusters(family.as_ref(), Estimate::Posterior, 4);
+        let scored = family.clusters_of(&posterior.arrays()).unwrap();
+        let density = |row: &[f64]| {
+            let mut out = vec![0.0; 2];
+            scored.add_log_predictive(&block(4, row), 0..1, &mut Scratch::default(), &mut out);
+            out
+        };
+        for (k, found) in density(&[0.4, NAN, -0.6, NAN]).into_iter().enumerate() {
+            let at = |a: f64, b: f64| density(&[0.4, a, -0.6, b])[k];
+            close(found, log_integral(at), 1e-5, &format!("{} {k}", kind.name()));
+        }
+        density(&[NAN; 4]).into_iter().for_each(|log| close(log, 0.0, 1e-12, "nothing there"));
+    }
+}
+
 /// Columns of a diagonal Gaussian have nothing to do with each other: weights and evidence are those of the columns that
 /// are there, one by one.
 #[test]
@@ -113,6 +133,18 @@ fn a_diagonal_gaussian_is_that_of_the_columns_that_are_there() {
         close(whole.own_data_term(), evidence, 1e-12, "evidence");
         close(log_lik(whole.as_ref(), 2, &[0.9, NAN])[0], weight, 1e-12, "weight");
         close(log_lik(whole.as_ref(), 2, &[NAN, NAN])[0], 0.0, 1e-12, "nothing there");
+        if estimate == Estimate::Posterior {
+            // What a row adds to the evidence is its predictive, whatever it lacks and whatever other rows lacked.
+            for row in [[0.9, NAN], [-1.2, 0.1]] {
+                let mut with = stat.clone();
+                family.accumulate(&block(2, &row), &[0], &[1.0], &mut Scratch::default(), &mut with);
+                let with = family.global_step(estimate, &[6.0], &with, None).unwrap();
+                let mut found = [0.0];
+                let scored = family.clusters_of(&whole.arrays()).unwrap();
+                scored.add_log_predictive(&block(2, &row), 0..1, &mut Scratch::default(), &mut found);
+                close(found[0], with.own_data_term() - whole.own_data_term(), 1e-9, "predictive");
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, weighted_square_sum, weighted_sum};
 
 use super::missing::{holes, observed, zero_filled};
+use super::student::DiagStudent;
 use super::{Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
 use crate::data::Rows;
 use crate::error::Result;
@@ -151,8 +152,10 @@ impl<T: Real> Likelihood<T> for DiagGauss {
         let dim = self.prior.dim;
         let (num, means) = find_array(arrays, "means", &[dim])?;
         let (_, variances) = find_array(arrays, "variances", &[dim])?;
+        let student = DiagStudent::find(arrays, means, variances, dim)?;
         let means = means.iter().enumerate().map(|(i, m)| m - self.center[i % dim]).collect();
-        Ok(Box::new(DiagGaussClusters::new(self, Estimate::Map, means, variances.to_vec(), vec![0.0; num * dim])))
+        let clusters = DiagGaussClusters::new(self, Estimate::Map, means, variances.to_vec(), vec![0.0; num * dim]);
+        Ok(Box::new(DiagGaussClusters { student, ..clusters }))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {
@@ -194,6 +197,8 @@ struct DiagGaussClusters<T: Real> {
     constant: Vec<T>,
     /// K x dim: each column's share of the constant, where values may be missing.
     column_constants: Vec<f64>,
+    /// The predictive, of clusters made from the arrays of a posterior.
+    student: Option<DiagStudent>,
     own_data_term: f64,
 }
 
@@ -211,6 +216,7 @@ impl<T: Real> DiagGaussClusters<T> {
             precisions_t: Vec::new(),
             constant: Vec::new(),
             column_constants: Vec::new(),
+            student: None,
             own_data_term: 0.0,
         };
         // The uncertainty of a mean costs 1/(2 kappa_kd) under a posterior.
@@ -303,6 +309,14 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         }
     }
 
+    fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
+        let Some(student) = &self.student else { return self.add_log_lik(rows, range, scratch, weights) };
+        let count = range.len();
+        let holes = if self.prior.missing { holes(rows, range.clone()) } else { Vec::new() };
+        scratch.load_tile(rows, range);
+        student.add_log_density(count, &holes, scratch, weights);
+    }
+
     fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]) {
         let dim = self.prior.dim;
         let of_k = k * dim..(k + 1) * dim;
@@ -352,10 +366,18 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
             Estimate::Posterior => self.scales[i] / (self.prior.nu + self.counts[i] - 2.0),
             _ => self.scales[i],
         };
-        vec![
+        let mut arrays = vec![
             NamedArray::new("means", vec![num, dim], means),
             NamedArray::new("variances", vec![num, dim], (0..num * dim).map(variance).collect()),
-        ]
+        ];
+        if self.estimate == Estimate::Posterior {
+            // Where values may be missing, columns have counts of their own.
+            let (shape, step) = if self.prior.missing { (vec![num, dim], 1) } else { (vec![num], dim) };
+            let of_counts = |extra: f64| self.counts.iter().step_by(step).map(|n| n + extra).collect();
+            arrays.push(NamedArray::new("degrees", shape.clone(), of_counts(self.prior.nu)));
+            arrays.push(NamedArray::new("mean_counts", shape, of_counts(self.prior.kappa)));
+        }
+        arrays
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -8,6 +8,7 @@ use lsparse_kernels::{Real, TriangularPack, weighted_gram, weighted_sum};
 use rayon::prelude::*;
 
 use super::missing::{Expectation, Hole, holes, precision_matrix};
+use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, ln_wishart, pack};
 use super::zero_mean_gauss::{fingerprints, kept_or_prior, own_terms, previous_covariances};
 use super::{
@@ -130,7 +131,10 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
         let (_, means) = find_array(arrays, "means", &[dim])?;
         let precisions = Precision::from_covariances(covariances, dim)?;
         let means = means.iter().enumerate().map(|(i, m)| m - self.center[i % dim]).collect();
-        Ok(Box::new(GaussClusters::new(self, Estimate::Map, means, precisions, &vec![0.0; num], None)))
+        let log_det: Vec<f64> = precisions.iter().map(|p| p.log_det).collect();
+        let mut clusters = GaussClusters::new(self, Estimate::Map, means, precisions, &vec![0.0; num], None);
+        clusters.student = Student::find(arrays, &log_det, dim, false)?;
+        Ok(Box::new(clusters))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {
@@ -175,6 +179,8 @@ struct GaussClusters<T: Real> {
     means_t: Vec<T>,
     pack: TriangularPack<T>,
     constant: Vec<T>,
+    /// The predictive, of clusters made from the arrays of a posterior.
+    student: Option<Student>,
     /// Each cluster's share of the data term for the statistics it was estimated from.
     own_terms: Vec<f64>,
 }
@@ -211,6 +217,7 @@ impl<T: Real> GaussClusters<T> {
                 false => Vec::new(),
             },
             precisions,
+            student: None,
             own_terms: Vec::new(),
         }
     }
@@ -248,22 +255,22 @@ impl<T: Real> GaussClusters<T> {
         row.iter().zip(self.mean(k).iter().zip(&self.center)).map(from_mean).collect()
     }
 
-    /// Put what cluster k expects into the holes of a tile, whose first row is `first`, and add to the weights what it may
-    /// be besides.
-    fn fill(&self, k: usize, rows: &Rows<T>, first: usize, holes: &[Hole], tile: &mut [T], weights: &mut [T]) {
-        let (num, dim) = (self.num_clusters(), self.prior.dim);
+    /// Put what cluster k expects into the holes of a tile, whose first row is `first`; returns log |Phi_MM| of each.
+    fn fill(&self, k: usize, rows: &Rows<T>, first: usize, holes: &[Hole], tile: &mut [T]) -> Vec<f64> {
+        let dim = self.prior.dim;
+        let mut log_dets = Vec::with_capacity(holes.len());
         for alike in holes.chunk_by(|a, b| a.columns == b.columns) {
             let expectation = self.expectation(k, &alike[0].columns);
-            let width = T::from_f64(expectation.log_width());
+            log_dets.resize(log_dets.len() + alike.len(), expectation.log_det());
             for hole in alike {
                 let away = self.away(k, rows.dense_rows(first + hole.row..first + hole.row + 1));
                 for (&d, from_mean) in hole.columns.iter().zip(expectation.deviation(&away)) {
                     let mean = self.means[k * dim + d as usize] + self.center[d as usize];
                     tile[d as usize * T::TILE + hole.row] = T::from_f64(mean + from_mean);
                 }
-                weights[hole.row * num + k] += width;
             }
         }
+        log_dets
     }
 }
 
@@ -281,12 +288,32 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
         let half = T::from_f64(0.5);
         for k in 0..num {
             let mean = &self.means_t[k * dim..(k + 1) * dim];
-            self.fill(k, rows, first, &holes, &mut scratch.tile, weights);
+            // What the missing part may be besides, its integral, is worth |M|/2 log 2 pi - log |Phi_MM|/2.
+            for (hole, log_det) in holes.iter().zip(self.fill(k, rows, first, &holes, &mut scratch.tile)) {
+                weights[hole.row * num + k] += T::from_f64(0.5 * (hole.columns.len() as f64 * LN_2PI - log_det));
+            }
             self.pack.quad_forms(k, &scratch.tile, Some(mean), &mut scratch.work, &mut scratch.column);
             // E[log F] = -D/2 log 2 pi + E[log |Phi|]/2 - D/(2 kappa_k) - (x - m_k)^T E[Phi_k] (x - m_k) / 2
             for (r, &quad) in scratch.column[..count].iter().enumerate() {
                 weights[r * num + k] += self.constant[k] - half * quad;
             }
+        }
+    }
+
+    fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
+        let Some(student) = &self.student else { return self.add_log_lik(rows, range, scratch, weights) };
+        let (num, dim, first, count) = (self.num_clusters(), self.prior.dim, range.start, range.len());
+        let holes = if self.matrices.is_empty() { Vec::new() } else { holes(rows, range.clone()) };
+        scratch.load_tile(rows, range);
+        let Scratch { tile, work, column, logs, .. } = scratch;
+        for k in 0..num {
+            let log_dets = self.fill(k, rows, first, &holes, tile);
+            self.pack.quad_forms(k, tile, Some(&self.means_t[k * dim..(k + 1) * dim]), work, column);
+            student.log_density(k, &column[..count], logs);
+            for (hole, log_det) in holes.iter().zip(log_dets) {
+                logs[hole.row] = student.log_marginal(k, column[hole.row].to_f64(), hole.columns.len(), log_det);
+            }
+            logs.iter().enumerate().for_each(|(r, &log)| weights[r * num + k] += T::from_f64(log));
         }
     }
 
@@ -387,10 +414,16 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
         let (dim, num) = (self.prior.dim, self.num_clusters());
         let means = self.means.iter().enumerate().map(|(i, m)| m + self.center[i % dim]).collect();
         let covariances = self.precisions.iter().flat_map(|p| p.covariance(self.estimate, dim)).collect();
-        vec![
+        let mut arrays = vec![
             NamedArray::new("means", vec![num, dim], means),
             NamedArray::new("covariances", vec![num, dim, dim], covariances),
-        ]
+        ];
+        if self.estimate == Estimate::Posterior {
+            let degrees = self.precisions.iter().map(|p| p.nu).collect();
+            arrays.push(NamedArray::new("degrees", vec![num], degrees));
+            arrays.push(NamedArray::new("mean_counts", vec![num], self.mean_counts.clone()));
+        }
+        arrays
     }
 
     fn as_any(&self) -> &dyn Any {

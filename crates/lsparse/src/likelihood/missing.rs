@@ -96,16 +96,15 @@ impl<'a> Expectation<'a> {
         Expectation { phi, dim, columns, factor }
     }
 
-    /// log of the integral of exp(-y^T Phi_MM y / 2) over the missing part: what its width is worth to a weight.
-    pub fn log_width(&self) -> f64 {
+    /// log |Phi_MM|.
+    pub fn log_det(&self) -> f64 {
         let num = self.columns.len();
-        let log_root: f64 = (0..num).map(|i| self.factor[i * num + i].ln()).sum();
-        0.5 * num as f64 * LN_2PI - log_root
+        2.0 * (0..num).map(|i| self.factor[i * num + i].ln()).sum::<f64>()
     }
 
     /// The entropy of the missing part: |M|/2 (1 + log 2 pi) - log |Phi_MM| / 2.
     pub fn entropy(&self) -> f64 {
-        self.log_width() + 0.5 * self.columns.len() as f64
+        0.5 * (self.columns.len() as f64 * (1.0 + LN_2PI) - self.log_det())
     }
 
     /// How far the missing columns are expected from their mean, -Phi_MM^-1 Phi_MO (x_O - m_O), given how far the others
@@ -176,7 +175,7 @@ mod tests {
         for (a, b) in expectation.deviation(&away).iter().zip(expected) {
             assert!((a - b).abs() < 1e-12, "{a} against {b}");
         }
-        assert!((expectation.log_width() - (LN_2PI - 0.5 * det.ln())).abs() < 1e-12);
+        assert!((expectation.log_det() - det.ln()).abs() < 1e-12);
         let mut packed = [0.0; 6];
         expectation.add_covariance(2.0, &mut packed);
         for (at, value) in [(0, inverse[0]), (3, inverse[1]), (5, inverse[2])] {

@@ -11,6 +11,7 @@ mod missing;
 mod multinomial;
 mod sparse_table;
 mod spherical_gauss;
+mod student;
 mod tied_gauss;
 mod wishart;
 mod zero_mean_gauss;
@@ -108,7 +109,7 @@ impl LikelihoodKind {
     /// expects a covariance. A diagonal one has a prior of its own in each column, a spherical one a single number.
     pub fn default_nu(self, dim: usize) -> f64 {
         match self {
-            LikelihoodKind::SphericalGauss => 3.0,
+            LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => 3.0,
             _ => dim as f64 + 2.0,
         }
     }
@@ -257,6 +258,7 @@ pub trait Likelihood<T: Real>: Send + Sync {
     ) -> Result<Box<dyn Clusters<T>>>;
 
     /// Clusters with given point estimates, as `Clusters::arrays` returns them (from a model file, or for scoring).
+    /// Arrays of a Gaussian posterior give its predictive too.
     fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>>;
 
     /// For each row the value of the MAP objective of a cluster that holds this row alone, at its optimum:
@@ -280,6 +282,12 @@ pub trait Clusters<T: Real>: Send + Sync {
 
     /// `weights[(n - range.start) * K + k] += E[log F(x_n | phi_k)]` for the rows in `range` (at most `T::TILE`).
     fn add_log_lik(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]);
+
+    /// The same with log p(x_n | cluster k) as rows are scored: the posterior predictive in families that have one, for
+    /// clusters made from the arrays of a posterior, and `add_log_lik` under point estimates elsewhere.
+    fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
+        self.add_log_lik(rows, range, scratch, weights);
+    }
 
     /// `out[m] = E[log F(x_m | phi_k)]` for the rows `members` (at most `T::TILE`) and one cluster: what `add_log_lik`
     /// adds, for candidates. Where there is a [`quadratic`](Self::quadratic) or [`diagonal`](Self::diagonal) form, with
@@ -326,7 +334,8 @@ pub trait Clusters<T: Real>: Send + Sync {
     /// log P(phi_k), the share of `data_term` that does not depend on data; meaningful for MAP clusters.
     fn log_prior(&self) -> Vec<f64>;
 
-    /// Point estimates in their natural form, by name, as model files hold them.
+    /// Point estimates in their natural form, by name, as model files hold them; with what else the predictive of a
+    /// posterior needs (`degrees`, `mean_counts`) in families that have one.
     fn arrays(&self) -> Vec<NamedArray>;
 
     /// Itself, for a family to recognise its own.
@@ -395,6 +404,8 @@ pub struct Scratch<T> {
     pub shares: Vec<f64>,
     /// For the kernel that sums outer products.
     pub outer: Vec<f64>,
+    /// Logarithms, one a row of a tile.
+    pub logs: Vec<f64>,
     /// For the kernels that weigh rows.
     pub work: Vec<T>,
     /// The tile in other coordinates.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use lsparse_kernels::{Real, digamma, ln_gamma, square_distances, weighted_square_sum, weighted_sum};
 
+use super::student::Student;
 use super::{
     CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch,
     average, find_array,
@@ -134,7 +135,9 @@ impl<T: Real> Likelihood<T> for SphericalGauss {
         let (num, means) = find_array(arrays, "means", &[dim])?;
         let (_, variances) = find_array(arrays, "variances", &[])?;
         let means = means.iter().enumerate().map(|(i, m)| m - self.center[i % dim]).collect();
-        Ok(Box::new(SphericalGaussClusters::new(self, Estimate::Map, means, variances.to_vec(), &vec![0.0; num])))
+        let mut clusters = SphericalGaussClusters::new(self, Estimate::Map, means, variances.to_vec(), &vec![0.0; num]);
+        clusters.student = Student::find_spherical(arrays, variances, dim)?;
+        Ok(Box::new(clusters))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {
@@ -169,6 +172,8 @@ struct SphericalGaussClusters<T: Real> {
     /// K x dim, the same number for all columns of a cluster: what bounds by columns are made from.
     precisions_t: Vec<T>,
     constant: Vec<T>,
+    /// The predictive, of clusters made from the arrays of a posterior.
+    student: Option<Student>,
     own_data_term: f64,
 }
 
@@ -185,6 +190,7 @@ impl<T: Real> SphericalGaussClusters<T> {
             counts: counts.to_vec(),
             precisions_t: Vec::new(),
             constant: Vec::new(),
+            student: None,
             own_data_term: 0.0,
         };
         for (k, count) in counts.iter().enumerate() {
@@ -269,6 +275,18 @@ impl<T: Real> Clusters<T> for SphericalGaussClusters<T> {
         }
     }
 
+    fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
+        let Some(student) = &self.student else { return self.add_log_lik(rows, range, scratch, weights) };
+        let (num, dim, count) = (self.num_clusters(), self.prior.dim, range.len());
+        scratch.load_tile(rows, range);
+        let Scratch { tile, column, logs, .. } = scratch;
+        for (k, mean) in self.means_t.chunks_exact(dim).enumerate() {
+            square_distances(tile, dim, mean, column);
+            student.log_density(k, &column[..count], logs);
+            logs.iter().enumerate().for_each(|(r, &log)| weights[r * num + k] += T::from_f64(log));
+        }
+    }
+
     fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]) {
         let dim = self.prior.dim;
         scratch.gather_tile(rows, members);
@@ -312,10 +330,17 @@ impl<T: Real> Clusters<T> for SphericalGaussClusters<T> {
             Estimate::Posterior => self.scales[k] / (self.posterior_nu(k) - 2.0),
             _ => self.scales[k],
         };
-        vec![
+        let mut arrays = vec![
             NamedArray::new("means", vec![num, dim], means),
             NamedArray::new("variances", vec![num], (0..num).map(variance).collect()),
-        ]
+        ];
+        if self.estimate == Estimate::Posterior {
+            let degrees = (0..num).map(|k| self.posterior_nu(k)).collect();
+            arrays.push(NamedArray::new("degrees", vec![num], degrees));
+            let mean_counts = self.counts.iter().map(|n| n + self.prior.kappa).collect();
+            arrays.push(NamedArray::new("mean_counts", vec![num], mean_counts));
+        }
+        arrays
     }
 
     fn as_any(&self) -> &dyn Any {

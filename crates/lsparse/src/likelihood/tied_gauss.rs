@@ -11,6 +11,7 @@ use std::sync::Arc;
 use lsparse_kernels::{Real, dot_f64, square_distances, triangular_product, weighted_gram, weighted_sum};
 use rayon::prelude::*;
 
+use super::student::Student;
 use super::wishart::{Precision, WishartPrior, fingerprint, ln_wishart};
 use super::{
     CLUSTERS_AT_ONCE, Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array,
@@ -151,7 +152,9 @@ impl<T: Real> Likelihood<T> for TiedGauss {
         let (_, covariance) = find_array(arrays, "covariances", &[dim])?;
         let precisions = Precision::from_covariances(covariance, dim)?;
         let means = means.iter().enumerate().map(|(i, m)| m - self.center[i % dim]).collect();
-        Ok(Box::new(TiedGaussClusters::new(self, Estimate::Map, means, &precisions[0], &vec![0.0; num])))
+        let mut clusters = TiedGaussClusters::new(self, Estimate::Map, means, &precisions[0], &vec![0.0; num]);
+        clusters.student = Student::find(arrays, &vec![precisions[0].log_det; num], dim, false)?;
+        Ok(Box::new(clusters))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {
@@ -206,6 +209,8 @@ struct TiedGaussClusters<T: Real> {
     /// K x dim, M m_k: where rows are compared with them.
     points: Vec<T>,
     constant: Vec<T>,
+    /// The predictive, of clusters made from the arrays of a posterior.
+    student: Option<Student>,
     own_data_term: f64,
 }
 
@@ -244,6 +249,7 @@ impl<T: Real> TiedGaussClusters<T> {
             mean_counts,
             factor_t: precision.factor.iter().map(|&v| T::from_f64(v)).collect(),
             precision: Arc::clone(precision),
+            student: None,
             own_data_term: 0.0,
         }
     }
@@ -299,6 +305,19 @@ impl<T: Real> Clusters<T> for TiedGaussClusters<T> {
         }
     }
 
+    fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
+        let Some(student) = &self.student else { return self.add_log_lik(rows, range, scratch, weights) };
+        let (num, dim, count) = (self.num_clusters(), self.prior.dim, range.len());
+        scratch.load_tile(rows, range);
+        self.turn(scratch);
+        let Scratch { turned, column, logs, .. } = scratch;
+        for (k, point) in self.points.chunks_exact(dim).enumerate() {
+            square_distances(turned, dim, point, column);
+            student.log_density(k, &column[..count], logs);
+            logs.iter().enumerate().for_each(|(r, &log)| weights[r * num + k] += T::from_f64(log));
+        }
+    }
+
     fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]) {
         let dim = self.prior.dim;
         scratch.gather_tile(rows, members);
@@ -338,10 +357,16 @@ impl<T: Real> Clusters<T> for TiedGaussClusters<T> {
     fn arrays(&self) -> Vec<NamedArray> {
         let (dim, num) = (self.prior.dim, self.num_clusters());
         let means = self.means.iter().enumerate().map(|(i, m)| m + self.center[i % dim]).collect();
-        vec![
+        let mut arrays = vec![
             NamedArray::new("means", vec![num, dim], means),
             NamedArray::new("covariances", vec![dim, dim], self.precision.covariance(self.estimate, dim)),
-        ]
+        ];
+        if self.estimate == Estimate::Posterior {
+            // The same for all: the degrees of freedom are those of the one covariance.
+            arrays.push(NamedArray::new("degrees", vec![num], vec![self.precision.nu; num]));
+            arrays.push(NamedArray::new("mean_counts", vec![num], self.mean_counts.clone()));
+        }
+        arrays
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use lsparse_kernels::{Real, TriangularPack, weighted_gram};
 use rayon::prelude::*;
 
+use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, fingerprint, ln_wishart, pack};
 use super::{
     Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Quadratic, Scratch, find_array,
@@ -70,7 +71,10 @@ impl<T: Real> Likelihood<T> for ZeroMeanGauss {
         let dim = self.prior.dim;
         let (_, covariances) = find_array(arrays, "covariances", &[dim, dim])?;
         let precisions = Precision::from_covariances(covariances, dim)?;
-        Ok(Box::new(ZeroMeanGaussClusters::<T>::new(self.prior.clone(), Estimate::Map, precisions, &[], None)))
+        let log_det: Vec<f64> = precisions.iter().map(|p| p.log_det).collect();
+        let mut clusters = ZeroMeanGaussClusters::<T>::new(self.prior.clone(), Estimate::Map, precisions, &[], None);
+        clusters.student = Student::find(arrays, &log_det, dim, true)?;
+        Ok(Box::new(clusters))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {
@@ -145,6 +149,8 @@ struct ZeroMeanGaussClusters<T: Real> {
     pack: TriangularPack<T>,
     /// -D/2 log 2 pi + `E[log |Phi_k|]`/2.
     constant: Vec<T>,
+    /// The predictive, of clusters made from the arrays of a posterior.
+    student: Option<Student>,
     /// Each cluster's share of the data term for the statistics it was estimated from.
     own_terms: Vec<f64>,
 }
@@ -161,7 +167,9 @@ impl<T: Real> ZeroMeanGaussClusters<T> {
         let constant = precisions.iter().map(|p| T::from_f64(-0.5 * dim as f64 * LN_2PI + 0.5 * p.log_det)).collect();
         let unchanged = previous.map(|p| Unchanged { precisions: &p.precisions, pack: &p.pack });
         let pack = pack(&precisions, dim, unchanged.as_ref());
-        let mut clusters = ZeroMeanGaussClusters { prior, estimate, precisions, pack, constant, own_terms: Vec::new() };
+        let (student, own) = (None, Vec::new());
+        let mut clusters =
+            ZeroMeanGaussClusters { prior, estimate, precisions, pack, constant, student, own_terms: own };
         clusters.own_terms =
             own_terms(counts, &clusters.precisions, unchanged, previous.map(|p| &p.own_terms[..]), |k| {
                 clusters.term(k, counts[k], clusters.precisions[k].own_trace)
@@ -192,6 +200,18 @@ impl<T: Real> Clusters<T> for ZeroMeanGaussClusters<T> {
             for (r, &quad) in scratch.column[..count].iter().enumerate() {
                 weights[r * num + k] += self.constant[k] - half * quad;
             }
+        }
+    }
+
+    fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
+        let Some(student) = &self.student else { return self.add_log_lik(rows, range, scratch, weights) };
+        let (num, count) = (self.num_clusters(), range.len());
+        scratch.load_tile(rows, range);
+        let Scratch { tile, work, column, logs, .. } = scratch;
+        for k in 0..num {
+            self.pack.quad_forms(k, tile, None, work, column);
+            student.log_density(k, &column[..count], logs);
+            logs.iter().enumerate().for_each(|(r, &log)| weights[r * num + k] += T::from_f64(log));
         }
     }
 
@@ -235,7 +255,13 @@ impl<T: Real> Clusters<T> for ZeroMeanGaussClusters<T> {
     fn arrays(&self) -> Vec<NamedArray> {
         let dim = self.prior.dim;
         let values = self.precisions.iter().flat_map(|p| p.covariance(self.estimate, dim)).collect();
-        vec![NamedArray::new("covariances", vec![self.precisions.len(), dim, dim], values)]
+        let num = self.num_clusters();
+        let mut arrays = vec![NamedArray::new("covariances", vec![num, dim, dim], values)];
+        if self.estimate == Estimate::Posterior {
+            let degrees = self.precisions.iter().map(|p| p.nu).collect();
+            arrays.push(NamedArray::new("degrees", vec![num], degrees));
+        }
+        arrays
     }
 
     fn as_any(&self) -> &dyn Any {

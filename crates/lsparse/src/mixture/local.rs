@@ -29,13 +29,12 @@ impl<T: Real> TileScratch<T> {
         TileScratch { scratch: Scratch::default(), weights: Vec::new(), kept: Vec::new(), entropy: Vec::new() }
     }
 
-    /// W_nk = log pi_k + log F(x_n | phi_k), or their expectations, for the rows of one tile.
-    fn weigh(&mut self, clusters: &dyn Clusters<T>, log_pi: &[T], rows: &Rows<T>, range: std::ops::Range<usize>) {
+    /// log pi_k of every cluster, for each of `num` rows.
+    fn begin(&mut self, log_pi: &[T], num: usize) {
         self.weights.clear();
-        for _ in range.clone() {
+        for _ in 0..num {
             self.weights.extend_from_slice(log_pi);
         }
-        clusters.add_log_lik(rows, range, &mut self.scratch, &mut self.weights);
     }
 }
 
@@ -85,7 +84,9 @@ fn respond_by<T: Real>(
             for (i, ((index, value), entropy)) in tiles.zip(entropy.chunks_mut(T::TILE)).enumerate() {
                 let first = t * task + i * T::TILE;
                 let range = first..first + entropy.len();
-                scratch.weigh(clusters, &log_pi, rows, range);
+                // W_nk = log pi_k + log F(x_n | phi_k), or their expectations.
+                scratch.begin(&log_pi, range.len());
+                clusters.add_log_lik(rows, range, &mut scratch.scratch, &mut scratch.weights);
                 let TileScratch { weights, kept, entropy: tile_entropy, .. } = scratch;
                 from_weights(weights, num_clusters, first, index, value, kept, tile_entropy)?;
                 entropy.copy_from_slice(tile_entropy);
@@ -98,7 +99,8 @@ fn respond_by<T: Real>(
     Ok(entropy)
 }
 
-/// log sum_k pi_k F(x_n | phi_k) of every row of a panel.
+/// log sum_k pi_k p(x_n | cluster k) of every row of a panel: the predictive of a posterior, where the clusters were made
+/// from the arrays of one.
 pub fn log_density<T: Real>(clusters: &dyn Clusters<T>, log_pi: &[f64], rows: &Rows<T>) -> Result<Vec<f64>> {
     let num_clusters = clusters.num_clusters();
     let log_pi: Vec<T> = log_pi.iter().map(|&v| T::from_f64(v)).collect();
@@ -108,7 +110,8 @@ pub fn log_density<T: Real>(clusters: &dyn Clusters<T>, log_pi: &[f64], rows: &R
         .enumerate()
         .map_init(TileScratch::new, |scratch, (t, out)| {
             let first = t * T::TILE;
-            scratch.weigh(clusters, &log_pi, rows, first..first + out.len());
+            scratch.begin(&log_pi, out.len());
+            clusters.add_log_predictive(rows, first..first + out.len(), &mut scratch.scratch, &mut scratch.weights);
             for (r, (score, weights)) in out.iter_mut().zip(scratch.weights.chunks_exact(num_clusters)).enumerate() {
                 *score = lsparse_kernels::log_sum_exp(weights);
                 if score.is_nan() {

@@ -10,7 +10,7 @@ use crate::config::{MixtureConfig, Precision};
 use crate::data::{AtomicFile, Element, RowSource, Scalar, scan_rows};
 use crate::error::{Error, Result};
 use crate::fit::TrainingRecord;
-use crate::likelihood::{LikelihoodKind, NamedArray, Prior};
+use crate::likelihood::{Estimate, LikelihoodKind, NamedArray, Prior};
 use crate::persist::{self, StoredArray};
 use crate::summary::ClusterSummary;
 
@@ -27,7 +27,7 @@ pub struct MixtureModel {
     pub training: TrainingRecord,
     /// pi_k: `E[pi_k]` under a posterior.
     pub weights: Vec<f64>,
-    /// Point estimates of the clusters in the family's natural form.
+    /// Point estimates of the clusters in the family's natural form, with what the predictive of a posterior needs.
     pub arrays: Vec<NamedArray>,
     /// The statistics of all data: what training needs to go on.
     pub total: ClusterSummary,
@@ -168,13 +168,12 @@ impl MixtureModel {
         };
         let (weights, counts, mut stats) = (take("weights")?, take("total_counts")?, take("total_stats")?);
         let (num, dim) = (weights.values.len(), metadata.prior.dim);
-        let kind = metadata.config.likelihood;
-        let arrays = array_names(kind)
-            .iter()
-            .map(|&name| take(name).map(|a| NamedArray { name, shape: a.shape, values: a.values }))
+        let (kind, missing) = (metadata.config.likelihood, metadata.prior.missing);
+        let arrays = array_names(kind, metadata.config.estimate)
+            .map(|name| take(name).map(|a| NamedArray { name, shape: a.shape, values: a.values }))
             .collect::<Result<Vec<_>>>()?;
         // Arrays are as large as the file is; nothing is made by the numbers in its text before they agree.
-        let agree = |array: &NamedArray| array.shape == array_shape(kind, array.name, num, dim);
+        let agree = |array: &NamedArray| array.shape == array_shape(kind, missing, array.name, num, dim);
         if num == 0 || dim == 0 || metadata.config.clusters != num || !arrays.iter().all(agree) {
             return Err(bad("its arrays disagree in shape".into()));
         }
@@ -211,7 +210,8 @@ impl MixtureModel {
         Ok(model)
     }
 
-    /// log sum_k pi_k F(x_n | phi_k) of every row, under the point estimates.
+    /// log p(x_n) = log sum_k pi_k p(x_n | cluster k) of every row: under the point estimates, and of Gaussian posteriors
+    /// the predictive density, a Student t.
     pub fn score(&self, source: &dyn RowSource) -> Result<RowScores> {
         match working_element(self.config.precision, source) {
             Element::F32 => self.score_as::<f32>(source),
@@ -275,18 +275,24 @@ impl MixtureModel {
 }
 
 /// The arrays a family's model file holds.
-pub(super) fn array_names(kind: LikelihoodKind) -> &'static [&'static str] {
-    match kind {
-        LikelihoodKind::ZeroMeanGauss => &["covariances"],
-        LikelihoodKind::Gauss | LikelihoodKind::TiedGauss => &["means", "covariances"],
-        LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => &["means", "variances"],
-        LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => &["probabilities"],
-    }
+pub(super) fn array_names(kind: LikelihoodKind, estimate: Estimate) -> impl Iterator<Item = &'static str> {
+    let (point, of_posterior): (&[_], &[_]) = match kind {
+        LikelihoodKind::ZeroMeanGauss => (&["covariances"], &["degrees"]),
+        LikelihoodKind::Gauss | LikelihoodKind::TiedGauss => (&["means", "covariances"], &["degrees", "mean_counts"]),
+        LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => {
+            (&["means", "variances"], &["degrees", "mean_counts"])
+        }
+        LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => (&["probabilities"], &[]),
+    };
+    let of_posterior = if estimate == Estimate::Posterior { of_posterior } else { &[] };
+    point.iter().chain(of_posterior).copied()
 }
 
 /// The shape of one of them, for so many clusters and columns.
-fn array_shape(kind: LikelihoodKind, name: &str, num: usize, dim: usize) -> Vec<usize> {
+fn array_shape(kind: LikelihoodKind, missing: bool, name: &str, num: usize, dim: usize) -> Vec<usize> {
     match (kind, name) {
+        (LikelihoodKind::DiagGauss, "degrees" | "mean_counts") if missing => vec![num, dim],
+        (_, "degrees" | "mean_counts") => vec![num],
         (LikelihoodKind::TiedGauss, "covariances") => vec![dim, dim],
         (LikelihoodKind::SphericalGauss, "variances") => vec![num],
         (_, "covariances") => vec![num, dim, dim],

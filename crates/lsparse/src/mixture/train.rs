@@ -337,9 +337,9 @@ where
         let mut previous = None;
         if self.config.estimate == Estimate::MaxLikelihood {
             let Some(stored) = sections.get::<Vec<(Vec<usize>, Vec<f64>)>>("arrays") else { return Ok(None) };
-            let named = array_names(self.config.likelihood).iter().zip(stored);
+            let named = array_names(self.config.likelihood, self.config.estimate).zip(stored);
             let arrays: Vec<NamedArray> =
-                named.map(|(&name, (shape, values))| NamedArray { name, shape, values }).collect();
+                named.map(|(name, (shape, values))| NamedArray { name, shape, values }).collect();
             let frequencies = Frequencies { log_pi: Vec::new(), pi: Vec::new() };
             let clusters = self.model.mixture().likelihood.clusters_of(&arrays)?;
             previous = Some(MixtureParams { frequencies, clusters });
@@ -465,7 +465,7 @@ pub(super) fn check_row_weights(source: &dyn RowSource, row_weights: Option<&[f6
     Ok(())
 }
 
-/// Mean held-out log likelihood under point estimates: log sum_k `E[pi_k]` F(x | `E[phi_k]`).
+/// Mean held-out log density, as a saved model scores rows: log sum_k `E[pi_k]` p(x | cluster k).
 fn mean_log_density<T: Scalar>(mixture: &Mixture<T>, params: &MixtureParams<T>, held: &MixtureData<'_>) -> Result<f64> {
     let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
     let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();

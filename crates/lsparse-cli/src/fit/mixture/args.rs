@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lsparse::likelihood::{Estimate, LikelihoodKind};
+use lsparse::likelihood::{Estimate, LikelihoodKind, PriorShape};
 use lsparse::mixture::SearchKind;
 use lsparse::mixture::methods::{BuiltInSelection, MixtureMethod};
 use lsparse::{Init, Precision};
@@ -181,15 +181,21 @@ pub struct PriorSettings {
     /// Pseudo-count of each category (multinomial) or outcome (bernoulli).
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub lambda: Option<f64>,
-    /// Degrees of freedom of the covariance prior [default: columns + 2, the least it can be].
+    /// Degrees of freedom of the covariance prior, more than columns + 1, or 2 for diag-gauss [default: one more
+    /// than that].
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub nu: Option<f64>,
     /// Pseudo-count of the prior mean.
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub kappa: Option<f64>,
-    /// Variance that the prior expects, in units of the data's average column variance.
+    /// Variance that the prior expects of a cluster, in units of the variance that the data has.
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub prior_scale: Option<f64>,
+    /// Which variance of the data that is.
+    #[arg(long, value_name = "SHAPE", value_parser = parse::names::<PriorShape>(&[
+        ("columns", "each column's own"),
+        ("isotropic", "the average over the columns, the same for all: as in the paper")]))]
+    pub prior_shape: Option<PriorShape>,
     /// Smallest variance under --estimate ml, in the same units.
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub variance_floor: Option<f64>,

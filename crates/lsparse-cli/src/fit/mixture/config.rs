@@ -134,6 +134,10 @@ fn check_same_prior(config: &MixtureConfig, model: &MixtureConfig) -> Result<()>
         ("prior-scale", config.prior_scale, model.prior_scale),
         ("variance-floor", config.variance_floor, model.variance_floor),
     ];
+    if config.prior_shape != model.prior_shape {
+        let problem = "the model to start from has another".into();
+        return Err(Error::Config { option: "prior-shape", problem, remedy: "leave it out".into() });
+    }
     match pairs.into_iter().find(|(_, asked, has)| asked != has) {
         None => Ok(()),
         Some((option, asked, has)) => Err(Error::Config {
