@@ -190,7 +190,9 @@ fn evidence_of_a_spherical_gaussian_is_the_integral_over_means_and_precision() {
     let kind = LikelihoodKind::SphericalGauss;
     let x = [[0.5, -0.2], [-0.8, 0.6], [1.4, 0.1]];
     let p = prior(kind, 2);
-    let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance[0] * (p.nu - 2.0));
+    // One number for both columns: the average of what the prior expects of each.
+    let variance = 0.5 * (p.variance[0] + p.variance[1]);
+    let density = ln_gamma_density(0.5 * p.nu, 0.5 * variance * (p.nu - 2.0));
     let joint = |t: f64| {
         let precision = t.exp();
         let over_mean = |d: usize| {

@@ -274,7 +274,12 @@ fn with_nothing_missing_the_option_changes_nothing() {
                 };
                 let without = fit_mixture(source, &config).unwrap().model;
                 let with = fit_mixture(source, &MixtureConfig { missing: true, ..config }).unwrap().model;
-                assert_eq!(with.arrays, without.arrays, "{} {estimate:?}", kind.name());
+                // Degrees of freedom and counts are a column's own where columns may have different ones.
+                for (a, b) in with.arrays.iter().zip(&without.arrays) {
+                    let each = a.values.len() / b.values.len();
+                    let values: Vec<f64> = a.values.iter().step_by(each).copied().collect();
+                    assert_eq!((a.name, values), (b.name, b.values.clone()), "{} {estimate:?}", kind.name());
+                }
                 assert_eq!((&with.weights, &with.training), (&without.weights, &without.training));
                 let scores = |model: &MixtureModel| model.score(source).unwrap().log_density;
                 assert_eq!(scores(&with), scores(&without));
