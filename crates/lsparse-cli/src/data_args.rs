@@ -82,13 +82,8 @@ impl PatchArgs {
 }
 
 impl DataArgs {
-    /// Open what a path leads to.
-    pub fn open(&self, path: &Path) -> Result<Box<dyn RowSource>> {
-        self.open_with(path, false)
-    }
-
-    /// The same, where values of a text file may be missing.
-    pub fn open_with(&self, path: &Path, missing: bool) -> Result<Box<dyn RowSource>> {
+    /// Open what a path leads to, whose values may be `missing` or not.
+    pub fn open(&self, path: &Path, missing: bool) -> Result<Box<dyn RowSource>> {
         let header = match self.header {
             Header::Yes => Some(true),
             Header::No => Some(false),
