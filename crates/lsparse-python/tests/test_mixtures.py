@@ -1,5 +1,7 @@
 """What mixtures find, and that their results mean what they say."""
 
+from pathlib import Path
+
 import lsparse
 import numpy as np
 import pandas as pd
@@ -7,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from conftest import agreement
 from lsparse import BernoulliMixture, GaussianMixture, MultinomialMixture
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, t
 from sklearn.base import clone
 
 
@@ -59,7 +61,7 @@ def test_every_search(tmp_path):
 
 def test_scores_are_densities(blobs):
     X, _ = blobs
-    model = GaussianMixture(4, random_state=0).fit(X)
+    model = GaussianMixture(4, estimate="map", random_state=0).fit(X)
     parts = [
         np.log(w) + multivariate_normal(m, c).logpdf(X)
         for w, m, c in zip(model.weights_, model.means_, model.covariances_, strict=True)
@@ -244,3 +246,33 @@ def test_missing_values_are_integrated_out(covariance_type):
     # With nothing missing the option changes nothing.
     plain = clone(model).set_params(missing=False).fit(X)
     np.testing.assert_array_equal(clone(model).fit(X).means_, plain.means_)
+
+
+def student_t_scores():
+    """The function that the README gives to NumPy users."""
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    code = next(part for part in readme.split("```python\n")[1:] if "def student_t_scores" in part).split("```")[0]
+    names = {"np": np}
+    exec(code, names)
+    return names["student_t_scores"]
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "zero-mean"])
+def test_scores_of_a_posterior_are_student_t(blobs, covariance_type):
+    X, far = blobs[0][:40], 50 * blobs[0][:5]
+    model = GaussianMixture(3, covariance_type=covariance_type, random_state=0).fit(X)
+    for rows in (blobs[0], far):
+        np.testing.assert_allclose(model.score_samples(rows), student_t_scores()(model, rows), rtol=1e-9)
+    # Far away such a density is much higher than that of a Gaussian.
+    point = GaussianMixture(3, covariance_type=covariance_type, estimate="map", random_state=0).fit(X)
+    assert not hasattr(point, "degrees_of_freedom_")
+    assert model.score_samples(far).min() > point.score_samples(far).max()
+
+
+def test_scores_of_a_diagonal_posterior_are_products_of_student_t(blobs):
+    X, _ = blobs
+    model = GaussianMixture(3, covariance_type="diag", random_state=0).fit(X[:40])
+    nu, kappa = model.degrees_of_freedom_[:, None], model.mean_precision_[:, None]
+    scale = np.sqrt(model.covariances_ * (nu - 2) / nu * (1 + 1 / kappa))
+    parts = np.log(model.weights_) + t.logpdf(X[:, None, :], nu, model.means_, scale).sum(axis=2)
+    np.testing.assert_allclose(model.score_samples(X), np.logaddexp.reduce(parts, axis=1), rtol=1e-9)

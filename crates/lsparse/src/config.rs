@@ -73,12 +73,12 @@ pub struct MixtureConfig {
     pub alpha: f64,
     /// Pseudo-count of each category (multinomial) or outcome (Bernoulli).
     pub lambda: f64,
-    /// Degrees of freedom of covariance priors, dim + 2 or more; 0 stands for dim + 2.
+    /// Degrees of freedom of covariance priors, above dim + 1 (2 in each column of diagonal ones); 0 stands for one more.
     pub nu: f64,
     /// Pseudo-count of the prior mean.
     pub kappa: f64,
-    /// Prior expectation of a cluster's covariance: this times the average variance of the data's columns, times I.
-    /// A cluster is tighter than the data, hence a tenth: with the whole variance faint clusters are swallowed.
+    /// Variance that the prior expects of a cluster, in units of the variance that the data has; 0 stands for a tenth,
+    /// and less where clusters have rows enough to do without ([`LikelihoodKind::default_prior_scale`]).
     pub prior_scale: f64,
     /// Whether that is each column's own variance, or the average of all.
     pub prior_shape: PriorShape,
@@ -150,8 +150,8 @@ impl Default for MixtureConfig {
             lambda: 0.1,
             nu: 0.0,
             kappa: 1e-4,
-            prior_scale: 0.1,
-            prior_shape: PriorShape::Isotropic,
+            prior_scale: 0.0,
+            prior_shape: PriorShape::Columns,
             variance_floor: 1e-6,
             schedule: ScheduleKind::Memoized,
             batches: 0,
@@ -212,7 +212,7 @@ impl MixtureConfig {
         positive("alpha", config.alpha)?;
         positive("lambda", config.lambda)?;
         positive("kappa", config.kappa)?;
-        positive("prior-scale", config.prior_scale)?;
+        not_negative("prior-scale", config.prior_scale)?;
         positive("variance-floor", config.variance_floor)?;
         not_negative("nu", config.nu)?;
         if !(0.0..1.0).contains(&config.sparsity_tolerance) {

@@ -1,7 +1,7 @@
 //! Closed forms against brute force: numerical integration, sampling, and naive formulas written out again.
 
 use lsparse::data::{MemoryRows, Moments, Rows};
-use lsparse::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, Prior, PriorShape, Scratch};
+use lsparse::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch};
 use lsparse::{MixtureConfig, fit_mixture};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -11,14 +11,8 @@ fn prior(kind: LikelihoodKind, dim: usize) -> Prior {
     let variance: Vec<f64> = (0..dim).map(|d| 1.3 * 0.6f64.powi(d as i32)).collect();
     let moments =
         Moments { count: 10, mean: vec![0.3; dim], variance: variance.clone(), second_moment: variance, nonzeros: 0 };
-    let config = MixtureConfig {
-        likelihood: kind,
-        lambda: 0.7,
-        kappa: 0.4,
-        prior_scale: 0.9,
-        prior_shape: PriorShape::Columns,
-        ..MixtureConfig::default()
-    };
+    let config =
+        MixtureConfig { likelihood: kind, lambda: 0.7, kappa: 0.4, prior_scale: 0.9, ..MixtureConfig::default() };
     Prior::for_data(&config, &moments)
 }
 

@@ -126,6 +126,7 @@ def _mixture(config: dict[str, Any], shared: dict[str, Any]) -> Any:
         mean_precision_prior=config["kappa"],
         degrees_of_freedom_prior=config["nu"] or None,
         prior_scale=config["prior-scale"],
+        prior_shape=config["prior-shape"],
         variance_floor=config["variance-floor"],
         precision=config["precision"],
         missing=config.get("missing", False),

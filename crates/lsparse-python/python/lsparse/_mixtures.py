@@ -520,9 +520,14 @@ class GaussianMixture(_MixtureBase):
     mean_precision_prior : float, default=None
         Pseudo-count of the prior mean; 1e-4 if not given.
     degrees_of_freedom_prior : float, default=None
-        Degrees of freedom of the covariance prior; n_features + 2 if not given, the least it can be.
+        Degrees of freedom of the covariance prior, more than n_features + 1, or 2 for "diag"; one more than that if
+        not given.
     prior_scale : float, default=None
-        Variance that the prior expects, in units of the average variance of the columns; 0.1 if not given.
+        Variance that the prior expects of a component, in units of the variance that the data has; if not given, 0.1
+        where components have as many rows as columns or fewer, less where they have more, down to 0.001.
+    prior_shape : {"columns", "isotropic"}, default=None
+        Which variance of the data that is: each column's own, or the average over the columns, the same for all;
+        "columns" if not given.
     variance_floor : float, default=None
         Smallest variance under ``estimate="ml"``, in the same units; 1e-6 if not given.
     precision : {"auto", "f32", "f64"}, default="auto"
@@ -553,7 +558,12 @@ class GaussianMixture(_MixtureBase):
         Means; zeros for ``covariance_type="zero-mean"``.
     covariances_ : ndarray of shape (n_components, n_features, n_features), or (n_components, n_features) for "diag", \
             (n_components,) for "spherical", (n_features, n_features) for "tied"
-        Covariances.
+        Covariances (their expectation under a posterior).
+    degrees_of_freedom_ : ndarray of shape (n_components,), or (n_components, n_features) for "diag" with missing values
+        Degrees of freedom of each covariance; only under ``estimate="vb"``. With ``mean_precision_`` what the Student t
+        densities are made of that rows are scored by (the package's README has the formula).
+    mean_precision_ : ndarray of the same shape
+        Pseudo-counts of the means; only under ``estimate="vb"``, and infinite for ``covariance_type="zero-mean"``.
     converged_ : bool
         Whether the objective came to rest.
     n_iter_ : int
@@ -585,6 +595,7 @@ class GaussianMixture(_MixtureBase):
         "mean_precision_prior": [Interval(Real, 0.0, None, closed="neither"), None],
         "degrees_of_freedom_prior": [Interval(Real, 0.0, None, closed="neither"), None],
         "prior_scale": [Interval(Real, 0.0, None, closed="neither"), None],
+        "prior_shape": [StrOptions({"columns", "isotropic"}), None],
         "variance_floor": [Interval(Real, 0.0, None, closed="neither"), None],
         "precision": [StrOptions({"auto", "f32", "f64"})],
         "missing": ["boolean"],
@@ -595,6 +606,8 @@ class GaussianMixture(_MixtureBase):
 
     means_: FLOATS
     covariances_: FLOATS
+    degrees_of_freedom_: FLOATS
+    mean_precision_: FLOATS
 
     def __init__(
         self,
@@ -615,6 +628,7 @@ class GaussianMixture(_MixtureBase):
         mean_precision_prior: float | None = None,
         degrees_of_freedom_prior: float | None = None,
         prior_scale: float | None = None,
+        prior_shape: str | None = None,
         variance_floor: float | None = None,
         precision: str = "auto",
         missing: bool = False,
@@ -642,6 +656,7 @@ class GaussianMixture(_MixtureBase):
         self.mean_precision_prior = mean_precision_prior
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
         self.prior_scale = prior_scale
+        self.prior_shape = prior_shape
         self.variance_floor = variance_floor
         self.precision = precision
         self.missing = missing
@@ -661,6 +676,7 @@ class GaussianMixture(_MixtureBase):
             "kappa": self.mean_precision_prior,
             "nu": self.degrees_of_freedom_prior,
             "prior-scale": self.prior_scale,
+            "prior-shape": self.prior_shape,
             "variance-floor": self.variance_floor,
             "precision": self.precision,
             "missing": bool(self.missing) or None,
@@ -673,6 +689,10 @@ class GaussianMixture(_MixtureBase):
         super()._take_arrays(arrays)
         self.covariances_ = arrays["variances"] if "variances" in arrays else arrays["covariances"]
         self.means_ = arrays["means"] if "means" in arrays else np.zeros(self.covariances_.shape[:2])
+        if "degrees" in arrays:
+            self.degrees_of_freedom_ = arrays["degrees"]
+            known = np.full(len(self.means_), np.inf)
+            self.mean_precision_ = arrays.get("mean_counts", known)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

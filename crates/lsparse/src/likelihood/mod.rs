@@ -114,6 +114,21 @@ impl LikelihoodKind {
         }
     }
 
+    /// The prior's expected variance in units of the data's, where none is given: a tenth where a cluster has no more
+    /// rows than a covariance has columns (one by one in diagonal ones), since only the prior tells the shape of such a
+    /// cluster; less by the square where it has more, down to a thousandth, since clusters may be far tighter than the
+    /// data.
+    pub fn default_prior_scale(self, dim: usize, clusters: usize, rows: usize) -> f64 {
+        let least_rows = match self {
+            LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => clusters,
+            // One covariance for all.
+            LikelihoodKind::TiedGauss => dim,
+            _ => dim * clusters,
+        };
+        let share = least_rows as f64 / rows.max(1) as f64;
+        (0.1 * share * share).clamp(1e-3, 0.1)
+    }
+
     /// The family with its prior, for rows of type `T`.
     pub fn build<T: Real>(self, prior: &Prior) -> Box<dyn Likelihood<T>> {
         match self {

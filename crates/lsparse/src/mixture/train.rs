@@ -377,6 +377,9 @@ fn settle_prior<T: Scalar>(
         let problem = format!("with {} degrees of freedom or fewer the prior expects no covariance", usual - 1.0);
         return Err(Error::Config { option: "nu", problem, remedy: format!("give more, or 0 for {usual}") });
     }
+    if config.prior_scale == 0.0 {
+        config.prior_scale = config.likelihood.default_prior_scale(source.dim(), config.clusters, source.num_rows());
+    }
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
     let blank = Moments {
         count: 0,

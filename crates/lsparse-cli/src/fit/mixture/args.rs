@@ -188,7 +188,8 @@ pub struct PriorSettings {
     /// Pseudo-count of the prior mean.
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub kappa: Option<f64>,
-    /// Variance that the prior expects of a cluster, in units of the variance that the data has.
+    /// Variance that the prior expects of a cluster, in units of the variance that the data has [default: 0.1 where
+    /// clusters have as many rows as columns or fewer, less where they have more, down to 0.001].
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub prior_scale: Option<f64>,
     /// Which variance of the data that is.

@@ -123,8 +123,12 @@ mod tests {
             second_moment: vec![1.0; 3],
             nonzeros: 0,
         };
-        let config =
-            MixtureConfig { likelihood: LikelihoodKind::DiagGauss, variance_floor: 1e-9, ..Default::default() };
+        let config = MixtureConfig {
+            likelihood: LikelihoodKind::DiagGauss,
+            prior_scale: 0.1,
+            variance_floor: 1e-9,
+            ..Default::default()
+        };
         let family = config.likelihood.build::<f64>(&Prior::for_data(&config, &moments));
         // One cluster with mean (0, 9, 0): rows near zero differ from it most in the second column, and most of the
         // rest in the third.
