@@ -295,7 +295,7 @@ fn summarize(
     resp: &Responsibilities<f32>,
     members: &mut Members<f32>,
 ) -> ClusterSummary {
-    let mut summary = ClusterSummary::zeros(mixture.num_clusters, mixture.likelihood.stat_width());
+    let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
     members.regroup(mixture.num_clusters, resp, &[]);
     accumulate(mixture.likelihood.as_ref(), rows, members, &mut summary);
     summary

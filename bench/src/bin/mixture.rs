@@ -119,7 +119,7 @@ fn parts<T: Scalar>(source: &NpyRows, model: &MixtureModel, peak: f64) {
     for sparsity in [1, 2, 4, 8, 16, 32, 64, CLUSTERS] {
         let mut resp = Responsibilities::default();
         let mut members = Members::default();
-        let mut summary = ClusterSummary::zeros(CLUSTERS, mixture.likelihood.stat_width());
+        let mut summary = mixture.likelihood.no_statistics(CLUSTERS);
         let mut times = (Vec::new(), Vec::new());
         for _ in 0..3 {
             let log_pi = &params.frequencies.log_pi;

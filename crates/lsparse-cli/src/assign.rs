@@ -103,7 +103,7 @@ fn assign(args: &AssignArgs) -> Result<()> {
     if sparsity > clusters {
         return Err(Error::SparsityTooLarge { sparsity, clusters });
     }
-    let source = args.reading.open(&args.data)?;
+    let source = args.reading.open(&args.data, model.config.missing)?;
     let source = source.as_ref();
     match (&args.out, format) {
         (Some(path), "npz") => write_npz(&model, source, sparsity, path)?,

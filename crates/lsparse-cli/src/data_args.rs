@@ -82,14 +82,14 @@ impl PatchArgs {
 }
 
 impl DataArgs {
-    /// Open what a path leads to.
-    pub fn open(&self, path: &Path) -> Result<Box<dyn RowSource>> {
+    /// Open what a path leads to, whose values may be `missing` or not.
+    pub fn open(&self, path: &Path, missing: bool) -> Result<Box<dyn RowSource>> {
         let header = match self.header {
             Header::Yes => Some(true),
             Header::No => Some(false),
             Header::Auto => None,
         };
-        let csv = CsvOptions { header, delimiter: self.delimiter };
+        let csv = CsvOptions { header, delimiter: self.delimiter, missing };
         let source = data::open(path, &OpenOptions { csv, patches: self.patches.options() })?;
         if let Some(note) = source.note() {
             output::note(note);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::fit::count_empty;
-use lsparse::{MixtureConfig, MixtureModel, Result};
+use lsparse::{LikelihoodKind, MixtureConfig, MixtureModel, Result};
 use serde::Serialize;
 
 use crate::format::{grouped, significant, table};
@@ -104,10 +104,13 @@ fn describe(model: &MixtureModel, top: usize) -> Info {
 fn note(model: &MixtureModel, k: usize) -> ClusterNote {
     let dim = model.dim();
     let of_cluster = |name: &str, width: usize| model.array(name).map(|a| &a.values[k * width..(k + 1) * width]);
-    let mean_variance = of_cluster("variances", dim)
-        .map(|variances| variances.iter().sum::<f64>())
-        .or_else(|| of_cluster("covariances", dim * dim).map(|c| (0..dim).map(|i| c[i * dim + i]).sum()))
-        .map(|sum| sum / dim as f64);
+    let average = |variances: &[f64]| variances.iter().sum::<f64>() / variances.len() as f64;
+    let of_matrix = |c: &[f64]| average(&c.iter().step_by(dim + 1).copied().collect::<Vec<f64>>());
+    let mean_variance = match model.config.likelihood {
+        LikelihoodKind::SphericalGauss => of_cluster("variances", 1).map(average),
+        LikelihoodKind::TiedGauss => model.array("covariances").map(|a| of_matrix(&a.values)),
+        _ => of_cluster("variances", dim).map(average).or_else(|| of_cluster("covariances", dim * dim).map(of_matrix)),
+    };
     let top_columns = of_cluster("probabilities", dim).map(|probabilities| {
         let mut columns: Vec<(usize, f64)> = probabilities.iter().copied().enumerate().collect();
         columns.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -100,7 +100,7 @@ fn score(args: &ScoreArgs) -> Result<()> {
     topics::refuse_given(&foreign, "a mixture")?;
     topics::refuse_given(&args.text.given(), "a mixture")?;
     let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
-    let source = args.reading.open(&args.data)?;
+    let source = args.reading.open(&args.data, model.config.missing)?;
     let rows = model.score(source.as_ref())?;
     if let Some((path, format)) = per_row {
         match format {

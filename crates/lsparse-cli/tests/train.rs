@@ -247,7 +247,7 @@ fn degenerate_data_train() {
     ];
     for (name, row) in data {
         place.npy(name, 4, &(0..60).flat_map(row).collect::<Vec<f64>>());
-        for likelihood in ["zero-mean-gauss", "gauss", "diag-gauss"] {
+        for likelihood in ["zero-mean-gauss", "gauss", "diag-gauss", "spherical-gauss", "tied-gauss"] {
             for estimate in ["vb", "map", "ml"] {
                 let fit = format!("fit mixture {name} --likelihood {likelihood} --estimate {estimate} -k 5 -l 2");
                 let report = place.json(&format!("{fit} --laps 5 --json --quiet --out m.safetensors"));
@@ -273,4 +273,53 @@ fn the_report_counts_the_work_of_a_search() {
     let (place, _) = with_planted(LikelihoodKind::Bernoulli, 300, 10, 8, 4);
     let none = place.lsparse(&format!("{fit} --likelihood bernoulli --search exact")).assert().success();
     none.stderr(contains("no bound for bernoulli")).stdout(contains("search ").not());
+}
+
+/// Every command that reads rows takes the new families, and their files.
+#[test]
+fn spherical_and_tied_clusters_go_all_the_way() {
+    for kind in [LikelihoodKind::SphericalGauss, LikelihoodKind::TiedGauss] {
+        let (place, _) = with_planted(kind, 600, 50, 3, 4);
+        let likelihood = format!("--likelihood {}", kind.name());
+        let given = "--tolerance 0 --batches 3 --estimate map --heldout test.npy -q --json";
+        let fit = format!("fit mixture train.npy -k 4 {likelihood} {given}");
+        place.json(&format!("{fit} --laps 4 --checkpoint run.ckpt --out m.safetensors"));
+        place.json(&format!("{fit} --laps 6 --checkpoint run.ckpt --resume --out on.safetensors"));
+        place.json(&format!("{fit} --laps 6 --out whole.safetensors"));
+        assert_eq!(place.read("on.safetensors"), place.read("whole.safetensors"), "{}", kind.name());
+        let parameters = if kind == LikelihoodKind::SphericalGauss { 3 + 4 * 4 } else { 3 + 4 * 3 + 6 };
+        let score = place.json("score m.safetensors test.npy --json");
+        let (bic, total) = (score["bic"].as_f64().unwrap(), score["mean"].as_f64().unwrap() * 50.0);
+        assert!((bic - (f64::from(parameters) * 50f64.ln() - 2.0 * total)).abs() < 1e-6, "{score}");
+        place.lsparse("info m.safetensors").assert().success().stdout(contains("std").and(contains(kind.name())));
+        place.lsparse("assign m.safetensors test.npy --out a.npz").assert().success();
+        place.json(&format!("fit mixture train.npy --from m.safetensors {likelihood} --laps 2 --json -q"));
+    }
+}
+
+/// Missing values are refused unless they are asked for, whatever the format; then every command takes them.
+#[test]
+fn missing_values_are_taken_where_that_is_said() {
+    let (place, truth) = with_planted(LikelihoodKind::Gauss, 400, 10, 3, 2);
+    let holed: Vec<f64> =
+        truth.values[..1200].iter().enumerate().map(|(i, &x)| if i % 7 == 3 { f64::NAN } else { x }).collect();
+    place.npy("holes.npy", 3, &holed);
+    let field = |x: &f64| if x.is_nan() { String::new() } else { x.to_string() };
+    let lines = holed.chunks(3).map(|row| row.iter().map(field).collect::<Vec<_>>().join(",") + "\n");
+    place.write("holes.csv", &lines.collect::<String>());
+    for likelihood in ["gauss", "diag-gauss"] {
+        let fit = format!("-k 2 --likelihood {likelihood} --laps 5 -q");
+        place.lsparse(&format!("fit mixture holes.npy {fit}")).assert().failure().stderr(contains("NaN"));
+        place.lsparse(&format!("fit mixture holes.csv {fit}")).assert().failure();
+        for data in ["holes.npy", "holes.csv"] {
+            let out = format!("--missing --heldout {data} --out {data}.safetensors --json");
+            assert!(place.json(&format!("fit mixture {data} {fit} {out}"))["heldout"].is_number());
+            place.lsparse(&format!("score {data}.safetensors {data}")).assert().success();
+            place.lsparse(&format!("assign {data}.safetensors {data} --out a.npz")).assert().success();
+            place.json(&format!("fit mixture {data} --from {data}.safetensors --laps 1 -q --json"));
+        }
+        assert_eq!(place.read("holes.npy.safetensors"), place.read("holes.csv.safetensors"));
+    }
+    let tied = place.lsparse("fit mixture holes.npy -k 2 --likelihood tied-gauss --missing -q").assert().failure();
+    tied.stderr(contains("cannot integrate missing values out"));
 }

@@ -6,6 +6,7 @@
 use crate::block_gather::GatherBlock;
 use crate::block_step::BlockStep;
 use crate::centers::{CenterScores, NearestCenter};
+use crate::distance::{SquareDistances, TriangularProduct};
 use crate::elementary::{Coefficients, Exp, Ln};
 use crate::gather_tile::GatherTile;
 use crate::gram::WeightedGram;
@@ -63,7 +64,9 @@ kernels! {
     quad_forms: QuadForms<'_, Self>;
     sketch: Sketch<'_, Self> => u64;
     softmax: Softmax<'_, Self>;
+    square_distances: SquareDistances<'_, Self>;
     top_l: TopL<'_, Self> => Result<(), usize>;
+    triangular_product: TriangularProduct<'_, Self>;
     weighted_gram: WeightedGram<'_, Self>;
     weighted_log_sum: WeightedLogSum<'_, Self> => f64;
     weighted_sum: WeightedSum<'_, Self>;

@@ -3,9 +3,10 @@
 //! In the order in which a step of training uses them:
 //!
 //! 1. [`transpose_tile`] and [`gather_tile()`] turn rows into a tile whose lanes are rows;
-//! 2. [`TriangularPack::quad_forms`] and [`diag_quad_forms`] give the log weights of Gaussian
-//!    clusters, [`SketchPack::stage`] and [`PartialPack::alive`] rule clusters out before,
-//!    [`add_table_rows`] gives those of topics, [`CenterPack::nearest`] the nearest centre alone;
+//! 2. [`TriangularPack::quad_forms`], [`diag_quad_forms`], [`triangular_product`] and
+//!    [`square_distances`] give the log weights of Gaussian clusters, [`SketchPack::stage`] and
+//!    [`PartialPack::alive`] rule clusters out before, [`add_table_rows`] gives those of topics,
+//!    [`CenterPack::nearest`] the nearest centre alone;
 //! 3. [`top_l`] keeps the largest weights of a row, [`softmax_rows`] turns them into
 //!    responsibilities;
 //! 4. [`gather_block`] collects the weights of a document's words, [`block_step()`] and
@@ -42,6 +43,7 @@ mod block_step;
 mod candidates;
 mod centers;
 mod cholesky;
+mod distance;
 mod elementary;
 mod gamma;
 mod gather_tile;
@@ -67,6 +69,7 @@ pub use block_gather::gather_block;
 pub use block_step::{BLOCK_LANES, block_step, block_stride};
 pub use centers::CenterPack;
 pub use cholesky::invert_cholesky_batch;
+pub use distance::{square_distances, triangular_product};
 pub use elementary::{exp_slice, ln_slice};
 pub use gamma::{digamma, digamma_slice, ln_gamma, ln_gamma_slice};
 pub use gather_tile::gather_tile;

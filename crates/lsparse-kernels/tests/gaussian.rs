@@ -4,8 +4,8 @@ mod common;
 
 use common::{assert_near, at_every_level, random, random_positive, rng};
 use lsparse_kernels::{
-    Real, TriangularPack, diag_quad_forms, dot_f64, log_form_sums, transpose_tile, weighted_gram, weighted_square_sum,
-    weighted_sum,
+    Real, TriangularPack, diag_quad_forms, dot_f64, log_form_sums, square_distances, transpose_tile,
+    triangular_product, weighted_gram, weighted_square_sum, weighted_sum,
 };
 use rand::RngExt;
 
@@ -186,6 +186,62 @@ fn dot_matches_the_sum() {
             let expected: f64 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
             assert_near::<f64>(dot_f64(&a, &b), expected, 4.0, 1.0 + len as f64, level);
         }
+    });
+}
+
+#[test]
+fn square_distances_match_the_sum_whatever_points_there_are() {
+    fn check<T: Real>(level: &str) {
+        let mut rng = rng(7);
+        for dim in [1, 2, 5, 16, 33] {
+            for num in [1, 2, 3, 4, 5, 6, 11] {
+                let tile = random::<T>(&mut rng, dim * T::TILE);
+                let points = random::<T>(&mut rng, num * dim);
+                let mut out = vec![T::ZERO; num * T::TILE];
+                square_distances(&tile, dim, &points, &mut out);
+                for k in 0..num {
+                    let mut alone = vec![T::ZERO; T::TILE];
+                    square_distances(&tile, dim, &points[k * dim..(k + 1) * dim], &mut alone);
+                    assert_eq!(alone, out[k * T::TILE..(k + 1) * T::TILE]);
+                    for r in 0..T::TILE {
+                        let away = |d: usize| tile[d * T::TILE + r].to_f64() - points[k * dim + d].to_f64();
+                        let expected: f64 = (0..dim).map(|d| away(d).powi(2)).sum();
+                        let what = format!("{level} {} dim {dim} point {k} row {r}", T::NAME);
+                        assert_near::<T>(alone[r].to_f64(), expected, 20.0, 1.0 + expected, &what);
+                    }
+                }
+            }
+        }
+    }
+    at_every_level(|level| {
+        check::<f32>(level);
+        check::<f64>(level);
+    });
+}
+
+#[test]
+fn triangular_products_match_plain_sums() {
+    fn check<T: Real>(level: &str) {
+        let mut rng = rng(8);
+        for dim in [1, 2, 3, 4, 5, 8, 15, 33] {
+            let tile = random::<T>(&mut rng, dim * T::TILE);
+            let (lower, shift) = (random::<T>(&mut rng, dim * dim), random::<T>(&mut rng, dim));
+            let mut out = vec![T::ZERO; dim * T::TILE];
+            triangular_product(&lower, &tile, dim, &shift, &mut out);
+            for r in 0..T::TILE {
+                for c in 0..dim {
+                    let term =
+                        |d: usize| lower[c * dim + d].to_f64() * (tile[d * T::TILE + r].to_f64() - shift[d].to_f64());
+                    let (sum, size): (f64, f64) = ((0..=c).map(term).sum(), (0..=c).map(|d| term(d).abs()).sum());
+                    let what = format!("{level} {} dim {dim} row {r} column {c}", T::NAME);
+                    assert_near::<T>(out[c * T::TILE + r].to_f64(), sum, 20.0, 1.0 + size, &what);
+                }
+            }
+        }
+    }
+    at_every_level(|level| {
+        check::<f32>(level);
+        check::<f64>(level);
     });
 }
 

@@ -61,7 +61,7 @@ def test_shapes_and_order_of_calls():
         {"n_components": 0},
         {"n_components": 2.5},
         {"sparsity": 0},
-        {"covariance_type": "tied"},
+        {"covariance_type": "round"},
         {"estimate": "em"},
         {"schedule": "online"},
         {"tol": -1.0},

@@ -13,6 +13,8 @@ from sklearn.exceptions import NotFittedError
 MIXTURES = {
     "gauss": GaussianMixture(5, max_iter=10, tol=0, random_state=3),
     "diag-gauss": GaussianMixture(5, covariance_type="diag", estimate="map", max_iter=10, tol=0, random_state=3),
+    "spherical-gauss": GaussianMixture(5, covariance_type="spherical", max_iter=10, tol=0, random_state=3),
+    "tied-gauss": GaussianMixture(5, covariance_type="tied", max_iter=10, tol=0, random_state=3),
     "zero-mean-gauss": GaussianMixture(5, covariance_type="zero-mean", sparsity=2, max_iter=10, tol=0, random_state=3),
     "multinomial": MultinomialMixture(5, batch_size=100, max_iter=10, tol=0, random_state=3),
     "bernoulli": BernoulliMixture(5, estimate="ml", n_init=2, max_iter=10, tol=0, random_state=3),
@@ -20,6 +22,8 @@ MIXTURES = {
 SETTINGS = {
     "gauss": [],
     "diag-gauss": ["--estimate", "map"],
+    "spherical-gauss": [],
+    "tied-gauss": [],
     "zero-mean-gauss": ["--sparsity", "2"],
     "multinomial": ["--rows-per-batch", "100"],
     "bernoulli": ["--estimate", "ml", "--runs", "2"],

@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from conftest import agreement
 from lsparse import BernoulliMixture, GaussianMixture, MultinomialMixture
 from scipy.stats import multivariate_normal, t
+from sklearn.base import clone
 
 
-@pytest.mark.parametrize("covariance_type", ["full", "diag"])
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical", "tied"])
 @pytest.mark.parametrize("estimate", ["vb", "map", "ml"])
 @pytest.mark.parametrize("schedule", ["memoized", "full", "stochastic", "streaming"])
 def test_groups_are_found(blobs, covariance_type, estimate, schedule):
@@ -31,7 +32,8 @@ def test_groups_are_found(blobs, covariance_type, estimate, schedule):
     found = model.fit_predict(X)
     # One pass does not get to the very end.
     assert agreement(found, labels) > (0.95 if schedule == "streaming" else 0.99)
-    assert model.covariances_.shape == ((4, 3, 3) if covariance_type == "full" else (4, 3))
+    shapes = {"full": (4, 3, 3), "diag": (4, 3), "spherical": (4,), "tied": (3, 3)}
+    assert model.covariances_.shape == shapes[covariance_type]
 
 
 @pytest.mark.parametrize("init_params", ["auto", "bregman", "kmeans", "k-means++", "random_from_data", "random"])
@@ -215,6 +217,35 @@ def test_seeds(blobs):
     np.testing.assert_array_equal(fit(np.random.RandomState(5)), fit(np.random.RandomState(5)))
     assert not np.array_equal(fit(5), fit(6))
     assert not np.array_equal(fit(None), fit(None))
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag"])
+def test_missing_values_are_integrated_out(covariance_type):
+    rng = np.random.default_rng(0)
+    group = rng.integers(3, size=900)
+    X = rng.normal(size=(900, 4)) + 8.0 * rng.normal(size=(3, 4))[group]
+    holes = np.where(rng.random(X.shape) < 0.2, np.nan, X)
+    model = GaussianMixture(3, covariance_type=covariance_type, missing=True, n_init=5, random_state=0)
+    with pytest.raises(ValueError, match="NaN"):
+        clone(model).set_params(missing=False).fit(holes)
+    model.fit(holes)
+    labels = model.predict(holes)
+    found = sum(np.bincount(group[labels == k]).max() for k in np.unique(labels))
+    assert found > 0.95 * len(X)
+    # The density of a row is that of the columns that it has.
+    point = clone(model).set_params(estimate="map").fit(holes)
+    if covariance_type == "full":
+        seen = [0, 3]
+        logs = [
+            np.log(w) + multivariate_normal(m[seen], c[np.ix_(seen, seen)]).logpdf(X[:5][:, seen])
+            for w, m, c in zip(point.weights_, point.means_, point.covariances_, strict=True)
+        ]
+        rows = X[:5].copy()
+        rows[:, [1, 2]] = np.nan
+        np.testing.assert_allclose(point.score_samples(rows), np.logaddexp.reduce(logs, axis=0), rtol=1e-9)
+    # With nothing missing the option changes nothing.
+    plain = clone(model).set_params(missing=False).fit(X)
+    np.testing.assert_array_equal(clone(model).fit(X).means_, plain.means_)
 
 
 def student_t_scores():

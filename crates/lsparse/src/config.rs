@@ -57,6 +57,9 @@ pub struct MixtureConfig {
     pub method: MixtureMethod,
     /// What a cluster looks like.
     pub likelihood: LikelihoodKind,
+    /// Whether rows may have missing values (NaN), which full and diagonal Gaussians integrate out.
+    #[serde(skip_serializing_if = "is_default")]
+    pub missing: bool,
     /// K, the number of clusters.
     pub clusters: usize,
     /// L, the number of clusters a row keeps; 0 stands for 8, or K if that is smaller.
@@ -143,6 +146,7 @@ impl Default for MixtureConfig {
         MixtureConfig {
             method: MixtureMethod::Lsparse,
             likelihood: LikelihoodKind::Gauss,
+            missing: false,
             clusters: 10,
             sparsity: 0,
             sparsity_tolerance: 0.0,
@@ -203,6 +207,7 @@ impl MixtureConfig {
             return Err(Error::TooManyClusters { clusters: config.clusters, rows: num_rows });
         }
         config.settle_method()?;
+        config.check_missing()?;
         if config.sparsity == 0 {
             let chosen = config.sparsity_tolerance > 0.0;
             config.sparsity = if chosen { 1 } else { DEFAULT_SPARSITY.min(config.clusters) };
@@ -286,6 +291,27 @@ impl MixtureConfig {
         }
         if method == MixtureMethod::DpMeans && self.schedule == ScheduleKind::Stochastic {
             return Err(bad("schedule", "clusters that open must be counted in full", "leave it out"));
+        }
+        Ok(())
+    }
+
+    /// Missing values are for families and searches that can do without them.
+    fn check_missing(&self) -> Result<()> {
+        if !self.missing {
+            return Ok(());
+        }
+        if !self.likelihood.allows_missing() {
+            let problem = format!("{} clusters cannot integrate missing values out", self.likelihood.name());
+            let remedy = "choose --likelihood gauss or diag-gauss, or fill the values in".into();
+            return Err(Error::Config { option: "missing", problem, remedy });
+        }
+        if !matches!(self.method, MixtureMethod::Lsparse | MixtureMethod::HardEm) {
+            let problem = format!("{} compares whole rows with clusters", self.method.name());
+            let remedy = "choose --method lsparse or hard-em, or fill the values in".into();
+            return Err(Error::Config { option: "missing", problem, remedy });
+        }
+        if self.search == SearchKind::Neighbours {
+            return Err(bad("search", "candidates are found for complete rows alone", "leave it out with --missing"));
         }
         Ok(())
     }

@@ -25,7 +25,8 @@ pub trait Summary: Clone + Send + Sync + Serialize + DeserializeOwned + 'static 
 pub struct ClusterSummary {
     /// N_k = sum_n w_n r_nk, the expected (weighted) number of rows in cluster k.
     pub counts: Vec<f64>,
-    /// S_k = sum_n w_n r_nk s(x_n), `width` numbers a cluster, in the likelihood's own layout.
+    /// S_k = sum_n w_n r_nk s(x_n), `width` numbers a cluster, in the likelihood's own layout; behind them what all
+    /// clusters share.
     pub stats: Vec<f64>,
     /// Numbers a cluster in `stats`.
     pub width: usize,
@@ -35,8 +36,9 @@ pub struct ClusterSummary {
 
 impl ClusterSummary {
     /// No data at all.
-    pub fn zeros(num_clusters: usize, width: usize) -> Self {
-        ClusterSummary { counts: vec![0.0; num_clusters], stats: vec![0.0; num_clusters * width], width, entropy: 0.0 }
+    pub fn zeros(num_clusters: usize, width: usize, shared_width: usize) -> Self {
+        let stats = vec![0.0; num_clusters * width + shared_width];
+        ClusterSummary { counts: vec![0.0; num_clusters], stats, width, entropy: 0.0 }
     }
 
     /// Number of clusters.
@@ -49,6 +51,11 @@ impl ClusterSummary {
         &self.stats[k * self.width..(k + 1) * self.width]
     }
 
+    /// The statistics that all clusters share.
+    pub fn shared(&self) -> &[f64] {
+        &self.stats[self.num_clusters() * self.width..]
+    }
+
     /// Total weight of the rows summarised.
     pub fn total_weight(&self) -> f64 {
         self.counts.iter().sum()
@@ -56,11 +63,12 @@ impl ClusterSummary {
 
     /// The same statistics with the clusters in another order: cluster `order[k]` becomes cluster `k`.
     pub fn reordered(&self, order: &[usize]) -> Self {
-        let mut out = ClusterSummary::zeros(order.len(), self.width);
+        let mut out = ClusterSummary::zeros(order.len(), self.width, self.shared().len());
         for (k, &from) in order.iter().enumerate() {
             out.counts[k] = self.counts[from];
             out.stats[k * self.width..(k + 1) * self.width].copy_from_slice(self.stat(from));
         }
+        out.stats[order.len() * self.width..].copy_from_slice(self.shared());
         out.entropy = self.entropy;
         out
     }
@@ -113,5 +121,8 @@ mod tests {
         assert_eq!(b.stat(1), [10.0, 12.0]);
         assert_eq!(b.reordered(&[1, 0]).stat(0), [10.0, 12.0]);
         assert_eq!(a.total_weight(), 3.0);
+        let shared = ClusterSummary { stats: [&a.stats[..], &[7.0]].concat(), ..a };
+        assert_eq!(shared.reordered(&[1, 0]).stats, [5.0, 6.0, 3.0, 4.0, 7.0]);
+        assert_eq!(shared.shared(), [7.0]);
     }
 }

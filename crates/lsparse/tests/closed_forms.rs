@@ -25,9 +25,11 @@ fn block(kind: LikelihoodKind, dim: usize, values: &[f64]) -> Rows<f64> {
 /// Statistics of all rows in one cluster, with responsibilities `resp`.
 fn stats(family: &dyn Likelihood<f64>, rows: &Rows<f64>, resp: &[f64]) -> (f64, Vec<f64>) {
     let members: Vec<u32> = (0..rows.len() as u32).collect();
-    let mut stat = vec![0.0; family.stat_width()];
-    family.accumulate(rows, &members, resp, &mut Scratch::default(), &mut stat);
-    (resp.iter().sum(), stat)
+    let mut stats = family.no_statistics(1).stats;
+    let (stat, shared) = stats.split_at_mut(family.stat_width());
+    family.accumulate(rows, &members, resp, &mut Scratch::default(), stat);
+    family.accumulate_shared(rows, &members, resp, shared);
+    (resp.iter().sum(), stats)
 }
 
 fn log_lik(clusters: &dyn Clusters<f64>, rows: &Rows<f64>) -> Vec<f64> {
@@ -117,7 +119,7 @@ fn integral_over_mean_and_precision(kind: LikelihoodKind, x: &[f64]) -> f64 {
 fn evidence_of_gaussians_is_the_integral_over_their_parameters() {
     let x = [0.4, -1.7, 0.9];
     close(evidence(LikelihoodKind::ZeroMeanGauss, 1, &x), integral_over_precision(&x), 1e-8, "zero mean");
-    for kind in [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss] {
+    for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.has_means()) {
         close(evidence(kind, 1, &x), integral_over_mean_and_precision(kind, &x), 1e-6, kind.name());
     }
 }
@@ -142,14 +144,13 @@ fn the_predictive_of_a_row_is_what_it_adds_to_the_evidence() {
         let with = [0.4, -1.7, 0.9, at];
         let zero_mean = integral_over_precision(&with) - integral_over_precision(&x);
         close(predictive(LikelihoodKind::ZeroMeanGauss, 1, &x, &[at]), zero_mean, 1e-7, "zero mean");
-        for kind in [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss] {
+        for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.has_means()) {
             let ratio = integral_over_mean_and_precision(kind, &with) - integral_over_mean_and_precision(kind, &x);
             close(predictive(kind, 1, &x, &[at]), ratio, 1e-5, kind.name());
         }
     }
     // In more columns, by the closed form of the evidence; of bits too, whose predictive is the plug-in.
-    let gaussians = [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::Gauss, LikelihoodKind::DiagGauss];
-    for kind in gaussians.into_iter().chain([LikelihoodKind::Bernoulli]) {
+    for kind in LikelihoodKind::ALL.into_iter().filter(|kind| *kind != LikelihoodKind::Multinomial) {
         for num in [0, 1, 7, 300] {
             let rows = some_rows(kind, 3, num, 6);
             let mut at = some_rows(kind, 3, 1, 8);
@@ -177,6 +178,89 @@ fn evidence_of_counts_and_bits_is_the_integral_over_the_probability() {
     close(evidence(LikelihoodKind::Bernoulli, 2, &[1.0, 0.0, 1.0, 0.0, 0.0, 0.0]), expected, 1e-6, "bernoulli");
 }
 
+/// One variance of two columns, by integration over it and both means.
+#[test]
+fn evidence_of_a_spherical_gaussian_is_the_integral_over_means_and_precision() {
+    let kind = LikelihoodKind::SphericalGauss;
+    let x = [[0.5, -0.2], [-0.8, 0.6], [1.4, 0.1]];
+    let p = prior(kind, 2);
+    // One number for both columns: the average of what the prior expects of each.
+    let variance = 0.5 * (p.variance[0] + p.variance[1]);
+    let density = ln_gamma_density(0.5 * p.nu, 0.5 * variance * (p.nu - 2.0));
+    let joint = |t: f64| {
+        let precision = t.exp();
+        let over_mean = |d: usize| {
+            let at = |m: f64| {
+                let of_rows: f64 = x.iter().map(|row| ln_normal(row[d], m, precision)).sum();
+                ln_normal(m, p.center[d], p.kappa * precision) + of_rows
+            };
+            log_integral(at, -1.0 - 12.0 / precision.sqrt(), 1.0 + 12.0 / precision.sqrt(), 600)
+        };
+        density(precision) + t + over_mean(0) + over_mean(1)
+    };
+    close(evidence(kind, 2, &x.concat()), log_integral(joint, -12.0, 6.0, 1500), 1e-6, kind.name());
+}
+
+/// Two clusters of one covariance: with every row in one cluster the posterior is exact, and the data term is the
+/// integral over the precision that both share, and both means.
+#[test]
+fn evidence_of_two_tied_clusters_is_the_integral_over_both_means_and_one_precision() {
+    let kind = LikelihoodKind::TiedGauss;
+    let groups = [vec![0.4, -1.7, 0.9], vec![2.0, 2.6]];
+    let p = prior(kind, 1);
+    let family = kind.build::<f64>(&p);
+    let (counts, stats) = tied_stats(family.as_ref(), 1, &groups);
+    let clusters = family.global_step(Estimate::Posterior, &counts, &stats, None).unwrap();
+    let density = ln_gamma_density(0.5 * p.nu, 0.5 * p.variance[0] * (p.nu - 2.0));
+    let joint = |t: f64| {
+        let precision = t.exp();
+        let over_mean = |rows: &[f64]| {
+            let at = |m: f64| {
+                let of_rows: f64 = rows.iter().map(|&x| ln_normal(x, m, precision)).sum();
+                ln_normal(m, p.center[0], p.kappa * precision) + of_rows
+            };
+            log_integral(at, -1.0 - 12.0 / precision.sqrt(), 3.0 + 12.0 / precision.sqrt(), 900)
+        };
+        density(precision) + t + over_mean(&groups[0]) + over_mean(&groups[1])
+    };
+    let own = clusters.own_data_term();
+    close(own, log_integral(joint, -12.0, 6.0, 1500), 1e-6, "two tied clusters");
+    close(clusters.data_term(&counts, &stats), own, 1e-10, "its own statistics");
+}
+
+/// Counts and statistics of rows that belong to one cluster each.
+fn tied_stats(family: &dyn Likelihood<f64>, dim: usize, groups: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>) {
+    let counts: Vec<f64> = groups.iter().map(|rows| (rows.len() / dim) as f64).collect();
+    let mut stats = family.no_statistics(groups.len()).stats;
+    let (own, shared) = stats.split_at_mut(groups.len() * family.stat_width());
+    for (rows, stat) in groups.iter().zip(own.chunks_exact_mut(family.stat_width())) {
+        let rows = block(LikelihoodKind::TiedGauss, dim, rows);
+        let members: Vec<u32> = (0..rows.len() as u32).collect();
+        family.accumulate(&rows, &members, &vec![1.0; rows.len()], &mut Scratch::default(), stat);
+        family.accumulate_shared(&rows, &members, &vec![1.0; rows.len()], shared);
+    }
+    (counts, stats)
+}
+
+/// The joint mode of one precision and several means: no parameters nearby do better, and the priors of the clusters are
+/// the prior of all.
+#[test]
+fn no_nearby_parameters_beat_the_map_estimate_of_tied_clusters() {
+    let (kind, dim) = (LikelihoodKind::TiedGauss, 3);
+    let family = kind.build::<f64>(&prior(kind, dim));
+    let groups: Vec<Vec<f64>> = (0..3).map(|k| some_rows(kind, dim, 4 + k, 20 + k as u64)).collect();
+    let (counts, stats) = tied_stats(family.as_ref(), dim, &groups);
+    let best = family.global_step(Estimate::Map, &counts, &stats, None).unwrap();
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    for _ in 0..300 {
+        let arrays: Vec<NamedArray> = best.arrays().into_iter().map(|a| perturbed(kind, a, dim, &mut rng)).collect();
+        let other = family.clusters_of(&arrays).unwrap().data_term(&counts, &stats);
+        assert!(other <= best.own_data_term() + 1e-10, "{other} beats {}", best.own_data_term());
+    }
+    let nothing = best.data_term(&[0.0; 3], &family.no_statistics(3).stats);
+    close(best.log_prior().iter().sum(), nothing, 1e-10, "prior");
+}
+
 fn normal(rng: &mut ChaCha8Rng) -> f64 {
     (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt() * (std::f64::consts::TAU * rng.random::<f64>()).cos()
 }
@@ -197,7 +281,7 @@ fn wishart_2(nu: usize, b: &[f64], rng: &mut ChaCha8Rng) -> [f64; 3] {
 #[test]
 fn evidence_in_two_dimensions_is_the_average_over_the_prior() {
     let x = [[0.5, -0.2], [-0.8, 0.6]];
-    for kind in [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::Gauss] {
+    for kind in [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::Gauss, LikelihoodKind::TiedGauss] {
         let p = prior(kind, 2);
         let b: Vec<f64> = p.variance.iter().map(|v| v * (p.nu - 3.0)).collect();
         let mut rng = ChaCha8Rng::seed_from_u64(5);
@@ -207,7 +291,7 @@ fn evidence_in_two_dimensions_is_the_average_over_the_prior() {
             let [a, c, d] = wishart_2(p.nu as usize, &b, &mut rng);
             let det = a * d - c * c;
             let mut mean = [0.0, 0.0];
-            if kind == LikelihoodKind::Gauss {
+            if kind.has_means() {
                 // m = m0 + (kappa Phi)^-1/2 z with the inverse of the Cholesky factor of Phi.
                 let (l11, l21) = (a.sqrt(), c / a.sqrt());
                 let l22 = (d - l21 * l21).sqrt();
@@ -282,7 +366,7 @@ fn expected_log_likelihoods_are_averages_over_the_posterior() {
     // E[log N(at | mu, 1/t)] = E_t[log N(at | m, 1/t) - 1/(2 kappa)], the mean's variance being 1/(kappa t).
     let inner = |t: f64| ln_normal(at, p.center[0] + mean, t.exp()) - 0.5 / kappa;
     let positive = log_integral(|t| q(t.exp()) + t + (inner(t) + 1000.0).ln(), -20.0, 5.0, 40_000).exp() - 1000.0;
-    for kind in [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss] {
+    for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.has_means()) {
         let family = kind.build::<f64>(&prior(kind, 1));
         let (count, stat) = stats(family.as_ref(), &block(kind, 1, &x), &[1.0; 3]);
         let clusters = family.global_step(Estimate::Posterior, &[count], &stat, None).unwrap();
@@ -344,13 +428,14 @@ fn map_priors_integrate_to_one() {
     };
     close(log_integral(|t| log_prior((-t).exp()) + t, -30.0, 8.0, 20_000), 0.0, 1e-8, kind.name());
 
-    for kind in [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss] {
+    for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.has_means()) {
         let family = kind.build::<f64>(&prior(kind, 1));
         let log_prior = |mean: f64, variance: f64| {
-            let spread = if kind == LikelihoodKind::Gauss {
-                NamedArray::new("covariances", vec![1, 1, 1], vec![variance])
-            } else {
-                NamedArray::new("variances", vec![1, 1], vec![variance])
+            let spread = match kind {
+                LikelihoodKind::Gauss => NamedArray::new("covariances", vec![1, 1, 1], vec![variance]),
+                LikelihoodKind::TiedGauss => NamedArray::new("covariances", vec![1, 1], vec![variance]),
+                LikelihoodKind::SphericalGauss => NamedArray::new("variances", vec![1], vec![variance]),
+                _ => NamedArray::new("variances", vec![1, 1], vec![variance]),
             };
             family.clusters_of(&[NamedArray::new("means", vec![1, 1], vec![mean]), spread]).unwrap().log_prior()[0]
         };

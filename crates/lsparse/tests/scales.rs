@@ -7,7 +7,13 @@ use lsparse::{LikelihoodKind, MixtureConfig, MixtureModel, Precision, Surroundin
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-const FAMILIES: [LikelihoodKind; 3] = [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss, LikelihoodKind::ZeroMeanGauss];
+const FAMILIES: [LikelihoodKind; 5] = [
+    LikelihoodKind::Gauss,
+    LikelihoodKind::DiagGauss,
+    LikelihoodKind::ZeroMeanGauss,
+    LikelihoodKind::SphericalGauss,
+    LikelihoodKind::TiedGauss,
+];
 
 fn normal(rng: &mut ChaCha8Rng) -> f64 {
     (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt() * (std::f64::consts::TAU * rng.random::<f64>()).cos()
@@ -88,8 +94,12 @@ fn assert_alike(name: &str, (dim, values): (usize, Vec<f32>), clusters: usize) {
             let (single, double) = (train(&rows, &settings, Some(&start)), train(&rows, &in_double, Some(&start)));
             let what = format!("{name}, {} {estimate:?}", likelihood.name());
             let spread = |k: usize, d: usize| match double.array("covariances") {
-                Some(array) => array.values[(k * dim + d) * dim + d].sqrt(),
-                None => double.array("variances").unwrap().values[k * dim + d].sqrt(),
+                // One for all clusters, and one for all columns, where the families have it so.
+                Some(array) => array.values[((array.shape.len() - 2) * k * dim + d) * dim + d].sqrt(),
+                None => {
+                    let array = double.array("variances").unwrap();
+                    array.values[if array.shape.len() == 1 { k } else { k * dim + d }].sqrt()
+                }
             };
             for (ours, theirs) in single.arrays.iter().zip(&double.arrays) {
                 let difference = match ours.name {

@@ -59,8 +59,8 @@ fn noise(dim: usize, offset: f64) -> MemoryRows<f64> {
 }
 
 /// Families that exact search has a bound for.
-const WITH_A_BOUND: [LikelihoodKind; 3] =
-    [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::Gauss, LikelihoodKind::DiagGauss];
+const WITH_A_BOUND: [LikelihoodKind; 4] =
+    [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::Gauss, LikelihoodKind::DiagGauss, LikelihoodKind::SphericalGauss];
 
 fn config(likelihood: LikelihoodKind, clusters: usize) -> MixtureConfig {
     MixtureConfig { likelihood, clusters, sparsity: 4, batches: 3, laps: 4, tolerance: 0.0, ..Default::default() }
@@ -118,7 +118,7 @@ fn exact_search_breaks_ties_like_dense() {
 
 #[test]
 fn families_without_a_bound_fall_back_to_dense() {
-    for kind in [LikelihoodKind::Multinomial, LikelihoodKind::Bernoulli] {
+    for kind in [LikelihoodKind::TiedGauss, LikelihoodKind::Multinomial, LikelihoodKind::Bernoulli] {
         let truth = planted(kind, 400, 8, 5, 3);
         let source = MemoryRows::new("planted", 8, truth.values).unwrap();
         let log = assert_exact_is_dense(&source, &config(kind, 6));

@@ -6,7 +6,7 @@ use lsparse::init::initial_summary;
 use lsparse::mixture::{Mixture, MixtureData, Search};
 use lsparse::model::Model;
 use lsparse::responsibilities::top_l_responsibilities;
-use lsparse::summary::{ClusterSummary, Summary};
+use lsparse::summary::Summary;
 use lsparse::synthetic::{planted, planted_patches};
 use lsparse::{
     Estimate, Init, LikelihoodKind, MixtureConfig, MixtureModel, Precision, ScheduleKind, Surroundings, fit_mixture,
@@ -95,9 +95,11 @@ fn assert_same(a: &MixtureModel, b: &MixtureModel, tolerance: f64, what: &str) {
 fn the_same_seed_gives_the_same_bits_at_any_number_of_threads() {
     let truth = planted_patches(3000, 6, 20, 8);
     let rows = MemoryRows::new("patches", truth.dim, truth.values_f32()).unwrap();
-    for schedule in [ScheduleKind::Memoized, ScheduleKind::Stochastic] {
+    let families = [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::SphericalGauss, LikelihoodKind::TiedGauss];
+    let schedules = [ScheduleKind::Memoized, ScheduleKind::Stochastic];
+    for (likelihood, schedule) in families.into_iter().flat_map(|family| schedules.map(|s| (family, s))) {
         let config = MixtureConfig {
-            likelihood: LikelihoodKind::ZeroMeanGauss,
+            likelihood,
             clusters: 20,
             sparsity: 4,
             schedule,
@@ -124,11 +126,17 @@ fn another_seed_gives_another_run() {
 /// Under the same parameters the statistics of batches add up to those of all rows.
 #[test]
 fn batching_is_additive() {
+    for kind in [LikelihoodKind::Gauss, LikelihoodKind::TiedGauss] {
+        batches_add_up(kind);
+    }
+}
+
+fn batches_add_up(kind: LikelihoodKind) {
     let rows = source(2);
-    let config = gauss_config();
+    let config = MixtureConfig { likelihood: kind, ..gauss_config() };
     let prior = fit_mixture(&rows, &MixtureConfig { laps: 1, ..config.clone() }).unwrap().model.prior;
     let mixture = Mixture {
-        likelihood: LikelihoodKind::Gauss.build::<f64>(&prior),
+        likelihood: kind.build::<f64>(&prior),
         estimate: Estimate::Posterior,
         alpha: 10.0,
         num_clusters: 7,
@@ -140,7 +148,7 @@ fn batching_is_additive() {
         initial_summary(&mixture, &data(1), &config, &mut ChaCha8Rng::seed_from_u64(3), Default::default()).unwrap();
     let params = Model::<MixtureData<'_>>::global_step(&mixture, &start, None).unwrap();
     let whole = mixture.summarize(&params, &data(1), 0, &mut None).unwrap();
-    let mut sum = ClusterSummary::zeros(7, whole.width);
+    let mut sum = mixture.likelihood.no_statistics(7);
     for batch in 0..5 {
         sum.add_scaled(&mixture.summarize(&params, &data(5), batch, &mut None).unwrap(), 1.0);
     }

@@ -119,8 +119,13 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             dtype=None if sparse and self._accept_sparse else [np.float64, np.float32],
             order="C",
             ensure_min_samples=min_samples,
+            ensure_all_finite="allow-nan" if self._allows_nan() else True,
         )
         return readable(X)
+
+    def _allows_nan(self) -> bool:
+        """Whether values may be missing."""
+        return False
 
     def _seed(self) -> int:
         """An integer is the seed itself, the same as the command's ``--seed``."""

@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from ._corpus import Vocabulary
-from ._mixtures import INIT_PARAMS, BernoulliMixture, GaussianMixture, MultinomialMixture
+from ._mixtures import COVARIANCE_TYPES, INIT_PARAMS, BernoulliMixture, GaussianMixture, MultinomialMixture
 from ._topics import TopicModel
 
-_COVARIANCE_TYPES = {"gauss": "full", "diag-gauss": "diag", "zero-mean-gauss": "zero-mean"}
+_COVARIANCE_TYPES = {family: name for name, family in COVARIANCE_TYPES.items()}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -130,5 +130,6 @@ def _mixture(config: dict[str, Any], shared: dict[str, Any]) -> Any:
         prior_shape=config["prior-shape"],
         variance_floor=config["variance-floor"],
         precision=config["precision"],
+        missing=config.get("missing", False),
         **shared,
     )

@@ -29,6 +29,15 @@ INIT_PARAMS: dict[str, dict[str, Any]] = {
     "random": {"init": "responsibilities"},
 }
 
+#: scikit-learn's names for covariances, and the library's families.
+COVARIANCE_TYPES: dict[str, str] = {
+    "full": "gauss",
+    "diag": "diag-gauss",
+    "spherical": "spherical-gauss",
+    "tied": "tied-gauss",
+    "zero-mean": "zero-mean-gauss",
+}
+
 
 class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
     """What the mixtures share."""
@@ -480,8 +489,9 @@ class GaussianMixture(_MixtureBase):
     sparsity : int, default=None
         L, the number of components that a row keeps; 8 if not given, or K if that is smaller.
         ``sparsity=n_components`` is the ordinary dense algorithm, ``sparsity=1`` hard assignment.
-    covariance_type : {"full", "diag", "zero-mean"}, default="full"
-        A full covariance, one variance a column, or a full covariance about a mean fixed at zero.
+    covariance_type : {"full", "diag", "spherical", "tied", "zero-mean"}, default="full"
+        A full covariance, one variance a column, one variance for all columns, one full covariance for all components,
+        or a full covariance about a mean fixed at zero.
     estimate : {"vb", "map", "ml"}, default="vb"
         A full posterior (variational Bayes), its mode, or maximum likelihood (EM).
     schedule : {"memoized", "full", "stochastic", "streaming"}, default="memoized"
@@ -524,6 +534,9 @@ class GaussianMixture(_MixtureBase):
         Smallest variance under ``estimate="ml"``, in the same units; 1e-6 if not given.
     precision : {"auto", "f32", "f64"}, default="auto"
         In which precision rows are worked on: that of the data, or this one. Sums are always 64 bits.
+    missing : bool, default=False
+        Whether rows may have missing values (NaN), in ``fit`` and everywhere else. They are integrated out: a row counts
+        by the columns that it has. For "full" and "diag" covariances.
     learning_offset : float, default=1.0
         Delay of the stochastic rate ``(offset + step) ** -decay``.
     learning_decay : float, default=0.55
@@ -545,12 +558,13 @@ class GaussianMixture(_MixtureBase):
         Frequencies of the components (their expectation under a posterior).
     means_ : ndarray of shape (n_components, n_features)
         Means; zeros for ``covariance_type="zero-mean"``.
-    covariances_ : ndarray of shape (n_components, n_features, n_features), or (n_components, n_features) for "diag"
+    covariances_ : ndarray of shape (n_components, n_features, n_features), or (n_components, n_features) for "diag", \
+            (n_components,) for "spherical", (n_features, n_features) for "tied"
         Covariances (their expectation under a posterior).
-    degrees_of_freedom_ : ndarray of shape (n_components,)
+    degrees_of_freedom_ : ndarray of shape (n_components,), or (n_components, n_features) for "diag" with missing values
         Degrees of freedom of each covariance; only under ``estimate="vb"``. With ``mean_precision_`` what the Student t
         densities are made of that rows are scored by (the package's README has the formula).
-    mean_precision_ : ndarray of shape (n_components,)
+    mean_precision_ : ndarray of the same shape
         Pseudo-counts of the means; only under ``estimate="vb"``, and infinite for ``covariance_type="zero-mean"``.
     converged_ : bool
         Whether the objective came to rest.
@@ -579,13 +593,14 @@ class GaussianMixture(_MixtureBase):
 
     _parameter_constraints: dict[str, list[Any]] = {
         **_MixtureBase._parameter_constraints,
-        "covariance_type": [StrOptions({"full", "diag", "zero-mean"})],
+        "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "mean_precision_prior": [Interval(Real, 0.0, None, closed="neither"), None],
         "degrees_of_freedom_prior": [Interval(Real, 0.0, None, closed="neither"), None],
         "prior_scale": [Interval(Real, 0.0, None, closed="neither"), None],
         "prior_shape": [StrOptions({"columns", "isotropic"}), None],
         "variance_floor": [Interval(Real, 0.0, None, closed="neither"), None],
         "precision": [StrOptions({"auto", "f32", "f64"})],
+        "missing": ["boolean"],
     }
 
     # As scikit-learn's: a Gaussian about sparse rows is dense all the same.
@@ -618,6 +633,7 @@ class GaussianMixture(_MixtureBase):
         prior_shape: str | None = None,
         variance_floor: float | None = None,
         precision: str = "auto",
+        missing: bool = False,
         learning_offset: float = 1.0,
         learning_decay: float = 0.55,
         total_samples: float | None = None,
@@ -645,6 +661,7 @@ class GaussianMixture(_MixtureBase):
         self.prior_shape = prior_shape
         self.variance_floor = variance_floor
         self.precision = precision
+        self.missing = missing
         self.learning_offset = learning_offset
         self.learning_decay = learning_decay
         self.total_samples = total_samples
@@ -654,7 +671,7 @@ class GaussianMixture(_MixtureBase):
         self.n_jobs = n_jobs
 
     def _likelihood(self) -> str:
-        return {"full": "gauss", "diag": "diag-gauss", "zero-mean": "zero-mean-gauss"}[self.covariance_type]
+        return COVARIANCE_TYPES[self.covariance_type]
 
     def _prior_config(self) -> dict[str, Any]:
         return {
@@ -664,13 +681,16 @@ class GaussianMixture(_MixtureBase):
             "prior-shape": self.prior_shape,
             "variance-floor": self.variance_floor,
             "precision": self.precision,
+            "missing": bool(self.missing) or None,
         }
+
+    def _allows_nan(self) -> bool:
+        return bool(self.missing)
 
     def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
         super()._take_arrays(arrays)
         self.covariances_ = arrays["variances"] if "variances" in arrays else arrays["covariances"]
-        zeros = np.zeros((self.covariances_.shape[0], self.covariances_.shape[1]))
-        self.means_ = arrays.get("means", zeros)
+        self.means_ = arrays["means"] if "means" in arrays else np.zeros(self.covariances_.shape[:2])
         if "degrees" in arrays:
             self.degrees_of_freedom_ = arrays["degrees"]
             known = np.full(len(self.means_), np.inf)
@@ -679,6 +699,7 @@ class GaussianMixture(_MixtureBase):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
+        tags.input_tags.allow_nan = bool(self.missing)
         return tags
 
 

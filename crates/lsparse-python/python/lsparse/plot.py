@@ -186,8 +186,8 @@ def _panels(model: Any, k: int, n_samples: int, shape: tuple[int, int]) -> list[
     """The images of one component, with their titles."""
     if not isinstance(model, GaussianMixture):
         return [("probabilities", model.components_[k].reshape(shape))]
-    covariance = model.covariances_[k]
-    full = np.diag(covariance) if model.covariance_type == "diag" else covariance
+    covariance = model.covariances_ if model.covariance_type == "tied" else model.covariances_[k]
+    full = covariance if covariance.ndim == 2 else np.diag(np.broadcast_to(covariance, model.n_features_in_))
     noise = np.random.default_rng(k).standard_normal((n_samples, full.shape[0]))
     samples = model.means_[k] + noise @ np.linalg.cholesky(full).T
     panels = [] if model.covariance_type == "zero-mean" else [("mean", model.means_[k].reshape(shape))]

@@ -39,6 +39,17 @@ pub struct Moments {
 /// it for further reasons; of sparse rows it sees only what is stored. The first error in the order of the rows is the one returned. Blocks are fixed and
 /// merged in order, so the result does not depend on the number of threads.
 pub fn scan(source: &dyn RowSource, target: Element, check: Option<&ValueCheck<'_>>) -> Result<Moments> {
+    scan_rows(source, target, false, check)
+}
+
+/// The same; where values may be `missing`, those of dense rows may be NaN, and the moments are of what is there. `check`
+/// does not see them.
+pub fn scan_rows(
+    source: &dyn RowSource,
+    target: Element,
+    missing: bool,
+    check: Option<&ValueCheck<'_>>,
+) -> Result<Moments> {
     let dim = source.dim();
     let block_rows = if source.is_sparse() {
         // Each block costs `dim` whatever it holds, so wide data comes in large blocks.
@@ -57,7 +68,7 @@ pub fn scan(source: &dyn RowSource, target: Element, check: Option<&ValueCheck<'
             .map(|block| {
                 let start = block * block_rows;
                 let count = block_rows.min(source.num_rows() - start);
-                scan_block(source, start, count, target, check)
+                scan_block(source, start, count, (target, missing), check)
             })
             .collect();
         for block in blocks {
@@ -72,7 +83,7 @@ fn scan_block(
     source: &dyn RowSource,
     start: usize,
     count: usize,
-    target: Element,
+    (target, missing): (Element, bool),
     check: Option<&ValueCheck<'_>>,
 ) -> Result<Running> {
     let mut rows = Rows::<f64>::new(natural_layout(source), source.dim());
@@ -93,9 +104,22 @@ fn scan_block(
     // Not a number is not below the limit either.
     let fits = |value: f64| value.abs() <= limit;
     let mut block = Running::new(source.dim());
-    let mut seen = vec![0u64; if source.is_sparse() { source.dim() } else { 0 }];
+    let holed = missing && rows.as_dense().is_some_and(|values| values.iter().any(|value| value.is_nan()));
+    let mut seen = vec![0u64; if source.is_sparse() || holed { source.dim() } else { 0 }];
     for i in 0..rows.len() {
         match rows.row(i) {
+            RowRef::Dense(values) if holed => {
+                for (column, &value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
+                    if !fits(value) {
+                        return Err(refuse(i, column, value));
+                    }
+                    if let Some(check) = check {
+                        check(start + i, column, value)?;
+                    }
+                    seen[column] += 1;
+                    block.add(column, value, 1.0 / seen[column] as f64);
+                }
+            }
             RowRef::Dense(values) => {
                 // No early exit, so that the loop goes over many columns at once.
                 if !values.iter().fold(true, |all, &value| all & fits(value)) {
@@ -125,6 +149,10 @@ fn scan_block(
         }
     }
     block.count = rows.len() as f64;
+    if holed {
+        block.missing.iter_mut().zip(&seen).for_each(|(missing, &seen)| *missing = block.count - seen as f64);
+        return Ok(block);
+    }
     for (column, &stored) in seen.iter().enumerate() {
         block.add_zeros(column, stored as f64);
     }
@@ -135,6 +163,8 @@ fn scan_block(
 /// (Chan, Golub and LeVeque).
 struct Running {
     count: f64,
+    /// Rows that lack a column.
+    missing: Vec<f64>,
     mean: Vec<f64>,
     spread: Vec<f64>,
     squares: Vec<f64>,
@@ -144,7 +174,7 @@ struct Running {
 impl Running {
     fn new(dim: usize) -> Self {
         let zeros = || vec![0.0; dim];
-        Running { count: 0.0, mean: zeros(), spread: zeros(), squares: zeros(), nonzeros: 0 }
+        Running { count: 0.0, missing: zeros(), mean: zeros(), spread: zeros(), squares: zeros(), nonzeros: 0 }
     }
 
     /// Add a value to a column; `share` is one over the values in it then.
@@ -176,20 +206,22 @@ impl Running {
     }
 
     fn merge(&mut self, other: &Running) {
-        let count = self.count + other.count;
-        let share = other.count / count;
         for column in 0..self.mean.len() {
+            let (own, others) = (self.count - self.missing[column], other.count - other.missing[column]);
+            let share = others / (own + others).max(1.0);
             let distance = other.mean[column] - self.mean[column];
             self.mean[column] += distance * share;
-            self.spread[column] += other.spread[column] + distance * distance * self.count * share;
+            self.spread[column] += other.spread[column] + distance * distance * own * share;
             self.squares[column] += other.squares[column];
+            self.missing[column] += other.missing[column];
         }
-        self.count = count;
+        self.count += other.count;
         self.nonzeros += other.nonzeros;
     }
 
     fn finish(self) -> Moments {
-        let average = |sums: Vec<f64>| sums.iter().map(|sum| sum / self.count).collect();
+        let counts = self.missing.iter().map(|missing| (self.count - missing).max(1.0));
+        let average = |sums: Vec<f64>| sums.iter().zip(counts.clone()).map(|(sum, count)| sum / count).collect();
         Moments {
             count: self.count as usize,
             mean: self.mean,

@@ -25,6 +25,8 @@ pub struct CsvOptions {
     /// The byte between fields; a blank stands for any run of blanks and tabs. Guess: a tab in a
     /// `.tsv` file, else the first of tab, `;`, `,` and blank that the first line has.
     pub delimiter: Option<u8>,
+    /// Whether values may be missing: empty fields, `NA` and `NaN` are then NaN rather than errors.
+    pub missing: bool,
 }
 
 impl CsvOptions {
@@ -60,7 +62,8 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<MemoryRows<f64>> {
     let mut text: Box<dyn BufRead> =
         if gzipped { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
 
-    let mut table = Table { path, header: options.header, note: None, dim: None, num_rows: 0, values: Vec::new() };
+    let (header, missing) = (options.header, options.missing);
+    let mut table = Table { path, header, missing, note: None, dim: None, num_rows: 0, values: Vec::new() };
     let mut delimiter = options.delimiter;
     let mut bytes = Vec::new();
     for number in 1.. {
@@ -123,6 +126,8 @@ struct Table<'a> {
     path: &'a Path,
     /// Whether the next line is a header, if that is known.
     header: Option<bool>,
+    /// Whether values may be missing.
+    missing: bool,
     /// What was taken for a header without being told.
     note: Option<String>,
     dim: Option<usize>,
@@ -145,6 +150,10 @@ impl Table<'_> {
             return Err(Error::Ragged { path: self.path.to_owned(), line, expected, found: count });
         }
         for (column, field) in fields.iter().enumerate() {
+            if self.missing && is_missing(field) {
+                self.values.push(f64::NAN);
+                continue;
+            }
             let value = parse(field).ok_or_else(|| Error::NotANumber {
                 path: self.path.to_owned(),
                 line,
@@ -166,7 +175,10 @@ impl Table<'_> {
 impl Table<'_> {
     /// Whether the first line names the columns, and a note if it does.
     fn guess_header(&mut self, line: u64, fields: &[&[u8]]) -> Result<bool> {
-        let is_word = |field: &&[u8]| !field.is_empty() && parse(field).is_none() && !is_decimal_comma(field);
+        let is_word = |field: &&[u8]| {
+            let stands_for_nothing = field.is_empty() || self.missing && is_missing(field);
+            !stands_for_nothing && parse(field).is_none() && !is_decimal_comma(field)
+        };
         let Some(word) = fields.iter().position(is_word) else { return Ok(false) };
         if fields.iter().any(|field| parse(field).is_some()) {
             let (column, text) = (word + 1, shorten(fields[word]));
@@ -193,6 +205,11 @@ fn is_decimal_comma(field: &[u8]) -> bool {
     let (whole, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let whole = whole.strip_prefix(b"-").unwrap_or(whole);
     [whole, rest].iter().all(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
+}
+
+/// Whether a field says that a value is missing.
+fn is_missing(field: &[u8]) -> bool {
+    field.is_empty() || [&b"na"[..], b"nan"].iter().any(|word| field.eq_ignore_ascii_case(word))
 }
 
 fn parse(field: &[u8]) -> Option<f64> {
@@ -264,7 +281,7 @@ mod tests {
         assert!(note.contains("line 1 is taken for the names of the columns (height, weight, a, or b)"), "{note}");
         assert!(note.contains("--header no"), "{note}");
         assert_eq!(read("1,2\n").unwrap().note(), None);
-        let told = CsvOptions { header: Some(true), delimiter: None };
+        let told = CsvOptions { header: Some(true), ..Default::default() };
         assert_eq!(read_named("x.csv", b"a,b\n1,2\n", &told).unwrap().note(), None);
         for (text, expected) in [
             ("1,2.o,3\n4,5,6\n", "line 1: column 2 is \"2.o\", which is no number, among others that are"),
@@ -278,13 +295,23 @@ mod tests {
     }
 
     #[test]
+    fn missing_values_are_allowed_where_that_is_said() {
+        let missing = CsvOptions { missing: true, ..Default::default() };
+        let rows = read_named("x.csv", b"NA,2\n3,\nnan,5\n", &missing).unwrap();
+        let lacks: Vec<bool> = rows.values().iter().map(|value| value.is_nan()).collect();
+        assert_eq!(lacks, [true, false, false, true, true, false]);
+        assert!(read_named("x.csv", b"1,2\n3,inf\n", &missing).is_err());
+        assert!(read("1,2\n3,\n").is_err() && read("1,2\n3,nan\n").is_err());
+    }
+
+    #[test]
     fn options_win_over_guesses() {
-        let header = CsvOptions { header: Some(true), delimiter: None };
+        let header = CsvOptions { header: Some(true), ..Default::default() };
         let rows = read_named("x.csv", b"1,2\n3,4\n", &header).unwrap();
         assert_eq!(rows.values(), [3.0, 4.0]);
-        let none = CsvOptions { header: Some(false), delimiter: Some(b'|') };
+        let none = CsvOptions { header: Some(false), delimiter: Some(b'|'), missing: false };
         assert!(read_named("x.csv", b"a|b\n", &none).is_err());
-        let letter = CsvOptions { header: None, delimiter: Some(b'e') };
+        let letter = CsvOptions { delimiter: Some(b'e'), ..Default::default() };
         assert!(matches!(read_named("x.csv", b"1", &letter), Err(Error::Config { .. })));
         let tsv = read_named("x.TSV", b"1\n2\n", &CsvOptions::default()).unwrap();
         assert_eq!(tsv.num_rows(), 2);

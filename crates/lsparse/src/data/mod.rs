@@ -33,7 +33,7 @@ pub use ahead::{Ahead, Stretch};
 pub use atomic::AtomicFile;
 pub use batches::{Batches, Panel};
 pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};
-pub use check::{Moments, ValueCheck, scan};
+pub use check::{Moments, ValueCheck, scan, scan_rows};
 pub use csv::{CsvOptions, read_csv};
 pub use images::{ImagePatches, PatchGrid, PatchOptions};
 pub use memory::{BorrowedRows, CsrRows, MemoryRows};

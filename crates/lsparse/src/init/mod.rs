@@ -45,6 +45,7 @@ impl<T: Scalar> Sample<T> {
         for panel in batches.panels(0, batches.len(0)) {
             batches.read_panel(data.source, panel, &mut spare, &mut rows, &mut ids)?;
         }
+        fill_in(&mut rows);
         let weights = data.row_weights.map_or(Vec::new(), |w| ids.iter().map(|&n| w[n]).collect());
         Ok(Sample { rows, weights })
     }
@@ -79,6 +80,24 @@ impl<T: Scalar> Sample<T> {
 
     fn total_weight(&self) -> f64 {
         (0..self.rows.len()).map(|n| self.weight(n)).sum()
+    }
+}
+
+/// Put the mean of a column over the sample where a value is missing: good enough to find clusters by, and the first lap
+/// has their own expectations in its place.
+fn fill_in<T: Scalar>(rows: &mut Rows<T>) {
+    let dim = rows.dim();
+    let Rows::Dense { values, .. } = rows else { return };
+    if !values.iter().any(|x| x.is_nan()) {
+        return;
+    }
+    for d in 0..dim {
+        let (mut sum, mut count) = (0.0, 0.0);
+        for x in values[d..].iter().step_by(dim).filter(|x| !x.is_nan()) {
+            (sum, count) = (sum + x.to_f64(), count + 1.0);
+        }
+        let mean = T::from_f64(if count > 0.0 { sum / count } else { 0.0 });
+        values[d..].iter_mut().step_by(dim).filter(|x| x.is_nan()).for_each(|x| *x = mean);
     }
 }
 
@@ -248,13 +267,16 @@ impl<T: Scalar> Start<'_, T> {
 
 /// Statistics of the seeds and nothing else: one row a cluster.
 fn seeds_alone<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, chosen: &[usize]) -> ClusterSummary {
-    let mut summary = ClusterSummary::zeros(chosen.len(), mixture.likelihood.stat_width());
+    let mut summary = mixture.likelihood.no_statistics(chosen.len());
     let mut scratch = Scratch::default();
     for (k, &row) in chosen.iter().enumerate() {
         summary.counts[k] = 1.0;
         let stat = &mut summary.stats[k * summary.width..(k + 1) * summary.width];
         mixture.likelihood.accumulate(&sample.rows, &[row as u32], &[T::ONE], &mut scratch, stat);
     }
+    let members: Vec<u32> = chosen.iter().map(|&row| row as u32).collect();
+    let shared = &mut summary.stats[chosen.len() * summary.width..];
+    mixture.likelihood.accumulate_shared(&sample.rows, &members, &vec![1.0; members.len()], shared);
     summary
 }
 
@@ -265,7 +287,7 @@ fn hard_summary<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, owner: &[u3
 }
 
 fn summary_of<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, resp: &Responsibilities<T>) -> ClusterSummary {
-    let mut summary = ClusterSummary::zeros(mixture.num_clusters, mixture.likelihood.stat_width());
+    let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
     let mut members = Members::default();
     members.regroup(mixture.num_clusters, resp, &sample.weights);
     accumulate(mixture.likelihood.as_ref(), &sample.rows, &members, &mut summary);

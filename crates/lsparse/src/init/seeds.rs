@@ -128,9 +128,11 @@ fn seed_cluster<T: Scalar>(
     row: usize,
     scratch: &mut Scratch<T>,
 ) -> Result<Box<dyn Clusters<T>>> {
-    let mut stat = vec![0.0; likelihood.stat_width()];
-    likelihood.accumulate(rows, &[row as u32], &[T::ONE], scratch, &mut stat);
-    likelihood.global_step(Estimate::Map, &[1.0], &stat, None)
+    let mut stats = likelihood.no_statistics(1).stats;
+    let (stat, shared) = stats.split_at_mut(likelihood.stat_width());
+    likelihood.accumulate(rows, &[row as u32], &[T::ONE], scratch, stat);
+    likelihood.accumulate_shared(rows, &[row as u32], &[1.0], shared);
+    likelihood.global_step(Estimate::Map, &[1.0], &stats, None)
 }
 
 fn divergences<T: Scalar>(

@@ -5,13 +5,15 @@ use std::ops::Range;
 
 use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, weighted_square_sum, weighted_sum};
 
+use super::missing::{holes, observed, zero_filled};
 use super::student::DiagStudent;
 use super::{Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
 use crate::data::Rows;
 use crate::error::Result;
 
 /// The family with its prior: precision ~ Gamma(nu/2, rate beta/2), mean ~ N(center, 1/(kappa precision)).
-/// Statistics, with y = x - center: sum r y, then sum r y^2.
+/// Statistics, with y = x - center: sum r y, then sum r y^2; where values may be missing, then sum r over the rows that
+/// lack the column, which counts for nothing there.
 pub struct DiagGauss {
     prior: GammaPrior,
     center: Vec<f64>,
@@ -20,6 +22,8 @@ pub struct DiagGauss {
 #[derive(Clone)]
 struct GammaPrior {
     dim: usize,
+    /// Whether values may be missing.
+    missing: bool,
     nu: f64,
     /// One a column.
     beta: Vec<f64>,
@@ -43,6 +47,17 @@ impl GammaPrior {
     fn map_count(&self) -> f64 {
         self.nu - 1.0
     }
+
+    /// Numbers a cluster in the statistics.
+    fn width(&self) -> usize {
+        if self.missing { 3 * self.dim } else { 2 * self.dim }
+    }
+
+    /// sum r y, sum r y^2 and N_kd of column d, from the statistics of one cluster.
+    fn of_column(&self, count: f64, stat: &[f64], d: usize) -> (f64, f64, f64) {
+        let lost = if self.missing { stat[2 * self.dim + d] } else { 0.0 };
+        (stat[d], stat[self.dim + d], observed(count, lost))
+    }
 }
 
 impl DiagGauss {
@@ -50,6 +65,7 @@ impl DiagGauss {
         DiagGauss {
             prior: GammaPrior {
                 dim: prior.dim,
+                missing: prior.missing,
                 nu: prior.nu,
                 beta: prior.variance.iter().map(|v| v * (prior.nu - 2.0)).collect(),
                 kappa: prior.kappa,
@@ -75,15 +91,17 @@ impl<T: Real> Likelihood<T> for DiagGauss {
     }
 
     fn stat_width(&self) -> usize {
-        2 * self.prior.dim
+        self.prior.width()
     }
 
     fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
         let dim = self.prior.dim;
-        let (first, second) = stat.split_at_mut(dim);
+        let (first, rest) = stat.split_at_mut(dim);
+        let (second, lost) = rest.split_at_mut(dim);
         scratch.gather(rows, members, resp, &self.center, |rows, shares, _| {
-            weighted_sum(rows, shares, dim, first);
-            weighted_square_sum(rows, shares, dim, second);
+            let rows = if lost.is_empty() { rows.into() } else { zero_filled(rows, shares, dim, lost) };
+            weighted_sum(&rows, shares, dim, first);
+            weighted_square_sum(&rows, shares, dim, second);
         });
     }
 
@@ -97,13 +115,16 @@ impl<T: Real> Likelihood<T> for DiagGauss {
         let p = &self.prior;
         let dim = p.dim;
         let empty_ml = |n: f64| estimate == Estimate::MaxLikelihood && n <= 0.0;
-        let old = previous.filter(|_| counts.iter().any(|&n| empty_ml(n))).map(|c| c.arrays());
+        let clusters = || counts.iter().zip(stats.chunks_exact(p.width()));
+        let column_counts: Vec<f64> =
+            clusters().flat_map(|(&n, stat)| (0..dim).map(move |d| p.of_column(n, stat, d).2)).collect();
+        let old = previous.filter(|_| column_counts.iter().any(|&n| empty_ml(n))).map(|c| c.arrays());
         let mut means = vec![0.0; counts.len() * dim];
         let mut scales = vec![0.0; counts.len() * dim];
-        for (k, &count) in counts.iter().enumerate() {
-            let (first, second) = stats[2 * k * dim..2 * (k + 1) * dim].split_at(dim);
+        for (k, (&count, stat)) in clusters().enumerate() {
             for d in 0..dim {
                 let i = k * dim + d;
+                let (first, second, count) = p.of_column(count, stat, d);
                 if empty_ml(count) {
                     // It keeps its old shape, or the prior's when it never had one.
                     (means[i], scales[i]) = match &old {
@@ -113,8 +134,8 @@ impl<T: Real> Likelihood<T> for DiagGauss {
                     continue;
                 }
                 let mean_count = count + if estimate == Estimate::MaxLikelihood { 0.0 } else { p.kappa };
-                means[i] = first[d] / mean_count;
-                let scatter = scatter_about(second[d], first[d], mean_count, means[i]);
+                means[i] = first / mean_count;
+                let scatter = scatter_about(second, first, mean_count, means[i]);
                 scales[i] = match estimate {
                     Estimate::Posterior => scatter + p.beta[d],
                     Estimate::Map => (scatter + p.beta[d]) / (count + p.map_count()),
@@ -122,7 +143,7 @@ impl<T: Real> Likelihood<T> for DiagGauss {
                 };
             }
         }
-        let mut clusters = DiagGaussClusters::new(self, estimate, means, scales, counts);
+        let mut clusters = DiagGaussClusters::new(self, estimate, means, scales, column_counts);
         clusters.own_data_term = clusters.data_term(counts, stats);
         Ok(Box::new(clusters))
     }
@@ -133,7 +154,7 @@ impl<T: Real> Likelihood<T> for DiagGauss {
         let (_, variances) = find_array(arrays, "variances", &[dim])?;
         let student = DiagStudent::find(arrays, means, variances, dim)?;
         let means = means.iter().enumerate().map(|(i, m)| m - self.center[i % dim]).collect();
-        let clusters = DiagGaussClusters::new(self, Estimate::Map, means, variances.to_vec(), &vec![0.0; num]);
+        let clusters = DiagGaussClusters::new(self, Estimate::Map, means, variances.to_vec(), vec![0.0; num * dim]);
         Ok(Box::new(DiagGaussClusters { student, ..clusters }))
     }
 
@@ -169,18 +190,20 @@ struct DiagGaussClusters<T: Real> {
     means: Vec<f64>,
     /// K x dim: beta_k under a posterior, the variance otherwise.
     scales: Vec<f64>,
-    /// N_k at the time of the global step.
+    /// K x dim: N_kd, the rows that have column d, at the time of the global step.
     counts: Vec<f64>,
     means_t: Vec<T>,
     precisions_t: Vec<T>,
     constant: Vec<T>,
+    /// K x dim: each column's share of the constant, where values may be missing.
+    column_constants: Vec<f64>,
     /// The predictive, of clusters made from the arrays of a posterior.
     student: Option<DiagStudent>,
     own_data_term: f64,
 }
 
 impl<T: Real> DiagGaussClusters<T> {
-    fn new(family: &DiagGauss, estimate: Estimate, means: Vec<f64>, scales: Vec<f64>, counts: &[f64]) -> Self {
+    fn new(family: &DiagGauss, estimate: Estimate, means: Vec<f64>, scales: Vec<f64>, counts: Vec<f64>) -> Self {
         let dim = family.prior.dim;
         let mut clusters = DiagGaussClusters {
             prior: family.prior.clone(),
@@ -189,21 +212,32 @@ impl<T: Real> DiagGaussClusters<T> {
             means_t: means.iter().enumerate().map(|(i, m)| T::from_f64(m + family.center[i % dim])).collect(),
             means,
             scales,
-            counts: counts.to_vec(),
+            counts,
             precisions_t: Vec::new(),
             constant: Vec::new(),
+            column_constants: Vec::new(),
             student: None,
             own_data_term: 0.0,
         };
-        for k in 0..counts.len() {
-            let mut constant = -0.5 * dim as f64 * LN_2PI;
-            if estimate == Estimate::Posterior {
-                constant -= 0.5 * dim as f64 / (counts[k] + family.prior.kappa);
-            }
+        // The uncertainty of a mean costs 1/(2 kappa_kd) under a posterior.
+        let spread = |n: f64| if estimate == Estimate::Posterior { 0.5 / (n + family.prior.kappa) } else { 0.0 };
+        for k in 0..clusters.counts.len() / dim {
+            let counts = &clusters.counts[k * dim..(k + 1) * dim];
+            let complete = counts.iter().all(|n| *n == counts[0]);
+            let of_means = match complete {
+                true if estimate == Estimate::Posterior => 0.5 * dim as f64 / (counts[0] + family.prior.kappa),
+                true => 0.0,
+                false => counts.iter().map(|&n| spread(n)).sum(),
+            };
+            let mut constant = -0.5 * dim as f64 * LN_2PI - of_means;
             for d in 0..dim {
                 let (precision, log_precision) = clusters.precision(k, d);
                 constant += 0.5 * log_precision;
                 clusters.precisions_t.push(T::from_f64(precision));
+                if family.prior.missing {
+                    let of_column = 0.5 * (log_precision - LN_2PI) - spread(clusters.counts[k * dim + d]);
+                    clusters.column_constants.push(of_column);
+                }
             }
             clusters.constant.push(T::from_f64(constant));
         }
@@ -215,7 +249,7 @@ impl<T: Real> DiagGaussClusters<T> {
         let scale = self.scales[k * self.prior.dim + d];
         match self.estimate {
             Estimate::Posterior => {
-                let nu = self.prior.nu + self.counts[k];
+                let nu = self.prior.nu + self.counts[k * self.prior.dim + d];
                 (nu / scale, digamma(0.5 * nu) - (0.5 * scale).ln())
             }
             _ => (1.0 / scale, -scale.ln()),
@@ -228,8 +262,8 @@ impl<T: Real> DiagGaussClusters<T> {
         let (precision, log_precision) = self.precision(k, d);
         let own = match self.estimate {
             Estimate::Posterior => {
-                let (nu, beta) = (p.nu + self.counts[k], self.scales[k * p.dim + d]);
-                let mean_count = self.counts[k] + p.kappa;
+                let (posterior_count, beta) = (self.counts[k * p.dim + d], self.scales[k * p.dim + d]);
+                let (nu, mean_count) = (p.nu + posterior_count, posterior_count + p.kappa);
                 GammaPrior::ln_gamma_density(p.nu, p.beta[d]) - GammaPrior::ln_gamma_density(nu, beta)
                     + 0.5 * (count + p.nu - nu) * log_precision
                     - 0.5 * (scatter + p.beta[d] - beta) * precision
@@ -248,17 +282,26 @@ impl<T: Real> DiagGaussClusters<T> {
 
 impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
     fn num_clusters(&self) -> usize {
-        self.counts.len()
+        self.constant.len()
     }
 
     fn add_log_lik(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
         let (num, dim) = (self.num_clusters(), self.prior.dim);
         let count = range.len();
+        let holes = if self.prior.missing { holes(rows, range.clone()) } else { Vec::new() };
         scratch.load_tile(rows, range);
         let half = T::from_f64(0.5);
         for k in 0..num {
             let of_k = k * dim..(k + 1) * dim;
-            let (mean, precision) = (&self.means_t[of_k.clone()], &self.precisions_t[of_k]);
+            let (mean, precision) = (&self.means_t[of_k.clone()], &self.precisions_t[of_k.clone()]);
+            // A missing value is nowhere but at the mean, and its column has no share in the constant.
+            for hole in &holes {
+                for &d in &hole.columns {
+                    scratch.tile[d as usize * T::TILE + hole.row] = mean[d as usize];
+                }
+                let without: f64 = hole.columns.iter().map(|&d| self.column_constants[of_k.start + d as usize]).sum();
+                weights[hole.row * num + k] -= T::from_f64(without);
+            }
             diag_quad_forms(&scratch.tile, dim, mean, precision, &mut scratch.column);
             for (r, &quad) in scratch.column[..count].iter().enumerate() {
                 weights[r * num + k] += self.constant[k] - half * quad;
@@ -269,8 +312,9 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
     fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
         let Some(student) = &self.student else { return self.add_log_lik(rows, range, scratch, weights) };
         let count = range.len();
+        let holes = if self.prior.missing { holes(rows, range.clone()) } else { Vec::new() };
         scratch.load_tile(rows, range);
-        student.add_log_density(count, scratch, weights);
+        student.add_log_density(count, &holes, scratch, weights);
     }
 
     fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]) {
@@ -294,10 +338,10 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         let dim = self.prior.dim;
         let kappa = if self.estimate == Estimate::MaxLikelihood { 0.0 } else { self.prior.kappa };
         let mut total = 0.0;
-        for (k, &count) in counts.iter().enumerate() {
-            let (first, second) = stats[2 * k * dim..2 * (k + 1) * dim].split_at(dim);
+        for (k, (&count, stat)) in counts.iter().zip(stats.chunks_exact(self.prior.width())).enumerate() {
             for d in 0..dim {
-                let scatter = scatter_about(second[d], first[d], count + kappa, self.means[k * dim + d]);
+                let (first, second, count) = self.prior.of_column(count, stat, d);
+                let scatter = scatter_about(second, first, count + kappa, self.means[k * dim + d]);
                 total += self.term(k, d, count, scatter);
             }
         }
@@ -319,7 +363,7 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         let means = self.means.iter().enumerate().map(|(i, m)| m + self.center[i % dim]).collect();
         let variance = |i: usize| match self.estimate {
             // E[1/precision] = beta_k / (nu_k - 2)
-            Estimate::Posterior => self.scales[i] / (self.prior.nu + self.counts[i / dim] - 2.0),
+            Estimate::Posterior => self.scales[i] / (self.prior.nu + self.counts[i] - 2.0),
             _ => self.scales[i],
         };
         let mut arrays = vec![
@@ -327,9 +371,11 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
             NamedArray::new("variances", vec![num, dim], (0..num * dim).map(variance).collect()),
         ];
         if self.estimate == Estimate::Posterior {
-            let of_counts = |extra: f64| self.counts.iter().map(|n| n + extra).collect();
-            arrays.push(NamedArray::new("degrees", vec![num], of_counts(self.prior.nu)));
-            arrays.push(NamedArray::new("mean_counts", vec![num], of_counts(self.prior.kappa)));
+            // Where values may be missing, columns have counts of their own.
+            let (shape, step) = if self.prior.missing { (vec![num, dim], 1) } else { (vec![num], dim) };
+            let of_counts = |extra: f64| self.counts.iter().step_by(step).map(|n| n + extra).collect();
+            arrays.push(NamedArray::new("degrees", shape.clone(), of_counts(self.prior.nu)));
+            arrays.push(NamedArray::new("mean_counts", shape, of_counts(self.prior.kappa)));
         }
         arrays
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use lsparse_kernels::{Real, TriangularPack, weighted_gram, weighted_sum};
 use rayon::prelude::*;
 
+use super::missing::{Expectation, Hole, holes, precision_matrix};
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, ln_wishart, pack};
 use super::zero_mean_gauss::{fingerprints, kept_or_prior, own_terms, previous_covariances};
@@ -21,6 +22,8 @@ use crate::linalg;
 /// of sum r y y^T. The prior mean is the center, so it is zero in these coordinates.
 pub struct Gauss<T> {
     prior: WishartPrior,
+    /// Whether values may be missing.
+    missing: bool,
     kappa: f64,
     center: Vec<f64>,
     center_t: Vec<T>,
@@ -30,12 +33,16 @@ impl<T: Real> Gauss<T> {
     pub fn new(prior: &Prior) -> Self {
         Gauss {
             prior: WishartPrior::new(prior),
+            missing: prior.missing,
             kappa: prior.kappa,
             center: prior.center.clone(),
             center_t: prior.center.iter().map(|&c| T::from_f64(c)).collect(),
         }
     }
 }
+
+/// Completed rows that are held at once.
+const ROWS_COMPLETED: usize = 256;
 
 /// sum r (y - m)(y - m)^T + kappa m m^T from a packed sum r y y^T and sum r y, where `mean_count` = N + kappa.
 fn center_packed(second: &mut [f64], first: &[f64], mean_count: f64, mean: &[f64]) {
@@ -166,6 +173,8 @@ struct GaussClusters<T: Real> {
     /// kappa + N_k under a posterior.
     mean_counts: Vec<f64>,
     precisions: Vec<Arc<Precision>>,
+    /// K x dim x dim, Phi or its expectation, where values may be missing.
+    matrices: Vec<f64>,
     /// K x dim, in the data's coordinates.
     means_t: Vec<T>,
     pack: TriangularPack<T>,
@@ -203,6 +212,10 @@ impl<T: Real> GaussClusters<T> {
             means,
             mean_counts,
             pack: pack(&precisions, dim, unchanged),
+            matrices: match family.missing {
+                true => precisions.par_iter().flat_map_iter(|p| precision_matrix(&p.factor, dim)).collect(),
+                false => Vec::new(),
+            },
             precisions,
             student: None,
             own_terms: Vec::new(),
@@ -229,6 +242,36 @@ impl<T: Real> GaussClusters<T> {
     fn mean(&self, k: usize) -> &[f64] {
         &self.means[k * self.prior.dim..(k + 1) * self.prior.dim]
     }
+
+    /// What cluster k expects in these columns.
+    fn expectation<'a>(&'a self, k: usize, columns: &'a [u32]) -> Expectation<'a> {
+        let dim = self.prior.dim;
+        Expectation::new(&self.matrices[k * dim * dim..(k + 1) * dim * dim], dim, columns)
+    }
+
+    /// How far a row is from the mean of cluster k, with zeros for what it lacks.
+    fn away(&self, k: usize, row: &[T]) -> Vec<f64> {
+        let from_mean = |(x, (m, c)): (&T, (&f64, &f64))| if x.is_nan() { 0.0 } else { x.to_f64() - (m + c) };
+        row.iter().zip(self.mean(k).iter().zip(&self.center)).map(from_mean).collect()
+    }
+
+    /// Put what cluster k expects into the holes of a tile, whose first row is `first`; returns log |Phi_MM| of each.
+    fn fill(&self, k: usize, rows: &Rows<T>, first: usize, holes: &[Hole], tile: &mut [T]) -> Vec<f64> {
+        let dim = self.prior.dim;
+        let mut log_dets = Vec::with_capacity(holes.len());
+        for alike in holes.chunk_by(|a, b| a.columns == b.columns) {
+            let expectation = self.expectation(k, &alike[0].columns);
+            log_dets.resize(log_dets.len() + alike.len(), expectation.log_det());
+            for hole in alike {
+                let away = self.away(k, rows.dense_rows(first + hole.row..first + hole.row + 1));
+                for (&d, from_mean) in hole.columns.iter().zip(expectation.deviation(&away)) {
+                    let mean = self.means[k * dim + d as usize] + self.center[d as usize];
+                    tile[d as usize * T::TILE + hole.row] = T::from_f64(mean + from_mean);
+                }
+            }
+        }
+        log_dets
+    }
 }
 
 impl<T: Real> Clusters<T> for GaussClusters<T> {
@@ -239,11 +282,16 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
     fn add_log_lik(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
         let num = self.num_clusters();
         let dim = self.prior.dim;
-        let count = range.len();
+        let (first, count) = (range.start, range.len());
+        let holes = if self.matrices.is_empty() { Vec::new() } else { holes(rows, range.clone()) };
         scratch.load_tile(rows, range);
         let half = T::from_f64(0.5);
         for k in 0..num {
             let mean = &self.means_t[k * dim..(k + 1) * dim];
+            // What the missing part may be besides, its integral, is worth |M|/2 log 2 pi - log |Phi_MM|/2.
+            for (hole, log_det) in holes.iter().zip(self.fill(k, rows, first, &holes, &mut scratch.tile)) {
+                weights[hole.row * num + k] += T::from_f64(0.5 * (hole.columns.len() as f64 * LN_2PI - log_det));
+            }
             self.pack.quad_forms(k, &scratch.tile, Some(mean), &mut scratch.work, &mut scratch.column);
             // E[log F] = -D/2 log 2 pi + E[log |Phi|]/2 - D/(2 kappa_k) - (x - m_k)^T E[Phi_k] (x - m_k) / 2
             for (r, &quad) in scratch.column[..count].iter().enumerate() {
@@ -254,12 +302,17 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
 
     fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
         let Some(student) = &self.student else { return self.add_log_lik(rows, range, scratch, weights) };
-        let (num, dim, count) = (self.num_clusters(), self.prior.dim, range.len());
+        let (num, dim, first, count) = (self.num_clusters(), self.prior.dim, range.start, range.len());
+        let holes = if self.matrices.is_empty() { Vec::new() } else { holes(rows, range.clone()) };
         scratch.load_tile(rows, range);
         let Scratch { tile, work, column, logs, .. } = scratch;
         for k in 0..num {
+            let log_dets = self.fill(k, rows, first, &holes, tile);
             self.pack.quad_forms(k, tile, Some(&self.means_t[k * dim..(k + 1) * dim]), work, column);
             student.log_density(k, &column[..count], logs);
+            for (hole, log_det) in holes.iter().zip(log_dets) {
+                logs[hole.row] = student.log_marginal(k, column[hole.row].to_f64(), hole.columns.len(), log_det);
+            }
             logs.iter().enumerate().for_each(|(r, &log)| weights[r * num + k] += T::from_f64(log));
         }
     }
@@ -280,6 +333,53 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
         let mean = &self.means_t[k * self.prior.dim..(k + 1) * self.prior.dim];
         let factor = &self.precisions[k].factor;
         Some(Quadratic { constant: self.constant[k], factor, mean, center: &self.center_t })
+    }
+
+    fn completes_rows(&self) -> bool {
+        !self.matrices.is_empty()
+    }
+
+    /// `E[y]` is the row completed, and `E[y y^T]` its square and the covariance of what was missing.
+    fn accumulate_expected(
+        &self,
+        k: usize,
+        rows: &Rows<T>,
+        members: &[u32],
+        resp: &[T],
+        scratch: &mut Scratch<T>,
+        stat: &mut [f64],
+    ) -> f64 {
+        let dim = self.prior.dim;
+        let (first, second) = stat.split_at_mut(dim);
+        let mut alike: Vec<(Hole, f64)> = Vec::with_capacity(members.len());
+        for (&m, share) in members.iter().zip(resp) {
+            let found = holes(rows, m as usize..m as usize + 1);
+            alike.extend(found.into_iter().map(|hole| (Hole { row: m as usize, ..hole }, share.to_f64())));
+        }
+        alike.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut entropy = 0.0;
+        for alike in alike.chunk_by(|a, b| a.0.columns == b.0.columns) {
+            let expectation = self.expectation(k, &alike[0].0.columns);
+            for some in alike.chunks(ROWS_COMPLETED) {
+                scratch.gathered.clear();
+                scratch.shares.clear();
+                for (hole, share) in some {
+                    let row = rows.dense_rows(hole.row..hole.row + 1);
+                    let at = scratch.gathered.len();
+                    scratch.gathered.extend(row.iter().zip(&self.center).map(|(x, c)| x.to_f64() - c));
+                    for (&d, from_mean) in hole.columns.iter().zip(expectation.deviation(&self.away(k, row))) {
+                        scratch.gathered[at + d as usize] = self.mean(k)[d as usize] + from_mean;
+                    }
+                    scratch.shares.push(*share);
+                }
+                weighted_sum(&scratch.gathered, &scratch.shares, dim, first);
+                weighted_gram(&scratch.gathered, &scratch.shares, dim, &mut scratch.outer, second);
+            }
+            let share: f64 = alike.iter().map(|(_, share)| share).sum();
+            expectation.add_covariance(share, second);
+            entropy += share * expectation.entropy();
+        }
+        entropy
     }
 
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {

@@ -7,9 +7,12 @@
 mod bernoulli;
 mod diag_gauss;
 mod gauss;
+mod missing;
 mod multinomial;
 mod sparse_table;
+mod spherical_gauss;
 mod student;
+mod tied_gauss;
 mod wishart;
 mod zero_mean_gauss;
 
@@ -22,6 +25,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::MixtureConfig;
 use crate::data::{Moments, Rows};
 use crate::error::{Error, Result};
+use crate::summary::ClusterSummary;
+
+pub(crate) use missing::lacks_values;
 
 /// How the clusters' parameters are estimated from the statistics. Only the global step and the objective look at it:
 /// the local step uses log pi and log F under point estimates, `E[log pi]` and `E[log F]` under a posterior.
@@ -48,6 +54,10 @@ pub enum LikelihoodKind {
     Gauss,
     /// Gaussian with diagonal covariance, normal-gamma prior.
     DiagGauss,
+    /// Gaussian with one variance for all columns, normal-gamma prior.
+    SphericalGauss,
+    /// Gaussian with one full covariance for all clusters, Wishart prior on it and a normal one on each mean.
+    TiedGauss,
     /// Counts of words or other categories, Dirichlet prior.
     Multinomial,
     /// Vectors of zeros and ones, beta prior.
@@ -56,10 +66,12 @@ pub enum LikelihoodKind {
 
 impl LikelihoodKind {
     /// Every family, in the order of the documentation.
-    pub const ALL: [LikelihoodKind; 5] = [
+    pub const ALL: [LikelihoodKind; 7] = [
         LikelihoodKind::ZeroMeanGauss,
         LikelihoodKind::Gauss,
         LikelihoodKind::DiagGauss,
+        LikelihoodKind::SphericalGauss,
+        LikelihoodKind::TiedGauss,
         LikelihoodKind::Multinomial,
         LikelihoodKind::Bernoulli,
     ];
@@ -70,9 +82,22 @@ impl LikelihoodKind {
             LikelihoodKind::ZeroMeanGauss => "zero-mean-gauss",
             LikelihoodKind::Gauss => "gauss",
             LikelihoodKind::DiagGauss => "diag-gauss",
+            LikelihoodKind::SphericalGauss => "spherical-gauss",
+            LikelihoodKind::TiedGauss => "tied-gauss",
             LikelihoodKind::Multinomial => "multinomial",
             LikelihoodKind::Bernoulli => "bernoulli",
         }
+    }
+
+    /// Whether clusters have means that are not zero, and rows are taken about a center.
+    pub fn has_means(self) -> bool {
+        use LikelihoodKind::*;
+        matches!(self, Gauss | DiagGauss | SphericalGauss | TiedGauss)
+    }
+
+    /// Whether rows may have missing values, which the family integrates out.
+    pub fn allows_missing(self) -> bool {
+        matches!(self, LikelihoodKind::Gauss | LikelihoodKind::DiagGauss)
     }
 
     /// Whether rows are wanted as (index, value) pairs rather than in full.
@@ -86,10 +111,10 @@ impl LikelihoodKind {
     }
 
     /// Degrees of freedom of the covariance prior, where none are given: the least whole number under which the prior
-    /// expects a covariance. A diagonal one has a prior of its own in each column.
+    /// expects a covariance. A diagonal one has a prior of its own in each column, a spherical one a single number.
     pub fn default_nu(self, dim: usize) -> f64 {
         match self {
-            LikelihoodKind::DiagGauss => 3.0,
+            LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => 3.0,
             _ => dim as f64 + 2.0,
         }
     }
@@ -99,8 +124,13 @@ impl LikelihoodKind {
     /// cluster; less by the square where it has more, down to a thousandth, since clusters may be far tighter than the
     /// data.
     pub fn default_prior_scale(self, dim: usize, clusters: usize, rows: usize) -> f64 {
-        let columns = if self == LikelihoodKind::DiagGauss { 1 } else { dim };
-        let share = (columns * clusters) as f64 / rows.max(1) as f64;
+        let least_rows = match self {
+            LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => clusters,
+            // One covariance for all.
+            LikelihoodKind::TiedGauss => dim,
+            _ => dim * clusters,
+        };
+        let share = least_rows as f64 / rows.max(1) as f64;
         (0.1 * share * share).clamp(1e-3, 0.1)
     }
 
@@ -110,6 +140,8 @@ impl LikelihoodKind {
             LikelihoodKind::ZeroMeanGauss => Box::new(zero_mean_gauss::ZeroMeanGauss::new(prior)),
             LikelihoodKind::Gauss => Box::new(gauss::Gauss::new(prior)),
             LikelihoodKind::DiagGauss => Box::new(diag_gauss::DiagGauss::new(prior)),
+            LikelihoodKind::SphericalGauss => Box::new(spherical_gauss::SphericalGauss::new(prior)),
+            LikelihoodKind::TiedGauss => Box::new(tied_gauss::TiedGauss::new(prior)),
             LikelihoodKind::Multinomial => Box::new(multinomial::Multinomial::new(prior)),
             LikelihoodKind::Bernoulli => Box::new(bernoulli::Bernoulli::new(prior)),
         }
@@ -142,6 +174,9 @@ pub struct Prior {
     pub variance: Vec<f64>,
     /// Smallest variance of each column (maximum likelihood only).
     pub variance_floor: Vec<f64>,
+    /// Whether values may be missing from rows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missing: bool,
     /// Prior mean, and the point about which second moments are gathered, so that data far from zero keep their digits.
     pub center: Vec<f64>,
 }
@@ -159,8 +194,8 @@ impl Prior {
         let (kind, dim) = (config.likelihood, moments.mean.len());
         let spread = match kind {
             LikelihoodKind::ZeroMeanGauss => &moments.second_moment[..],
-            LikelihoodKind::Gauss | LikelihoodKind::DiagGauss => &moments.variance,
             LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => &[],
+            _ => &moments.variance,
         };
         let units = match config.prior_shape {
             PriorShape::Isotropic => vec![average(spread); spread.len()],
@@ -173,10 +208,7 @@ impl Prior {
                 spread.iter().zip(varying).map(|(&v, varies)| if varies { v } else { usual }).collect()
             }
         };
-        let center = match kind {
-            LikelihoodKind::Gauss | LikelihoodKind::DiagGauss => moments.mean.clone(),
-            _ => Vec::new(),
-        };
+        let center = if kind.has_means() { moments.mean.clone() } else { Vec::new() };
         Prior {
             dim,
             lambda: config.lambda,
@@ -184,6 +216,7 @@ impl Prior {
             kappa: config.kappa,
             variance: units.iter().map(|unit| config.prior_scale * unit).collect(),
             variance_floor: units.iter().map(|unit| config.variance_floor * unit).collect(),
+            missing: config.missing,
             center,
         }
     }
@@ -200,7 +233,8 @@ fn average(spread: &[f64]) -> f64 {
 
 /// A family of distributions with its prior.
 ///
-/// Statistics are `stat_width` numbers a cluster in the family's own layout, and additive.
+/// Statistics are additive: `stat_width` numbers a cluster in the family's own layout, and behind those of all clusters
+/// `shared_width` numbers that belong to no cluster.
 pub trait Likelihood<T: Real>: Send + Sync {
     /// Which family this is.
     fn kind(&self) -> LikelihoodKind;
@@ -211,6 +245,16 @@ pub trait Likelihood<T: Real>: Send + Sync {
     /// Numbers a cluster in the statistics S_k.
     fn stat_width(&self) -> usize;
 
+    /// Numbers in the statistics that all clusters share.
+    fn shared_width(&self) -> usize {
+        0
+    }
+
+    /// The statistics of no rows.
+    fn no_statistics(&self, num_clusters: usize) -> ClusterSummary {
+        ClusterSummary::zeros(num_clusters, self.stat_width(), self.shared_width())
+    }
+
     /// Whether one value may stand in a row; what it should have been, where not. (Finiteness is checked before.)
     fn check_value(&self, _value: f64) -> std::result::Result<(), &'static str> {
         Ok(())
@@ -218,6 +262,10 @@ pub trait Likelihood<T: Real>: Send + Sync {
 
     /// `stat += sum_m resp[m] s(x_m)` over the rows `members` of `rows`: the statistics of one cluster.
     fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]);
+
+    /// `shared += sum_m weights[m] t(x_m)` over the rows `members` of `rows`, where a row's weight is what its
+    /// responsibilities for all clusters sum to: the statistics that do not depend on which clusters those are.
+    fn accumulate_shared(&self, _rows: &Rows<T>, _members: &[u32], _weights: &[f64], _shared: &mut [f64]) {}
 
     /// The global step: the best clusters for these statistics. `previous` are the clusters that are being replaced;
     /// under maximum likelihood an empty cluster keeps its old shape.
@@ -240,6 +288,11 @@ pub trait Likelihood<T: Real>: Send + Sync {
 
     /// Free parameters of one cluster, for BIC and AIC.
     fn num_parameters(&self) -> usize;
+
+    /// Free parameters that all clusters share.
+    fn num_shared_parameters(&self) -> usize {
+        0
+    }
 }
 
 /// K clusters with their parameters, fit for weighing rows.
@@ -270,6 +323,26 @@ pub trait Clusters<T: Real>: Send + Sync {
     /// The same for a form that is a sum over columns.
     fn diagonal(&self, _k: usize) -> Option<Diagonal<'_, T>> {
         None
+    }
+
+    /// Whether statistics of rows with missing values are expectations under the clusters: then they are added by
+    /// [`accumulate_expected`](Self::accumulate_expected), and those of complete rows alone by the likelihood.
+    fn completes_rows(&self) -> bool {
+        false
+    }
+
+    /// Add `sum_m resp[m] E[s(x_m)]` over rows with missing values to the statistics of cluster k; returns `sum_m resp[m]`
+    /// times the entropy of what is missing in row m, which belongs to the objective.
+    fn accumulate_expected(
+        &self,
+        _k: usize,
+        _rows: &Rows<T>,
+        _members: &[u32],
+        _resp: &[T],
+        _scratch: &mut Scratch<T>,
+        _stat: &mut [f64],
+    ) -> f64 {
+        0.0
     }
 
     /// The data term of the objective for these statistics, prior (and posterior) included.
@@ -355,6 +428,8 @@ pub struct Scratch<T> {
     pub logs: Vec<f64>,
     /// For the kernels that weigh rows.
     pub work: Vec<T>,
+    /// The tile in other coordinates.
+    pub turned: Vec<T>,
     /// One number a row of a tile.
     pub column: Vec<T>,
 }
@@ -381,11 +456,11 @@ impl<T: Real> Scratch<T> {
     /// In double precision whatever the rows are held in: sums of squares about a point that a cluster is far from must
     /// keep their digits until the cluster's own mean is known, and columns that depend on each other must not get a
     /// variance by rounding that a weak prior cannot outweigh.
-    pub(crate) fn gather(
+    pub(crate) fn gather<W: Real>(
         &mut self,
         rows: &Rows<T>,
         members: &[u32],
-        resp: &[T],
+        resp: &[W],
         center: &[f64],
         mut add: impl FnMut(&[f64], &[f64], &mut Vec<f64>),
     ) {
@@ -405,6 +480,9 @@ impl<T: Real> Scratch<T> {
         }
     }
 }
+
+/// Clusters that rows of a tile are compared with before their weights are written: so many lie next to each other.
+const CLUSTERS_AT_ONCE: usize = 20;
 
 /// Rows that are gathered at once: as many as the kernels sum before they turn to the totals, so that blocks change
 /// no bit.

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::data::Rows;
 use crate::error::{Error, Result};
-use crate::likelihood::{Clusters, Likelihood, Scratch};
+use crate::likelihood::{Clusters, Likelihood, Scratch, lacks_values};
 use crate::responsibilities::{Responsibilities, dense_responsibilities, top_l_responsibilities};
 use crate::summary::ClusterSummary;
 
@@ -171,6 +171,15 @@ impl<T: Real> Members<T> {
         let range = self.start[k]..self.start[k + 1];
         (&self.row[range.clone()], &self.value[range])
     }
+
+    /// The rows that belong anywhere, ascending, and what each has in all clusters together.
+    fn totals(&self) -> (Vec<u32>, Vec<f64>) {
+        let mut of_row = vec![0.0; self.row.iter().max().map_or(0, |&row| row as usize + 1)];
+        for (&row, value) in self.row.iter().zip(&self.value) {
+            of_row[row as usize] += value.to_f64();
+        }
+        (0u32..).zip(of_row).filter(|(_, total)| *total > 0.0).unzip()
+    }
 }
 
 /// Add a panel's statistics to a summary: cost L a row, not K.
@@ -180,30 +189,51 @@ pub fn accumulate<T: Real>(
     members: &Members<T>,
     summary: &mut ClusterSummary,
 ) {
-    accumulate_onto(likelihood, rows, members, summary, false);
+    accumulate_onto(likelihood, None, rows, members, summary, false);
 }
 
-/// The same; where a summary is `stale`, its statistics (not its counts) are taken for zero. A cluster's are cleared
+/// The same, with `clusters` to complete rows that lack values; where a summary is `stale`, its statistics (not its counts) are taken for zero. A cluster's are cleared
 /// when it is their turn, which saves a pass through memory where they are large.
 pub(super) fn accumulate_onto<T: Real>(
     likelihood: &dyn Likelihood<T>,
+    clusters: Option<&dyn Clusters<T>>,
     rows: &Rows<T>,
     members: &Members<T>,
     summary: &mut ClusterSummary,
     stale: bool,
 ) {
     let width = summary.width;
-    summary.counts.par_iter_mut().zip(summary.stats.par_chunks_mut(width)).enumerate().for_each_init(
-        Scratch::default,
-        |scratch, (k, (count, stat))| {
+    let (stats, shared) = summary.stats.split_at_mut(summary.counts.len() * width);
+    let clusters = clusters.filter(|clusters| clusters.completes_rows());
+    let of_clusters = summary.counts.par_iter_mut().zip(stats.par_chunks_mut(width)).enumerate();
+    let entropies: Vec<f64> = of_clusters
+        .map_init(Scratch::default, |scratch, (k, (count, stat))| {
             let (row, value) = members.of(k);
             if stale {
                 stat.fill(0.0);
             }
-            if !row.is_empty() {
-                *count += value.iter().map(|v| v.to_f64()).sum::<f64>();
-                likelihood.accumulate(rows, row, value, scratch, stat);
+            if row.is_empty() {
+                return 0.0;
             }
-        },
-    );
+            *count += value.iter().map(|v| v.to_f64()).sum::<f64>();
+            let lacks = |n: &u32| lacks_values(rows, *n as usize);
+            let Some(clusters) = clusters.filter(|_| row.iter().any(lacks)) else {
+                likelihood.accumulate(rows, row, value, scratch, stat);
+                return 0.0;
+            };
+            let (lacking, complete): (Vec<_>, Vec<_>) = row.iter().zip(value).partition(|(n, _)| lacks(n));
+            let (row, value): (Vec<u32>, Vec<T>) = complete.into_iter().unzip();
+            likelihood.accumulate(rows, &row, &value, scratch, stat);
+            let (row, value): (Vec<u32>, Vec<T>) = lacking.into_iter().unzip();
+            clusters.accumulate_expected(k, rows, &row, &value, scratch, stat)
+        })
+        .collect();
+    summary.entropy += entropies.iter().sum::<f64>();
+    if !shared.is_empty() {
+        if stale {
+            shared.fill(0.0);
+        }
+        let (rows_of, weights) = members.totals();
+        likelihood.accumulate_shared(rows, &rows_of, &weights, shared);
+    }
 }

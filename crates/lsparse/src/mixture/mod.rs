@@ -176,7 +176,8 @@ impl<T: Scalar> Mixture<T> {
         let log_pi = (&params.frequencies.log_pi[..], log_pi);
         let entropy = self.search.respond(memory, params.clusters.as_ref(), log_pi, (rows, row_ids), resp)?;
         panel.members.regroup(self.num_clusters, &panel.resp, &panel.row_weights);
-        accumulate_onto(self.likelihood.as_ref(), &panel.rows, &panel.members, summary, stale);
+        let clusters = Some(params.clusters.as_ref());
+        accumulate_onto(self.likelihood.as_ref(), clusters, &panel.rows, &panel.members, summary, stale);
         summary.entropy += match panel.row_weights.is_empty() {
             true => entropy.iter().sum::<f64>(),
             false => entropy.iter().zip(&panel.row_weights).map(|(h, w)| h * w).sum(),
@@ -216,7 +217,7 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
         let mut stale = spare.is_some();
         let mut summary = match spare {
             Some(spare) => ClusterSummary { counts: vec![0.0; self.num_clusters], entropy: 0.0, ..spare },
-            None => ClusterSummary::zeros(self.num_clusters, width),
+            None => self.likelihood.no_statistics(self.num_clusters),
         };
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
         let mut memory = self.search.memory();
@@ -255,7 +256,7 @@ impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
     fn lap_report(&self, _data: &MixtureData<'a>) -> Vec<(&'static str, f64)> {
         let dim = self.likelihood.dim();
         self.search.report(match self.likelihood.kind() {
-            LikelihoodKind::DiagGauss => dim,
+            LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss | LikelihoodKind::TiedGauss => dim,
             _ => dim * (dim + 1) / 2,
         })
     }

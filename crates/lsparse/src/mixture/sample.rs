@@ -50,14 +50,15 @@ impl MixtureModel {
         };
         let means = match self.config.likelihood {
             LikelihoodKind::ZeroMeanGauss => &vec![0.0; self.num_clusters() * dim],
-            LikelihoodKind::Gauss | LikelihoodKind::DiagGauss => array("means")?,
-            LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => &[],
+            LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => &[][..],
+            _ => array("means")?,
         };
         let mean = |k: usize| means[k * dim..(k + 1) * dim].to_vec();
         (0..self.num_clusters())
             .map(|k| match self.config.likelihood {
-                LikelihoodKind::ZeroMeanGauss | LikelihoodKind::Gauss => {
-                    let mut factor = array("covariances")?[k * dim * dim..(k + 1) * dim * dim].to_vec();
+                LikelihoodKind::ZeroMeanGauss | LikelihoodKind::Gauss | LikelihoodKind::TiedGauss => {
+                    let at = if self.config.likelihood == LikelihoodKind::TiedGauss { 0 } else { k * dim * dim };
+                    let mut factor = array("covariances")?[at..at + dim * dim].to_vec();
                     linalg::cholesky_in_place(&mut factor, dim)
                         .map_err(|pivot| Error::NotPositiveDefinite { cluster: k, pivot })?;
                     Ok(Shape::Gauss { mean: mean(k), factor })
@@ -65,6 +66,9 @@ impl MixtureModel {
                 LikelihoodKind::DiagGauss => {
                     let deviation = array("variances")?[k * dim..(k + 1) * dim].iter().map(|v| v.sqrt()).collect();
                     Ok(Shape::Diagonal { mean: mean(k), deviation })
+                }
+                LikelihoodKind::SphericalGauss => {
+                    Ok(Shape::Diagonal { mean: mean(k), deviation: vec![array("variances")?[k].sqrt(); dim] })
                 }
                 LikelihoodKind::Multinomial => {
                     let mut sum = 0.0;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::methods::equal_params;
 use super::{Frequencies, Mixture, MixtureData, MixtureParams, Search, log_density, respond};
 use crate::config::{MixtureConfig, Precision};
-use crate::data::{AtomicFile, Element, RowSource, Scalar, scan};
+use crate::data::{AtomicFile, Element, RowSource, Scalar, scan_rows};
 use crate::error::{Error, Result};
 use crate::fit::TrainingRecord;
 use crate::likelihood::{Estimate, LikelihoodKind, NamedArray, Prior};
@@ -120,14 +120,19 @@ impl MixtureModel {
     /// The model as a file has it.
     pub fn to_bytes(&self) -> std::io::Result<Vec<u8>> {
         let num = self.num_clusters();
-        let own = self.arrays.iter().map(|a| (a.name, a.shape.clone(), &a.values));
-        let all = own.chain([
-            ("weights", vec![num], &self.weights),
-            ("total_counts", vec![num], &self.total.counts),
-            ("total_stats", vec![num, self.total.width], &self.total.stats),
-        ]);
-        let arrays: Vec<StoredArray> =
-            all.map(|(name, shape, values)| StoredArray { name: name.into(), shape, values: values.clone() }).collect();
+        let own = self.arrays.iter().map(|a| (a.name, a.shape.clone(), &a.values[..]));
+        let stats = &self.total.stats[..num * self.total.width];
+        let shared = Some(self.total.shared()).filter(|shared| !shared.is_empty());
+        let all = own
+            .chain([
+                ("weights", vec![num], &self.weights[..]),
+                ("total_counts", vec![num], &self.total.counts),
+                ("total_stats", vec![num, self.total.width], stats),
+            ])
+            .chain(shared.map(|shared| ("total_shared", vec![shared.len()], shared)));
+        let arrays: Vec<StoredArray> = all
+            .map(|(name, shape, values)| StoredArray { name: name.into(), shape, values: values.to_vec() })
+            .collect();
         let metadata = Metadata {
             config: self.config.clone(),
             prior: self.prior.clone(),
@@ -161,14 +166,14 @@ impl MixtureModel {
                 stored.iter().position(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))?;
             Ok(stored.swap_remove(at))
         };
-        let (weights, counts, stats) = (take("weights")?, take("total_counts")?, take("total_stats")?);
-        let num = weights.values.len();
-        let arrays = array_names(metadata.config.likelihood, metadata.config.estimate)
+        let (weights, counts, mut stats) = (take("weights")?, take("total_counts")?, take("total_stats")?);
+        let (num, dim) = (weights.values.len(), metadata.prior.dim);
+        let (kind, missing) = (metadata.config.likelihood, metadata.prior.missing);
+        let arrays = array_names(kind, metadata.config.estimate)
             .map(|name| take(name).map(|a| NamedArray { name, shape: a.shape, values: a.values }))
             .collect::<Result<Vec<_>>>()?;
         // Arrays are as large as the file is; nothing is made by the numbers in its text before they agree.
-        let dim = metadata.prior.dim;
-        let agree = |array: &NamedArray| array.shape == [num] || array.shape.starts_with(&[num, dim]);
+        let agree = |array: &NamedArray| array.shape == array_shape(kind, missing, array.name, num, dim);
         if num == 0 || dim == 0 || metadata.config.clusters != num || !arrays.iter().all(agree) {
             return Err(bad("its arrays disagree in shape".into()));
         }
@@ -176,9 +181,17 @@ impl MixtureModel {
         if weights.values.iter().chain(&counts.values).any(|&value| value < 0.0) {
             return Err(bad("weights or counts are negative".into()));
         }
-        let width = metadata.config.likelihood.build::<f64>(&metadata.prior).stat_width();
+        let likelihood = kind.build::<f64>(&metadata.prior);
+        let (width, shared_width) = (likelihood.stat_width(), likelihood.shared_width());
         if counts.values.len() != num || stats.shape != [num, width] {
             return Err(bad("its arrays disagree in shape".into()));
+        }
+        if shared_width > 0 {
+            let shared = take("total_shared")?;
+            if shared.shape != [shared_width] {
+                return Err(bad("its arrays disagree in shape".into()));
+            }
+            stats.values.extend(shared.values);
         }
         let total = ClusterSummary { counts: counts.values, stats: stats.values, width, entropy: metadata.entropy };
         let model = MixtureModel {
@@ -208,7 +221,7 @@ impl MixtureModel {
 
     fn score_as<T: Scalar>(&self, source: &dyn RowSource) -> Result<RowScores> {
         let mixture = self.mixture::<T>();
-        check_rows(&mixture, source)?;
+        check_rows(&mixture, self.config.missing, source)?;
         let clusters = mixture.likelihood.clusters_of(&self.arrays)?;
         let log_pi: Vec<f64> = self.weights.iter().map(|p| p.ln()).collect();
         let mut scores = Vec::with_capacity(source.num_rows());
@@ -220,7 +233,7 @@ impl MixtureModel {
         let num_parameters = match self.config.method.has_centres_alone() {
             // Equal weights, and one variance for all.
             true => num * source.dim() + 1,
-            false => num - 1 + num * mixture.likelihood.num_parameters(),
+            false => num - 1 + num * mixture.likelihood.num_parameters() + mixture.likelihood.num_shared_parameters(),
         };
         Ok(RowScores { log_density: scores, num_parameters })
     }
@@ -249,7 +262,7 @@ impl MixtureModel {
         visit: &mut dyn FnMut(&[u32], &[f64]) -> Result<()>,
     ) -> Result<()> {
         let mixture = self.mixture::<T>();
-        check_rows(&mixture, source)?;
+        check_rows(&mixture, self.config.missing, source)?;
         let params = self.params::<T>()?;
         let mut values = Vec::new();
         mixture.for_each_panel(&MixtureData::in_order(source)?, 0, &mut None, |panel| {
@@ -265,12 +278,26 @@ impl MixtureModel {
 pub(super) fn array_names(kind: LikelihoodKind, estimate: Estimate) -> impl Iterator<Item = &'static str> {
     let (point, of_posterior): (&[_], &[_]) = match kind {
         LikelihoodKind::ZeroMeanGauss => (&["covariances"], &["degrees"]),
-        LikelihoodKind::Gauss => (&["means", "covariances"], &["degrees", "mean_counts"]),
-        LikelihoodKind::DiagGauss => (&["means", "variances"], &["degrees", "mean_counts"]),
+        LikelihoodKind::Gauss | LikelihoodKind::TiedGauss => (&["means", "covariances"], &["degrees", "mean_counts"]),
+        LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => {
+            (&["means", "variances"], &["degrees", "mean_counts"])
+        }
         LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => (&["probabilities"], &[]),
     };
     let of_posterior = if estimate == Estimate::Posterior { of_posterior } else { &[] };
     point.iter().chain(of_posterior).copied()
+}
+
+/// The shape of one of them, for so many clusters and columns.
+fn array_shape(kind: LikelihoodKind, missing: bool, name: &str, num: usize, dim: usize) -> Vec<usize> {
+    match (kind, name) {
+        (LikelihoodKind::DiagGauss, "degrees" | "mean_counts") if missing => vec![num, dim],
+        (_, "degrees" | "mean_counts") => vec![num],
+        (LikelihoodKind::TiedGauss, "covariances") => vec![dim, dim],
+        (LikelihoodKind::SphericalGauss, "variances") => vec![num],
+        (_, "covariances") => vec![num, dim, dim],
+        _ => vec![num, dim],
+    }
 }
 
 /// The precision that rows of `source` are worked on in.
@@ -283,18 +310,19 @@ pub(super) fn working_element(precision: Precision, source: &dyn RowSource) -> E
 }
 
 /// Columns as many as the model has, and every value one that the likelihood can explain.
-pub(super) fn check_rows<T: Scalar>(mixture: &Mixture<T>, source: &dyn RowSource) -> Result<()> {
+pub(super) fn check_rows<T: Scalar>(mixture: &Mixture<T>, missing: bool, source: &dyn RowSource) -> Result<()> {
     let dim = mixture.likelihood.dim();
     if source.dim() != dim {
         return Err(Error::DimensionMismatch { name: source.name().into(), model: dim, data: source.dim() });
     }
-    scan_for::<T>(mixture.likelihood.as_ref(), source).map(|_| ())
+    scan_for::<T>(mixture.likelihood.as_ref(), source, missing).map(|_| ())
 }
 
-/// Look at every value once; gives the moments of the columns.
+/// Look at every value once; gives the moments of the columns, of what is there where values may be missing.
 pub(super) fn scan_for<T: Scalar>(
     likelihood: &dyn crate::likelihood::Likelihood<T>,
     source: &dyn RowSource,
+    missing: bool,
 ) -> Result<crate::data::Moments> {
     let check = |row: usize, column: usize, value: f64| {
         likelihood.check_value(value).map_err(|need| Error::BadValue {
@@ -305,5 +333,5 @@ pub(super) fn scan_for<T: Scalar>(
             need,
         })
     };
-    scan(source, T::ELEMENT, Some(&check))
+    scan_rows(source, T::ELEMENT, missing, Some(&check))
 }

@@ -10,7 +10,7 @@ use super::methods::{
     DpMeans, KMeans, Method, MethodMixture, MixtureMethod, Select, SparseEm, Truncation, farthest_first_penalty,
 };
 use super::saved::{array_names, scan_for, working_element};
-use super::{Frequencies, Mixture, MixtureData, MixtureModel, MixtureParams, Search, log_density};
+use super::{Frequencies, Mixture, MixtureData, MixtureModel, MixtureParams, Search, SearchKind, log_density};
 use crate::checkpoint::{Fingerprint, Sections, Storage, print_numbers, print_rows, print_settings};
 use crate::config::{BestBy, MixtureConfig};
 use crate::data::{Batches, Element, Moments, RowSource, Scalar};
@@ -91,13 +91,17 @@ fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surro
         num_clusters: config.clusters,
         sparsity: config.sparsity,
         search: Search::new(
-            config.search.settle(config.likelihood, config.clusters, source.dim()),
+            match config.missing {
+                // Bounds are made for complete rows.
+                true => SearchKind::Dense,
+                false => config.search.settle(config.likelihood, config.clusters, source.dim()),
+            },
             config.clusters,
             config.sparsity,
             config.sparsity_tolerance,
         ),
     };
-    check_surroundings(&mixture, source, &around)?;
+    check_surroundings(&mixture, config.missing, source, &around)?;
     if config.best_by == BestBy::Heldout && around.heldout.is_none() {
         let problem = "there are no held-out rows to compare runs by".into();
         return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
@@ -365,6 +369,10 @@ fn settle_prior<T: Scalar>(
     mut config: MixtureConfig,
     around: &Surroundings<'_>,
 ) -> Result<(Prior, MixtureConfig)> {
+    if config.missing && source.is_sparse() {
+        let problem = format!("{} holds sparse rows, in which what is not stored is zero", source.name());
+        return Err(Error::Config { option: "missing", problem, remedy: "give the rows in full".into() });
+    }
     let usual = config.likelihood.default_nu(source.dim());
     if around.start.is_none() && config.nu > 0.0 && config.nu <= usual - 1.0 && !config.likelihood.wants_sparse_rows() {
         let problem = format!("with {} degrees of freedom or fewer the prior expects no covariance", usual - 1.0);
@@ -382,7 +390,7 @@ fn settle_prior<T: Scalar>(
         nonzeros: 0,
     };
     let family = config.likelihood.build::<T>(&Prior::for_data(&config, &blank));
-    let moments = scan_for::<T>(family.as_ref(), source)?;
+    let moments = scan_for::<T>(family.as_ref(), source, config.missing)?;
     let prior = match around.start {
         None => Prior::for_data(&config, &moments),
         Some(start) => {
@@ -403,6 +411,14 @@ fn settle_prior<T: Scalar>(
                 return Err(Error::Config { option: "clusters", problem, remedy });
             }
             // The prior goes on with the model, and so do the settings that made it.
+            if start.config.missing != config.missing {
+                let problem = match start.config.missing {
+                    true => "the model to start from allows missing values",
+                    false => "the model to start from does not allow missing values",
+                };
+                let remedy = if start.config.missing { "give --missing" } else { "leave --missing out" };
+                return Err(Error::Config { option: "missing", problem: problem.into(), remedy: remedy.into() });
+            }
             config.lambda = start.config.lambda;
             config.kappa = start.config.kappa;
             config.prior_scale = start.config.prior_scale;
@@ -421,6 +437,7 @@ fn settle_prior<T: Scalar>(
 /// What is given around the rows must fit them.
 fn check_surroundings<T: Scalar>(
     mixture: &Mixture<T>,
+    missing: bool,
     source: &dyn RowSource,
     around: &Surroundings<'_>,
 ) -> Result<()> {
@@ -428,7 +445,7 @@ fn check_surroundings<T: Scalar>(
         if held.dim() != source.dim() {
             return Err(Error::DimensionMismatch { name: held.name().into(), model: source.dim(), data: held.dim() });
         }
-        scan_for::<T>(mixture.likelihood.as_ref(), held)?;
+        scan_for::<T>(mixture.likelihood.as_ref(), held, missing)?;
     }
     check_row_weights(source, around.row_weights)
 }

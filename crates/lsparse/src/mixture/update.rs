@@ -41,7 +41,7 @@ impl MixtureModel {
             return Err(Error::Config { option: "method", problem, remedy: "train again with all rows".into() });
         }
         let mixture = self.mixture::<T>();
-        check_rows(&mixture, source)?;
+        check_rows(&mixture, self.config.missing, source)?;
         super::train::check_row_weights(source, row_weights)?;
         let data = MixtureData { source, batches: Batches::in_order(source.num_rows(), 1)?, row_weights };
         let weights = (self.total.total_weight(), data.total_weight());

@@ -49,13 +49,18 @@ pub fn planted(kind: LikelihoodKind, num_rows: usize, dim: usize, num_clusters: 
             let covariances = (0..num_clusters).flat_map(|_| random_covariance(dim, &mut rng)).collect();
             draw_gauss(num_rows, dim, weights, Vec::new(), covariances, &mut rng)
         }
-        LikelihoodKind::Gauss | LikelihoodKind::DiagGauss => {
+        LikelihoodKind::TiedGauss => {
             let means = (0..num_clusters * dim).map(|_| 6.0 * normal(&mut rng)).collect();
-            let diagonal = kind == LikelihoodKind::DiagGauss;
+            let covariances = random_covariance(dim, &mut rng).repeat(num_clusters);
+            draw_gauss(num_rows, dim, weights, means, covariances, &mut rng)
+        }
+        LikelihoodKind::Gauss | LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => {
+            let means = (0..num_clusters * dim).map(|_| 6.0 * normal(&mut rng)).collect();
             let covariances = (0..num_clusters)
-                .flat_map(|_| match diagonal {
-                    true => diagonal_covariance(dim, &mut rng),
-                    false => random_covariance(dim, &mut rng),
+                .flat_map(|_| match kind {
+                    LikelihoodKind::DiagGauss => diagonal_covariance(dim, &mut rng),
+                    LikelihoodKind::SphericalGauss => spherical_covariance(dim, &mut rng),
+                    _ => random_covariance(dim, &mut rng),
                 })
                 .collect();
             draw_gauss(num_rows, dim, weights, means, covariances, &mut rng)
@@ -139,6 +144,13 @@ fn diagonal_covariance(dim: usize, rng: &mut ChaCha8Rng) -> Vec<f64> {
     for i in 0..dim {
         covariance[i * dim + i] = 0.2 + 2.0 * rng.random::<f64>();
     }
+    covariance
+}
+
+fn spherical_covariance(dim: usize, rng: &mut ChaCha8Rng) -> Vec<f64> {
+    let variance = 0.2 + 2.0 * rng.random::<f64>();
+    let mut covariance = vec![0.0; dim * dim];
+    covariance.iter_mut().step_by(dim + 1).for_each(|v| *v = variance);
     covariance
 }
 

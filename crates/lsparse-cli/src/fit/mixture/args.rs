@@ -136,9 +136,15 @@ pub struct ModelSettings {
         ("zero-mean-gauss", "zero mean, full covariance: image patches"),
         ("gauss", "mean and full covariance"),
         ("diag-gauss", "mean and one variance a column"),
+        ("spherical-gauss", "mean and one variance for all columns"),
+        ("tied-gauss", "mean, and one full covariance for all clusters"),
         ("multinomial", "counts of categories"),
         ("bernoulli", "zeros and ones")]))]
     pub likelihood: Option<LikelihoodKind>,
+    /// Rows may have missing values (NaN; in text files also empty fields and NA), which gauss and diag-gauss integrate
+    /// out.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub missing: Option<bool>,
     /// K, the number of clusters [default: none, it must be given].
     #[arg(long, short = 'k', value_name = "K")]
     pub clusters: Option<usize>,
@@ -154,7 +160,7 @@ pub struct ModelSettings {
     #[arg(long, value_name = "HOW", value_parser = parse::names::<SearchKind>(&[
         ("auto", "exact where it is faster, dense elsewhere"),
         ("dense", "all weights of all rows"),
-        ("exact", "only weights that a bound does not rule out (Gaussians; dense for the others)"),
+        ("exact", "only weights that a bound does not rule out (Gaussians but for tied ones; dense for the others)"),
         ("neighbours", "the row's last clusters, those near them and a few random ones: cost does not grow with K")]))]
     pub search: Option<SearchKind>,
     /// How clusters are estimated.

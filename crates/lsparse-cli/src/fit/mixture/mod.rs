@@ -31,8 +31,9 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let inputs = [Some(&args.data), args.heldout.as_ref(), args.row_weights.as_ref(), args.run.config.as_ref()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
     args.run.check_outputs(&inputs, args.from.as_deref())?;
-    let source = args.reading.open(&args.data)?;
-    let heldout = args.heldout.as_deref().map(|path| args.reading.open(path)).transpose()?;
+    let open = |path: &Path| args.reading.open(path, config.missing);
+    let source = open(&args.data)?;
+    let heldout = args.heldout.as_deref().map(open).transpose()?;
     let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
     let config = config.check(source.num_rows())?;
     let trace = args.run.open_trace()?;

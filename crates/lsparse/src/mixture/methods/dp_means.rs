@@ -31,7 +31,7 @@ impl DpMeans {
 impl<T: Scalar> Method<T> for DpMeans {
     /// All rows in one cluster.
     fn initial(&self, mixture: &Mixture<T>, data: &MixtureData<'_>) -> Option<ClusterSummary> {
-        let mut total = ClusterSummary::zeros(mixture.num_clusters, mixture.likelihood.stat_width());
+        let mut total = mixture.likelihood.no_statistics(mixture.num_clusters);
         total.counts[0] = data.total_weight();
         Some(total)
     }
@@ -44,7 +44,7 @@ impl<T: Scalar> Method<T> for DpMeans {
         batch: usize,
         scratch: &mut Option<Panels<T>>,
     ) -> Result<ClusterSummary> {
-        let mut summary = ClusterSummary::zeros(mixture.num_clusters, mixture.likelihood.stat_width());
+        let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
         let arrays = params.clusters.arrays();
         let means = &arrays[0].values;
         let log_pi = &params.frequencies.log_pi;

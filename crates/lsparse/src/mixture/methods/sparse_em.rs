@@ -107,7 +107,7 @@ impl<T: Scalar> Method<T> for SparseEm {
             memory.cluster = vec![NONE; num_rows * sparsity];
             memory.batches = vec![(0, None); data.batches.num_batches()];
         }
-        let empty = || ClusterSummary::zeros(mixture.num_clusters, mixture.likelihood.stat_width());
+        let empty = || mixture.likelihood.no_statistics(mixture.num_clusters);
         let (clusters, log_pi) = (params.clusters.as_ref(), &params.frequencies.log_pi);
         let mut summary = empty();
         let (visits, old) = std::mem::take(&mut memory.batches[batch]);

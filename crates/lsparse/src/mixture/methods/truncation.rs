@@ -33,9 +33,9 @@ impl BuiltInSelection {
     /// The function for a family; an error where the family has nothing that it could look at.
     pub fn settle(self, likelihood: LikelihoodKind) -> Result<BuiltInSelection> {
         let fitting = match likelihood {
-            LikelihoodKind::Gauss | LikelihoodKind::DiagGauss => BuiltInSelection::Means,
+            kind if kind.has_means() => BuiltInSelection::Means,
             LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => BuiltInSelection::Products,
-            LikelihoodKind::ZeroMeanGauss => {
+            _ => {
                 let problem = "clusters with neither means nor probabilities leave nothing to choose by".into();
                 let remedy = "choose another --likelihood, or --method lsparse".into();
                 return Err(Error::Config { option: "selection-function", problem, remedy });
@@ -183,7 +183,7 @@ impl<T: Scalar> Method<T> for Truncation<'_, T> {
         batch: usize,
         scratch: &mut Option<Panels<T>>,
     ) -> Result<ClusterSummary> {
-        let mut summary = ClusterSummary::zeros(mixture.num_clusters, mixture.likelihood.stat_width());
+        let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
         let mut pairs = self.pairs.lock().unwrap_or_else(|e| e.into_inner());
         mixture.for_each_panel(data, batch, scratch, |panel| {

@@ -56,6 +56,8 @@ const TRIANGULAR_PAYS: (usize, usize) = (32, 6400);
 /// The same for diagonal forms: 1.1, 0.90, 0.76 and 0.67 for 200, 400, 800 and 1,600 clusters of 64 columns, 1.1 and
 /// 0.74 for 400 and 800 of 36.
 const DIAGONAL_PAYS: (usize, usize) = (32, 25_600);
+/// Never: with 1,600 clusters of 64 columns a distance still takes no longer than its bound (1.0 of the dense time).
+const SPHERICAL_PAYS: (usize, usize) = (usize::MAX, usize::MAX);
 
 impl SearchKind {
     /// What is done for this family, K and number of columns: the one place that decides.
@@ -63,6 +65,9 @@ impl SearchKind {
         let bound_pays = match likelihood {
             LikelihoodKind::ZeroMeanGauss | LikelihoodKind::Gauss => Some(TRIANGULAR_PAYS),
             LikelihoodKind::DiagGauss => Some(DIAGONAL_PAYS),
+            LikelihoodKind::SphericalGauss => Some(SPHERICAL_PAYS),
+            // A bound costs as much as the distance that a weight is.
+            LikelihoodKind::TiedGauss => None,
             // A row's entries with each column's best cluster for those not added yet bound the weights of sparse rows.
             // On the KOS documents with K = 400, thresholds known and the most telling words first, 72 % of clusters are
             // left after half of the words: the 39 % of products saved do not pay for picking the rest one by one.

@@ -1,0 +1,447 @@
+//! Rows with missing values: weights against numerical integration, an exact and monotone objective, and what is gained.
+
+use lsparse::backend::with_threads;
+use lsparse::data::{CsrRows, MemoryRows, Moments, RowSource, Rows};
+use lsparse::increment::Increment;
+use lsparse::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch};
+use lsparse::mixture::SearchKind;
+use lsparse::observe::{Observer, StepInfo};
+use lsparse::synthetic::planted;
+use lsparse::{Fitted, MixtureConfig, MixtureModel, ScheduleKind, Surroundings, fit_mixture, fit_mixture_with};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const FAMILIES: [LikelihoodKind; 2] = [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss];
+const ESTIMATES: [Estimate; 3] = [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood];
+const NAN: f64 = f64::NAN;
+
+fn close(a: f64, b: f64, tolerance: f64, what: &str) {
+    assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{what}: {a} against {b}");
+}
+
+fn prior(likelihood: LikelihoodKind, dim: usize, missing: bool) -> Prior {
+    let moments = Moments {
+        count: 10,
+        mean: vec![0.3; dim],
+        variance: vec![1.3; dim],
+        second_moment: vec![1.3; dim],
+        nonzeros: 0,
+    };
+    let config = MixtureConfig { likelihood, missing, nu: 7.0, kappa: 0.4, prior_scale: 0.9, ..Default::default() };
+    Prior::for_data(&config, &moments)
+}
+
+fn block(dim: usize, values: &[f64]) -> Rows<f64> {
+    let mut rows = Rows::dense(dim);
+    rows.push_dense(values);
+    rows
+}
+
+/// Two clusters of complete rows.
+fn clusters(family: &dyn Likelihood<f64>, estimate: Estimate, dim: usize) -> Box<dyn Clusters<f64>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    let rows = block(dim, &(0..16 * dim).map(|_| 3.0 * rng.random::<f64>() - 1.0).collect::<Vec<f64>>());
+    let mut total = family.no_statistics(2);
+    for k in 0..2 {
+        let members: Vec<u32> = (8 * k..8 * k + 8).collect();
+        let stat = &mut total.stats[k as usize * family.stat_width()..(k as usize + 1) * family.stat_width()];
+        family.accumulate(&rows, &members, &[1.0; 8], &mut Scratch::default(), stat);
+    }
+    family.global_step(estimate, &[8.0, 8.0], &total.stats, None).unwrap()
+}
+
+fn log_lik(clusters: &dyn Clusters<f64>, dim: usize, row: &[f64]) -> Vec<f64> {
+    let mut out = vec![0.0; clusters.num_clusters()];
+    clusters.add_log_lik(&block(dim, row), 0..1, &mut Scratch::default(), &mut out);
+    out
+}
+
+/// log of the integral of exp(f) over two numbers.
+fn log_integral(f: impl Fn(f64, f64) -> f64) -> f64 {
+    let (reach, steps) = (25.0, 500);
+    let at = |i: usize| -reach + 2.0 * reach * i as f64 / steps as f64;
+    let sum: f64 = (0..=steps).flat_map(|i| (0..=steps).map(move |j| (i, j))).map(|(i, j)| f(at(i), at(j)).exp()).sum();
+    (sum * (2.0 * reach / steps as f64).powi(2)).ln()
+}
+
+/// The weight of a row with holes is the integral over what is missing.
+#[test]
+fn a_missing_value_is_integrated_out() {
+    for kind in FAMILIES {
+        let family = kind.build::<f64>(&prior(kind, 4, true));
+        for estimate in ESTIMATES {
+            // The diagonal posterior is that of the columns that are there: below.
+            if (kind, estimate) == (LikelihoodKind::DiagGauss, Estimate::Posterior) {
+                continue;
+            }
+            let clusters = clusters(family.as_ref(), estimate, 4);
+            let found = log_lik(clusters.as_ref(), 4, &[0.4, NAN, -0.6, NAN]);
+            for (k, found) in found.into_iter().enumerate() {
+                let at = |a: f64, b: f64| log_lik(clusters.as_ref(), 4, &[0.4, a, -0.6, b])[k];
+                close(found, log_integral(at), 1e-6, &format!("{} {estimate:?} {k}", kind.name()));
+            }
+        }
+    }
+}
+
+/// The same for the predictive that a posterior scores by.
+#[test]
+fn a_missing_value_is_integrated_out_of_the_predictive() {
+    for kind in FAMILIES {
+        let family = kind.build::<f64>(&prior(kind, 4, true));
+        let posterior = clusters(family.as_ref(), Estimate::Posterior, 4);
+        let scored = family.clusters_of(&posterior.arrays()).unwrap();
+        let density = |row: &[f64]| {
+            let mut out = vec![0.0; 2];
+            scored.add_log_predictive(&block(4, row), 0..1, &mut Scratch::default(), &mut out);
+            out
+        };
+        for (k, found) in density(&[0.4, NAN, -0.6, NAN]).into_iter().enumerate() {
+            let at = |a: f64, b: f64| density(&[0.4, a, -0.6, b])[k];
+            close(found, log_integral(at), 1e-5, &format!("{} {k}", kind.name()));
+        }
+        density(&[NAN; 4]).into_iter().for_each(|log| close(log, 0.0, 1e-12, "nothing there"));
+    }
+}
+
+/// Columns of a diagonal Gaussian have nothing to do with each other: weights and evidence are those of the columns that
+/// are there, one by one.
+#[test]
+fn a_diagonal_gaussian_is_that_of_the_columns_that_are_there() {
+    let kind = LikelihoodKind::DiagGauss;
+    let rows = [[0.4, NAN], [1.7, -0.3], [NAN, 0.8], [-0.2, 1.1], [NAN, NAN]];
+    let family = kind.build::<f64>(&prior(kind, 2, true));
+    let mut stat = family.no_statistics(1).stats;
+    family.accumulate(&block(2, &rows.concat()), &[0, 1, 2, 3, 4], &[1.0; 5], &mut Scratch::default(), &mut stat);
+    for estimate in ESTIMATES {
+        let whole = family.global_step(estimate, &[5.0], &stat, None).unwrap();
+        let mut evidence = 0.0;
+        let mut weight = 0.0;
+        for d in 0..2 {
+            let seen: Vec<f64> = rows.iter().map(|row| row[d]).filter(|x| !x.is_nan()).collect();
+            let alone = kind.build::<f64>(&prior(kind, 1, false));
+            let mut stat = alone.no_statistics(1).stats;
+            let members: Vec<u32> = (0..seen.len() as u32).collect();
+            alone.accumulate(&block(1, &seen), &members, &vec![1.0; seen.len()], &mut Scratch::default(), &mut stat);
+            let column = alone.global_step(estimate, &[seen.len() as f64], &stat, None).unwrap();
+            evidence += column.own_data_term();
+            let at = if d == 0 { 0.9 } else { NAN };
+            if !at.is_nan() {
+                weight += log_lik(column.as_ref(), 1, &[at])[0];
+            }
+        }
+        close(whole.own_data_term(), evidence, 1e-12, "evidence");
+        close(log_lik(whole.as_ref(), 2, &[0.9, NAN])[0], weight, 1e-12, "weight");
+        close(log_lik(whole.as_ref(), 2, &[NAN, NAN])[0], 0.0, 1e-12, "nothing there");
+        if estimate == Estimate::Posterior {
+            // What a row adds to the evidence is its predictive, whatever it lacks and whatever other rows lacked.
+            for row in [[0.9, NAN], [-1.2, 0.1]] {
+                let mut with = stat.clone();
+                family.accumulate(&block(2, &row), &[0], &[1.0], &mut Scratch::default(), &mut with);
+                let with = family.global_step(estimate, &[6.0], &with, None).unwrap();
+                let mut found = [0.0];
+                let scored = family.clusters_of(&whole.arrays()).unwrap();
+                scored.add_log_predictive(&block(2, &row), 0..1, &mut Scratch::default(), &mut found);
+                close(found[0], with.own_data_term() - whole.own_data_term(), 1e-9, "predictive");
+            }
+        }
+    }
+}
+
+/// The slope of the data term, and the entropy of what is missing, are the weight: the statistics are the right ones.
+#[test]
+fn expected_statistics_and_entropy_make_up_the_weight() {
+    let kind = LikelihoodKind::Gauss;
+    let family = kind.build::<f64>(&prior(kind, 4, true));
+    for estimate in ESTIMATES {
+        let clusters = clusters(family.as_ref(), estimate, 4);
+        let row = [0.4, NAN, -0.6, NAN];
+        let rows = block(4, &row);
+        let width = family.stat_width();
+        let before = family.no_statistics(2);
+        let mut after = before.clone();
+        let stat = &mut after.stats[width..];
+        let entropy = clusters.accumulate_expected(1, &rows, &[0], &[0.7], &mut Scratch::default(), stat);
+        let base = clusters.data_term(&[1.0, 1.0], &before.stats);
+        let slope = clusters.data_term(&[1.0, 1.7], &after.stats) - base;
+        close(slope + entropy, 0.7 * log_lik(clusters.as_ref(), 4, &row)[1], 1e-9, &format!("{estimate:?}"));
+    }
+}
+
+/// Every value is missing with this probability.
+fn with_holes(values: &[f64], share: f64, seed: u64) -> Vec<f64> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    values.iter().map(|&x| if rng.random::<f64>() < share { NAN } else { x }).collect()
+}
+
+#[derive(Default)]
+struct Objectives(Vec<(f64, f64)>);
+
+impl Observer for Objectives {
+    fn step(&mut self, info: &StepInfo) -> lsparse::Result<()> {
+        self.0.push((info.lap, info.objective.total()));
+        Ok(())
+    }
+}
+
+/// Train, and see that the objective never falls where it must not.
+fn train(source: &dyn RowSource, config: &MixtureConfig, what: &str) -> Fitted {
+    let mut objectives = Objectives::default();
+    let around = Surroundings { observer: Some(&mut objectives), ..Default::default() };
+    let fitted = fit_mixture_with(source, config, around).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let sure = if config.schedule == ScheduleKind::Full { 0.0 } else { 1.0 };
+    let exact: Vec<f64> = objectives.0.iter().filter(|(lap, _)| *lap >= sure).map(|(_, value)| *value).collect();
+    assert!(exact.len() > 3, "{what}: too few steps to tell");
+    for pair in exact.windows(2) {
+        assert!(pair[1] >= pair[0] - 1e-9 * pair[0].abs(), "{what}: {} fell to {}", pair[0], pair[1]);
+    }
+    fitted
+}
+
+#[test]
+fn objectives_are_monotone_with_holes_in_the_data() {
+    for kind in FAMILIES {
+        let truth = planted(kind, 500, 6, 5, 3);
+        let mut values = with_holes(&truth.values, 0.25, 1);
+        values[..12].fill(NAN);
+        values.iter_mut().step_by(6).for_each(|x| *x += 1000.0);
+        let source = MemoryRows::new("holes", 6, values).unwrap();
+        for estimate in ESTIMATES {
+            for schedule in [ScheduleKind::Full, ScheduleKind::Memoized] {
+                for sparsity in [1, 2, 8] {
+                    let config = MixtureConfig {
+                        likelihood: kind,
+                        missing: true,
+                        clusters: 8,
+                        sparsity,
+                        estimate,
+                        schedule,
+                        batches: if schedule == ScheduleKind::Full { 1 } else { 3 },
+                        laps: 12,
+                        tolerance: 0.0,
+                        ..Default::default()
+                    };
+                    let what = format!("{} {estimate:?} {schedule:?} L={sparsity}", kind.name());
+                    let model = train(&source, &config, &what).model;
+                    assert!((model.total.total_weight() - 500.0).abs() < 1e-6, "{what}");
+                    assert!(model.score(&source).unwrap().mean().is_finite(), "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// At rest the objective of maximum likelihood is the log likelihood of what is there, which scoring computes by itself.
+#[test]
+fn at_rest_the_objective_is_the_log_likelihood_of_what_is_there() {
+    for kind in FAMILIES {
+        let truth = planted(kind, 400, 3, 2, 8);
+        let source = MemoryRows::new("holes", 3, with_holes(&truth.values, 0.2, 2)).unwrap();
+        let config = MixtureConfig {
+            likelihood: kind,
+            missing: true,
+            clusters: 2,
+            estimate: Estimate::MaxLikelihood,
+            schedule: ScheduleKind::Full,
+            laps: 400,
+            tolerance: 1e-13,
+            ..Default::default()
+        };
+        let fitted = fit_mixture(&source, &config).unwrap();
+        let likelihood = fitted.model.score(&source).unwrap().total();
+        close(fitted.outcome.objective.total(), likelihood, 1e-8, kind.name());
+    }
+}
+
+/// With nothing missing the option changes no bit.
+#[test]
+fn with_nothing_missing_the_option_changes_nothing() {
+    for kind in FAMILIES {
+        let truth = planted(kind, 700, 5, 4, 3);
+        let f64s = MemoryRows::new("rows", 5, truth.values.clone()).unwrap();
+        let f32s = MemoryRows::new("rows", 5, truth.values_f32()).unwrap();
+        let sources: [&dyn RowSource; 2] = [&f64s, &f32s];
+        for source in sources {
+            for estimate in ESTIMATES {
+                let config = MixtureConfig {
+                    likelihood: kind,
+                    clusters: 6,
+                    sparsity: 3,
+                    estimate,
+                    batches: 3,
+                    laps: 6,
+                    ..Default::default()
+                };
+                let without = fit_mixture(source, &config).unwrap().model;
+                let with = fit_mixture(source, &MixtureConfig { missing: true, ..config }).unwrap().model;
+                // Degrees of freedom and counts are a column's own where columns may have different ones.
+                for (a, b) in with.arrays.iter().zip(&without.arrays) {
+                    let each = a.values.len() / b.values.len();
+                    let values: Vec<f64> = a.values.iter().step_by(each).copied().collect();
+                    assert_eq!((a.name, values), (b.name, b.values.clone()), "{} {estimate:?}", kind.name());
+                }
+                assert_eq!((&with.weights, &with.training), (&without.weights, &without.training));
+                let scores = |model: &MixtureModel| model.score(source).unwrap().log_density;
+                assert_eq!(scores(&with), scores(&without));
+            }
+        }
+    }
+}
+
+#[test]
+fn holes_give_the_same_bits_at_any_number_of_threads() {
+    for kind in FAMILIES {
+        let truth = planted(kind, 3000, 8, 6, 5);
+        let values = with_holes(&truth.values, 0.1, 3).iter().map(|&x| x as f32).collect::<Vec<f32>>();
+        let source = MemoryRows::new("holes", 8, values).unwrap();
+        let config =
+            MixtureConfig { likelihood: kind, missing: true, clusters: 6, sparsity: 3, laps: 3, ..Default::default() };
+        let run = |threads| with_threads(threads, || fit_mixture(&source, &config).unwrap().model).unwrap();
+        let one = run(1);
+        assert!([2, 3].into_iter().all(|threads| run(threads) == one), "{}", kind.name());
+    }
+}
+
+fn column_means(values: &[f64], dim: usize) -> Vec<f64> {
+    let mean = |d: usize| {
+        let seen: Vec<f64> = values.iter().skip(d).step_by(dim).copied().filter(|x| !x.is_nan()).collect();
+        seen.iter().sum::<f64>() / seen.len() as f64
+    };
+    (0..dim).map(mean).collect()
+}
+
+/// A fifth of all values missing: the clusters are found, and new rows are explained better than by a model that had the
+/// columns' means in their place.
+#[test]
+fn planted_clusters_are_found_through_holes_and_means_are_no_match() {
+    for kind in FAMILIES {
+        let (dim, num) = (8, 5);
+        let truth = planted(kind, 6000, dim, num, 23);
+        let (seen, fresh) = truth.values.split_at(4000 * dim);
+        let holes = with_holes(seen, 0.2, 7);
+        let means = column_means(&holes, dim);
+        let filled = holes.iter().enumerate().map(|(i, &x)| if x.is_nan() { means[i % dim] } else { x }).collect();
+        let holes = MemoryRows::new("holes", dim, holes).unwrap();
+        let filled = MemoryRows::new("filled", dim, filled).unwrap();
+        let fresh = MemoryRows::new("fresh", dim, fresh.to_vec()).unwrap();
+        for estimate in ESTIMATES {
+            let config = MixtureConfig { likelihood: kind, clusters: num, estimate, runs: 10, ..Default::default() };
+            let ours = fit_mixture(&holes, &MixtureConfig { missing: true, ..config.clone() }).unwrap().model;
+            let theirs = fit_mixture(&filled, &config).unwrap().model;
+            let mut table = vec![vec![0usize; num]; num];
+            let mut row = 0;
+            ours.assign(&holes, 1, &mut |index, _| {
+                for &k in index {
+                    table[k as usize][truth.labels[row]] += 1;
+                    row += 1;
+                }
+                Ok(())
+            })
+            .unwrap();
+            let pure = table.iter().map(|labels| labels.iter().max().unwrap()).sum::<usize>() as f64 / 4000.0;
+            assert!(pure > 0.95, "{} {estimate:?}: {pure}", kind.name());
+            let (a, b) = (ours.score(&fresh).unwrap().mean(), theirs.score(&fresh).unwrap().mean());
+            assert!(a > b + 0.5, "{} {estimate:?}: {a} with holes, {b} with means", kind.name());
+            // What the truth scores is out of reach, but not far.
+            let complete = MemoryRows::new("complete", dim, seen.to_vec()).unwrap();
+            let best = fit_mixture(&complete, &config).unwrap().model.score(&fresh).unwrap().mean();
+            assert!(a > best - 0.2, "{} {estimate:?}: {a} with holes, {best} without", kind.name());
+        }
+    }
+}
+
+/// A row without any value says nothing: its clusters are the frequencies, and its density is one.
+#[test]
+fn a_row_of_nothing_has_the_frequencies() {
+    for kind in FAMILIES {
+        let truth = planted(kind, 300, 3, 3, 8);
+        let source = MemoryRows::new("holes", 3, with_holes(&truth.values, 0.2, 2)).unwrap();
+        let config = MixtureConfig {
+            likelihood: kind,
+            missing: true,
+            clusters: 3,
+            estimate: Estimate::Map,
+            laps: 5,
+            ..Default::default()
+        };
+        let model = fit_mixture(&source, &config).unwrap().model;
+        let nothing = MemoryRows::new("nothing", 3, vec![NAN; 3]).unwrap();
+        close(model.score(&nothing).unwrap().mean(), 0.0, 1e-9, "log density");
+        model
+            .assign(&nothing, 3, &mut |index, value| {
+                for (&k, &r) in index.iter().zip(value) {
+                    close(r, model.weights[k as usize], 1e-9, "frequency");
+                }
+                Ok(())
+            })
+            .unwrap();
+    }
+}
+
+#[test]
+fn models_with_holes_are_saved_and_go_on() {
+    for kind in FAMILIES {
+        let truth = planted(kind, 400, 4, 3, 8);
+        let source = MemoryRows::new("holes", 4, with_holes(&truth.values, 0.2, 2)).unwrap();
+        let config = MixtureConfig { likelihood: kind, missing: true, clusters: 3, laps: 4, ..Default::default() };
+        let model = fit_mixture(&source, &config).unwrap().model;
+        let again = MixtureModel::from_bytes("m".as_ref(), &model.to_bytes().unwrap()).unwrap();
+        assert_eq!(again, model);
+        let more = again.update(&source, None, Increment::Add).unwrap();
+        assert!((more.total.total_weight() - 800.0).abs() < 1e-6);
+        let around = Surroundings { start: Some(&again), ..Default::default() };
+        fit_mixture_with(&source, &config, around).unwrap();
+        let around = Surroundings { start: Some(&again), ..Default::default() };
+        let without = fit_mixture_with(&source, &MixtureConfig { missing: false, ..config }, around);
+        assert!(without.is_err());
+        let complete = MixtureConfig { likelihood: kind, clusters: 3, laps: 4, ..Default::default() };
+        assert!(fit_mixture(&source, &complete).err().unwrap().to_string().contains("NaN"));
+    }
+}
+
+#[test]
+fn what_cannot_do_without_values_says_so() {
+    let source = MemoryRows::new("holes", 2, vec![1.0, NAN, 2.0, 3.0, NAN, 0.5]).unwrap();
+    let config = MixtureConfig { missing: true, clusters: 1, ..Default::default() };
+    let refused = |config: &MixtureConfig, word: &str| {
+        let text = fit_mixture(&source, config).err().unwrap().to_string();
+        assert!(text.contains(word), "{text}");
+    };
+    for likelihood in LikelihoodKind::ALL.into_iter().filter(|kind| !FAMILIES.contains(kind)) {
+        refused(&MixtureConfig { likelihood, ..config.clone() }, "cannot integrate missing values out");
+    }
+    refused(&MixtureConfig { search: SearchKind::Neighbours, ..config.clone() }, "complete rows");
+    let infinite = MemoryRows::new("infinite", 2, vec![1.0, NAN, f64::INFINITY, 3.0]).unwrap();
+    assert!(fit_mixture(&infinite, &config).err().unwrap().to_string().contains("inf"));
+    let sparse = CsrRows::new("sparse", 2, vec![0, 1, 2], vec![0, 1], vec![1.0f64, 2.0]).unwrap();
+    assert!(fit_mixture(&sparse, &config).err().unwrap().to_string().contains("sparse rows"));
+}
+
+/// Weights of rows count for holes too: a row of weight two is two rows.
+#[test]
+fn a_weight_of_two_is_a_row_twice() {
+    for kind in FAMILIES {
+        let truth = planted(kind, 100, 3, 1, 8);
+        let values = with_holes(&truth.values, 0.2, 2);
+        let once = MemoryRows::new("once", 3, values.clone()).unwrap();
+        let twice = MemoryRows::new("twice", 3, [&values[..], &values].concat()).unwrap();
+        let config = MixtureConfig {
+            likelihood: kind,
+            missing: true,
+            clusters: 1,
+            laps: 20,
+            tolerance: 0.0,
+            schedule: ScheduleKind::Full,
+            ..Default::default()
+        };
+        let around = Surroundings { row_weights: Some(&[2.0; 100]), ..Default::default() };
+        let weighted = fit_mixture_with(&once, &config, around).unwrap();
+        let doubled = fit_mixture(&twice, &config).unwrap();
+        let flat = |arrays: &[NamedArray]| arrays.iter().flat_map(|a| a.values.clone()).collect::<Vec<f64>>();
+        for (a, b) in flat(&weighted.model.arrays).iter().zip(flat(&doubled.model.arrays)) {
+            close(*a, b, 1e-6, kind.name());
+        }
+        let (a, b) = (weighted.outcome.objective.total(), doubled.outcome.objective.total());
+        close(a, b, 1e-9, kind.name());
+    }
+}
