@@ -105,11 +105,6 @@ impl LikelihoodKind {
         matches!(self, LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli)
     }
 
-    /// Whether clusters lie about means of their own, so that k-means tells where they are.
-    pub fn has_means(self) -> bool {
-        matches!(self, LikelihoodKind::Gauss | LikelihoodKind::DiagGauss)
-    }
-
     /// Degrees of freedom of the covariance prior, where none are given: the least whole number under which the prior
     /// expects a covariance. A diagonal one has a prior of its own in each column, a spherical one a single number.
     pub fn default_nu(self, dim: usize) -> f64 {

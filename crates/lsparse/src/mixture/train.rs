@@ -209,12 +209,17 @@ where
 
     fn plan(&self) -> Plan {
         let config = &self.config;
+        // Squared distances are in the data's units; what a row of all data is away from their mean is one nat here.
+        let unit = match config.method.has_centres_alone() {
+            true => self.prior.variance.iter().sum::<f64>() / config.prior_scale,
+            false => 1.0,
+        };
         Plan {
             runs: config.runs,
             best_by: config.best_by,
             rules: StopRules {
                 laps: config.laps,
-                tolerance: config.tolerance,
+                tolerance: config.tolerance * unit,
                 count_tolerance: config.count_tolerance,
                 max_seconds: config.max_seconds,
                 // Between full laps of sparse EM most responsibilities are frozen: that nothing moves there says little.

@@ -70,7 +70,7 @@ impl<T: Scalar> Method<T> for KMeans {
         batch: usize,
         scratch: &mut Option<Panels<T>>,
     ) -> Result<ClusterSummary> {
-        let mut summary = ClusterSummary::zeros(mixture.num_clusters, mixture.likelihood.stat_width());
+        let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
         let arrays = params.clusters.arrays();
         let centers = Centers::new(&arrays[0].values, &self.center)?;
         mixture.for_each_panel(data, batch, scratch, |panel| {
