@@ -116,7 +116,7 @@ pub struct MixtureConfig {
     /// How the first clusters are found.
     pub init: Init,
     /// Passes over the sample that assign rows to the nearest seed and re-estimate; 0 starts from the seeds alone. None
-    /// stands for one, and for up to 25 of the k-means of [`Init::Auto`].
+    /// stands for one, and for up to 10 of the k-means of [`Init::Auto`].
     pub init_lloyd: Option<usize>,
     /// Rows of the sample that seeding works on; 0 stands for 100 a cluster, at least 10,000, and where starts are
     /// compared for 250 a cluster, at least 50,000, but fewer where K or the columns are many.

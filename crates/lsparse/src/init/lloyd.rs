@@ -166,7 +166,7 @@ impl<'a, T: Scalar> Space<'a, T> {
 
     /// Lloyd passes from these groups of rows: at most `passes`, fewer if rows stay where they are. A group that has
     /// lost its rows is opened again at the row farthest from its centre.
-    pub fn lloyd(&self, owner: &mut Vec<u32>, num: usize, passes: usize, patience: Patience<'_>) -> Result<()> {
+    pub fn lloyd(&self, owner: &mut [u32], num: usize, passes: usize, patience: Patience<'_>) -> Result<()> {
         let mut next = vec![0u32; self.norms.len()];
         let mut distances = vec![T::ZERO; self.norms.len()];
         for _ in 0..passes {
@@ -179,7 +179,7 @@ impl<'a, T: Scalar> Space<'a, T> {
                     *score = distance(self.norms[t * T::TILE + r], *score, T::ZERO);
                 }
             });
-            self.reopen(&mut next[..self.num_rows], &mut distances, num);
+            self.reopen(&mut next[..self.num_rows], &distances, num);
             let moves = owner.iter().zip(&next).filter(|(a, b)| a != b).count();
             owner.copy_from_slice(&next[..self.num_rows]);
             if moves * MOVES_TO_END < self.num_rows {
@@ -190,7 +190,7 @@ impl<'a, T: Scalar> Space<'a, T> {
     }
 
     /// Groups without rows take one each, the farthest from their centres, from groups that have others.
-    fn reopen(&self, owner: &mut [u32], distances: &mut [T], num: usize) {
+    fn reopen(&self, owner: &mut [u32], distances: &[T], num: usize) {
         let mut sizes = vec![0usize; num];
         for k in owner.iter_mut() {
             // Numbers are near one here, so that there is a nearest centre.
@@ -397,8 +397,8 @@ mod tests {
         let sample = sample(1, &[0.0, 0.1, 0.2, 9.0, 0.3, 20.0], Vec::new());
         let space = Space::new(&sample, Units::Raw);
         let mut owner = vec![0, 0, 0, 0, 0, 0];
-        let mut distances = [0.0, 0.1, 0.2, 9.0, 0.3, 20.0];
-        space.reopen(&mut owner, &mut distances, 3);
+        let distances = [0.0, 0.1, 0.2, 9.0, 0.3, 20.0];
+        space.reopen(&mut owner, &distances, 3);
         assert_eq!(owner, [0, 0, 0, 2, 0, 1]);
     }
 

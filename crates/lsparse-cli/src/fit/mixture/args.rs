@@ -248,7 +248,7 @@ pub struct StartSettings {
         ("examples", "rows drawn at random"),
         ("responsibilities", "random responsibilities")]))]
     pub init: Option<Init>,
-    /// Passes over the sample that gather rows around the seeds; 0 starts from the seeds alone [default: 1; up to 25 of
+    /// Passes over the sample that gather rows around the seeds; 0 starts from the seeds alone [default: 1; up to 10 of
     /// the k-means of auto].
     #[arg(long, value_name = "N")]
     pub init_lloyd: Option<usize>,
