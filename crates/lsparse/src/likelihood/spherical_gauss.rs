@@ -248,7 +248,7 @@ impl<T: Real> SphericalGaussClusters<T> {
         &self.means[k * self.prior.dim..(k + 1) * self.prior.dim]
     }
 
-    /// E[log F] = -D/2 log 2 pi + D/2 E[log tau] - D/(2 kappa_k) - E[tau] |x - m_k|^2 / 2
+    /// `E[log F] = -D/2 log 2 pi + D/2 E[log tau] - D/(2 kappa_k) - E[tau] |x - m_k|^2 / 2`
     fn log_lik(&self, k: usize, distance: T) -> T {
         self.constant[k] - T::from_f64(0.5) * (self.precisions_t[k * self.prior.dim] * distance)
     }

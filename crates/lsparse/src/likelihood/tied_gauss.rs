@@ -277,7 +277,7 @@ impl<T: Real> TiedGaussClusters<T> {
         triangular_product(&self.factor_t, &scratch.tile, self.prior.dim, &self.center_t, &mut scratch.turned);
     }
 
-    /// E[log F] = -D/2 log 2 pi + E[log |Phi|]/2 - D/(2 kappa_k) - |M (x - center) - M m_k|^2 / 2
+    /// `E[log F] = -D/2 log 2 pi + E[log |Phi|]/2 - D/(2 kappa_k) - |M (x - center) - M m_k|^2 / 2`
     fn log_lik(&self, k: usize, distance: T) -> T {
         self.constant[k] - T::from_f64(0.5) * distance
     }
