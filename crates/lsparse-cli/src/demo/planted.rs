@@ -47,8 +47,6 @@ pub fn run(args: &DemoArgs) -> Result<Results> {
         laps: 30,
         runs: 3,
         init_lloyd: Some(5),
-        // Clusters differ in contrast by a factor of ten, and the prior should not drown the faint ones.
-        prior_scale: 0.05,
         seed: args.seed,
         ..Default::default()
     };
