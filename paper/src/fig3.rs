@@ -125,14 +125,13 @@ fn measure(plan: &Plan, corpus: &Corpus) -> Result<Figure> {
 
 /// The model at some K and L, with the document step's settings.
 fn model(topics: usize, vocab_size: usize, document: DocumentOptions) -> Topics {
-    let TopicsConfig { alpha, lambda, .. } = TopicsConfig::default();
     Topics {
         num_topics: topics,
         vocab_size,
         estimate: Estimate::Posterior,
-        alpha,
+        alpha: 0.5,
         alpha_rule: AlphaRule::Fixed,
-        lambda,
+        lambda: 0.1,
         start_width: document.sparsity,
         document,
         pull: None,
@@ -141,7 +140,7 @@ fn model(topics: usize, vocab_size: usize, document: DocumentOptions) -> Topics 
 
 /// The document step as training has it.
 fn options(topics: usize, sparsity: usize) -> DocumentOptions {
-    TopicsConfig { topics, sparsity, ..TopicsConfig::default() }.document()
+    TopicsConfig { topics, sparsity, restarts: 5, ..TopicsConfig::default() }.document()
 }
 
 fn parameters(model: &Topics, total: &TopicSummary) -> Result<TopicParams> {
@@ -278,8 +277,7 @@ fn distances(
     sample: &Rows<f32>,
 ) -> Result<Vec<Value>> {
     let solved = |sparsity: usize| -> Result<Vec<Vec<f64>>> {
-        let document =
-            DocumentOptions { iterations: ITERATIONS, restarts: Some(restarts), ..options(topics, sparsity) };
+        let document = DocumentOptions { iterations: ITERATIONS, restarts, ..options(topics, sparsity) };
         let model = model(topics, total.vocab_size(), document);
         let params = parameters(&model, total)?;
         let mut document = Document::default();

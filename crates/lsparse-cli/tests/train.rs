@@ -306,7 +306,7 @@ fn missing_values_are_taken_where_that_is_said() {
     place.npy("holes.npy", 3, &holed);
     let field = |x: &f64| if x.is_nan() { String::new() } else { x.to_string() };
     let lines = holed.chunks(3).map(|row| row.iter().map(field).collect::<Vec<_>>().join(",") + "\n");
-    place.write("holes.csv", &lines.collect::<String>());
+    place.write("holes.csv", lines.collect::<String>());
     for likelihood in ["gauss", "diag-gauss"] {
         let fit = format!("-k 2 --likelihood {likelihood} --laps 5 -q");
         place.lsparse(&format!("fit mixture holes.npy {fit}")).assert().failure().stderr(contains("NaN"));

@@ -327,7 +327,7 @@ struct Objectives(Vec<(f64, f64)>);
 
 impl Observer for Objectives {
     fn step(&mut self, info: &StepInfo) -> Result<()> {
-        self.0.push((info.lap, info.objective.total()));
+        self.0.extend(info.objective.map(|objective| (info.lap, objective.total())));
         Ok(())
     }
 }

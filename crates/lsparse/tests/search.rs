@@ -27,7 +27,7 @@ impl Log {
 
 impl Observer for Log {
     fn step(&mut self, info: &StepInfo) -> lsparse::Result<()> {
-        self.objectives.push((info.lap, info.objective.total()));
+        self.objectives.extend(info.objective.map(|objective| (info.lap, objective.total())));
         if info.ends_lap {
             self.laps.push(info.report.clone());
         }
