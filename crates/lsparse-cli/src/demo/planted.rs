@@ -47,8 +47,6 @@ pub fn run(args: &DemoArgs) -> Result<Results> {
         laps: 30,
         runs: 3,
         init_lloyd: 5,
-        // Clusters differ in contrast by a factor of ten, and the prior should not drown the faint ones.
-        prior_scale: 0.05,
         seed: args.seed,
         ..Default::default()
     };
@@ -94,7 +92,9 @@ fn climb(laps: &[(f64, f64)]) -> String {
 fn true_model(truth: &Planted, found: &MixtureModel) -> MixtureModel {
     let mut model = found.clone();
     model.weights = truth.weights.clone();
-    for array in model.arrays.iter_mut().filter(|array| array.name == "covariances") {
+    // The truth is known: no posterior is around it.
+    model.arrays.retain(|array| array.name == "covariances");
+    for array in &mut model.arrays {
         array.shape[0] = TRUE_CLUSTERS;
         array.values = truth.covariances.clone();
     }
