@@ -289,7 +289,7 @@ fn spherical_and_tied_clusters_go_all_the_way() {
         assert_eq!(place.read("on.safetensors"), place.read("whole.safetensors"), "{}", kind.name());
         let parameters = if kind == LikelihoodKind::SphericalGauss { 3 + 4 * 4 } else { 3 + 4 * 3 + 6 };
         let score = place.json("score m.safetensors test.npy --json");
-        let (bic, total) = (score["bic"].as_f64().unwrap(), score["mean"].as_f64().unwrap() * 50.0);
+        let (bic, total) = (score["bic"].as_f64().unwrap(), score["mean_log_likelihood"].as_f64().unwrap() * 50.0);
         assert!((bic - (f64::from(parameters) * 50f64.ln() - 2.0 * total)).abs() < 1e-6, "{score}");
         place.lsparse("info m.safetensors").assert().success().stdout(contains("std").and(contains(kind.name())));
         place.lsparse("assign m.safetensors test.npy --out a.npz").assert().success();
