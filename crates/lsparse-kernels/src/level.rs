@@ -34,7 +34,7 @@ impl Level {
 /// No level has been chosen yet.
 const UNSET: u8 = u8::MAX;
 
-/// The level in use. Only [`set_level`] writes it, and it never stores more than the CPU has:
+/// The level in use. Only [`set_level`] and the first look write it, and never more than the CPU has:
 /// the safety of every kernel rests on that.
 static CURRENT: AtomicU8 = AtomicU8::new(UNSET);
 
@@ -68,7 +68,10 @@ fn initial_level() -> Level {
         .ok()
         .and_then(|name| Level::from_name(&name))
         .filter(|&level| level <= detected());
-    set_level(asked.unwrap_or(Level::Avx512))
+    let level = asked.unwrap_or(Level::Avx512).min(detected());
+    // One that was set meanwhile stays.
+    let _ = CURRENT.compare_exchange(UNSET, level as u8, Ordering::Relaxed, Ordering::Relaxed);
+    self::level()
 }
 
 /// The widest level this CPU supports.

@@ -91,7 +91,7 @@ pub struct MixtureConfig {
 
     /// When statistics enter the total.
     pub schedule: ScheduleKind,
-    /// Number of batches; 0 stands for one for every 10,000 rows, at least 1 and at most 20.
+    /// Number of batches; 0 stands for one for every 2,000 rows, ten times K if that is more; at least 1, at most 20.
     pub batches: usize,
     /// Rows a batch instead of a number of batches; 0 for none.
     pub rows_per_batch: usize,
@@ -174,7 +174,7 @@ impl Default for MixtureConfig {
             runs: 1,
             best_by: BestBy::Objective,
             seed: 0,
-            laps: 50,
+            laps: 100,
             tolerance: 1e-3,
             count_tolerance: 0.0,
             max_seconds: 0.0,
@@ -341,7 +341,8 @@ impl MixtureConfig {
             return Err(Error::Config { option: "batches", problem, remedy: format!("ask for at most {num_rows}") });
         }
         Ok(match (self.batches, self.rows_per_batch) {
-            (0, 0) => (num_rows / 10_000).clamp(1, 20),
+            // More steps a lap for the same work, as long as a batch has rows of every cluster.
+            (0, 0) => (num_rows / 2000.max(10 * self.clusters)).clamp(1, 20),
             (0, rows) => num_rows.div_ceil(rows),
             (batches, _) => batches,
         })
@@ -393,7 +394,7 @@ mod tests {
     #[test]
     fn defaults_are_settled_by_the_number_of_rows() {
         let config = MixtureConfig { clusters: 5, ..Default::default() }.check(25_000).unwrap();
-        assert_eq!((config.sparsity, config.batches), (5, 2));
+        assert_eq!((config.sparsity, config.batches), (5, 12));
         let config = MixtureConfig { rows_per_batch: 300, ..Default::default() }.check(1000).unwrap();
         assert_eq!((config.sparsity, config.batches), (8, 4));
     }

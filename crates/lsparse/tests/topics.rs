@@ -3,13 +3,15 @@
 use lsparse::Estimate;
 use lsparse::backend::with_threads;
 use lsparse::data::{Batches, CsrRows, RowSource};
+use lsparse::fit::{EVIDENCE, StopReason};
 use lsparse::model::Model;
 use lsparse::schedule::ScheduleKind;
 use lsparse::summary::Summary;
 use lsparse::topics::score::{CompletionOptions, completion, held_out};
 use lsparse::topics::{
-    AlphaRule, Document, DocumentOptions, Selection, SparseStats, Tally, TopicData, TopicModel, TopicSummary,
-    TopicSurroundings, Topics, TopicsConfig, WordTable, fit_topics, fit_topics_with, initial_topics,
+    AlphaRule, Document, DocumentOptions, Explained, Selection, SparseStats, Tally, TopicData, TopicModel,
+    TopicSummary, TopicSurroundings, Topics, TopicsConfig, WordTable, fit_topics, fit_topics_with, initial_topics,
+    random_topics,
 };
 use lsparse_kernels::{digamma, ln_gamma};
 use rand::{RngExt, SeedableRng};
@@ -252,6 +254,12 @@ fn the_terms_of_a_document_are_those_of_the_definition() {
     for (k, n) in document.topic_counts() {
         assert!((f64::from(n) - doc[k as usize]).abs() < 1e-4);
     }
+    // The allocation term of the whole document, and what the definition of the bound gives.
+    let tokens: f64 = counts.iter().map(|&c| f64::from(c)).sum();
+    let whole = allocation + ln_gamma(alpha) - ln_gamma(tokens + alpha);
+    let expected = document_objective(&topics, alpha, &words, &counts, &resp);
+    let evidence = document.evidence(whole);
+    assert!((evidence - expected).abs() < 1e-3, "{evidence} for {expected}");
 }
 
 #[test]
@@ -381,6 +389,7 @@ fn restarts_cure_the_decay_of_cold_starts_on_short_documents() {
             laps: 8,
             tolerance: 0.0,
             batches: 4,
+            leave_out: false,
             ..Default::default()
         };
         let mut scores = Vec::new();
@@ -402,6 +411,66 @@ fn restarts_cure_the_decay_of_cold_starts_on_short_documents() {
     let (first, last) = (without[0], *without.last().unwrap());
     assert!(last < first, "without restarts the score should fall: {without:?}");
     assert!(*with.last().unwrap() > last + 0.01, "restarts should hold the score: {with:?} against {without:?}");
+}
+
+/// Ten words of two topics each: documents that are solved under topics that hold their own counts convince themselves.
+#[test]
+fn batches_that_are_left_out_keep_documents_from_convincing_themselves() {
+    let (corpus, test) = (planted_corpus(600, 10, 20, 400, 7), planted_corpus(300, 10, 20, 400, 8));
+    let score = |leave_out: bool| {
+        let config = TopicsConfig { topics: 40, laps: 10, tolerance: 0.0, leave_out, ..Default::default() };
+        let around = TopicSurroundings { heldout: Some(&test.rows), ..Default::default() };
+        let fitted = fit_topics_with(&corpus.rows, &config, around).unwrap();
+        (fitted.outcome.heldout.unwrap(), fitted.outcome.recent)
+    };
+    let ((with, laps), (without, plain)) = (score(true), score(false));
+    assert!(with > without + 0.03, "{with} left out, {without} not");
+    // From the second lap on there is evidence, and it foretells the held-out score; else there is none.
+    let evidence: Vec<Option<f64>> = laps.iter().map(|lap| lap.get(EVIDENCE)).collect();
+    assert!(evidence[0].is_none() && evidence[1..].iter().all(Option::is_some), "{evidence:?}");
+    assert!(plain.iter().all(|lap| lap.get(EVIDENCE).is_none()));
+    assert!(evidence[9] > evidence[1] && (evidence[9].unwrap() - with).abs() < 1.0, "{evidence:?} {with}");
+}
+
+#[test]
+fn a_run_rests_when_the_evidence_does() {
+    let corpus = planted_corpus(600, 60, 8, 160, 1);
+    let fit = |tolerance: f64| {
+        let config = TopicsConfig { topics: 8, laps: 100, tolerance, ..Default::default() };
+        fit_topics(&corpus.rows, &config).unwrap()
+    };
+    let fitted = fit(1e-3);
+    let laps = &fitted.outcome.recent;
+    let gains: Vec<f64> =
+        laps[1..].windows(2).map(|l| l[1].get(EVIDENCE).unwrap() - l[0].get(EVIDENCE).unwrap()).collect();
+    assert_eq!(fitted.outcome.reason, StopReason::Gain(*gains.last().unwrap()));
+    assert!(gains.last().is_some_and(|&gain| gain < 1e-3) && laps.len() < 40, "{gains:?}");
+    assert!(fit(1e-5).model.training.laps >= laps.len());
+}
+
+/// More topics than there are subjects: some lose everything, and are lent what is explained worst for a lap.
+#[test]
+fn lost_topics_are_lent_badly_explained_documents() {
+    let corpus = planted_corpus(400, 40, 10, 200, 2);
+    let topics = six_topics(Estimate::Map);
+    let topics = Topics { vocab_size: 200, ..topics };
+    let data = TopicData::new(&corpus.rows, Batches::new(400, 4, 0).unwrap());
+    let total = random_topics(&topics, &corpus.rows, &mut ChaCha8Rng::seed_from_u64(1)).unwrap();
+    let lend = |total: &TopicSummary, laps| Model::<TopicData<'_>>::lend(&topics, &data, total, laps).unwrap();
+    assert!(lend(&total, 1).is_none(), "no topic is lost");
+    let mut lost = total.clone();
+    (lost.counts[2], lost.counts[5]) = (0.0, 0.5);
+    assert!(lend(&lost, 1).is_none(), "nothing is known of documents");
+    let explained = |n: usize| Explained { evidence: if n % 10 == 0 { -400.0 } else { -200.0 }, tokens: 40.0 };
+    *data.explained.lock().unwrap() = (0..400).map(explained).collect();
+    let loan = lend(&lost, 1).unwrap();
+    let lent: Vec<bool> = loan.counts.iter().map(|&n| n > 0.0).collect();
+    assert_eq!(lent, [false, false, true, false, false, true]);
+    // Ten documents a topic, of those that are explained worse than the rest, each of forty words.
+    assert_eq!(loan.counts.iter().sum::<f64>(), 2.0 * 10.0 * 40.0);
+    let of_word = |v: usize| loan.total().dense_word(v, 6).iter().sum::<f64>();
+    assert!(((0..200).map(of_word).sum::<f64>() - 800.0).abs() < 1e-6);
+    assert!(lend(&lost, 100).is_none(), "in the end lost topics stay lost");
 }
 
 #[test]

@@ -498,8 +498,8 @@ class GaussianMixture(_MixtureBase):
         When statistics enter the total: after every batch, replacing what the batch gave before; after all rows; after
         every batch at a falling rate; in one pass.
     batch_size : int, default=None
-        Rows a batch; a tenth of 100,000 rows if not given, and at most 20 batches.
-    max_iter : int, default=50
+        Rows a batch; if not given 2,000, or ten times ``n_components`` if that is more, in at most 20 batches.
+    max_iter : int, default=100
         Laps (passes over the rows) at most.
     tol : float, default=1e-3
         Stop when a row gains less than this in objective over a lap, in nats.
@@ -620,7 +620,7 @@ class GaussianMixture(_MixtureBase):
         estimate: str = "vb",
         schedule: str = "memoized",
         batch_size: int | None = None,
-        max_iter: int = 50,
+        max_iter: int = 100,
         tol: float = 1e-3,
         max_seconds: float | None = None,
         n_init: int = 1,
@@ -737,7 +737,7 @@ class MultinomialMixture(_ProbabilityMixture):
         When statistics enter the total; see :class:`GaussianMixture`.
     batch_size : int, default=None
         Rows a batch.
-    max_iter : int, default=50
+    max_iter : int, default=100
         Laps (passes over the rows) at most.
     tol : float, default=1e-3
         Stop when a row gains less than this in objective over a lap, in nats.
@@ -792,7 +792,7 @@ class MultinomialMixture(_ProbabilityMixture):
         estimate: str = "vb",
         schedule: str = "memoized",
         batch_size: int | None = None,
-        max_iter: int = 50,
+        max_iter: int = 100,
         tol: float = 1e-3,
         max_seconds: float | None = None,
         n_init: int = 1,
@@ -888,7 +888,7 @@ class BernoulliMixture(_ProbabilityMixture):
         When statistics enter the total; see :class:`GaussianMixture`.
     batch_size : int, default=None
         Rows a batch.
-    max_iter : int, default=50
+    max_iter : int, default=100
         Laps (passes over the rows) at most.
     tol : float, default=1e-3
         Stop when a row gains less than this in objective over a lap, in nats.
@@ -949,7 +949,7 @@ class BernoulliMixture(_ProbabilityMixture):
         estimate: str = "vb",
         schedule: str = "memoized",
         batch_size: int | None = None,
-        max_iter: int = 50,
+        max_iter: int = 100,
         tol: float = 1e-3,
         max_seconds: float | None = None,
         n_init: int = 1,

@@ -404,6 +404,36 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_is_visited_without_what_it_gave_before() {
+        let mut total = summary(100.0);
+        let rng = ChaCha8Rng::seed_from_u64(3);
+        let mut schedule = Memoized::new(vec![0.25; 4], total.clone(), true, rng).leaving_out(true);
+        let mut latest = [0.0; 4];
+        for visit in 0..12 {
+            let batch = schedule.next_batch();
+            assert_eq!(schedule.may_lend(), visit > 0 && visit % 4 == 0);
+            // Within a lap the step before has taken it out already.
+            assert_eq!(schedule.take_out_next(&mut total).unwrap(), visit > 0 && visit % 4 == 0);
+            assert_eq!(schedule.is_out(), visit >= 4);
+            if schedule.is_out() {
+                let others: f64 = (0..4).filter(|&b| b != batch).map(|b| latest[b]).sum();
+                assert!((total.counts[0] - others).abs() < 1e-12);
+                let whole = schedule.whole(&total).unwrap().unwrap();
+                assert!((whole.counts[0] - latest.iter().sum::<f64>()).abs() < 1e-12);
+            }
+            latest[batch] = visit as f64 + 0.3;
+            let ended = schedule.fold(&mut total, batch, summary(latest[batch])).unwrap();
+            if ended {
+                assert!(!schedule.is_out() && (total.counts[0] - latest.iter().sum::<f64>()).abs() < 1e-12);
+            } else if visit >= 4 {
+                assert!(schedule.take_out_next(&mut total).unwrap());
+            }
+        }
+        let alone = Memoized::new(vec![1.0], summary(1.0), true, ChaCha8Rng::seed_from_u64(3)).leaving_out(true);
+        assert!(!alone.leave_out, "with one batch nothing would be left");
+    }
+
+    #[test]
     fn a_schedule_at_rest_goes_on_with_the_same_bits() {
         let folder = tempfile::tempdir().unwrap();
         for (keep, limit) in [(true, None), (true, Some(0)), (false, None)] {

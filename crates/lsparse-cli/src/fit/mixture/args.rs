@@ -228,7 +228,7 @@ pub struct MethodSettings {
 #[command(next_help_heading = "Schedule")]
 #[serde(rename_all = "kebab-case")]
 pub struct BatchSettings {
-    /// Number of batches [default: one for every 10,000 rows, at most 20].
+    /// Number of batches [default: one for every 2,000 rows, or 10 K if that is more; at most 20].
     #[arg(long, value_name = "N", conflicts_with = "rows_per_batch")]
     pub batches: Option<usize>,
     /// Rows a batch, instead of a number of batches [default: none].
