@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use lsparse::fit::count_empty;
+use lsparse::fit::{EVIDENCE, count_empty};
 use lsparse::topics::{ACTIVE_TOPICS, FittedTopics, TopicsConfig};
 use serde::Serialize;
 
@@ -22,7 +22,8 @@ pub struct Report {
     sparsity: usize,
     heldout_perplexity: Option<f64>,
     empty_topics: usize,
-    /// Of the last lap.
+    /// Mean bound of a token under topics that have not seen it, of the last lap, as the following.
+    evidence: Option<f64>,
     active_topics: Option<f64>,
     doc_iterations: Option<f64>,
     restarts_proposed: Option<f64>,
@@ -48,6 +49,7 @@ impl Report {
             sparsity: model.config.sparsity,
             heldout_perplexity: outcome.heldout.map(|score| (-score).exp()),
             empty_topics: count_empty(&model.total.counts),
+            evidence: of_lap(EVIDENCE),
             active_topics: of_lap(ACTIVE_TOPICS),
             doc_iterations: of_lap("doc_iterations"),
             restarts_proposed: of_lap("restarts_proposed"),
@@ -66,6 +68,10 @@ impl fmt::Display for Report {
         if let (Some(score), Some(perplexity)) = (self.training.heldout, self.heldout_perplexity) {
             let (score, perplexity) = (significant(score, 5), significant(perplexity, 5));
             writeln!(f, "held-out    {score} a token (mean log probability), perplexity {perplexity}")?;
+        }
+        if let Some(evidence) = self.evidence {
+            let evidence = significant(evidence, 5);
+            writeln!(f, "evidence    {evidence} a token (bound on its log probability under topics that left it out)")?;
         }
         self.training.write_runs(f)?;
         writeln!(f, "topics      {}, of which {} empty", self.topics, self.empty_topics)?;
