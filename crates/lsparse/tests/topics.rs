@@ -461,7 +461,7 @@ fn lost_topics_are_lent_badly_explained_documents() {
     let mut lost = total.clone();
     (lost.counts[2], lost.counts[5]) = (0.0, 0.5);
     assert!(lend(&lost, 1).is_none(), "nothing is known of documents");
-    let explained = |n: usize| Explained { evidence: if n % 10 == 0 { -400.0 } else { -200.0 }, tokens: 40.0 };
+    let explained = |n: usize| Explained { evidence: if n.is_multiple_of(10) { -400.0 } else { -200.0 }, tokens: 40.0 };
     *data.explained.lock().unwrap() = (0..400).map(explained).collect();
     let loan = lend(&lost, 1).unwrap();
     let lent: Vec<bool> = loan.counts.iter().map(|&n| n > 0.0).collect();
