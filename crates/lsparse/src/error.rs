@@ -178,7 +178,8 @@ pub enum Error {
 
     /// A value is NaN or infinite.
     #[error(
-        "{name} {}row {}, column {}: {value} is not finite; replace it by a number or drop the row",
+        "{name} {}row {}, column {}: {value} is not finite; replace it by a number or drop the row (full and diagonal \
+         Gaussians take NaN with --missing)",
         describe_line(*line),
         row + 1,
         column + 1
@@ -435,7 +436,8 @@ mod tests {
         let error = Error::NotFinite { name: "x.npy".into(), line: None, row: 0, column: 2, value: f64::NAN };
         assert_eq!(
             error.to_string(),
-            "x.npy row 1, column 3: NaN is not finite; replace it by a number or drop the row"
+            "x.npy row 1, column 3: NaN is not finite; replace it by a number or drop the row (full and diagonal Gaussians \
+             take NaN with --missing)"
         );
         let error = Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new() };
         assert!(error.to_string().starts_with("x.csv line 7, column 1: empty field; "));

@@ -218,7 +218,8 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
 
     fn take_out_next(&mut self, total: &mut S) -> Result<bool> {
         let next = self.state.order[self.state.position];
-        if !self.leave_out || self.state.out.is_some() {
+        // What is left when others were forgotten is not left out of nothing.
+        if !self.leave_out || self.state.out.is_some() || self.state.order.len() < 2 {
             return Ok(false);
         }
         let Some(memo) = self.memos.get(next)? else { return Ok(false) };
@@ -237,11 +238,12 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
     }
 
     fn whole(&self, total: &S) -> Result<Option<S>> {
-        let Some(out) = self.state.out else { return Ok(None) };
-        let mut whole = total.clone();
-        if let Some(memo) = self.memos.get(out)? {
-            whole.add_scaled(&memo, 1.0);
+        if self.state.out.is_none() {
+            return Ok(None);
         }
+        // Of batches alone: what clusters were lent for this lap is not the data's.
+        let mut whole = total.clone();
+        self.rebuild(&mut whole)?;
         Ok(Some(whole))
     }
 
@@ -429,6 +431,15 @@ mod tests {
                 assert!(schedule.take_out_next(&mut total).unwrap());
             }
         }
+        // What is lent for a lap is not in the whole, and the last batch that is left is not left out.
+        schedule.next_batch();
+        total.add_scaled(&summary(1000.0), 1.0);
+        assert!(schedule.take_out_next(&mut total).unwrap());
+        let whole = schedule.whole(&total).unwrap().unwrap();
+        assert!((whole.counts[0] - latest.iter().sum::<f64>()).abs() < 1e-12);
+        (1..4).for_each(|batch| schedule.remove_batch(&mut total, batch).unwrap());
+        assert_eq!(schedule.next_batch(), 0);
+        assert!(!schedule.take_out_next(&mut total).unwrap() && total.counts[0] == latest[0]);
         let alone = Memoized::new(vec![1.0], summary(1.0), true, ChaCha8Rng::seed_from_u64(3)).leaving_out(true);
         assert!(!alone.leave_out, "with one batch nothing would be left");
     }

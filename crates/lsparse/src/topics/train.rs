@@ -171,7 +171,12 @@ impl<'a, M: TopicStep> TopicTask<'a, M> {
     /// The held-out score. The split of held-out words does not follow the run's seed, so that runs can be compared.
     pub(super) fn score_of(&self, held: &dyn RowSource, alpha: &[f32], total: &TopicSummary) -> Result<f64> {
         let point = self.model.topics().point_topics(total);
-        Ok(completion(&point, alpha, held, &CompletionOptions::default())?.score())
+        let found = completion(&point, alpha, held, &CompletionOptions::default())?;
+        if found.documents == 0 {
+            let problem = "no document has two different words".into();
+            return Err(Error::Config { option: "heldout", problem, remedy: "give longer documents".into() });
+        }
+        Ok(found.score())
     }
 
     /// The model with these statistics.
