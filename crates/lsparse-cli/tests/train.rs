@@ -21,7 +21,7 @@ fn from_a_file_to_a_scored_model() {
         .success()
         .stdout(contains("stopped").and(contains("objective")).and(contains("entropy")).and(contains("held-out")))
         .stdout(contains("rows/s").and(contains("empty")).and(contains("m.safetensors")))
-        .stderr(contains("600 rows of 3 columns").and(contains("lap 1/50")));
+        .stderr(contains("600 rows of 3 columns").and(contains("lap 1/100")));
     assert_eq!(place.files(), ["m.safetensors", "run.jsonl", "test.npy", "train.npy"]);
 
     let trace = place.text("run.jsonl");
