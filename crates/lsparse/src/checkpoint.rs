@@ -15,10 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{RowSource, Rows, natural_layout};
 use crate::error::{Error, Result};
-use crate::fit::{Outcome, Progress};
+use crate::model::Model;
 use crate::observe::Reached;
-use crate::schedule::{MemoPlace, ScheduleState};
-use crate::summary::Summary;
+use crate::rules::Outcome;
+use crate::schedule::MemoPlace;
+use crate::session::{Places, Snapshot};
 
 /// Where and when checkpoints are written, and whether to go on from one.
 #[derive(Clone, Debug)]
@@ -79,16 +80,18 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Where remembered statistics go.
-    pub fn memo_place(&self) -> MemoPlace {
-        MemoPlace { limit: self.memo_memory, file: self.checkpoint.as_ref().map(Checkpointing::memo_file) }
-    }
-
-    /// Set half of the memory aside for what is remembered of rows, and say where that goes.
-    pub fn share_with_rows(&mut self) -> MemoPlace {
-        let limit = self.memo_memory.map(|bytes| bytes / 2);
-        self.memo_memory = self.memo_memory.zip(limit).map(|(bytes, half)| bytes - half);
-        MemoPlace { limit, file: self.checkpoint.as_ref().map(Checkpointing::rows_file) }
+    /// Where what is remembered goes. Rows that remember something each have half of the memory.
+    pub fn places(&self, keeps_rows: bool) -> Result<Places> {
+        let file = |name: fn(&Checkpointing) -> PathBuf| self.checkpoint.as_ref().map(name);
+        let half = self.memo_memory.filter(|_| keeps_rows).map(|bytes| bytes / 2);
+        let left = self.memo_memory.map(|bytes| bytes - half.unwrap_or(0));
+        let places = Places {
+            memos: MemoPlace { limit: left, file: file(Checkpointing::memo_file) },
+            rows: MemoPlace { limit: half, file: file(Checkpointing::rows_file) },
+        };
+        places.memos.check()?;
+        places.rows.check()?;
+        Ok(places)
     }
 }
 
@@ -178,7 +181,8 @@ pub struct StoredRun {
 
 /// What a checkpoint holds.
 #[derive(Serialize, Deserialize)]
-pub struct Content<S> {
+#[serde(bound = "")]
+pub struct Content<M: Model> {
     /// The run under way, from 0.
     pub run: usize,
     /// Whether all runs have ended.
@@ -189,62 +193,28 @@ pub struct Content<S> {
     pub runs: Vec<(f64, Option<f64>)>,
     /// The best of them.
     pub best: Option<Arc<StoredRun>>,
-    /// How far the run under way has come.
-    pub progress: Progress,
-    /// Its total.
-    pub total: S,
-    /// Its schedule, with order, place, randomness and what is remembered of batches.
-    pub schedule: ScheduleState<S>,
-    /// What the model adds by name: parameters that the total does not give, and what is kept row by row.
-    pub sections: Sections,
+    /// The session of the run under way.
+    pub session: Snapshot<M>,
 }
 
-impl<S> Content<S> {
+impl<M: Model> Content<M> {
     /// How far the training has come, for observers.
     pub fn reached(&self) -> Reached {
-        Reached { run: self.run, step: self.progress.step, written: self.written }
+        Reached { run: self.run, step: self.session.progress.step, written: self.written }
     }
 }
 
 /// A checkpoint to go on from.
-pub struct Found<S> {
+pub struct Found<M: Model> {
     /// What it holds.
-    pub content: Content<S>,
+    pub content: Content<M>,
     /// Whether its run was to end by other rules.
     pub by_other_rules: bool,
 }
 
-/// Bytes by name.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Sections {
-    named: Vec<(String, Vec<u8>)>,
-    /// Files that they refer to, to be flushed to the disk before a checkpoint is worth anything.
-    #[serde(skip)]
-    files: Vec<Arc<File>>,
-}
-
-impl Sections {
-    /// Add anything that can be written.
-    pub fn put<V: Serialize>(&mut self, name: &str, value: &V) {
-        // Writing to memory fails only for types that have no length, which nothing here has.
-        self.named.push((name.to_owned(), postcard::to_stdvec(value).unwrap_or_default()));
-    }
-
-    /// Say that what was added refers to a file.
-    pub fn refer_to(&mut self, file: Option<Arc<File>>) {
-        self.files.extend(file);
-    }
-
-    /// What was added under a name, if it is there.
-    pub fn get<V: for<'de> Deserialize<'de>>(&self, name: &str) -> Option<V> {
-        let (_, bytes) = self.named.iter().find(|section| section.0 == name)?;
-        postcard::from_bytes(bytes).ok()
-    }
-}
-
 const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
 /// Version of the layout; only the present one is read, since a checkpoint lives no longer than its run.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// Length and checksum.
 const TAIL: usize = 12;
 
@@ -300,7 +270,7 @@ impl Drop for Lock {
 
 impl Keeper {
     /// Get ready, and read the checkpoint to go on from where one is wanted and there.
-    pub fn open<S: Summary>(options: Checkpointing, fingerprint: Fingerprint) -> Result<(Self, Option<Found<S>>)> {
+    pub fn open<M: Model>(options: Checkpointing, fingerprint: Fingerprint) -> Result<(Self, Option<Found<M>>)> {
         options.check_free()?;
         let lock = Lock::take(&options.path)?;
         let found = match options.resume && options.path.exists() {
@@ -336,12 +306,12 @@ impl Keeper {
     }
 
     /// Begin to write the next; there must be none under way.
-    pub fn begin<S: Summary>(&mut self, content: Content<S>, file: Option<Arc<File>>) {
+    pub fn begin<M: Model>(&mut self, content: Content<M>) {
         let (path, fingerprint) = (self.options.path.clone(), Arc::clone(&self.fingerprint));
         self.last = Instant::now();
         self.writing = Some(std::thread::spawn(move || {
             // What the checkpoint refers to must be on disk before it is.
-            file.iter().chain(&content.sections.files).try_for_each(|file| file.sync_data())?;
+            content.session.files.iter().try_for_each(|file| file.sync_data())?;
             write(&path, &fingerprint, &content)
         }));
     }
@@ -390,7 +360,7 @@ impl<W: Write> Write for Summed<W> {
     }
 }
 
-fn write<S: Summary>(path: &Path, fingerprint: &Fingerprint, content: &Content<S>) -> io::Result<()> {
+fn write<M: Model>(path: &Path, fingerprint: &Fingerprint, content: &Content<M>) -> io::Result<()> {
     // Always the same name, so that being killed many times leaves one file behind and not many.
     let part = part_file(path);
     let result = write_part(&part, fingerprint, content).and_then(|()| fs::rename(&part, path));
@@ -406,7 +376,7 @@ fn write<S: Summary>(path: &Path, fingerprint: &Fingerprint, content: &Content<S
     }
 }
 
-fn write_part<S: Summary>(part: &Path, fingerprint: &Fingerprint, content: &Content<S>) -> io::Result<()> {
+fn write_part<M: Model>(part: &Path, fingerprint: &Fingerprint, content: &Content<M>) -> io::Result<()> {
     let out = BufWriter::with_capacity(1 << 18, File::create(part)?);
     let mut out = Summed { inner: out, length: 0, hash: crc32fast::Hasher::new() };
     out.write_all(MAGIC)?;
@@ -429,7 +399,7 @@ fn encode<V: Serialize>(value: &V, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Read a checkpoint of a run with this fingerprint.
-fn read<S: Summary>(path: &Path, fingerprint: &Fingerprint) -> Result<Found<S>> {
+fn read<M: Model>(path: &Path, fingerprint: &Fingerprint) -> Result<Found<M>> {
     let refuse =
         |detail: String, remedy: &str| Error::Format { path: path.to_owned(), detail, remedy: remedy.to_owned() };
     let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), action: "read", source })?;
@@ -476,25 +446,28 @@ fn difference(then: &Fingerprint, now: &Fingerprint, matters: impl Fn(&str) -> b
 mod tests {
     use super::*;
     use crate::data::{CsrRows, MemoryRows};
-    use crate::schedule::{Schedule, Snapshot, Stochastic};
+    use crate::mixture::{CarriedClusters, Mixture, SearchState};
+    use crate::rules::Progress;
+    use crate::schedule::{self, Schedule, Stochastic};
     use crate::summary::ClusterSummary;
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
 
-    fn content(total: f64) -> Content<ClusterSummary> {
+    type Tested = Mixture<f64>;
+
+    fn content(total: f64) -> Content<Tested> {
         let mut schedule = Stochastic::new(vec![0.5; 2], 1.0, 0.6, ChaCha8Rng::seed_from_u64(1));
-        let snapshot: Snapshot<ClusterSummary> = schedule.snapshot();
-        Content {
-            run: 0,
-            finished: false,
-            written: 7,
-            runs: vec![(1.0, None)],
-            best: None,
+        let snapshot: schedule::Snapshot<ClusterSummary> = schedule.snapshot();
+        let session = Snapshot {
             progress: Progress::default(),
             total: ClusterSummary { counts: vec![total; 3], stats: vec![0.5; 3], width: 1, entropy: f64::NAN },
             schedule: snapshot.state,
-            sections: Sections::default(),
-        }
+            carried: CarriedClusters { search: SearchState::of(2).into(), arrays: None },
+            memories: vec![None, None],
+            tally: Default::default(),
+            files: Vec::new(),
+        };
+        Content { run: 0, finished: false, written: 7, runs: vec![(1.0, None)], best: None, session }
     }
 
     fn print(rows: &str) -> Fingerprint {
@@ -506,12 +479,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c");
         write(&path, &print("a"), &content(1.5)).unwrap();
-        let back = read::<ClusterSummary>(&path, &print("a")).unwrap();
-        assert_eq!((back.content.total.counts[0], back.content.written, back.by_other_rules), (1.5, 7, false));
+        let back = read::<Tested>(&path, &print("a")).unwrap();
+        assert_eq!((back.content.session.total.counts[0], back.content.written, back.by_other_rules), (1.5, 7, false));
         // Only when the run ends may differ.
         let longer = vec![("data".into(), "a".into()), ("laps".into(), "4".into())];
-        assert!(read::<ClusterSummary>(&path, &longer).unwrap().by_other_rules);
-        let text = |print: &Fingerprint| read::<ClusterSummary>(&path, print).err().unwrap().to_string();
+        assert!(read::<Tested>(&path, &longer).unwrap().by_other_rules);
+        let text = |print: &Fingerprint| read::<Tested>(&path, print).err().unwrap().to_string();
         assert!(text(&print("b")).contains("data was a, and is b now"));
         let good = fs::read(&path).unwrap();
         for cut in 0..good.len() {
@@ -523,10 +496,10 @@ mod tests {
             bytes[at] ^= 4;
             fs::write(&path, &bytes).unwrap();
             let options = Checkpointing { resume: true, ..Checkpointing::new(&path) };
-            assert!(Keeper::open::<ClusterSummary>(options, print("a")).is_err(), "byte {at}");
+            assert!(Keeper::open::<Tested>(options, print("a")).is_err(), "byte {at}");
             assert_eq!(fs::read(&path).unwrap(), bytes);
         }
-        let fresh = Keeper::open::<ClusterSummary>(Checkpointing::new(&path), print("a"));
+        let fresh = Keeper::open::<Tested>(Checkpointing::new(&path), print("a"));
         assert!(fresh.err().unwrap().to_string().contains("--resume"));
     }
 

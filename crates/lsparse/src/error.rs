@@ -313,6 +313,19 @@ pub enum Error {
         fitting: &'static str,
     },
 
+    /// What was folded into a session is not what it waits for.
+    #[error(
+        "batch {batch} of visit {visit} is not the one to fold in, which is that of visit {expected}; fold tickets in the order in which they were handed out"
+    )]
+    OutOfTurn {
+        /// The batch.
+        batch: usize,
+        /// Its visit.
+        visit: u64,
+        /// The visit to be folded in.
+        expected: u64,
+    },
+
     /// The objective is not a number any more.
     #[error("the objective is {value} after step {step}; give less extreme priors, rescale the data, or use f64")]
     Diverged {

@@ -11,7 +11,8 @@
 //! 3. [`summary`]: the additive statistics of the batch.
 //! 4. [`schedule`]: how they enter the total (full, memoized, stochastic, streaming).
 //! 5. [`model`]: the global step turns the total into parameters (posterior, MAP or maximum likelihood).
-//! 6. [`fit`]: next batch, until a rule says stop; [`train`] keeps the best of several runs, [`observe`] watches.
+//! 6. [`session`]: the loop as a value, which hands batches out and folds in what comes of them; [`train`] steps until one
+//!    of the [`rules`] says stop and keeps the best of several runs, [`observe`] watches.
 //!
 //! [`init`] finds the first clusters, [`mixture`] and [`topics`] put the pieces together, [`increment`] goes on from
 //! data that keeps coming, [`persist`] writes models, [`checkpoint`] lets a run go on after it was killed.
@@ -23,7 +24,6 @@ pub mod checkpoint;
 pub mod config;
 pub mod data;
 pub mod error;
-pub mod fit;
 pub mod increment;
 pub mod init;
 pub mod likelihood;
@@ -35,7 +35,9 @@ pub mod observe;
 pub mod persist;
 mod random;
 pub mod responsibilities;
+pub mod rules;
 pub mod schedule;
+pub mod session;
 pub mod summary;
 pub mod synthetic;
 pub mod topics;
@@ -45,5 +47,7 @@ pub use checkpoint::{Checkpointing, Storage};
 pub use config::{BestBy, Init, MixtureConfig, Precision};
 pub use error::{Error, Result};
 pub use likelihood::{Estimate, LikelihoodKind};
-pub use mixture::{Fitted, MixtureModel, Surroundings, fit_mixture, fit_mixture_with};
+pub use mixture::{MixtureInputs, MixtureModel, fit_mixture, fit_mixture_with};
 pub use schedule::ScheduleKind;
+pub use session::Session;
+pub use train::{Beside, Fitted};

@@ -1,21 +1,22 @@
-//! The training that all models share: several runs, each seeded, looped over and judged, of which the best is kept.
+//! Training from settings to a model: several runs, each a session that goes on until a rule says stop, of which the best
+//! is kept.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rand_chacha::ChaCha8Rng;
-
-use crate::checkpoint::{Content, Fingerprint, Found, Keeper, Sections, Storage, StoredRun};
+use crate::checkpoint::{Content, Fingerprint, Found, Keeper, Storage, StoredRun};
 use crate::config::BestBy;
+use crate::data::Dealt;
 use crate::error::{Error, Result};
-use crate::fit::{self, Outcome, Patience, Progress, State, StopReason, StopRules, Watch};
-use crate::model::Model;
+use crate::model::{Model, Objective};
 use crate::observe::{Observer, Stopwatch};
-use crate::schedule::{MemoPlace, Memoized, Schedule, ScheduleKind, ScheduleState, Stochastic};
+use crate::rules::{Outcome, Patience, Progress, StopReason, StopRules, count_empty};
+use crate::schedule::Pace;
+use crate::session::{Places, Session, Start};
 use crate::summary::Summary;
 
-/// The settings that all models have in common.
+/// The settings of training that all models have in common.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Runs from different seeds.
@@ -25,107 +26,87 @@ pub struct Plan {
     /// When a run ends.
     pub rules: StopRules,
     /// When statistics enter the total.
-    pub schedule: ScheduleKind,
-    /// delta of the stochastic rate.
-    pub delay: f64,
-    /// kappa of the stochastic rate.
-    pub decay: f64,
-    /// Whether memoized batches are taken out of the total before they are visited.
-    pub leave_out: bool,
+    pub pace: Pace,
 }
 
-/// What a run starts from.
-pub struct Start<P, S> {
-    /// The first parameters.
-    pub params: P,
-    /// The statistics that they were estimated from.
-    pub total: S,
-    /// Whether these statistics are of other data and stay in the total for good.
-    pub stays: bool,
-    /// Randomness of the schedule.
-    pub rng: ChaCha8Rng,
+/// A trained model as files hold it.
+pub trait ModelFile: Sized {
+    /// As the bytes of a file.
+    fn to_bytes(&self) -> std::io::Result<Vec<u8>>;
+
+    /// From the bytes of a file; `path` is for messages.
+    fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self>;
 }
 
-/// What the statistics of a task's batches are.
-pub type SummaryOf<T> = <<T as Task>::Model as Model<<T as Task>::Data>>::Summary;
-/// What the parameters of a task are.
-pub type ParamsOf<T> = <<T as Task>::Model as Model<<T as Task>::Data>>::Params;
-/// What is carried from step to step of a task.
-pub type StateOf<T> = State<ParamsOf<T>, SummaryOf<T>>;
-
-/// A model with its data and settings: what differs from one kind of model to the next.
-pub trait Task {
-    /// The data, dealt into batches.
-    type Data;
+/// A kind of model with its data and settings: where its sessions start, and what becomes of them.
+pub trait Family<'a> {
     /// The model.
-    type Model: Model<Self::Data>;
+    type Model: Model;
     /// A trained model as files hold it.
-    type Saved;
+    type Saved: ModelFile;
 
     /// The settings that all models have in common.
     fn plan(&self) -> Plan;
 
-    /// The model that is trained.
-    fn model(&self) -> &Self::Model;
+    /// What data and settings it is made of.
+    fn fingerprint(&self) -> Result<Fingerprint>;
 
-    /// Deal the data into batches for a run.
-    fn deal(&self, run: usize) -> Result<Self::Data>;
+    /// The data of a run, dealt into batches.
+    fn deal(&self, run: usize) -> Result<Dealt<'a>>;
+
+    /// The model of a run.
+    fn model(&self, run: usize) -> Self::Model;
 
     /// Find where a run starts: seed, or take up the model to go on from. Seeding asks `patience` now and then.
     fn start(
-        &mut self,
-        data: &Self::Data,
+        &self,
+        model: &mut Self::Model,
+        data: &Dealt<'a>,
         run: usize,
         patience: Patience<'_>,
-    ) -> Result<Start<ParamsOf<Self>, SummaryOf<Self>>>;
+    ) -> Result<Start<Self::Model>>;
 
     /// The held-out score, where there is something to score.
-    fn score(&self) -> Option<Box<dyn Fn(&ParamsOf<Self>, &SummaryOf<Self>) -> Result<f64> + '_>>;
+    fn score(
+        &self,
+        model: &Self::Model,
+        params: &<Self::Model as Model>::Params,
+        total: &<Self::Model as Model>::Summary,
+    ) -> Result<Option<f64>>;
 
     /// The model as it is when a run has ended.
-    fn saved(&self, state: &StateOf<Self>, outcome: &Outcome) -> Self::Saved;
+    fn saved(&self, session: &Session<'a, Self::Model>, outcome: &Outcome) -> Self::Saved;
 
-    /// A trained model as the bytes of a file.
-    fn encode(&self, model: &Self::Saved) -> std::io::Result<Vec<u8>>;
+    /// A run from its start, with everything remembered in memory.
+    fn session(&self, run: usize) -> Result<Session<'a, Self::Model>> {
+        self.begin(run, Patience::default(), Places::default())
+    }
 
-    /// A trained model from the bytes of a file; `path` is for messages.
-    fn decode(&self, path: &Path, bytes: &[u8]) -> Result<Self::Saved>;
-
-    /// What data and settings the task is made of.
-    fn fingerprint(&self) -> Result<Fingerprint>;
-
-    /// What a checkpoint must hold besides totals and schedule: what of the parameters the total does not give, and
-    /// what is kept row by row.
-    fn sections(&self, params: &ParamsOf<Self>, data: &Self::Data) -> Sections;
-
-    /// The checkpoint with the last sections is on disk.
-    fn sections_are_safe(&self) {}
-
-    /// The parameters that gave these sections, with this total; what is kept row by row goes back to `data`. None if
-    /// a section is missing or not of this data.
-    fn restore(
-        &mut self,
-        total: &SummaryOf<Self>,
-        sections: &Sections,
-        data: &Self::Data,
-    ) -> Result<Option<ParamsOf<Self>>>;
+    /// A run from its start.
+    fn begin(&self, run: usize, patience: Patience<'_>, places: Places) -> Result<Session<'a, Self::Model>> {
+        let (data, mut model) = (self.deal(run)?, self.model(run));
+        let mut clock = Stopwatch::default();
+        clock.start();
+        let start = self.start(&mut model, &data, run, patience)?;
+        Ok(Session::begin(model, data, start, &self.plan().pace, places, run).after(&clock))
+    }
 }
 
-/// What is around a training.
+/// What is around a training besides data and settings.
 #[derive(Default)]
-pub struct Around<'a> {
+pub struct Beside<'a> {
     /// Take the held-out score after every so many steps instead of every lap, and at the end of the run; 0 for laps.
     pub heldout_every: u64,
     /// Told of every step.
     pub observer: Option<&'a mut dyn Observer>,
     /// Set from outside to stop after the current batch.
     pub interrupt: Option<&'a AtomicBool>,
-    /// Checkpoints, and the limit on memory for what is remembered of batches.
+    /// Checkpoints, and the limit on memory for what is remembered of batches and rows.
     pub storage: Storage,
 }
 
-/// What training came to.
-pub struct Trained<M> {
+/// A trained model and how its training went.
+pub struct Fitted<M> {
     /// The model of the best run.
     pub model: M,
     /// How the best run ended.
@@ -136,168 +117,245 @@ pub struct Trained<M> {
     pub runs: Vec<(f64, Option<f64>)>,
 }
 
-/// Train all runs of a task and keep the best.
-pub fn train<T: Task>(task: &mut T, around: Around<'_>) -> Result<Trained<T::Saved>> {
-    let Around { heldout_every, observer, interrupt, storage } = around;
+/// Train all runs of a family and keep the best.
+pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted<F::Saved>> {
+    let Beside { heldout_every, observer, interrupt, storage } = beside;
     let mut silent = ();
     let observer: &mut dyn Observer = match observer {
         Some(observer) => observer,
         None => &mut silent,
     };
-    let (plan, place) = (task.plan(), storage.memo_place());
-    place.check()?;
+    let plan = family.plan();
+    let places = storage.places(family.model(0).keeps_rows())?;
     let forget = storage.checkpoint.as_ref().and_then(|options| options.forget_batch);
-    let (mut ledger, found) = Ledger::open(task, storage)?;
+    let (ledger, found) = Ledger::open(family, storage)?;
     let by_other_rules = found.as_ref().is_some_and(|found| found.by_other_rules && forget.is_none());
     let mut resumed = found.map(|found| found.content);
+    let mut training = Training { family, plan, heldout_every, observer, interrupt, ledger };
     if let Some(content) = &resumed {
         if by_other_rules {
-            ledger.reopen(&plan, content)?;
+            training.reopen(content)?;
         }
         if content.finished && forget.is_none() && !by_other_rules {
-            observer.go_on_from(&content.reached())?;
-            return ledger.close();
+            training.observer.go_on_from(&content.reached())?;
+            return training.ledger.close();
         }
     }
     if let Some(batch) = forget {
-        return forget_batch(task, &plan, place, ledger, resumed, batch);
+        return training.forget_batch(resumed, batch, places);
     }
-    for run in resumed.as_ref().map_or(0, |content| content.run)..plan.runs {
-        let data = task.deal(run)?;
+    for run in resumed.as_ref().map_or(0, |content| content.run)..training.plan.runs {
         let mut ended = None;
-        let (mut schedule, mut state) = match resumed.take() {
+        let mut session = match resumed.take() {
             Some(content) => {
                 // With the rules of now the run may have been at its end where the checkpoint is, and one that had
                 // ended before a batch was taken out has not begun anew.
-                let may_have_ended = by_other_rules || content.progress.forgotten > 0;
-                ended = plan.rules.ended(&content.progress).filter(|_| may_have_ended);
+                let progress = &content.session.progress;
+                let may_have_ended = by_other_rules || progress.forgotten > 0;
+                ended = training.plan.rules.ended(progress).filter(|_| may_have_ended);
                 let reached = content.reached();
-                let taken_up = take_up(task, &plan, &data, content, place.clone())?;
+                let session = training.restore(content, places.clone())?;
                 // The first thing that is written, once all else is known to be sound.
-                observer.go_on_from(&reached)?;
-                taken_up
+                training.observer.go_on_from(&reached)?;
+                session
             }
             None => {
-                let mut clock = Stopwatch::default();
-                clock.start();
-                let start = match task.start(&data, run, Patience::new(&plan.rules, interrupt)) {
+                let patience = Patience::new(&training.plan.rules, interrupt);
+                let mut session = match family.begin(run, patience, places.clone()) {
                     // The runs before were not in vain.
                     Err(Error::Interrupted { .. } | Error::Config { option: "max-seconds", .. })
-                        if ledger.best.is_some() =>
+                        if training.ledger.best.is_some() =>
                     {
                         break;
                     }
-                    start => start?,
+                    session => session?,
                 };
-                let mut schedule = plan.schedule(shares(task.model(), &data), &start, place.clone());
-                let (seconds, cpu_seconds) = (clock.seconds(), clock.cpu_seconds());
-                let progress = Progress { seconds, cpu_seconds, ..Progress::default() };
-                let state = State { params: start.params, total: start.total, progress };
                 // Seeding may have been long. What the run before remembered of batches is written over only once the
                 // last checkpoint does not refer to it.
-                let at = At { task: &*task, data: &data, run };
-                ledger.checkpoint(&at, &state, schedule.as_mut(), observer.written(), false)?;
-                ledger.settle(&at, schedule.as_mut())?;
-                (schedule, state)
+                training.checkpoint(&mut session, false)?;
+                training.ledger.settle(&mut session)?;
+                session
             }
-        };
-        let at = At { task: &*task, data: &data, run };
-        let score = task.score();
-        let mut clock = Stopwatch::at(state.progress.seconds, state.progress.cpu_seconds);
-        clock.start();
-        let mut after_step = |state: &StateOf<T>, schedule: &mut dyn Schedule<SummaryOf<T>>, written, reason| {
-            ledger.after_step(&at, state, schedule, written, reason)
-        };
-        let mut watch = Watch {
-            score: score.as_deref(),
-            score_every: heldout_every,
-            observer: &mut *observer,
-            interrupt,
-            run,
-            clock,
-            after_step: &mut after_step,
         };
         let outcome = match ended {
             Some(reason) => {
-                make_whole(task, schedule.as_mut(), &mut state)?;
-                at_rest(task, &state, reason)?
+                session.make_whole()?;
+                training.at_rest(&session, reason)?
             }
-            None => fit::run(task.model(), &data, schedule.as_mut(), &mut state, &plan.rules, &mut watch)?,
+            None => training.follow(&mut session)?,
         };
         let interrupted = outcome.reason == StopReason::Interrupted;
-        ledger.enter(&plan, &at, &state, outcome)?;
+        training.enter(&session, outcome)?;
         if interrupted {
             break;
         }
-        if run + 1 == plan.runs {
-            ledger.checkpoint(&at, &state, schedule.as_mut(), observer.written(), true)?;
-            ledger.settle(&at, schedule.as_mut())?;
+        if run + 1 == training.plan.runs {
+            training.checkpoint(&mut session, true)?;
+            training.ledger.settle(&mut session)?;
         }
     }
-    ledger.close()
+    training.ledger.close()
 }
 
-/// Take a batch out of a run at rest, and write the checkpoint of the run without it.
-fn forget_batch<T: Task>(
-    task: &mut T,
-    plan: &Plan,
-    place: MemoPlace,
-    mut ledger: Ledger<T::Saved>,
-    resumed: Option<Content<SummaryOf<T>>>,
-    batch: usize,
-) -> Result<Trained<T::Saved>> {
-    let refuse = |problem: &str, remedy: &str| {
-        Err(Error::Config { option: "forget-batch", problem: problem.into(), remedy: remedy.into() })
-    };
-    let Some(content) = resumed else {
-        return refuse("there is no checkpoint to take a batch out of", "train with --checkpoint first");
-    };
-    if plan.runs > 1 {
-        // Every run deals the rows into batches of its own.
-        return refuse("the batches of several runs are not the same", "train with --runs 1");
+/// A family in training, and all that is around it.
+struct Training<'t, F, M> {
+    family: &'t F,
+    plan: Plan,
+    heldout_every: u64,
+    observer: &'t mut dyn Observer,
+    interrupt: Option<&'t AtomicBool>,
+    ledger: Ledger<M>,
+}
+
+impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
+    /// Step until a rule says stop.
+    fn follow(&mut self, session: &mut Session<'a, F::Model>) -> Result<Outcome> {
+        let mut worker = session.worker();
+        loop {
+            let mut info = session.step(&mut worker)?;
+            let reason = session.judge(&info, &self.plan.rules, self.interrupt);
+            let due = match self.heldout_every {
+                0 => info.ends_lap,
+                every => info.step.is_multiple_of(every),
+            };
+            // Scores and what a run leaves behind are of all batches, also in the middle of a lap.
+            let whole = if due || reason.is_some() { session.whole()? } else { None };
+            let model = session.model();
+            let (params, total) =
+                whole.as_ref().map_or((session.params(), session.total()), |(params, total)| (params, total));
+            if whole.is_some() {
+                info.objective = Some(model.objective(params, total));
+                info.empty_clusters = count_empty(total.counts());
+            }
+            if let Some(value) = info.objective.map(|o| o.total()).filter(|value| !value.is_finite()) {
+                return Err(Error::Diverged { step: info.step, value });
+            }
+            if due || reason.is_some() {
+                info.heldout = self.family.score(model, params, total)?;
+            }
+            if info.ends_lap {
+                session.progress_mut().remember_lap(&info);
+            }
+            self.observer.step(&info)?;
+            self.after_step(session, reason)?;
+            if let (Some(reason), Some(objective)) = (reason, info.objective) {
+                whole.into_iter().for_each(|whole| session.set_whole(whole));
+                return Ok(outcome(session.progress(), reason, objective, info.heldout));
+            }
+        }
     }
-    let (run, written) = (content.run, content.written);
-    let data = task.deal(run)?;
-    let (mut schedule, mut state) = take_up(task, plan, &data, content, place)?;
-    schedule.remove_batch(&mut state.total, batch)?;
-    state.params = task.model().global_step(&state.total, Some(&state.params))?;
-    state.progress.forgotten += task.model().batch_len(&data, batch);
-    // The lap before is not one to compare with, but if the run was at the end of a lap it still is.
-    state.progress.lap_before = None;
-    state.progress.lap_change = state.progress.lap_change.map(|_| (f64::INFINITY, f64::INFINITY));
-    let outcome = at_rest(task, &state, StopReason::Forgotten(batch))?;
-    (ledger.runs, ledger.best, ledger.stored) = (Vec::new(), None, None);
-    let at = At { task: &*task, data: &data, run };
-    ledger.checkpoint(&at, &state, schedule.as_mut(), written, false)?;
-    ledger.settle(&at, schedule.as_mut())?;
-    ledger.enter(plan, &at, &state, outcome)?;
-    ledger.close()
-}
 
-/// Bring back what a schedule has taken out of the total.
-fn make_whole<T: Task>(task: &T, schedule: &mut dyn Schedule<SummaryOf<T>>, state: &mut StateOf<T>) -> Result<()> {
-    if let Some(total) = schedule.whole(&state.total)? {
-        state.params = task.model().global_step(&total, Some(&state.params))?;
-        state.total = total;
-        schedule.is_whole();
+    /// The end of a run that takes no further step.
+    fn at_rest(&self, session: &Session<'a, F::Model>, reason: StopReason) -> Result<Outcome> {
+        let heldout = self.family.score(session.model(), session.params(), session.total())?;
+        Ok(outcome(session.progress(), reason, session.objective(), heldout))
     }
-    Ok(())
+
+    /// A session as a checkpoint has it.
+    fn restore(&self, content: Content<F::Model>, places: Places) -> Result<Session<'a, F::Model>> {
+        let (data, model) = (self.family.deal(content.run)?, self.family.model(content.run));
+        Session::restore(model, data, content.session, &self.plan.pace, places, content.run)
+    }
+
+    /// Take a batch out of a run at rest, and write the checkpoint of the run without it.
+    fn forget_batch(
+        mut self,
+        resumed: Option<Content<F::Model>>,
+        batch: usize,
+        places: Places,
+    ) -> Result<Fitted<F::Saved>> {
+        let refuse = |problem: &str, remedy: &str| {
+            Err(Error::Config { option: "forget-batch", problem: problem.into(), remedy: remedy.into() })
+        };
+        let Some(content) = resumed else {
+            return refuse("there is no checkpoint to take a batch out of", "train with --checkpoint first");
+        };
+        if self.plan.runs > 1 {
+            // Every run deals the rows into batches of its own.
+            return refuse("the batches of several runs are not the same", "train with --runs 1");
+        }
+        let written = content.written;
+        let mut session = self.restore(content, places)?;
+        session.forget_batch(batch)?;
+        let outcome = self.at_rest(&session, StopReason::Forgotten(batch))?;
+        (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);
+        self.ledger.checkpoint(&mut session, written, false)?;
+        self.ledger.settle(&mut session)?;
+        self.enter(&session, outcome)?;
+        self.ledger.close()
+    }
+
+    /// The run of a checkpoint is to end by other rules than it was: nothing has ended yet. Refused where what was kept
+    /// would not be that of a run with these rules from the start.
+    fn reopen(&mut self, content: &Content<F::Model>) -> Result<()> {
+        let refuse = |option, problem: String, remedy: &str| {
+            Err(Error::Config {
+                option,
+                problem,
+                remedy: format!("{remedy}, or start again with another checkpoint file"),
+            })
+        };
+        let (ended, runs) = (self.ledger.runs.len(), self.plan.runs);
+        if runs > 1 && ended > 0 {
+            let problem = format!("{ended} of {runs} runs have ended by other rules for stopping");
+            return refuse("resume", problem, "give the rules of the run in the checkpoint");
+        }
+        let progress = &content.session.progress;
+        let (done, most) = (progress.laps, self.plan.rules.laps);
+        let is_past = done > most || (done == most && progress.lap_change.is_none());
+        if most > 0 && is_past {
+            let (more, least) = match progress.lap_change {
+                None => (" and a part of the next", done + 1),
+                Some(_) => ("", done),
+            };
+            let problem = format!("{most} is too few: the run in the checkpoint has done {done}{more}");
+            return refuse("laps", problem, &format!("give {least} or more"));
+        }
+        (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);
+        Ok(())
+    }
+
+    /// A run has ended.
+    fn enter(&mut self, session: &Session<'a, F::Model>, outcome: Outcome) -> Result<()> {
+        let Training { family, plan, ledger, .. } = self;
+        ledger.runs.push((outcome.objective.total(), outcome.heldout));
+        if ledger.best.as_ref().is_some_and(|best| plan.quality(&outcome) <= plan.quality(&best.1)) {
+            return Ok(());
+        }
+        let model = family.saved(session, &outcome);
+        if let Some(keeper) = &ledger.keeper {
+            let model = model.to_bytes().map_err(|source| keeper.failed(source))?;
+            ledger.stored = Some(Arc::new(StoredRun { run: session.run(), outcome: outcome.clone(), model }));
+        }
+        ledger.best = Some((session.run(), outcome, model));
+        Ok(())
+    }
+
+    fn checkpoint(&mut self, session: &mut Session<'a, F::Model>, finished: bool) -> Result<()> {
+        self.ledger.checkpoint(session, self.observer.written(), finished)
+    }
+
+    /// A checkpoint where one is due, and where a run is interrupted, which is to go on later. Once a run has ended the
+    /// next run's, or the last, will do.
+    fn after_step(&mut self, session: &mut Session<'a, F::Model>, reason: Option<StopReason>) -> Result<()> {
+        let Some(keeper) = &mut self.ledger.keeper else { return Ok(()) };
+        if keeper.is_done() {
+            self.ledger.settle(session)?;
+        }
+        let interrupted = reason == Some(StopReason::Interrupted);
+        let is_due = self.ledger.keeper.as_ref().is_some_and(Keeper::is_due);
+        if interrupted || (reason.is_none() && is_due) {
+            self.checkpoint(session, false)?;
+        }
+        if interrupted { self.ledger.settle(session) } else { Ok(()) }
+    }
 }
 
-/// The end of a run that takes no further step.
-fn at_rest<T: Task>(task: &T, state: &StateOf<T>, reason: StopReason) -> Result<Outcome> {
-    let objective = task.model().objective(&state.params, &state.total);
-    let heldout = task.score().map(|score| score(&state.params, &state.total)).transpose()?;
-    let Progress { seconds, rows, ref recent, .. } = state.progress;
+/// How a run that came so far ended.
+fn outcome(progress: &Progress, reason: StopReason, objective: Objective, heldout: Option<f64>) -> Outcome {
+    let Progress { seconds, rows, ref recent, .. } = *progress;
     let rows_per_second = rows as f64 / seconds.max(1e-9);
-    Ok(Outcome { reason, objective, heldout, seconds, rows_per_second, recent: recent.clone() })
-}
-
-/// A task at work on a run.
-struct At<'a, T: Task> {
-    task: &'a T,
-    data: &'a T::Data,
-    run: usize,
+    Outcome { reason, objective, heldout, seconds, rows_per_second, recent: recent.clone() }
 }
 
 /// The runs that have ended, and the checkpoints of the one under way.
@@ -311,167 +369,49 @@ struct Ledger<M> {
     keeper: Option<Keeper>,
 }
 
-impl<M> Ledger<M> {
+impl<S: ModelFile> Ledger<S> {
     /// A new one, or that of the checkpoint to go on from.
-    fn open<T: Task<Saved = M>>(task: &T, storage: Storage) -> Result<(Self, Option<Found<SummaryOf<T>>>)> {
+    fn open<'a, F: Family<'a>>(family: &F, storage: Storage) -> Result<(Self, Option<Found<F::Model>>)> {
         let mut ledger = Ledger { runs: Vec::new(), best: None, stored: None, keeper: None };
         let Some(options) = storage.checkpoint else { return Ok((ledger, None)) };
         let path = options.path.clone();
-        let (keeper, mut found) = Keeper::open(options, task.fingerprint()?)?;
+        let (keeper, mut found) = Keeper::open(options, family.fingerprint()?)?;
         ledger.keeper = Some(keeper);
         if let Some(Found { content, .. }) = &mut found {
             ledger.runs = std::mem::take(&mut content.runs);
             ledger.stored = content.best.take();
         }
         if let Some(stored) = &ledger.stored {
-            ledger.best = Some((stored.run, stored.outcome.clone(), task.decode(&path, &stored.model)?));
+            ledger.best = Some((stored.run, stored.outcome.clone(), S::from_bytes(&path, &stored.model)?));
         }
         Ok((ledger, found))
     }
 
-    /// The run of a checkpoint is to end by other rules than it was: nothing has ended yet. Refused where what was kept
-    /// would not be that of a run with these rules from the start.
-    fn reopen<S>(&mut self, plan: &Plan, content: &Content<S>) -> Result<()> {
-        let refuse = |option, problem: String, remedy: &str| {
-            Err(Error::Config {
-                option,
-                problem,
-                remedy: format!("{remedy}, or start again with another checkpoint file"),
-            })
-        };
-        if plan.runs > 1 && !self.runs.is_empty() {
-            let problem = format!("{} of {} runs have ended by other rules for stopping", self.runs.len(), plan.runs);
-            return refuse("resume", problem, "give the rules of the run in the checkpoint");
-        }
-        let (done, most) = (content.progress.laps, plan.rules.laps);
-        let is_past = done > most || (done == most && content.progress.lap_change.is_none());
-        if most > 0 && is_past {
-            let (more, least) = match content.progress.lap_change {
-                None => (" and a part of the next", done + 1),
-                Some(_) => ("", done),
-            };
-            let problem = format!("{most} is too few: the run in the checkpoint has done {done}{more}");
-            return refuse("laps", problem, &format!("give {least} or more"));
-        }
-        (self.runs, self.best, self.stored) = (Vec::new(), None, None);
-        Ok(())
-    }
-
-    /// A run has ended.
-    fn enter<T: Task<Saved = M>>(
-        &mut self,
-        plan: &Plan,
-        at: &At<'_, T>,
-        state: &StateOf<T>,
-        outcome: Outcome,
-    ) -> Result<()> {
-        self.runs.push((outcome.objective.total(), outcome.heldout));
-        if self.best.as_ref().is_some_and(|best| plan.quality(&outcome) <= plan.quality(&best.1)) {
-            return Ok(());
-        }
-        let model = at.task.saved(state, &outcome);
-        if let Some(keeper) = &self.keeper {
-            let model = at.task.encode(&model).map_err(|source| keeper.failed(source))?;
-            self.stored = Some(Arc::new(StoredRun { run: at.run, outcome: outcome.clone(), model }));
-        }
-        self.best = Some((at.run, outcome, model));
-        Ok(())
-    }
-
     /// Begin a checkpoint, after the one under way.
-    fn checkpoint<T: Task<Saved = M>>(
-        &mut self,
-        at: &At<'_, T>,
-        state: &StateOf<T>,
-        schedule: &mut dyn Schedule<SummaryOf<T>>,
-        written: u64,
-        finished: bool,
-    ) -> Result<()> {
-        self.settle(at, schedule)?;
+    fn checkpoint<M: Model>(&mut self, session: &mut Session<'_, M>, written: u64, finished: bool) -> Result<()> {
+        self.settle(session)?;
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
-        let snapshot = schedule.snapshot();
-        let content = Content {
-            run: at.run,
-            finished,
-            written,
-            runs: self.runs.clone(),
-            best: self.stored.clone(),
-            progress: state.progress.clone(),
-            total: state.total.clone(),
-            schedule: snapshot.state,
-            sections: at.task.sections(&state.params, at.data),
-        };
-        keeper.begin(content, snapshot.file);
+        let (run, runs, best) = (session.run(), self.runs.clone(), self.stored.clone());
+        keeper.begin(Content { run, finished, written, runs, best, session: session.save() });
         Ok(())
     }
 
     /// Wait for the checkpoint under way.
-    fn settle<T: Task<Saved = M>>(&mut self, at: &At<'_, T>, schedule: &mut dyn Schedule<SummaryOf<T>>) -> Result<()> {
+    fn settle<M: Model>(&mut self, session: &mut Session<'_, M>) -> Result<()> {
         if let Some(keeper) = &mut self.keeper
             && keeper.wait()?
         {
-            schedule.snapshot_is_safe();
-            at.task.sections_are_safe();
+            session.save_is_safe();
         }
         Ok(())
     }
 
-    /// A checkpoint where one is due, and where a run is interrupted, which is to go on later. Once a run has ended the
-    /// next run's, or the last, will do.
-    fn after_step<T: Task<Saved = M>>(
-        &mut self,
-        at: &At<'_, T>,
-        state: &StateOf<T>,
-        schedule: &mut dyn Schedule<SummaryOf<T>>,
-        written: u64,
-        reason: Option<StopReason>,
-    ) -> Result<()> {
-        let Some(keeper) = &mut self.keeper else { return Ok(()) };
-        if keeper.is_done() {
-            self.settle(at, schedule)?;
-        }
-        let interrupted = reason == Some(StopReason::Interrupted);
-        let is_due = self.keeper.as_ref().is_some_and(Keeper::is_due);
-        if interrupted || (reason.is_none() && is_due) {
-            self.checkpoint(at, state, schedule, written, false)?;
-        }
-        if interrupted { self.settle(at, schedule) } else { Ok(()) }
-    }
-
-    fn close(self) -> Result<Trained<M>> {
+    fn close(self) -> Result<Fitted<S>> {
         let none =
             || Error::Config { option: "runs", problem: "must be at least 1".into(), remedy: "give 1 or more".into() };
         let (run, outcome, model) = self.best.ok_or_else(none)?;
-        Ok(Trained { model, outcome, run, runs: self.runs })
+        Ok(Fitted { model, outcome, run, runs: self.runs })
     }
-}
-
-/// Schedule and state as a checkpoint has them.
-fn take_up<T: Task>(
-    task: &mut T,
-    plan: &Plan,
-    data: &T::Data,
-    content: Content<SummaryOf<T>>,
-    place: MemoPlace,
-) -> Result<(Box<dyn Schedule<SummaryOf<T>>>, StateOf<T>)> {
-    let Content { progress, total, schedule, sections, .. } = content;
-    let params = task.restore(&total, &sections, data)?.ok_or_else(|| Error::Config {
-        option: "resume",
-        problem: "the checkpoint lacks a part that this version needs".into(),
-        remedy: "start again with another checkpoint file".into(),
-    })?;
-    let shares = shares(task.model(), data);
-    let schedule: Box<dyn Schedule<SummaryOf<T>>> = match schedule {
-        ScheduleState::Memoized(state) => {
-            Box::new(Memoized::restore(shares, plan.remembers(), state, place)?.leaving_out(plan.leave_out))
-        }
-        ScheduleState::Stochastic(state) => Box::new(Stochastic::restore(shares, plan.delay, plan.decay, state)),
-    };
-    Ok((schedule, State { params, total, progress }))
-}
-
-fn shares<D, M: Model<D>>(model: &M, data: &D) -> Vec<f64> {
-    (0..model.num_batches(data)).map(|batch| model.batch_share(data, batch)).collect()
 }
 
 impl Plan {
@@ -480,22 +420,6 @@ impl Plan {
         match (self.best_by, outcome.heldout) {
             (BestBy::Heldout, Some(score)) => score,
             _ => outcome.objective.total(),
-        }
-    }
-
-    /// Whether batches are remembered, not only their sum.
-    fn remembers(&self) -> bool {
-        self.schedule != ScheduleKind::Streaming
-    }
-
-    fn schedule<P, S: Summary>(&self, shares: Vec<f64>, start: &Start<P, S>, place: MemoPlace) -> Box<dyn Schedule<S>> {
-        let (first, rng, keep) = (|| start.total.clone(), start.rng.clone(), self.remembers());
-        match self.schedule {
-            ScheduleKind::Stochastic => Box::new(Stochastic::new(shares, self.delay, self.decay, rng)),
-            _ => {
-                let begin = if start.stays { Memoized::on_top_of } else { Memoized::new };
-                Box::new(begin(shares, first(), keep, rng).remember_in(place).leaving_out(self.leave_out))
-            }
         }
     }
 }

@@ -17,11 +17,11 @@ use lsparse::mixture::{MixtureModel, SearchKind};
 use lsparse::observe::{Observer, StepInfo, Trace};
 use lsparse::synthetic::{planted, themed_corpus};
 use lsparse::topics::{
-    AlphaRule, History, Selection, TopicInit, TopicMethod, TopicModel, TopicSurroundings, TopicsConfig, fit_topics_with,
+    AlphaRule, History, Selection, TopicInit, TopicInputs, TopicMethod, TopicModel, TopicsConfig, fit_topics_with,
 };
 use lsparse::{
-    BestBy, Checkpointing, Estimate, Init, LikelihoodKind, MixtureConfig, Precision, ScheduleKind, Storage,
-    Surroundings, fit_mixture_with,
+    Beside, BestBy, Checkpointing, Estimate, Init, LikelihoodKind, MixtureConfig, MixtureInputs, Precision,
+    ScheduleKind, Storage, fit_mixture_with,
 };
 use lsparse_kernels::{Level, set_level};
 
@@ -113,7 +113,7 @@ impl Observer for Watching<'_> {
 
 /// What is around a case besides rows and settings.
 #[derive(Default)]
-struct Beside<'a> {
+struct Given<'a> {
     heldout: Option<&'a dyn RowSource>,
     heldout_every: u64,
     row_weights: Option<&'a [f64]>,
@@ -124,37 +124,33 @@ struct Beside<'a> {
     stop_after: u64,
 }
 
-fn mixture_bytes(source: &dyn RowSource, config: &MixtureConfig, beside: Beside<'_>) -> (Vec<u8>, Vec<u8>) {
+fn mixture_bytes(source: &dyn RowSource, config: &MixtureConfig, given: Given<'_>) -> (Vec<u8>, Vec<u8>) {
     let stop = AtomicBool::new(false);
-    let mut watching = Watching::new(beside.stop_after, &stop);
-    let around = Surroundings {
-        heldout: beside.heldout,
-        heldout_every: beside.heldout_every,
-        row_weights: beside.row_weights,
-        start: beside.mixture,
+    let mut watching = Watching::new(given.stop_after, &stop);
+    let Given { heldout, row_weights, mixture: start, .. } = given;
+    let inputs = MixtureInputs { heldout, row_weights, start, select: None };
+    let beside = Beside {
+        heldout_every: given.heldout_every,
         observer: Some(&mut watching),
         interrupt: Some(&stop),
-        storage: beside.storage,
-        ..Default::default()
+        storage: given.storage,
     };
-    let fitted = fit_mixture_with(source, config, around).unwrap_or_else(|e| panic!("{config:?}: {e}"));
+    let fitted = fit_mixture_with(source, config, inputs, beside).unwrap_or_else(|e| panic!("{config:?}: {e}"));
     (fitted.model.to_bytes().unwrap(), watching.lines())
 }
 
-fn topic_bytes(source: &dyn RowSource, config: &TopicsConfig, beside: Beside<'_>) -> (Vec<u8>, Vec<u8>) {
+fn topic_bytes(source: &dyn RowSource, config: &TopicsConfig, given: Given<'_>) -> (Vec<u8>, Vec<u8>) {
     let stop = AtomicBool::new(false);
-    let mut watching = Watching::new(beside.stop_after, &stop);
-    let around = TopicSurroundings {
-        heldout: beside.heldout,
-        heldout_every: beside.heldout_every,
-        start: beside.topics,
-        seed_words: beside.seed_words,
+    let mut watching = Watching::new(given.stop_after, &stop);
+    let Given { heldout, seed_words, topics: start, .. } = given;
+    let inputs = TopicInputs { heldout, start, seed_words, ..Default::default() };
+    let beside = Beside {
+        heldout_every: given.heldout_every,
         observer: Some(&mut watching),
         interrupt: Some(&stop),
-        storage: beside.storage,
-        ..Default::default()
+        storage: given.storage,
     };
-    let fitted = fit_topics_with(source, config, around).unwrap_or_else(|e| panic!("{config:?}: {e}"));
+    let fitted = fit_topics_with(source, config, inputs, beside).unwrap_or_else(|e| panic!("{config:?}: {e}"));
     (fitted.model.to_bytes().unwrap(), watching.lines())
 }
 
@@ -212,7 +208,7 @@ fn mixtures(found: &mut Table) {
                         precision,
                         ..mixture_config()
                     };
-                    let (model, trace) = mixture_bytes(source.as_ref(), &config, Beside::default());
+                    let (model, trace) = mixture_bytes(source.as_ref(), &config, Given::default());
                     let case = [name(likelihood), name(precision), name(search), name(estimate), name(schedule)];
                     found.add(format!("mixture {}", case.join(" ")), &model, &trace);
                 }
@@ -254,7 +250,7 @@ fn methods_of_mixtures(found: &mut Table) {
                     laps: 7,
                     ..mixture_config()
                 };
-                let (model, trace) = mixture_bytes(source.as_ref(), &config, Beside::default());
+                let (model, trace) = mixture_bytes(source.as_ref(), &config, Given::default());
                 let case = [name(method), name(likelihood), name(precision), name(schedule)];
                 found.add(format!("mixture {}", case.join(" ")), &model, &trace);
                 if schedule == ScheduleKind::Memoized && precision == Precision::F32 {
@@ -279,7 +275,7 @@ fn mixture_resumed(found: &mut Table, case: &str, config: &MixtureConfig, stop_a
     let folder = tempfile::tempdir().unwrap();
     let run = |resume: bool, stop_after: u64| {
         let storage = storage(folder.path(), resume, None, None);
-        mixture_bytes(source.as_ref(), config, Beside { storage, stop_after, ..Beside::default() })
+        mixture_bytes(source.as_ref(), config, Given { storage, stop_after, ..Given::default() })
     };
     run(false, stop_after);
     let (model, trace) = run(true, 0);
@@ -300,28 +296,28 @@ fn around_mixtures(found: &mut Table) {
     let weights: Vec<f64> = (0..240).map(|n| f64::from(n % 5)).collect();
     for schedule in SCHEDULES {
         let config = MixtureConfig { schedule, batches: batches_of(schedule), ..base.clone() };
-        let beside = Beside { row_weights: Some(&weights), ..Beside::default() };
-        add(&format!("weights {}", name(schedule)), mixture_bytes(source.as_ref(), &config, beside));
+        let given = Given { row_weights: Some(&weights), ..Given::default() };
+        add(&format!("weights {}", name(schedule)), mixture_bytes(source.as_ref(), &config, given));
     }
     for heldout_every in [0, 3] {
-        let beside = Beside { heldout: Some(held.as_ref()), heldout_every, ..Beside::default() };
-        add(&format!("heldout {heldout_every}"), mixture_bytes(source.as_ref(), &base, beside));
+        let given = Given { heldout: Some(held.as_ref()), heldout_every, ..Given::default() };
+        add(&format!("heldout {heldout_every}"), mixture_bytes(source.as_ref(), &base, given));
     }
     for best_by in [BestBy::Objective, BestBy::Heldout] {
         let config = MixtureConfig { runs: 3, best_by, search: SearchKind::Neighbours, ..base.clone() };
-        let beside = Beside { heldout: Some(held.as_ref()), ..Beside::default() };
-        add(&format!("runs {}", name(best_by)), mixture_bytes(source.as_ref(), &config, beside));
+        let given = Given { heldout: Some(held.as_ref()), ..Given::default() };
+        add(&format!("runs {}", name(best_by)), mixture_bytes(source.as_ref(), &config, given));
     }
     for search in searches {
         let config = MixtureConfig { sparsity_tolerance: 0.01, sparsity: 1, search, ..base.clone() };
-        add(&format!("tolerance {}", name(search)), mixture_bytes(source.as_ref(), &config, Beside::default()));
+        add(&format!("tolerance {}", name(search)), mixture_bytes(source.as_ref(), &config, Given::default()));
     }
     for init in [Init::Auto, Init::Kmeans, Init::Examples, Init::Responsibilities] {
         let config = MixtureConfig { init, ..base.clone() };
-        add(&format!("init {}", name(init)), mixture_bytes(source.as_ref(), &config, Beside::default()));
+        add(&format!("init {}", name(init)), mixture_bytes(source.as_ref(), &config, Given::default()));
     }
     let config = MixtureConfig { tolerance: 0.5, count_tolerance: 0.1, laps: 50, ..base.clone() };
-    add("rest", mixture_bytes(source.as_ref(), &config, Beside::default()));
+    add("rest", mixture_bytes(source.as_ref(), &config, Given::default()));
 
     let mut gaps = planted(kind, 240, 4, 5, 12).values;
     gaps.iter_mut().step_by(7).for_each(|v| *v = f64::NAN);
@@ -330,7 +326,7 @@ fn around_mixtures(found: &mut Table) {
         [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss].into_iter().flat_map(|f| ESTIMATES.map(|e| (f, e)))
     {
         let config = MixtureConfig { missing: true, likelihood, estimate, ..base.clone() };
-        let bytes = mixture_bytes(&lacking, &config, Beside::default());
+        let bytes = mixture_bytes(&lacking, &config, Given::default());
         add(&format!("missing {} {}", name(likelihood), name(estimate)), bytes);
     }
 
@@ -348,9 +344,9 @@ fn around_mixtures(found: &mut Table) {
             let folder = tempfile::tempdir().unwrap();
             let run = |config: &MixtureConfig, resume: bool, forget_batch: Option<usize>, stop_after: u64| {
                 let storage = storage(folder.path(), resume, forget_batch, memo_memory);
-                mixture_bytes(source.as_ref(), config, Beside { storage, stop_after, ..Beside::default() })
+                mixture_bytes(source.as_ref(), config, Given { storage, stop_after, ..Given::default() })
             };
-            let whole = mixture_bytes(source.as_ref(), &config, Beside::default());
+            let whole = mixture_bytes(source.as_ref(), &config, Given::default());
             add(&format!("stopped {case}"), run(&config, false, None, if batches == 1 { 2 } else { 6 }));
             let resumed = add(&format!("resumed {case}"), run(&config, true, None, 0));
             assert_eq!(resumed, whole.0, "{case}");
@@ -367,19 +363,19 @@ fn around_mixtures(found: &mut Table) {
         let folder = tempfile::tempdir().unwrap();
         let run = |resume: bool, forget_batch: Option<usize>, stop_after: u64| {
             let storage = storage(folder.path(), resume, forget_batch, None);
-            mixture_bytes(source.as_ref(), &config, Beside { storage, stop_after, ..Beside::default() })
+            mixture_bytes(source.as_ref(), &config, Given { storage, stop_after, ..Given::default() })
         };
         run(false, None, 6);
         add(&format!("forgotten within a lap {}", name(search)), run(true, Some(2), 0));
         add(&format!("after forgetting within a lap {}", name(search)), run(true, None, 0));
     }
 
-    let (bytes, _) = mixture_bytes(source.as_ref(), &base, Beside::default());
+    let (bytes, _) = mixture_bytes(source.as_ref(), &base, Given::default());
     let first = MixtureModel::from_bytes(Path::new("first"), &bytes).unwrap();
     for schedule in SCHEDULES {
         let config = MixtureConfig { schedule, batches: batches_of(schedule), ..base.clone() };
-        let beside = Beside { mixture: Some(&first), ..Beside::default() };
-        add(&format!("from {}", name(schedule)), mixture_bytes(held.as_ref(), &config, beside));
+        let given = Given { mixture: Some(&first), ..Given::default() };
+        add(&format!("from {}", name(schedule)), mixture_bytes(held.as_ref(), &config, given));
     }
     for (what, how) in [("add", Increment::Add), ("blend", Increment::Blend { rate: 0.3, population: 500.0 })] {
         let updated = first.update(held.as_ref(), Some(&weights), how).unwrap();
@@ -409,7 +405,7 @@ fn topics_config() -> TopicsConfig {
 fn topics(found: &mut Table) {
     let (source, _) = documents(90, 7);
     let mut add = |name: String, config: &TopicsConfig| {
-        let (model, trace) = topic_bytes(&source, config, Beside::default());
+        let (model, trace) = topic_bytes(&source, config, Given::default());
         found.add(format!("topics {name}"), &model, &trace);
     };
     for estimate in [Estimate::Posterior, Estimate::Map] {
@@ -450,7 +446,7 @@ fn samplers(found: &mut Table) {
             (ScheduleKind::Memoized, TopicInit::Auto, 2),
         ] {
             let config = TopicsConfig { method, schedule, init, burn_in, laps: 4, runs: 2, ..topics_config() };
-            let (model, trace) = topic_bytes(&source, &config, Beside::default());
+            let (model, trace) = topic_bytes(&source, &config, Given::default());
             found.add(format!("topics {} {} {}", name(method), name(schedule), name(init)), &model, &trace);
         }
     }
@@ -466,18 +462,18 @@ fn around_topics(found: &mut Table) {
     let seed_words = [vec![word("star"), word("planet")], vec![], vec![word("sauce")]];
     for schedule in SCHEDULES {
         let config = TopicsConfig { schedule, ..topics_config() };
-        let beside = Beside { seed_words: &seed_words, ..Beside::default() };
-        add(&format!("seed words {}", name(schedule)), topic_bytes(&source, &config, beside));
+        let given = Given { seed_words: &seed_words, ..Given::default() };
+        add(&format!("seed words {}", name(schedule)), topic_bytes(&source, &config, given));
     }
     for (heldout_every, leave_out) in [(0, true), (3, true), (3, false)] {
         let config = TopicsConfig { leave_out, ..topics_config() };
-        let beside = Beside { heldout: Some(&held), heldout_every, ..Beside::default() };
-        add(&format!("heldout {heldout_every} {leave_out}"), topic_bytes(&source, &config, beside));
+        let given = Given { heldout: Some(&held), heldout_every, ..Given::default() };
+        add(&format!("heldout {heldout_every} {leave_out}"), topic_bytes(&source, &config, given));
     }
     for best_by in [BestBy::Objective, BestBy::Heldout] {
         let config = TopicsConfig { runs: 3, best_by, ..topics_config() };
-        let beside = Beside { heldout: Some(&held), ..Beside::default() };
-        add(&format!("runs {}", name(best_by)), topic_bytes(&source, &config, beside));
+        let given = Given { heldout: Some(&held), ..Given::default() };
+        add(&format!("runs {}", name(best_by)), topic_bytes(&source, &config, given));
     }
     let plain = topics_config();
     let cases = [
@@ -495,9 +491,9 @@ fn around_topics(found: &mut Table) {
         let folder = tempfile::tempdir().unwrap();
         let run = |config: &TopicsConfig, resume: bool, forget_batch: Option<usize>, stop_after: u64| {
             let storage = storage(folder.path(), resume, forget_batch, memo_memory);
-            topic_bytes(&source, config, Beside { storage, stop_after, ..Beside::default() })
+            topic_bytes(&source, config, Given { storage, stop_after, ..Given::default() })
         };
-        let whole = topic_bytes(&source, &config, Beside::default());
+        let whole = topic_bytes(&source, &config, Given::default());
         add(&format!("stopped {case} {memo_memory:?}"), run(&config, false, None, 6));
         let resumed = add(&format!("resumed {case} {memo_memory:?}"), run(&config, true, None, 0));
         assert_eq!(resumed, whole.0, "{case}");
@@ -511,21 +507,21 @@ fn around_topics(found: &mut Table) {
     let folder = tempfile::tempdir().unwrap();
     let run = |resume: bool, forget_batch: Option<usize>, stop_after: u64| {
         let storage = storage(folder.path(), resume, forget_batch, None);
-        topic_bytes(&source, &plain, Beside { storage, stop_after, ..Beside::default() })
+        topic_bytes(&source, &plain, Given { storage, stop_after, ..Given::default() })
     };
     run(false, None, 6);
     add("forgotten within a lap", run(true, Some(2), 0));
     add("after forgetting within a lap", run(true, None, 0));
 
-    let (bytes, _) = topic_bytes(&source, &plain, Beside::default());
+    let (bytes, _) = topic_bytes(&source, &plain, Given::default());
     let first = TopicModel::from_bytes(Path::new("first"), &bytes).unwrap();
     for (schedule, history) in SCHEDULES.into_iter().flat_map(|s| [History::Keep, History::Replace].map(|h| (s, h))) {
         let config = TopicsConfig { schedule, history, ..plain.clone() };
-        let beside = Beside { topics: Some(&first), ..Beside::default() };
-        add(&format!("from {} {}", name(schedule), name(history)), topic_bytes(&held, &config, beside));
+        let given = Given { topics: Some(&first), ..Given::default() };
+        add(&format!("from {} {}", name(schedule), name(history)), topic_bytes(&held, &config, given));
     }
     let config = TopicsConfig { method: TopicMethod::SparseLda, history: History::Replace, ..plain.clone() };
-    add("from sparse-lda", topic_bytes(&held, &config, Beside { topics: Some(&first), ..Beside::default() }));
+    add("from sparse-lda", topic_bytes(&held, &config, Given { topics: Some(&first), ..Given::default() }));
     for (what, how) in [("add", Increment::Add), ("blend", Increment::Blend { rate: 0.3, population: 500.0 })] {
         add(&format!("updated {what}"), (first.update(&held, how).unwrap().to_bytes().unwrap(), Vec::new()));
     }

@@ -24,6 +24,8 @@ const MAX_BLOCK_ROWS: usize = 1024;
 pub struct Batches {
     num_rows: usize,
     num_batches: usize,
+    /// Whether what is left over is spread over the batches, rather than given to the first.
+    spread: bool,
     shuffle: Option<Shuffle>,
 }
 
@@ -59,7 +61,12 @@ impl Batches {
                 remedy: format!("choose from 1 to {} batches", num_rows.max(1)),
             });
         }
-        Ok(Batches { num_rows, num_batches, shuffle: None })
+        Ok(Batches { num_rows, num_batches, spread: false, shuffle: None })
+    }
+
+    /// Split rows in the order of the file, batch b ending at the row `num_rows * (b + 1) / num_batches`.
+    pub fn spread(num_rows: usize, num_batches: usize) -> Result<Self> {
+        Ok(Batches { spread: true, ..Batches::in_order(num_rows, num_batches)? })
     }
 
     /// Rows of all batches.
@@ -146,7 +153,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Numbers in the source of all rows of a batch, in no particular order.
+    /// Numbers in the source of all rows of a batch, in the order that they are read in.
     ///
     /// # Panics
     /// If there is no such batch.
@@ -165,8 +172,12 @@ impl Batches {
     }
 
     /// The places of a batch in the order of all rows; the first batches take what is left over.
-    fn stretch(&self, batch: usize) -> Range<usize> {
+    pub(crate) fn stretch(&self, batch: usize) -> Range<usize> {
         assert!(batch < self.num_batches, "batch {batch} of {}", self.num_batches);
+        if self.spread {
+            let end = |batch: usize| self.num_rows * batch / self.num_batches;
+            return end(batch)..end(batch + 1);
+        }
         let (each, more) = (self.num_rows / self.num_batches, self.num_rows % self.num_batches);
         let start = batch * each + batch.min(more);
         start..start + each + usize::from(batch < more)

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::{Sample, draw_index};
 use crate::data::Scalar;
 use crate::error::Result;
-use crate::fit::Patience;
+use crate::rules::Patience;
 
 /// Which distance between rows is meant.
 #[derive(Clone, Copy, Debug, PartialEq)]

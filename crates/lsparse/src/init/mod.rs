@@ -9,11 +9,11 @@ use rand_chacha::ChaCha8Rng;
 use crate::config::{Init, MixtureConfig};
 use crate::data::{Batches, Rows, Scalar};
 use crate::error::{Error, Result};
-use crate::fit::Patience;
 use crate::likelihood::{Estimate, Scratch};
 use crate::mixture::{Members, Mixture, MixtureData, accumulate, log_density, respond};
 use crate::model::Model;
 use crate::responsibilities::Responsibilities;
+use crate::rules::Patience;
 use crate::summary::{ClusterSummary, Summary};
 
 use lloyd::{Space, Units};
@@ -208,7 +208,7 @@ impl<T: Scalar> Start<'_, T> {
         if !seeds_alone {
             summary.scale(factor);
         }
-        let model = |summary: &ClusterSummary| Model::<MixtureData<'_>>::global_step(mixture, summary, None);
+        let model = |summary: &ClusterSummary| mixture.global_step(summary, None);
         let params = model(&summary)?;
         self.patience.check()?;
         let mut resp = Responsibilities::default();
@@ -219,7 +219,7 @@ impl<T: Scalar> Start<'_, T> {
         summary.scale(factor);
         let params = model(&summary)?;
         let score = match judges {
-            None => Model::<MixtureData<'_>>::objective(mixture, &params, &summary).total(),
+            None => mixture.objective(&params, &summary).total(),
             Some(judges) => {
                 let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
                 let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();

@@ -11,8 +11,8 @@ use rayon::prelude::*;
 use super::Sample;
 use crate::data::{RowRef, Rows, Scalar};
 use crate::error::Result;
-use crate::fit::Patience;
 use crate::likelihood::{Clusters, Estimate, Likelihood, Scratch};
+use crate::rules::Patience;
 
 /// How far a row is from a seed.
 #[derive(Clone, Copy, PartialEq)]

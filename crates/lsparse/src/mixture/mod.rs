@@ -7,28 +7,34 @@ mod sample;
 mod saved;
 mod search;
 mod train;
-mod update;
+
+use std::sync::Arc;
 
 use lsparse_kernels::Real;
+use serde::{Deserialize, Serialize};
 
-use crate::data::{Ahead, Batches, Layout, RowSource, Rows, Scalar};
+use crate::data::{Ahead, Batch, Dealt, Layout, Rows, Scalar};
 use crate::error::{Error, Result};
-use crate::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind};
-use crate::model::{Model, Objective};
+use crate::likelihood::{Clusters, Estimate, Likelihood, NamedArray};
+use crate::model::{Model, Objective, Tally, Visited};
 use crate::responsibilities::Responsibilities;
+use crate::schedule::Kept;
 use crate::summary::ClusterSummary;
-use search::Memory;
+use methods::Frozen;
+use search::{Bounds, KeptClusters, Pairs};
 
+pub use crate::data::Dealt as MixtureData;
 pub use frequencies::{Frequencies, allocation_term};
-use local::accumulate_onto;
 pub use local::{Members, accumulate, log_density, respond, respond_dense};
 pub use methods::MixtureMethod;
 pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};
-pub use search::{Remembered, Search, SearchKind};
-pub use train::{Fitted, Surroundings, fit_mixture, fit_mixture_with};
+pub(crate) use saved::{check_rows, working_element};
+pub use search::{Search, SearchKind, SearchState};
+pub(crate) use train::check_row_weights;
+pub use train::{MixtureInputs, Mixtures, fit_mixture, fit_mixture_with};
 
-/// A mixture model over rows of type `T`: a likelihood, how to estimate it, and how many clusters a row keeps.
+/// A mixture model over rows of type `T`: a likelihood, how to estimate it, and how rows choose their clusters.
 pub struct Mixture<T: Real> {
     /// The family of the clusters, with its prior.
     pub likelihood: Box<dyn Likelihood<T>>,
@@ -40,8 +46,8 @@ pub struct Mixture<T: Real> {
     pub num_clusters: usize,
     /// L that a run starts with.
     pub sparsity: usize,
-    /// How the L clusters of a row are found; remembers what rows kept, so it belongs to one run at a time.
-    pub search: Search<T>,
+    /// How the clusters of a row are found, and what is made of them.
+    pub step: Box<dyn LocalStep<T>>,
 }
 
 /// Global parameters of a mixture.
@@ -50,36 +56,161 @@ pub struct MixtureParams<T: Real> {
     pub frequencies: Frequencies,
     /// The clusters.
     pub clusters: Box<dyn Clusters<T>>,
+    /// What the search has learned of them.
+    pub search: Arc<SearchState>,
 }
 
-/// The rows of a mixture, dealt into batches.
-pub struct MixtureData<'a> {
-    /// Where rows come from.
-    pub source: &'a dyn RowSource,
-    /// How they are dealt.
-    pub batches: Batches,
-    /// One weight a row of the source, or none at all.
-    pub row_weights: Option<&'a [f64]>,
+/// What of a mixture's parameters its statistics do not give.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CarriedClusters {
+    pub(crate) search: Arc<SearchState>,
+    /// Under maximum likelihood the shapes of clusters that have lost all rows, as the arrays of all.
+    pub(crate) arrays: Option<Vec<(Vec<usize>, Vec<f64>)>>,
 }
 
-impl<'a> MixtureData<'a> {
-    /// Every row once, in the order of the source, as one batch: for scoring and assigning.
-    pub fn in_order(source: &'a dyn RowSource) -> Result<Self> {
-        Ok(MixtureData { source, batches: Batches::in_order(source.num_rows(), 1)?, row_weights: None })
+/// What the rows of a batch remember of their last visit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub enum RowMemory {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Each row its clusters.
+    Kept(KeptClusters),
+    /// Sparse EM: what is renewed, and what is frozen.
+    Frozen(Frozen),
+}
+
+impl Kept for RowMemory {
+    fn kept_bytes(&self) -> u64 {
+        match self {
+            RowMemory::Nothing => 0,
+            RowMemory::Kept(kept) => kept.kept_bytes(),
+            RowMemory::Frozen(frozen) => frozen.kept_bytes(),
+        }
+    }
+}
+
+/// What a visit of rows finds beyond statistics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// L that the rows need; 0 where nobody asked.
+    pub sparsity: usize,
+}
+
+/// Work done by visits of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MixtureTally {
+    /// Weights computed in full.
+    pub weights: u64,
+    /// Products of bounds.
+    pub products: u64,
+    /// Weights of the full table.
+    pub table: u64,
+}
+
+impl Tally for MixtureTally {
+    fn add(&mut self, other: &Self) {
+        self.weights += other.weights;
+        self.products += other.products;
+        self.table += other.table;
+    }
+}
+
+/// What a visit of rows leaves behind.
+pub struct VisitedRows {
+    /// Their statistics.
+    pub summary: ClusterSummary,
+    /// What they remember.
+    pub memory: RowMemory,
+    /// What was found beyond statistics.
+    pub found: Found,
+    /// What was done.
+    pub tally: MixtureTally,
+}
+
+impl VisitedRows {
+    /// Statistics, and nothing besides.
+    fn only(summary: ClusterSummary) -> Self {
+        let (memory, found, tally) = Default::default();
+        VisitedRows { summary, memory, found, tally }
+    }
+}
+
+/// How the rows of a batch choose their clusters, and the parts of training that go with it: L-sparse search and its
+/// siblings, the methods that it is compared with.
+pub trait LocalStep<T: Real>: Send + Sync {
+    /// Local step and statistics of one batch; pure, as [`Model::local`] is.
+    fn local(
+        &self,
+        mixture: &Mixture<T>,
+        params: &MixtureParams<T>,
+        batch: &Batch<'_>,
+        memory: &RowMemory,
+        worker: &mut MixtureWorker<T>,
+    ) -> Result<VisitedRows>;
+
+    /// What is known of the clusters before any visit.
+    fn state(&self, _num_clusters: usize, sparsity: usize) -> SearchState {
+        SearchState::of(sparsity)
     }
 
-    /// Sum of the row weights of a batch.
-    fn batch_weight(&self, batch: usize) -> f64 {
-        match self.row_weights {
-            None => self.batches.len(batch) as f64,
-            Some(weights) => self.batches.row_ids(batch).iter().map(|&n| weights[n]).sum(),
+    /// Rows that are best worked on at once.
+    fn least_panel_rows(&self) -> usize {
+        0
+    }
+
+    /// Whether rows remember something each.
+    fn keeps_rows(&self) -> bool {
+        false
+    }
+
+    /// Take up what a visit found beyond statistics.
+    fn take_up(&self, _params: &mut MixtureParams<T>, _memory: &RowMemory, _found: &Found) {}
+
+    /// A lap is over.
+    fn end_lap(&self, _params: &mut MixtureParams<T>) {}
+
+    /// The statistics to start from, where not from seeds.
+    fn initial(&self, _mixture: &Mixture<T>, _data: &Dealt<'_>) -> Option<ClusterSummary> {
+        None
+    }
+
+    /// The best parameters for these statistics.
+    fn global_step(
+        &self,
+        mixture: &Mixture<T>,
+        total: &ClusterSummary,
+        previous: Option<&MixtureParams<T>>,
+    ) -> Result<MixtureParams<T>> {
+        let clusters = previous.map(|p| p.clusters.as_ref());
+        Ok(MixtureParams {
+            frequencies: Frequencies::estimate(mixture.estimate, mixture.alpha, &total.counts),
+            clusters: mixture.likelihood.global_step(mixture.estimate, &total.counts, &total.stats, clusters)?,
+            search: mixture.search_state(previous),
+        })
+    }
+
+    /// What training raises.
+    fn objective(&self, mixture: &Mixture<T>, params: &MixtureParams<T>, total: &ClusterSummary) -> Objective {
+        Objective {
+            data: params.clusters.own_data_term(),
+            entropy: total.entropy,
+            alloc: allocation_term(mixture.estimate, mixture.alpha, &total.counts),
         }
     }
 
-    /// Sum of all row weights.
-    pub fn total_weight(&self) -> f64 {
-        self.row_weights.map_or(self.source.num_rows() as f64, |w| w.iter().sum())
+    /// What there is to report of a lap.
+    fn report(
+        &self,
+        _mixture: &Mixture<T>,
+        _params: &MixtureParams<T>,
+        _tally: &MixtureTally,
+    ) -> Vec<(&'static str, f64)> {
+        Vec::new()
     }
+
+    /// Last changes to the model that is saved.
+    fn finish(&self, _model: &mut MixtureModel) {}
 }
 
 /// Bytes of a panel of rows, the unit that is read and worked on at a time.
@@ -111,18 +242,21 @@ impl<T: Real> Panel<T> {
     }
 }
 
-/// The panel that is worked on, what reads the next one meanwhile, and statistics whose memory is free: those of many
-/// clusters are large, and new memory from the system costs more than summing them.
+/// The panel that is worked on, and what reads the next one meanwhile.
 pub struct Panels<T> {
     ahead: Ahead<T>,
     panel: Panel<T>,
-    spare: Option<ClusterSummary>,
 }
 
-impl<T: Scalar> Panels<T> {
-    fn new(layout: Layout, dim: usize) -> Self {
-        Panels { ahead: Ahead::new(layout, dim), panel: Panel::new(layout, dim), spare: None }
-    }
+/// What works on rows: buffers, of which no result depends on what is in them.
+pub struct MixtureWorker<T> {
+    panels: Option<Panels<T>>,
+    /// Statistics whose memory is free: those of many clusters are large, and new memory from the system costs more than
+    /// summing them.
+    spare: Option<ClusterSummary>,
+    /// Bounds follow where rows lie from batch to batch: that changes the work, not the result.
+    bounds: Option<Bounds<T>>,
+    pairs: Pairs<T>,
 }
 
 /// An error that counted rows within a panel, with the row's number in the source instead.
@@ -144,15 +278,17 @@ impl<T: Scalar> Mixture<T> {
     /// Run `visit` over the panels of a batch: the rows, and their numbers in the source.
     pub fn for_each_panel(
         &self,
-        data: &MixtureData<'_>,
-        batch: usize,
-        scratch: &mut Option<Panels<T>>,
+        batch: &Batch<'_>,
+        panels: &mut Option<Panels<T>>,
         mut visit: impl FnMut(&mut Panel<T>) -> Result<()>,
     ) -> Result<()> {
-        let dim = self.likelihood.dim();
-        let Panels { ahead, panel, .. } = scratch.get_or_insert_with(|| Panels::new(self.layout(), dim));
-        let rows_at_once = panel_rows::<T>(dim).max(self.search.least_panel_rows());
-        ahead.for_each_panel(data.source, &data.batches, batch, rows_at_once, |read| {
+        let (dim, data) = (self.likelihood.dim(), batch.data);
+        let Panels { ahead, panel } = panels.get_or_insert_with(|| {
+            let layout = self.layout();
+            Panels { ahead: Ahead::new(layout, dim), panel: Panel::new(layout, dim) }
+        });
+        let rows_at_once = panel_rows::<T>(dim).max(self.step.least_panel_rows());
+        ahead.for_each_panel(data.source, &data.batches, batch.number, rows_at_once, |read| {
             std::mem::swap(&mut panel.rows, &mut read.rows);
             std::mem::swap(&mut panel.row_ids, &mut read.row_ids);
             panel.row_weights.clear();
@@ -162,102 +298,91 @@ impl<T: Scalar> Mixture<T> {
             visit(panel).map_err(|error| with_source_row(error, &panel.row_ids))
         })
     }
+}
 
-    /// Local step of the rows of a panel, and its statistics added to a summary, or put in the place of stale ones.
-    fn summarize_panel(
-        &self,
-        params: &MixtureParams<T>,
-        log_pi: &[T],
-        memory: &mut Memory<T>,
-        panel: &mut Panel<T>,
-        (summary, stale): (&mut ClusterSummary, bool),
-    ) -> Result<()> {
-        let Panel { rows, row_ids, resp, .. } = panel;
-        let log_pi = (&params.frequencies.log_pi[..], log_pi);
-        let entropy = self.search.respond(memory, params.clusters.as_ref(), log_pi, (rows, row_ids), resp)?;
-        panel.members.regroup(self.num_clusters, &panel.resp, &panel.row_weights);
-        let clusters = Some(params.clusters.as_ref());
-        accumulate_onto(self.likelihood.as_ref(), clusters, &panel.rows, &panel.members, summary, stale);
-        summary.entropy += match panel.row_weights.is_empty() {
-            true => entropy.iter().sum::<f64>(),
-            false => entropy.iter().zip(&panel.row_weights).map(|(h, w)| h * w).sum(),
-        };
-        Ok(())
+impl<T: Real> Mixture<T> {
+    /// What the search knows, with these parameters or before any.
+    fn search_state(&self, previous: Option<&MixtureParams<T>>) -> Arc<SearchState> {
+        previous.map_or_else(|| self.step.state(self.num_clusters, self.sparsity).into(), |p| Arc::clone(&p.search))
+    }
+
+    /// Parameters under which the best cluster of a row is the one with the nearest centre.
+    fn equal_params(&self, clusters: Box<dyn Clusters<T>>, previous: Option<&MixtureParams<T>>) -> MixtureParams<T> {
+        let num = clusters.num_clusters();
+        let frequencies = Frequencies { log_pi: vec![-(num as f64).ln(); num], pi: vec![1.0 / num as f64; num] };
+        MixtureParams { frequencies, clusters, search: self.search_state(previous) }
     }
 }
 
-impl<'a, T: Scalar> Model<MixtureData<'a>> for Mixture<T> {
+impl<T: Scalar> Model for Mixture<T> {
     type Params = MixtureParams<T>;
+    type Carried = CarriedClusters;
     type Summary = ClusterSummary;
-    type Scratch = Option<Panels<T>>;
+    type Memory = RowMemory;
+    type Found = Found;
+    type Tally = MixtureTally;
+    type Worker = MixtureWorker<T>;
 
-    fn num_batches(&self, data: &MixtureData<'a>) -> usize {
-        data.batches.num_batches()
+    fn worker(&self) -> MixtureWorker<T> {
+        MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default() }
     }
 
-    fn batch_share(&self, data: &MixtureData<'a>, batch: usize) -> f64 {
-        data.batch_weight(batch) / data.total_weight()
-    }
-
-    fn batch_len(&self, data: &MixtureData<'a>, batch: usize) -> usize {
-        data.batches.len(batch)
-    }
-
-    fn summarize(
+    fn local(
         &self,
         params: &MixtureParams<T>,
-        data: &MixtureData<'a>,
-        batch: usize,
-        scratch: &mut Option<Panels<T>>,
-    ) -> Result<ClusterSummary> {
-        let width = self.likelihood.stat_width();
-        let spare = scratch.as_mut().and_then(|panels| panels.spare.take());
-        let spare = spare.filter(|spare| (spare.num_clusters(), spare.width) == (self.num_clusters, width));
-        // A batch has a row at least, so that what is stale is cleared with its first panel.
-        let mut stale = spare.is_some();
-        let mut summary = match spare {
-            Some(spare) => ClusterSummary { counts: vec![0.0; self.num_clusters], entropy: 0.0, ..spare },
-            None => self.likelihood.no_statistics(self.num_clusters),
-        };
-        let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
-        let mut memory = self.search.memory();
-        let num_batches = data.batches.num_batches();
-        self.search.begin_batch(&mut memory, num_batches, batch, data.batches.len(batch))?;
-        self.for_each_panel(data, batch, scratch, |panel| {
-            let onto = (&mut summary, std::mem::take(&mut stale));
-            self.summarize_panel(params, &log_pi, &mut memory, panel, onto)
-        })?;
-        self.search.end_batch(&mut memory, num_batches, batch)?;
-        Ok(summary)
+        batch: &Batch<'_>,
+        memory: &RowMemory,
+        worker: &mut MixtureWorker<T>,
+    ) -> Result<Visited<Self>> {
+        let VisitedRows { summary, memory, found, tally } = self.step.local(self, params, batch, memory, worker)?;
+        Ok(Visited { summary, memory, found, tally })
     }
 
-    fn reuse(&self, spent: ClusterSummary, scratch: &mut Option<Panels<T>>) {
-        if let Some(panels) = scratch {
-            panels.spare = Some(spent);
-        }
+    fn reuse(&self, spent: ClusterSummary, worker: &mut MixtureWorker<T>) {
+        worker.spare = Some(spent);
+    }
+
+    fn take_up(&self, params: &mut MixtureParams<T>, _batch: usize, visited: &Visited<Self>) {
+        self.step.take_up(params, &visited.memory, &visited.found);
+    }
+
+    fn end_lap(&self, params: &mut MixtureParams<T>) {
+        self.step.end_lap(params);
     }
 
     fn global_step(&self, total: &ClusterSummary, previous: Option<&MixtureParams<T>>) -> Result<MixtureParams<T>> {
-        let previous = previous.map(|p| p.clusters.as_ref());
-        Ok(MixtureParams {
-            frequencies: Frequencies::estimate(self.estimate, self.alpha, &total.counts),
-            clusters: self.likelihood.global_step(self.estimate, &total.counts, &total.stats, previous)?,
-        })
+        self.step.global_step(self, total, previous)
     }
 
     fn objective(&self, params: &MixtureParams<T>, total: &ClusterSummary) -> Objective {
-        Objective {
-            data: params.clusters.own_data_term(),
-            entropy: total.entropy,
-            alloc: allocation_term(self.estimate, self.alpha, &total.counts),
-        }
+        self.step.objective(self, params, total)
     }
 
-    fn lap_report(&self, _data: &MixtureData<'a>) -> Vec<(&'static str, f64)> {
-        let dim = self.likelihood.dim();
-        self.search.report(match self.likelihood.kind() {
-            LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss | LikelihoodKind::TiedGauss => dim,
-            _ => dim * (dim + 1) / 2,
-        })
+    fn carried(&self, params: &MixtureParams<T>) -> CarriedClusters {
+        let shapes = || params.clusters.arrays().into_iter().map(|a| (a.shape, a.values)).collect();
+        let arrays = (self.estimate == Estimate::MaxLikelihood).then(shapes);
+        CarriedClusters { search: Arc::clone(&params.search), arrays }
+    }
+
+    fn restore(&mut self, total: &ClusterSummary, carried: CarriedClusters) -> Result<Option<MixtureParams<T>>> {
+        let CarriedClusters { search, arrays } = carried;
+        if self.estimate != Estimate::MaxLikelihood {
+            let params = self.global_step(total, None)?;
+            return Ok(Some(MixtureParams { search, ..params }));
+        }
+        let Some(stored) = arrays else { return Ok(None) };
+        let named = saved::array_names(self.likelihood.kind(), self.estimate).zip(stored);
+        let arrays: Vec<NamedArray> = named.map(|(name, (shape, values))| NamedArray { name, shape, values }).collect();
+        let frequencies = Frequencies { log_pi: Vec::new(), pi: Vec::new() };
+        let previous = MixtureParams { frequencies, clusters: self.likelihood.clusters_of(&arrays)?, search };
+        self.global_step(total, Some(&previous)).map(Some)
+    }
+
+    fn keeps_rows(&self) -> bool {
+        self.step.keeps_rows()
+    }
+
+    fn report(&self, params: &MixtureParams<T>, tally: &MixtureTally) -> Vec<(&'static str, f64)> {
+        self.step.report(self, params, tally)
     }
 }

@@ -4,15 +4,16 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::methods::equal_params;
-use super::{Frequencies, Mixture, MixtureData, MixtureParams, Search, log_density, respond};
+use super::{Frequencies, Mixture, MixtureParams, Search, log_density, respond};
 use crate::config::{MixtureConfig, Precision};
-use crate::data::{AtomicFile, Element, RowSource, Scalar, scan_rows};
+use crate::data::{AtomicFile, Dealt, Element, RowSource, Scalar, scan_rows};
 use crate::error::{Error, Result};
-use crate::fit::TrainingRecord;
 use crate::likelihood::{Estimate, LikelihoodKind, NamedArray, Prior};
+use crate::model::Model;
 use crate::persist::{self, StoredArray};
+use crate::rules::TrainingRecord;
 use crate::summary::ClusterSummary;
+use crate::train::ModelFile;
 
 const KIND: &str = "mixture";
 
@@ -72,6 +73,16 @@ impl RowScores {
     }
 }
 
+impl ModelFile for MixtureModel {
+    fn to_bytes(&self) -> std::io::Result<Vec<u8>> {
+        MixtureModel::to_bytes(self)
+    }
+
+    fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
+        MixtureModel::from_bytes(path, bytes)
+    }
+}
+
 impl MixtureModel {
     /// K.
     pub fn num_clusters(&self) -> usize {
@@ -96,20 +107,19 @@ impl MixtureModel {
             alpha: self.config.alpha,
             num_clusters: self.num_clusters(),
             sparsity: self.config.sparsity.clamp(1, self.num_clusters()),
-            search: Search::dense(self.num_clusters(), self.config.sparsity.clamp(1, self.num_clusters())),
+            step: Box::new(Search::dense(self.num_clusters(), self.config.sparsity.clamp(1, self.num_clusters()))),
         }
     }
 
-    /// The parameters that the statistics give: what training would use next.
-    pub(crate) fn params<T: Scalar>(&self) -> Result<MixtureParams<T>> {
-        use crate::model::Model;
-        let mixture = self.mixture::<T>();
+    /// The parameters that the statistics give, as those of a mixture: what training would use next.
+    pub(crate) fn params_of<T: Scalar>(&self, mixture: &Mixture<T>) -> Result<MixtureParams<T>> {
+        let clusters = mixture.likelihood.clusters_of(&self.arrays)?;
         if self.config.method.has_centres_alone() {
-            return mixture.likelihood.clusters_of(&self.arrays).map(equal_params);
+            return Ok(mixture.equal_params(clusters, None));
         }
         let frequencies = Frequencies { log_pi: Vec::new(), pi: self.weights.clone() };
-        let previous = MixtureParams { frequencies, clusters: mixture.likelihood.clusters_of(&self.arrays)? };
-        Model::<MixtureData<'_>>::global_step(&mixture, &self.total, Some(&previous))
+        let previous = MixtureParams { frequencies, clusters, search: mixture.search_state(None) };
+        self.mixture::<T>().global_step(&self.total, Some(&previous))
     }
 
     /// Write the model to `file`, which takes its name when all is written.
@@ -225,7 +235,7 @@ impl MixtureModel {
         let clusters = mixture.likelihood.clusters_of(&self.arrays)?;
         let log_pi: Vec<f64> = self.weights.iter().map(|p| p.ln()).collect();
         let mut scores = Vec::with_capacity(source.num_rows());
-        mixture.for_each_panel(&MixtureData::in_order(source)?, 0, &mut None, |panel| {
+        mixture.for_each_panel(&Dealt::in_order(source)?.batch(0), &mut None, |panel| {
             scores.extend(log_density(clusters.as_ref(), &log_pi, &panel.rows)?);
             Ok(())
         })?;
@@ -263,9 +273,9 @@ impl MixtureModel {
     ) -> Result<()> {
         let mixture = self.mixture::<T>();
         check_rows(&mixture, self.config.missing, source)?;
-        let params = self.params::<T>()?;
+        let params = self.params_of(&mixture)?;
         let mut values = Vec::new();
-        mixture.for_each_panel(&MixtureData::in_order(source)?, 0, &mut None, |panel| {
+        mixture.for_each_panel(&Dealt::in_order(source)?.batch(0), &mut None, |panel| {
             respond(params.clusters.as_ref(), &params.frequencies.log_pi, &panel.rows, sparsity, &mut panel.resp)?;
             values.clear();
             values.extend(panel.resp.value.iter().map(|v| v.to_f64()));
@@ -301,7 +311,7 @@ fn array_shape(kind: LikelihoodKind, missing: bool, name: &str, num: usize, dim:
 }
 
 /// The precision that rows of `source` are worked on in.
-pub(super) fn working_element(precision: Precision, source: &dyn RowSource) -> Element {
+pub(crate) fn working_element(precision: Precision, source: &dyn RowSource) -> Element {
     match precision {
         Precision::Auto => source.element(),
         Precision::F32 => Element::F32,
@@ -310,7 +320,7 @@ pub(super) fn working_element(precision: Precision, source: &dyn RowSource) -> E
 }
 
 /// Columns as many as the model has, and every value one that the likelihood can explain.
-pub(super) fn check_rows<T: Scalar>(mixture: &Mixture<T>, missing: bool, source: &dyn RowSource) -> Result<()> {
+pub(crate) fn check_rows<T: Scalar>(mixture: &Mixture<T>, missing: bool, source: &dyn RowSource) -> Result<()> {
     let dim = mixture.likelihood.dim();
     if source.dim() != dim {
         return Err(Error::DimensionMismatch { name: source.name().into(), model: dim, data: source.dim() });

@@ -1,59 +1,40 @@
 //! Training a mixture from a configuration and a source of rows: prior, seeds, scores, the saved model.
 
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::methods::{
-    DpMeans, KMeans, Method, MethodMixture, MixtureMethod, Select, SparseEm, Truncation, farthest_first_penalty,
+    BuiltInSelection, DpMeans, KMeans, MixtureMethod, Select, SparseEm, Truncation, farthest_first_penalty,
 };
-use super::saved::{array_names, scan_for, working_element};
-use super::{Frequencies, Mixture, MixtureData, MixtureModel, MixtureParams, Search, SearchKind, log_density};
-use crate::checkpoint::{Fingerprint, Sections, Storage, print_numbers, print_rows, print_settings};
+use super::saved::{scan_for, working_element};
+use super::{LocalStep, Mixture, MixtureModel, MixtureParams, Search, SearchKind, log_density};
+use crate::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
 use crate::config::{BestBy, MixtureConfig};
-use crate::data::{Batches, Element, Moments, RowSource, Scalar};
+use crate::data::{Batches, Dealt, Element, Moments, RowSource, Scalar};
 use crate::error::{Error, Result};
-use crate::fit::{Outcome, Patience, StopRules, TrainingRecord};
 use crate::init::initial_summary;
-use crate::likelihood::{Estimate, NamedArray, Prior};
+use crate::likelihood::Prior;
 use crate::model::Model;
-use crate::observe::Observer;
+use crate::rules::{Outcome, Patience, StopRules, TrainingRecord};
+use crate::schedule::Pace;
+use crate::session::{Session, Start};
 use crate::summary::ClusterSummary;
-use crate::train::{self, Around, Plan, Start, StateOf, Task, Trained};
+use crate::train::{self, Beside, Family, Fitted, Plan};
 
-/// What a run has around it besides data and settings.
-#[derive(Default)]
-pub struct Surroundings<'a> {
+/// What a mixture is trained with besides rows and settings.
+#[derive(Clone, Default)]
+pub struct MixtureInputs<'a> {
     /// Rows to score at the end of every lap.
     pub heldout: Option<&'a dyn RowSource>,
-    /// Score them after every so many steps instead, and at the end of the run; 0 for laps.
-    pub heldout_every: u64,
     /// One weight a row, zero or more.
     pub row_weights: Option<&'a [f64]>,
     /// A model to start from instead of seeding.
     pub start: Option<&'a MixtureModel>,
-    /// Told of every step.
-    pub observer: Option<&'a mut dyn Observer>,
-    /// Set from outside to stop after the current batch.
-    pub interrupt: Option<&'a AtomicBool>,
-    /// Checkpoints, and the limit on memory for remembered statistics.
-    pub storage: Storage,
     /// Chooses the clusters of a row under [`MixtureMethod::Truncation`], in place of a built-in function.
-    pub select: Option<&'a Select<'a>>,
-}
-
-/// A trained model and how its training went.
-pub struct Fitted {
-    /// The model.
-    pub model: MixtureModel,
-    /// How the best run ended.
-    pub outcome: Outcome,
-    /// Which run was kept, from 0.
-    pub run: usize,
-    /// Final objective and held-out score of every run.
-    pub runs: Vec<(f64, Option<f64>)>,
+    pub select: Option<Arc<Select>>,
 }
 
 /// Train a mixture on the rows of `source`.
@@ -69,142 +50,94 @@ pub struct Fitted {
 /// assert!((means[0] + 4.7).abs() < 0.1 && (means[1] - 5.3).abs() < 0.1);
 /// # Ok::<(), lsparse::Error>(())
 /// ```
-pub fn fit_mixture(source: &dyn RowSource, config: &MixtureConfig) -> Result<Fitted> {
-    fit_mixture_with(source, config, Surroundings::default())
+pub fn fit_mixture(source: &dyn RowSource, config: &MixtureConfig) -> Result<Fitted<MixtureModel>> {
+    fit_mixture_with(source, config, MixtureInputs::default(), Beside::default())
 }
 
 /// Train a mixture with held-out rows, row weights, observers and so on.
-pub fn fit_mixture_with(source: &dyn RowSource, config: &MixtureConfig, around: Surroundings<'_>) -> Result<Fitted> {
-    let config = config.check(source.num_rows())?;
-    match working_element(config.precision, source) {
-        Element::F32 => train::<f32>(source, config, around),
-        Element::F64 => train::<f64>(source, config, around),
-    }
-}
-
-fn train<T: Scalar>(source: &dyn RowSource, config: MixtureConfig, around: Surroundings<'_>) -> Result<Fitted> {
-    let (prior, config) = settle_prior::<T>(source, config, &around)?;
-    let mut mixture = Mixture {
-        likelihood: config.likelihood.build::<T>(&prior),
-        estimate: config.estimate,
-        alpha: config.alpha,
-        num_clusters: config.clusters,
-        sparsity: config.sparsity,
-        search: Search::new(
-            match config.missing {
-                // Bounds are made for complete rows.
-                true => SearchKind::Dense,
-                false => config.search.settle(config.likelihood, config.clusters, source.dim()),
-            },
-            config.clusters,
-            config.sparsity,
-            config.sparsity_tolerance,
-        ),
-    };
-    check_surroundings(&mixture, config.missing, source, &around)?;
-    if config.best_by == BestBy::Heldout && around.heldout.is_none() {
-        let problem = "there are no held-out rows to compare runs by".into();
-        return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
-    }
-    let Surroundings { heldout, heldout_every, row_weights, start, observer, interrupt, mut storage, select } = around;
-    if mixture.search.remembers_rows() {
-        let place = storage.share_with_rows();
-        place.check()?;
-        mixture.search = mixture.search.remember_in(place);
-    }
-    let held = heldout.map(MixtureData::in_order).transpose()?;
-    let around = Around { heldout_every, observer, interrupt, storage };
-    let Trained { model, outcome, run, runs } = match method_of::<T>(&config, &prior, source, select)? {
-        None => {
-            let mut task = MixtureTask { model: mixture, prior, config, source, row_weights, start, held };
-            train::train(&mut task, around)?
-        }
-        Some(method) => {
-            let model = MethodMixture { mixture, method };
-            train::train(&mut MixtureTask { model, prior, config, source, row_weights, start, held }, around)?
-        }
-    };
-    Ok(Fitted { model, outcome, run, runs })
-}
-
-/// The method that takes the place of L-sparse training, if any does.
-fn method_of<'f, T: Scalar>(
-    config: &MixtureConfig,
-    prior: &Prior,
+pub fn fit_mixture_with(
     source: &dyn RowSource,
-    select: Option<&'f Select<'f>>,
-) -> Result<Option<Box<dyn Method<T> + 'f>>> {
-    Ok(match (config.method, select) {
-        (MixtureMethod::Truncation, Some(select)) => Some(Box::new(Truncation::given(select))),
-        (_, Some(_)) => {
+    config: &MixtureConfig,
+    inputs: MixtureInputs<'_>,
+    beside: Beside<'_>,
+) -> Result<Fitted<MixtureModel>> {
+    match working_element(config.precision, source) {
+        Element::F32 => train::train(&Mixtures::<f32>::new(source, config, inputs)?, beside),
+        Element::F64 => train::train(&Mixtures::<f64>::new(source, config, inputs)?, beside),
+    }
+}
+
+/// Mixtures of rows of type `T` with all that their training needs.
+pub struct Mixtures<'a, T> {
+    source: &'a dyn RowSource,
+    config: MixtureConfig,
+    prior: Prior,
+    /// Squared distance at which DP-means opens a cluster.
+    penalty: f64,
+    /// What truncation selects by, where not by a function that is given.
+    selection: BuiltInSelection,
+    inputs: MixtureInputs<'a>,
+    held: Option<Dealt<'a>>,
+    number: PhantomData<T>,
+}
+
+impl<'a, T: Scalar> Mixtures<'a, T> {
+    /// Check settings and rows, and settle what depends on them.
+    pub fn new(source: &'a dyn RowSource, config: &MixtureConfig, inputs: MixtureInputs<'a>) -> Result<Self> {
+        let config = config.check(source.num_rows())?;
+        let (prior, config) = settle_prior::<T>(source, config, inputs.start)?;
+        if let Some(held) = inputs.heldout {
+            if held.dim() != source.dim() {
+                let (name, model, data) = (held.name().into(), source.dim(), held.dim());
+                return Err(Error::DimensionMismatch { name, model, data });
+            }
+            scan_for::<T>(config.likelihood.build::<T>(&prior).as_ref(), held, config.missing)?;
+        }
+        check_row_weights(source, inputs.row_weights)?;
+        if config.best_by == BestBy::Heldout && inputs.heldout.is_none() {
+            let problem = "there are no held-out rows to compare runs by".into();
+            return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
+        }
+        if inputs.select.is_some() && config.method != MixtureMethod::Truncation {
             let problem = format!("a selection function means nothing to {}", config.method.name());
             return Err(Error::Config { option: "method", problem, remedy: "choose truncation".into() });
         }
-        (MixtureMethod::Truncation, None) => {
-            Some(Box::new(Truncation::built_in(config.selection_function.settle(config.likelihood)?)))
+        let penalty = match (config.method, config.penalty) {
+            (MixtureMethod::DpMeans, 0.0) => farthest_first_penalty(source, &prior.center, config.clusters)?,
+            (_, penalty) => penalty,
+        };
+        let selection = match (config.method, &inputs.select) {
+            (MixtureMethod::Truncation, None) => config.selection_function.settle(config.likelihood)?,
+            _ => config.selection_function,
+        };
+        let held = inputs.heldout.map(Dealt::in_order).transpose()?;
+        Ok(Mixtures { source, config, prior, penalty, selection, inputs, held, number: PhantomData })
+    }
+
+    /// How rows choose their clusters in a run.
+    fn step(&self, run: usize) -> Box<dyn LocalStep<T>> {
+        let config = &self.config;
+        match (config.method, &self.inputs.select) {
+            (MixtureMethod::Truncation, Some(select)) => Box::new(Truncation::Given(Arc::clone(select))),
+            (MixtureMethod::Truncation, None) => Box::new(Truncation::BuiltIn(self.selection)),
+            (MixtureMethod::SparseEm, _) => Box::new(SparseEm { refresh: config.refresh, threshold: config.threshold }),
+            (MixtureMethod::Kmeans, _) => Box::new(KMeans::new(&self.prior)),
+            (MixtureMethod::DpMeans, _) => Box::new(DpMeans::new(&self.prior, self.penalty)),
+            (MixtureMethod::Lsparse | MixtureMethod::HardEm, _) => {
+                let kind = match config.missing {
+                    // Bounds are made for complete rows.
+                    true => SearchKind::Dense,
+                    false => config.search.settle(config.likelihood, config.clusters, self.source.dim()),
+                };
+                let search = Search::new(kind, config.clusters, config.sparsity, config.sparsity_tolerance);
+                Box::new(search.with_seed(run_seed(config, run, Stream::Search)))
+            }
         }
-        (MixtureMethod::SparseEm, None) => Some(Box::new(SparseEm::new(config.refresh, config.threshold))),
-        (MixtureMethod::Kmeans, None) => Some(Box::new(KMeans::new(prior))),
-        (MixtureMethod::DpMeans, None) => {
-            let penalty = match config.penalty {
-                0.0 => farthest_first_penalty(source, &prior.center, config.clusters)?,
-                penalty => penalty,
-            };
-            Some(Box::new(DpMeans::new(prior, penalty)))
-        }
-        (MixtureMethod::Lsparse | MixtureMethod::HardEm, None) => None,
-    })
-}
-
-/// A mixture, and the method it is trained by where that is another.
-trait MixtureStep {
-    /// What rows are held in.
-    type Number: Scalar;
-
-    fn mixture(&self) -> &Mixture<Self::Number>;
-
-    fn method(&self) -> Option<&dyn Method<Self::Number>> {
-        None
     }
 }
 
-impl<T: Scalar> MixtureStep for Mixture<T> {
-    type Number = T;
-
-    fn mixture(&self) -> &Mixture<T> {
-        self
-    }
-}
-
-impl<T: Scalar> MixtureStep for MethodMixture<'_, T> {
-    type Number = T;
-
-    fn mixture(&self) -> &Mixture<T> {
-        &self.mixture
-    }
-
-    fn method(&self) -> Option<&dyn Method<T>> {
-        Some(self.method.as_ref())
-    }
-}
-
-/// A mixture with all that its training needs.
-struct MixtureTask<'a, M> {
-    model: M,
-    prior: Prior,
-    config: MixtureConfig,
-    source: &'a dyn RowSource,
-    row_weights: Option<&'a [f64]>,
-    start: Option<&'a MixtureModel>,
-    held: Option<MixtureData<'a>>,
-}
-
-impl<'a, M> Task for MixtureTask<'a, M>
-where
-    M: MixtureStep + Model<MixtureData<'a>, Params = MixtureParams<M::Number>, Summary = ClusterSummary>,
-{
-    type Data = MixtureData<'a>;
-    type Model = M;
+impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
+    type Model = Mixture<T>;
     type Saved = MixtureModel;
 
     fn plan(&self) -> Plan {
@@ -214,143 +147,86 @@ where
             true => self.prior.variance.iter().sum::<f64>() / config.prior_scale,
             false => 1.0,
         };
+        let MixtureConfig { runs, best_by, laps, count_tolerance, max_seconds, schedule, delay, decay, .. } = *config;
+        // Between full laps of sparse EM most responsibilities are frozen: that nothing moves there says little.
+        let stride = if config.method == MixtureMethod::SparseEm { config.refresh } else { 1 };
+        let tolerance = config.tolerance * unit;
         Plan {
-            runs: config.runs,
-            best_by: config.best_by,
-            rules: StopRules {
-                laps: config.laps,
-                tolerance: config.tolerance * unit,
-                count_tolerance: config.count_tolerance,
-                max_seconds: config.max_seconds,
-                // Between full laps of sparse EM most responsibilities are frozen: that nothing moves there says little.
-                stride: if config.method == MixtureMethod::SparseEm { config.refresh } else { 1 },
-            },
-            schedule: config.schedule,
-            delay: config.delay,
-            decay: config.decay,
-            leave_out: false,
+            runs,
+            best_by,
+            rules: StopRules { laps, tolerance, count_tolerance, max_seconds, stride },
+            pace: Pace { schedule, delay, decay, leave_out: false },
         }
-    }
-
-    fn model(&self) -> &M {
-        &self.model
-    }
-
-    fn deal(&self, run: usize) -> Result<MixtureData<'a>> {
-        let seed = run_seed(&self.config, run, Stream::Batches);
-        let batches = Batches::new(self.source.num_rows(), self.config.batches, seed)?;
-        Ok(MixtureData { source: self.source, batches, row_weights: self.row_weights })
-    }
-
-    fn start(
-        &mut self,
-        data: &MixtureData<'a>,
-        run: usize,
-        patience: Patience<'_>,
-    ) -> Result<Start<MixtureParams<M::Number>, ClusterSummary>> {
-        let config = &self.config;
-        let mixture = self.model.mixture();
-        mixture.search.restart(config.clusters, config.sparsity, run_seed(config, run, Stream::Search));
-        let rng = |stream| ChaCha8Rng::seed_from_u64(run_seed(&self.config, run, stream));
-        if let Some(method) = self.model.method() {
-            method.begin_run(self.source);
-        }
-        let given = || self.model.method().and_then(|method| method.initial(mixture, data));
-        let total = match self.start.map(|start| start.total.clone()).or_else(given) {
-            Some(total) => total,
-            None => initial_summary(mixture, data, &self.config, &mut rng(Stream::Init), patience)?,
-        };
-        let previous = self.start.map(|start| start.params::<M::Number>()).transpose()?;
-        let params = self.model.global_step(&total, previous.as_ref())?;
-        Ok(Start { params, total, stays: false, rng: rng(Stream::Schedule) })
-    }
-
-    fn score(&self) -> Option<Box<dyn Fn(&MixtureParams<M::Number>, &ClusterSummary) -> Result<f64> + '_>> {
-        let held = self.held.as_ref()?;
-        Some(Box::new(move |params, _| mean_log_density(self.model.mixture(), params, held)))
-    }
-
-    fn saved(&self, state: &StateOf<Self>, outcome: &Outcome) -> MixtureModel {
-        let mut model = MixtureModel {
-            config: MixtureConfig { sparsity: self.model.mixture().search.sparsity(), ..self.config.of_record() },
-            prior: self.prior.clone(),
-            training: TrainingRecord::new(self.source.num_rows() - state.progress.forgotten, state, outcome),
-            weights: state.params.frequencies.pi.clone(),
-            arrays: state.params.clusters.arrays(),
-            total: state.total.clone(),
-        };
-        if let Some(method) = self.model.method() {
-            method.finish(&mut model);
-        }
-        model
-    }
-
-    fn encode(&self, model: &MixtureModel) -> std::io::Result<Vec<u8>> {
-        model.to_bytes()
-    }
-
-    fn decode(&self, path: &Path, bytes: &[u8]) -> Result<MixtureModel> {
-        MixtureModel::from_bytes(path, bytes)
     }
 
     fn fingerprint(&self) -> Result<Fingerprint> {
+        let MixtureInputs { heldout, row_weights, start, .. } = self.inputs;
         let mut print = vec![("model".into(), "mixture".into()), ("data".into(), print_rows(self.source)?)];
-        if let Some(held) = &self.held {
-            print.push(("heldout".into(), print_rows(held.source)?));
+        if let Some(held) = heldout {
+            print.push(("heldout".into(), print_rows(held)?));
         }
-        if let Some(weights) = self.row_weights {
+        if let Some(weights) = row_weights {
             print.push(("row-weights".into(), print_numbers(weights)));
         }
-        if let Some(start) = self.start {
+        if let Some(start) = start {
             print.push(("from".into(), print_numbers(&start.total.stats)));
         }
         print.extend(print_settings(&self.config));
         Ok(print)
     }
 
-    /// The total gives everything but the shapes of clusters that have lost all rows under maximum likelihood, and what
-    /// the search remembers of rows.
-    fn sections(&self, params: &MixtureParams<M::Number>, _data: &MixtureData<'a>) -> Sections {
-        let mut sections = Sections::default();
-        let (remembered, file) = self.model.mixture().search.remembered();
-        sections.put("search", &remembered);
-        sections.refer_to(file);
-        if let Some(method) = self.model.method() {
-            method.sections(&mut sections);
-        }
-        if self.config.estimate == Estimate::MaxLikelihood {
-            let arrays = params.clusters.arrays();
-            sections.put("arrays", &arrays.into_iter().map(|a| (a.shape, a.values)).collect::<Vec<_>>());
-        }
-        sections
+    fn deal(&self, run: usize) -> Result<Dealt<'a>> {
+        let seed = run_seed(&self.config, run, Stream::Batches);
+        let batches = Batches::new(self.source.num_rows(), self.config.batches, seed)?;
+        Ok(Dealt { source: self.source, batches, row_weights: self.inputs.row_weights })
     }
 
-    fn sections_are_safe(&self) {
-        self.model.mixture().search.remembered_is_safe();
+    fn model(&self, run: usize) -> Mixture<T> {
+        Mixture {
+            likelihood: self.config.likelihood.build(&self.prior),
+            estimate: self.config.estimate,
+            alpha: self.config.alpha,
+            num_clusters: self.config.clusters,
+            sparsity: self.config.sparsity,
+            step: self.step(run),
+        }
     }
 
-    fn restore(
-        &mut self,
-        total: &ClusterSummary,
-        sections: &Sections,
-        _data: &MixtureData<'a>,
-    ) -> Result<Option<MixtureParams<M::Number>>> {
-        let Some(remembered) = sections.get("search") else { return Ok(None) };
-        self.model.mixture().search.recall(remembered)?;
-        if self.model.method().is_some_and(|method| !method.restore(sections)) {
-            return Ok(None);
-        }
-        let mut previous = None;
-        if self.config.estimate == Estimate::MaxLikelihood {
-            let Some(stored) = sections.get::<Vec<(Vec<usize>, Vec<f64>)>>("arrays") else { return Ok(None) };
-            let named = array_names(self.config.likelihood, self.config.estimate).zip(stored);
-            let arrays: Vec<NamedArray> =
-                named.map(|(name, (shape, values))| NamedArray { name, shape, values }).collect();
-            let frequencies = Frequencies { log_pi: Vec::new(), pi: Vec::new() };
-            let clusters = self.model.mixture().likelihood.clusters_of(&arrays)?;
-            previous = Some(MixtureParams { frequencies, clusters });
-        }
-        self.model.global_step(total, previous.as_ref()).map(Some)
+    fn start(
+        &self,
+        model: &mut Mixture<T>,
+        data: &Dealt<'a>,
+        run: usize,
+        patience: Patience<'_>,
+    ) -> Result<Start<Mixture<T>>> {
+        let rng = |stream| ChaCha8Rng::seed_from_u64(run_seed(&self.config, run, stream));
+        let start = self.inputs.start;
+        let given = || model.step.initial(model, data);
+        let total = match start.map(|start| start.total.clone()).or_else(given) {
+            Some(total) => total,
+            None => initial_summary(model, data, &self.config, &mut rng(Stream::Init), patience)?,
+        };
+        let previous = start.map(|start| start.params_of(model)).transpose()?;
+        let params = model.global_step(&total, previous.as_ref())?;
+        Ok(Start { params, total, stays: false, rng: rng(Stream::Schedule) })
+    }
+
+    fn score(&self, model: &Mixture<T>, params: &MixtureParams<T>, _total: &ClusterSummary) -> Result<Option<f64>> {
+        self.held.as_ref().map(|held| mean_log_density(model, params, held)).transpose()
+    }
+
+    fn saved(&self, session: &Session<'a, Mixture<T>>, outcome: &Outcome) -> MixtureModel {
+        let (params, progress) = (session.params(), session.progress());
+        let mut model = MixtureModel {
+            config: MixtureConfig { sparsity: params.search.sparsity, ..self.config.of_record() },
+            prior: self.prior.clone(),
+            training: TrainingRecord::new(self.source.num_rows() - progress.forgotten, progress, outcome),
+            weights: params.frequencies.pi.clone(),
+            arrays: params.clusters.arrays(),
+            total: session.total().clone(),
+        };
+        session.model().step.finish(&mut model);
+        model
     }
 }
 
@@ -372,14 +248,14 @@ fn run_seed(config: &MixtureConfig, run: usize, stream: Stream) -> u64 {
 fn settle_prior<T: Scalar>(
     source: &dyn RowSource,
     mut config: MixtureConfig,
-    around: &Surroundings<'_>,
+    start: Option<&MixtureModel>,
 ) -> Result<(Prior, MixtureConfig)> {
     if config.missing && source.is_sparse() {
         let problem = format!("{} holds sparse rows, in which what is not stored is zero", source.name());
         return Err(Error::Config { option: "missing", problem, remedy: "give the rows in full".into() });
     }
     let usual = config.likelihood.default_nu(source.dim());
-    if around.start.is_none() && config.nu > 0.0 && config.nu <= usual - 1.0 && !config.likelihood.wants_sparse_rows() {
+    if start.is_none() && config.nu > 0.0 && config.nu <= usual - 1.0 && !config.likelihood.wants_sparse_rows() {
         let problem = format!("with {} degrees of freedom or fewer the prior expects no covariance", usual - 1.0);
         return Err(Error::Config { option: "nu", problem, remedy: format!("give more, or 0 for {usual}") });
     }
@@ -396,7 +272,7 @@ fn settle_prior<T: Scalar>(
     };
     let family = config.likelihood.build::<T>(&Prior::for_data(&config, &blank));
     let moments = scan_for::<T>(family.as_ref(), source, config.missing)?;
-    let prior = match around.start {
+    let prior = match start {
         None => Prior::for_data(&config, &moments),
         Some(start) => {
             if start.config.likelihood != config.likelihood {
@@ -439,24 +315,8 @@ fn settle_prior<T: Scalar>(
     Ok((prior, config))
 }
 
-/// What is given around the rows must fit them.
-fn check_surroundings<T: Scalar>(
-    mixture: &Mixture<T>,
-    missing: bool,
-    source: &dyn RowSource,
-    around: &Surroundings<'_>,
-) -> Result<()> {
-    if let Some(held) = around.heldout {
-        if held.dim() != source.dim() {
-            return Err(Error::DimensionMismatch { name: held.name().into(), model: source.dim(), data: held.dim() });
-        }
-        scan_for::<T>(mixture.likelihood.as_ref(), held, missing)?;
-    }
-    check_row_weights(source, around.row_weights)
-}
-
 /// One weight a row, none of them negative, some above zero.
-pub(super) fn check_row_weights(source: &dyn RowSource, row_weights: Option<&[f64]>) -> Result<()> {
+pub(crate) fn check_row_weights(source: &dyn RowSource, row_weights: Option<&[f64]>) -> Result<()> {
     if let Some(weights) = row_weights {
         if weights.len() != source.num_rows() {
             let problem = format!("{} weights for {} rows", weights.len(), source.num_rows());
@@ -475,11 +335,11 @@ pub(super) fn check_row_weights(source: &dyn RowSource, row_weights: Option<&[f6
 }
 
 /// Mean held-out log density, as a saved model scores rows: log sum_k `E[pi_k]` p(x | cluster k).
-fn mean_log_density<T: Scalar>(mixture: &Mixture<T>, params: &MixtureParams<T>, held: &MixtureData<'_>) -> Result<f64> {
+fn mean_log_density<T: Scalar>(mixture: &Mixture<T>, params: &MixtureParams<T>, held: &Dealt<'_>) -> Result<f64> {
     let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
     let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
     let mut total = 0.0;
-    mixture.for_each_panel(held, 0, &mut None, |panel| {
+    mixture.for_each_panel(&held.batch(0), &mut None, |panel| {
         total += log_density(clusters.as_ref(), &log_pi, &panel.rows)?.iter().sum::<f64>();
         Ok(())
     })?;

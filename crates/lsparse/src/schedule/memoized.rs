@@ -39,13 +39,15 @@ struct Position<S> {
     /// The batches of a lap; those taken out are not among them.
     order: Vec<usize>,
     position: usize,
+    /// Whether the order is this lap's already.
+    shuffled: bool,
     /// The batch whose statistics are taken out of the total, which is the one to be visited.
     out: Option<usize>,
     rng: ChaCha8Rng,
 }
 
 /// A memoized schedule at rest.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct MemoizedState<S> {
     memos: Vec<Option<Memo<S>>>,
     position: Position<S>,
@@ -62,6 +64,7 @@ impl<S: Summary> Memoized<S> {
             unseen_share: 1.0,
             order: (0..num).collect(),
             position: 0,
+            shuffled: false,
             out: None,
             rng,
         };
@@ -171,18 +174,24 @@ impl<S: Summary> Memoized<S> {
 }
 
 impl<S: Summary> Schedule<S> for Memoized<S> {
-    fn next_batch(&mut self) -> usize {
-        let Position { order, position, rng, .. } = &mut self.state;
-        if *position == 0 {
+    fn next_batch(&mut self, ahead: usize) -> Option<usize> {
+        let Position { order, position, shuffled, rng, .. } = &mut self.state;
+        if !std::mem::replace(shuffled, true) {
             order.shuffle(rng);
         }
-        order[*position]
+        // The next lap has an order of its own.
+        order.get(*position + ahead).copied()
+    }
+
+    fn place(&self) -> (usize, usize) {
+        (self.state.position, self.state.order.len())
     }
 
     fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> Result<bool> {
         let state = &mut self.state;
         state.position = (state.position + 1) % state.order.len();
         let ends_lap = state.position == 0;
+        state.shuffled = !ends_lap;
         if self.shares.len() == 1 {
             total.scale(0.0);
             if let Some(history) = &state.history {
@@ -233,6 +242,10 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         self.leave_out && state.position == 0 && state.out.is_none() && self.memos.has(state.order[0])
     }
 
+    fn leaves_out(&self) -> bool {
+        self.leave_out
+    }
+
     fn is_out(&self) -> bool {
         self.state.out.is_some()
     }
@@ -267,6 +280,7 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         state.order.remove(at);
         state.position -= usize::from(at < state.position);
         state.position %= state.order.len();
+        state.shuffled = state.position > 0;
         state.out = None;
         self.memos.forget(batch);
         self.rebuild(total)
@@ -301,7 +315,7 @@ mod tests {
         let mut expected = [0.0; 4];
         for lap in 0..3 {
             for visit in 0..4 {
-                let batch = schedule.next_batch();
+                let batch = schedule.next_batch(0).unwrap();
                 expected[batch] = (lap * 10 + batch) as f64 + 0.1;
                 let ended = schedule.fold(&mut total, batch, summary(expected[batch])).unwrap();
                 assert_eq!(ended, visit == 3);
@@ -320,7 +334,7 @@ mod tests {
             let shares = vec![1.0 / batches as f64; batches];
             let mut schedule = Memoized::on_top_of(shares, total.clone(), true, rng);
             for _ in 0..3 * batches {
-                let batch = schedule.next_batch();
+                let batch = schedule.next_batch(0).unwrap();
                 schedule.fold(&mut total, batch, summary(8.0)).unwrap();
             }
             assert!((total.counts[0] - 100.0 - 8.0 * batches as f64).abs() < 1e-12);
@@ -332,7 +346,7 @@ mod tests {
         let mut total = summary(100.0);
         let rng = ChaCha8Rng::seed_from_u64(1);
         let mut schedule = Memoized::new(vec![0.25; 4], total.clone(), false, rng);
-        let batch = schedule.next_batch();
+        let batch = schedule.next_batch(0).unwrap();
         schedule.fold(&mut total, batch, summary(8.0)).unwrap();
         assert!((total.counts[0] - 83.0).abs() < 1e-12);
     }
@@ -353,7 +367,7 @@ mod tests {
                 let mut schedule = Memoized::new(vec![0.25; 4], total.clone(), true, rng);
                 let mut latest = [const { None }; 4];
                 for visit in 0..visits {
-                    let batch = schedule.next_batch();
+                    let batch = schedule.next_batch(0).unwrap();
                     latest[batch] = Some(rough(batch, visit));
                     schedule.fold(&mut total, batch, rough(batch, visit)).unwrap();
                 }
@@ -372,7 +386,7 @@ mod tests {
                 assert_eq!(total, rest);
                 // It is not visited any more, and cannot be taken out twice.
                 for visit in 0..7 {
-                    let batch = schedule.next_batch();
+                    let batch = schedule.next_batch(0).unwrap();
                     assert_ne!(batch, gone);
                     schedule.fold(&mut total, batch, rough(batch, visit)).unwrap();
                 }
@@ -389,7 +403,7 @@ mod tests {
             let rng = ChaCha8Rng::seed_from_u64(5);
             let mut schedule = Memoized::new(vec![0.25; 4], total.clone(), true, rng);
             for n in 0..8 {
-                let batch = schedule.next_batch();
+                let batch = schedule.next_batch(0).unwrap();
                 let other = !exchange && batch == 2;
                 schedule.fold(&mut total, batch, rough(if other { 9 } else { batch }, n)).unwrap();
             }
@@ -412,7 +426,7 @@ mod tests {
         let mut schedule = Memoized::new(vec![0.25; 4], total.clone(), true, rng).leaving_out(true);
         let mut latest = [0.0; 4];
         for visit in 0..12 {
-            let batch = schedule.next_batch();
+            let batch = schedule.next_batch(0).unwrap();
             assert_eq!(schedule.may_lend(), visit > 0 && visit % 4 == 0);
             // Within a lap the step before has taken it out already.
             assert_eq!(schedule.take_out_next(&mut total).unwrap(), visit > 0 && visit % 4 == 0);
@@ -432,13 +446,13 @@ mod tests {
             }
         }
         // What is lent for a lap is not in the whole, and the last batch that is left is not left out.
-        schedule.next_batch();
+        schedule.next_batch(0).unwrap();
         total.add_scaled(&summary(1000.0), 1.0);
         assert!(schedule.take_out_next(&mut total).unwrap());
         let whole = schedule.whole(&total).unwrap().unwrap();
         assert!((whole.counts[0] - latest.iter().sum::<f64>()).abs() < 1e-12);
         (1..4).for_each(|batch| schedule.remove_batch(&mut total, batch).unwrap());
-        assert_eq!(schedule.next_batch(), 0);
+        assert_eq!(schedule.next_batch(0).unwrap(), 0);
         assert!(!schedule.take_out_next(&mut total).unwrap() && total.counts[0] == latest[0]);
         let alone = Memoized::new(vec![1.0], summary(1.0), true, ChaCha8Rng::seed_from_u64(3)).leaving_out(true);
         assert!(!alone.leave_out, "with one batch nothing would be left");
@@ -456,7 +470,7 @@ mod tests {
                 let mut plain = Memoized::new(vec![0.25; 4], total.clone(), keep, ChaCha8Rng::seed_from_u64(5));
                 let mut plain_total = total.clone();
                 for visit in 0..12 {
-                    let batch = schedule.next_batch();
+                    let batch = schedule.next_batch(0).unwrap();
                     schedule.fold(&mut total, batch, rough(batch, visit)).unwrap();
                     assert_eq!(plain.next_batch(), batch);
                     plain.fold(&mut plain_total, batch, rough(batch, visit)).unwrap();

@@ -20,6 +20,13 @@ pub trait Kept: Clone + Serialize + DeserializeOwned {
     fn kept_bytes(&self) -> u64;
 }
 
+/// Nothing to remember.
+impl Kept for () {
+    fn kept_bytes(&self) -> u64 {
+        0
+    }
+}
+
 impl<S: Summary> Kept for S {
     fn kept_bytes(&self) -> u64 {
         self.resident_bytes() as u64

@@ -7,9 +7,12 @@ mod stochastic;
 use std::fs::File;
 use std::sync::Arc;
 
+use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::increment::OneStep;
+use crate::summary::Summary;
 
 pub use memoized::{Memoized, MemoizedState};
 pub use memos::{Extent, Kept, Memo, MemoPlace, Memos};
@@ -30,9 +33,12 @@ pub enum ScheduleKind {
 }
 
 /// Decides which batch comes next, and folds its statistics into the total.
-pub trait Schedule<S> {
-    /// The batch to visit now.
-    fn next_batch(&mut self) -> usize;
+pub trait Schedule<S>: Send {
+    /// The batch to visit when those `ahead` of it are folded in; none while that is not known.
+    fn next_batch(&mut self, ahead: usize) -> Option<usize>;
+
+    /// How many batches of this lap are folded in, and how many a lap has.
+    fn place(&self) -> (usize, usize);
 
     /// Bring the statistics `fresh` of `batch` into `total`. Says whether that ended a lap.
     fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> Result<bool>;
@@ -47,6 +53,11 @@ pub trait Schedule<S> {
     /// Whether a lap after the first begins, at whose end the total will be made anew from what batches gave: until then
     /// clusters may be lent statistics.
     fn may_lend(&self) -> bool {
+        false
+    }
+
+    /// Whether batches are left out of what they are worked out under, so that they come one after the other.
+    fn leaves_out(&self) -> bool {
         false
     }
 
@@ -78,13 +89,69 @@ pub trait Schedule<S> {
     fn snapshot_is_safe(&mut self) {}
 }
 
+/// When batches enter the total, as settings say it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pace {
+    /// The schedule.
+    pub schedule: ScheduleKind,
+    /// delta of the stochastic rate.
+    pub delay: f64,
+    /// kappa of the stochastic rate.
+    pub decay: f64,
+    /// Whether memoized batches are taken out of the total before they are visited.
+    pub leave_out: bool,
+}
+
+impl Pace {
+    /// Whether batches are remembered, not only their sum.
+    fn remembers(&self) -> bool {
+        self.schedule != ScheduleKind::Streaming
+    }
+
+    /// A schedule that begins with statistics of other data, which stay in the total for good, or with statistics that
+    /// the batches take the place of.
+    pub fn begin<S: Summary>(
+        &self,
+        shares: Vec<f64>,
+        first: &S,
+        stays: bool,
+        rng: ChaCha8Rng,
+        place: MemoPlace,
+    ) -> Box<dyn Schedule<S>> {
+        if self.schedule == ScheduleKind::Stochastic {
+            return Box::new(Stochastic::new(shares, self.delay, self.decay, rng));
+        }
+        let begin = if stays { Memoized::on_top_of } else { Memoized::new };
+        let schedule = begin(shares, first.clone(), self.remembers(), rng);
+        Box::new(schedule.remember_in(place).leaving_out(self.leave_out))
+    }
+
+    /// A schedule that was at rest.
+    pub fn restore<S: Summary>(
+        &self,
+        shares: Vec<f64>,
+        state: ScheduleState<S>,
+        place: MemoPlace,
+    ) -> Result<Box<dyn Schedule<S>>> {
+        Ok(match state {
+            ScheduleState::Memoized(state) => {
+                Box::new(Memoized::restore(shares, self.remembers(), state, place)?.leaving_out(self.leave_out))
+            }
+            ScheduleState::Stochastic(state) => Box::new(Stochastic::restore(shares, self.delay, self.decay, state)),
+            ScheduleState::OneStep(schedule) => Box::new(schedule),
+        })
+    }
+}
+
 /// A schedule at rest.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub enum ScheduleState<S> {
     /// Full, memoized or streaming.
     Memoized(MemoizedState<S>),
     /// Stochastic.
     Stochastic(StochasticState),
+    /// One step on new rows.
+    OneStep(OneStep),
 }
 
 /// A schedule at rest, and the file that it refers to.

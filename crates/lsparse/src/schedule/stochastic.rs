@@ -1,5 +1,7 @@
 //! Stochastic training: a step of decaying length towards the statistics of one batch scaled up (`hoffman2013svi`).
 
+use std::collections::VecDeque;
+
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -24,13 +26,15 @@ pub struct Stochastic {
 pub struct StochasticState {
     /// Batches visited so far, t.
     visits: u64,
+    /// Batches that are drawn and not folded in yet.
+    drawn: VecDeque<usize>,
     rng: ChaCha8Rng,
 }
 
 impl Stochastic {
     /// `shares` is each batch's share of the data.
     pub fn new(shares: Vec<f64>, delay: f64, decay: f64, rng: ChaCha8Rng) -> Self {
-        Stochastic::restore(shares, delay, decay, StochasticState { visits: 0, rng })
+        Stochastic::restore(shares, delay, decay, StochasticState { visits: 0, drawn: VecDeque::new(), rng })
     }
 
     /// Go on from where a schedule was.
@@ -45,13 +49,23 @@ impl Stochastic {
 }
 
 impl<S: Summary> Schedule<S> for Stochastic {
-    fn next_batch(&mut self) -> usize {
-        self.state.rng.random_range(0..self.shares.len())
+    fn next_batch(&mut self, ahead: usize) -> Option<usize> {
+        let StochasticState { drawn, rng, .. } = &mut self.state;
+        while drawn.len() <= ahead {
+            drawn.push_back(rng.random_range(0..self.shares.len()));
+        }
+        Some(drawn[ahead])
+    }
+
+    fn place(&self) -> (usize, usize) {
+        let num = self.shares.len();
+        ((self.state.visits % num as u64) as usize, num)
     }
 
     fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> Result<bool> {
         let rate = self.rate();
         self.state.visits += 1;
+        self.state.drawn.pop_front();
         // total = (1 - rho) total + rho (N / |batch|) fresh; a batch of zero weight teaches nothing.
         if self.shares[batch] > 0.0 {
             total.scale(1.0 - rate);

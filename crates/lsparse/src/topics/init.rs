@@ -14,7 +14,7 @@ use super::summary::{Entries, SparseStats, TopicSummary, WordStats};
 use super::{Topics, WordTable};
 use crate::data::{Batches, RowSource, Rows};
 use crate::error::Result;
-use crate::fit::Patience;
+use crate::rules::Patience;
 
 /// Documents that seeding looks at, at least; more where there are many topics.
 const SAMPLE_DOCUMENTS: usize = 20_000;
@@ -91,7 +91,8 @@ pub(super) fn renewed_topics(
     let mut rows = Rows::sparse(topics.vocab_size);
     drawn.iter().try_for_each(|&(_, n)| source.read_f32(n, 1, &mut rows))?;
     let sample = Sample::of(rows);
-    let few = Topics { num_topics: lost.len(), pull: None, document: topics.document.clone(), ..*topics };
+    let document = topics.document.clone();
+    let few = Topics { num_topics: lost.len(), pull: None, sampling: None, document, ..*topics };
     let (seeds, owner) = sample.seeds(lost.len(), topics.lambda, &mut rng, Patience::default())?;
     let mut total = sample.gathered(&few, &owner, &seeds, &mut rng);
     for _ in 0..2 {

@@ -13,17 +13,19 @@ pub mod score;
 mod summary;
 mod table;
 mod train;
-mod update;
 
-use std::sync::Mutex;
+use std::sync::Arc;
 
 use lsparse_kernels::{digamma, ln_gamma};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use crate::data::{Ahead, Batches, Layout, RowSource, Stretch};
+use crate::data::{Ahead, Batch, Dealt, Layout, Stretch};
 use crate::error::Result;
 use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
-use crate::model::{Model, Objective};
+use crate::model::{self, Model, Objective, Visited};
+use crate::schedule::Kept;
+use gibbs::Sampling;
 pub use local::Explained;
 
 pub use config::{History, TopicInit, TopicMethod, TopicsConfig};
@@ -32,7 +34,8 @@ pub use init::{initial_topics, random_topics};
 pub use saved::TopicModel;
 pub use summary::{Entries, SparseStats, TopicSummary, WordStats};
 pub use table::WordTable;
-pub use train::{FittedTopics, TopicSurroundings, fit_topics, fit_topics_with};
+pub(crate) use train::check_counts;
+pub use train::{TopicFamily, TopicInputs, fit_topics, fit_topics_with};
 
 /// How alpha is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -66,6 +69,12 @@ pub struct Topics {
     pub start_width: usize,
     /// Pseudo-counts beyond lambda: words that pull a topic.
     pub pull: Option<SparseStats<f32>>,
+    /// Whether documents start from the counts of their last visit.
+    pub warm_start: bool,
+    /// Whether topics that have lost everything are lent badly explained documents.
+    pub lends: bool,
+    /// Documents are sampled rather than solved.
+    pub sampling: Option<Sampling>,
 }
 
 /// Global parameters.
@@ -80,29 +89,33 @@ pub struct TopicParams {
     data_term: f64,
 }
 
-/// Documents dealt into batches.
-pub struct TopicData<'a> {
-    /// Where documents come from: sparse rows of counts.
-    pub source: &'a dyn RowSource,
-    /// How they are dealt.
-    pub batches: Batches,
-    /// Counts of each document's last visit, where documents start warm.
-    pub warm: Option<Mutex<Vec<Vec<(u32, f32)>>>>,
-    /// How well each document was explained at its last visit; empty where nobody asks.
-    pub explained: Mutex<Vec<Explained>>,
-    /// What the document steps did since it was last taken.
-    pub tally: Mutex<Tally>,
+/// What of the parameters the statistics do not give: alpha, which is learned step by step, and the pull of seed words,
+/// which came from the first total.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CarriedTopics {
+    alpha: Vec<f32>,
+    pull: Option<SparseStats<f32>>,
 }
 
-impl<'a> TopicData<'a> {
-    /// Documents in batches, starting cold.
-    pub fn new(source: &'a dyn RowSource, batches: Batches) -> Self {
-        TopicData { source, batches, warm: None, explained: Mutex::default(), tally: Mutex::default() }
-    }
+/// What the documents of a batch remember of their last visit, in the order of the batch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DocumentMemory {
+    /// Counts of each, where documents start warm.
+    pub warm: Vec<Vec<(u32, f32)>>,
+    /// How well each was explained, where somebody asks.
+    pub explained: Vec<Explained>,
+}
 
-    /// What the document steps did since this was last asked.
-    pub fn take_tally(&self) -> Tally {
-        std::mem::take(&mut *self.tally.lock().unwrap_or_else(|e| e.into_inner()))
+impl Kept for DocumentMemory {
+    fn kept_bytes(&self) -> u64 {
+        let warm: usize = self.warm.iter().map(|counts| size_of_val(counts.as_slice())).sum();
+        (warm + size_of_val(self.warm.as_slice()) + size_of_val(self.explained.as_slice())) as u64
+    }
+}
+
+impl model::Tally for Tally {
+    fn add(&mut self, other: &Self) {
+        Tally::add(self, other);
     }
 }
 
@@ -111,11 +124,29 @@ const PANEL_DOCUMENTS: usize = 1024;
 
 /// Buffers kept between batches.
 #[derive(Default)]
-pub struct TopicScratch {
+pub struct TopicWorker {
     ahead: Option<Ahead<f32>>,
 }
 
 impl Topics {
+    /// The model that checked settings ask for, over `vocab_size` words.
+    pub fn new(config: &TopicsConfig, vocab_size: usize) -> Self {
+        Topics {
+            num_topics: config.topics,
+            vocab_size,
+            estimate: config.estimate,
+            alpha: config.alpha,
+            alpha_rule: config.learn_alpha,
+            lambda: config.lambda,
+            document: config.document(),
+            start_width: config.sparsity,
+            pull: None,
+            warm_start: config.warm_start,
+            lends: config.leave_out,
+            sampling: None,
+        }
+    }
+
     /// No statistics yet, held as a batch's are.
     pub fn empty_batch(&self) -> TopicSummary {
         TopicSummary::new(self.num_topics, WordStats::Batch(SparseStats::empty(self.vocab_size)))
@@ -309,59 +340,57 @@ fn data_term_of(estimate: Estimate, counts: &[f64], logs: &mut Vec<f64>) -> f64 
 /// Name of the active topics a document in reports.
 pub const ACTIVE_TOPICS: &str = "active_topics";
 
-impl<'a> Model<TopicData<'a>> for Topics {
+impl Model for Topics {
     type Params = TopicParams;
+    type Carried = CarriedTopics;
     type Summary = TopicSummary;
-    type Scratch = TopicScratch;
+    type Memory = DocumentMemory;
+    type Found = ();
+    type Tally = Tally;
+    type Worker = TopicWorker;
 
-    fn num_batches(&self, data: &TopicData<'a>) -> usize {
-        data.batches.num_batches()
+    fn worker(&self) -> TopicWorker {
+        TopicWorker::default()
     }
 
-    fn batch_share(&self, data: &TopicData<'a>, batch: usize) -> f64 {
-        data.batches.len(batch) as f64 / data.batches.num_rows() as f64
-    }
-
-    fn batch_len(&self, data: &TopicData<'a>, batch: usize) -> usize {
-        data.batches.len(batch)
-    }
-
-    fn summarize(
+    fn local(
         &self,
         params: &TopicParams,
-        data: &TopicData<'a>,
-        batch: usize,
-        scratch: &mut TopicScratch,
-    ) -> Result<TopicSummary> {
-        let mut summary = self.empty_batch();
-        let mut tally = Tally::default();
-        let ahead = scratch.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
-        ahead.for_each_panel(data.source, &data.batches, batch, PANEL_DOCUMENTS, |read| {
+        batch: &Batch<'_>,
+        memory: &DocumentMemory,
+        worker: &mut TopicWorker,
+    ) -> Result<Visited<Self>> {
+        let (mut summary, mut tally, mut kept) = (self.empty_batch(), Tally::default(), DocumentMemory::default());
+        // Other documents than last time have not been visited.
+        let warm = Some(&memory.warm).filter(|warm| self.warm_start && warm.len() == batch.num_rows());
+        let mut first = 0;
+        let ahead = worker.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
+        let data = batch.data;
+        ahead.for_each_panel(data.source, &data.batches, batch.number, PANEL_DOCUMENTS, |read| {
             let Stretch { rows, row_ids, .. } = read;
-            let warm = data.warm.as_ref().map(|warm| {
-                let mut warm = warm.lock().unwrap_or_else(|e| e.into_inner());
-                row_ids.iter().map(|&n| std::mem::take(&mut warm[n])).collect::<Vec<_>>()
-            });
+            if let Some(sampling) = &self.sampling {
+                let active = sampling.sample_panel(self, params, rows, row_ids, batch.visit, &mut summary);
+                tally.add(&Tally { active, documents: rows.len() as u64, ..Tally::default() });
+                return Ok(());
+            }
             let request = local::PanelRequest {
                 table: &params.table,
                 alpha: &params.alpha,
                 options: &self.document,
-                warm: warm.as_deref(),
+                warm: warm.map(|warm| &warm[first..first + rows.len()]),
                 learn_alpha: self.alpha_rule != AlphaRule::Fixed,
             };
+            first += rows.len();
             let visited = local::summarize_panel(&request, rows, &mut summary, &mut tally);
-            if let Some(warm) = &data.warm {
-                let mut warm = warm.lock().unwrap_or_else(|e| e.into_inner());
-                row_ids.iter().zip(visited.counts).for_each(|(&n, counts)| warm[n] = counts);
+            if self.warm_start {
+                kept.warm.extend(visited.counts);
             }
-            let mut explained = data.explained.lock().unwrap_or_else(|e| e.into_inner());
-            if !explained.is_empty() {
-                row_ids.iter().zip(visited.explained).for_each(|(&n, of_row)| explained[n] = of_row);
+            if self.lends {
+                kept.explained.extend(visited.explained);
             }
             Ok(())
         })?;
-        data.tally.lock().unwrap_or_else(|e| e.into_inner()).add(&tally);
-        Ok(summary)
+        Ok(Visited { summary, memory: kept, found: (), tally })
     }
 
     fn global_step(&self, total: &TopicSummary, previous: Option<&TopicParams>) -> Result<TopicParams> {
@@ -377,23 +406,58 @@ impl<'a> Model<TopicData<'a>> for Topics {
         Ok(())
     }
 
-    fn lend(&self, data: &TopicData<'a>, total: &TopicSummary, laps: usize) -> Result<Option<TopicSummary>> {
-        let explained = data.explained.lock().unwrap_or_else(|e| e.into_inner());
+    fn objective(&self, params: &TopicParams, total: &TopicSummary) -> Objective {
+        Objective { data: params.data_term, entropy: total.entropy, alloc: total.alloc }
+    }
+
+    fn carried(&self, params: &TopicParams) -> CarriedTopics {
+        CarriedTopics { alpha: params.alpha.clone(), pull: self.pull.clone() }
+    }
+
+    fn restore(&mut self, total: &TopicSummary, carried: CarriedTopics) -> Result<Option<TopicParams>> {
+        let CarriedTopics { alpha, pull } = carried;
+        if alpha.len() != self.num_topics {
+            return Ok(None);
+        }
+        self.pull = pull;
+        let params = self.global_step(total, None)?;
+        Ok(Some(TopicParams { alpha, ..params }))
+    }
+
+    fn lend(
+        &self,
+        data: &Dealt<'_>,
+        memory: &dyn Fn(usize) -> Result<Arc<DocumentMemory>>,
+        total: &TopicSummary,
+        laps: usize,
+    ) -> Result<Option<TopicSummary>> {
+        if !self.lends {
+            return Ok(None);
+        }
+        let mut explained = vec![Explained::default(); data.source.num_rows()];
+        for batch in 0..data.batches.num_batches() {
+            let memory = memory(batch)?;
+            let of_rows = data.batches.row_ids(batch).into_iter().zip(&memory.explained);
+            of_rows.for_each(|(n, of_row)| explained[n] = *of_row);
+        }
         init::renewed_topics(self, data.source, &total.counts, &explained, laps)
     }
 
-    fn lap_report(&self, data: &TopicData<'a>) -> Vec<(&'static str, f64)> {
-        let tally = data.take_tally();
+    fn keeps_rows(&self) -> bool {
+        self.warm_start
+    }
+
+    fn report(&self, _params: &TopicParams, tally: &Tally) -> Vec<(&'static str, f64)> {
         let documents = tally.documents.max(1) as f64;
+        let active = (ACTIVE_TOPICS, tally.active as f64 / documents);
+        if self.sampling.is_some() {
+            return vec![active];
+        }
         vec![
-            (ACTIVE_TOPICS, tally.active as f64 / documents),
+            active,
             ("doc_iterations", tally.iterations as f64 / documents),
             ("restarts_proposed", tally.proposed as f64),
             ("restarts_accepted", tally.accepted as f64),
         ]
-    }
-
-    fn objective(&self, params: &TopicParams, total: &TopicSummary) -> Objective {
-        Objective { data: params.data_term, entropy: total.entropy, alloc: total.alloc }
     }
 }

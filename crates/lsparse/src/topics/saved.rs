@@ -16,9 +16,10 @@ use super::summary::{SparseStats, TopicSummary, WordStats};
 use super::table::WordTable;
 use crate::data::{AtomicFile, RowSource, Rows};
 use crate::error::{Error, Result};
-use crate::fit::TrainingRecord;
 use crate::likelihood::Estimate;
 use crate::persist::{self, StoredArray};
+use crate::rules::TrainingRecord;
+use crate::train::ModelFile;
 
 const KIND: &str = "topics";
 
@@ -50,6 +51,16 @@ struct Metadata {
     alpha_total: f64,
     documents: f64,
     vocab: Vec<String>,
+}
+
+impl ModelFile for TopicModel {
+    fn to_bytes(&self) -> std::io::Result<Vec<u8>> {
+        TopicModel::to_bytes(self)
+    }
+
+    fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
+        TopicModel::from_bytes(path, bytes)
+    }
 }
 
 impl TopicModel {
@@ -107,18 +118,8 @@ impl TopicModel {
     }
 
     /// The model that this is a state of.
-    pub(super) fn topics(&self) -> Topics {
-        Topics {
-            num_topics: self.num_topics(),
-            vocab_size: self.vocab_size(),
-            estimate: self.config.estimate,
-            alpha: self.config.alpha,
-            alpha_rule: self.config.learn_alpha,
-            lambda: self.config.lambda,
-            document: self.config.document(),
-            start_width: self.config.sparsity,
-            pull: None,
-        }
+    pub(crate) fn topics(&self) -> Topics {
+        Topics { warm_start: false, lends: false, ..Topics::new(&self.config, self.vocab_size()) }
     }
 
     /// Topics of documents as training would assign them, handed to `visit` in order: (topic, share) of each document,
@@ -177,7 +178,7 @@ impl TopicModel {
         completions(&self.table, &self.alpha, source, options, visit)
     }
 
-    pub(super) fn check_vocab(&self, source: &dyn RowSource) -> Result<()> {
+    pub(crate) fn check_vocab(&self, source: &dyn RowSource) -> Result<()> {
         if source.dim() == self.vocab_size() {
             return Ok(());
         }

@@ -1,62 +1,43 @@
 //! Training a topic model from a configuration and a corpus: seeds, seed words, scores, the saved model.
 
-use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
-
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::config::{History, TopicInit, TopicMethod, TopicsConfig};
-use super::gibbs::{GibbsTask, SviGibbs};
-use super::local::Explained;
+use super::gibbs::{GibbsFamily, Sampling};
 use super::saved::TopicModel;
 use super::score::{CompletionOptions, completion};
 use super::summary::{SparseStats, TopicSummary};
-use super::{ACTIVE_TOPICS, TopicData, TopicParams, Topics, initial_topics, random_topics};
-use crate::checkpoint::{Fingerprint, Sections, Storage, print_numbers, print_rows, print_settings};
-use crate::data::{Batches, Element, RowSource, scan};
+use super::{ACTIVE_TOPICS, TopicParams, Topics, initial_topics, random_topics};
+use crate::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
+use crate::data::{Batches, Dealt, Element, RowSource, scan};
 use crate::error::{Error, Result};
-use crate::fit::{LapReport, Outcome, Patience, StopRules, TrainingRecord};
 use crate::model::Model;
-use crate::observe::Observer;
-use crate::train::{self, Around, Plan, Start, StateOf, Task, Trained};
+use crate::rules::{LapReport, Outcome, Patience, StopRules, TrainingRecord};
+use crate::schedule::Pace;
+use crate::session::{Session, Start};
+use crate::train::{self, Beside, Family, Fitted, Plan};
 
-/// What a run has around it besides documents and settings.
-#[derive(Default)]
-pub struct TopicSurroundings<'a> {
+/// What topics are trained with besides documents and settings.
+#[derive(Clone, Default)]
+pub struct TopicInputs<'a> {
     /// The words, one for each column of the corpus; numbers are used where there are none.
     pub vocab: Option<&'a [String]>,
     /// Documents to score at the end of every lap.
     pub heldout: Option<&'a dyn RowSource>,
-    /// Score them after every so many steps instead, and at the end of the run; 0 for laps.
-    pub heldout_every: u64,
     /// A model to go on from, with the vocabulary of the corpus (see [`TopicModel::with_vocab`]).
     pub start: Option<&'a TopicModel>,
     /// Words that pull a topic, as columns of the corpus: list k is topic k's.
     pub seed_words: &'a [Vec<u32>],
-    /// Told of every step.
-    pub observer: Option<&'a mut dyn Observer>,
-    /// Set from outside to stop after the current batch.
-    pub interrupt: Option<&'a AtomicBool>,
     /// Settings of the tokeniser, kept in the model so that raw text can be scored.
     pub tokenizer: Option<serde_json::Value>,
-    /// Checkpoints, and the limit on memory for remembered statistics.
-    pub storage: Storage,
 }
 
-/// A trained topic model and how its training went.
-pub struct FittedTopics {
-    /// The model.
-    pub model: TopicModel,
-    /// How the best run ended.
-    pub outcome: Outcome,
-    /// Which run was kept, from 0.
-    pub run: usize,
-    /// Final objective and held-out score of every run.
-    pub runs: Vec<(f64, Option<f64>)>,
-    /// Set when active topics a document rose lap after lap while the held-out score fell.
-    pub decaying: bool,
+impl Fitted<TopicModel> {
+    /// Whether active topics a document rose lap after lap while the held-out score fell.
+    pub fn decaying(&self) -> bool {
+        self.model.config.method == TopicMethod::Lsparse && decaying(&self.outcome.recent)
+    }
 }
 
 /// Train topics on the documents of `source`, rows of word counts.
@@ -78,110 +59,66 @@ pub struct FittedTopics {
 /// assert!(top[0].0 / 2 == top[1].0 / 2, "a topic holds words that go together");
 /// # Ok::<(), lsparse::Error>(())
 /// ```
-pub fn fit_topics(source: &dyn RowSource, config: &TopicsConfig) -> Result<FittedTopics> {
-    fit_topics_with(source, config, TopicSurroundings::default())
+pub fn fit_topics(source: &dyn RowSource, config: &TopicsConfig) -> Result<Fitted<TopicModel>> {
+    fit_topics_with(source, config, TopicInputs::default(), Beside::default())
 }
 
 /// Train topics with held-out documents, observers and so on.
 pub fn fit_topics_with(
     source: &dyn RowSource,
     config: &TopicsConfig,
-    around: TopicSurroundings<'_>,
-) -> Result<FittedTopics> {
-    let config = config.check(source.num_rows())?;
-    check_size(&config, source)?;
-    check_corpora(&config, source, &around)?;
-    check_start(&config, source, around.start)?;
-    check_method(&config, &around)?;
-    let topics = Topics {
-        num_topics: config.topics,
-        vocab_size: source.dim(),
-        estimate: config.estimate,
-        alpha: config.alpha,
-        alpha_rule: config.learn_alpha,
-        lambda: config.lambda,
-        document: config.document(),
-        start_width: config.sparsity,
-        pull: None,
-    };
-    let TopicSurroundings { vocab, heldout, heldout_every, start, seed_words, observer, interrupt, tokenizer, storage } =
-        around;
-    let around = Around { heldout_every, observer, interrupt, storage };
-    let (method, samples, seed) = (config.method, config.samples, config.seed);
-    let task = TopicTask { model: topics, config, source, vocab, heldout, start, seed_words, tokenizer };
-    let Trained { model, outcome, run, runs } = match method {
-        TopicMethod::Lsparse => train::train(&mut { task }, around)?,
-        TopicMethod::SviGibbs => {
-            let step = |topics| SviGibbs::new(topics, samples, seed);
-            train::train(&mut task.with_step(step), around)?
-        }
-        _ => train::train(&mut GibbsTask::new(task)?, around)?,
-    };
-    let decaying = method == TopicMethod::Lsparse && decaying(&outcome.recent);
-    Ok(FittedTopics { model, outcome, run, runs, decaying })
-}
-
-/// A model whose topics are trained by batches of documents, whatever its document step.
-pub(super) trait TopicStep {
-    /// The topics.
-    fn topics(&self) -> &Topics;
-    /// The same, to be changed.
-    fn topics_mut(&mut self) -> &mut Topics;
-    /// Batches visited, where draws depend on it.
-    fn visits(&self) -> u64 {
-        0
-    }
-    /// Go on as if so many batches had been visited.
-    fn set_visits(&self, _visits: u64) {}
-}
-
-impl TopicStep for Topics {
-    fn topics(&self) -> &Topics {
-        self
-    }
-
-    fn topics_mut(&mut self) -> &mut Topics {
-        self
+    inputs: TopicInputs<'_>,
+    beside: Beside<'_>,
+) -> Result<Fitted<TopicModel>> {
+    let family = TopicFamily::new(source, config, inputs)?;
+    match family.config.method.samples_tokens() {
+        false => train::train(&family, beside),
+        true => train::train(&GibbsFamily::new(family)?, beside),
     }
 }
 
-/// A topic model with all that its training needs.
-pub(super) struct TopicTask<'a, M> {
-    pub(super) model: M,
-    pub(super) config: TopicsConfig,
+/// Topic models with all that their training needs.
+pub struct TopicFamily<'a> {
     pub(super) source: &'a dyn RowSource,
-    vocab: Option<&'a [String]>,
-    pub(super) heldout: Option<&'a dyn RowSource>,
-    pub(super) start: Option<&'a TopicModel>,
-    seed_words: &'a [Vec<u32>],
-    tokenizer: Option<serde_json::Value>,
+    pub(super) config: TopicsConfig,
+    pub(super) inputs: TopicInputs<'a>,
 }
 
-impl<'a, M: TopicStep> TopicTask<'a, M> {
+impl<'a> TopicFamily<'a> {
+    /// Check settings and documents.
+    pub fn new(source: &'a dyn RowSource, config: &TopicsConfig, inputs: TopicInputs<'a>) -> Result<Self> {
+        let config = config.check(source.num_rows())?;
+        check_size(&config, source)?;
+        check_corpora(&config, source, &inputs)?;
+        check_start(&config, source, inputs.start)?;
+        check_method(&config, &inputs)?;
+        Ok(TopicFamily { source, config, inputs })
+    }
+
     pub(super) fn seed(&self, run: usize) -> u64 {
         self.config.seed.wrapping_add((run as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
-    /// The same task with another document step.
-    fn with_step<N>(self, step: impl FnOnce(M) -> N) -> TopicTask<'a, N> {
-        let TopicTask { model, config, source, vocab, heldout, start, seed_words, tokenizer } = self;
-        TopicTask { model: step(model), config, source, vocab, heldout, start, seed_words, tokenizer }
-    }
-
     /// The held-out score. The split of held-out words does not follow the run's seed, so that runs can be compared.
-    pub(super) fn score_of(&self, held: &dyn RowSource, alpha: &[f32], total: &TopicSummary) -> Result<f64> {
-        let point = self.model.topics().point_topics(total);
-        let found = completion(&point, alpha, held, &CompletionOptions::default())?;
+    pub(super) fn score_of(&self, topics: &Topics, alpha: &[f32], total: &TopicSummary) -> Result<Option<f64>> {
+        let Some(held) = self.inputs.heldout else { return Ok(None) };
+        let found = completion(&topics.point_topics(total), alpha, held, &CompletionOptions::default())?;
         if found.documents == 0 {
             let problem = "no document has two different words".into();
             return Err(Error::Config { option: "heldout", problem, remedy: "give longer documents".into() });
         }
-        Ok(found.score())
+        Ok(Some(found.score()))
     }
 
     /// The model with these statistics.
-    pub(super) fn saved_with(&self, training: TrainingRecord, alpha: &[f32], total: &TopicSummary) -> TopicModel {
-        let vocab = match self.vocab {
+    pub(super) fn saved_with(
+        &self,
+        topics: &Topics,
+        training: TrainingRecord,
+        alpha: &[f32],
+        total: &TopicSummary,
+    ) -> TopicModel {
+        let vocab = match self.inputs.vocab {
             Some(vocab) => vocab.to_vec(),
             None => (0..self.source.dim()).map(|v| v.to_string()).collect(),
         };
@@ -189,160 +126,107 @@ impl<'a, M: TopicStep> TopicTask<'a, M> {
             config: self.config.clone(),
             training,
             vocab,
-            tokenizer: self.tokenizer.clone(),
+            tokenizer: self.inputs.tokenizer.clone(),
             alpha: alpha.to_vec(),
-            table: self.model.topics().point_topics(total),
+            table: topics.point_topics(total),
             total: total.clone(),
         }
     }
 }
 
-impl<'a, M> Task for TopicTask<'a, M>
-where
-    M: TopicStep + Model<TopicData<'a>, Params = TopicParams, Summary = TopicSummary>,
-{
-    type Data = TopicData<'a>;
-    type Model = M;
+impl<'a> Family<'a> for TopicFamily<'a> {
+    type Model = Topics;
     type Saved = TopicModel;
 
     fn plan(&self) -> Plan {
-        let config = &self.config;
+        let TopicsConfig {
+            runs,
+            best_by,
+            laps,
+            tolerance,
+            count_tolerance,
+            max_seconds,
+            schedule,
+            delay,
+            decay,
+            leave_out,
+            ..
+        } = self.config;
         Plan {
-            runs: config.runs,
-            best_by: config.best_by,
-            rules: StopRules {
-                laps: config.laps,
-                tolerance: config.tolerance,
-                count_tolerance: config.count_tolerance,
-                max_seconds: config.max_seconds,
-                stride: 1,
-            },
-            schedule: config.schedule,
-            delay: config.delay,
-            decay: config.decay,
-            leave_out: config.leave_out,
+            runs,
+            best_by,
+            rules: StopRules { laps, tolerance, count_tolerance, max_seconds, stride: 1 },
+            pace: Pace { schedule, delay, decay, leave_out },
         }
-    }
-
-    fn model(&self) -> &M {
-        &self.model
-    }
-
-    fn deal(&self, run: usize) -> Result<TopicData<'a>> {
-        let num_docs = self.source.num_rows();
-        let mut data = TopicData::new(self.source, Batches::new(num_docs, self.config.batches, self.seed(run))?);
-        if self.config.warm_start {
-            data.warm = Some(Mutex::new(vec![Vec::new(); num_docs]));
-        }
-        if self.config.leave_out {
-            data.explained = Mutex::new(vec![Explained::default(); num_docs]);
-        }
-        Ok(data)
-    }
-
-    fn start(
-        &mut self,
-        _data: &TopicData<'a>,
-        run: usize,
-        patience: Patience<'_>,
-    ) -> Result<Start<TopicParams, TopicSummary>> {
-        let mut rng = ChaCha8Rng::seed_from_u64(self.seed(run));
-        // Every run draws by itself.
-        self.model.set_visits((run as u64) << 32);
-        let topics = self.model.topics_mut();
-        topics.pull = None;
-        let total = match (self.start, self.config.init) {
-            (Some(start), _) => start.total.clone(),
-            (None, TopicInit::Random) => random_topics(topics, self.source, &mut rng)?,
-            (None, TopicInit::Auto | TopicInit::Bregman) => {
-                let first = initial_topics(topics, self.source, self.config.init_lloyd, &mut rng, patience)?;
-                first.reordered(&seeded_order(&first, self.seed_words))
-            }
-        };
-        topics.pull = seed_pull(topics, &total, self.seed_words, self.config.seed_weight)?;
-        let mut params = self.model.global_step(&total, None)?;
-        if let Some(start) = self.start {
-            params.alpha = start.alpha.clone();
-        }
-        let stays = self.start.is_some() && self.config.history == History::Keep;
-        Ok(Start { params, total, stays, rng })
-    }
-
-    fn score(&self) -> Option<Box<dyn Fn(&TopicParams, &TopicSummary) -> Result<f64> + '_>> {
-        let held = self.heldout?;
-        Some(Box::new(move |params, total| self.score_of(held, &params.alpha, total)))
-    }
-
-    fn saved(&self, state: &StateOf<Self>, outcome: &Outcome) -> TopicModel {
-        let observations = self.source.num_rows() - state.progress.forgotten;
-        let training = TrainingRecord::new(observations, state, outcome);
-        self.saved_with(training, &state.params.alpha, &state.total)
-    }
-
-    fn encode(&self, model: &TopicModel) -> std::io::Result<Vec<u8>> {
-        model.to_bytes()
-    }
-
-    fn decode(&self, path: &Path, bytes: &[u8]) -> Result<TopicModel> {
-        TopicModel::from_bytes(path, bytes)
     }
 
     fn fingerprint(&self) -> Result<Fingerprint> {
+        let TopicInputs { vocab, heldout, start, seed_words, .. } = self.inputs;
         let mut print = vec![("model".into(), "topics".into()), ("data".into(), print_rows(self.source)?)];
-        if let Some(held) = self.heldout {
+        if let Some(held) = heldout {
             print.push(("heldout".into(), print_rows(held)?));
         }
-        if let Some(start) = self.start {
+        if let Some(start) = start {
             print.push(("from".into(), print_numbers(&start.total.total().mass)));
         }
-        if let Some(vocab) = self.vocab {
+        if let Some(vocab) = vocab {
             let hash = crc32fast::hash(vocab.join("\n").as_bytes());
             print.push(("vocab".into(), format!("{} words with checksum {hash:08x}", vocab.len())));
         }
-        if !self.seed_words.is_empty() {
-            print.push(("seed-words".into(), format!("{:?}", self.seed_words)));
+        if !seed_words.is_empty() {
+            print.push(("seed-words".into(), format!("{seed_words:?}")));
         }
         print.extend(print_settings(&self.config));
         Ok(print)
     }
 
-    /// The total gives everything but alpha, which is learned step by step, and the pull of seed words, which came from
-    /// the first total.
-    fn sections(&self, params: &TopicParams, data: &TopicData<'a>) -> Sections {
-        let mut sections = Sections::default();
-        sections.put("alpha", &params.alpha);
-        sections.put("pull", &self.model.topics().pull);
-        sections.put("visits", &self.model.visits());
-        sections.put("tally", &*data.tally.lock().unwrap_or_else(|e| e.into_inner()));
-        if let Some(warm) = &data.warm {
-            sections.put("warm", &*warm.lock().unwrap_or_else(|e| e.into_inner()));
-        }
-        sections.put("explained", &*data.explained.lock().unwrap_or_else(|e| e.into_inner()));
-        sections
+    fn deal(&self, run: usize) -> Result<Dealt<'a>> {
+        let batches = Batches::new(self.source.num_rows(), self.config.batches, self.seed(run))?;
+        Ok(Dealt::new(self.source, batches))
     }
 
-    fn restore(
-        &mut self,
-        total: &TopicSummary,
-        sections: &Sections,
-        data: &TopicData<'a>,
-    ) -> Result<Option<TopicParams>> {
-        let (Some(alpha), Some(pull), Some(tally), Some(visits)) =
-            (sections.get("alpha"), sections.get("pull"), sections.get("tally"), sections.get("visits"))
-        else {
-            return Ok(None);
+    fn model(&self, run: usize) -> Topics {
+        let TopicsConfig { method, samples, seed, .. } = self.config;
+        // Every run draws by itself.
+        let sampling = Sampling { samples, seed, first_visit: (run as u64) << 32 };
+        let sampling = (method == TopicMethod::SviGibbs).then_some(sampling);
+        Topics { sampling, ..Topics::new(&self.config, self.source.dim()) }
+    }
+
+    fn start(
+        &self,
+        model: &mut Topics,
+        _data: &Dealt<'a>,
+        run: usize,
+        patience: Patience<'_>,
+    ) -> Result<Start<Topics>> {
+        let TopicInputs { start, seed_words, .. } = self.inputs;
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed(run));
+        let total = match (start, self.config.init) {
+            (Some(start), _) => start.total.clone(),
+            (None, TopicInit::Random) => random_topics(model, self.source, &mut rng)?,
+            (None, TopicInit::Auto | TopicInit::Bregman) => {
+                let first = initial_topics(model, self.source, self.config.init_lloyd, &mut rng, patience)?;
+                first.reordered(&seeded_order(&first, seed_words))
+            }
         };
-        let Some(explained) = sections.get::<Vec<Explained>>("explained") else { return Ok(None) };
-        *data.explained.lock().unwrap_or_else(|e| e.into_inner()) = explained;
-        self.model.topics_mut().pull = pull;
-        self.model.set_visits(visits);
-        *data.tally.lock().unwrap_or_else(|e| e.into_inner()) = tally;
-        if let Some(warm) = &data.warm {
-            let Some(counts) = sections.get::<Vec<Vec<(u32, f32)>>>("warm") else { return Ok(None) };
-            *warm.lock().unwrap_or_else(|e| e.into_inner()) = counts;
+        model.pull = seed_pull(model, &total, seed_words, self.config.seed_weight)?;
+        let mut params = model.global_step(&total, None)?;
+        if let Some(start) = start {
+            params.alpha = start.alpha.clone();
         }
-        let params = self.model.global_step(total, None)?;
-        Ok(Some(TopicParams { alpha, ..params }))
+        let stays = start.is_some() && self.config.history == History::Keep;
+        Ok(Start { params, total, stays, rng })
+    }
+
+    fn score(&self, model: &Topics, params: &TopicParams, total: &TopicSummary) -> Result<Option<f64>> {
+        self.score_of(model, &params.alpha, total)
+    }
+
+    fn saved(&self, session: &Session<'a, Topics>, outcome: &Outcome) -> TopicModel {
+        let observations = self.source.num_rows() - session.progress().forgotten;
+        let training = TrainingRecord::new(observations, session.progress(), outcome);
+        self.saved_with(session.model(), training, &session.params().alpha, session.total())
     }
 }
 
@@ -382,9 +266,9 @@ fn check_size(config: &TopicsConfig, source: &dyn RowSource) -> Result<()> {
 
 /// Counts must be finite and not negative, whole where tokens are sampled, and held-out documents of the same
 /// vocabulary.
-fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, around: &TopicSurroundings<'_>) -> Result<()> {
+fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicInputs<'_>) -> Result<()> {
     let whole = config.method != TopicMethod::Lsparse;
-    for (corpus, whole) in [(Some(source), whole), (around.heldout, false)] {
+    for (corpus, whole) in [(Some(source), whole), (inputs.heldout, false)] {
         let Some(corpus) = corpus else { continue };
         if corpus.dim() != source.dim() {
             let (name, model, data) = (corpus.name().into(), source.dim(), corpus.dim());
@@ -392,7 +276,7 @@ fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, around: &TopicSu
         }
         check_counts(corpus, whole)?;
     }
-    if let Some(vocab) = around.vocab
+    if let Some(vocab) = inputs.vocab
         && vocab.len() != source.dim()
     {
         let problem = format!("{} words for {} columns", vocab.len(), source.dim());
@@ -402,7 +286,7 @@ fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, around: &TopicSu
 }
 
 /// Samplers of all tokens know one prior for all words, and count the tokens they have and no others.
-fn check_method(config: &TopicsConfig, around: &TopicSurroundings<'_>) -> Result<()> {
+fn check_method(config: &TopicsConfig, inputs: &TopicInputs<'_>) -> Result<()> {
     let refuse = |option: &'static str, problem: &str, remedy: &str| {
         let problem = format!("{} {problem}", config.method.name());
         Err(Error::Config { option, problem, remedy: remedy.into() })
@@ -410,21 +294,18 @@ fn check_method(config: &TopicsConfig, around: &TopicSurroundings<'_>) -> Result
     if !config.method.samples_tokens() {
         return Ok(());
     }
-    if around.seed_words.iter().any(|list| !list.is_empty()) {
+    if inputs.seed_words.iter().any(|list| !list.is_empty()) {
         return refuse("seed-words", "has no seed words", "leave them out, or choose --method lsparse");
     }
-    if around.start.is_some() && config.history == History::Keep {
+    if inputs.start.is_some() && config.history == History::Keep {
         let remedy = "give --history replace: the new documents take the place of the old";
         return refuse("history", "cannot keep the counts of documents that it does not have", remedy);
-    }
-    if around.storage.checkpoint.as_ref().is_some_and(|options| options.forget_batch.is_some()) {
-        return refuse("forget-batch", "has drawn all topics given this batch", "train again without its documents");
     }
     Ok(())
 }
 
 /// Counts are finite and not negative, whole where tokens are sampled, and some are there.
-pub(super) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<()> {
+pub(crate) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<()> {
     let check = |row: usize, column: usize, value: f64| {
         let name = corpus.name().to_owned();
         if value < 0.0 {

@@ -3,10 +3,12 @@
 //!
 //! There is room for K clusters; those that are still empty are none. What is saved is as for k-means.
 
-use super::super::{Mixture, MixtureData, MixtureModel, MixtureParams, Panels, respond};
-use super::kmeans::{KMeans, equal_params};
-use super::{Method, add_panel};
-use crate::data::{RowSource, Rows, Scalar};
+use super::super::{
+    LocalStep, Mixture, MixtureModel, MixtureParams, MixtureTally, MixtureWorker, RowMemory, VisitedRows, respond,
+};
+use super::add_panel;
+use super::kmeans::KMeans;
+use crate::data::{Batch, Dealt, RowSource, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::Prior;
 use crate::model::Objective;
@@ -28,29 +30,29 @@ impl DpMeans {
     }
 }
 
-impl<T: Scalar> Method<T> for DpMeans {
+impl<T: Scalar> LocalStep<T> for DpMeans {
     /// All rows in one cluster.
-    fn initial(&self, mixture: &Mixture<T>, data: &MixtureData<'_>) -> Option<ClusterSummary> {
+    fn initial(&self, mixture: &Mixture<T>, data: &Dealt<'_>) -> Option<ClusterSummary> {
         let mut total = mixture.likelihood.no_statistics(mixture.num_clusters);
         total.counts[0] = data.total_weight();
         Some(total)
     }
 
-    fn summarize(
+    fn local(
         &self,
         mixture: &Mixture<T>,
         params: &MixtureParams<T>,
-        data: &MixtureData<'_>,
-        batch: usize,
-        scratch: &mut Option<Panels<T>>,
-    ) -> Result<ClusterSummary> {
+        batch: &Batch<'_>,
+        _memory: &RowMemory,
+        worker: &mut MixtureWorker<T>,
+    ) -> Result<VisitedRows> {
         let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
         let arrays = params.clusters.arrays();
         let means = &arrays[0].values;
         let log_pi = &params.frequencies.log_pi;
         let mut free = (0..mixture.num_clusters).filter(|&k| log_pi[k] == f64::NEG_INFINITY);
         let mut fresh: Vec<(usize, Vec<f64>)> = Vec::new();
-        mixture.for_each_panel(data, batch, scratch, |panel| {
+        mixture.for_each_panel(batch, &mut worker.panels, |panel| {
             respond(params.clusters.as_ref(), log_pi, &panel.rows, 1, &mut panel.resp)?;
             let dim = panel.rows.dim();
             // Opening is one row after the other by nature; distances from the clusters there were are not.
@@ -75,7 +77,7 @@ impl<T: Scalar> Method<T> for DpMeans {
             add_panel(mixture, panel, &entropy, &mut summary);
             Ok(())
         })?;
-        Ok(summary)
+        Ok(VisitedRows::only(summary))
     }
 
     fn global_step(
@@ -85,7 +87,7 @@ impl<T: Scalar> Method<T> for DpMeans {
         previous: Option<&MixtureParams<T>>,
     ) -> Result<MixtureParams<T>> {
         let arrays = self.centres.arrays(total, previous.map(|params| params.clusters.arrays()));
-        let mut params = equal_params(mixture.likelihood.clusters_of(&arrays)?);
+        let mut params = mixture.equal_params(mixture.likelihood.clusters_of(&arrays)?, previous);
         let open = Self::open(total).max(1) as f64;
         for (k, _) in total.counts.iter().enumerate() {
             let there = total.counts[k] > 0.0;
@@ -101,7 +103,12 @@ impl<T: Scalar> Method<T> for DpMeans {
         Objective { data: -self.centres.squared_error(total), entropy: 0.0, alloc }
     }
 
-    fn report(&self) -> Vec<(&'static str, f64)> {
+    fn report(
+        &self,
+        _mixture: &Mixture<T>,
+        _params: &MixtureParams<T>,
+        _tally: &MixtureTally,
+    ) -> Vec<(&'static str, f64)> {
         vec![("penalty", self.penalty)]
     }
 

@@ -3,11 +3,11 @@
 //! The model that is saved is a mixture of equally frequent Gaussians with one variance for all clusters and columns,
 //! the mean squared distance a column: rows are assigned to the nearest centre, and can be scored.
 
-use super::super::{Frequencies, Mixture, MixtureData, MixtureParams, Panels};
-use super::{Method, add_panel};
-use crate::data::Scalar;
+use super::super::{LocalStep, Mixture, MixtureParams, MixtureWorker, RowMemory, VisitedRows};
+use super::add_panel;
+use crate::data::{Batch, Scalar};
 use crate::error::Result;
-use crate::likelihood::{Clusters, NamedArray, Prior};
+use crate::likelihood::{NamedArray, Prior};
 use crate::model::Objective;
 use crate::nearest::Centers;
 use crate::summary::ClusterSummary;
@@ -54,26 +54,19 @@ impl KMeans {
     }
 }
 
-/// Parameters under which the best cluster of a row is the one with the nearest centre.
-pub fn equal_params<T: Scalar>(clusters: Box<dyn Clusters<T>>) -> MixtureParams<T> {
-    let num = clusters.num_clusters();
-    let frequencies = Frequencies { log_pi: vec![-(num as f64).ln(); num], pi: vec![1.0 / num as f64; num] };
-    MixtureParams { frequencies, clusters }
-}
-
-impl<T: Scalar> Method<T> for KMeans {
-    fn summarize(
+impl<T: Scalar> LocalStep<T> for KMeans {
+    fn local(
         &self,
         mixture: &Mixture<T>,
         params: &MixtureParams<T>,
-        data: &MixtureData<'_>,
-        batch: usize,
-        scratch: &mut Option<Panels<T>>,
-    ) -> Result<ClusterSummary> {
+        batch: &Batch<'_>,
+        _memory: &RowMemory,
+        worker: &mut MixtureWorker<T>,
+    ) -> Result<VisitedRows> {
         let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
         let arrays = params.clusters.arrays();
         let centers = Centers::new(&arrays[0].values, &self.center)?;
-        mixture.for_each_panel(data, batch, scratch, |panel| {
+        mixture.for_each_panel(batch, &mut worker.panels, |panel| {
             let resp = &mut panel.resp;
             resp.sparsity = 1;
             centers.assign(&panel.rows, &mut resp.index)?;
@@ -82,7 +75,7 @@ impl<T: Scalar> Method<T> for KMeans {
             add_panel(mixture, panel, &[], &mut summary);
             Ok(())
         })?;
-        Ok(summary)
+        Ok(VisitedRows::only(summary))
     }
 
     fn global_step(
@@ -92,7 +85,7 @@ impl<T: Scalar> Method<T> for KMeans {
         previous: Option<&MixtureParams<T>>,
     ) -> Result<MixtureParams<T>> {
         let arrays = self.arrays(total, previous.map(|params| params.clusters.arrays()));
-        mixture.likelihood.clusters_of(&arrays).map(equal_params)
+        Ok(mixture.equal_params(mixture.likelihood.clusters_of(&arrays)?, previous))
     }
 
     /// Less the sum of squared distances.

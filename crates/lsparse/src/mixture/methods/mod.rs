@@ -10,16 +10,14 @@ mod truncation;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Mixture, MixtureData, MixtureModel, MixtureParams, Panel, Panels, accumulate};
-use crate::checkpoint::Sections;
-use crate::data::{RowSource, Scalar};
-use crate::error::Result;
-use crate::model::{Model, Objective};
+use super::{Mixture, Panel, accumulate};
+use crate::data::Scalar;
 use crate::summary::ClusterSummary;
 
 pub(super) use dp_means::DpMeans;
 pub use dp_means::farthest_first_penalty;
-pub(super) use kmeans::{KMeans, equal_params};
+pub(super) use kmeans::KMeans;
+pub use sparse_em::Frozen;
 pub(super) use sparse_em::SparseEm;
 pub(super) use truncation::Truncation;
 pub use truncation::{BuiltInSelection, RowValues, Select, Selecting};
@@ -59,104 +57,6 @@ impl MixtureMethod {
     /// Whether clusters are centres and nothing else.
     pub fn has_centres_alone(self) -> bool {
         matches!(self, MixtureMethod::Kmeans | MixtureMethod::DpMeans)
-    }
-}
-
-/// A way to train a mixture: the parts of the loop that differ from L-sparse training.
-pub(super) trait Method<T: Scalar>: Send + Sync {
-    /// Another run starts, on these rows.
-    fn begin_run(&self, _source: &dyn RowSource) {}
-
-    /// The statistics to start from, where not from seeds.
-    fn initial(&self, _mixture: &Mixture<T>, _data: &MixtureData<'_>) -> Option<ClusterSummary> {
-        None
-    }
-
-    /// Local step and statistics of one batch.
-    fn summarize(
-        &self,
-        mixture: &Mixture<T>,
-        params: &MixtureParams<T>,
-        data: &MixtureData<'_>,
-        batch: usize,
-        scratch: &mut Option<Panels<T>>,
-    ) -> Result<ClusterSummary>;
-
-    /// The best parameters for these statistics.
-    fn global_step(
-        &self,
-        mixture: &Mixture<T>,
-        total: &ClusterSummary,
-        previous: Option<&MixtureParams<T>>,
-    ) -> Result<MixtureParams<T>> {
-        Model::<MixtureData<'_>>::global_step(mixture, total, previous)
-    }
-
-    /// What training raises.
-    fn objective(&self, mixture: &Mixture<T>, params: &MixtureParams<T>, total: &ClusterSummary) -> Objective {
-        Model::<MixtureData<'_>>::objective(mixture, params, total)
-    }
-
-    /// What there is to report of a lap.
-    fn report(&self) -> Vec<(&'static str, f64)> {
-        Vec::new()
-    }
-
-    /// What a checkpoint must hold.
-    fn sections(&self, _sections: &mut Sections) {}
-
-    /// Take up what a checkpoint holds; false if it is not there.
-    fn restore(&self, _sections: &Sections) -> bool {
-        true
-    }
-
-    /// Last changes to the model that is saved.
-    fn finish(&self, _model: &mut MixtureModel) {}
-}
-
-/// A mixture trained by another method.
-pub(super) struct MethodMixture<'f, T: Scalar> {
-    pub mixture: Mixture<T>,
-    pub method: Box<dyn Method<T> + 'f>,
-}
-
-impl<'a, T: Scalar> Model<MixtureData<'a>> for MethodMixture<'_, T> {
-    type Params = MixtureParams<T>;
-    type Summary = ClusterSummary;
-    type Scratch = Option<Panels<T>>;
-
-    fn num_batches(&self, data: &MixtureData<'a>) -> usize {
-        self.mixture.num_batches(data)
-    }
-
-    fn batch_share(&self, data: &MixtureData<'a>, batch: usize) -> f64 {
-        self.mixture.batch_share(data, batch)
-    }
-
-    fn batch_len(&self, data: &MixtureData<'a>, batch: usize) -> usize {
-        self.mixture.batch_len(data, batch)
-    }
-
-    fn summarize(
-        &self,
-        params: &MixtureParams<T>,
-        data: &MixtureData<'a>,
-        batch: usize,
-        scratch: &mut Option<Panels<T>>,
-    ) -> Result<ClusterSummary> {
-        self.method.summarize(&self.mixture, params, data, batch, scratch)
-    }
-
-    fn global_step(&self, total: &ClusterSummary, previous: Option<&MixtureParams<T>>) -> Result<MixtureParams<T>> {
-        self.method.global_step(&self.mixture, total, previous)
-    }
-
-    fn objective(&self, params: &MixtureParams<T>, total: &ClusterSummary) -> Objective {
-        self.method.objective(&self.mixture, params, total)
-    }
-
-    fn lap_report(&self, _data: &MixtureData<'a>) -> Vec<(&'static str, f64)> {
-        self.method.report()
     }
 }
 

@@ -4,56 +4,66 @@
 //! had together, and the others stay frozen; every step raises the objective. What is frozen enters the statistics as
 //! one summary a batch, so that nothing of it is kept row by row.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::search::{NONE, Pairs};
-use super::super::{Mixture, MixtureData, MixtureParams, Panel, Panels, respond};
+use super::super::search::NONE;
+use super::super::{LocalStep, Mixture, MixtureParams, MixtureWorker, Panel, RowMemory, VisitedRows, respond};
+use super::add_panel;
 use super::truncation::normalise;
-use super::{Method, add_panel};
-use crate::checkpoint::Sections;
-use crate::data::{RowSource, Scalar};
+use crate::data::{Batch, Scalar};
 use crate::error::Result;
 use crate::responsibilities::Responsibilities;
+use crate::schedule::Kept;
 use crate::summary::{ClusterSummary, Summary};
 
 /// Training by sparse EM.
 pub struct SparseEm {
     /// Visits of a batch from one full one to the next.
-    refresh: usize,
+    pub refresh: usize,
     /// Smallest responsibility that is renewed.
-    threshold: f64,
-    memory: Mutex<Memory>,
+    pub threshold: f64,
 }
 
-/// What is kept of rows and batches.
-#[derive(Default, Serialize, Deserialize)]
-struct Memory {
+/// What a batch keeps from one full visit to the next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Frozen {
+    /// Visits so far.
+    visits: usize,
+    last: Arc<FullVisit>,
+}
+
+/// What the last full visit left, rows in the order of the batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct FullVisit {
     /// The clusters of each row that are renewed, L places a row.
     cluster: Vec<u32>,
     /// The mass they share.
     mass: Vec<f64>,
-    /// For each batch the visits, and the statistics of what is frozen.
-    batches: Vec<(usize, Option<ClusterSummary>)>,
+    /// The statistics of what is frozen.
+    rest: ClusterSummary,
 }
 
-const SECTION: &str = "sparse-em";
+impl FullVisit {
+    fn is_of(&self, rows: usize, sparsity: usize) -> bool {
+        self.mass.len() == rows && self.cluster.len() == rows * sparsity
+    }
+}
+
+impl Kept for Frozen {
+    fn kept_bytes(&self) -> u64 {
+        let FullVisit { cluster, mass, rest } = &*self.last;
+        (size_of_val(cluster.as_slice()) + size_of_val(mass.as_slice()) + rest.resident_bytes()) as u64
+    }
+}
 
 impl SparseEm {
-    pub fn new(refresh: usize, threshold: f64) -> Self {
-        SparseEm { refresh, threshold, memory: Mutex::default() }
-    }
-
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Split the dense responsibilities of a panel: those that will be renewed stay in it, the others are returned, with
-    /// the entropy of both.
+    /// Split the dense responsibilities of a panel: those that will be renewed stay in it and are noted in `visit`, the
+    /// others are returned, with the entropy of both.
     fn split<T: Scalar>(
         &self,
-        memory: &mut Memory,
+        visit: &mut FullVisit,
         sparsity: usize,
         panel: &mut Panel<T>,
     ) -> (Responsibilities<T>, Vec<f64>, Vec<f64>) {
@@ -61,9 +71,10 @@ impl SparseEm {
         let mut kept = Responsibilities::default();
         kept.resize(panel.rows.len(), sparsity);
         let (mut renewed, mut frozen) = (Vec::new(), Vec::new());
-        for (n, &id) in panel.row_ids.iter().enumerate() {
-            let list = &mut memory.cluster[id * sparsity..(id + 1) * sparsity];
-            list.fill(NONE);
+        for n in 0..panel.rows.len() {
+            let first = visit.cluster.len();
+            visit.cluster.resize(first + sparsity, NONE);
+            let list = &mut visit.cluster[first..];
             let (mut mass, mut entropy) = (0.0, [0.0; 2]);
             for l in 0..num {
                 let (k, r) = (panel.resp.index[n * num + l], panel.resp.value[n * num + l]);
@@ -79,7 +90,7 @@ impl SparseEm {
                     entropy[usize::from(!renew)] -= value * value.ln();
                 }
             }
-            memory.mass[id] = mass;
+            visit.mass.push(mass);
             renewed.push(entropy[0]);
             frozen.push(entropy[1]);
         }
@@ -87,70 +98,62 @@ impl SparseEm {
     }
 }
 
-impl<T: Scalar> Method<T> for SparseEm {
-    fn begin_run(&self, _source: &dyn RowSource) {
-        *self.memory() = Memory::default();
+impl<T: Scalar> LocalStep<T> for SparseEm {
+    fn keeps_rows(&self) -> bool {
+        true
     }
 
-    fn summarize(
+    fn local(
         &self,
         mixture: &Mixture<T>,
         params: &MixtureParams<T>,
-        data: &MixtureData<'_>,
-        batch: usize,
-        scratch: &mut Option<Panels<T>>,
-    ) -> Result<ClusterSummary> {
-        let mut memory = self.memory();
-        let (sparsity, num_rows) = (mixture.sparsity, data.source.num_rows());
-        if memory.mass.len() != num_rows {
-            memory.mass = vec![0.0; num_rows];
-            memory.cluster = vec![NONE; num_rows * sparsity];
-            memory.batches = vec![(0, None); data.batches.num_batches()];
-        }
+        batch: &Batch<'_>,
+        memory: &RowMemory,
+        worker: &mut MixtureWorker<T>,
+    ) -> Result<VisitedRows> {
+        let sparsity = mixture.sparsity;
         let empty = || mixture.likelihood.no_statistics(mixture.num_clusters);
         let (clusters, log_pi) = (params.clusters.as_ref(), &params.frequencies.log_pi);
         let mut summary = empty();
-        let (visits, old) = std::mem::take(&mut memory.batches[batch]);
-        let frozen = match old.filter(|_| !visits.is_multiple_of(self.refresh)) {
+        let (visits, last) = match memory {
+            // Other rows than last time have not been visited.
+            RowMemory::Frozen(Frozen { visits, last }) if last.is_of(batch.num_rows(), sparsity) => {
+                (*visits, Some(last))
+            }
+            _ => (0, None),
+        };
+        let MixtureWorker { panels, pairs, .. } = worker;
+        let last = match last.filter(|_| !visits.is_multiple_of(self.refresh)) {
             None => {
-                let mut frozen = empty();
-                mixture.for_each_panel(data, batch, scratch, |panel| {
+                let mut visit = FullVisit { cluster: Vec::new(), mass: Vec::new(), rest: empty() };
+                mixture.for_each_panel(batch, panels, |panel| {
                     respond(clusters, log_pi, &panel.rows, mixture.num_clusters, &mut panel.resp)?;
-                    let (rest, renewed_entropy, frozen_entropy) = self.split(&mut memory, sparsity, panel);
+                    let (rest, renewed_entropy, frozen_entropy) = self.split(&mut visit, sparsity, panel);
                     add_panel(mixture, panel, &renewed_entropy, &mut summary);
                     panel.resp = rest;
-                    add_panel(mixture, panel, &frozen_entropy, &mut frozen);
+                    add_panel(mixture, panel, &frozen_entropy, &mut visit.rest);
                     Ok(())
                 })?;
-                frozen
+                Arc::new(visit)
             }
-            Some(frozen) => {
+            Some(last) => {
                 let log_pi: Vec<T> = log_pi.iter().map(|&v| T::from_f64(v)).collect();
-                let mut pairs = Pairs::default();
-                mixture.for_each_panel(data, batch, scratch, |panel| {
-                    pairs.reset(panel.rows.len(), sparsity);
-                    for (list, &id) in pairs.cluster.chunks_exact_mut(sparsity).zip(&panel.row_ids) {
-                        list.copy_from_slice(&memory.cluster[id * sparsity..(id + 1) * sparsity]);
-                    }
+                let mut first = 0;
+                mixture.for_each_panel(batch, panels, |panel| {
+                    let of_batch = first..first + panel.rows.len();
+                    first = of_batch.end;
+                    pairs.reset(of_batch.len(), sparsity);
+                    pairs.cluster.copy_from_slice(&last.cluster[of_batch.start * sparsity..of_batch.end * sparsity]);
                     pairs.weigh(clusters, &log_pi, &panel.rows);
-                    let mass: Vec<f64> = panel.row_ids.iter().map(|&id| memory.mass[id]).collect();
-                    let entropy = normalise(&pairs, sparsity, &mass, &mut panel.resp)?;
+                    let entropy = normalise(pairs, sparsity, &last.mass[of_batch], &mut panel.resp)?;
                     add_panel(mixture, panel, &entropy, &mut summary);
                     Ok(())
                 })?;
-                frozen
+                Arc::clone(last)
             }
         };
-        summary.add_scaled(&frozen, 1.0);
-        memory.batches[batch] = (visits + 1, Some(frozen));
-        Ok(summary)
-    }
-
-    fn sections(&self, sections: &mut Sections) {
-        sections.put(SECTION, &*self.memory());
-    }
-
-    fn restore(&self, sections: &Sections) -> bool {
-        sections.get(SECTION).map(|memory| *self.memory() = memory).is_some()
+        summary.add_scaled(&last.rest, 1.0);
+        let memory = RowMemory::Frozen(Frozen { visits: visits + 1, last });
+        Ok(VisitedRows { memory, ..VisitedRows::only(summary) })
     }
 }

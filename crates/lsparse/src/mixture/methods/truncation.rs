@@ -1,20 +1,19 @@
 //! Expectation truncation (Luecke and Eggert 2010): a selection function chooses a row's clusters before any weight is
 //! computed; responsibilities are normalised over those alone.
 
-use std::sync::Mutex;
+use std::sync::Arc;
 
 use lsparse_kernels::Real;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::super::search::Pairs;
-use super::super::{Mixture, MixtureData, MixtureParams, Panels};
-use super::{Method, add_panel};
-use crate::data::{RowRef, Rows, Scalar};
+use super::super::{LocalStep, Mixture, MixtureParams, MixtureWorker, RowMemory, VisitedRows};
+use super::add_panel;
+use crate::data::{Batch, RowRef, Rows, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::{LikelihoodKind, NamedArray};
 use crate::responsibilities::Responsibilities;
-use crate::summary::ClusterSummary;
 
 /// The selection functions that need no programming.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,33 +88,22 @@ pub struct Selecting<'a> {
 }
 
 /// A selection function: pushes the clusters that a row may belong to, each once. A row without any is an error.
-pub type Select<'f> = dyn Fn(&Selecting<'_>, &mut Vec<u32>) + Sync + Send + 'f;
+pub type Select = dyn Fn(&Selecting<'_>, &mut Vec<u32>) + Sync + Send;
 
 /// Training by truncation.
-pub struct Truncation<'f, T> {
-    select: Choice<'f>,
-    pairs: Mutex<Pairs<T>>,
-}
-
-enum Choice<'f> {
+pub enum Truncation {
+    /// By a function that is here.
     BuiltIn(BuiltInSelection),
-    Given(&'f Select<'f>),
+    /// By somebody's own.
+    Given(Arc<Select>),
 }
 
 /// Rows of a parallel task.
 const ROWS_A_TASK: usize = 64;
 
-impl<'f, T: Scalar> Truncation<'f, T> {
-    pub fn built_in(selection: BuiltInSelection) -> Self {
-        Truncation { select: Choice::BuiltIn(selection), pairs: Mutex::new(Pairs::default()) }
-    }
-
-    pub fn given(select: &'f Select<'f>) -> Self {
-        Truncation { select: Choice::Given(select), pairs: Mutex::new(Pairs::default()) }
-    }
-
+impl Truncation {
     /// The candidates of every row of a panel.
-    fn choose(
+    fn choose<T: Scalar>(
         &self,
         params: &MixtureParams<T>,
         (rows, row_ids): (&Rows<T>, &[usize]),
@@ -145,9 +133,9 @@ impl<'f, T: Scalar> Truncation<'f, T> {
                     let frequencies = &params.frequencies.pi;
                     let about = Selecting { row: row_ids[n], values, arrays: &arrays, frequencies, most };
                     chosen.clear();
-                    match &self.select {
-                        Choice::Given(select) => select(&about, &mut chosen),
-                        Choice::BuiltIn(selection) => {
+                    match self {
+                        Truncation::Given(select) => select(&about, &mut chosen),
+                        Truncation::BuiltIn(selection) => {
                             selection.scores(&about, &mut scores);
                             chosen.extend(0..num as u32);
                             let by_score =
@@ -174,27 +162,27 @@ impl<'f, T: Scalar> Truncation<'f, T> {
     }
 }
 
-impl<T: Scalar> Method<T> for Truncation<'_, T> {
-    fn summarize(
+impl<T: Scalar> LocalStep<T> for Truncation {
+    fn local(
         &self,
         mixture: &Mixture<T>,
         params: &MixtureParams<T>,
-        data: &MixtureData<'_>,
-        batch: usize,
-        scratch: &mut Option<Panels<T>>,
-    ) -> Result<ClusterSummary> {
+        batch: &Batch<'_>,
+        _memory: &RowMemory,
+        worker: &mut MixtureWorker<T>,
+    ) -> Result<VisitedRows> {
         let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
-        let mut pairs = self.pairs.lock().unwrap_or_else(|e| e.into_inner());
-        mixture.for_each_panel(data, batch, scratch, |panel| {
-            self.choose(params, (&panel.rows, &panel.row_ids), mixture.sparsity, &mut pairs)?;
+        let MixtureWorker { panels, pairs, .. } = worker;
+        mixture.for_each_panel(batch, panels, |panel| {
+            self.choose(params, (&panel.rows, &panel.row_ids), mixture.sparsity, pairs)?;
             pairs.weigh(params.clusters.as_ref(), &log_pi, &panel.rows);
             let ones = vec![1.0; panel.rows.len()];
-            let entropy = normalise(&pairs, mixture.sparsity, &ones, &mut panel.resp)?;
+            let entropy = normalise(pairs, mixture.sparsity, &ones, &mut panel.resp)?;
             add_panel(mixture, panel, &entropy, &mut summary);
             Ok(())
         })?;
-        Ok(summary)
+        Ok(VisitedRows::only(summary))
     }
 }
 

@@ -47,10 +47,10 @@ impl Neighbours {
     }
 
     /// Count the clusters that rows share with their best two. One task counts for a cluster, rows in order.
-    pub fn observe<T: Real>(&mut self, resp: &Responsibilities<T>) {
+    pub fn observe(&mut self, kept: &KeptClusters) {
         let mut start = vec![0usize; self.num_clusters + 1];
-        let of_best = 2.min(resp.sparsity);
-        let best = || (0..resp.len()).flat_map(|n| resp.row(n).0[..of_best].iter().map(move |&k| (n, k as usize)));
+        let of_best = 2.min(kept.sparsity());
+        let best = || (0..kept.rows()).flat_map(|n| kept.row(n)[..of_best].iter().map(move |&k| (n, k as usize)));
         best().for_each(|(_, k)| start[k + 1] += 1);
         for k in 0..self.num_clusters {
             start[k + 1] += start[k];
@@ -64,8 +64,10 @@ impl Neighbours {
         let counters = self.id.par_chunks_mut(COUNTED).zip(self.count.par_chunks_mut(COUNTED));
         counters.enumerate().with_min_len(TASK).for_each(|(k, (id, count))| {
             for &n in &rows[start[k]..start[k + 1]] {
-                let (index, _) = resp.row(n as usize);
-                index.iter().filter(|&&other| other as usize != k).for_each(|&other| count_one(other, id, count));
+                kept.row(n as usize)
+                    .iter()
+                    .filter(|&&other| other as usize != k)
+                    .for_each(|&other| count_one(other, id, count));
             }
         });
     }
@@ -194,13 +196,8 @@ mod tests {
     fn neighbours_are_the_clusters_that_share_rows() {
         let mut neighbours = Neighbours::new(100);
         // Row n belongs to clusters n mod 10 and its twin ten further on; cluster 7 has 40 others now and then.
-        let mut resp = Responsibilities { sparsity: 3, index: Vec::new(), value: Vec::new() };
-        for n in 0..400u32 {
-            let k = n % 10;
-            resp.index.extend([k, k + 10, 20 + (n / 10) % 40]);
-            resp.value.extend([0.5, 0.3, 0.2f64]);
-        }
-        neighbours.observe(&resp);
+        let kept: Vec<u32> = (0..400u32).flat_map(|n| [n % 10, n % 10 + 10, 20 + (n / 10) % 40]).collect();
+        neighbours.observe(&KeptClusters::new(3, kept));
         neighbours.end_lap();
         for k in 0..10 {
             assert_eq!(neighbours.of(k)[0], k + 10);
@@ -223,8 +220,7 @@ mod tests {
     #[test]
     fn candidates_are_own_near_and_random_ones_without_repeats() {
         let mut neighbours = Neighbours::new(50);
-        let resp = Responsibilities { sparsity: 2, index: vec![3, 4, 4, 9, 3, 5], value: vec![0.5f64; 6] };
-        neighbours.observe(&resp);
+        neighbours.observe(&KeptClusters::new(2, vec![3, 4, 4, 9, 3, 5]));
         neighbours.end_lap();
         let kept = KeptClusters::new(2, vec![NONE, NONE, 9, 4, 3, 30]);
         let mut pairs = Pairs::<f64>::default();

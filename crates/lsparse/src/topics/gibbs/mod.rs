@@ -11,8 +11,8 @@ mod document;
 mod light_lda;
 mod sparse_lda;
 mod svi_gibbs;
-mod task;
 mod tokens;
+mod train;
 mod word_proposal;
 
 use std::ops::Range;
@@ -25,9 +25,9 @@ use super::config::{TopicMethod, TopicsConfig};
 use super::{Document, DocumentOptions, WordTable};
 use crate::error::{Error, Result};
 
-pub(super) use svi_gibbs::SviGibbs;
-pub(super) use task::GibbsTask;
+pub use svi_gibbs::Sampling;
 pub use tokens::Tokens;
+pub(super) use train::GibbsFamily;
 
 /// The prior of a sampler.
 #[derive(Clone, Copy, Debug)]

@@ -4,30 +4,26 @@
 //! p(z = k) proportional to (n_dk + alpha_k) exp(`E[log phi_kv]`). The first half of the sweeps is burn-in; the
 //! statistics are the mean of the others. Gibbs samples have no entropy in closed form: the objective lacks it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use lsparse_kernels::{digamma, ln_gamma};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::super::summary::{Entries, TopicSummary, WordStats};
-use super::super::train::TopicStep;
-use super::super::{ACTIVE_TOPICS, AlphaRule, PANEL_DOCUMENTS, Tally, TopicData, TopicParams, TopicScratch, Topics};
+use super::super::{AlphaRule, TopicParams, Topics};
 use super::document::DocumentTopics;
 use super::walk;
-use crate::data::{Ahead, Layout, Rows};
-use crate::error::Result;
-use crate::model::{Model, Objective};
+use crate::data::Rows;
 
-/// Topics whose documents are sampled.
-pub struct SviGibbs {
-    topics: Topics,
+/// How documents are sampled.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampling {
     /// Sweeps over a document, half of them burn-in.
-    samples: usize,
-    seed: u64,
-    /// Batches visited, which makes every visit's draws its own.
-    visits: AtomicU64,
+    pub samples: usize,
+    /// Seed of the draws.
+    pub seed: u64,
+    /// The number of the run's first visit, which makes every visit's draws its own.
+    pub first_visit: u64,
 }
 
 /// Documents of a parallel task. Fixed, so that sums do not depend on the number of threads.
@@ -60,13 +56,10 @@ struct DocumentScratch {
     kept: Vec<(u32, u32)>,
 }
 
-impl SviGibbs {
-    pub fn new(topics: Topics, samples: usize, seed: u64) -> Self {
-        SviGibbs { topics, samples, seed, visits: AtomicU64::new(0) }
-    }
-
+impl Sampling {
     fn sample_document(
         &self,
+        topics: &Topics,
         params: &TopicParams,
         words: &[u32],
         counts: &[f32],
@@ -74,7 +67,7 @@ impl SviGibbs {
         scratch: &mut DocumentScratch,
         piece: &mut Piece,
     ) {
-        let num = self.topics.num_topics;
+        let num = topics.num_topics;
         let DocumentScratch { counts: document, place, assigned, phi, smooth, kept } = scratch;
         place.clear();
         phi.clear();
@@ -125,12 +118,12 @@ impl SviGibbs {
             for &k in &document.topics {
                 let (a, n) = (f64::from(params.alpha[k as usize]), f64::from(document.count[k as usize]));
                 piece.alloc += share * (ln_gamma(n + a) - ln_gamma(a));
-                if self.topics.alpha_rule != AlphaRule::Fixed {
+                if topics.alpha_rule != AlphaRule::Fixed {
                     piece.alpha_topic.push((k, share * (digamma(n + a) - digamma(a))));
                 }
             }
         }
-        if self.topics.alpha_rule != AlphaRule::Fixed {
+        if topics.alpha_rule != AlphaRule::Fixed {
             piece.alpha_total += digamma(length + alpha_sum) - digamma(alpha_sum);
         }
         piece.active += document.topics.len() as u64;
@@ -143,16 +136,18 @@ impl SviGibbs {
         piece.end.push(piece.word.len());
     }
 
-    /// Sample the documents of a panel and add their statistics to `summary`.
-    fn sample_panel(
+    /// Sample the documents of a panel and add their statistics to `summary`; gives the topics they have, added up.
+    pub fn sample_panel(
         &self,
+        topics: &Topics,
         params: &TopicParams,
         rows: &Rows<f32>,
         numbers: &[usize],
         visit: u64,
         summary: &mut TopicSummary,
     ) -> u64 {
-        let num = self.topics.num_topics;
+        let num = topics.num_topics;
+        let visit = self.first_visit.wrapping_add(visit);
         let new_scratch = || DocumentScratch {
             counts: DocumentTopics::new(num),
             place: Vec::new(),
@@ -170,7 +165,7 @@ impl SviGibbs {
                     // Draws depend on seed, visit and document alone.
                     let mut rng = ChaCha8Rng::seed_from_u64(self.seed ^ visit.wrapping_mul(0x9E37_79B9_7F4A_7C15));
                     rng.set_stream(numbers[n] as u64);
-                    self.sample_document(params, words, counts, &mut rng, scratch, &mut piece);
+                    self.sample_document(topics, params, words, counts, &mut rng, scratch, &mut piece);
                 }
                 piece
             })
@@ -199,85 +194,13 @@ impl SviGibbs {
     }
 }
 
-impl TopicStep for SviGibbs {
-    fn topics(&self) -> &Topics {
-        &self.topics
-    }
-
-    fn topics_mut(&mut self) -> &mut Topics {
-        &mut self.topics
-    }
-
-    fn visits(&self) -> u64 {
-        self.visits.load(Ordering::Relaxed)
-    }
-
-    fn set_visits(&self, visits: u64) {
-        self.visits.store(visits, Ordering::Relaxed);
-    }
-}
-
-impl<'a> Model<TopicData<'a>> for SviGibbs {
-    type Params = TopicParams;
-    type Summary = TopicSummary;
-    type Scratch = TopicScratch;
-
-    fn num_batches(&self, data: &TopicData<'a>) -> usize {
-        self.topics.num_batches(data)
-    }
-
-    fn batch_share(&self, data: &TopicData<'a>, batch: usize) -> f64 {
-        self.topics.batch_share(data, batch)
-    }
-
-    fn batch_len(&self, data: &TopicData<'a>, batch: usize) -> usize {
-        self.topics.batch_len(data, batch)
-    }
-
-    fn summarize(
-        &self,
-        params: &TopicParams,
-        data: &TopicData<'a>,
-        batch: usize,
-        scratch: &mut TopicScratch,
-    ) -> Result<TopicSummary> {
-        let mut summary = self.topics.empty_batch();
-        let mut tally = Tally::default();
-        let visit = self.visits.fetch_add(1, Ordering::Relaxed);
-        let ahead = scratch.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.topics.vocab_size));
-        ahead.for_each_panel(data.source, &data.batches, batch, PANEL_DOCUMENTS, |read| {
-            tally.active += self.sample_panel(params, &read.rows, &read.row_ids, visit, &mut summary);
-            tally.documents += read.rows.len() as u64;
-            Ok(())
-        })?;
-        data.tally.lock().unwrap_or_else(|e| e.into_inner()).add(&tally);
-        Ok(summary)
-    }
-
-    fn global_step(&self, total: &TopicSummary, previous: Option<&TopicParams>) -> Result<TopicParams> {
-        Model::<TopicData<'a>>::global_step(&self.topics, total, previous)
-    }
-
-    fn update(&self, params: &mut TopicParams, total: &TopicSummary) -> Result<()> {
-        Model::<TopicData<'a>>::update(&self.topics, params, total)
-    }
-
-    fn objective(&self, params: &TopicParams, total: &TopicSummary) -> Objective {
-        Model::<TopicData<'a>>::objective(&self.topics, params, total)
-    }
-
-    fn lap_report(&self, data: &TopicData<'a>) -> Vec<(&'static str, f64)> {
-        let tally = data.take_tally();
-        vec![(ACTIVE_TOPICS, tally.active as f64 / tally.documents.max(1) as f64)]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::super::{DocumentOptions, SparseStats};
     use super::*;
-    use crate::data::{Batches, CsrRows};
+    use crate::data::{CsrRows, Dealt};
     use crate::likelihood::Estimate;
+    use crate::model::Model;
 
     /// The mean of many sweeps is the posterior mean of the counts, which a short document gives by enumeration.
     #[test]
@@ -293,11 +216,14 @@ mod tests {
             document: DocumentOptions::dense(num),
             start_width: 0,
             pull: None,
+            warm_start: false,
+            lends: false,
+            sampling: Some(Sampling { samples: 60_000, seed: 5, first_visit: 0 }),
         };
         let stats = SparseStats::by_word(3, |v, row| row.extend((0..num).map(|k| (k as u32, 1.0 + (v * k) as f64))));
         let mut total = TopicSummary::new(num, WordStats::Total(stats));
         total.counts = (0..num).map(|k| 3.0 + 3.0 * k as f64).collect();
-        let params = Model::<TopicData<'_>>::global_step(&topics, &total, None).unwrap();
+        let params = topics.global_step(&total, None).unwrap();
         let phi = |v: usize, k: usize| f64::from(params.table.row(v)[k] * params.table.scale[k]);
 
         let words = [0usize, 0, 1, 2];
@@ -315,9 +241,9 @@ mod tests {
         }
 
         let source = CsrRows::new("one document", 3, vec![0, 3], vec![0, 1, 2], vec![2.0f32, 1.0, 1.0]).unwrap();
-        let data = TopicData::new(&source, Batches::in_order(1, 1).unwrap());
-        let model = SviGibbs::new(topics, 60_000, 5);
-        let summary = model.summarize(&params, &data, 0, &mut TopicScratch::default()).unwrap().into_total();
+        let data = Dealt::in_order(&source).unwrap();
+        let visited = topics.local(&params, &data.batch(0), &Default::default(), &mut topics.worker()).unwrap();
+        let summary = visited.summary.into_total();
         for v in 0..3 {
             for (k, found) in summary.total().dense_word(v, num).into_iter().enumerate() {
                 let expected = expected[v * num + k] / sum;

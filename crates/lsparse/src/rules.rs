@@ -1,4 +1,4 @@
-//! The training loop: next batch, local step, fold, global step, report, until a rule says stop.
+//! How far a run has come, the rules by which it ends, and how it ended.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,20 +7,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::model::{Model, Objective};
-use crate::observe::{Observer, StepInfo, Stopwatch, peak_memory_bytes};
-use crate::schedule::Schedule;
-use crate::summary::Summary;
-
-/// What is carried from step to step.
-pub struct State<P, S> {
-    /// Global parameters.
-    pub params: P,
-    /// The statistics they were estimated from.
-    pub total: S,
-    /// How far the run has come.
-    pub progress: Progress,
-}
+use crate::model::Objective;
+use crate::observe::StepInfo;
 
 /// How far a run has come: what the rules for stopping and the reports look back on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -158,26 +146,6 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// Everything about a run that is not the training itself.
-pub struct Watch<'a, P, S> {
-    /// Held-out score of parameters and their statistics, taken at the end of every lap and of the run; its time does
-    /// not count as training.
-    pub score: Option<&'a dyn Fn(&P, &S) -> Result<f64>>,
-    /// Take the score after every so many steps instead of every lap; 0 for laps.
-    pub score_every: u64,
-    /// Told of every step.
-    pub observer: &'a mut dyn Observer,
-    /// Set from outside to stop after the current batch.
-    pub interrupt: Option<&'a AtomicBool>,
-    /// Which run this is, for reports.
-    pub run: usize,
-    /// Training time, seeding included; running when handed over.
-    pub clock: Stopwatch,
-    /// Called after every step and its report, with the bytes that observers have written, and why the run ends if it
-    /// does: where checkpoints are taken.
-    pub after_step: &'a mut dyn FnMut(&State<P, S>, &mut dyn Schedule<S>, u64, Option<StopReason>) -> Result<()>,
-}
-
 /// Asked at moments when nothing is half done whether long work that has no steps may go on.
 #[derive(Clone, Copy, Default)]
 pub struct Patience<'a> {
@@ -246,139 +214,18 @@ pub struct TrainingRecord {
 }
 
 impl TrainingRecord {
-    /// The record of a run that ended in `state` with `outcome`.
-    pub fn new<P, S>(observations: usize, state: &State<P, S>, outcome: &Outcome) -> Self {
+    /// The record of a run that came so far and ended so.
+    pub fn new(observations: usize, progress: &Progress, outcome: &Outcome) -> Self {
         TrainingRecord {
             observations,
-            laps: state.progress.laps,
-            steps: state.progress.step,
+            laps: progress.laps,
+            steps: progress.step,
             stopped_by: outcome.reason.rule().into(),
             objective: outcome.objective.total(),
             objective_data: outcome.objective.data,
             objective_entropy: outcome.objective.entropy,
             objective_alloc: outcome.objective.alloc,
         }
-    }
-}
-
-/// Train until a rule says stop.
-pub fn run<D: ?Sized, M: Model<D>>(
-    model: &M,
-    data: &D,
-    schedule: &mut dyn Schedule<M::Summary>,
-    state: &mut State<M::Params, M::Summary>,
-    rules: &StopRules,
-    watch: &mut Watch<'_, M::Params, M::Summary>,
-) -> Result<Outcome> {
-    let batches = model.num_batches(data) as f64;
-    let mut scratch = M::Scratch::default();
-    let mut is_out = schedule.is_out();
-    loop {
-        let was_ready = is_out;
-        let batch = schedule.next_batch();
-        let loan = match schedule.may_lend() {
-            true => model.lend(data, &state.total, state.progress.laps)?,
-            false => None,
-        };
-        if let Some(loan) = &loan {
-            state.total.add_scaled(loan, 1.0);
-            // What a lap gains with new clusters in it says nothing of rest.
-            state.progress.lap_before = None;
-        }
-        is_out |= schedule.take_out_next(&mut state.total)?;
-        if loan.is_some() || (is_out && !was_ready) {
-            model.update(&mut state.params, &state.total)?;
-        }
-        let fresh = model.summarize(&state.params, data, batch, &mut scratch)?;
-        if let (true, Some(evidence)) = (is_out, fresh.evidence()) {
-            state.progress.left_out.0 += evidence;
-            state.progress.left_out.1 += fresh.counts().iter().sum::<f64>();
-        }
-        let ends_lap = schedule.fold(&mut state.total, batch, fresh)?;
-        if let Some(spent) = schedule.spent() {
-            model.reuse(spent, &mut scratch);
-        }
-        // Within a lap parameters are at once those without the batch that comes next: one global step a batch. The end
-        // of a lap has those of all batches, which are scored and saved.
-        is_out = !ends_lap && schedule.take_out_next(&mut state.total)?;
-        model.update(&mut state.params, &state.total)?;
-        state.progress.step += 1;
-        state.progress.laps += usize::from(ends_lap);
-        state.progress.rows += model.batch_len(data, batch);
-        let objective = (!is_out).then(|| model.objective(&state.params, &state.total));
-
-        watch.clock.halt();
-        let State { params, total, progress } = &mut *state;
-        let evidence = if ends_lap { progress.take_evidence() } else { None };
-        (progress.seconds, progress.cpu_seconds) = (watch.clock.seconds(), watch.clock.cpu_seconds());
-        progress.lap_change = ends_lap.then_some((f64::INFINITY, f64::INFINITY));
-        if let Some(objective) = objective.filter(|_| ends_lap && rules.compares(progress.laps)) {
-            let observations = total.counts().iter().sum::<f64>().max(f64::MIN_POSITIVE);
-            let gauge = evidence.map_or(Gauge::Objective(objective.total() / observations), Gauge::Evidence);
-            progress.lap_change = Some(lap_change(progress, gauge, total.counts()));
-            progress.lap_before = Some((gauge, total.counts().to_vec()));
-        }
-        // A run that would end here anyway is not interrupted: there is nothing left to go on with.
-        let interrupted = || watch.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed));
-        let reason = rules.lap_rule(progress).or_else(|| interrupted().then_some(StopReason::Interrupted));
-        let reason = reason.or_else(|| rules.late(progress));
-        let due = match watch.score_every {
-            0 => ends_lap,
-            every => progress.step.is_multiple_of(every),
-        };
-        // Scores and what a run leaves behind are of all batches, also in the middle of a lap.
-        let whole = match is_out && (due || reason.is_some()) {
-            true => schedule.whole(total)?,
-            false => None,
-        };
-        let whole = match whole {
-            Some(total) => Some((model.global_step(&total, Some(params))?, total)),
-            None => None,
-        };
-        let (params, total) = whole.as_ref().map_or((&*params, &*total), |(params, total)| (params, total));
-        let objective = objective.or_else(|| whole.is_some().then(|| model.objective(params, total)));
-        if let Some(value) = objective.map(|o| o.total()).filter(|value| !value.is_finite()) {
-            return Err(Error::Diverged { step: progress.step, value });
-        }
-        let heldout = match watch.score {
-            Some(score) if due || reason.is_some() => Some(score(params, total)?),
-            _ => None,
-        };
-        let mut report = if ends_lap { model.lap_report(data) } else { Vec::new() };
-        report.extend(evidence.map(|evidence| (EVIDENCE, evidence)));
-        let info = StepInfo {
-            run: watch.run,
-            lap: progress.step as f64 / batches,
-            step: progress.step,
-            batch,
-            ends_lap,
-            seconds: progress.seconds,
-            cpu_seconds: progress.cpu_seconds,
-            objective,
-            heldout,
-            rows_per_second: progress.rows as f64 / progress.seconds.max(1e-9),
-            empty_clusters: count_empty(total.counts()),
-            peak_memory_bytes: peak_memory_bytes(),
-            report,
-        };
-        if ends_lap {
-            let report = info.report.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
-            progress.recent.push(LapReport { heldout, report });
-            let old = progress.recent.len().saturating_sub(LAPS_REMEMBERED);
-            progress.recent.drain(..old);
-        }
-        watch.observer.step(&info)?;
-        (watch.after_step)(state, schedule, watch.observer.written(), reason)?;
-        if let (Some(reason), Some(objective)) = (reason, objective) {
-            if let Some((params, total)) = whole {
-                (state.params, state.total) = (params, total);
-                schedule.is_whole();
-            }
-            let (seconds, recent) = (state.progress.seconds, state.progress.recent.clone());
-            let rows_per_second = info.rows_per_second;
-            return Ok(Outcome { reason, objective, heldout, seconds, rows_per_second, recent });
-        }
-        watch.clock.start();
     }
 }
 
@@ -395,9 +242,17 @@ fn lap_change(progress: &Progress, gauge: Gauge, counts: &[f64]) -> (f64, f64) {
 
 impl Progress {
     /// The leave-out evidence of the lap that just ended, where its batches were left out.
-    fn take_evidence(&mut self) -> Option<f64> {
+    pub(crate) fn take_evidence(&mut self) -> Option<f64> {
         let (evidence, observations) = std::mem::take(&mut self.left_out);
         (observations > 0.0).then(|| evidence / observations)
+    }
+
+    /// Remember what was said at the end of a lap.
+    pub(crate) fn remember_lap(&mut self, info: &StepInfo) {
+        let report = info.report.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+        self.recent.push(LapReport { heldout: info.heldout, report });
+        let old = self.recent.len().saturating_sub(LAPS_REMEMBERED);
+        self.recent.drain(..old);
     }
 }
 
@@ -405,6 +260,25 @@ impl StopRules {
     /// Whether changes are taken at the end of this lap, the first being 1.
     fn compares(&self, lap: usize) -> bool {
         (lap - 1).is_multiple_of(self.stride.max(1))
+    }
+
+    /// Compare the lap that a step ended with the one before; `counts` are those of the total.
+    pub(crate) fn compare(&self, progress: &mut Progress, info: &StepInfo, counts: &[f64]) {
+        progress.lap_change = info.ends_lap.then_some((f64::INFINITY, f64::INFINITY));
+        let Some(objective) = info.objective.filter(|_| info.ends_lap && self.compares(progress.laps)) else { return };
+        let observations = counts.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let evidence = info.report.iter().find(|note| note.0 == EVIDENCE).map(|note| note.1);
+        let gauge = evidence.map_or(Gauge::Objective(objective.total() / observations), Gauge::Evidence);
+        progress.lap_change = Some(lap_change(progress, gauge, counts));
+        progress.lap_before = Some((gauge, counts.to_vec()));
+    }
+
+    /// The rule that ends a run here. A run that would end anyway is not interrupted: there is nothing left to go on
+    /// with.
+    pub(crate) fn verdict(&self, progress: &Progress, interrupt: Option<&AtomicBool>) -> Option<StopReason> {
+        let interrupted = || interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed));
+        let reason = self.lap_rule(progress).or_else(|| interrupted().then_some(StopReason::Interrupted));
+        reason.or_else(|| self.late(progress))
     }
 
     /// The rule by which a run ends that has come so far, if any does.

@@ -1,0 +1,71 @@
+//! Rows dealt into batches, and a batch that is to be visited.
+
+use super::{Batches, RowSource};
+use crate::error::Result;
+
+/// Rows dealt into batches: what a run goes through lap by lap.
+#[derive(Clone)]
+pub struct Dealt<'a> {
+    /// Where rows come from.
+    pub source: &'a dyn RowSource,
+    /// How they are dealt.
+    pub batches: Batches,
+    /// One weight a row of the source, or none at all.
+    pub row_weights: Option<&'a [f64]>,
+}
+
+impl<'a> Dealt<'a> {
+    /// Rows of equal weight in these batches.
+    pub fn new(source: &'a dyn RowSource, batches: Batches) -> Self {
+        Dealt { source, batches, row_weights: None }
+    }
+
+    /// Every row once, in the order of the source, as one batch: for scoring and assigning.
+    pub fn in_order(source: &'a dyn RowSource) -> Result<Self> {
+        Ok(Dealt::new(source, Batches::in_order(source.num_rows(), 1)?))
+    }
+
+    /// Sum of the row weights of a batch.
+    fn batch_weight(&self, batch: usize) -> f64 {
+        match self.row_weights {
+            None => self.batches.len(batch) as f64,
+            Some(weights) => self.batches.row_ids(batch).iter().map(|&n| weights[n]).sum(),
+        }
+    }
+
+    /// Sum of all row weights.
+    pub fn total_weight(&self) -> f64 {
+        self.row_weights.map_or(self.source.num_rows() as f64, |w| w.iter().sum())
+    }
+
+    /// Each batch's share of the whole weight.
+    pub fn shares(&self) -> Vec<f64> {
+        let total = self.total_weight();
+        (0..self.batches.num_batches()).map(|batch| self.batch_weight(batch) / total).collect()
+    }
+
+    /// A batch, as the first of its run to be visited.
+    pub fn batch(&'a self, number: usize) -> Batch<'a> {
+        Batch { data: self, number, visit: 0, begins_lap: true }
+    }
+}
+
+/// A batch that is to be visited, and when.
+#[derive(Clone, Copy)]
+pub struct Batch<'a> {
+    /// The rows it belongs to.
+    pub data: &'a Dealt<'a>,
+    /// Which batch, from 0.
+    pub number: usize,
+    /// Visits of the run before this one, of whatever batch.
+    pub visit: u64,
+    /// Whether it is the first of a lap.
+    pub begins_lap: bool,
+}
+
+impl Batch<'_> {
+    /// Rows of the batch.
+    pub fn num_rows(&self) -> usize {
+        self.data.batches.len(self.number)
+    }
+}
