@@ -3,16 +3,15 @@
 use std::fs;
 
 use lsparse::backend::with_threads;
-use lsparse::data::{Batches, NpyRows, RowSource, Rows, Scalar, read};
+use lsparse::data::{Batches, Dealt, NpyRows, RowSource, Rows, Scalar, read};
 use lsparse::likelihood::{Clusters, PriorShape, Scratch};
-use lsparse::mixture::{
-    Members, Mixture, MixtureData, MixtureModel, MixtureParams, Search, SearchKind, accumulate, respond,
-};
+use lsparse::mixture::{Members, Mixture, MixtureModel, MixtureParams, Search, SearchKind, accumulate, respond};
 use lsparse::model::Model;
 use lsparse::observe::Stopwatch;
 use lsparse::responsibilities::{Responsibilities, dense_responsibilities, top_l_responsibilities};
-use lsparse::schedule::{Memoized, Schedule};
-use lsparse::summary::ClusterSummary;
+use lsparse::schedule::{Pace, ScheduleKind};
+use lsparse::session::{Done, Places, Session, Start, Ticket};
+use lsparse::summary::{ClusterSummary, Summary};
 use lsparse::{Init, LikelihoodKind, MixtureConfig, fit_mixture};
 use lsparse_kernels::Real;
 use rand::SeedableRng;
@@ -135,12 +134,8 @@ fn mixture<T: Scalar>(model: &MixtureModel, sparsity: usize, search: SearchKind)
         alpha: model.config.alpha,
         num_clusters: model.num_clusters(),
         sparsity,
-        search: Search::new(search, model.num_clusters(), sparsity, 0.0),
+        step: Box::new(Search::new(search, model.num_clusters(), sparsity, 0.0)),
     }
-}
-
-fn global_step<T: Scalar>(mixture: &Mixture<T>, total: &ClusterSummary) -> Result<MixtureParams<T>> {
-    Ok(Model::<MixtureData<'_>>::global_step(mixture, total, None)?)
 }
 
 /// Computing seconds of something that is done again and again.
@@ -160,28 +155,26 @@ impl Timer {
     }
 }
 
-/// The batches of memoized passes from a model, each handed to `summarize`, then folded in and turned into parameters,
-/// which `global` times.
+/// Memoized passes from a model, each batch worked out by `local`; folding it in and the global step are on the clock
+/// `global`.
 fn memoized(
     model: &MixtureModel,
-    mixture: &Mixture<f32>,
-    batches: &Batches,
+    mixture: Mixture<f32>,
+    data: Dealt<'_>,
     global: &mut Timer,
-    mut summarize: impl FnMut(&MixtureParams<f32>, usize) -> Result<ClusterSummary>,
+    mut local: impl FnMut(&Session<'_, Mixture<f32>>, &Ticket<Mixture<f32>>) -> Result<Done<Mixture<f32>>>,
 ) -> Result<()> {
-    let rows = batches.num_rows() as f64;
-    let shares: Vec<f64> = (0..batches.num_batches()).map(|batch| batches.len(batch) as f64 / rows).collect();
+    let batches = data.batches.num_batches();
     let mut total = model.total.clone();
-    lsparse::summary::Summary::scale(&mut total, rows / model.total.total_weight());
-    let mut schedule = Memoized::new(shares, total.clone(), true, ChaCha8Rng::seed_from_u64(1));
-    let mut params = global_step(mixture, &total)?;
-    for _ in 0..PASSES * batches.num_batches() {
-        let batch = schedule.next_batch();
-        let fresh = summarize(&params, batch)?;
-        params = global.time(|| {
-            schedule.fold(&mut total, batch, fresh)?;
-            global_step(mixture, &total)
-        })?;
+    total.scale(data.total_weight() / model.total.total_weight());
+    let params = mixture.global_step(&total, None)?;
+    let start = Start { params, total, stays: false, rng: ChaCha8Rng::seed_from_u64(1) };
+    let pace = Pace { schedule: ScheduleKind::Memoized, delay: 1.0, decay: 1.0, leave_out: false };
+    let mut session = Session::begin(mixture, data, start, &pace, Places::default(), 0);
+    for _ in 0..PASSES * batches {
+        let ticket = session.hand_out()?.ok_or("a batch is in flight")?;
+        let done = local(&session, &ticket)?;
+        global.time(|| session.fold(done))?;
     }
     Ok(())
 }
@@ -189,15 +182,16 @@ fn memoized(
 /// Panel a: computing seconds of the substeps of two memoized passes. Reading rows is not counted.
 fn passes(model: &MixtureModel, source: &NpyRows, batches: usize, sparsity: usize) -> Result<Vec<Value>> {
     let mixture = mixture::<f32>(model, sparsity, SearchKind::Dense);
-    let batches = Batches::in_order(source.num_rows(), batches)?;
+    let data = Dealt::new(source, Batches::in_order(source.num_rows(), batches)?);
     let mut rows = Rows::<f32>::dense(source.dim());
     let mut resp = Responsibilities::default();
     let mut members = Members::default();
     let [mut weights, mut responsibilities, mut summary, mut global] = [(); 4].map(|()| Timer::default());
-    memoized(model, &mixture, &batches, &mut global, |params, batch| {
-        let first = batches.row_ids(batch)[0];
+    memoized(model, mixture, data, &mut global, |session, ticket| {
+        let (params, batches) = (session.params(), &session.data().batches);
+        let first = batches.row_ids(ticket.batch)[0];
         rows.clear();
-        read(source, first, batches.len(batch), &mut rows)?;
+        read(source, first, batches.len(ticket.batch), &mut rows)?;
         resp.resize(rows.len(), sparsity);
         let mut tile = Tile::new(params);
         let mut start = 0;
@@ -207,7 +201,7 @@ fn passes(model: &MixtureModel, source: &NpyRows, batches: usize, sparsity: usiz
             responsibilities.time(|| tile.respond(start..end, &mut resp))?;
             start = end;
         }
-        Ok(summary.time(|| summarize(&mixture, &rows, &resp, &mut members)))
+        Ok(ticket.done(summary.time(|| summarize(session.model(), &rows, &resp, &mut members))))
     })?;
     let times = [weights, responsibilities, summary, global];
     let row = |(substep, timer): (&str, &Timer)| {
@@ -221,13 +215,12 @@ fn passes(model: &MixtureModel, source: &NpyRows, batches: usize, sparsity: usiz
 fn exact_passes(model: &MixtureModel, source: &NpyRows, batches: usize) -> Result<Vec<Value>> {
     let sparsity = 8.min(model.num_clusters());
     let mixture = mixture::<f32>(model, sparsity, SearchKind::Exact);
-    let data = MixtureData { source, batches: Batches::in_order(source.num_rows(), batches)?, row_weights: None };
-    let (mut local, mut global, mut scratch) = ([Timer::default(), Timer::default()], Timer::default(), None);
-    let mut visits = 0;
-    memoized(model, &mixture, &data.batches, &mut global, |params, batch| {
-        let pass = visits / batches;
-        visits += 1;
-        Ok(local[pass].time(|| mixture.summarize(params, &data, batch, &mut scratch))?)
+    let data = Dealt::new(source, Batches::in_order(source.num_rows(), batches)?);
+    let (mut local, mut global) = ([Timer::default(), Timer::default()], Timer::default());
+    let mut worker = mixture.worker();
+    memoized(model, mixture, data, &mut global, |session, ticket| {
+        let work = || ticket.work(session.model(), session.params(), session.data(), &mut worker);
+        Ok(local[session.progress().laps].time(work)?)
     })?;
     let names = ["local step and summary, first pass", "local step and summary, second pass", SUBSTEPS[3]];
     let times = [local[0].seconds(), local[1].seconds(), global.seconds()];
@@ -307,7 +300,7 @@ fn steps(source: &NpyRows, clusters: usize) -> Result<Vec<Value>> {
     let mut rows = Rows::<f32>::dense(source.dim());
     read(source, 0, source.num_rows(), &mut rows)?;
     let mixture = mixture::<f32>(&model, clusters, SearchKind::Dense);
-    let params = global_step(&mixture, &model.total)?;
+    let params = mixture.global_step(&model.total, None)?;
     let mut tile = Tile::new(&params);
     let mut table = Vec::with_capacity(rows.len() * clusters);
     for start in (0..rows.len()).step_by(f32::TILE) {
@@ -346,7 +339,7 @@ fn distances(model: &MixtureModel, source: &NpyRows) -> Result<Vec<Value>> {
     let mut rows = Rows::<f64>::dense(source.dim());
     read(source, 0, source.num_rows(), &mut rows)?;
     let mixture = mixture::<f64>(model, clusters, SearchKind::Dense);
-    let params = global_step(&mixture, &model.total)?;
+    let params = mixture.global_step(&model.total, None)?;
     // All clusters of a row, the largest first: its L-sparse responsibilities are the first L of them, normalised.
     let mut dense = Responsibilities::default();
     respond(params.clusters.as_ref(), &params.frequencies.log_pi, &rows, clusters, &mut dense)?;

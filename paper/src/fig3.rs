@@ -3,13 +3,14 @@
 use lsparse::Estimate;
 use lsparse::backend::with_threads;
 use lsparse::data::corpus::Corpus;
-use lsparse::data::{Batches, RowSource, Rows};
+use lsparse::data::{Batches, Dealt, RowSource, Rows};
 use lsparse::model::Model;
 use lsparse::observe::Stopwatch;
-use lsparse::schedule::{Memoized, Schedule};
+use lsparse::schedule::{Pace, ScheduleKind};
+use lsparse::session::{Places, Session, Start};
 use lsparse::topics::{
-    AlphaRule, Document, DocumentOptions, Entries, Selection, SparseStats, TopicData, TopicParams, TopicScratch,
-    TopicSummary, Topics, TopicsConfig, WordStats, initial_topics,
+    AlphaRule, Document, DocumentOptions, Entries, Selection, SparseStats, TopicParams, TopicSummary, Topics,
+    TopicsConfig, WordStats, initial_topics,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -135,16 +136,15 @@ fn model(topics: usize, vocab_size: usize, document: DocumentOptions) -> Topics 
         start_width: document.sparsity,
         document,
         pull: None,
+        warm_start: false,
+        lends: false,
+        sampling: None,
     }
 }
 
 /// The document step as training has it.
 fn options(topics: usize, sparsity: usize) -> DocumentOptions {
     TopicsConfig { topics, sparsity, restarts: 5, ..TopicsConfig::default() }.document()
-}
-
-fn parameters(model: &Topics, total: &TopicSummary) -> Result<TopicParams> {
-    Ok(Model::<TopicData<'_>>::global_step(model, total, None)?)
 }
 
 /// Statistics of documents: the local step and the summary step on their own clocks.
@@ -156,7 +156,7 @@ struct Documents {
 }
 
 impl Documents {
-    /// What `Topics::summarize` does, with its two halves timed apart.
+    /// What the local step of [`Topics`] does, with its two halves timed apart.
     fn summarize(&mut self, model: &Topics, params: &TopicParams, rows: &Rows<f32>, into: &mut TopicSummary) {
         let (mut word, mut topic, mut mass, mut ends) = (Vec::new(), Vec::new(), Vec::new(), vec![0]);
         for n in 0..rows.len() {
@@ -199,25 +199,24 @@ impl Documents {
 fn passes(plan: &Plan, corpus: &Corpus, sparsity: usize) -> Result<Value> {
     let model = model(plan.topics, corpus.dim(), options(plan.topics, sparsity));
     let mut rng = ChaCha8Rng::seed_from_u64(0);
-    let mut total = initial_topics(&model, corpus, TopicsConfig::default().init_lloyd, &mut rng, Default::default())?;
-    let data = TopicData::new(corpus, Batches::new(corpus.num_rows(), plan.batches, 0)?);
-    let mut params = parameters(&model, &total)?;
-    let shares = (0..plan.batches).map(|batch| model.batch_share(&data, batch)).collect();
-    let mut schedule = Memoized::new(shares, total.clone(), true, rng);
+    let total = initial_topics(&model, corpus, TopicsConfig::default().init_lloyd, &mut rng, Default::default())?;
+    let data = Dealt::new(corpus, Batches::new(corpus.num_rows(), plan.batches, 0)?);
+    let start = Start { params: model.global_step(&total, None)?, total, stays: false, rng };
+    let pace = Pace { schedule: ScheduleKind::Memoized, delay: 1.0, decay: 1.0, leave_out: false };
+    let mut session = Session::begin(model, data, start, &pace, Places::default(), 0);
     let taken = plan.made[usize::from(sparsity == plan.topics)];
     let (mut documents, mut global) = (Documents::default(), Stopwatch::default());
     let (mut scratch, mut rows, mut row_ids) = (Rows::sparse(corpus.dim()), Rows::sparse(corpus.dim()), Vec::new());
-    let mut laps = 0;
-    while laps < taken {
-        let batch = schedule.next_batch();
+    while session.progress().laps < taken {
+        let ticket = session.hand_out()?.ok_or("a batch is in flight")?;
+        let (model, batches) = (session.model(), &session.data().batches);
         let mut fresh = model.empty_batch();
-        for panel in data.batches.panels(batch, PANEL) {
-            data.batches.read_panel(corpus, panel, &mut scratch, &mut rows, &mut row_ids)?;
-            documents.summarize(&model, &params, &rows, &mut fresh);
+        for panel in batches.panels(ticket.batch, PANEL) {
+            batches.read_panel(corpus, panel, &mut scratch, &mut rows, &mut row_ids)?;
+            documents.summarize(model, session.params(), &rows, &mut fresh);
         }
         global.start();
-        laps += usize::from(schedule.fold(&mut total, batch, fresh)?);
-        Model::<TopicData<'_>>::update(&model, &mut params, &total)?;
+        session.fold(ticket.done(fresh))?;
         global.halt();
     }
     let times = plan.passes as f64 / taken as f64;
@@ -234,9 +233,10 @@ fn trained(corpus: &Corpus, topics: usize) -> Result<TopicSummary> {
     let model = model(topics, corpus.dim(), options(topics, MODERATE));
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let total = initial_topics(&model, corpus, TopicsConfig::default().init_lloyd, &mut rng, Default::default())?;
-    let data = TopicData::new(corpus, Batches::new(corpus.num_rows(), 1, 0)?);
-    let params = parameters(&model, &total)?;
-    Ok(model.summarize(&params, &data, 0, &mut TopicScratch::default())?.into_total())
+    let params = model.global_step(&total, None)?;
+    let data = Dealt::in_order(corpus)?;
+    let visited = model.local(&params, &data.batch(0), &Default::default(), &mut model.worker())?;
+    Ok(visited.summary.into_total())
 }
 
 /// Panels b and c: the local step with restarts and the summary step on some documents.
@@ -249,7 +249,7 @@ fn steps(
 ) -> Result<Value> {
     let document = DocumentOptions { iterations: ITERATIONS, tolerance: 0.0, selection, ..options(topics, sparsity) };
     let model = model(topics, total.vocab_size(), document);
-    let params = parameters(&model, total)?;
+    let params = model.global_step(total, None)?;
     let rounds = if sparsity == topics { 1 } else { ROUNDS };
     let (mut local, mut summary) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..rounds {
@@ -279,7 +279,7 @@ fn distances(
     let solved = |sparsity: usize| -> Result<Vec<Vec<f64>>> {
         let document = DocumentOptions { iterations: ITERATIONS, restarts, ..options(topics, sparsity) };
         let model = model(topics, total.vocab_size(), document);
-        let params = parameters(&model, total)?;
+        let params = model.global_step(total, None)?;
         let mut document = Document::default();
         let shares = (0..sample.len()).map(|n| {
             let (words, counts) = sample.sparse_row(n);

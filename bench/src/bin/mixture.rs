@@ -6,12 +6,13 @@ use std::path::Path;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{Element, NpyRows, RowSource, Rows, Scalar, read};
-use lsparse::likelihood::{Clusters, Estimate, Likelihood, Scratch};
-use lsparse::mixture::{Members, Mixture, MixtureData, MixtureModel, Search, accumulate, respond};
+use lsparse::likelihood::{Clusters, Likelihood, Scratch};
+use lsparse::mixture::{Members, Mixture, Mixtures, SearchKind, accumulate, respond};
 use lsparse::model::Model;
 use lsparse::responsibilities::Responsibilities;
 use lsparse::summary::ClusterSummary;
-use lsparse::{LikelihoodKind, MixtureConfig, fit_mixture};
+use lsparse::train::Family;
+use lsparse::{LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Session, fit_mixture};
 use lsparse_bench::{median, seconds};
 use serde_json::json;
 
@@ -58,34 +59,18 @@ fn fma_peak<T: Scalar>() -> f64 {
     (0..7).map(|_| burst()).fold(0.0, f64::max)
 }
 
-fn mixture<T: Scalar>(model: &MixtureModel, sparsity: usize) -> Mixture<T> {
-    Mixture {
-        likelihood: model.config.likelihood.build(&model.prior),
-        estimate: Estimate::Posterior,
-        alpha: model.config.alpha,
-        num_clusters: CLUSTERS,
-        sparsity,
-        search: Search::dense(CLUSTERS, sparsity),
-    }
+/// A training that goes on from a model, row by row against all clusters.
+fn session<'a, T: Scalar>(rows: &'a NpyRows, model: &'a MixtureModel) -> Session<'a, Mixture<T>> {
+    let config = MixtureConfig { search: SearchKind::Dense, ..model.config.clone() };
+    let inputs = MixtureInputs { start: Some(model), ..Default::default() };
+    Mixtures::new(rows, &config, inputs).and_then(|mixtures| mixtures.session(0)).expect("a start")
 }
 
 /// Local step, statistics, global step and objective over all rows: what one EM iteration is elsewhere.
 fn lap<T: Scalar>(rows: &NpyRows, model: &MixtureModel, threads: usize) {
-    let mixture = mixture::<T>(model, SPARSITY);
-    let data = MixtureData::in_order(rows).unwrap();
-    let mut params = Model::<MixtureData<'_>>::global_step(&mixture, &model.total, None).unwrap();
-    let mut scratch = None;
-    let mut times = Vec::new();
-    for _ in 0..REPEATS {
-        let (time, next) = seconds(|| {
-            let total = mixture.summarize(&params, &data, 0, &mut scratch).unwrap();
-            let next = Model::<MixtureData<'_>>::global_step(&mixture, &total, Some(&params)).unwrap();
-            std::hint::black_box(Model::<MixtureData<'_>>::objective(&mixture, &next, &total));
-            next
-        });
-        params = next;
-        times.push(time);
-    }
+    let mut session = session::<T>(rows, model);
+    let mut worker = session.worker();
+    let times = (0..REPEATS).map(|_| seconds(|| session.step(&mut worker).expect("a lap")).0).collect();
     println!(
         "{}",
         json!({"what": "lap", "type": T::NAME, "threads": threads, "rows": rows.num_rows(), "clusters": CLUSTERS,
@@ -98,8 +83,8 @@ fn parts<T: Scalar>(source: &NpyRows, model: &MixtureModel, peak: f64) {
     let dim = source.dim();
     let mut rows = Rows::<T>::dense(dim);
     read(source, 0, source.num_rows(), &mut rows).unwrap();
-    let mixture = mixture::<T>(model, SPARSITY);
-    let params = Model::<MixtureData<'_>>::global_step(&mixture, &model.total, None).unwrap();
+    let session = session::<T>(source, model);
+    let (mixture, params) = (session.model(), session.params());
     let clusters = params.clusters.as_ref();
 
     let weights = median((0..REPEATS).map(|_| seconds(|| weigh(clusters, &rows)).0).collect());
@@ -110,11 +95,7 @@ fn parts<T: Scalar>(source: &NpyRows, model: &MixtureModel, peak: f64) {
             "nanoseconds_a_row_and_cluster": 1e9 * weights / (rows.len() * CLUSTERS) as f64,
             "share_of_fma_peak": fmas / weights / peak})
     );
-    let step = median(
-        (0..REPEATS)
-            .map(|_| seconds(|| Model::<MixtureData<'_>>::global_step(&mixture, &model.total, None).unwrap()).0)
-            .collect(),
-    );
+    let step = median((0..REPEATS).map(|_| seconds(|| mixture.global_step(&model.total, None).unwrap()).0).collect());
     println!("{}", json!({"what": "global step", "type": T::NAME, "seconds": step}));
     for sparsity in [1, 2, 4, 8, 16, 32, 64, CLUSTERS] {
         let mut resp = Responsibilities::default();

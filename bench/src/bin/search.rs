@@ -9,10 +9,9 @@ use std::path::Path;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{NpyRows, RowSource, Rows, read};
-use lsparse::mixture::{Mixture, MixtureData, MixtureModel, MixtureParams, Search, SearchKind, log_density};
-use lsparse::model::Model;
-use lsparse::summary::ClusterSummary;
-use lsparse::{LikelihoodKind, MixtureConfig, fit_mixture};
+use lsparse::mixture::{Mixtures, SearchKind, log_density};
+use lsparse::train::Family;
+use lsparse::{LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, fit_mixture};
 use lsparse_bench::{Timer, median};
 use serde_json::json;
 
@@ -58,36 +57,29 @@ fn main() {
 /// Laps from `start`: medians of the local and the global step, and where they lead.
 fn time(rows: &NpyRows, held: &Rows<f32>, start: &MixtureModel, search: SearchKind, laps: usize) {
     let clusters = start.num_clusters();
-    let mixture = Mixture::<f32> {
-        likelihood: start.config.likelihood.build(&start.prior),
-        estimate: start.config.estimate,
-        alpha: start.config.alpha,
-        num_clusters: clusters,
-        sparsity: SPARSITY,
-        search: Search::new(search, clusters, SPARSITY, 0.0),
-    };
-    let data = MixtureData::in_order(rows).expect("rows");
-    let global = |total: &ClusterSummary, previous: Option<&MixtureParams<f32>>| {
-        Model::<MixtureData<'_>>::global_step(&mixture, total, previous).expect("a step")
-    };
-    let mut params = global(&start.total, None);
-    let mut scratch = None;
-    let (mut local_times, mut global_times, mut objective) = (Vec::new(), Vec::new(), 0.0);
+    let config = MixtureConfig { search, ..start.config.clone() };
+    let inputs = MixtureInputs { start: Some(start), ..Default::default() };
+    let mixtures = Mixtures::<f32>::new(rows, &config, inputs).expect("settings");
+    let mut session = mixtures.session(0).expect("a start");
+    let mut worker = session.worker();
+    let (mut local_times, mut global_times, mut objective) = (Vec::new(), Vec::new(), f64::NAN);
     let mut report = Vec::new();
     for _ in 0..=laps {
-        let (mut local, mut step) = (Timer::default(), Timer::default());
-        let total = local.time(|| mixture.summarize(&params, &data, 0, &mut scratch).expect("a lap"));
-        params = step.time(|| global(&total, Some(&params)));
-        objective = Model::<MixtureData<'_>>::objective(&mixture, &params, &total).total();
-        // As the training loop does.
-        Model::<MixtureData<'_>>::reuse(&mixture, total, &mut scratch);
-        report = Model::<MixtureData<'_>>::lap_report(&mixture, &data);
+        let (mut local, mut global) = (Timer::default(), Timer::default());
+        session.recycle(&mut worker);
+        let ticket = session.hand_out().expect("a step").expect("a batch");
+        let work = || ticket.work(session.model(), session.params(), session.data(), &mut worker);
+        let done = local.time(work).expect("a lap");
+        let step = global.time(|| session.fold(done)).expect("a step");
+        objective = step.objective.map_or(f64::NAN, |objective| objective.total());
+        report = step.report;
         local_times.push(local.cpu);
-        global_times.push(step.cpu);
+        global_times.push(global.cpu);
     }
     let first = local_times.remove(0);
     global_times.remove(0);
     // As `lsparse score` does: log sum_k E[pi_k] F(x | E[phi_k]).
+    let (mixture, params) = (session.model(), session.params());
     let point = mixture.likelihood.clusters_of(&params.clusters.arrays()).expect("clusters");
     let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
     let scores = log_density(point.as_ref(), &log_pi, held).expect("scores");

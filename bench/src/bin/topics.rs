@@ -6,23 +6,21 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::Mutex;
 
 use lsparse::backend::with_threads;
-use lsparse::data::{Batches, CsrRows, NpyRows, RowSource, Rows, write_npy_f32};
-use lsparse::model::Model;
+use lsparse::data::{CsrRows, NpyRows, RowSource, Rows, write_npy_f32};
 use lsparse::observe::{Observer, StepInfo, peak_memory_bytes};
-use lsparse::schedule::{Memoized, Schedule, Stochastic};
+use lsparse::session::Places;
+use lsparse::summary::Summary;
 use lsparse::topics::score::{Completion, CompletionOptions, completion, held_out};
 use lsparse::topics::{
-    TopicData, TopicInit, TopicParams, TopicScratch, TopicSummary, TopicSurroundings, Topics, TopicsConfig, WordTable,
-    fit_topics_with, initial_topics, random_topics,
+    ACTIVE_TOPICS, TopicFamily, TopicInputs, TopicSummary, TopicWorker, Topics, TopicsConfig, WordTable,
+    fit_topics_with,
 };
-use lsparse::{ScheduleKind, summary::Summary};
+use lsparse::train::Family;
+use lsparse::{Beside, Session};
 use lsparse_bench::corpus::{Documents, load};
 use lsparse_bench::{Timer, median};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use serde_json::{Map, Value, json};
 
 const USAGE: &str = "\
@@ -89,109 +87,45 @@ fn take_list(options: &mut Map<String, Value>, name: &str, default: &[f64]) -> F
     }
 }
 
-/// One training, step by step: what `fit_topics` does, with the clock and the parameters in reach.
+/// A session with the clock in reach.
 struct Training<'a> {
-    topics: Topics,
-    data: TopicData<'a>,
-    schedule: Box<dyn Schedule<TopicSummary> + Send>,
-    total: TopicSummary,
-    params: TopicParams,
-    scratch: TopicScratch,
+    session: Session<'a, Topics>,
+    worker: TopicWorker,
     /// All of training, seeding included.
     spent: Timer,
     /// Document steps of the lap.
     local: Timer,
     local_documents: usize,
-    laps: usize,
 }
 
 impl<'a> Training<'a> {
-    fn begin(source: &'a CsrRows<f32>, config: &TopicsConfig) -> Fallible<Self> {
-        let config = config.check(source.num_rows())?;
-        let topics = Topics {
-            num_topics: config.topics,
-            vocab_size: source.dim(),
-            estimate: config.estimate,
-            alpha: config.alpha,
-            alpha_rule: config.learn_alpha,
-            lambda: config.lambda,
-            document: config.document(),
-            start_width: config.sparsity,
-            pull: None,
-        };
+    fn begin(family: &TopicFamily<'a>) -> lsparse::Result<Self> {
         let mut spent = Timer::default();
-        let (total, params, data, schedule) = spent.time(|| -> lsparse::Result<_> {
-            let mut rng = ChaCha8Rng::seed_from_u64(config.seed);
-            let total = match config.init {
-                TopicInit::Auto | TopicInit::Bregman => {
-                    initial_topics(&topics, source, config.init_lloyd, &mut rng, Default::default())?
-                }
-                TopicInit::Random => random_topics(&topics, source, &mut rng)?,
-            };
-            let mut data = TopicData::new(source, Batches::new(source.num_rows(), config.batches, config.seed)?);
-            if config.warm_start {
-                data.warm = Some(Mutex::new(vec![Vec::new(); source.num_rows()]));
-            }
-            if config.leave_out {
-                data.explained = Mutex::new(vec![Default::default(); source.num_rows()]);
-            }
-            let params = Model::<TopicData<'_>>::global_step(&topics, &total, None)?;
-            let shares = (0..config.batches).map(|b| topics.batch_share(&data, b)).collect();
-            let schedule: Box<dyn Schedule<TopicSummary> + Send> = match config.schedule {
-                ScheduleKind::Stochastic => Box::new(Stochastic::new(shares, config.delay, config.decay, rng)),
-                kind => {
-                    let schedule = Memoized::new(shares, total.clone(), kind != ScheduleKind::Streaming, rng);
-                    Box::new(schedule.leaving_out(config.leave_out))
-                }
-            };
-            Ok((total, params, data, schedule))
-        })?;
-        Ok(Training {
-            topics,
-            data,
-            schedule,
-            total,
-            params,
-            scratch: TopicScratch::default(),
-            spent,
-            local: Timer::default(),
-            local_documents: 0,
-            laps: 0,
-        })
+        let session = spent.time(|| family.session(0))?;
+        Ok(Training { spent, ..Training::of(session) })
     }
 
-    /// Work one batch through; says whether that ended a lap.
-    fn step(&mut self) -> lsparse::Result<bool> {
-        let Training { topics, data, schedule, total, params, scratch, spent, local, local_documents, laps } = self;
-        let ended = spent.time(|| -> lsparse::Result<bool> {
-            let batch = schedule.next_batch();
-            let mut changed = false;
-            if schedule.may_lend()
-                && let Some(loan) = topics.lend(data, total, *laps)?
-            {
-                total.add_scaled(&loan, 1.0);
-                changed = true;
-            }
-            if schedule.take_out_next(total)? || changed {
-                Model::<TopicData<'_>>::update(topics, params, total)?;
-            }
-            let fresh = local.time(|| topics.summarize(params, data, batch, scratch))?;
-            *local_documents += data.batches.len(batch);
-            let ended = schedule.fold(total, batch, fresh)?;
-            if !ended {
-                schedule.take_out_next(total)?;
-            }
-            Model::<TopicData<'_>>::update(topics, params, total)?;
-            Ok(ended)
-        })?;
-        self.laps += usize::from(ended);
-        Ok(ended)
+    fn of(session: Session<'a, Topics>) -> Self {
+        let (worker, timer) = (session.worker(), Timer::default());
+        Training { session, worker, spent: timer, local: timer, local_documents: 0 }
+    }
+
+    /// Work one batch through.
+    fn step(&mut self) -> lsparse::Result<StepInfo> {
+        let Training { session, worker, spent, local, local_documents } = self;
+        spent.time(|| {
+            let ticket = session.hand_out()?.expect("nothing is in flight");
+            *local_documents += session.data().batches.len(ticket.batch);
+            let done = local.time(|| ticket.work(session.model(), session.params(), session.data(), worker))?;
+            session.fold(done)
+        })
     }
 
     /// Training so far, to score it later.
     fn moment(&self) -> lsparse::Result<Moment> {
-        let total = self.schedule.whole(&self.total)?.unwrap_or_else(|| self.total.clone());
-        Ok(Moment { total, alpha: self.params.alpha.clone(), spent: self.spent, laps: self.laps })
+        let total = self.session.whole()?.map_or_else(|| self.session.total().clone(), |(_, total)| total);
+        let (alpha, laps) = (self.session.params().alpha.clone(), self.session.progress().laps);
+        Ok(Moment { total, alpha, spent: self.spent, laps })
     }
 }
 
@@ -248,38 +182,39 @@ fn follow(
 ) -> Fallible<WordTable> {
     let by_time = !times.is_empty();
     let name = &documents.name;
-    let mut training = Training::begin(&documents.train, config)?;
+    let family = TopicFamily::new(&documents.train, config, TopicInputs::default())?;
+    let mut training = Training::begin(&family)?;
+    let topics = family.model(0);
     let mut before = training.moment()?;
-    println!("{}", before.line("seeds", name, &training.topics));
+    println!("{}", before.line("seeds", name, &topics));
     loop {
-        let ended = training.step()?;
+        let step = training.step()?;
+        let told = |name: &str| step.report.iter().find(|note| note.0 == name).map_or(f64::NAN, |note| note.1);
         // What there is after t seconds is what the last step that was over by then left.
         while times.front().is_some_and(|&t| training.spent.cpu > t) {
             let Some(asked) = times.pop_front() else { break };
-            let mut line = before.line("time", name, &training.topics);
+            let mut line = before.line("time", name, &topics);
             line["asked"] = json!(asked);
-            line["score"] = json!(before.completion(&training.topics, &documents.test)?.score());
+            line["score"] = json!(before.completion(&topics, &documents.test)?.score());
             println!("{line}");
         }
         let now = training.moment()?;
-        if ended {
-            let mut line = now.line("lap", name, &training.topics);
-            let tally = training.data.take_tally();
-            let steps = tally.documents.max(1) as f64;
+        if step.ends_lap {
+            let mut line = now.line("lap", name, &topics);
             line["local_documents_per_second"] = json!((training.local_documents as f64 / training.local.cpu).round());
-            line["active_topics"] = json!(tally.active as f64 / steps);
-            line["document_iterations"] = json!(tally.iterations as f64 / steps);
-            line["restarts_accepted"] = json!(tally.accepted as f64 / tally.proposed.max(1) as f64);
+            line["active_topics"] = json!(told(ACTIVE_TOPICS));
+            line["document_iterations"] = json!(told("doc_iterations"));
+            line["restarts_accepted"] = json!(told("restarts_accepted") / told("restarts_proposed").max(1.0));
             line["empty_topics"] = json!(now.total.counts().iter().filter(|&&n| n < 1.0).count());
             if score_laps {
-                line["score"] = json!(now.completion(&training.topics, &documents.test)?.score());
+                line["score"] = json!(now.completion(&topics, &documents.test)?.score());
             }
             println!("{line}");
             (training.local, training.local_documents) = (Timer::default(), 0);
         }
         before = now;
-        if training.laps >= laps || (by_time && times.is_empty()) {
-            return Ok(training.topics.point_topics(&before.total));
+        if before.laps >= laps || (by_time && times.is_empty()) {
+            return Ok(topics.point_topics(&before.total));
         }
     }
 }
@@ -387,18 +322,18 @@ fn speed(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
     for size in sizes {
         options.insert("topics".into(), json!(size as usize));
         let config: TopicsConfig = serde_json::from_value(Value::Object(options.clone()))?;
-        let run = || -> Result<Training<'_>, String> {
-            let mut training = Training::begin(&documents.train, &config).map_err(|e| e.to_string())?;
-            while !training.step().map_err(|e| e.to_string())? {}
+        let family = TopicFamily::new(&documents.train, &config, TopicInputs::default())?;
+        let run = || -> lsparse::Result<Training<'_>> {
+            let mut training = Training::begin(&family)?;
+            while !training.step()?.ends_lap {}
             Ok(training)
         };
         let mut training = with_threads(1, run)??;
         let moment = training.moment()?;
-        let score = with_threads(0, || moment.completion(&training.topics, &documents.test))??.score();
-        training.data.take_tally();
+        let score = with_threads(0, || moment.completion(training.session.model(), &documents.test))??.score();
         let mut one = f64::NAN;
         for threads in [1, 2] {
-            let mut line = with_threads(threads, || laps(&mut training, repeats))??;
+            let mut line = with_threads(threads, || laps(&family, &mut training, repeats))??;
             let wall = line["local"]["per_second"].as_f64().unwrap_or(f64::NAN);
             one = if threads == 1 { wall } else { one };
             line["corpus"] = json!(documents.name);
@@ -413,42 +348,29 @@ fn speed(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
     Ok(())
 }
 
-/// Whole laps from one and the same state: document steps alone, and with everything that training does besides.
-fn laps(training: &mut Training<'_>, repeats: usize) -> lsparse::Result<Value> {
-    let Training { topics, data, params, scratch, .. } = training;
-    let (mut local, mut whole) = (Vec::new(), Vec::new());
-    // Documents always see the same topics; what their statistics lead to is worked out beside them.
-    let mut memos = Vec::new();
-    for batch in 0..data.batches.num_batches() {
-        memos.push(topics.summarize(params, data, batch, scratch)?);
-    }
-    let mut total = topics.empty_batch().into_total();
-    memos.iter().for_each(|memo| total.add_scaled(memo, 1.0));
-    let mut beside = Model::<TopicData<'_>>::global_step(topics, &total, Some(params))?;
-    data.take_tally();
+/// The second lap again and again: document steps alone, and with everything that training does besides.
+fn laps(family: &TopicFamily<'_>, training: &mut Training<'_>, repeats: usize) -> lsparse::Result<Value> {
+    let (mut local, mut whole, mut report) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..repeats {
-        let (mut steps, mut all) = (Timer::default(), Timer::default());
-        for (batch, memo) in memos.iter().enumerate() {
-            all.time(|| -> lsparse::Result<()> {
-                let fresh = steps.time(|| topics.summarize(params, data, batch, scratch))?;
-                total.add_scaled(memo, -1.0);
-                total.add_scaled(&fresh, 1.0);
-                Model::<TopicData<'_>>::update(topics, &mut beside, &total)
-            })?;
+        let mut again = Training::of(family.restore(training.session.save(), Places::default(), 0)?);
+        let mut step = again.step()?;
+        while !step.ends_lap {
+            step = again.step()?;
         }
-        local.push(steps);
-        whole.push(all);
+        local.push(again.local);
+        whole.push(again.spent);
+        report = step.report;
     }
-    let documents = training.data.batches.num_rows() as f64;
+    let documents = training.session.data().batches.num_rows() as f64;
     let rates = |times: &[Timer]| {
         let rate = |seconds: fn(&Timer) -> f64| median(times.iter().map(|t| documents / seconds(t)).collect()).round();
         json!({"per_second": rate(|t| t.wall), "per_cpu_second": rate(|t| t.cpu)})
     };
-    let tally = training.data.take_tally();
-    let steps = tally.documents.max(1) as f64;
-    Ok(json!({"what": "speed", "topics": training.topics.num_topics, "sparsity": training.topics.document.sparsity,
+    let told = |name: &str| report.iter().find(|note| note.0 == name).map(|note| note.1);
+    let topics = training.session.model();
+    Ok(json!({"what": "speed", "topics": topics.num_topics, "sparsity": topics.document.sparsity,
         "documents": documents, "local": rates(&local), "lap": rates(&whole),
-        "active_topics": tally.active as f64 / steps, "document_iterations": tally.iterations as f64 / steps}))
+        "active_topics": told(ACTIVE_TOPICS), "document_iterations": told("doc_iterations")}))
 }
 
 /// CPU seconds after each lap of the samplers of all tokens.
@@ -470,8 +392,9 @@ fn samplers(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
         let config: TopicsConfig = serde_json::from_value(Value::Object(options.clone()))?;
         let run = || {
             let mut laps = Laps(Vec::new());
-            let around = TopicSurroundings { observer: Some(&mut laps), ..Default::default() };
-            fit_topics_with(&documents.train, &config, around).map(|_| laps.0)
+            let beside = Beside { observer: Some(&mut laps), ..Default::default() };
+
+            fit_topics_with(&documents.train, &config, TopicInputs::default(), beside).map(|_| laps.0)
         };
         let laps = with_threads(1, run)??;
         println!(

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lsparse::fit::count_empty;
+use lsparse::rules::count_empty;
 use lsparse::{LikelihoodKind, MixtureConfig, MixtureModel, Result};
 use serde::Serialize;
 

@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lsparse::fit::EVIDENCE;
 use lsparse::observe::{Observer, StepInfo};
+use lsparse::rules::EVIDENCE;
 use lsparse::topics::TopicsConfig;
 use lsparse::{MixtureConfig, Result};
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, write_npy_f64};
-use lsparse::fit::count_empty;
 use lsparse::likelihood::Estimate;
+use lsparse::rules::count_empty;
 use lsparse::{Error, Result};
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use lsparse::increment::Increment;
-use lsparse::{MixtureConfig, MixtureModel, Surroundings, fit_mixture_with};
+use lsparse::{Beside, MixtureConfig, MixtureInputs, MixtureModel, fit_mixture_with};
 use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -52,8 +52,9 @@ pub fn fit_mixture<'py>(
         run_watched(py, threads, watched, || {
             let observer: &mut dyn lsparse::observe::Observer = &mut observer;
             let (observer, interrupt) = (Some(observer), Some(&interrupt));
-            let around = Surroundings { row_weights, start, observer, interrupt, ..Default::default() };
-            fit_mixture_with(rows, &config, around)
+            let inputs = MixtureInputs { row_weights, start, ..Default::default() };
+            let beside = Beside { observer, interrupt, ..Default::default() };
+            fit_mixture_with(rows, &config, inputs, beside)
         })
     })?;
     let report = recorder.report(py, &fitted.outcome, interrupted)?;

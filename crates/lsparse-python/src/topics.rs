@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use lsparse::Beside;
 use lsparse::data::{RowSource, Rows};
 use lsparse::topics::coherence::coherence as coherence_of;
 use lsparse::topics::score::{Completion, CompletionOptions, completion as complete};
-use lsparse::topics::{TopicModel, TopicSurroundings, TopicsConfig, WordTable, fit_topics_with};
+use lsparse::topics::{TopicInputs, TopicModel, TopicsConfig, WordTable, fit_topics_with};
 use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -49,15 +50,9 @@ pub fn fit_topics<'py>(
     let mut tick = |py: Python<'_>| progress.as_ref().map_or(Ok(()), |progress| recorder.show(py, progress));
     let watched = Watched { interrupt: &interrupt, tick: &mut tick };
     let (fitted, interrupted) = run_watched(py, threads, watched, || {
-        let around = TopicSurroundings {
-            vocab: vocabulary.as_deref(),
-            start,
-            observer: Some(&mut observer),
-            interrupt: Some(&interrupt),
-            tokenizer,
-            ..Default::default()
-        };
-        fit_topics_with(rows.as_ref(), &config, around)
+        let inputs = TopicInputs { vocab: vocabulary.as_deref(), start, tokenizer, ..Default::default() };
+        let beside = Beside { observer: Some(&mut observer), interrupt: Some(&interrupt), ..Default::default() };
+        fit_topics_with(rows.as_ref(), &config, inputs, beside)
     })?;
     let report = recorder.report(py, &fitted.outcome, interrupted)?;
     Ok((Topics { model: fitted.model }, report))

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use lsparse::Result;
-use lsparse::fit::Outcome;
 use lsparse::observe::{Observer, StepInfo};
+use lsparse::rules::Outcome;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

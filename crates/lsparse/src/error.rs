@@ -326,6 +326,13 @@ pub enum Error {
         expected: u64,
     },
 
+    /// Bytes from another process are not what they should be.
+    #[error("these bytes are not {what}; exchange bytes between processes of the same version, rows and settings")]
+    Exchange {
+        /// What they should be.
+        what: &'static str,
+    },
+
     /// The objective is not a number any more.
     #[error("the objective is {value} after step {step}; give less extreme priors, rescale the data, or use f64")]
     Diverged {

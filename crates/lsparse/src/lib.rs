@@ -14,7 +14,7 @@
 //! 6. [`session`]: the loop as a value, which hands batches out and folds in what comes of them; [`train`] steps until one
 //!    of the [`rules`] says stop and keeps the best of several runs, [`observe`] watches.
 //!
-//! [`init`] finds the first clusters, [`mixture`] and [`topics`] put the pieces together, [`increment`] goes on from
+//! [`exchange`] lets processes that share no memory train together. [`init`] finds the first clusters, [`mixture`] and [`topics`] put the pieces together, [`increment`] goes on from
 //! data that keeps coming, [`persist`] writes models, [`checkpoint`] lets a run go on after it was killed.
 
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod data;
 pub mod error;
+pub mod exchange;
 pub mod increment;
 pub mod init;
 pub mod likelihood;

@@ -35,7 +35,7 @@ pub trait Tally: Clone + Default + Send + Sync + Serialize + DeserializeOwned + 
 }
 
 /// What a visit of a batch leaves behind.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Visited<M: Model + ?Sized> {
     /// Its statistics.

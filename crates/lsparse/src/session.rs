@@ -58,7 +58,7 @@ pub struct Places {
 }
 
 /// A batch that is handed out to be worked on, with what its rows remember.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Ticket<M: Model> {
     /// The batch.
@@ -72,7 +72,7 @@ pub struct Ticket<M: Model> {
 }
 
 /// What came of a ticket.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Done<M: Model> {
     /// The ticket's batch.
@@ -358,11 +358,16 @@ impl<'a, M: Model> Session<'a, M> {
         }
     }
 
-    /// Hand out a batch, work it out and fold it in.
-    pub fn step(&mut self, worker: &mut M::Worker) -> Result<StepInfo> {
+    /// Give a worker the memory of statistics that are needed no more.
+    pub fn recycle(&mut self, worker: &mut M::Worker) {
         if let Some(spent) = self.spent.take() {
             self.model.reuse(spent, worker);
         }
+    }
+
+    /// Hand out a batch, work it out and fold it in.
+    pub fn step(&mut self, worker: &mut M::Worker) -> Result<StepInfo> {
+        self.recycle(worker);
         let ticket = self.hand_out()?.ok_or(Error::OutOfTurn { batch: 0, visit: 0, expected: self.progress.step })?;
         let done = ticket.work(&self.model, &self.params, &self.data, worker)?;
         // What the batch kept is not needed twice.

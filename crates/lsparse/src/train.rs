@@ -13,7 +13,7 @@ use crate::model::{Model, Objective};
 use crate::observe::{Observer, Stopwatch};
 use crate::rules::{Outcome, Patience, Progress, StopReason, StopRules, count_empty};
 use crate::schedule::Pace;
-use crate::session::{Places, Session, Start};
+use crate::session::{Places, Session, Snapshot, Start};
 use crate::summary::Summary;
 
 /// The settings of training that all models have in common.
@@ -80,6 +80,11 @@ pub trait Family<'a> {
     /// A run from its start, with everything remembered in memory.
     fn session(&self, run: usize) -> Result<Session<'a, Self::Model>> {
         self.begin(run, Patience::default(), Places::default())
+    }
+
+    /// A run that was saved.
+    fn restore(&self, saved: Snapshot<Self::Model>, places: Places, run: usize) -> Result<Session<'a, Self::Model>> {
+        Session::restore(self.model(run), self.deal(run)?, saved, &self.plan().pace, places, run)
     }
 
     /// A run from its start.
@@ -154,7 +159,7 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
                 let may_have_ended = by_other_rules || progress.forgotten > 0;
                 ended = training.plan.rules.ended(progress).filter(|_| may_have_ended);
                 let reached = content.reached();
-                let session = training.restore(content, places.clone())?;
+                let session = family.restore(content.session, places.clone(), run)?;
                 // The first thing that is written, once all else is known to be sound.
                 training.observer.go_on_from(&reached)?;
                 session
@@ -251,12 +256,6 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
         Ok(outcome(session.progress(), reason, session.objective(), heldout))
     }
 
-    /// A session as a checkpoint has it.
-    fn restore(&self, content: Content<F::Model>, places: Places) -> Result<Session<'a, F::Model>> {
-        let (data, model) = (self.family.deal(content.run)?, self.family.model(content.run));
-        Session::restore(model, data, content.session, &self.plan.pace, places, content.run)
-    }
-
     /// Take a batch out of a run at rest, and write the checkpoint of the run without it.
     fn forget_batch(
         mut self,
@@ -274,8 +273,8 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             // Every run deals the rows into batches of its own.
             return refuse("the batches of several runs are not the same", "train with --runs 1");
         }
-        let written = content.written;
-        let mut session = self.restore(content, places)?;
+        let Content { written, run, session, .. } = content;
+        let mut session = self.family.restore(session, places, run)?;
         session.forget_batch(batch)?;
         let outcome = self.at_rest(&session, StopReason::Forgotten(batch))?;
         (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);

@@ -5,7 +5,7 @@ use lsparse::likelihood::Estimate;
 use lsparse::observe::{Observer, StepInfo};
 use lsparse::schedule::ScheduleKind;
 use lsparse::synthetic::{planted, planted_patches};
-use lsparse::{LikelihoodKind, MixtureConfig, Surroundings, fit_mixture, fit_mixture_with};
+use lsparse::{Beside, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, fit_mixture, fit_mixture_with};
 
 const ESTIMATES: [Estimate; 3] = [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood];
 const SCHEDULES: [ScheduleKind; 4] =
@@ -36,15 +36,16 @@ fn assert_monotone(objectives: &[(f64, f64)], schedule: ScheduleKind, what: &str
     }
 }
 
-fn train(source: &dyn RowSource, config: &MixtureConfig, what: &str) -> lsparse::Fitted {
+fn train(source: &dyn RowSource, config: &MixtureConfig, what: &str) -> lsparse::Fitted<MixtureModel> {
     let mut objectives = Objectives::default();
-    let around = Surroundings { observer: Some(&mut objectives), ..Default::default() };
-    let fitted = fit_mixture_with(source, config, around).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let beside = Beside { observer: Some(&mut objectives), ..Default::default() };
+    let fitted =
+        fit_mixture_with(source, config, MixtureInputs::default(), beside).unwrap_or_else(|e| panic!("{what}: {e}"));
     assert_monotone(&objectives.0, config.schedule, what);
     fitted
 }
 
-fn check_model(fitted: &lsparse::Fitted, source: &dyn RowSource, what: &str) {
+fn check_model(fitted: &lsparse::Fitted<MixtureModel>, source: &dyn RowSource, what: &str) {
     let model = &fitted.model;
     assert!((model.weights.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{what}: weights do not sum to one");
     assert!(model.arrays.iter().all(|a| a.values.iter().all(|v| v.is_finite())), "{what}: arrays are not finite");

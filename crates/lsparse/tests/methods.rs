@@ -7,18 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use lsparse::backend::with_threads;
 use lsparse::checkpoint::{Checkpointing, Storage};
 use lsparse::data::{CsrRows, MemoryRows};
-use lsparse::fit::StopReason;
 use lsparse::likelihood::Estimate;
 use lsparse::mixture::MixtureMethod;
 use lsparse::mixture::methods::{RowValues, Select, Selecting};
 use lsparse::observe::{Observer, StepInfo};
+use lsparse::rules::StopReason;
 use lsparse::synthetic::{Planted, planted};
 use lsparse::topics::gibbs::{Chain, Tokens};
 use lsparse::topics::{
-    AlphaRule, FittedTopics, History, TopicInit, TopicMethod, TopicSurroundings, TopicsConfig, fit_topics,
-    fit_topics_with,
+    AlphaRule, History, TopicInit, TopicInputs, TopicMethod, TopicModel, TopicsConfig, fit_topics, fit_topics_with,
 };
-use lsparse::{Fitted, LikelihoodKind, MixtureConfig, Result, Surroundings, fit_mixture, fit_mixture_with};
+use lsparse::{
+    Beside, Fitted, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture, fit_mixture_with,
+};
 use lsparse_kernels::ln_gamma;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -145,9 +146,9 @@ fn config_of(method: TopicMethod) -> TopicsConfig {
     TopicsConfig { method, topics: 12, laps, seed: 1, ..Default::default() }
 }
 
-fn fit_scored(corpora: &[CsrRows<f32>; 2], config: &TopicsConfig) -> FittedTopics {
-    let around = TopicSurroundings { heldout: Some(&corpora[1]), ..Default::default() };
-    fit_topics_with(&corpora[0], config, around).unwrap()
+fn fit_scored(corpora: &[CsrRows<f32>; 2], config: &TopicsConfig) -> Fitted<TopicModel> {
+    let inputs = TopicInputs { heldout: Some(&corpora[1]), ..Default::default() };
+    fit_topics_with(&corpora[0], config, inputs, Beside::default()).unwrap()
 }
 
 #[test]
@@ -236,17 +237,19 @@ fn threads_change_no_bits_and_interrupted_runs_go_on_as_if_they_had_not_been() {
         let flag = AtomicBool::new(false);
         let mut stop = StopAfter { steps: 5, flag: &flag };
         storage.checkpoint = Some(options.clone());
-        let around = TopicSurroundings {
+        let beside = Beside {
             observer: Some(&mut stop),
             interrupt: Some(&flag),
             storage: storage.clone(),
             ..Default::default()
         };
-        let part = fit_topics_with(&corpora[0], &config, around).unwrap();
+        let part = fit_topics_with(&corpora[0], &config, TopicInputs::default(), beside).unwrap();
         assert_eq!(part.outcome.reason, StopReason::Interrupted);
         options.resume = true;
         storage.checkpoint = Some(options);
-        let rest = fit_topics_with(&corpora[0], &config, TopicSurroundings { storage, ..Default::default() }).unwrap();
+        let rest =
+            fit_topics_with(&corpora[0], &config, TopicInputs::default(), Beside { storage, ..Default::default() })
+                .unwrap();
         assert_eq!(rest.model.total, whole.model.total, "{method:?}");
         assert_eq!(rest.outcome.reason, StopReason::Laps(4));
     }
@@ -288,8 +291,8 @@ fn a_sampler_goes_on_from_a_model_in_its_place() {
     let first = fit_scored(&corpora, &config);
     let go_on = |history: History| {
         let config = TopicsConfig { laps: 1, history, ..config.clone() };
-        let around = TopicSurroundings { start: Some(&first.model), heldout: Some(&corpora[1]), ..Default::default() };
-        fit_topics_with(&corpora[0], &config, around)
+        let inputs = TopicInputs { start: Some(&first.model), heldout: Some(&corpora[1]), ..Default::default() };
+        fit_topics_with(&corpora[0], &config, inputs, Beside::default())
     };
     let next = go_on(History::Replace).unwrap();
     assert_eq!(next.model.total.counts.iter().sum::<f64>(), first.model.total.counts.iter().sum::<f64>());
@@ -316,8 +319,8 @@ fn what_a_method_cannot_do_is_refused() {
         assert!(message.contains("whole number") && message.contains("column 2"), "{message}");
         assert!(fit_topics(&halves, &TopicsConfig { method: TopicMethod::Lsparse, ..config.clone() }).is_ok());
     }
-    let around = TopicSurroundings { seed_words: &[vec![0]], ..Default::default() };
-    let message = fit_topics_with(&corpus, &config, around).err().unwrap().to_string();
+    let inputs = TopicInputs { seed_words: &[vec![0]], ..Default::default() };
+    let message = fit_topics_with(&corpus, &config, inputs, Beside::default()).err().unwrap().to_string();
     assert!(message.contains("seed-words") && message.contains("light-lda"), "{message}");
 }
 
@@ -333,10 +336,11 @@ impl Observer for Objectives {
 }
 
 /// Train, and see that the objective never falls once every batch has been visited.
-fn fit_monotone(source: &MemoryRows<f64>, config: &MixtureConfig, select: Option<&Select<'_>>) -> Fitted {
+fn fit_monotone(source: &MemoryRows<f64>, config: &MixtureConfig, select: Option<Arc<Select>>) -> Fitted<MixtureModel> {
     let mut objectives = Objectives::default();
-    let around = Surroundings { observer: Some(&mut objectives), select, ..Default::default() };
-    let fitted = fit_mixture_with(source, config, around).unwrap();
+    let inputs = MixtureInputs { select, ..Default::default() };
+    let beside = Beside { observer: Some(&mut objectives), ..Default::default() };
+    let fitted = fit_mixture_with(source, config, inputs, beside).unwrap();
     let sure: Vec<f64> = objectives.0.iter().filter(|step| step.0 >= 1.0).map(|step| step.1).collect();
     assert!(sure.len() > 3, "too few steps to tell");
     for pair in sure.windows(2) {
@@ -357,7 +361,7 @@ fn mixture_config(method: MixtureMethod, kind: LikelihoodKind) -> MixtureConfig 
 }
 
 /// The share of rows that are with most of their cluster's rows.
-fn purity(truth: &Planted, fitted: &Fitted, source: &MemoryRows<f64>) -> f64 {
+fn purity(truth: &Planted, fitted: &Fitted<MixtureModel>, source: &MemoryRows<f64>) -> f64 {
     let mut owners = Vec::new();
     let mut visit = |index: &[u32], _: &[f64]| {
         owners.extend_from_slice(index);
@@ -426,13 +430,13 @@ fn truncation_takes_any_selection_function() {
     let config = MixtureConfig { sparsity: 5, ..mixture_config(MixtureMethod::Truncation, LikelihoodKind::DiagGauss) };
     // All clusters: dense.
     let all = |about: &Selecting<'_>, out: &mut Vec<u32>| out.extend(0..about.frequencies.len() as u32);
-    let chosen = fit_monotone(&source, &config, Some(&all)).outcome.objective.total();
+    let chosen = fit_monotone(&source, &config, Some(Arc::new(all))).outcome.objective.total();
     let dense = MixtureConfig { method: MixtureMethod::Lsparse, ..config.clone() };
     let dense = fit_monotone(&source, &dense, None).outcome.objective.total();
     assert!((chosen - dense).abs() < 1e-8 * dense.abs(), "{chosen} against {dense}");
     // By the row's number alone: that is where it goes.
     let by_number = |about: &Selecting<'_>, out: &mut Vec<u32>| out.push((about.row % 3) as u32);
-    let fitted = fit_monotone(&source, &config, Some(&by_number));
+    let fitted = fit_monotone(&source, &config, Some(Arc::new(by_number)));
     assert_eq!(fitted.model.total.counts, [200.0, 200.0, 200.0, 0.0, 0.0]);
     // By its values and the means.
     let nearest = |about: &Selecting<'_>, out: &mut Vec<u32>| {
@@ -445,18 +449,24 @@ fn truncation_takes_any_selection_function() {
         out.extend(&order[..2]);
     };
     let two = MixtureConfig { sparsity: 2, ..config.clone() };
-    let own = fit_mixture_with(&source, &two, Surroundings { select: Some(&nearest), ..Default::default() }).unwrap();
+    let own = fit_mixture_with(
+        &source,
+        &two,
+        MixtureInputs { select: Some(Arc::new(nearest)), ..Default::default() },
+        Beside::default(),
+    )
+    .unwrap();
     let built_in = fit_mixture(&source, &two).unwrap();
     assert_eq!(own.model.total, built_in.model.total);
 
-    let refused = |config: &MixtureConfig, select: Option<&Select<'_>>, word: &str| {
-        let around = Surroundings { select, ..Default::default() };
-        let message = fit_mixture_with(&source, config, around).err().unwrap().to_string();
+    let refused = |config: &MixtureConfig, select: Option<Arc<Select>>, word: &str| {
+        let inputs = MixtureInputs { select, ..Default::default() };
+        let message = fit_mixture_with(&source, config, inputs, Beside::default()).err().unwrap().to_string();
         assert!(message.contains(word), "{message}");
     };
-    refused(&config, Some(&|_: &Selecting<'_>, _: &mut Vec<u32>| {}), "at least one");
-    refused(&config, Some(&|_: &Selecting<'_>, out: &mut Vec<u32>| out.push(5)), "[5] of 5");
-    refused(&MixtureConfig { method: MixtureMethod::SparseEm, ..config.clone() }, Some(&all), "truncation");
+    refused(&config, Some(Arc::new(|_: &Selecting<'_>, _: &mut Vec<u32>| {})), "at least one");
+    refused(&config, Some(Arc::new(|_: &Selecting<'_>, out: &mut Vec<u32>| out.push(5))), "[5] of 5");
+    refused(&MixtureConfig { method: MixtureMethod::SparseEm, ..config.clone() }, Some(Arc::new(all)), "truncation");
     let kind = LikelihoodKind::ZeroMeanGauss;
     refused(&MixtureConfig { likelihood: kind, ..config.clone() }, None, "selection-function");
 }
@@ -475,7 +485,7 @@ fn hard_em_is_one_cluster_a_row_with_point_estimates() {
 }
 
 /// The centres of a model, and the squared distances of a row from them.
-fn distances(fitted: &Fitted, row: &[f64]) -> Vec<f64> {
+fn distances(fitted: &Fitted<MixtureModel>, row: &[f64]) -> Vec<f64> {
     let means = fitted.model.array("means").unwrap().values.chunks_exact(row.len());
     means.map(|mean| mean.iter().zip(row).map(|(m, x)| (m - x).powi(2)).sum()).collect()
 }

@@ -7,7 +7,9 @@ use lsparse::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedA
 use lsparse::mixture::SearchKind;
 use lsparse::observe::{Observer, StepInfo};
 use lsparse::synthetic::planted;
-use lsparse::{Fitted, MixtureConfig, MixtureModel, ScheduleKind, Surroundings, fit_mixture, fit_mixture_with};
+use lsparse::{
+    Beside, Fitted, MixtureConfig, MixtureInputs, MixtureModel, ScheduleKind, fit_mixture, fit_mixture_with,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -185,10 +187,11 @@ impl Observer for Objectives {
 }
 
 /// Train, and see that the objective never falls where it must not.
-fn train(source: &dyn RowSource, config: &MixtureConfig, what: &str) -> Fitted {
+fn train(source: &dyn RowSource, config: &MixtureConfig, what: &str) -> Fitted<MixtureModel> {
     let mut objectives = Objectives::default();
-    let around = Surroundings { observer: Some(&mut objectives), ..Default::default() };
-    let fitted = fit_mixture_with(source, config, around).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let beside = Beside { observer: Some(&mut objectives), ..Default::default() };
+    let fitted =
+        fit_mixture_with(source, config, MixtureInputs::default(), beside).unwrap_or_else(|e| panic!("{what}: {e}"));
     let sure = if config.schedule == ScheduleKind::Full { 0.0 } else { 1.0 };
     let exact: Vec<f64> = objectives.0.iter().filter(|(lap, _)| *lap >= sure).map(|(_, value)| *value).collect();
     assert!(exact.len() > 3, "{what}: too few steps to tell");
@@ -389,10 +392,10 @@ fn models_with_holes_are_saved_and_go_on() {
         assert_eq!(again, model);
         let more = again.update(&source, None, Increment::Add).unwrap();
         assert!((more.total.total_weight() - 800.0).abs() < 1e-6);
-        let around = Surroundings { start: Some(&again), ..Default::default() };
-        fit_mixture_with(&source, &config, around).unwrap();
-        let around = Surroundings { start: Some(&again), ..Default::default() };
-        let without = fit_mixture_with(&source, &MixtureConfig { missing: false, ..config }, around);
+        let inputs = MixtureInputs { start: Some(&again), ..Default::default() };
+        fit_mixture_with(&source, &config, inputs, Beside::default()).unwrap();
+        let inputs = MixtureInputs { start: Some(&again), ..Default::default() };
+        let without = fit_mixture_with(&source, &MixtureConfig { missing: false, ..config }, inputs, Beside::default());
         assert!(without.is_err());
         let complete = MixtureConfig { likelihood: kind, clusters: 3, laps: 4, ..Default::default() };
         assert!(fit_mixture(&source, &complete).err().unwrap().to_string().contains("NaN"));
@@ -434,8 +437,8 @@ fn a_weight_of_two_is_a_row_twice() {
             schedule: ScheduleKind::Full,
             ..Default::default()
         };
-        let around = Surroundings { row_weights: Some(&[2.0; 100]), ..Default::default() };
-        let weighted = fit_mixture_with(&once, &config, around).unwrap();
+        let inputs = MixtureInputs { row_weights: Some(&[2.0; 100]), ..Default::default() };
+        let weighted = fit_mixture_with(&once, &config, inputs, Beside::default()).unwrap();
         let doubled = fit_mixture(&twice, &config).unwrap();
         let flat = |arrays: &[NamedArray]| arrays.iter().flat_map(|a| a.values.clone()).collect::<Vec<f64>>();
         for (a, b) in flat(&weighted.model.arrays).iter().zip(flat(&doubled.model.arrays)) {

@@ -3,7 +3,7 @@
 
 use lsparse::data::MemoryRows;
 use lsparse::likelihood::{Estimate, PriorShape};
-use lsparse::{LikelihoodKind, MixtureConfig, MixtureModel, Precision, Surroundings, fit_mixture_with};
+use lsparse::{Beside, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Precision, fit_mixture_with};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -70,9 +70,9 @@ fn config(likelihood: LikelihoodKind, estimate: Estimate, clusters: usize) -> Mi
 }
 
 fn train(rows: &MemoryRows<f32>, config: &MixtureConfig, start: Option<&MixtureModel>) -> MixtureModel {
-    let around = Surroundings { start, ..Default::default() };
+    let inputs = MixtureInputs { start, ..Default::default() };
     let what = format!("{} {:?} {:?}", config.likelihood.name(), config.estimate, config.precision);
-    fit_mixture_with(rows, config, around).unwrap_or_else(|error| panic!("{what}: {error}")).model
+    fit_mixture_with(rows, config, inputs, Beside::default()).unwrap_or_else(|error| panic!("{what}: {error}")).model
 }
 
 /// The largest difference of two arrays, each entry in units of its own scale.

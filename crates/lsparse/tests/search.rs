@@ -6,7 +6,7 @@ use lsparse::mixture::{MixtureModel, SearchKind};
 use lsparse::observe::{Observer, StepInfo};
 use lsparse::synthetic::{dead_leaves, planted};
 use lsparse::{
-    Estimate, LikelihoodKind, MixtureConfig, Precision, ScheduleKind, Storage, Surroundings, fit_mixture_with,
+    Beside, Estimate, LikelihoodKind, MixtureConfig, MixtureInputs, Precision, ScheduleKind, Storage, fit_mixture_with,
 };
 
 /// Objectives and lap reports of a run.
@@ -37,8 +37,9 @@ impl Observer for Log {
 
 fn train(source: &dyn RowSource, config: &MixtureConfig) -> (MixtureModel, Log) {
     let mut log = Log::default();
-    let around = Surroundings { observer: Some(&mut log), ..Default::default() };
-    let fitted = fit_mixture_with(source, config, around).unwrap_or_else(|e| panic!("{config:?}: {e}"));
+    let beside = Beside { observer: Some(&mut log), ..Default::default() };
+    let fitted = fit_mixture_with(source, config, MixtureInputs::default(), beside)
+        .unwrap_or_else(|e| panic!("{config:?}: {e}"));
     (fitted.model, log)
 }
 
@@ -294,8 +295,11 @@ fn stored_clusters_in_a_file_change_no_bit() {
         let (whole, _) = train(&source, &config);
         for memory in [0, 40_000] {
             let storage = Storage { memo_memory: Some(memory), checkpoint: None };
-            let around = Surroundings { storage, ..Default::default() };
-            assert!(fit_mixture_with(&source, &config, around).unwrap().model == whole, "{search:?} {memory}");
+            let beside = Beside { storage, ..Default::default() };
+            assert!(
+                fit_mixture_with(&source, &config, MixtureInputs::default(), beside).unwrap().model == whole,
+                "{search:?} {memory}"
+            );
         }
     }
 }

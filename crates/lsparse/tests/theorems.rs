@@ -1,16 +1,16 @@
 //! What must hold whatever the data: the paper's theorem, and the symmetries of the algorithm.
 
 use lsparse::backend::with_threads;
-use lsparse::data::{Batches, BorrowedRows, CsrRows, MemoryRows};
+use lsparse::data::{Batches, BorrowedRows, CsrRows, Dealt, MemoryRows};
 use lsparse::init::initial_summary;
-use lsparse::mixture::{Mixture, MixtureData, Search};
+use lsparse::mixture::{Mixture, Search};
 use lsparse::model::Model;
 use lsparse::responsibilities::top_l_responsibilities;
 use lsparse::summary::Summary;
 use lsparse::synthetic::{planted, planted_patches};
 use lsparse::{
-    Estimate, Init, LikelihoodKind, MixtureConfig, MixtureModel, Precision, ScheduleKind, Surroundings, fit_mixture,
-    fit_mixture_with,
+    Beside, Estimate, Init, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Precision, ScheduleKind,
+    fit_mixture, fit_mixture_with,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -141,16 +141,20 @@ fn batches_add_up(kind: LikelihoodKind) {
         alpha: 10.0,
         num_clusters: 7,
         sparsity: 3,
-        search: Search::dense(7, 3),
+        step: Box::new(Search::dense(7, 3)),
     };
-    let data = |num| MixtureData { source: &rows, batches: Batches::new(600, num, 4).unwrap(), row_weights: None };
+    let data = |num| Dealt::new(&rows, Batches::new(600, num, 4).unwrap());
     let start =
         initial_summary(&mixture, &data(1), &config, &mut ChaCha8Rng::seed_from_u64(3), Default::default()).unwrap();
-    let params = Model::<MixtureData<'_>>::global_step(&mixture, &start, None).unwrap();
-    let whole = mixture.summarize(&params, &data(1), 0, &mut None).unwrap();
+    let params = mixture.global_step(&start, None).unwrap();
+    let mut worker = mixture.worker();
+    let mut summary = |data: &Dealt<'_>, batch: usize| {
+        mixture.local(&params, &data.batch(batch), &Default::default(), &mut worker).unwrap().summary
+    };
+    let whole = summary(&data(1), 0);
     let mut sum = mixture.likelihood.no_statistics(7);
     for batch in 0..5 {
-        sum.add_scaled(&mixture.summarize(&params, &data(5), batch, &mut None).unwrap(), 1.0);
+        sum.add_scaled(&summary(&data(5), batch), 1.0);
     }
     let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-11 * b.abs().max(100.0), "{a} and {b}");
     whole.counts.iter().zip(&sum.counts).for_each(|(a, b)| close(*a, *b));
@@ -175,9 +179,14 @@ fn permuting_clusters_permutes_results() {
     }
     permuted.weights = order.iter().map(|&k| start.weights[k]).collect();
     let go_on = |start: &MixtureModel| {
-        fit_mixture_with(&rows, &gauss_config(), Surroundings { start: Some(start), ..Default::default() })
-            .unwrap()
-            .model
+        fit_mixture_with(
+            &rows,
+            &gauss_config(),
+            MixtureInputs { start: Some(start), ..Default::default() },
+            Beside::default(),
+        )
+        .unwrap()
+        .model
     };
     let (plain, other) = (go_on(&start), go_on(&permuted));
     for (k, &from) in order.iter().enumerate() {
@@ -196,10 +205,10 @@ fn row_weights_are_copies_of_rows() {
     let copied = MemoryRows::new("copies", 4, copies).unwrap();
     for estimate in [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood] {
         let config = MixtureConfig { schedule: ScheduleKind::Full, batches: 1, estimate, ..gauss_config() };
-        let weighted = Surroundings { start: Some(&start), row_weights: Some(&weights), ..Default::default() };
-        let weighted = fit_mixture_with(&rows, &config, weighted).unwrap().model;
-        let repeated = Surroundings { start: Some(&start), ..Default::default() };
-        let repeated = fit_mixture_with(&copied, &config, repeated).unwrap().model;
+        let inputs = MixtureInputs { start: Some(&start), row_weights: Some(&weights), ..Default::default() };
+        let weighted = fit_mixture_with(&rows, &config, inputs, Beside::default()).unwrap().model;
+        let inputs = MixtureInputs { start: Some(&start), ..Default::default() };
+        let repeated = fit_mixture_with(&copied, &config, inputs, Beside::default()).unwrap().model;
         assert_same(&weighted, &repeated, 1e-8, "weights and copies");
         assert!((weighted.training.objective / repeated.training.objective - 1.0).abs() < 1e-10);
     }

@@ -1,18 +1,20 @@
 //! Topics: the fast document step against a plain one and against enumeration, restarts, recovery, and repeatability.
 
-use lsparse::Estimate;
+use std::sync::Arc;
+
 use lsparse::backend::with_threads;
-use lsparse::data::{Batches, CsrRows, RowSource};
-use lsparse::fit::{EVIDENCE, StopReason};
+use lsparse::data::{Batches, CsrRows, Dealt, RowSource};
 use lsparse::model::Model;
+use lsparse::rules::{EVIDENCE, StopReason};
 use lsparse::schedule::ScheduleKind;
 use lsparse::summary::Summary;
 use lsparse::topics::score::{CompletionOptions, completion, held_out};
 use lsparse::topics::{
-    AlphaRule, Document, DocumentOptions, Explained, Selection, SparseStats, Tally, TopicData, TopicModel,
-    TopicSummary, TopicSurroundings, Topics, TopicsConfig, WordTable, fit_topics, fit_topics_with, initial_topics,
+    AlphaRule, Document, DocumentMemory, DocumentOptions, Explained, Selection, SparseStats, Tally, TopicInputs,
+    TopicModel, TopicSummary, Topics, TopicsConfig, WordTable, fit_topics, fit_topics_with, initial_topics,
     random_topics,
 };
+use lsparse::{Beside, Estimate};
 use lsparse_kernels::{digamma, ln_gamma};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -401,8 +403,9 @@ fn restarts_cure_the_decay_of_cold_starts_on_short_documents() {
             }
         }
         let mut watch = Scores(&mut scores);
-        let around = TopicSurroundings { heldout: Some(&test.rows), observer: Some(&mut watch), ..Default::default() };
-        let decaying = fit_topics_with(&corpus.rows, &config, around).unwrap().decaying;
+        let inputs = TopicInputs { heldout: Some(&test.rows), ..Default::default() };
+        let beside = Beside { observer: Some(&mut watch), ..Default::default() };
+        let decaying = fit_topics_with(&corpus.rows, &config, inputs, beside).unwrap().decaying();
         (scores, decaying)
     };
     let ((without, decaying), (with, still_decaying)) = (curve(0), curve(5));
@@ -419,8 +422,8 @@ fn batches_that_are_left_out_keep_documents_from_convincing_themselves() {
     let (corpus, test) = (planted_corpus(600, 10, 20, 400, 7), planted_corpus(300, 10, 20, 400, 8));
     let score = |leave_out: bool| {
         let config = TopicsConfig { topics: 40, laps: 10, tolerance: 0.0, leave_out, ..Default::default() };
-        let around = TopicSurroundings { heldout: Some(&test.rows), ..Default::default() };
-        let fitted = fit_topics_with(&corpus.rows, &config, around).unwrap();
+        let inputs = TopicInputs { heldout: Some(&test.rows), ..Default::default() };
+        let fitted = fit_topics_with(&corpus.rows, &config, inputs, Beside::default()).unwrap();
         (fitted.outcome.heldout.unwrap(), fitted.outcome.recent)
     };
     let ((with, laps), (without, plain)) = (score(true), score(false));
@@ -454,23 +457,34 @@ fn lost_topics_are_lent_badly_explained_documents() {
     let corpus = planted_corpus(400, 40, 10, 200, 2);
     let topics = six_topics(Estimate::Map);
     let topics = Topics { vocab_size: 200, ..topics };
-    let data = TopicData::new(&corpus.rows, Batches::new(400, 4, 0).unwrap());
+    let data = Dealt::new(&corpus.rows, Batches::new(400, 4, 0).unwrap());
+    let topics = Topics { lends: true, ..topics };
     let total = random_topics(&topics, &corpus.rows, &mut ChaCha8Rng::seed_from_u64(1)).unwrap();
-    let lend = |total: &TopicSummary, laps| Model::<TopicData<'_>>::lend(&topics, &data, total, laps).unwrap();
-    assert!(lend(&total, 1).is_none(), "no topic is lost");
+    let mut explained = vec![Vec::new(); 4];
+    let lend = |explained: &[Vec<Explained>], total: &TopicSummary, laps| {
+        let memory = |batch: usize| {
+            let explained = explained[batch].clone();
+            Ok(Arc::new(DocumentMemory { explained, ..Default::default() }))
+        };
+        topics.lend(&data, &memory, total, laps).unwrap()
+    };
+    assert!(lend(&explained, &total, 1).is_none(), "no topic is lost");
     let mut lost = total.clone();
     (lost.counts[2], lost.counts[5]) = (0.0, 0.5);
-    assert!(lend(&lost, 1).is_none(), "nothing is known of documents");
-    let explained = |n: usize| Explained { evidence: if n.is_multiple_of(10) { -400.0 } else { -200.0 }, tokens: 40.0 };
-    *data.explained.lock().unwrap() = (0..400).map(explained).collect();
-    let loan = lend(&lost, 1).unwrap();
+    assert!(lend(&explained, &lost, 1).is_none(), "nothing is known of documents");
+    let of_document =
+        |n: usize| Explained { evidence: if n.is_multiple_of(10) { -400.0 } else { -200.0 }, tokens: 40.0 };
+    for (batch, explained) in explained.iter_mut().enumerate() {
+        *explained = data.batches.row_ids(batch).into_iter().map(of_document).collect();
+    }
+    let loan = lend(&explained, &lost, 1).unwrap();
     let lent: Vec<bool> = loan.counts.iter().map(|&n| n > 0.0).collect();
     assert_eq!(lent, [false, false, true, false, false, true]);
     // Ten documents a topic, of those that are explained worse than the rest, each of forty words.
     assert_eq!(loan.counts.iter().sum::<f64>(), 2.0 * 10.0 * 40.0);
     let of_word = |v: usize| loan.total().dense_word(v, 6).iter().sum::<f64>();
     assert!(((0..200).map(of_word).sum::<f64>() - 800.0).abs() < 1e-6);
-    assert!(lend(&lost, 100).is_none(), "in the end lost topics stay lost");
+    assert!(lend(&explained, &lost, 100).is_none(), "in the end lost topics stay lost");
 }
 
 #[test]
@@ -496,6 +510,9 @@ fn six_topics(estimate: Estimate) -> Topics {
         document: TopicsConfig { topics: 6, sparsity: 3, ..Default::default() }.document(),
         start_width: 3,
         pull: None,
+        warm_start: false,
+        lends: false,
+        sampling: None,
     }
 }
 
@@ -514,10 +531,10 @@ fn updating_in_place_gives_what_a_global_step_from_nothing_gives() {
             }
             let mut rng = ChaCha8Rng::seed_from_u64(1);
             let mut total = initial_topics(&topics, &corpus.rows, 1, &mut rng, Default::default()).unwrap();
-            let mut params = Model::<TopicData<'_>>::global_step(&topics, &total, None).unwrap();
-            let data = TopicData::new(&corpus.rows, Batches::new(200, 4, 3).unwrap());
-            let memos: Vec<TopicSummary> =
-                (0..4).map(|b| topics.summarize(&params, &data, b, &mut Default::default()).unwrap()).collect();
+            let mut params = topics.global_step(&total, None).unwrap();
+            let data = Dealt::new(&corpus.rows, Batches::new(200, 4, 3).unwrap());
+            let visit = |b| topics.local(&params, &data.batch(b), &Default::default(), &mut topics.worker()).unwrap();
+            let memos: Vec<TopicSummary> = (0..4).map(|b| visit(b).summary).collect();
             // Add everything, start over, add some, take one away again.
             for (batch, factor) in [(0, 1.0), (1, 1.0), (2, 0.0), (2, 1.0), (3, 1.0), (2, -1.0)] {
                 if factor == 0.0 {
@@ -525,11 +542,11 @@ fn updating_in_place_gives_what_a_global_step_from_nothing_gives() {
                 } else {
                     total.add_scaled(&memos[batch], factor);
                 }
-                Model::<TopicData<'_>>::update(&topics, &mut params, &total).unwrap();
-                let fresh = Model::<TopicData<'_>>::global_step(&topics, &total, None).unwrap();
+                topics.update(&mut params, &total).unwrap();
+                let fresh = topics.global_step(&total, None).unwrap();
                 assert!(params.table.values == fresh.table.values && params.table.scale == fresh.table.scale);
                 assert!((0..120).all(|v| params.table.start(v) == fresh.table.start(v)));
-                let objective = |p| Model::<TopicData<'_>>::objective(&topics, p, &total);
+                let objective = |p| topics.objective(p, &total);
                 assert_eq!(objective(&params), objective(&fresh));
                 // And it is what its definition says, word by word and topic by topic.
                 let dense: Vec<Vec<f64>> = (0..120).map(|v| total.total().dense_word(v, 6)).collect();
@@ -558,7 +575,7 @@ fn the_order_of_documents_in_a_batch_changes_rounding_only() {
     let topics = six_topics(Estimate::Map);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let start = initial_topics(&topics, &corpus.rows, 1, &mut rng, Default::default()).unwrap();
-    let params = Model::<TopicData<'_>>::global_step(&topics, &start, None).unwrap();
+    let params = topics.global_step(&start, None).unwrap();
     let mut reversed = lsparse::data::Rows::<f32>::sparse(120);
     let mut rows = lsparse::data::Rows::<f32>::sparse(120);
     corpus.rows.read_f32(0, 200, &mut rows).unwrap();
@@ -567,8 +584,9 @@ fn the_order_of_documents_in_a_batch_changes_rounding_only() {
     let (indptr, index, value) = reversed.as_sparse().unwrap();
     let backwards = CsrRows::new("backwards", 120, indptr.to_vec(), index.to_vec(), value.to_vec()).unwrap();
     let sums = |source: &dyn RowSource| {
-        let data = TopicData::new(source, Batches::in_order(200, 1).unwrap());
-        topics.summarize(&params, &data, 0, &mut Default::default()).unwrap().into_total()
+        let data = Dealt::in_order(source).unwrap();
+        let visited = topics.local(&params, &data.batch(0), &Default::default(), &mut topics.worker());
+        visited.unwrap().summary.into_total()
     };
     let (a, b) = (sums(&corpus.rows), sums(&backwards));
     for v in 0..120 {
@@ -603,8 +621,8 @@ fn models_come_back_from_their_files_and_go_on_with_new_words() {
     let corpus = planted_corpus(200, 40, 5, 100, 3);
     let vocab: Vec<String> = (0..100).map(|v| format!("word{v}")).collect();
     let config = TopicsConfig { topics: 5, laps: 3, ..Default::default() };
-    let around = || TopicSurroundings { vocab: Some(&vocab), ..Default::default() };
-    let model = fit_topics_with(&corpus.rows, &config, around()).unwrap().model;
+    let inputs = || TopicInputs { vocab: Some(&vocab), ..Default::default() };
+    let model = fit_topics_with(&corpus.rows, &config, inputs(), Beside::default()).unwrap().model;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.safetensors");
     model.save_to(&path).unwrap();
@@ -622,7 +640,8 @@ fn models_come_back_from_their_files_and_go_on_with_new_words() {
     let more = fit_topics_with(
         &corpus.rows,
         &TopicsConfig { laps: 2, ..config },
-        TopicSurroundings { vocab: Some(&words), start: Some(&moved), ..Default::default() },
+        TopicInputs { vocab: Some(&words), start: Some(&moved), ..Default::default() },
+        Beside::default(),
     )
     .unwrap();
     assert_eq!(more.model.vocab[3], "new");
@@ -637,8 +656,8 @@ fn seed_words_pull_their_topic() {
     let corpus = planted_corpus(300, 60, 6, 120, 9);
     let lists = vec![vec![40u32, 41], vec![80u32, 81]];
     let config = TopicsConfig { topics: 6, laps: 8, ..Default::default() };
-    let around = TopicSurroundings { seed_words: &lists, ..Default::default() };
-    let model = fit_topics_with(&corpus.rows, &config, around).unwrap().model;
+    let inputs = TopicInputs { seed_words: &lists, ..Default::default() };
+    let model = fit_topics_with(&corpus.rows, &config, inputs, Beside::default()).unwrap().model;
     for (k, list) in lists.iter().enumerate() {
         let top: Vec<u32> = model.top_words(k, 5).iter().map(|w| w.0).collect();
         assert!(list.iter().all(|v| top.contains(v)), "topic {k} has {top:?}");

@@ -1,8 +1,8 @@
 //! Second part of the demonstration: patches of an image of fallen leaves, and what L does to time and quality.
 
 use lsparse::data::{ImagePatches, PatchOptions, RowSource};
-use lsparse::fit::StopReason;
 use lsparse::likelihood::LikelihoodKind;
+use lsparse::rules::StopReason;
 use lsparse::synthetic::dead_leaves;
 use lsparse::{MixtureConfig, MixtureModel, Result};
 use serde::Serialize;

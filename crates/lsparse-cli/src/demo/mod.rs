@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
 use lsparse::observe::{Observer, StepInfo};
-use lsparse::{Fitted, MixtureConfig, Result, Surroundings, fit_mixture_with};
+use lsparse::{Beside, Fitted, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 use serde::Serialize;
 
 use crate::progress::{Plan, TrainingProgress};
@@ -138,7 +138,7 @@ fn demo_mixture(args: &DemoArgs, path: &Path) -> Result<MixtureResults> {
 
 /// A training with what the demonstration shows of it.
 struct Shown {
-    fitted: Fitted,
+    fitted: Fitted<MixtureModel>,
     /// Of every run, seconds of training and objective at the end of every lap.
     laps: Vec<Vec<(f64, f64)>>,
 }
@@ -170,13 +170,10 @@ fn fit(
     let config = config.check(source.num_rows())?;
     let progress = TrainingProgress::new(args.quiet, label, Plan::from(&config));
     let mut watcher = Watcher { progress, laps: Vec::new() };
-    let around = Surroundings {
-        heldout: Some(heldout),
-        observer: Some(&mut watcher),
-        interrupt: Some(interrupt::listen(args.quiet)),
-        ..Default::default()
-    };
-    let fitted = fit_mixture_with(source, &config, around)?;
+    let inputs = MixtureInputs { heldout: Some(heldout), ..Default::default() };
+    let beside =
+        Beside { observer: Some(&mut watcher), interrupt: Some(interrupt::listen(args.quiet)), ..Default::default() };
+    let fitted = fit_mixture_with(source, &config, inputs, beside)?;
     Ok(Shown { fitted, laps: std::mem::take(&mut watcher.laps) })
 }
 

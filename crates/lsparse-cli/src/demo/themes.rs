@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use lsparse::Result;
 use lsparse::data::RowSource;
 use lsparse::data::corpus::TokenizerConfig;
 use lsparse::synthetic::{ThemedCorpus, themed_corpus};
 use lsparse::topics::coherence::{Coherence, coherence};
-use lsparse::topics::{TopicModel, TopicSurroundings, TopicsConfig, fit_topics_with};
+use lsparse::topics::{TopicInputs, TopicModel, TopicsConfig, fit_topics_with};
+use lsparse::{Beside, Result};
 use serde::Serialize;
 
 use super::DemoArgs;
@@ -56,14 +56,13 @@ pub fn run(args: &DemoArgs, path: &Path) -> Result<Results> {
     let fitted = fit_topics_with(
         &train,
         &config,
-        TopicSurroundings {
+        TopicInputs {
             vocab: Some(&truth.vocab),
             heldout: Some(&heldout),
-            observer: Some(&mut progress),
-            interrupt: Some(interrupt::listen(args.quiet)),
             tokenizer: serde_json::to_value(TokenizerConfig::default()).ok(),
             ..Default::default()
         },
+        Beside { observer: Some(&mut progress), interrupt: Some(interrupt::listen(args.quiet)), ..Default::default() },
     )?;
     drop(progress);
     let model = &fitted.model;

@@ -1,7 +1,7 @@
 //! `lsparse info` of a topic model: what it is, how it was trained, its most common topics.
 
 use lsparse::Result;
-use lsparse::fit::count_empty;
+use lsparse::rules::count_empty;
 use lsparse::topics::{AlphaRule, TopicModel, TopicsConfig};
 use serde::Serialize;
 

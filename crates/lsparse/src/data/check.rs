@@ -1,6 +1,7 @@
 //! Look at every value once: refuse what cannot be fitted, and measure the columns on the way.
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
@@ -50,6 +51,16 @@ pub fn scan_rows(
     missing: bool,
     check: Option<&ValueCheck<'_>>,
 ) -> Result<Moments> {
+    scan_part(source, target, missing, check).map(PartialMoments::finish)
+}
+
+/// The same of rows that are a part of the data: what other parts have is merged with it.
+pub fn scan_part(
+    source: &dyn RowSource,
+    target: Element,
+    missing: bool,
+    check: Option<&ValueCheck<'_>>,
+) -> Result<PartialMoments> {
     let dim = source.dim();
     let block_rows = if source.is_sparse() {
         // Each block costs `dim` whatever it holds, so wide data comes in large blocks.
@@ -59,11 +70,11 @@ pub fn scan_rows(
     };
     let blocks_at_once = (COLUMNS_AT_ONCE / dim).clamp(1, BLOCKS_AT_ONCE);
     let num_blocks = source.num_rows().div_ceil(block_rows);
-    let mut total = Running::new(dim);
+    let mut total = PartialMoments::new(dim);
     let mut first = 0;
     while first < num_blocks {
         let last = num_blocks.min(first + blocks_at_once);
-        let blocks: Vec<Result<Running>> = (first..last)
+        let blocks: Vec<Result<PartialMoments>> = (first..last)
             .into_par_iter()
             .map(|block| {
                 let start = block * block_rows;
@@ -72,11 +83,11 @@ pub fn scan_rows(
             })
             .collect();
         for block in blocks {
-            total.merge(&block?);
+            total.merge(&block?)?;
         }
         first = last;
     }
-    Ok(total.finish())
+    Ok(total)
 }
 
 fn scan_block(
@@ -85,7 +96,7 @@ fn scan_block(
     count: usize,
     (target, missing): (Element, bool),
     check: Option<&ValueCheck<'_>>,
-) -> Result<Running> {
+) -> Result<PartialMoments> {
     let mut rows = Rows::<f64>::new(natural_layout(source), source.dim());
     source.read_f64(start, count, &mut rows)?;
     let (limit, need) = match target {
@@ -103,7 +114,7 @@ fn scan_block(
     };
     // Not a number is not below the limit either.
     let fits = |value: f64| value.abs() <= limit;
-    let mut block = Running::new(source.dim());
+    let mut block = PartialMoments::new(source.dim());
     let holed = missing && rows.as_dense().is_some_and(|values| values.iter().any(|value| value.is_nan()));
     let mut seen = vec![0u64; if source.is_sparse() || holed { source.dim() } else { 0 }];
     for i in 0..rows.len() {
@@ -160,8 +171,9 @@ fn scan_block(
 }
 
 /// Means and sums of squared distances that rows can be added to (Welford) and that can be merged
-/// (Chan, Golub and LeVeque).
-struct Running {
+/// (Chan, Golub and LeVeque), wherever the rows are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PartialMoments {
     count: f64,
     /// Rows that lack a column.
     missing: Vec<f64>,
@@ -171,10 +183,10 @@ struct Running {
     nonzeros: u64,
 }
 
-impl Running {
+impl PartialMoments {
     fn new(dim: usize) -> Self {
         let zeros = || vec![0.0; dim];
-        Running { count: 0.0, missing: zeros(), mean: zeros(), spread: zeros(), squares: zeros(), nonzeros: 0 }
+        PartialMoments { count: 0.0, missing: zeros(), mean: zeros(), spread: zeros(), squares: zeros(), nonzeros: 0 }
     }
 
     /// Add a value to a column; `share` is one over the values in it then.
@@ -205,7 +217,12 @@ impl Running {
         self.spread[column] += mean * mean * stored * ((self.count - stored) / self.count);
     }
 
-    fn merge(&mut self, other: &Running) {
+    /// Take up those of other rows with as many columns.
+    pub fn merge(&mut self, other: &PartialMoments) -> Result<()> {
+        let (model, data) = (self.mean.len(), other.mean.len());
+        if model != data {
+            return Err(Error::DimensionMismatch { name: "a part of the data".into(), model, data });
+        }
         for column in 0..self.mean.len() {
             let (own, others) = (self.count - self.missing[column], other.count - other.missing[column]);
             let share = others / (own + others).max(1.0);
@@ -217,9 +234,11 @@ impl Running {
         }
         self.count += other.count;
         self.nonzeros += other.nonzeros;
+        Ok(())
     }
 
-    fn finish(self) -> Moments {
+    /// The moments of all rows.
+    pub fn finish(self) -> Moments {
         let counts = self.missing.iter().map(|missing| (self.count - missing).max(1.0));
         let average = |sums: Vec<f64>| sums.iter().zip(counts.clone()).map(|(sum, count)| sum / count).collect();
         Moments {
@@ -257,6 +276,27 @@ mod tests {
             assert!(close(moments.variance[column], variance));
             assert!(close(moments.second_moment[column], mean * mean + variance));
         }
+    }
+
+    #[test]
+    fn parts_of_the_data_merge_to_the_whole() {
+        let n = 20_000;
+        let mut values: Vec<f64> = (0..3 * n).map(|i| 50.0 + ((i * 7919) % 1000) as f64 / 10.0).collect();
+        values.iter_mut().step_by(11).for_each(|v| *v = f64::NAN);
+        let part = |from: usize, to: usize| {
+            let source = MemoryRows::new("x", 3, values[3 * from..3 * to].to_vec()).unwrap();
+            let bytes = postcard::to_stdvec(&scan_part(&source, Element::F64, true, None).unwrap()).unwrap();
+            postcard::from_bytes::<PartialMoments>(&bytes).unwrap()
+        };
+        let mut merged = part(0, 7);
+        [(7, 9000), (9000, n)].iter().for_each(|&(from, to)| merged.merge(&part(from, to)).unwrap());
+        let (merged, whole) = (merged.finish(), part(0, n).finish());
+        assert_eq!((merged.count, merged.nonzeros), (whole.count, whole.nonzeros));
+        for (a, b) in [(&merged.mean, &whole.mean), (&merged.variance, &whole.variance)] {
+            assert!(a.iter().zip(b).all(|(a, b)| close(*a, *b)), "{a:?} and {b:?}");
+        }
+        let narrow = MemoryRows::new("y", 1, vec![1.0; 4]).unwrap();
+        assert!(part(0, 5).merge(&scan_part(&narrow, Element::F64, true, None).unwrap()).is_err());
     }
 
     #[test]

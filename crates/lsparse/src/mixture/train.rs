@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
 use super::methods::{
     BuiltInSelection, DpMeans, KMeans, MixtureMethod, Select, SparseEm, Truncation, farthest_first_penalty,
@@ -67,15 +68,23 @@ pub fn fit_mixture_with(
     }
 }
 
-/// Mixtures of rows of type `T` with all that their training needs.
-pub struct Mixtures<'a, T> {
-    source: &'a dyn RowSource,
-    config: MixtureConfig,
-    prior: Prior,
+/// Settings of a mixture with all that depends on its rows: what those who see a part of the rows need to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SettledMixture {
+    /// The settings, checked.
+    pub config: MixtureConfig,
+    /// The prior, in the units of the data.
+    pub prior: Prior,
     /// Squared distance at which DP-means opens a cluster.
     penalty: f64,
     /// What truncation selects by, where not by a function that is given.
     selection: BuiltInSelection,
+}
+
+/// Mixtures of rows of type `T` with all that their training needs.
+pub struct Mixtures<'a, T> {
+    source: &'a dyn RowSource,
+    settled: SettledMixture,
     inputs: MixtureInputs<'a>,
     held: Option<Dealt<'a>>,
     number: PhantomData<T>,
@@ -110,19 +119,29 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Truncation, None) => config.selection_function.settle(config.likelihood)?,
             _ => config.selection_function,
         };
+        Mixtures::of(source, SettledMixture { config, prior, penalty, selection }, inputs)
+    }
+
+    /// The same with what was settled elsewhere: the rows are not read.
+    pub fn of(source: &'a dyn RowSource, settled: SettledMixture, inputs: MixtureInputs<'a>) -> Result<Self> {
         let held = inputs.heldout.map(Dealt::in_order).transpose()?;
-        Ok(Mixtures { source, config, prior, penalty, selection, inputs, held, number: PhantomData })
+        Ok(Mixtures { source, settled, inputs, held, number: PhantomData })
+    }
+
+    /// What was settled.
+    pub fn settled(&self) -> &SettledMixture {
+        &self.settled
     }
 
     /// How rows choose their clusters in a run.
     fn step(&self, run: usize) -> Box<dyn LocalStep<T>> {
-        let config = &self.config;
+        let config = &self.settled.config;
         match (config.method, &self.inputs.select) {
             (MixtureMethod::Truncation, Some(select)) => Box::new(Truncation::Given(Arc::clone(select))),
-            (MixtureMethod::Truncation, None) => Box::new(Truncation::BuiltIn(self.selection)),
+            (MixtureMethod::Truncation, None) => Box::new(Truncation::BuiltIn(self.settled.selection)),
             (MixtureMethod::SparseEm, _) => Box::new(SparseEm { refresh: config.refresh, threshold: config.threshold }),
-            (MixtureMethod::Kmeans, _) => Box::new(KMeans::new(&self.prior)),
-            (MixtureMethod::DpMeans, _) => Box::new(DpMeans::new(&self.prior, self.penalty)),
+            (MixtureMethod::Kmeans, _) => Box::new(KMeans::new(&self.settled.prior)),
+            (MixtureMethod::DpMeans, _) => Box::new(DpMeans::new(&self.settled.prior, self.settled.penalty)),
             (MixtureMethod::Lsparse | MixtureMethod::HardEm, _) => {
                 let kind = match config.missing {
                     // Bounds are made for complete rows.
@@ -141,10 +160,10 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     type Saved = MixtureModel;
 
     fn plan(&self) -> Plan {
-        let config = &self.config;
+        let config = &self.settled.config;
         // Squared distances are in the data's units; what a row of all data is away from their mean is one nat here.
         let unit = match config.method.has_centres_alone() {
-            true => self.prior.variance.iter().sum::<f64>() / config.prior_scale,
+            true => self.settled.prior.variance.iter().sum::<f64>() / config.prior_scale,
             false => 1.0,
         };
         let MixtureConfig { runs, best_by, laps, count_tolerance, max_seconds, schedule, delay, decay, .. } = *config;
@@ -171,23 +190,23 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         if let Some(start) = start {
             print.push(("from".into(), print_numbers(&start.total.stats)));
         }
-        print.extend(print_settings(&self.config));
+        print.extend(print_settings(&self.settled.config));
         Ok(print)
     }
 
     fn deal(&self, run: usize) -> Result<Dealt<'a>> {
-        let seed = run_seed(&self.config, run, Stream::Batches);
-        let batches = Batches::new(self.source.num_rows(), self.config.batches, seed)?;
+        let seed = run_seed(&self.settled.config, run, Stream::Batches);
+        let batches = Batches::new(self.source.num_rows(), self.settled.config.batches, seed)?;
         Ok(Dealt { source: self.source, batches, row_weights: self.inputs.row_weights })
     }
 
     fn model(&self, run: usize) -> Mixture<T> {
         Mixture {
-            likelihood: self.config.likelihood.build(&self.prior),
-            estimate: self.config.estimate,
-            alpha: self.config.alpha,
-            num_clusters: self.config.clusters,
-            sparsity: self.config.sparsity,
+            likelihood: self.settled.config.likelihood.build(&self.settled.prior),
+            estimate: self.settled.config.estimate,
+            alpha: self.settled.config.alpha,
+            num_clusters: self.settled.config.clusters,
+            sparsity: self.settled.config.sparsity,
             step: self.step(run),
         }
     }
@@ -199,12 +218,12 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         run: usize,
         patience: Patience<'_>,
     ) -> Result<Start<Mixture<T>>> {
-        let rng = |stream| ChaCha8Rng::seed_from_u64(run_seed(&self.config, run, stream));
+        let rng = |stream| ChaCha8Rng::seed_from_u64(run_seed(&self.settled.config, run, stream));
         let start = self.inputs.start;
         let given = || model.step.initial(model, data);
         let total = match start.map(|start| start.total.clone()).or_else(given) {
             Some(total) => total,
-            None => initial_summary(model, data, &self.config, &mut rng(Stream::Init), patience)?,
+            None => initial_summary(model, data, &self.settled.config, &mut rng(Stream::Init), patience)?,
         };
         let previous = start.map(|start| start.params_of(model)).transpose()?;
         let params = model.global_step(&total, previous.as_ref())?;
@@ -218,8 +237,8 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     fn saved(&self, session: &Session<'a, Mixture<T>>, outcome: &Outcome) -> MixtureModel {
         let (params, progress) = (session.params(), session.progress());
         let mut model = MixtureModel {
-            config: MixtureConfig { sparsity: params.search.sparsity, ..self.config.of_record() },
-            prior: self.prior.clone(),
+            config: MixtureConfig { sparsity: params.search.sparsity, ..self.settled.config.of_record() },
+            prior: self.settled.prior.clone(),
             training: TrainingRecord::new(self.source.num_rows() - progress.forgotten, progress, outcome),
             weights: params.frequencies.pi.clone(),
             arrays: params.clusters.arrays(),

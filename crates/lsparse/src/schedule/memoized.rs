@@ -472,7 +472,7 @@ mod tests {
                 for visit in 0..12 {
                     let batch = schedule.next_batch(0).unwrap();
                     schedule.fold(&mut total, batch, rough(batch, visit)).unwrap();
-                    assert_eq!(plain.next_batch(), batch);
+                    assert_eq!(plain.next_batch(0), Some(batch));
                     plain.fold(&mut plain_total, batch, rough(batch, visit)).unwrap();
                     assert_eq!(total, plain_total);
                     if visit == at {

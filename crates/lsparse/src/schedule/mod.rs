@@ -33,7 +33,7 @@ pub enum ScheduleKind {
 }
 
 /// Decides which batch comes next, and folds its statistics into the total.
-pub trait Schedule<S>: Send {
+pub trait Schedule<S>: Send + Sync {
     /// The batch to visit when those `ahead` of it are folded in; none while that is not known.
     fn next_batch(&mut self, ahead: usize) -> Option<usize>;
 

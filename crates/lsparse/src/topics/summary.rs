@@ -266,6 +266,21 @@ pub enum WordStats {
     Batch(SparseStats<f32>),
 }
 
+impl WordStats {
+    /// Hold the same as a total does.
+    fn make_total(&mut self, num_topics: usize) -> &mut SparseStats<f64> {
+        if let WordStats::Batch(batch) = self {
+            let mut stats = SparseStats::empty(batch.vocab_size());
+            stats.add_scaled(num_topics, batch, 1.0);
+            *self = WordStats::Total(stats);
+        }
+        match self {
+            WordStats::Total(stats) => stats,
+            WordStats::Batch(_) => unreachable!("it was made a total"),
+        }
+    }
+}
+
 /// Statistics of documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopicSummary {
@@ -340,22 +355,22 @@ impl TopicSummary {
     }
 
     /// The same statistics as a total.
-    pub fn into_total(self) -> Self {
-        let WordStats::Batch(batch) = &self.words else { return self };
-        let mut stats = SparseStats::empty(batch.vocab_size());
-        stats.add_scaled(self.num_topics, batch, 1.0);
-        TopicSummary { words: WordStats::Total(stats), ..self }
+    pub fn into_total(mut self) -> Self {
+        self.words.make_total(self.num_topics);
+        self
     }
 }
 
 impl Summary for TopicSummary {
     fn add_scaled(&mut self, other: &Self, factor: f64) {
         let num_topics = self.num_topics;
-        match (&mut self.words, &other.words) {
-            (WordStats::Total(into), WordStats::Batch(from)) => into.add_scaled(num_topics, from, factor),
-            (WordStats::Total(into), WordStats::Total(from)) => into.add_scaled(num_topics, from, factor),
-            (WordStats::Batch(_), _) => unreachable!("batches are added to totals"),
+        // A sum is held as a total is, whatever is added to whatever.
+        let into = self.words.make_total(num_topics);
+        match &other.words {
+            WordStats::Batch(from) => into.add_scaled(num_topics, from, factor),
+            WordStats::Total(from) => into.add_scaled(num_topics, from, factor),
         }
+        self.bound = 0.0;
         let add = |into: &mut [f64], from: &[f64]| into.iter_mut().zip(from).for_each(|(a, b)| *a += factor * b);
         add(&mut self.counts, &other.counts);
         add(&mut self.alpha_topic, &other.alpha_topic);
@@ -419,6 +434,13 @@ mod tests {
         let moved = total.reordered(&[3, 1, 2, 0]);
         assert_eq!(moved.total().dense_word(0, 4), [3.0, 4.0, 0.0, 0.0]);
         assert_eq!(moved.counts, [3.0, 4.0, 16.0, 8.0]);
+        // Batches add to each other, and totals to batches.
+        let mut sum = summary.clone();
+        sum.add_scaled(&summary, 1.0);
+        assert_eq!(sum, total);
+        let mut of_total = summary.clone();
+        of_total.add_scaled(&summary.clone().into_total(), 1.0);
+        assert_eq!(of_total, total);
         total.add_scaled(&summary, -2.0);
         assert!(total.total().topic.is_empty(), "what comes to nothing leaves");
         assert!(total.counts.iter().all(|&v| v == 0.0));

@@ -19,8 +19,8 @@ use lsparse::data::corpus::{
 use lsparse::data::{CsrRows, Element, MemoryRows, OpenOptions, RowSource, Rows, open, read_column, scan};
 
 use lsparse::topics::score::CompletionOptions;
-use lsparse::topics::{TopicModel, TopicSurroundings, TopicsConfig, fit_topics_with};
-use lsparse::{Error, MixtureConfig, MixtureModel, Result, Surroundings, fit_mixture_with};
+use lsparse::topics::{TopicInputs, TopicModel, TopicsConfig, fit_topics_with};
+use lsparse::{Beside, Error, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 /// `test: samples => reader`, where the reader is given the folder that the files of a sample lie in.
 macro_rules! readers {
@@ -154,8 +154,8 @@ fn use_mixture(path: &Path) -> Result<()> {
     model.score(&rows)?;
     model.assign(&rows, model.num_clusters(), &mut |_, _| Ok(()))?;
     let config = MixtureConfig { laps: 1, runs: 1, batches: 0, rows_per_batch: 0, ..model.config.clone() };
-    let around = Surroundings { start: Some(&model), ..Default::default() };
-    fit_mixture_with(&rows, &config, around).map(drop)
+    let inputs = MixtureInputs { start: Some(&model), ..Default::default() };
+    fit_mixture_with(&rows, &config, inputs, Beside::default()).map(drop)
 }
 
 /// A model that can be read assigns and scores documents and goes on training, or says why it cannot.
@@ -169,6 +169,6 @@ fn use_topics(path: &Path) -> Result<()> {
     model.assign(&rows, &mut |_, _| Ok(()))?;
     model.score(&rows, &CompletionOptions::default())?;
     let config = TopicsConfig { laps: 1, runs: 1, batches: 0, docs_per_batch: 0, ..model.config.clone() };
-    let around = TopicSurroundings { start: Some(&model), vocab: Some(&model.vocab), ..Default::default() };
-    fit_topics_with(&rows, &config, around).map(drop)
+    let inputs = TopicInputs { start: Some(&model), vocab: Some(&model.vocab), ..Default::default() };
+    fit_topics_with(&rows, &config, inputs, Beside::default()).map(drop)
 }

@@ -12,8 +12,8 @@ use lsparse::data::corpus::{BuildOptions, Corpus, Format, Vocab, VocabFilter, bu
 use lsparse::data::{CsrRows, MemoryRows, write_csr_npz, write_npy_f32, write_npy_f64};
 use lsparse::observe::{Observer, StepInfo};
 use lsparse::synthetic::planted;
-use lsparse::topics::{TopicSurroundings, TopicsConfig, fit_topics_with};
-use lsparse::{Estimate, LikelihoodKind, MixtureConfig, Result, Surroundings, fit_mixture, fit_mixture_with};
+use lsparse::topics::{TopicInputs, TopicsConfig, fit_topics_with};
+use lsparse::{Beside, Estimate, LikelihoodKind, MixtureConfig, MixtureInputs, Result, fit_mixture, fit_mixture_with};
 
 use super::harness::{Sample, SampleFile};
 
@@ -272,8 +272,8 @@ pub fn topic_models() -> Vec<Sample> {
             None,
         );
         let config = TopicsConfig { topics: 3, sparsity: 2, estimate, laps: 2, ..Default::default() };
-        let around = TopicSurroundings { vocab: Some(&vocab), ..Default::default() };
-        let fitted = fit_topics_with(&corpus.unwrap(), &config, around).unwrap();
+        let inputs = TopicInputs { vocab: Some(&vocab), ..Default::default() };
+        let fitted = fit_topics_with(&corpus.unwrap(), &config, inputs, Beside::default()).unwrap();
         model(written("m", |path| fitted.model.save_to(path).unwrap()))
     };
     vec![fitted(Estimate::Map), fitted(Estimate::Posterior)]
@@ -286,8 +286,8 @@ pub fn run_mixture(path: &Path, stop: bool) -> Result<()> {
     let flag = AtomicBool::new(false);
     let mut observer = Stopper { flag: &flag, stop };
     let (observer, interrupt) = (Some(&mut observer as &mut dyn Observer), Some(&flag));
-    let around = Surroundings { storage: checkpoint_at(path), observer, interrupt, ..Default::default() };
-    fit_mixture_with(&rows, &config, around).map(drop)
+    let beside = Beside { storage: checkpoint_at(path), observer, interrupt, ..Default::default() };
+    fit_mixture_with(&rows, &config, MixtureInputs::default(), beside).map(drop)
 }
 
 /// See [`run_mixture`].
@@ -304,8 +304,8 @@ pub fn run_topics(path: &Path, stop: bool) -> Result<()> {
     let flag = AtomicBool::new(false);
     let mut observer = Stopper { flag: &flag, stop };
     let (observer, interrupt) = (Some(&mut observer as &mut dyn Observer), Some(&flag));
-    let around = TopicSurroundings { storage: checkpoint_at(path), observer, interrupt, ..Default::default() };
-    fit_topics_with(&rows, &config, around).map(drop)
+    let beside = Beside { storage: checkpoint_at(path), observer, interrupt, ..Default::default() };
+    fit_topics_with(&rows, &config, TopicInputs::default(), beside).map(drop)
 }
 
 /// Stops a run after its first batch, or does not.

@@ -9,7 +9,7 @@ use std::path::Path;
 use lsparse::backend::with_threads;
 use lsparse::data::{Element, RowSource};
 use lsparse::mixture::{MixtureMethod, SearchKind};
-use lsparse::{MixtureConfig, MixtureModel, Result, Surroundings, fit_mixture_with};
+use lsparse::{Beside, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 use super::Watchers;
 use crate::data_args::read_row_weights;
@@ -51,15 +51,17 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let fitted = fit_mixture_with(
         source.as_ref(),
         &config,
-        Surroundings {
+        MixtureInputs {
             heldout: heldout.as_deref(),
-            heldout_every: args.run.heldout_every,
             row_weights: row_weights.as_deref(),
             start: start.as_ref(),
+            select: None,
+        },
+        Beside {
+            heldout_every: args.run.heldout_every,
             observer: Some(&mut watchers),
             interrupt: Some(interrupt),
             storage: args.run.storage(),
-            select: None,
         },
     )?;
     drop(watchers);

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
-use lsparse::fit::count_empty;
 use lsparse::mixture::SearchKind;
-use lsparse::{Fitted, MixtureConfig};
+use lsparse::rules::count_empty;
+use lsparse::{Fitted, MixtureConfig, MixtureModel};
 use serde::Serialize;
 
 use super::super::report::TrainingReport;
@@ -32,7 +32,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(fitted: &Fitted, out: Option<&Path>) -> Self {
+    pub fn new(fitted: &Fitted<MixtureModel>, out: Option<&Path>) -> Self {
         let (model, outcome) = (&fitted.model, &fitted.outcome);
         let of_lap = |name: &str| outcome.recent.last().and_then(|lap| lap.get(name));
         Report {

@@ -7,11 +7,11 @@ mod start;
 
 use std::path::{Path, PathBuf};
 
-use lsparse::Result;
 use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
 use lsparse::data::corpus::Corpus;
-use lsparse::topics::{FittedTopics, TopicMethod, TopicModel, TopicSurroundings, TopicsConfig, fit_topics_with};
+use lsparse::topics::{TopicInputs, TopicMethod, TopicModel, TopicsConfig, fit_topics_with};
+use lsparse::{Beside, Fitted, Result};
 
 use super::Watchers;
 use crate::format::grouped;
@@ -53,16 +53,18 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let fitted = fit_topics_with(
         &documents,
         &config,
-        TopicSurroundings {
+        TopicInputs {
             vocab: Some(words.vocab.words()),
             heldout: heldout.as_ref().map(|heldout| heldout as &dyn RowSource),
-            heldout_every: args.run.heldout_every,
             start: words.start.as_ref(),
             seed_words: &seed_words,
+            tokenizer: words.tokenizer.clone(),
+        },
+        Beside {
+            heldout_every: args.run.heldout_every,
             observer: Some(&mut watchers),
             interrupt: Some(interrupt),
             storage: args.run.storage(),
-            tokenizer: words.tokenizer.clone(),
         },
     )?;
     drop(watchers);
@@ -121,8 +123,8 @@ fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &TopicsC
 }
 
 /// What there is to say after the report.
-fn conclude(args: &TopicsArgs, fitted: &FittedTopics) {
-    if fitted.decaying {
+fn conclude(args: &TopicsArgs, fitted: &Fitted<TopicModel>) {
+    if fitted.decaying() {
         let restarts = fitted.model.config.restarts;
         message(&format!(
             "warning: topics got worse lap by lap: documents held more and more topics while the held-out score fell; \

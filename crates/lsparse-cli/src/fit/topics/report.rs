@@ -3,8 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
-use lsparse::fit::{EVIDENCE, count_empty};
-use lsparse::topics::{ACTIVE_TOPICS, FittedTopics, TopicsConfig};
+use lsparse::Fitted;
+use lsparse::rules::{EVIDENCE, count_empty};
+use lsparse::topics::{ACTIVE_TOPICS, TopicModel, TopicsConfig};
 use serde::Serialize;
 
 use super::super::report::TrainingReport;
@@ -36,7 +37,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(fitted: &FittedTopics, new_words: usize, out: Option<&Path>) -> Self {
+    pub fn new(fitted: &Fitted<TopicModel>, new_words: usize, out: Option<&Path>) -> Self {
         let (model, outcome) = (&fitted.model, &fitted.outcome);
         let of_lap = |name: &str| outcome.recent.last().and_then(|lap| lap.get(name));
         let training = TrainingReport::new(&model.training, outcome, fitted.run, &fitted.runs, out);
@@ -55,7 +56,7 @@ impl Report {
             restarts_proposed: of_lap("restarts_proposed"),
             restarts_accepted: of_lap("restarts_accepted"),
             proposals_accepted: of_lap("proposals_accepted"),
-            decaying: fitted.decaying,
+            decaying: fitted.decaying(),
             documents_per_second: outcome.rows_per_second,
             config: model.config.clone(),
         }

@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 
 pub use svi_gibbs::Sampling;
 pub use tokens::Tokens;
-pub(super) use train::GibbsFamily;
+pub use train::{ChainState, GibbsFamily, GibbsModel, GibbsParams, GibbsWorker, LapTally};
 
 /// The prior of a sampler.
 #[derive(Clone, Copy, Debug)]
