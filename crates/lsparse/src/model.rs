@@ -48,6 +48,14 @@ pub struct Visited<M: Model + ?Sized> {
     pub tally: M::Tally,
 }
 
+impl<M: Model> Visited<M> {
+    /// Statistics, and nothing besides.
+    pub fn only(summary: M::Summary) -> Self {
+        let (memory, found, tally) = Default::default();
+        Visited { summary, memory, found, tally }
+    }
+}
+
 /// A model that can be trained on rows dealt into batches.
 ///
 /// Nothing of a run is kept in a model: what the whole has learned is in the parameters, what rows remember in the

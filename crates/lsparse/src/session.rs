@@ -94,9 +94,7 @@ impl<M: Model> Ticket<M> {
 
     /// Done otherwise, by somebody who keeps nothing of rows.
     pub fn done(&self, summary: M::Summary) -> Done<M> {
-        let visited =
-            Visited { summary, memory: M::Memory::default(), found: M::Found::default(), tally: M::Tally::default() };
-        Done { batch: self.batch, visit: self.visit, visited }
+        Done { batch: self.batch, visit: self.visit, visited: Visited::only(summary) }
     }
 }
 

@@ -48,7 +48,7 @@ fn the_other_process() {
     let (kind, settings): (String, Vec<u8>) = unpack(&receive(&mut stream).unwrap(), "settings").unwrap();
     match kind.as_str() {
         "mixture" => {
-            let (source, settled) = (rows(), unpack::<SettledMixture>(&settings, "settings").unwrap());
+            let (source, settled) = (rows(), serde_json::from_slice::<SettledMixture>(&settings).unwrap());
             let family = Mixtures::<f32>::of(&source, settled, MixtureInputs::default()).unwrap();
             serve(stream, &mut Remote::new(family.model(0), family.deal(0).unwrap()));
         }
@@ -123,7 +123,7 @@ fn check<'a, F: Family<'a>>(family: &F, kind: &str, settings: &[u8], round: usiz
         send(stream, ticket);
         receive(stream).unwrap()
     });
-    others.map(Other::close);
+    others.into_iter().for_each(Other::close);
     assert!(here == model(family, &there), "{kind} in rounds of {round}");
     if round == 1 {
         let mut alone = family.session(0).unwrap();
@@ -154,7 +154,7 @@ fn two_processes_end_with_the_bytes_of_one() {
             ..Default::default()
         };
         let family = Mixtures::<f32>::new(&source, &config, MixtureInputs::default()).unwrap();
-        check(&family, "mixture", &pack(family.settled()).unwrap(), round);
+        check(&family, "mixture", &serde_json::to_vec(family.settled()).unwrap(), round);
     }
     let source = documents();
     for (leave_out, round) in [(true, 1), (false, 1), (false, 3)] {

@@ -23,7 +23,7 @@ use crate::summary::ClusterSummary;
 use methods::Frozen;
 use search::{Bounds, KeptClusters, Pairs};
 
-pub use crate::data::Dealt as MixtureData;
+pub(crate) use crate::data::Dealt as MixtureData;
 pub use frequencies::{Frequencies, allocation_term};
 pub use local::{Members, accumulate, log_density, respond, respond_dense};
 pub use methods::MixtureMethod;
@@ -35,7 +35,7 @@ pub(crate) use train::check_row_weights;
 pub use train::{MixtureInputs, Mixtures, SettledMixture, fit_mixture, fit_mixture_with};
 
 /// A mixture model over rows of type `T`: a likelihood, how to estimate it, and how rows choose their clusters.
-pub struct Mixture<T: Real> {
+pub struct Mixture<T: Scalar> {
     /// The family of the clusters, with its prior.
     pub likelihood: Box<dyn Likelihood<T>>,
     /// Posterior, MAP or maximum likelihood.
@@ -90,13 +90,6 @@ impl Kept for RowMemory {
     }
 }
 
-/// What a visit of rows finds beyond statistics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Found {
-    /// L that the rows need; 0 where nobody asked.
-    pub sparsity: usize,
-}
-
 /// Work done by visits of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MixtureTally {
@@ -117,29 +110,12 @@ impl Tally for MixtureTally {
 }
 
 /// What a visit of rows leaves behind.
-pub struct VisitedRows {
-    /// Their statistics.
-    pub summary: ClusterSummary,
-    /// What they remember.
-    pub memory: RowMemory,
-    /// What was found beyond statistics.
-    pub found: Found,
-    /// What was done.
-    pub tally: MixtureTally,
-}
-
-impl VisitedRows {
-    /// Statistics, and nothing besides.
-    fn only(summary: ClusterSummary) -> Self {
-        let (memory, found, tally) = Default::default();
-        VisitedRows { summary, memory, found, tally }
-    }
-}
+pub type VisitedRows<T> = Visited<Mixture<T>>;
 
 /// How the rows of a batch choose their clusters, and the parts of training that go with it: L-sparse search and its
 /// siblings, the methods that it is compared with.
-pub trait LocalStep<T: Real>: Send + Sync {
-    /// Local step and statistics of one batch; pure, as [`Model::local`] is.
+pub trait LocalStep<T: Scalar>: Send + Sync {
+    /// Local step and statistics of one batch, and the L that its rows need; pure, as [`Model::local`] is.
     fn local(
         &self,
         mixture: &Mixture<T>,
@@ -147,7 +123,7 @@ pub trait LocalStep<T: Real>: Send + Sync {
         batch: &Batch<'_>,
         memory: &RowMemory,
         worker: &mut MixtureWorker<T>,
-    ) -> Result<VisitedRows>;
+    ) -> Result<VisitedRows<T>>;
 
     /// What is known of the clusters before any visit.
     fn state(&self, _num_clusters: usize, sparsity: usize) -> SearchState {
@@ -164,8 +140,8 @@ pub trait LocalStep<T: Real>: Send + Sync {
         false
     }
 
-    /// Take up what a visit found beyond statistics.
-    fn take_up(&self, _params: &mut MixtureParams<T>, _memory: &RowMemory, _found: &Found) {}
+    /// Take up what rows remember, and the L that they need; 0 where nobody asked.
+    fn take_up(&self, _params: &mut MixtureParams<T>, _memory: &RowMemory, _needed: usize) {}
 
     /// A lap is over.
     fn end_lap(&self, _params: &mut MixtureParams<T>) {}
@@ -300,7 +276,7 @@ impl<T: Scalar> Mixture<T> {
     }
 }
 
-impl<T: Real> Mixture<T> {
+impl<T: Scalar> Mixture<T> {
     /// What the search knows, with these parameters or before any.
     fn search_state(&self, previous: Option<&MixtureParams<T>>) -> Arc<SearchState> {
         previous.map_or_else(|| self.step.state(self.num_clusters, self.sparsity).into(), |p| Arc::clone(&p.search))
@@ -319,7 +295,7 @@ impl<T: Scalar> Model for Mixture<T> {
     type Carried = CarriedClusters;
     type Summary = ClusterSummary;
     type Memory = RowMemory;
-    type Found = Found;
+    type Found = usize;
     type Tally = MixtureTally;
     type Worker = MixtureWorker<T>;
 
@@ -334,8 +310,7 @@ impl<T: Scalar> Model for Mixture<T> {
         memory: &RowMemory,
         worker: &mut MixtureWorker<T>,
     ) -> Result<Visited<Self>> {
-        let VisitedRows { summary, memory, found, tally } = self.step.local(self, params, batch, memory, worker)?;
-        Ok(Visited { summary, memory, found, tally })
+        self.step.local(self, params, batch, memory, worker)
     }
 
     fn reuse(&self, spent: ClusterSummary, worker: &mut MixtureWorker<T>) {
@@ -343,7 +318,7 @@ impl<T: Scalar> Model for Mixture<T> {
     }
 
     fn take_up(&self, params: &mut MixtureParams<T>, _batch: usize, visited: &Visited<Self>) {
-        self.step.take_up(params, &visited.memory, &visited.found);
+        self.step.take_up(params, &visited.memory, visited.found);
     }
 
     fn end_lap(&self, params: &mut MixtureParams<T>) {

@@ -11,7 +11,7 @@ use super::kmeans::KMeans;
 use crate::data::{Batch, Dealt, RowSource, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::Prior;
-use crate::model::Objective;
+use crate::model::{Objective, Visited};
 use crate::summary::ClusterSummary;
 
 /// Training by DP-means.
@@ -45,7 +45,7 @@ impl<T: Scalar> LocalStep<T> for DpMeans {
         batch: &Batch<'_>,
         _memory: &RowMemory,
         worker: &mut MixtureWorker<T>,
-    ) -> Result<VisitedRows> {
+    ) -> Result<VisitedRows<T>> {
         let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
         let arrays = params.clusters.arrays();
         let means = &arrays[0].values;
@@ -77,7 +77,7 @@ impl<T: Scalar> LocalStep<T> for DpMeans {
             add_panel(mixture, panel, &entropy, &mut summary);
             Ok(())
         })?;
-        Ok(VisitedRows::only(summary))
+        Ok(Visited::only(summary))
     }
 
     fn global_step(

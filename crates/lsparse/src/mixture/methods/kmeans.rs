@@ -8,7 +8,7 @@ use super::add_panel;
 use crate::data::{Batch, Scalar};
 use crate::error::Result;
 use crate::likelihood::{NamedArray, Prior};
-use crate::model::Objective;
+use crate::model::{Objective, Visited};
 use crate::nearest::Centers;
 use crate::summary::ClusterSummary;
 
@@ -62,7 +62,7 @@ impl<T: Scalar> LocalStep<T> for KMeans {
         batch: &Batch<'_>,
         _memory: &RowMemory,
         worker: &mut MixtureWorker<T>,
-    ) -> Result<VisitedRows> {
+    ) -> Result<VisitedRows<T>> {
         let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
         let arrays = params.clusters.arrays();
         let centers = Centers::new(&arrays[0].values, &self.center)?;
@@ -75,7 +75,7 @@ impl<T: Scalar> LocalStep<T> for KMeans {
             add_panel(mixture, panel, &[], &mut summary);
             Ok(())
         })?;
-        Ok(VisitedRows::only(summary))
+        Ok(Visited::only(summary))
     }
 
     fn global_step(

@@ -14,6 +14,7 @@ use super::add_panel;
 use super::truncation::normalise;
 use crate::data::{Batch, Scalar};
 use crate::error::Result;
+use crate::model::Visited;
 use crate::responsibilities::Responsibilities;
 use crate::schedule::Kept;
 use crate::summary::{ClusterSummary, Summary};
@@ -110,7 +111,7 @@ impl<T: Scalar> LocalStep<T> for SparseEm {
         batch: &Batch<'_>,
         memory: &RowMemory,
         worker: &mut MixtureWorker<T>,
-    ) -> Result<VisitedRows> {
+    ) -> Result<VisitedRows<T>> {
         let sparsity = mixture.sparsity;
         let empty = || mixture.likelihood.no_statistics(mixture.num_clusters);
         let (clusters, log_pi) = (params.clusters.as_ref(), &params.frequencies.log_pi);
@@ -154,6 +155,6 @@ impl<T: Scalar> LocalStep<T> for SparseEm {
         };
         summary.add_scaled(&last.rest, 1.0);
         let memory = RowMemory::Frozen(Frozen { visits: visits + 1, last });
-        Ok(VisitedRows { memory, ..VisitedRows::only(summary) })
+        Ok(Visited { memory, ..Visited::only(summary) })
     }
 }

@@ -13,6 +13,7 @@ use super::add_panel;
 use crate::data::{Batch, RowRef, Rows, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::{LikelihoodKind, NamedArray};
+use crate::model::Visited;
 use crate::responsibilities::Responsibilities;
 
 /// The selection functions that need no programming.
@@ -170,7 +171,7 @@ impl<T: Scalar> LocalStep<T> for Truncation {
         batch: &Batch<'_>,
         _memory: &RowMemory,
         worker: &mut MixtureWorker<T>,
-    ) -> Result<VisitedRows> {
+    ) -> Result<VisitedRows<T>> {
         let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
         let MixtureWorker { panels, pairs, .. } = worker;
@@ -182,7 +183,7 @@ impl<T: Scalar> LocalStep<T> for Truncation {
             add_panel(mixture, panel, &entropy, &mut summary);
             Ok(())
         })?;
-        Ok(VisitedRows::only(summary))
+        Ok(Visited::only(summary))
     }
 }
 

@@ -19,10 +19,11 @@ use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
 
 use super::local::{accumulate_onto, respond, respond_dense};
-use super::{Found, LocalStep, Mixture, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory, VisitedRows};
+use super::{LocalStep, Mixture, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory, VisitedRows};
 use crate::data::{Batch, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::{Clusters, LikelihoodKind};
+use crate::model::Visited;
 use crate::responsibilities::Responsibilities;
 use crate::summary::ClusterSummary;
 
@@ -283,7 +284,7 @@ impl<T: Scalar> LocalStep<T> for Search {
         batch: &Batch<'_>,
         memory: &RowMemory,
         worker: &mut MixtureWorker<T>,
-    ) -> Result<VisitedRows> {
+    ) -> Result<VisitedRows<T>> {
         let MixtureWorker { panels, spare, bounds, pairs } = worker;
         let spare = spare.take().filter(|spare| spare.num_clusters() == mixture.num_clusters);
         // A batch has a row at least, so that what is stale is cleared with its first panel.
@@ -326,12 +327,12 @@ impl<T: Scalar> LocalStep<T> for Search {
         };
         let (weights, products) = (work.weights.into_inner(), work.products.into_inner());
         let tally = MixtureTally { weights, products, table };
-        Ok(VisitedRows { summary, memory, found: Found { sparsity }, tally })
+        Ok(Visited { summary, memory, found: sparsity, tally })
     }
 
-    fn take_up(&self, params: &mut MixtureParams<T>, memory: &RowMemory, found: &Found) {
+    fn take_up(&self, params: &mut MixtureParams<T>, memory: &RowMemory, needed: usize) {
         let state = Arc::make_mut(&mut params.search);
-        state.sparsity = state.sparsity.max(found.sparsity);
+        state.sparsity = state.sparsity.max(needed);
         if let (SearchKind::Neighbours, RowMemory::Kept(kept)) = (self.kind, memory) {
             state.neighbours.observe(kept);
         }

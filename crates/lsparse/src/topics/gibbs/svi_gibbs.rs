@@ -61,8 +61,7 @@ impl Sampling {
         &self,
         topics: &Topics,
         params: &TopicParams,
-        words: &[u32],
-        counts: &[f32],
+        (words, counts): (&[u32], &[f32]),
         rng: &mut ChaCha8Rng,
         scratch: &mut DocumentScratch,
         piece: &mut Piece,
@@ -161,11 +160,10 @@ impl Sampling {
             .map_init(new_scratch, |scratch, task| {
                 let mut piece = Piece::default();
                 for n in task * DOCUMENTS_A_TASK..((task + 1) * DOCUMENTS_A_TASK).min(rows.len()) {
-                    let (words, counts) = rows.sparse_row(n);
                     // Draws depend on seed, visit and document alone.
                     let mut rng = ChaCha8Rng::seed_from_u64(self.seed ^ visit.wrapping_mul(0x9E37_79B9_7F4A_7C15));
                     rng.set_stream(numbers[n] as u64);
-                    self.sample_document(topics, params, words, counts, &mut rng, scratch, &mut piece);
+                    self.sample_document(topics, params, rows.sparse_row(n), &mut rng, scratch, &mut piece);
                 }
                 piece
             })
