@@ -34,6 +34,7 @@ pub use atomic::AtomicFile;
 pub use batches::{Batches, Panel};
 pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};
 pub use check::{Moments, ValueCheck, scan, scan_rows};
+pub(crate) use check::{USUAL_VALUES, usual};
 pub use csv::{CsvOptions, read_csv};
 pub use images::{ImagePatches, PatchGrid, PatchOptions};
 pub use memory::{BorrowedRows, CsrRows, MemoryRows};
