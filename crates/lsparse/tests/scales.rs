@@ -146,3 +146,33 @@ fn columns_that_sum_to_one() {
 fn pixels_with_constant_columns() {
     assert_alike("pixels", pixels(2000), 4);
 }
+
+/// Rows of eight clusters, and the same number of others; with three of the first `times` as far from zero.
+fn with_far_rows(times: f32) -> (MemoryRows<f32>, MemoryRows<f32>) {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let means: Vec<f64> = (0..8 * 6).map(|_| 4.0 * normal(&mut rng)).collect();
+    let mut draw =
+        || -> Vec<f32> { (0..1000 * 6).map(|i| (means[i / 6 % 8 * 6 + i % 6] + normal(&mut rng)) as f32).collect() };
+    let (mut train, others) = (draw(), draw());
+    for row in [5, 300, 700] {
+        train[row * 6..(row + 1) * 6].iter_mut().for_each(|x| *x *= times);
+    }
+    (MemoryRows::new("train", 6, train).unwrap(), MemoryRows::new("others", 6, others).unwrap())
+}
+
+#[test]
+fn a_few_far_rows_do_not_set_the_scale() {
+    for likelihood in [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss, LikelihoodKind::SphericalGauss] {
+        let score = |times: f32| {
+            let (rows, others) = with_far_rows(times);
+            let model = train(&rows, &config(likelihood, Estimate::Posterior, 8), None);
+            model.score(&others).unwrap().mean()
+        };
+        let near = score(1.0);
+        for times in [1e4, 1e7] {
+            // Up to three clusters are theirs.
+            let far = score(times);
+            assert!(far > near - 2.0, "{likelihood:?}: {far} with rows {times} times as far, {near} without");
+        }
+    }
+}

@@ -251,6 +251,59 @@ impl PartialMoments {
     }
 }
 
+/// Values of a column that are looked at to tell what is usual.
+pub(crate) const USUAL_VALUES: usize = 2048;
+
+/// A variance that is so many times that of all but a few values is theirs alone.
+const FAR: f64 = 1000.0;
+
+impl Moments {
+    /// The same with mean and variance of what is usual in columns whose variance a few far values make up: what is
+    /// measured in units of such a variance would take all other values for one. Of sparse rows nothing changes.
+    pub fn without_far_values(mut self, source: &dyn RowSource) -> Result<Self> {
+        const RUNS: usize = 64;
+        let (dim, num_rows) = (source.dim(), source.num_rows());
+        if source.is_sparse() || num_rows == 0 {
+            return Ok(self);
+        }
+        // Runs of rows from all over the source.
+        let mut rows = Rows::<f64>::new(natural_layout(source), dim);
+        match num_rows <= USUAL_VALUES {
+            true => source.read_f64(0, num_rows, &mut rows)?,
+            false => (0..RUNS).try_for_each(|run| {
+                let first = (num_rows - USUAL_VALUES / RUNS) as u128 * run as u128 / (RUNS - 1) as u128;
+                source.read_f64(first as usize, USUAL_VALUES / RUNS, &mut rows)
+            })?,
+        }
+        let values = rows.as_dense().unwrap_or_default();
+        for d in 0..dim {
+            let column = values[d..].iter().step_by(dim).copied().filter(|x| !x.is_nan()).collect();
+            (self.mean[d], self.variance[d]) = usual(column, self.mean[d], self.variance[d]);
+        }
+        Ok(self)
+    }
+}
+
+/// Mean and variance of a column: as they are, or, where a few of its `values` make up nearly all of the variance, those
+/// of the others.
+pub(crate) fn usual(mut values: Vec<f64>, mean: f64, variance: f64) -> (f64, f64) {
+    let few = values.len().div_ceil(100);
+    if values.len() < 3 * few || few == 0 {
+        return (mean, variance);
+    }
+    values.select_nth_unstable_by(few, f64::total_cmp);
+    let last = values.len() - 2 * few;
+    let middle = &mut values[few..];
+    middle.select_nth_unstable_by(last, f64::total_cmp);
+    let middle = &middle[..last];
+    let count = middle.len() as f64;
+    let usual_mean = middle.iter().sum::<f64>() / count;
+    let usual = middle.iter().map(|x| (x - usual_mean).powi(2)).sum::<f64>() / count;
+    // Rounding may leave a spread where there is none.
+    let is_real = usual > (1e-12 * usual_mean).powi(2);
+    if is_real && variance > FAR * usual { (usual_mean, usual) } else { (mean, variance) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{CsrRows, MemoryRows};
@@ -316,6 +369,29 @@ mod tests {
             assert!(close(a.variance[column], b.variance[column]));
             assert!(close(a.second_moment[column], b.second_moment[column]));
         }
+    }
+
+    #[test]
+    fn far_values_are_left_out_where_they_are_all_of_the_variance() {
+        let column = |far: f64| -> Vec<f64> {
+            (0..1000).map(|n| if n % 400 == 7 { far } else { 5.0 + f64::from(n % 10) }).collect()
+        };
+        let moments = |values: &[f64]| {
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            (mean, values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64)
+        };
+        let of = |far: f64| {
+            let (mean, variance) = moments(&column(far));
+            (usual(column(far), mean, variance), (mean, variance))
+        };
+        let (near, plain) = of(60.0);
+        assert_eq!(near, plain);
+        let (far, _) = of(1e6);
+        assert!((far.0 - 9.5).abs() < 0.1 && (far.1 - 8.25).abs() < 0.5, "{far:?}");
+        // A column of zeros but for a few has no other scale, and neither do a few values.
+        let (sparse, few) = ([vec![0.0; 995], vec![3.0; 5]].concat(), vec![1.0, 2.0]);
+        assert_eq!(usual(sparse, 0.015, 0.04), (0.015, 0.04));
+        assert_eq!(usual(few, 1.5, 1e9), (1.5, 1e9));
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub use atomic::AtomicFile;
 pub use batches::{Batches, Panel};
 pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};
 pub use check::{Moments, PartialMoments, ValueCheck, scan, scan_part, scan_rows};
+pub(crate) use check::{USUAL_VALUES, usual};
 pub use csv::{CsvOptions, read_csv};
 pub use dealt::{Batch, Dealt};
 pub use images::{ImagePatches, PatchGrid, PatchOptions};

@@ -4,8 +4,9 @@ use lsparse_kernels::CenterPack;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use super::trade::{Groups, Split, carry_out, cheapest};
 use super::{Sample, draw_index};
-use crate::data::Scalar;
+use crate::data::{Scalar, USUAL_VALUES, usual};
 use crate::error::Result;
 use crate::rules::Patience;
 
@@ -24,6 +25,12 @@ const MOST_TRIES: usize = 6;
 
 /// Lloyd passes end when fewer than one row in so many moves.
 const MOVES_TO_END: usize = 500;
+
+/// Powers of a group's covariance that find the direction in which it is longest.
+const POWERS: usize = 3;
+
+/// Passes over a group that split it.
+const SPLIT_PASSES: usize = 3;
 
 /// A sample as tiles whose lanes are rows, about its mean and in units that keep every number near one, so that neither
 /// an offset nor a scale costs digits.
@@ -171,7 +178,7 @@ impl<'a, T: Scalar> Space<'a, T> {
         let mut distances = vec![T::ZERO; self.norms.len()];
         for _ in 0..passes {
             patience.check()?;
-            let pack = CenterPack::<T>::new(&self.centers(owner, num), self.dim);
+            let pack = CenterPack::<T>::new(&self.centers(&Groups::new(owner, num)), self.dim);
             let tiles = next.par_chunks_mut(T::TILE).zip(distances.par_chunks_mut(T::TILE));
             tiles.enumerate().for_each(|(t, (index, score))| {
                 pack.nearest(&self.tiles[t * self.dim * T::TILE..(t + 1) * self.dim * T::TILE], index, score);
@@ -212,24 +219,88 @@ impl<'a, T: Scalar> Space<'a, T> {
         }
     }
 
+    /// Give up groups that are hardly needed for ones that are. The sum of squared distances falls with every such trade,
+    /// which passes alone cannot make: their centres do not cross others. Returns how many trades were made.
+    pub fn trade(&self, owner: &mut [u32], num: usize) -> usize {
+        let groups = Groups::new(owner, num);
+        let centers = self.centers(&groups);
+        let center = |k: usize| &centers[k * self.dim..(k + 1) * self.dim];
+        let weights: Vec<f64> = (0..num).map(|k| self.weight(groups.of(k))).collect();
+        let splits = (0..num).into_par_iter().map(|k| self.split(k, groups.of(k), center(k))).collect();
+        // What the sum grows by with the mean of both as the one centre.
+        let cost = |a: usize, b: usize| {
+            let apart: f64 = center(a).iter().zip(center(b)).map(|(x, y)| (x - y) * (x - y)).sum();
+            apart * weights[a] * weights[b] / (weights[a] + weights[b]).max(f64::MIN_POSITIVE)
+        };
+        carry_out(owner, &groups, cheapest(num, |_| 0..num, cost), splits)
+    }
+
+    fn weight(&self, members: &[u32]) -> f64 {
+        members.iter().map(|&n| self.weights[n as usize]).sum()
+    }
+
+    /// What the sum of squared distances of a group loses by splitting it in two along the direction in which it is
+    /// longest, and the rows of one half.
+    pub fn split(&self, cluster: usize, members: &[u32], center: &[f64]) -> Split {
+        let whole = Split { gain: 0.0, cluster, apart: Vec::new() };
+        let mut along = vec![0.0; self.dim];
+        let mut rest = vec![0.0; members.len()];
+        // Powers of the covariance, from the row that is farthest away.
+        let offset = |n: u32| self.row(n as usize).zip(center).map(|(x, c)| x - c);
+        let length = |n: u32| offset(n).map(|x| x * x).sum::<f64>();
+        let Some(&farthest) = members.iter().max_by(|&&a, &&b| length(a).total_cmp(&length(b))) else { return whole };
+        along.iter_mut().zip(offset(farthest)).for_each(|(a, x)| *a = x);
+        for _ in 0..POWERS {
+            let size = along.iter().map(|a| a * a).sum::<f64>().sqrt();
+            if size <= 0.0 {
+                return whole;
+            }
+            along.iter_mut().for_each(|a| *a /= size);
+            let mut next = vec![0.0; self.dim];
+            for (&n, place) in members.iter().zip(&mut rest) {
+                *place = offset(n).zip(&along).map(|(x, a)| x * a).sum();
+                let factor = self.weights[n as usize] * *place;
+                next.iter_mut().zip(offset(n)).for_each(|(next, x)| *next += factor * x);
+            }
+            along = next;
+        }
+        // Two centres from the signs, then rows to the nearer of them.
+        let mut is_apart: Vec<bool> = rest.iter().map(|&place| place > 0.0).collect();
+        let mut gain = 0.0;
+        for pass in 0..SPLIT_PASSES {
+            let mut sums = [vec![0.0; self.dim], vec![0.0; self.dim]];
+            let mut sizes = [0.0; 2];
+            for (&n, &apart) in members.iter().zip(&is_apart) {
+                let (w, side) = (self.weights[n as usize], usize::from(apart));
+                sizes[side] += w;
+                sums[side].iter_mut().zip(offset(n)).for_each(|(sum, x)| *sum += w * x);
+            }
+            if sizes[0] <= 0.0 || sizes[1] <= 0.0 {
+                return whole;
+            }
+            let mean = |side: usize| sums[side].iter().map(|s| s / sizes[side]).collect::<Vec<f64>>();
+            let means = [mean(0), mean(1)];
+            gain = (0..2).map(|side| sizes[side] * means[side].iter().map(|m| m * m).sum::<f64>()).sum();
+            if pass + 1 < SPLIT_PASSES {
+                let half: f64 =
+                    (0..2).map(|side| means[side].iter().map(|m| m * m).sum::<f64>() * [-0.5, 0.5][side]).sum();
+                for (&n, apart) in members.iter().zip(&mut is_apart) {
+                    let lead: f64 = offset(n).zip(means[1].iter().zip(&means[0])).map(|(x, (b, a))| x * (b - a)).sum();
+                    *apart = lead > half;
+                }
+            }
+        }
+        let apart = members.iter().zip(&is_apart).filter(|(_, apart)| **apart).map(|(&n, _)| n).collect();
+        Split { gain, cluster, apart }
+    }
+
     /// The means of groups of rows; zero where there is none.
-    fn centers(&self, owner: &[u32], num: usize) -> Vec<f64> {
-        let mut start = vec![0usize; num + 1];
-        owner.iter().for_each(|&k| start[k as usize + 1] += 1);
-        for k in 0..num {
-            start[k + 1] += start[k];
-        }
-        let mut next = start.clone();
-        let mut members = vec![0u32; owner.len()];
-        for (n, &k) in owner.iter().enumerate() {
-            members[next[k as usize]] = n as u32;
-            next[k as usize] += 1;
-        }
-        let mut centers = vec![0.0; num * self.dim];
+    pub fn centers(&self, groups: &Groups) -> Vec<f64> {
+        let mut centers = vec![0.0; groups.len() * self.dim];
         // A group is summed by one thread over its rows in order.
         centers.par_chunks_mut(self.dim).enumerate().for_each(|(k, center)| {
             let mut weight = 0.0;
-            for &n in &members[start[k]..start[k + 1]] {
+            for &n in groups.of(k) {
                 let w = self.weights[n as usize];
                 weight += w;
                 let row = self.sample.rows.dense_rows(n as usize..n as usize + 1);
@@ -257,7 +328,7 @@ fn noise_free<T: Scalar>(variance: f64, mean: f64) -> f64 {
     if variance > noise * noise { variance } else { 0.0 }
 }
 
-/// Weighted mean and variance of every column.
+/// Weighted mean and variance of every column, or of what is usual in it.
 fn moments<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
     let dim = sample.rows.dim();
     let total = sample.total_weight().max(f64::MIN_POSITIVE);
@@ -272,7 +343,10 @@ fn moments<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
     };
     let mean = mean_of(&|_, x| x);
     let variance = mean_of(&|d, x| (x - mean[d]).powi(2));
-    (mean, variance)
+    let values = sample.rows.dense_rows(0..sample.rows.len());
+    let step = dim * sample.rows.len().div_ceil(USUAL_VALUES).max(1);
+    let of_column = |d: usize| values[d..].iter().step_by(step).map(|x| x.to_f64()).collect();
+    (0..dim).map(|d| usual(of_column(d), mean[d], variance[d])).unzip()
 }
 
 /// Several indices drawn in proportion to `chance`, in one pass; none when all chances are zero.
@@ -390,6 +464,48 @@ mod tests {
             met.len()
         };
         assert!((0..10).map(groups).sum::<usize>() >= 295, "{:?}", (0..10).map(groups).collect::<Vec<_>>());
+    }
+
+    /// Twelve tight groups of 50 rows on a grid, and the sum of squared distances of any groups of theirs.
+    fn grid() -> (Sample<f64>, impl Fn(&Sample<f64>, &[u32]) -> f64) {
+        let mut rng = ChaCha8Rng::seed_from_u64(10);
+        let values: Vec<f64> = (0..600)
+            .flat_map(|n| [(n % 4) as f64 * 9.0, (n / 4 % 3) as f64 * 9.0].map(|c| c + rng.random::<f64>()))
+            .collect();
+        (sample(2, &values, Vec::new()), |sample: &Sample<f64>, owner: &[u32]| slow_groups(sample, owner, 12).1)
+    }
+
+    #[test]
+    fn trades_reach_what_passes_cannot() {
+        // The first group of the grid has two centres and the last two share one: passes stay there.
+        let (sample, loss) = grid();
+        let space = Space::new(&sample, Units::Raw);
+        let mut owner: Vec<u32> = (0..600).map(|n| (n % 12).min(10)).collect();
+        (0..600).filter(|n| n % 24 == 0).for_each(|n| owner[n] = 11);
+        space.lloyd(&mut owner, 12, 20, Patience::default()).unwrap();
+        let stuck = loss(&sample, &owner);
+        assert_eq!(space.trade(&mut owner, 12), 1);
+        let traded = loss(&sample, &owner);
+        assert!(traded < 0.1 * stuck, "{traded} after {stuck}");
+        assert!((0..600).all(|n| owner[n] == owner[n % 12]));
+        assert_eq!(space.trade(&mut owner, 12), 0);
+    }
+
+    #[test]
+    fn a_split_gains_what_it_says() {
+        let sample = random_sample(300, 4, 11);
+        let space = Space::new(&sample, Units::Raw);
+        let owner = vec![0u32; 300];
+        let groups = Groups::new(&owner, 1);
+        let split = space.split(0, groups.of(0), &space.centers(&groups));
+        let mut parted = owner.clone();
+        split.apart.iter().for_each(|&n| parted[n as usize] = 1);
+        // Distances are in units of the average variance.
+        let (_, variance) = moments(&sample);
+        let unit = variance.iter().sum::<f64>() / 4.0;
+        let gain = (slow_groups(&sample, &owner, 1).1 - slow_groups(&sample, &parted, 2).1) / unit;
+        assert!((split.gain - gain).abs() < 1e-9 * gain, "{} is {gain}", split.gain);
+        assert!(gain > 0.1 * slow_groups(&sample, &owner, 1).1 / unit);
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 mod lloyd;
 mod seeds;
+mod trade;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
 
 use crate::config::{Init, MixtureConfig};
 use crate::data::{Batches, Rows, Scalar};
@@ -19,10 +21,17 @@ use crate::summary::{ClusterSummary, Summary};
 use lloyd::{Space, Units};
 pub(crate) use seeds::draw_index;
 use seeds::{Metric, Seeding};
+use trade::{Groups, Split, carry_out, cheapest};
 
 /// Passes of k-means that a start makes at most where nothing else is said: held-out scores at the end of training were
 /// the same with 25.
 const MOST_PASSES: usize = 10;
+
+/// Rounds of trades between clusters at most; most starts have none left after two or three.
+const MOST_TRADES: usize = 5;
+
+/// Passes of k-means after each.
+const PASSES_AFTER_TRADES: usize = 3;
 
 /// Fewer rows than this cannot tell starts apart.
 const FEWEST_JUDGES: usize = 50;
@@ -119,13 +128,13 @@ pub fn initial_summary<T: Scalar>(
     let sample = Sample::draw(mixture, data, size, rng)?;
     let (sample, judges) = if by_contest { sample.part(config.clusters) } else { (sample, None) };
     let factor = data.total_weight() / sample.total_weight();
-    let start = Start { mixture, sample: &sample, clusters: config.clusters, patience };
+    let start = Start { mixture, sample: &sample, clusters: config.clusters, factor, patience };
     let seeding = |metric, uniform| Seeding { metric, uniform, patience };
     let passes = config.init_lloyd;
     let summary = match config.init {
-        Init::Auto if by_contest => return Ok(largest_first(&start.contest(passes, factor, judges.as_ref(), rng)?)),
+        Init::Auto if by_contest => return Ok(largest_first(&start.contest(passes, judges.as_ref(), rng)?)),
         Init::Auto | Init::Bregman => start.seeded(seeding(Metric::Bregman, false), passes.unwrap_or(1), rng)?,
-        Init::Kmeans if sample.rows.as_dense().is_some() => start.kmeans(Units::Raw, passes.unwrap_or(1), rng)?,
+        Init::Kmeans if sample.rows.as_dense().is_some() => start.kmeans(Units::Raw, passes.unwrap_or(1), 0, rng)?,
         Init::Kmeans => start.seeded(seeding(Metric::Euclidean, false), passes.unwrap_or(1), rng)?,
         Init::Examples => start.seeded(seeding(Metric::Bregman, true), passes.unwrap_or(1), rng)?,
         Init::Responsibilities => random_responsibilities(mixture, &sample, rng),
@@ -153,12 +162,15 @@ struct Start<'a, T: Scalar> {
     mixture: &'a Mixture<T>,
     sample: &'a Sample<T>,
     clusters: usize,
+    /// What the sample's statistics are multiplied by for those of all rows.
+    factor: f64,
     patience: Patience<'a>,
 }
 
 impl<T: Scalar> Start<'_, T> {
     /// Several starts, each followed by a step of training; the one that gives rows it has not seen the best density is
-    /// kept, or, where none could be spared, the one with the best objective.
+    /// kept, or, where none could be spared, the one with the best objective. Then trades between its clusters, as long
+    /// as they are judged to be for the better.
     ///
     /// No one start is best: columns of different scales want units of their own, most data k-means, and clusters that
     /// share their means the divergence of the family. The objective after a step would take many small clusters for
@@ -166,22 +178,27 @@ impl<T: Scalar> Start<'_, T> {
     fn contest(
         &self,
         passes: Option<usize>,
-        factor: f64,
         judges: Option<&Sample<T>>,
         rng: &mut ChaCha8Rng,
     ) -> Result<ClusterSummary> {
         let seeding = Seeding { metric: Metric::Bregman, uniform: false, patience: self.patience };
         let most = passes.unwrap_or(MOST_PASSES);
         let seeds_alone = passes == Some(0);
+        // Who asks for a pass at most wants seeds.
+        let trades = if most > 1 { MOST_TRADES } else { 0 };
         let mut entrants = [0, 1, 2].map(|entrant| (entrant, ChaCha8Rng::seed_from_u64(rng.random())));
         let results = entrants.iter_mut().map(|(entrant, rng)| {
             let summary = match entrant {
-                0 => self.kmeans(Units::Raw, most, rng),
-                1 => self.kmeans(Units::Standard, most, rng),
+                0 => self.kmeans(Units::Raw, most, trades, rng),
+                1 => self.kmeans(Units::Standard, most, trades, rng),
                 _ => self.seeded(seeding, passes.unwrap_or(1), rng),
             };
             // A start that cannot be trained is out; one that was interrupted ends them all.
-            let trained = summary.and_then(|summary| self.train(summary, factor, seeds_alone, judges));
+            let trained = summary.and_then(|mut summary| {
+                // Single rows keep their weight of one.
+                summary.scale(if seeds_alone { 1.0 } else { self.factor });
+                self.train(summary, judges)
+            });
             self.patience.check().map(|()| trained)
         });
         let mut best = Err(Error::NoRows { name: "the sample to start from".into() });
@@ -192,22 +209,82 @@ impl<T: Scalar> Start<'_, T> {
                 (kept, _) => kept,
             };
         }
-        best.map(|(_, summary)| summary)
+        let (_, mut summary) = best?;
+        for _ in 0..trades {
+            let Some(traded) = self.trade(&summary)? else { break };
+            // Both are a step further on, so that the step is not taken for a merit of the trades.
+            let plain = self.train(summary, judges)?;
+            summary = match self.train(traded, judges) {
+                Ok(traded) if traded.0 > plain.0 => traded.1,
+                _ => return Ok(plain.1),
+            };
+        }
+        Ok(summary)
     }
 
-    /// A step of training over the sample from these statistics: how good it is, and the statistics it leads to, on the
-    /// scale of the whole data. Seeds alone keep their weight of one.
-    fn train(
-        &self,
-        mut summary: ClusterSummary,
-        factor: f64,
-        seeds_alone: bool,
-        judges: Option<&Sample<T>>,
-    ) -> Result<(f64, ClusterSummary)> {
-        let Start { mixture, sample, .. } = *self;
-        if !seeds_alone {
-            summary.scale(factor);
+    /// Statistics after trades between clusters by what the family itself makes of them: the rows of the sample in the
+    /// cluster of their largest responsibility each, two clusters merged and another split wherever that raises the
+    /// evidence of rows so assigned. None where nothing is to be gained.
+    fn trade(&self, summary: &ClusterSummary) -> Result<Option<ClusterSummary>> {
+        let Start { mixture, sample, clusters: num, factor, .. } = *self;
+        let likelihood = mixture.likelihood.as_ref();
+        let params = mixture.global_step(summary, None)?;
+        // Clusters of any shape follow rows in every direction, and a cut through one of them is a poor start for two.
+        if num < 3 || params.clusters.diagonal(0).is_none() || sample.rows.as_dense().is_none() {
+            return Ok(None);
         }
+        self.patience.check()?;
+        let mut resp = Responsibilities::default();
+        respond(params.clusters.as_ref(), &params.frequencies.log_pi, &sample.rows, 2, &mut resp)?;
+        let mut owner: Vec<u32> = resp.index.iter().step_by(2).copied().collect();
+        let groups = Groups::new(&owner, num);
+        let hard = hard_summary(mixture, sample, &owner);
+        // The evidence of a cluster's rows, with their share in that of the assignments.
+        let evidence = |count: f64, stat: &[f64]| -> f64 {
+            let count = factor * count;
+            if count <= 0.0 {
+                return 0.0;
+            }
+            let stat: Vec<f64> = stat.iter().map(|s| factor * s).collect();
+            let alone = likelihood.global_step(mixture.estimate, &[count], &stat, None);
+            alone.map_or(f64::NEG_INFINITY, |alone| alone.own_data_term() + count * count.ln())
+        };
+        let own: Vec<f64> = (0..num).into_par_iter().map(|k| evidence(hard.counts[k], hard.stat(k))).collect();
+        let partners = second_choices(&resp, num);
+        let cost = |a: usize, b: usize| {
+            let stat: Vec<f64> = hard.stat(a).iter().zip(hard.stat(b)).map(|(a, b)| a + b).collect();
+            own[a] + own[b] - evidence(hard.counts[a] + hard.counts[b], &stat)
+        };
+        let merges = cheapest(num, |k| partners[k].iter().copied(), cost);
+        let spaces = [Units::Raw, Units::Standard].map(|units| Space::new(sample, units));
+        let centers = spaces.each_ref().map(|space| space.centers(&groups));
+        let dim = sample.rows.dim();
+        let splits = (0..num).into_par_iter().filter_map(|k| {
+            let tried = spaces.iter().zip(&centers).map(|(space, centers)| {
+                let Split { apart, .. } = space.split(k, groups.of(k), &centers[k * dim..(k + 1) * dim]);
+                let mut stat = vec![0.0; likelihood.stat_width()];
+                let weights: Vec<T> = apart.iter().map(|&n| T::from_f64(sample.weight(n as usize))).collect();
+                likelihood.accumulate(&sample.rows, &apart, &weights, &mut Scratch::default(), &mut stat);
+                let count: f64 = weights.iter().map(|w| w.to_f64()).sum();
+                let rest: Vec<f64> = hard.stat(k).iter().zip(&stat).map(|(a, b)| a - b).collect();
+                let gain = evidence(count, &stat) + evidence(hard.counts[k] - count, &rest) - own[k];
+                Split { gain, cluster: k, apart }
+            });
+            tried.filter(|split| split.gain.is_finite()).max_by(|a, b| a.gain.total_cmp(&b.gain))
+        });
+        let splits = splits.collect();
+        let trades = carry_out(&mut owner, &groups, merges, splits);
+        Ok((trades > 0).then(|| {
+            let mut summary = hard_summary(mixture, sample, &owner);
+            summary.scale(factor);
+            summary
+        }))
+    }
+
+    /// A step of training over the sample from these statistics, which are on the scale of the whole data: how good it is,
+    /// and the statistics it leads to, on the same scale.
+    fn train(&self, summary: ClusterSummary, judges: Option<&Sample<T>>) -> Result<(f64, ClusterSummary)> {
+        let Start { mixture, sample, factor, .. } = *self;
         let model = |summary: &ClusterSummary| mixture.global_step(summary, None);
         let params = model(&summary)?;
         self.patience.check()?;
@@ -230,14 +307,21 @@ impl<T: Scalar> Start<'_, T> {
         Ok((score, summary))
     }
 
-    /// Greedy k-means++ seeds, then at most `passes` passes of k-means, the first with the seeds for centres.
-    fn kmeans(&self, units: Units, passes: usize, rng: &mut ChaCha8Rng) -> Result<ClusterSummary> {
+    /// Greedy k-means++ seeds, then at most `passes` passes of k-means, the first with the seeds for centres, and at most
+    /// `trades` rounds of trades with passes after each.
+    fn kmeans(&self, units: Units, passes: usize, trades: usize, rng: &mut ChaCha8Rng) -> Result<ClusterSummary> {
         let space = Space::new(self.sample, units);
         let (chosen, mut owner) = space.seeds(self.clusters, self.patience, rng)?;
         if passes == 0 {
             return Ok(seeds_alone(self.mixture, self.sample, &chosen));
         }
         space.lloyd(&mut owner, self.clusters, passes - 1, self.patience)?;
+        for _ in 0..trades {
+            if space.trade(&mut owner, self.clusters) == 0 {
+                break;
+            }
+            space.lloyd(&mut owner, self.clusters, PASSES_AFTER_TRADES, self.patience)?;
+        }
         Ok(hard_summary(self.mixture, self.sample, &owner))
     }
 
@@ -264,6 +348,22 @@ impl<T: Scalar> Start<'_, T> {
         }
         Ok(summary)
     }
+}
+
+/// For every cluster the few that most of its rows would go to if it were not there.
+fn second_choices<T: Scalar>(resp: &Responsibilities<T>, num: usize) -> Vec<Vec<usize>> {
+    const PARTNERS: usize = 3;
+    let mut pairs: Vec<(u32, u32)> = resp.index.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    pairs.sort_unstable();
+    let mut found: Vec<Vec<(usize, usize)>> = vec![Vec::new(); num];
+    for same in pairs.chunk_by(|a, b| a == b) {
+        found[same[0].0 as usize].push((same.len(), same[0].1 as usize));
+    }
+    let first = |mut found: Vec<(usize, usize)>| {
+        found.sort_by(|a, b| b.cmp(a));
+        found.into_iter().take(PARTNERS).map(|(_, k)| k).collect()
+    };
+    found.into_iter().map(first).collect()
 }
 
 /// Statistics of the seeds and nothing else: one row a cluster.

@@ -7,7 +7,10 @@ use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, weighted_square_
 
 use super::missing::{holes, observed, zero_filled};
 use super::student::DiagStudent;
-use super::{Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array};
+use super::{
+    CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch,
+    find_array,
+};
 use crate::data::Rows;
 use crate::error::Result;
 
@@ -30,17 +33,31 @@ struct GammaPrior {
     kappa: f64,
     /// One a column.
     variance_floor: Vec<f64>,
+    /// log normaliser of each column's gamma.
+    normaliser: Vec<f64>,
+}
+
+/// Functions of N_kd that a posterior's terms are made of. They cost more than all else in a global step, so they are
+/// evaluated once a cluster unless columns have counts of their own.
+struct OfCount {
+    /// psi(nu_kd / 2).
+    digamma: f64,
+    /// ln G(nu_kd / 2).
+    ln_gamma: f64,
+    /// ln(kappa / kappa_kd).
+    ln_mean_share: f64,
 }
 
 impl GammaPrior {
-    /// log normaliser of Gamma(nu/2, rate beta/2).
-    fn ln_gamma_density(nu: f64, beta: f64) -> f64 {
-        0.5 * nu * (0.5 * beta).ln() - ln_gamma(0.5 * nu)
+    fn of_count(&self, count: f64) -> OfCount {
+        let half_nu = 0.5 * (self.nu + count);
+        let ln_mean_share = (self.kappa / (count + self.kappa)).ln();
+        OfCount { digamma: digamma(half_nu), ln_gamma: ln_gamma(half_nu), ln_mean_share }
     }
 
     /// log normaliser of a column's normal-gamma prior, whose joint mode is the MAP estimate.
     fn map_normaliser(&self, d: usize) -> f64 {
-        Self::ln_gamma_density(self.nu, self.beta[d]) + 0.5 * (self.kappa.ln() - LN_2PI)
+        self.normaliser[d] + 0.5 * (self.kappa.ln() - LN_2PI)
     }
 
     /// nu' of the MAP variance (S + beta) / (N + nu').
@@ -53,6 +70,11 @@ impl GammaPrior {
         if self.missing { 3 * self.dim } else { 2 * self.dim }
     }
 
+    /// Columns that share a count.
+    fn step(&self) -> usize {
+        if self.missing { 1 } else { self.dim }
+    }
+
     /// sum r y, sum r y^2 and N_kd of column d, from the statistics of one cluster.
     fn of_column(&self, count: f64, stat: &[f64], d: usize) -> (f64, f64, f64) {
         let lost = if self.missing { stat[2 * self.dim + d] } else { 0.0 };
@@ -62,12 +84,16 @@ impl GammaPrior {
 
 impl DiagGauss {
     pub fn new(prior: &Prior) -> Self {
+        let beta: Vec<f64> = prior.variance.iter().map(|v| v * (prior.nu - 2.0)).collect();
+        // Of Gamma(nu/2, rate beta/2).
+        let normaliser = |beta: &f64| 0.5 * prior.nu * (0.5 * beta).ln() - ln_gamma(0.5 * prior.nu);
         DiagGauss {
             prior: GammaPrior {
                 dim: prior.dim,
                 missing: prior.missing,
                 nu: prior.nu,
-                beta: prior.variance.iter().map(|v| v * (prior.nu - 2.0)).collect(),
+                normaliser: beta.iter().map(normaliser).collect(),
+                beta,
                 kappa: prior.kappa,
                 variance_floor: prior.variance_floor.clone(),
             },
@@ -192,6 +218,10 @@ struct DiagGaussClusters<T: Real> {
     scales: Vec<f64>,
     /// K x dim: N_kd, the rows that have column d, at the time of the global step.
     counts: Vec<f64>,
+    /// Functions of the counts under a posterior: one a cluster, or K x dim where values may be missing.
+    of_counts: Vec<OfCount>,
+    /// K x dim: the log of the precision, or its expectation.
+    log_precisions: Vec<f64>,
     means_t: Vec<T>,
     precisions_t: Vec<T>,
     constant: Vec<T>,
@@ -205,6 +235,12 @@ struct DiagGaussClusters<T: Real> {
 impl<T: Real> DiagGaussClusters<T> {
     fn new(family: &DiagGauss, estimate: Estimate, means: Vec<f64>, scales: Vec<f64>, counts: Vec<f64>) -> Self {
         let dim = family.prior.dim;
+        let of_counts = match estimate {
+            Estimate::Posterior => {
+                counts.iter().step_by(family.prior.step()).map(|&n| family.prior.of_count(n)).collect()
+            }
+            _ => Vec::new(),
+        };
         let mut clusters = DiagGaussClusters {
             prior: family.prior.clone(),
             estimate,
@@ -213,6 +249,8 @@ impl<T: Real> DiagGaussClusters<T> {
             means,
             scales,
             counts,
+            of_counts,
+            log_precisions: Vec::new(),
             precisions_t: Vec::new(),
             constant: Vec::new(),
             column_constants: Vec::new(),
@@ -233,6 +271,7 @@ impl<T: Real> DiagGaussClusters<T> {
             for d in 0..dim {
                 let (precision, log_precision) = clusters.precision(k, d);
                 constant += 0.5 * log_precision;
+                clusters.log_precisions.push(log_precision);
                 clusters.precisions_t.push(T::from_f64(precision));
                 if family.prior.missing {
                     let of_column = 0.5 * (log_precision - LN_2PI) - spread(clusters.counts[k * dim + d]);
@@ -246,11 +285,12 @@ impl<T: Real> DiagGaussClusters<T> {
 
     /// The precision and its log, or their expectations under a posterior.
     fn precision(&self, k: usize, d: usize) -> (f64, f64) {
-        let scale = self.scales[k * self.prior.dim + d];
+        let i = k * self.prior.dim + d;
+        let scale = self.scales[i];
         match self.estimate {
             Estimate::Posterior => {
-                let nu = self.prior.nu + self.counts[k * self.prior.dim + d];
-                (nu / scale, digamma(0.5 * nu) - (0.5 * scale).ln())
+                let nu = self.prior.nu + self.counts[i];
+                (nu / scale, self.of_counts[i / self.prior.step()].digamma - (0.5 * scale).ln())
             }
             _ => (1.0 / scale, -scale.ln()),
         }
@@ -259,22 +299,25 @@ impl<T: Real> DiagGaussClusters<T> {
     /// One column's share of one cluster's data term; `scatter` is about the cluster's mean, prior pull included.
     fn term(&self, k: usize, d: usize, count: f64, scatter: f64) -> f64 {
         let p = &self.prior;
-        let (precision, log_precision) = self.precision(k, d);
+        let i = k * p.dim + d;
+        let log_precision = self.log_precisions[i];
         let own = match self.estimate {
             Estimate::Posterior => {
-                let (posterior_count, beta) = (self.counts[k * p.dim + d], self.scales[k * p.dim + d]);
+                let (posterior_count, beta) = (self.counts[i], self.scales[i]);
                 let (nu, mean_count) = (p.nu + posterior_count, posterior_count + p.kappa);
-                GammaPrior::ln_gamma_density(p.nu, p.beta[d]) - GammaPrior::ln_gamma_density(nu, beta)
-                    + 0.5 * (count + p.nu - nu) * log_precision
-                    - 0.5 * (scatter + p.beta[d] - beta) * precision
-                    + 0.5 * ((p.kappa / mean_count).ln() + 1.0 - (count + p.kappa) / mean_count)
+                let OfCount { digamma, ln_gamma, ln_mean_share } = &self.of_counts[i / p.step()];
+                // E[log tau] = psi(nu/2) - ln(beta/2), which saves a logarithm.
+                let own_normaliser = 0.5 * nu * (digamma - log_precision) - ln_gamma;
+                p.normaliser[d] - own_normaliser + 0.5 * (count + p.nu - nu) * log_precision
+                    - 0.5 * (scatter + p.beta[d] - beta) * (nu / beta)
+                    + 0.5 * (ln_mean_share + 1.0 - (count + p.kappa) / mean_count)
             }
             Estimate::Map => {
                 p.map_normaliser(d) + 0.5 * (count + p.map_count()) * log_precision
-                    - 0.5 * (scatter + p.beta[d]) * precision
+                    - 0.5 * (scatter + p.beta[d]) / self.scales[i]
             }
             Estimate::MaxLikelihood if count <= 0.0 => 0.0,
-            Estimate::MaxLikelihood => 0.5 * count * log_precision - 0.5 * scatter * precision,
+            Estimate::MaxLikelihood => 0.5 * (count * log_precision - scatter / self.scales[i]),
         };
         own - 0.5 * count * LN_2PI
     }
@@ -290,21 +333,28 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         let count = range.len();
         let holes = if self.prior.missing { holes(rows, range.clone()) } else { Vec::new() };
         scratch.load_tile(rows, range);
+        scratch.work.resize(CLUSTERS_AT_ONCE * T::TILE, T::ZERO);
         let half = T::from_f64(0.5);
-        for k in 0..num {
-            let of_k = k * dim..(k + 1) * dim;
-            let (mean, precision) = (&self.means_t[of_k.clone()], &self.precisions_t[of_k.clone()]);
-            // A missing value is nowhere but at the mean, and its column has no share in the constant.
-            for hole in &holes {
-                for &d in &hole.columns {
-                    scratch.tile[d as usize * T::TILE + hole.row] = mean[d as usize];
+        for first in (0..num).step_by(CLUSTERS_AT_ONCE) {
+            let together = CLUSTERS_AT_ONCE.min(num - first);
+            for (k, quad) in (first..first + together).zip(scratch.work.chunks_exact_mut(T::TILE)) {
+                let of_k = k * dim..(k + 1) * dim;
+                let (mean, precision) = (&self.means_t[of_k.clone()], &self.precisions_t[of_k.clone()]);
+                // A missing value is nowhere but at the mean, and its column has no share in the constant.
+                for hole in &holes {
+                    for &d in &hole.columns {
+                        scratch.tile[d as usize * T::TILE + hole.row] = mean[d as usize];
+                    }
+                    let of_column = |&d: &u32| self.column_constants[of_k.start + d as usize];
+                    weights[hole.row * num + k] -= T::from_f64(hole.columns.iter().map(of_column).sum());
                 }
-                let without: f64 = hole.columns.iter().map(|&d| self.column_constants[of_k.start + d as usize]).sum();
-                weights[hole.row * num + k] -= T::from_f64(without);
+                diag_quad_forms(&scratch.tile, dim, mean, precision, quad);
             }
-            diag_quad_forms(&scratch.tile, dim, mean, precision, &mut scratch.column);
-            for (r, &quad) in scratch.column[..count].iter().enumerate() {
-                weights[r * num + k] += self.constant[k] - half * quad;
+            let constant = &self.constant[first..first + together];
+            for (r, weights) in weights.chunks_exact_mut(num).take(count).enumerate() {
+                for (c, (weight, &constant)) in weights[first..first + together].iter_mut().zip(constant).enumerate() {
+                    *weight += constant - half * scratch.work[c * T::TILE + r];
+                }
             }
         }
     }
@@ -372,8 +422,8 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         ];
         if self.estimate == Estimate::Posterior {
             // Where values may be missing, columns have counts of their own.
-            let (shape, step) = if self.prior.missing { (vec![num, dim], 1) } else { (vec![num], dim) };
-            let of_counts = |extra: f64| self.counts.iter().step_by(step).map(|n| n + extra).collect();
+            let shape = if self.prior.missing { vec![num, dim] } else { vec![num] };
+            let of_counts = |extra: f64| self.counts.iter().step_by(self.prior.step()).map(|n| n + extra).collect();
             arrays.push(NamedArray::new("degrees", shape.clone(), of_counts(self.prior.nu)));
             arrays.push(NamedArray::new("mean_counts", shape, of_counts(self.prior.kappa)));
         }

@@ -460,13 +460,14 @@ impl<T: Real> Scratch<T> {
         mut add: impl FnMut(&[f64], &[f64], &mut Vec<f64>),
     ) {
         for (members, resp) in members.chunks(GATHERED_ROWS).zip(resp.chunks(GATHERED_ROWS)) {
-            self.gathered.clear();
-            for &m in members {
+            let dim = rows.dim();
+            self.gathered.resize(members.len() * dim, 0.0);
+            for (&m, place) in members.iter().zip(self.gathered.chunks_exact_mut(dim)) {
                 let row = rows.dense_rows(m as usize..m as usize + 1);
                 if center.is_empty() {
-                    self.gathered.extend(row.iter().map(|x| x.to_f64()));
+                    place.iter_mut().zip(row).for_each(|(place, x)| *place = x.to_f64());
                 } else {
-                    self.gathered.extend(row.iter().zip(center).map(|(x, c)| x.to_f64() - c));
+                    place.iter_mut().zip(row).zip(center).for_each(|((place, x), c)| *place = x.to_f64() - c);
                 }
             }
             self.shares.clear();

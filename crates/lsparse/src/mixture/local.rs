@@ -138,12 +138,14 @@ pub struct Members<T> {
 }
 
 impl<T: Real> Members<T> {
-    /// Regroup, leaving out entries that are exactly zero. `row_weights` is empty or one a row.
+    /// Regroup, leaving out entries too small to change a sum of one in the precision of the rows: of eight that a row
+    /// keeps, most are that small, and summing costs as much as weighing. `row_weights` is empty or one a row.
     pub fn regroup(&mut self, num_clusters: usize, resp: &Responsibilities<T>, row_weights: &[f64]) {
+        let negligible = T::from_f64(T::EPSILON / 2.0);
         self.start.clear();
         self.start.resize(num_clusters + 1, 0);
         for (&k, &r) in resp.index.iter().zip(&resp.value) {
-            if r > T::ZERO {
+            if r > negligible {
                 self.start[k as usize + 1] += 1;
             }
         }
@@ -157,7 +159,7 @@ impl<T: Real> Members<T> {
         for n in 0..resp.len() {
             let (index, value) = resp.row(n);
             for (&k, &r) in index.iter().zip(value) {
-                if r > T::ZERO {
+                if r > negligible {
                     let at = &mut next[k as usize];
                     self.row[*at] = n as u32;
                     self.value[*at] = if row_weights.is_empty() { r } else { r * T::from_f64(row_weights[n]) };

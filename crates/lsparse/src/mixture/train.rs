@@ -292,7 +292,7 @@ fn settle_prior<T: Scalar>(
     let family = config.likelihood.build::<T>(&Prior::for_data(&config, &blank));
     let moments = scan_for::<T>(family.as_ref(), source, config.missing)?;
     let prior = match start {
-        None => Prior::for_data(&config, &moments),
+        None => Prior::for_data(&config, &moments.without_far_values(source)?),
         Some(start) => {
             if start.config.likelihood != config.likelihood {
                 let name = start.config.likelihood.name();
