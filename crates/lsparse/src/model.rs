@@ -130,6 +130,11 @@ pub trait Model: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Whether each visit needs what the one before found, so that batches are handed out one after the other.
+    fn is_a_chain(&self) -> bool {
+        false
+    }
+
     /// Refuse where a batch cannot be taken out of what was learned.
     fn check_forget(&self) -> Result<()> {
         Ok(())

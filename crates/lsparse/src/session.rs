@@ -253,12 +253,12 @@ impl<'a, M: Model> Session<'a, M> {
     }
 
     /// The next batch to be worked on; none while that is not known before others are folded in. A batch is in flight
-    /// once at most, and where batches are left out of what they are worked out under, one at a time.
+    /// once at most; where batches are left out of what they are worked out under, and in a chain, one at a time.
     pub fn hand_out(&mut self) -> Result<Option<Ticket<M>>> {
         let ahead = self.in_flight.len();
         if ahead == 0 {
             self.clock.start();
-        } else if self.schedule.leaves_out() {
+        } else if self.schedule.leaves_out() || self.model.is_a_chain() {
             return Ok(None);
         }
         let next = self.schedule.next_batch(ahead).filter(|batch| !self.in_flight.contains(batch));

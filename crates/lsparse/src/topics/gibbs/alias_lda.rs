@@ -4,8 +4,6 @@
 //! terms as the document has topics and is exact; the second is proposed by what it was a while ago. A
 //! Metropolis-Hastings step corrects for the difference.
 
-use std::ops::Range;
-
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -78,14 +76,14 @@ impl AliasLda {
 }
 
 impl Sampler for AliasLda {
-    fn sample(&mut self, tokens: &Tokens, documents: Range<usize>, assigned: &mut [u32], rng: &mut ChaCha8Rng) {
+    fn start_afresh(&mut self) {
         self.proposal.expire();
-        for d in documents {
-            let of_d = tokens.document(d);
-            self.document.begin(&assigned[of_d.clone()]);
-            for i in of_d {
-                assigned[i] = self.sample_token(tokens.word[i] as usize, assigned[i], rng);
-            }
+    }
+
+    fn sample_document(&mut self, words: &[u32], assigned: &mut [u32], rng: &mut ChaCha8Rng) {
+        self.document.begin(assigned);
+        for (&v, topic) in words.iter().zip(assigned) {
+            *topic = self.sample_token(v as usize, *topic, rng);
         }
     }
 

@@ -5,8 +5,6 @@
 //! proposal takes n_ds with the token itself but n_dt without, although after the move it would be the other way round.
 //! Here the reverse move is weighed as it would be made, where that factor cancels: g_t/g_s alone is left.
 
-use std::ops::Range;
-
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -80,15 +78,14 @@ impl LightLda {
 }
 
 impl Sampler for LightLda {
-    fn sample(&mut self, tokens: &Tokens, documents: Range<usize>, assigned: &mut [u32], rng: &mut ChaCha8Rng) {
+    fn start_afresh(&mut self) {
         self.proposal.expire();
-        for d in documents {
-            let of_d = tokens.document(d);
-            let (words, assigned) = (&tokens.word[of_d.clone()], &mut assigned[of_d]);
-            self.document.begin(assigned);
-            for (i, &v) in words.iter().enumerate() {
-                self.sample_token(v as usize, i, assigned, rng);
-            }
+    }
+
+    fn sample_document(&mut self, words: &[u32], assigned: &mut [u32], rng: &mut ChaCha8Rng) {
+        self.document.begin(assigned);
+        for (i, &v) in words.iter().enumerate() {
+            self.sample_token(v as usize, i, assigned, rng);
         }
     }
 

@@ -68,13 +68,46 @@ impl Proposals {
 
 /// Draws topics given counts that it keeps in the form it needs.
 trait Sampler: Send {
-    /// Draw every token of these documents anew. What is derived from the counts starts afresh here, so that a chain
-    /// can be taken up between two calls.
-    fn sample(&mut self, tokens: &Tokens, documents: Range<usize>, assigned: &mut [u32], rng: &mut ChaCha8Rng);
+    /// What is derived from the counts starts afresh, so that a chain can be taken up here.
+    fn start_afresh(&mut self);
+
+    /// Draw every token of a document anew, whose topics are `assigned`.
+    fn sample_document(&mut self, words: &[u32], assigned: &mut [u32], rng: &mut ChaCha8Rng);
 
     /// Proposals since this was last asked; none where every draw is exact.
     fn take_proposals(&mut self) -> Proposals {
         Proposals::default()
+    }
+}
+
+impl dyn Sampler {
+    /// The sampler that settings name, with the counts of these topics of all tokens.
+    fn new(tokens: &Tokens, assigned: &[u32], config: &TopicsConfig) -> Result<Box<dyn Sampler>> {
+        let num = config.topics;
+        let beta_sum = config.lambda * tokens.vocab_size as f64;
+        let prior = Prior { alpha: config.alpha / num as f64, beta: config.lambda, beta_sum };
+        let settings = MhSettings { steps: config.mh_steps, table_draws: config.table_draws };
+        Ok(match config.method {
+            TopicMethod::SparseLda => Box::new(sparse_lda::SparseLda::new(tokens, assigned, num, prior)?),
+            TopicMethod::AliasLda => Box::new(alias_lda::AliasLda::new(tokens, assigned, num, prior, settings)),
+            TopicMethod::LightLda => Box::new(light_lda::LightLda::new(tokens, assigned, num, prior, settings)),
+            TopicMethod::Lsparse | TopicMethod::SviGibbs => {
+                let problem = "it is not a sampler of all tokens".into();
+                let remedy = "choose sparse-lda, alias-lda or light-lda".into();
+                return Err(Error::Config { option: "method", problem, remedy });
+            }
+        })
+    }
+
+    /// Draw every token of these documents anew; `assigned` are the topics of their tokens.
+    fn sample(&mut self, tokens: &Tokens, documents: Range<usize>, mut assigned: &mut [u32], rng: &mut ChaCha8Rng) {
+        self.start_afresh();
+        for d in documents {
+            let words = &tokens.word[tokens.document(d)];
+            let (own, rest) = assigned.split_at_mut(words.len());
+            self.sample_document(words, own, rng);
+            assigned = rest;
+        }
     }
 }
 
@@ -142,26 +175,14 @@ impl Chain {
 
     /// Go on from these topics of all tokens.
     pub fn at(tokens: Arc<Tokens>, assigned: Vec<u32>, config: &TopicsConfig, rng: ChaCha8Rng) -> Result<Self> {
-        let num = config.topics;
-        let beta_sum = config.lambda * tokens.vocab_size as f64;
-        let prior = Prior { alpha: config.alpha / num as f64, beta: config.lambda, beta_sum };
-        let settings = MhSettings { steps: config.mh_steps, table_draws: config.table_draws };
-        let sampler: Box<dyn Sampler> = match config.method {
-            TopicMethod::SparseLda => Box::new(sparse_lda::SparseLda::new(&tokens, &assigned, num, prior)?),
-            TopicMethod::AliasLda => Box::new(alias_lda::AliasLda::new(&tokens, &assigned, num, prior, settings)),
-            TopicMethod::LightLda => Box::new(light_lda::LightLda::new(&tokens, &assigned, num, prior, settings)),
-            TopicMethod::Lsparse | TopicMethod::SviGibbs => {
-                let problem = "it is not a sampler of all tokens".into();
-                let remedy = "choose sparse-lda, alias-lda or light-lda".into();
-                return Err(Error::Config { option: "method", problem, remedy });
-            }
-        };
+        let sampler = <dyn Sampler>::new(&tokens, &assigned, config)?;
         Ok(Chain { tokens, assigned, sampler, rng })
     }
 
     /// Draw the topic of every token of these documents anew.
     pub fn sample(&mut self, documents: Range<usize>) {
-        self.sampler.sample(&self.tokens, documents, &mut self.assigned, &mut self.rng);
+        let assigned = &mut self.assigned[self.tokens.of(&documents)];
+        self.sampler.sample(&self.tokens, documents, assigned, &mut self.rng);
     }
 
     /// Draw the topic of every token anew.

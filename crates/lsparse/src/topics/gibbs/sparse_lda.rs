@@ -6,8 +6,6 @@
 //! that a token costs the topics of its word. A word's topics are held as one number each, count and topic, the largest
 //! count first: most draws end after a few.
 
-use std::ops::Range;
-
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -67,22 +65,6 @@ impl SparseLda {
         (self.prior.alpha * smoothed, f64::from(self.document.count[k]) * smoothed)
     }
 
-    fn sample_document(&mut self, word: &[u32], assigned: &mut [u32], rng: &mut ChaCha8Rng) {
-        self.document.begin(assigned);
-        self.r = 0.0;
-        for i in 0..self.document.topics.len() {
-            let k = self.document.topics[i] as usize;
-            self.factor[k] = (f64::from(self.document.count[k]) + self.prior.alpha) * self.inverse[k];
-            self.r += self.shares(k).1;
-        }
-        for (&v, topic) in word.iter().zip(assigned) {
-            *topic = self.sample_token(v as usize, *topic, rng);
-        }
-        for &k in &self.document.topics {
-            self.factor[k as usize] = self.prior.alpha * self.inverse[k as usize];
-        }
-    }
-
     fn sample_token(&mut self, v: usize, old: u32, rng: &mut ChaCha8Rng) -> u32 {
         let k = old as usize;
         let before = (self.s, self.r, self.inverse[k], self.factor[k]);
@@ -129,12 +111,24 @@ impl SparseLda {
 }
 
 impl Sampler for SparseLda {
-    fn sample(&mut self, tokens: &Tokens, documents: Range<usize>, assigned: &mut [u32], rng: &mut ChaCha8Rng) {
+    fn start_afresh(&mut self) {
         // Kept up to date token by token, it would drift.
         self.s = self.inverse.iter().map(|i| self.prior.alpha * self.prior.beta * i).sum();
-        for d in documents {
-            let of_d = tokens.document(d);
-            self.sample_document(&tokens.word[of_d.clone()], &mut assigned[of_d], rng);
+    }
+
+    fn sample_document(&mut self, word: &[u32], assigned: &mut [u32], rng: &mut ChaCha8Rng) {
+        self.document.begin(assigned);
+        self.r = 0.0;
+        for i in 0..self.document.topics.len() {
+            let k = self.document.topics[i] as usize;
+            self.factor[k] = (f64::from(self.document.count[k]) + self.prior.alpha) * self.inverse[k];
+            self.r += self.shares(k).1;
+        }
+        for (&v, topic) in word.iter().zip(assigned) {
+            *topic = self.sample_token(v as usize, *topic, rng);
+        }
+        for &k in &self.document.topics {
+            self.factor[k as usize] = self.prior.alpha * self.inverse[k as usize];
         }
     }
 }

@@ -57,6 +57,11 @@ impl Tokens {
         self.start[d]..self.start[d + 1]
     }
 
+    /// The tokens of a stretch of documents.
+    pub fn of(&self, documents: &Range<usize>) -> Range<usize> {
+        self.start[documents.start]..self.start[documents.end]
+    }
+
     /// How often each word occurs.
     pub fn frequencies(&self) -> Vec<usize> {
         let mut frequency = vec![0; self.vocab_size];

@@ -15,7 +15,7 @@ use super::super::summary::{Entries, TopicSummary, WordStats};
 use super::super::train::TopicFamily;
 use super::super::{ACTIVE_TOPICS, SparseStats, TopicInit, TopicModel, TopicsConfig, initial_topics};
 use super::document::DocumentTopics;
-use super::{Chain, Proposals, Tokens};
+use super::{Chain, Proposals, Sampler, Tokens};
 use crate::checkpoint::Fingerprint;
 use crate::data::{Batch, Batches, Dealt};
 use crate::error::{Error, Result};
@@ -42,17 +42,21 @@ impl model::Tally for LapTally {
     }
 }
 
-/// A chain at rest. Every token is drawn given all others, so that it belongs to no batch.
+/// A chain at rest. Every token is drawn given all others, so that it goes with the parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainState {
-    /// The topic of every token.
-    assigned: Vec<u32>,
+    /// The topics of the tokens of each batch.
+    topics: Vec<Arc<Vec<u32>>>,
     rng: ChaCha8Rng,
 }
 
 impl ChainState {
-    fn of(chain: &Chain) -> Arc<Self> {
-        Arc::new(ChainState { assigned: chain.assigned.clone(), rng: chain.rng.clone() })
+    /// Whether it is the same: not another of the same contents, which would have to be looked through.
+    fn is(&self, other: &ChainState) -> bool {
+        let pairs = self.topics.iter().zip(&other.topics);
+        self.rng == other.rng
+            && self.topics.len() == other.topics.len()
+            && pairs.into_iter().all(|(a, b)| Arc::ptr_eq(a, b))
     }
 }
 
@@ -61,21 +65,21 @@ impl ChainState {
 pub struct GibbsParams {
     /// alpha_k, for scores.
     alpha: Vec<f32>,
-    /// None before the first.
-    chain: Option<Arc<ChainState>>,
+    /// None before a run has started.
+    chain: Option<ChainState>,
     averaged: Averaged,
 }
 
-/// A chain that is ready to go on, and the state that it is in: taken up where parameters hold that very state.
+/// A sampler that is ready to go on, and where it is: taken up where parameters hold that very state.
 #[derive(Default)]
-pub struct GibbsWorker(Option<(Arc<ChainState>, Chain)>);
+pub struct GibbsWorker(Option<(ChainState, Box<dyn Sampler>)>);
 
 /// The documents as tokens, dealt into stretches.
 pub struct GibbsModel {
     tokens: Arc<Tokens>,
     config: TopicsConfig,
+    batches: Batches,
     num_topics: usize,
-    num_batches: usize,
     alpha: f64,
     lambda: f64,
     /// ln G(n + lambda) - ln G(lambda) for whole numbers n.
@@ -111,12 +115,13 @@ fn rises(a: f64, length: usize) -> Vec<f64> {
 }
 
 impl GibbsModel {
-    /// Statistics of a stretch of documents whose tokens have the topics `assigned`; adds how many topics they have.
+    /// Statistics of a stretch of documents; `assigned` are the topics of their tokens. Adds how many topics they have.
     fn statistics(&self, assigned: &[u32], documents: Range<usize>, active: &mut u64) -> TopicSummary {
+        let first = self.tokens.start[documents.start];
         let lists = |d: usize| {
             let of_d = self.tokens.document(d);
-            let (word, topic) = (&self.tokens.word[of_d.clone()], &assigned[of_d]);
-            Entries { word, topic, mass: &self.ones[..word.len()] }
+            let word = &self.tokens.word[of_d.clone()];
+            Entries { word, topic: &assigned[of_d.start - first..of_d.end - first], mass: &self.ones[..word.len()] }
         };
         let lists: Vec<Entries<'_>> = documents.clone().map(lists).collect();
         let mut stats = SparseStats::empty(self.tokens.vocab_size);
@@ -141,7 +146,7 @@ impl GibbsModel {
     /// No visits yet.
     fn nothing_averaged(&self) -> Averaged {
         let empty = WordStats::Total(SparseStats::empty(self.tokens.vocab_size));
-        Averaged { visits: vec![0; self.num_batches], sum: TopicSummary::new(self.num_topics, empty) }
+        Averaged { visits: vec![0; self.batches.num_batches()], sum: TopicSummary::new(self.num_topics, empty) }
     }
 
     /// The average over laps, where there is one yet.
@@ -172,10 +177,11 @@ impl GibbsModel {
 
 impl Model for GibbsModel {
     type Params = GibbsParams;
-    type Carried = (Option<Arc<ChainState>>, Averaged);
+    type Carried = (Option<ChainState>, Averaged);
     type Summary = TopicSummary;
     type Memory = ();
-    type Found = Option<Arc<ChainState>>;
+    /// The topics of the batch's tokens, and where the generator is.
+    type Found = Option<(Arc<Vec<u32>>, ChaCha8Rng)>;
     type Tally = LapTally;
     type Worker = GibbsWorker;
 
@@ -191,24 +197,31 @@ impl Model for GibbsModel {
         worker: &mut GibbsWorker,
     ) -> Result<Visited<Self>> {
         let Some(state) = &params.chain else { unreachable!("a run starts with a chain") };
-        let mut chain = match worker.0.take() {
-            Some((before, chain)) if Arc::ptr_eq(&before, state) => chain,
-            _ => {
-                let ChainState { assigned, rng } = (**state).clone();
-                Chain::at(Arc::clone(&self.tokens), assigned, &self.config, rng)?
-            }
+        let tokens = &*self.tokens;
+        let mut sampler = match worker.0.take() {
+            Some((before, sampler)) if before.is(state) => sampler,
+            _ => <dyn Sampler>::new(
+                tokens,
+                &state.topics.iter().flat_map(|t| t.iter().copied()).collect::<Vec<_>>(),
+                &self.config,
+            )?,
         };
-        let documents = batch.data.batches.stretch(batch.number);
-        chain.sample(documents.clone());
-        let mut tally = LapTally { documents: documents.len() as u64, active: 0, proposals: chain.take_proposals() };
-        let summary = self.statistics(chain.assigned(), documents, &mut tally.active);
-        let after = ChainState::of(&chain);
-        worker.0 = Some((Arc::clone(&after), chain));
-        Ok(Visited { summary, memory: (), found: Some(after), tally })
+        let ChainState { mut topics, mut rng } = state.clone();
+        let documents = self.batches.stretch(batch.number);
+        let mut drawn = topics[batch.number].to_vec();
+        sampler.sample(tokens, documents.clone(), &mut drawn, &mut rng);
+        let mut tally = LapTally { documents: documents.len() as u64, active: 0, proposals: sampler.take_proposals() };
+        let summary = self.statistics(&drawn, documents, &mut tally.active);
+        let found = Some((Arc::new(drawn), rng.clone()));
+        found.iter().for_each(|(drawn, _)| topics[batch.number] = Arc::clone(drawn));
+        worker.0 = Some((ChainState { topics, rng }, sampler));
+        Ok(Visited { summary, memory: (), found, tally })
     }
 
     fn take_up(&self, params: &mut GibbsParams, batch: usize, visited: &Visited<Self>) {
-        params.chain.clone_from(&visited.found);
+        if let (Some(chain), Some((topics, rng))) = (&mut params.chain, &visited.found) {
+            (chain.topics[batch], chain.rng) = (Arc::clone(topics), rng.clone());
+        }
         if self.burn_in > 0 {
             let Averaged { visits, sum } = &mut params.averaged;
             visits[batch] += 1;
@@ -239,16 +252,22 @@ impl Model for GibbsModel {
     }
 
     fn restore(&mut self, total: &TopicSummary, (chain, averaged): Self::Carried) -> Result<Option<GibbsParams>> {
-        let of_these = averaged.visits.len() == self.num_batches && averaged.sum.num_topics == self.num_topics;
-        let in_range = |chain: &Arc<ChainState>| {
-            let all = chain.assigned.len() == self.tokens.word.len();
-            all && chain.assigned.iter().all(|&k| (k as usize) < self.num_topics)
+        let num = self.batches.num_batches();
+        let of_these = averaged.visits.len() == num && averaged.sum.num_topics == self.num_topics;
+        let is_of = |(batch, topics): (usize, &Arc<Vec<u32>>)| {
+            let all = topics.len() == self.tokens.of(&self.batches.stretch(batch)).len();
+            all && topics.iter().all(|&k| (k as usize) < self.num_topics)
         };
+        let in_range = |chain: &ChainState| chain.topics.len() == num && chain.topics.iter().enumerate().all(is_of);
         if !of_these || !chain.as_ref().is_some_and(in_range) {
             return Ok(None);
         }
         let params = self.global_step(total, None)?;
         Ok(Some(GibbsParams { chain, averaged, ..params }))
+    }
+
+    fn is_a_chain(&self) -> bool {
+        true
     }
 
     fn check_forget(&self) -> Result<()> {
@@ -273,13 +292,15 @@ impl Model for GibbsModel {
 pub struct GibbsFamily<'a> {
     inner: TopicFamily<'a>,
     tokens: Arc<Tokens>,
+    batches: Batches,
 }
 
 impl<'a> GibbsFamily<'a> {
     /// Read the documents that `inner` is about.
     pub fn new(inner: TopicFamily<'a>) -> Result<Self> {
         let tokens = Arc::new(Tokens::read(inner.source)?);
-        Ok(GibbsFamily { inner, tokens })
+        let batches = Batches::spread(tokens.num_documents(), inner.config.batches)?;
+        Ok(GibbsFamily { inner, tokens, batches })
     }
 
     /// The chain that a run starts from.
@@ -310,8 +331,7 @@ impl<'a> Family<'a> for GibbsFamily<'a> {
     }
 
     fn deal(&self, _run: usize) -> Result<Dealt<'a>> {
-        let batches = Batches::spread(self.tokens.num_documents(), self.inner.config.batches)?;
-        Ok(Dealt::new(self.inner.source, batches))
+        Ok(Dealt::new(self.inner.source, self.batches.clone()))
     }
 
     fn model(&self, _run: usize) -> GibbsModel {
@@ -319,8 +339,8 @@ impl<'a> Family<'a> for GibbsFamily<'a> {
         let longest = tokens.longest_document();
         GibbsModel {
             tokens,
+            batches: self.batches.clone(),
             num_topics: config.topics,
-            num_batches: config.batches,
             alpha: config.alpha,
             lambda: config.lambda,
             word_rise: rises(config.lambda, LOOKED_UP),
@@ -334,18 +354,21 @@ impl<'a> Family<'a> for GibbsFamily<'a> {
     fn start(
         &self,
         model: &mut GibbsModel,
-        data: &Dealt<'a>,
+        _data: &Dealt<'a>,
         run: usize,
         patience: Patience<'_>,
     ) -> Result<Start<GibbsModel>> {
         let rng = ChaCha8Rng::seed_from_u64(self.inner.seed(run));
-        let chain = self.first_chain(run, rng.clone(), patience)?;
-        let mut total = model.nothing_averaged().sum;
-        for batch in 0..data.batches.num_batches() {
-            let documents = data.batches.stretch(batch);
-            total.add_scaled(&model.statistics(chain.assigned(), documents, &mut 0), 1.0);
+        let Chain { assigned, rng: after, .. } = self.first_chain(run, rng.clone(), patience)?;
+        let (mut total, mut topics) = (model.nothing_averaged().sum, Vec::new());
+        for batch in 0..self.batches.num_batches() {
+            let documents = self.batches.stretch(batch);
+            let of_batch = &assigned[self.tokens.of(&documents)];
+            total.add_scaled(&model.statistics(of_batch, documents, &mut 0), 1.0);
+            topics.push(Arc::new(of_batch.to_vec()));
         }
-        let params = GibbsParams { chain: Some(ChainState::of(&chain)), ..model.global_step(&total, None)? };
+        let chain = Some(ChainState { topics, rng: after });
+        let params = GibbsParams { chain, ..model.global_step(&total, None)? };
         Ok(Start { params, total, stays: false, rng })
     }
 
