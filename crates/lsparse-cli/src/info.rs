@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::rules::count_empty;
-use lsparse::{LikelihoodKind, MixtureConfig, MixtureModel, Result};
+use lsparse::{MixtureConfig, MixtureModel, Result};
 use serde::Serialize;
 
 use crate::format::{grouped, significant, table};
@@ -103,16 +103,19 @@ fn describe(model: &MixtureModel, top: usize) -> Info {
 
 fn note(model: &MixtureModel, k: usize) -> ClusterNote {
     let dim = model.dim();
-    let of_cluster = |name: &str, width: usize| model.array(name).map(|a| &a.values[k * width..(k + 1) * width]);
+    let of_cluster = |name: &str| {
+        model.array(name).map(|array| {
+            // Clusters may share what all have.
+            let sharers = if name == "covariances" && array.shape.len() == 2 { 1 } else { model.num_clusters() };
+            let width = array.values.len() / sharers;
+            &array.values[k.min(sharers - 1) * width..][..width]
+        })
+    };
     let average = |variances: &[f64]| variances.iter().sum::<f64>() / variances.len() as f64;
     let of_matrix = |c: &[f64]| average(&c.iter().step_by(dim + 1).copied().collect::<Vec<f64>>());
-    let mean_variance = match model.config.likelihood {
-        LikelihoodKind::SphericalGauss => of_cluster("variances", 1).map(average),
-        LikelihoodKind::TiedGauss => model.array("covariances").map(|a| of_matrix(&a.values)),
-        _ => of_cluster("variances", dim).map(average).or_else(|| of_cluster("covariances", dim * dim).map(of_matrix)),
-    };
-    let top_columns = of_cluster("probabilities", dim).map(|probabilities| {
-        let mut columns: Vec<(usize, f64)> = probabilities.iter().copied().enumerate().collect();
+    let mean_variance = of_cluster("variances").map(average).or_else(|| of_cluster("covariances").map(of_matrix));
+    let top_columns = of_cluster("probabilities").or_else(|| of_cluster("rates")).map(|values| {
+        let mut columns: Vec<(usize, f64)> = values.iter().copied().enumerate().collect();
         columns.sort_by(|a, b| b.1.total_cmp(&a.1));
         columns.truncate(TOP_COLUMNS);
         columns
@@ -122,7 +125,7 @@ fn note(model: &MixtureModel, k: usize) -> ClusterNote {
         weight: model.weights[k],
         count: model.total.counts[k],
         std: mean_variance.map(f64::sqrt),
-        mean_norm: of_cluster("means", dim).map(|mean| mean.iter().map(|m| m * m).sum::<f64>().sqrt()),
+        mean_norm: of_cluster("means").map(|mean| mean.iter().map(|m| m * m).sum::<f64>().sqrt()),
         top_columns,
     }
 }

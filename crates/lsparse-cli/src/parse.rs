@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use lsparse::LikelihoodKind;
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -13,6 +14,13 @@ where
     T: DeserializeOwned + Clone + Send + Sync + 'static,
 {
     let values = names.iter().map(|(name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(values).try_map(|name| serde_json::from_value(Value::String(name)))
+}
+
+/// The name of a likelihood.
+pub fn likelihoods() -> impl TypedValueParser<Value = LikelihoodKind> {
+    let families = LikelihoodKind::ALL.map(LikelihoodKind::family);
+    let values = families.map(|family| PossibleValue::new(family.name).help(family.about));
     PossibleValuesParser::new(values).try_map(|name| serde_json::from_value(Value::String(name)))
 }
 

@@ -300,7 +300,7 @@ impl MixtureConfig {
         if !self.missing {
             return Ok(());
         }
-        if !self.likelihood.allows_missing() {
+        if !self.likelihood.family().allows_missing {
             let problem = format!("{} clusters cannot integrate missing values out", self.likelihood.name());
             let remedy = "choose --likelihood gauss or diag-gauss, or fill the values in".into();
             return Err(Error::Config { option: "missing", problem, remedy });

@@ -27,6 +27,22 @@ pub fn gamma(shape: f64, rng: &mut ChaCha8Rng) -> f64 {
     }
 }
 
+/// A Poisson draw, by Knuth's product of uniform draws, a part of the rate at a time.
+pub fn poisson(rate: f64, rng: &mut ChaCha8Rng) -> f64 {
+    const PART: f64 = 20.0;
+    let (mut left, mut count) = (rate, 0.0);
+    while left > 0.0 {
+        let end = (-left.min(PART)).exp();
+        let mut product: f64 = 1.0 - rng.random::<f64>();
+        while product > end {
+            count += 1.0;
+            product *= 1.0 - rng.random::<f64>();
+        }
+        left -= PART;
+    }
+    count
+}
+
 /// A draw from a symmetric Dirichlet.
 pub fn dirichlet(num: usize, concentration: f64, rng: &mut ChaCha8Rng) -> Vec<f64> {
     let mut draw: Vec<f64> = (0..num).map(|_| gamma(concentration, rng).max(1e-300)).collect();

@@ -17,7 +17,7 @@ fn prior(kind: LikelihoodKind, dim: usize) -> Prior {
 }
 
 fn block(kind: LikelihoodKind, dim: usize, values: &[f64]) -> Rows<f64> {
-    let mut rows = if kind.wants_sparse_rows() { Rows::sparse(dim) } else { Rows::dense(dim) };
+    let mut rows = if kind.family().wants_sparse_rows { Rows::sparse(dim) } else { Rows::dense(dim) };
     rows.push_dense(values);
     rows
 }
@@ -119,7 +119,7 @@ fn integral_over_mean_and_precision(kind: LikelihoodKind, x: &[f64]) -> f64 {
 fn evidence_of_gaussians_is_the_integral_over_their_parameters() {
     let x = [0.4, -1.7, 0.9];
     close(evidence(LikelihoodKind::ZeroMeanGauss, 1, &x), integral_over_precision(&x), 1e-8, "zero mean");
-    for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.has_means()) {
+    for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.family().has_means) {
         close(evidence(kind, 1, &x), integral_over_mean_and_precision(kind, &x), 1e-6, kind.name());
     }
 }
@@ -144,7 +144,7 @@ fn the_predictive_of_a_row_is_what_it_adds_to_the_evidence() {
         let with = [0.4, -1.7, 0.9, at];
         let zero_mean = integral_over_precision(&with) - integral_over_precision(&x);
         close(predictive(LikelihoodKind::ZeroMeanGauss, 1, &x, &[at]), zero_mean, 1e-7, "zero mean");
-        for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.has_means()) {
+        for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.family().has_means) {
             let ratio = integral_over_mean_and_precision(kind, &with) - integral_over_mean_and_precision(kind, &x);
             close(predictive(kind, 1, &x, &[at]), ratio, 1e-5, kind.name());
         }
@@ -176,6 +176,18 @@ fn evidence_of_counts_and_bits_is_the_integral_over_the_probability() {
     let column = |ones: f64, zeros: f64| logit_integral(|a, b| density(a, b) + ones * a.ln() + zeros * b.ln());
     let expected = column(2.0, 1.0) + column(0.0, 3.0);
     close(evidence(LikelihoodKind::Bernoulli, 2, &[1.0, 0.0, 1.0, 0.0, 0.0, 0.0]), expected, 1e-6, "bernoulli");
+}
+
+#[test]
+fn evidence_of_poisson_counts_is_the_integral_over_their_rates() {
+    let p = prior(LikelihoodKind::Poisson, 2);
+    let density = ln_gamma_density(p.lambda * p.column_means[0], p.lambda);
+    // Three rows: counts of both columns, and the product of their factorials.
+    let column = |sum: f64, factorials: f64| {
+        log_integral(|t| density(t.exp()) + t + sum * t - 3.0 * t.exp(), -120.0, 8.0, 60_000) - factorials.ln()
+    };
+    let expected = column(6.0, 24.0) + column(1.0, 1.0);
+    close(evidence(LikelihoodKind::Poisson, 2, &[4.0, 0.0, 1.0, 1.0, 1.0, 0.0]), expected, 1e-6, "poisson");
 }
 
 /// One variance of two columns, by integration over it and both means.
@@ -291,7 +303,7 @@ fn evidence_in_two_dimensions_is_the_average_over_the_prior() {
             let [a, c, d] = wishart_2(p.nu as usize, &b, &mut rng);
             let det = a * d - c * c;
             let mut mean = [0.0, 0.0];
-            if kind.has_means() {
+            if kind.family().has_means {
                 // m = m0 + (kappa Phi)^-1/2 z with the inverse of the Cholesky factor of Phi.
                 let (l11, l21) = (a.sqrt(), c / a.sqrt());
                 let l22 = (d - l21 * l21).sqrt();
@@ -319,7 +331,7 @@ fn some_rows(kind: LikelihoodKind, dim: usize, num: usize, seed: u64) -> Vec<f64
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     (0..num * dim)
         .map(|_| match kind {
-            LikelihoodKind::Multinomial => rng.random_range(0..4) as f64,
+            LikelihoodKind::Multinomial | LikelihoodKind::Poisson => rng.random_range(0..4) as f64,
             LikelihoodKind::Bernoulli => f64::from(rng.random::<bool>()),
             _ => 0.3 + normal(&mut rng),
         })
@@ -366,7 +378,7 @@ fn expected_log_likelihoods_are_averages_over_the_posterior() {
     // E[log N(at | mu, 1/t)] = E_t[log N(at | m, 1/t) - 1/(2 kappa)], the mean's variance being 1/(kappa t).
     let inner = |t: f64| ln_normal(at, p.center[0] + mean, t.exp()) - 0.5 / kappa;
     let positive = log_integral(|t| q(t.exp()) + t + (inner(t) + 1000.0).ln(), -20.0, 5.0, 40_000).exp() - 1000.0;
-    for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.has_means()) {
+    for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.family().has_means) {
         let family = kind.build::<f64>(&prior(kind, 1));
         let (count, stat) = stats(family.as_ref(), &block(kind, 1, &x), &[1.0; 3]);
         let clusters = family.global_step(Estimate::Posterior, &[count], &stat, None).unwrap();
@@ -428,7 +440,7 @@ fn map_priors_integrate_to_one() {
     };
     close(log_integral(|t| log_prior((-t).exp()) + t, -30.0, 8.0, 20_000), 0.0, 1e-8, kind.name());
 
-    for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.has_means()) {
+    for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.family().has_means) {
         let family = kind.build::<f64>(&prior(kind, 1));
         let log_prior = |mean: f64, variance: f64| {
             let spread = match kind {
@@ -456,6 +468,11 @@ fn map_priors_integrate_to_one() {
         bernoulli.clusters_of(&[NamedArray::new("probabilities", vec![1, 1], vec![a])]).unwrap().log_prior()[0]
     };
     close(logit_integral(density), 0.0, 1e-6, "bernoulli");
+    let poisson = LikelihoodKind::Poisson.build::<f64>(&prior(LikelihoodKind::Poisson, 1));
+    let density = |t: f64| {
+        poisson.clusters_of(&[NamedArray::new("rates", vec![1, 1], vec![t.exp()])]).unwrap().log_prior()[0] + t
+    };
+    close(log_integral(density, -40.0, 8.0, 20_000), 0.0, 1e-6, "poisson");
 }
 
 /// The score a row has by itself is that of the MAP cluster made from it alone, so divergences are never negative.

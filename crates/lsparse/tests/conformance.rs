@@ -93,7 +93,7 @@ fn real_like(kind: LikelihoodKind) -> MemoryRows<f64> {
             truth.values[..20 * truth.dim].fill(0.0);
             MemoryRows::new("patches", truth.dim, truth.values).unwrap()
         }
-        kind if kind.has_means() => {
+        kind if kind.family().has_means => {
             // Far from zero, one constant column, copies of rows.
             let mut truth = planted(kind, 3000, 8, 20, 5);
             for row in truth.values.chunks_exact_mut(8) {

@@ -147,7 +147,7 @@ fn searches_give_the_same_bits_at_any_number_of_threads() {
 #[test]
 fn candidate_search_is_monotone() {
     for kind in LikelihoodKind::ALL {
-        let dim = if kind.wants_sparse_rows() { 30 } else { 8 };
+        let dim = if kind.family().wants_sparse_rows { 30 } else { 8 };
         let truth = planted(kind, 1500, dim, 20, 5);
         let source = MemoryRows::new("rows", dim, truth.values).unwrap();
         for estimate in [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood] {

@@ -119,7 +119,7 @@ pub fn initial_summary<T: Scalar>(
     rng: &mut ChaCha8Rng,
     patience: Patience<'_>,
 ) -> Result<ClusterSummary> {
-    let by_contest = config.init == Init::Auto && config.likelihood.has_means();
+    let by_contest = config.init == Init::Auto && config.likelihood.family().has_means;
     let size = match config.init_rows {
         0 if by_contest => contest_rows(config.clusters, mixture.likelihood.dim()),
         0 => (100 * config.clusters).max(10_000),

@@ -3,13 +3,43 @@
 use std::any::Any;
 use std::ops::Range;
 
+use rand::RngExt;
 use lsparse_kernels::{Real, digamma, ln_gamma};
 
+use super::family::{Array, Draw, Family, Spread, array};
 use super::sparse_table::{self, SparseTable};
 use super::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, PROBABILITY_FLOOR, Prior, Scratch};
 use super::{find_array, ln_dirichlet_symmetric};
 use crate::data::Rows;
 use crate::error::Result;
+
+/// Probabilities of ones.
+pub const FAMILY: Family = Family {
+    name: "bernoulli",
+    about: "zeros and ones",
+    has_means: false,
+    allows_missing: false,
+    wants_sparse_rows: true,
+    spread: Spread::Nothing,
+    default_nu: |_| 1.0,
+    least_rows: |_, clusters| clusters,
+    arrays: &[Array::of_columns("probabilities")],
+    products: |dim| dim,
+    exact_pays: None,
+    draws: |arrays, dim| {
+        let draw = |probabilities: &[f64]| -> Draw {
+            let probabilities = probabilities.to_vec();
+            Box::new(move |_, row, rng| {
+                row.iter_mut().zip(&probabilities).for_each(|(x, &p)| *x = f64::from(rng.random::<f64>() < p));
+            })
+        };
+        Ok(array(arrays, "probabilities")?.values.chunks_exact(dim).map(draw).collect())
+    },
+    plant: |clusters, dim, rng| {
+        let values = (0..clusters * dim).map(|_| if rng.random::<bool>() { 0.9 } else { 0.1 }).collect();
+        vec![NamedArray::new("probabilities", vec![clusters, dim], values)]
+    },
+};
 
 /// The family with its prior Beta(lambda, lambda). Statistics: the expected number of ones in each column.
 pub struct Bernoulli {

@@ -4,17 +4,11 @@
 //! statistics into clusters. The [`Clusters`] are K fitted clusters: they weigh rows and know their share of the
 //! objective. Neither knows what a mixture is. CONTRIBUTING.md walks through adding one.
 
-mod bernoulli;
-mod diag_gauss;
-mod gauss;
+mod family;
 mod missing;
-mod multinomial;
 mod sparse_table;
-mod spherical_gauss;
 mod student;
-mod tied_gauss;
 mod wishart;
-mod zero_mean_gauss;
 
 use std::any::Any;
 use std::ops::Range;
@@ -27,6 +21,7 @@ use crate::data::{Moments, Rows};
 use crate::error::{Error, Result};
 use crate::summary::ClusterSummary;
 
+pub use family::{Array, Draw, Extent, Family, Spread};
 pub(crate) use missing::lacks_values;
 
 /// How the clusters' parameters are estimated from the statistics. Only the global step and the objective look at it:
@@ -44,74 +39,62 @@ pub enum Estimate {
     MaxLikelihood,
 }
 
-/// The families that a configuration can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LikelihoodKind {
+/// Every family: its name here and its file. A family is added by a file and a line.
+macro_rules! families {
+    ($($(#[$about:meta])+ $kind:ident in $file:ident,)+) => {
+        $(mod $file;)+
+
+        /// The families that a configuration can name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum LikelihoodKind {
+            $($(#[$about])+ $kind,)+
+        }
+
+        impl LikelihoodKind {
+            /// Every family, in the order of the documentation.
+            pub const ALL: [LikelihoodKind; [$(stringify!($kind)),+].len()] = [$(LikelihoodKind::$kind),+];
+
+            /// What is known of the family.
+            pub fn family(self) -> &'static Family {
+                match self {
+                    $(LikelihoodKind::$kind => &$file::FAMILY,)+
+                }
+            }
+
+            /// The family with its prior, for rows of type `T`.
+            pub fn build<T: Real>(self, prior: &Prior) -> Box<dyn Likelihood<T>> {
+                match self {
+                    $(LikelihoodKind::$kind => Box::new($file::$kind::new(prior)),)+
+                }
+            }
+        }
+    };
+}
+
+families! {
     /// Gaussian with zero mean and full covariance, Wishart prior.
-    ZeroMeanGauss,
+    ZeroMeanGauss in zero_mean_gauss,
     /// Gaussian with full covariance, normal-Wishart prior.
-    Gauss,
+    Gauss in gauss,
     /// Gaussian with diagonal covariance, normal-gamma prior.
-    DiagGauss,
+    DiagGauss in diag_gauss,
     /// Gaussian with one variance for all columns, normal-gamma prior.
-    SphericalGauss,
+    SphericalGauss in spherical_gauss,
     /// Gaussian with one full covariance for all clusters, Wishart prior on it and a normal one on each mean.
-    TiedGauss,
+    TiedGauss in tied_gauss,
     /// Counts of words or other categories, Dirichlet prior.
-    Multinomial,
+    Multinomial in multinomial,
     /// Vectors of zeros and ones, beta prior.
-    Bernoulli,
+    Bernoulli in bernoulli,
+    /// Counts that are no text, each column by itself, gamma prior.
+    Poisson in poisson,
 }
 
 impl LikelihoodKind {
-    /// Every family, in the order of the documentation.
-    pub const ALL: [LikelihoodKind; 7] = [
-        LikelihoodKind::ZeroMeanGauss,
-        LikelihoodKind::Gauss,
-        LikelihoodKind::DiagGauss,
-        LikelihoodKind::SphericalGauss,
-        LikelihoodKind::TiedGauss,
-        LikelihoodKind::Multinomial,
-        LikelihoodKind::Bernoulli,
-    ];
-
     /// The name on the command line and in model files.
     pub fn name(self) -> &'static str {
-        match self {
-            LikelihoodKind::ZeroMeanGauss => "zero-mean-gauss",
-            LikelihoodKind::Gauss => "gauss",
-            LikelihoodKind::DiagGauss => "diag-gauss",
-            LikelihoodKind::SphericalGauss => "spherical-gauss",
-            LikelihoodKind::TiedGauss => "tied-gauss",
-            LikelihoodKind::Multinomial => "multinomial",
-            LikelihoodKind::Bernoulli => "bernoulli",
-        }
-    }
-
-    /// Whether clusters have means that are not zero, and rows are taken about a center.
-    pub fn has_means(self) -> bool {
-        use LikelihoodKind::*;
-        matches!(self, Gauss | DiagGauss | SphericalGauss | TiedGauss)
-    }
-
-    /// Whether rows may have missing values, which the family integrates out.
-    pub fn allows_missing(self) -> bool {
-        matches!(self, LikelihoodKind::Gauss | LikelihoodKind::DiagGauss)
-    }
-
-    /// Whether rows are wanted as (index, value) pairs rather than in full.
-    pub fn wants_sparse_rows(self) -> bool {
-        matches!(self, LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli)
-    }
-
-    /// Degrees of freedom of the covariance prior, where none are given: the least whole number under which the prior
-    /// expects a covariance. A diagonal one has a prior of its own in each column, a spherical one a single number.
-    pub fn default_nu(self, dim: usize) -> f64 {
-        match self {
-            LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => 3.0,
-            _ => dim as f64 + 2.0,
-        }
+        self.family().name
     }
 
     /// The prior's expected variance in units of the data's, where none is given: a tenth where a cluster has no more
@@ -119,27 +102,14 @@ impl LikelihoodKind {
     /// cluster; less by the square where it has more, down to a thousandth, since clusters may be far tighter than the
     /// data.
     pub fn default_prior_scale(self, dim: usize, clusters: usize, rows: usize) -> f64 {
-        let least_rows = match self {
-            LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => clusters,
-            // One covariance for all.
-            LikelihoodKind::TiedGauss => dim,
-            _ => dim * clusters,
-        };
-        let share = least_rows as f64 / rows.max(1) as f64;
+        let share = (self.family().least_rows)(dim, clusters) as f64 / rows.max(1) as f64;
         (0.1 * share * share).clamp(1e-3, 0.1)
     }
 
-    /// The family with its prior, for rows of type `T`.
-    pub fn build<T: Real>(self, prior: &Prior) -> Box<dyn Likelihood<T>> {
-        match self {
-            LikelihoodKind::ZeroMeanGauss => Box::new(zero_mean_gauss::ZeroMeanGauss::new(prior)),
-            LikelihoodKind::Gauss => Box::new(gauss::Gauss::new(prior)),
-            LikelihoodKind::DiagGauss => Box::new(diag_gauss::DiagGauss::new(prior)),
-            LikelihoodKind::SphericalGauss => Box::new(spherical_gauss::SphericalGauss::new(prior)),
-            LikelihoodKind::TiedGauss => Box::new(tied_gauss::TiedGauss::new(prior)),
-            LikelihoodKind::Multinomial => Box::new(multinomial::Multinomial::new(prior)),
-            LikelihoodKind::Bernoulli => Box::new(bernoulli::Bernoulli::new(prior)),
-        }
+    /// The arrays of a model file under this estimate.
+    pub fn arrays(self, estimate: Estimate) -> impl Iterator<Item = &'static Array> {
+        let is_held = move |array: &&Array| estimate == Estimate::Posterior || !array.of_posterior;
+        self.family().arrays.iter().filter(is_held)
     }
 }
 
@@ -172,6 +142,9 @@ pub struct Prior {
     /// Whether values may be missing from rows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missing: bool,
+    /// The mean of each column, for families of counts that are measured in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub column_means: Vec<f64>,
     /// Prior mean, and the point about which second moments are gathered, so that data far from zero keep their digits.
     pub center: Vec<f64>,
 }
@@ -186,11 +159,12 @@ impl Prior {
     /// and `variance_floor` multiply the variances of the columns (about zero for zero-mean clusters), each column's
     /// own or the average of all, as the shape says.
     pub fn for_data(config: &MixtureConfig, moments: &Moments) -> Self {
-        let (kind, dim) = (config.likelihood, moments.mean.len());
-        let spread = match kind {
-            LikelihoodKind::ZeroMeanGauss => &moments.second_moment[..],
-            LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => &[],
-            _ => &moments.variance,
+        let dim = moments.mean.len();
+        let family = config.likelihood.family();
+        let spread = match family.spread {
+            Spread::AboutMean => &moments.variance[..],
+            Spread::AboutZero => &moments.second_moment,
+            Spread::Means | Spread::Nothing => &[],
         };
         let units = match config.prior_shape {
             PriorShape::Isotropic => vec![average(spread); spread.len()],
@@ -203,15 +177,16 @@ impl Prior {
                 spread.iter().zip(varying).map(|(&v, varies)| if varies { v } else { usual }).collect()
             }
         };
-        let center = if kind.has_means() { moments.mean.clone() } else { Vec::new() };
+        let center = if family.has_means { moments.mean.clone() } else { Vec::new() };
         Prior {
             dim,
             lambda: config.lambda,
-            nu: if config.nu > 0.0 { config.nu } else { kind.default_nu(dim) },
+            nu: if config.nu > 0.0 { config.nu } else { (family.default_nu)(dim) },
             kappa: config.kappa,
             variance: units.iter().map(|unit| config.prior_scale * unit).collect(),
             variance_floor: units.iter().map(|unit| config.variance_floor * unit).collect(),
             missing: config.missing,
+            column_means: if family.spread == Spread::Means { moments.mean.clone() } else { Vec::new() },
             center,
         }
     }

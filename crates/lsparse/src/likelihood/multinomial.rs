@@ -3,13 +3,55 @@
 use std::any::Any;
 use std::ops::Range;
 
+use rand::RngExt;
 use lsparse_kernels::{Real, digamma, ln_gamma};
 
+use super::family::{Array, Draw, Family, Spread, array};
+use crate::random::dirichlet;
 use super::sparse_table::{self, SparseTable};
 use super::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, PROBABILITY_FLOOR, Prior, Scratch};
 use super::{find_array, ln_dirichlet_symmetric};
 use crate::data::Rows;
 use crate::error::Result;
+
+/// Probabilities of categories.
+pub const FAMILY: Family = Family {
+    name: "multinomial",
+    about: "counts of categories",
+    has_means: false,
+    allows_missing: false,
+    wants_sparse_rows: true,
+    spread: Spread::Nothing,
+    default_nu: |_| 1.0,
+    least_rows: |_, clusters| clusters,
+    arrays: &[Array::of_columns("probabilities")],
+    products: |dim| dim,
+    // A row's entries with each column's best cluster for those not added yet bound the weights of sparse rows. On the KOS
+    // documents with K = 400, thresholds known and the most telling words first, 72 % of clusters are left after half of
+    // the words: the 39 % of products saved do not pay for picking the rest one by one.
+    exact_pays: None,
+    draws: |arrays, dim| {
+        let draw = |probabilities: &[f64]| -> Draw {
+            let mut sum = 0.0;
+            let up_to = |p: &f64| {
+                sum += p;
+                sum
+            };
+            let cumulative: Vec<f64> = probabilities.iter().map(up_to).collect();
+            Box::new(move |trials, row, rng| {
+                for _ in 0..trials(rng) {
+                    let at = rng.random::<f64>() * sum;
+                    row[cumulative.partition_point(|&c| c <= at).min(row.len() - 1)] += 1.0;
+                }
+            })
+        };
+        Ok(array(arrays, "probabilities")?.values.chunks_exact(dim).map(draw).collect())
+    },
+    plant: |clusters, dim, rng| {
+        let values = (0..clusters).flat_map(|_| dirichlet(dim, 0.2, rng)).collect();
+        vec![NamedArray::new("probabilities", vec![clusters, dim], values)]
+    },
+};
 
 /// The family with its prior. Statistics: the expected count of each category, sum r x_v.
 pub struct Multinomial {

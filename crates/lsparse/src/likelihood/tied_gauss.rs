@@ -11,6 +11,7 @@ use std::sync::Arc;
 use lsparse_kernels::{Real, dot_f64, square_distances, triangular_product, weighted_gram, weighted_sum};
 use rayon::prelude::*;
 
+use super::family::{Array, Family, Spread, array, full_draw, planted_covariance, planted_means};
 use super::student::Student;
 use super::wishart::{Precision, WishartPrior, fingerprint, ln_wishart};
 use super::{
@@ -22,6 +23,37 @@ use crate::linalg;
 
 /// Rows whose second moments are summed by one thread: a fixed number, so that threads change no bit.
 const ROWS_A_TASK: usize = 2048;
+
+/// Means, and one covariance for all.
+pub const FAMILY: Family = Family {
+    name: "tied-gauss",
+    about: "mean, and one full covariance for all clusters",
+    has_means: true,
+    allows_missing: false,
+    wants_sparse_rows: false,
+    spread: Spread::AboutMean,
+    default_nu: |dim| dim as f64 + 2.0,
+    // One covariance for all.
+    least_rows: |dim, _| dim,
+    arrays: &[
+        Array::of_columns("means"),
+        Array { name: "covariances", shape: |e| vec![e.dim, e.dim], of_posterior: false },
+        Array::of_clusters("degrees"),
+        Array::of_clusters("mean_counts"),
+    ],
+    products: |dim| dim,
+    // A bound costs as much as the distance that a weight is.
+    exact_pays: None,
+    draws: |arrays, dim| {
+        let covariance = &array(arrays, "covariances")?.values;
+        let means = array(arrays, "means")?.values.chunks_exact(dim);
+        means.enumerate().map(|(k, mean)| full_draw(k, mean.to_vec(), covariance, dim)).collect()
+    },
+    plant: |clusters, dim, rng| {
+        let means = planted_means(clusters, dim, rng);
+        vec![means, NamedArray::new("covariances", vec![dim, dim], planted_covariance(dim, rng))]
+    },
+};
 
 /// The family with its prior. Statistics, with y = x - center: sum r y of each cluster, then, shared, the packed lower
 /// triangle of sum y y^T over all rows. The prior mean is the center, so it is zero in these coordinates.

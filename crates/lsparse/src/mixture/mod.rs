@@ -248,7 +248,7 @@ fn with_source_row(error: Error, row_ids: &[usize]) -> Error {
 impl<T: Scalar> Mixture<T> {
     /// The layout that the likelihood wants its rows in.
     pub fn layout(&self) -> Layout {
-        if self.likelihood.kind().wants_sparse_rows() { Layout::Sparse } else { Layout::Dense }
+        if self.likelihood.kind().family().wants_sparse_rows { Layout::Sparse } else { Layout::Dense }
     }
 
     /// Run `visit` over the panels of a batch: the rows, and their numbers in the source.
@@ -346,7 +346,7 @@ impl<T: Scalar> Model for Mixture<T> {
             return Ok(Some(MixtureParams { search, ..params }));
         }
         let Some(stored) = arrays else { return Ok(None) };
-        let named = saved::array_names(self.likelihood.kind(), self.estimate).zip(stored);
+        let named = self.likelihood.kind().arrays(self.estimate).map(|array| array.name).zip(stored);
         let arrays: Vec<NamedArray> = named.map(|(name, (shape, values))| NamedArray { name, shape, values }).collect();
         let frequencies = Frequencies { log_pi: Vec::new(), pi: Vec::new() };
         let previous = MixtureParams { frequencies, clusters: self.likelihood.clusters_of(&arrays)?, search };

@@ -8,7 +8,7 @@ use super::{Frequencies, Mixture, MixtureParams, Search, log_density, respond};
 use crate::config::{MixtureConfig, Precision};
 use crate::data::{AtomicFile, Dealt, Element, RowSource, Scalar, scan_rows};
 use crate::error::{Error, Result};
-use crate::likelihood::{Estimate, LikelihoodKind, NamedArray, Prior};
+use crate::likelihood::{Array, Extent, NamedArray, Prior};
 use crate::model::Model;
 use crate::persist::{self, StoredArray};
 use crate::rules::TrainingRecord;
@@ -179,12 +179,14 @@ impl MixtureModel {
         let (weights, counts, mut stats) = (take("weights")?, take("total_counts")?, take("total_stats")?);
         let (num, dim) = (weights.values.len(), metadata.prior.dim);
         let (kind, missing) = (metadata.config.likelihood, metadata.prior.missing);
-        let arrays = array_names(kind, metadata.config.estimate)
-            .map(|name| take(name).map(|a| NamedArray { name, shape: a.shape, values: a.values }))
+        let expected = || kind.arrays(metadata.config.estimate);
+        let arrays = expected()
+            .map(|&Array { name, .. }| take(name).map(|a| NamedArray { name, shape: a.shape, values: a.values }))
             .collect::<Result<Vec<_>>>()?;
         // Arrays are as large as the file is; nothing is made by the numbers in its text before they agree.
-        let agree = |array: &NamedArray| array.shape == array_shape(kind, missing, array.name, num, dim);
-        if num == 0 || dim == 0 || metadata.config.clusters != num || !arrays.iter().all(agree) {
+        let extent = Extent { clusters: num, dim, missing };
+        let agree = expected().zip(&arrays).all(|(expected, array)| array.shape == (expected.shape)(&extent));
+        if num == 0 || dim == 0 || metadata.config.clusters != num || !agree {
             return Err(bad("its arrays disagree in shape".into()));
         }
         metadata.config.check(usize::MAX).map_err(|error| bad(error.to_string()))?;
@@ -281,32 +283,6 @@ impl MixtureModel {
             values.extend(panel.resp.value.iter().map(|v| v.to_f64()));
             visit(&panel.resp.index, &values)
         })
-    }
-}
-
-/// The arrays a family's model file holds.
-pub(super) fn array_names(kind: LikelihoodKind, estimate: Estimate) -> impl Iterator<Item = &'static str> {
-    let (point, of_posterior): (&[_], &[_]) = match kind {
-        LikelihoodKind::ZeroMeanGauss => (&["covariances"], &["degrees"]),
-        LikelihoodKind::Gauss | LikelihoodKind::TiedGauss => (&["means", "covariances"], &["degrees", "mean_counts"]),
-        LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => {
-            (&["means", "variances"], &["degrees", "mean_counts"])
-        }
-        LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => (&["probabilities"], &[]),
-    };
-    let of_posterior = if estimate == Estimate::Posterior { of_posterior } else { &[] };
-    point.iter().chain(of_posterior).copied()
-}
-
-/// The shape of one of them, for so many clusters and columns.
-fn array_shape(kind: LikelihoodKind, missing: bool, name: &str, num: usize, dim: usize) -> Vec<usize> {
-    match (kind, name) {
-        (LikelihoodKind::DiagGauss, "degrees" | "mean_counts") if missing => vec![num, dim],
-        (_, "degrees" | "mean_counts") => vec![num],
-        (LikelihoodKind::TiedGauss, "covariances") => vec![dim, dim],
-        (LikelihoodKind::SphericalGauss, "variances") => vec![num],
-        (_, "covariances") => vec![num, dim, dim],
-        _ => vec![num, dim],
     }
 }
 

@@ -273,8 +273,12 @@ fn settle_prior<T: Scalar>(
         let problem = format!("{} holds sparse rows, in which what is not stored is zero", source.name());
         return Err(Error::Config { option: "missing", problem, remedy: "give the rows in full".into() });
     }
-    let usual = config.likelihood.default_nu(source.dim());
-    if start.is_none() && config.nu > 0.0 && config.nu <= usual - 1.0 && !config.likelihood.wants_sparse_rows() {
+    let usual = (config.likelihood.family().default_nu)(source.dim());
+    if start.is_none()
+        && config.nu > 0.0
+        && config.nu <= usual - 1.0
+        && config.likelihood.family().spread.is_of_variances()
+    {
         let problem = format!("with {} degrees of freedom or fewer the prior expects no covariance", usual - 1.0);
         return Err(Error::Config { option: "nu", problem, remedy: format!("give more, or 0 for {usual}") });
     }

@@ -3,9 +3,8 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::{categorical, dirichlet, gamma, generator, normal};
-use crate::likelihood::LikelihoodKind;
-use crate::linalg;
+use super::{categorical, dirichlet, gamma, generator};
+use crate::likelihood::{Draw, LikelihoodKind, NamedArray};
 
 /// Rows and the mixture that they were drawn from.
 #[derive(Clone, Debug)]
@@ -44,43 +43,27 @@ pub fn planted(kind: LikelihoodKind, num_rows: usize, dim: usize, num_clusters: 
         let sum: f64 = raw.iter().sum();
         raw.iter().map(|w| w / sum).collect()
     };
-    match kind {
-        LikelihoodKind::ZeroMeanGauss => {
-            let covariances = (0..num_clusters).flat_map(|_| random_covariance(dim, &mut rng)).collect();
-            draw_gauss(num_rows, dim, weights, Vec::new(), covariances, &mut rng)
-        }
-        LikelihoodKind::TiedGauss => {
-            let means = (0..num_clusters * dim).map(|_| 6.0 * normal(&mut rng)).collect();
-            let covariances = random_covariance(dim, &mut rng).repeat(num_clusters);
-            draw_gauss(num_rows, dim, weights, means, covariances, &mut rng)
-        }
-        LikelihoodKind::Gauss | LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss => {
-            let means = (0..num_clusters * dim).map(|_| 6.0 * normal(&mut rng)).collect();
-            let covariances = (0..num_clusters)
-                .flat_map(|_| match kind {
-                    LikelihoodKind::DiagGauss => diagonal_covariance(dim, &mut rng),
-                    LikelihoodKind::SphericalGauss => spherical_covariance(dim, &mut rng),
-                    _ => random_covariance(dim, &mut rng),
-                })
-                .collect();
-            draw_gauss(num_rows, dim, weights, means, covariances, &mut rng)
-        }
-        LikelihoodKind::Multinomial => {
-            let means: Vec<f64> = (0..num_clusters).flat_map(|_| dirichlet(dim, 0.2, &mut rng)).collect();
-            draw_rows(num_rows, dim, weights, means, &mut rng, |p, row, rng| {
-                for _ in 0..rng.random_range(20..60) {
-                    row[categorical(p, rng)] += 1.0;
-                }
-            })
-        }
-        LikelihoodKind::Bernoulli => {
-            let coin = |rng: &mut ChaCha8Rng| if rng.random::<bool>() { 0.9 } else { 0.1 };
-            let means: Vec<f64> = (0..num_clusters * dim).map(|_| coin(&mut rng)).collect();
-            draw_rows(num_rows, dim, weights, means, &mut rng, |p, row, rng| {
-                row.iter_mut().zip(p).for_each(|(x, &p)| *x = f64::from(rng.random::<f64>() < p));
-            })
-        }
+    let family = kind.family();
+    let arrays = (family.plant)(num_clusters, dim, &mut rng);
+    let draws = (family.draws)(&arrays, dim).expect("planted clusters can be drawn from");
+    let find = |names: &[&str]| arrays.iter().find(|array| names.contains(&array.name)).map(|array| &array.values);
+    let means = find(&["means", "probabilities", "rates"]).cloned().unwrap_or_default();
+    let covariances = match (find(&["covariances"]), find(&["variances"])) {
+        (Some(covariances), _) => covariances.iter().copied().cycle().take(num_clusters * dim * dim).collect(),
+        (_, Some(variances)) => diagonals(variances, num_clusters, dim),
+        _ => Vec::new(),
+    };
+    draw_rows(num_rows, dim, weights, (means, covariances), &draws, &mut rng)
+}
+
+/// Diagonal covariances of as many variances a cluster as there are.
+fn diagonals(variances: &[f64], num_clusters: usize, dim: usize) -> Vec<f64> {
+    let each = variances.len() / num_clusters;
+    let mut covariances = vec![0.0; num_clusters * dim * dim];
+    for (k, covariance) in covariances.chunks_exact_mut(dim * dim).enumerate() {
+        covariance.iter_mut().step_by(dim + 1).enumerate().for_each(|(d, v)| *v = variances[k * each + d % each]);
     }
+    covariances
 }
 
 /// Zero-mean rows that look like `size` x `size` image patches with their mean removed: clusters of edges and textures
@@ -96,7 +79,11 @@ pub fn planted_patches(num_rows: usize, size: usize, num_clusters: usize, seed: 
         let (along, across) = (6.0 + 10.0 * rng.random::<f64>(), 0.8 + 2.0 * rng.random::<f64>());
         covariances.extend(oriented_covariance(size, angle, contrast, along, across));
     }
-    draw_gauss(num_rows, dim, weights, Vec::new(), covariances, &mut rng)
+    let arrays = [NamedArray::new("covariances", vec![num_clusters, dim, dim], covariances)];
+    let draws = (LikelihoodKind::ZeroMeanGauss.family().draws)(&arrays, dim);
+    let draws = draws.expect("planted covariances are positive definite");
+    let [NamedArray { values: covariances, .. }] = arrays;
+    draw_rows(num_rows, dim, weights, (Vec::new(), covariances), &draws, &mut rng)
 }
 
 /// Pixels correlated far along one direction and briefly across it, with the patch's mean taken out.
@@ -124,80 +111,20 @@ fn oriented_covariance(size: usize, angle: f64, contrast: f64, along: f64, acros
     covariance
 }
 
-fn random_covariance(dim: usize, rng: &mut ChaCha8Rng) -> Vec<f64> {
-    // Wishart-like: a random matrix times its transpose, with scales that differ from direction to direction.
-    let scales: Vec<f64> = (0..dim).map(|_| 0.2 + 2.0 * rng.random::<f64>().powi(2)).collect();
-    let factor: Vec<f64> = (0..dim * dim).map(|i| normal(rng) * scales[i % dim]).collect();
-    let mut covariance = vec![0.0; dim * dim];
-    for i in 0..dim {
-        for j in 0..dim {
-            covariance[i * dim + j] =
-                (0..dim).map(|m| factor[i * dim + m] * factor[j * dim + m]).sum::<f64>() / dim as f64;
-        }
-        covariance[i * dim + i] += 0.05;
-    }
-    covariance
-}
-
-fn diagonal_covariance(dim: usize, rng: &mut ChaCha8Rng) -> Vec<f64> {
-    let mut covariance = vec![0.0; dim * dim];
-    for i in 0..dim {
-        covariance[i * dim + i] = 0.2 + 2.0 * rng.random::<f64>();
-    }
-    covariance
-}
-
-fn spherical_covariance(dim: usize, rng: &mut ChaCha8Rng) -> Vec<f64> {
-    let variance = 0.2 + 2.0 * rng.random::<f64>();
-    let mut covariance = vec![0.0; dim * dim];
-    covariance.iter_mut().step_by(dim + 1).for_each(|v| *v = variance);
-    covariance
-}
-
-fn draw_gauss(
-    num_rows: usize,
-    dim: usize,
-    weights: Vec<f64>,
-    means: Vec<f64>,
-    covariances: Vec<f64>,
-    rng: &mut ChaCha8Rng,
-) -> Planted {
-    let factors: Vec<Vec<f64>> = covariances
-        .chunks_exact(dim * dim)
-        .map(|c| {
-            let mut factor = c.to_vec();
-            linalg::cholesky_in_place(&mut factor, dim).expect("planted covariances are positive definite");
-            factor
-        })
-        .collect();
-    let mut values = Vec::with_capacity(num_rows * dim);
-    let mut labels = Vec::with_capacity(num_rows);
-    for _ in 0..num_rows {
-        let k = categorical(&weights, rng);
-        let z: Vec<f64> = (0..dim).map(|_| normal(rng)).collect();
-        for i in 0..dim {
-            let spread: f64 = (0..=i).map(|j| factors[k][i * dim + j] * z[j]).sum();
-            values.push(spread + means.get(k * dim + i).copied().unwrap_or(0.0));
-        }
-        labels.push(k);
-    }
-    Planted { dim, values, labels, weights, means, covariances }
-}
-
 fn draw_rows(
     num_rows: usize,
     dim: usize,
     weights: Vec<f64>,
-    means: Vec<f64>,
+    (means, covariances): (Vec<f64>, Vec<f64>),
+    draws: &[Draw],
     rng: &mut ChaCha8Rng,
-    draw: impl Fn(&[f64], &mut [f64], &mut ChaCha8Rng),
 ) -> Planted {
     let mut values = vec![0.0; num_rows * dim];
     let mut labels = Vec::with_capacity(num_rows);
     for row in values.chunks_exact_mut(dim) {
         let k = categorical(&weights, rng);
-        draw(&means[k * dim..(k + 1) * dim], row, rng);
+        draws[k](&mut |rng| rng.random_range(20..60), row, rng);
         labels.push(k);
     }
-    Planted { dim, values, labels, weights, means, covariances: Vec::new() }
+    Planted { dim, values, labels, weights, means, covariances }
 }

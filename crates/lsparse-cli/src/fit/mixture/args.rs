@@ -132,14 +132,7 @@ pub struct ModelSettings {
         ("hard-em", "the best cluster alone, with --estimate map or ml [default: map]")]))]
     pub method: Option<MixtureMethod>,
     /// What a cluster looks like.
-    #[arg(long, value_name = "NAME", value_parser = parse::names::<LikelihoodKind>(&[
-        ("zero-mean-gauss", "zero mean, full covariance: image patches"),
-        ("gauss", "mean and full covariance"),
-        ("diag-gauss", "mean and one variance a column"),
-        ("spherical-gauss", "mean and one variance for all columns"),
-        ("tied-gauss", "mean, and one full covariance for all clusters"),
-        ("multinomial", "counts of categories"),
-        ("bernoulli", "zeros and ones")]))]
+    #[arg(long, value_name = "NAME", value_parser = parse::likelihoods())]
     pub likelihood: Option<LikelihoodKind>,
     /// Rows may have missing values (NaN; in text files also empty fields and NA), which gauss and diag-gauss integrate
     /// out.

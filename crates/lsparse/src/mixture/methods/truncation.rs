@@ -32,9 +32,10 @@ pub enum BuiltInSelection {
 impl BuiltInSelection {
     /// The function for a family; an error where the family has nothing that it could look at.
     pub fn settle(self, likelihood: LikelihoodKind) -> Result<BuiltInSelection> {
-        let fitting = match likelihood {
-            kind if kind.has_means() => BuiltInSelection::Means,
-            LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => BuiltInSelection::Products,
+        let has = |name: &str| likelihood.family().arrays.iter().any(|array| array.name == name);
+        let fitting = match (has("means"), has("probabilities")) {
+            (true, _) => BuiltInSelection::Means,
+            (_, true) => BuiltInSelection::Products,
             _ => {
                 let problem = "clusters with neither means nor probabilities leave nothing to choose by".into();
                 let remedy = "choose another --likelihood, or --method lsparse".into();

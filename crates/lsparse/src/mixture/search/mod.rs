@@ -51,31 +51,10 @@ pub enum SearchKind {
 /// Rows of a panel for each cluster of a candidate search.
 const ROWS_A_CLUSTER: usize = 4;
 
-/// From how many columns on, and how many clusters times columns, exact search is the faster one for triangular forms:
-/// with 64 columns it takes 1.1, 0.78 and 0.56 of the dense time for 50, 100 and 200 clusters, with 36 columns 1.1 and
-/// 0.81 for 100 and 400.
-const TRIANGULAR_PAYS: (usize, usize) = (32, 6400);
-/// The same for diagonal forms: 1.1, 0.90, 0.76 and 0.67 for 200, 400, 800 and 1,600 clusters of 64 columns, 1.1 and
-/// 0.74 for 400 and 800 of 36.
-const DIAGONAL_PAYS: (usize, usize) = (32, 25_600);
-/// Never: with 1,600 clusters of 64 columns a distance still takes no longer than its bound (1.0 of the dense time).
-const SPHERICAL_PAYS: (usize, usize) = (usize::MAX, usize::MAX);
-
 impl SearchKind {
     /// What is done for this family, K and number of columns: the one place that decides.
     pub fn settle(self, likelihood: LikelihoodKind, num_clusters: usize, dim: usize) -> SearchKind {
-        let bound_pays = match likelihood {
-            LikelihoodKind::ZeroMeanGauss | LikelihoodKind::Gauss => Some(TRIANGULAR_PAYS),
-            LikelihoodKind::DiagGauss => Some(DIAGONAL_PAYS),
-            LikelihoodKind::SphericalGauss => Some(SPHERICAL_PAYS),
-            // A bound costs as much as the distance that a weight is.
-            LikelihoodKind::TiedGauss => None,
-            // A row's entries with each column's best cluster for those not added yet bound the weights of sparse rows.
-            // On the KOS documents with K = 400, thresholds known and the most telling words first, 72 % of clusters are
-            // left after half of the words: the 39 % of products saved do not pay for picking the rest one by one.
-            LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli => None,
-        };
-        match (self, bound_pays) {
+        match (self, likelihood.family().exact_pays) {
             (SearchKind::Auto, Some((columns, product))) if dim >= columns && num_clusters * dim >= product => {
                 SearchKind::Exact
             }
@@ -352,10 +331,7 @@ impl<T: Scalar> LocalStep<T> for Search {
     ) -> Vec<(&'static str, f64)> {
         let dim = mixture.likelihood.dim();
         // Products that a weight takes.
-        let products = match mixture.likelihood.kind() {
-            LikelihoodKind::DiagGauss | LikelihoodKind::SphericalGauss | LikelihoodKind::TiedGauss => dim,
-            _ => dim * (dim + 1) / 2,
-        };
+        let products = (mixture.likelihood.kind().family().products)(dim);
         let (weights, bounds, table) = (tally.weights as f64, tally.products as f64, tally.table as f64);
         let mut report = vec![("weights_evaluated", weights / table.max(1.0))];
         if self.kind == SearchKind::Exact {
