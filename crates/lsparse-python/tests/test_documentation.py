@@ -12,7 +12,7 @@ import pytest
 from nbclient import NotebookClient
 
 HERE = Path(__file__).parent
-ESTIMATORS = [lsparse.GaussianMixture, lsparse.MultinomialMixture, lsparse.BernoulliMixture, lsparse.TopicModel]
+ESTIMATORS = [lsparse.GaussianMixture, lsparse.MultinomialMixture, lsparse.PoissonMixture, lsparse.BernoulliMixture, lsparse.TopicModel]
 
 
 def public():

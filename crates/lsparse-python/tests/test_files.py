@@ -6,7 +6,7 @@ import lsparse
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from lsparse import BernoulliMixture, GaussianMixture, MultinomialMixture, TopicModel
+from lsparse import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture, TopicModel
 from safetensors.numpy import load_file
 from sklearn.exceptions import NotFittedError
 
@@ -17,6 +17,7 @@ MIXTURES = {
     "tied-gauss": GaussianMixture(5, covariance_type="tied", max_iter=10, tol=0, random_state=3),
     "zero-mean-gauss": GaussianMixture(5, covariance_type="zero-mean", sparsity=2, max_iter=10, tol=0, random_state=3),
     "multinomial": MultinomialMixture(5, batch_size=100, max_iter=10, tol=0, random_state=3),
+    "poisson": PoissonMixture(5, max_iter=10, tol=0, random_state=3),
     "bernoulli": BernoulliMixture(5, estimate="ml", n_init=2, max_iter=10, tol=0, random_state=3),
 }
 SETTINGS = {
@@ -26,6 +27,7 @@ SETTINGS = {
     "tied-gauss": [],
     "zero-mean-gauss": ["--sparsity", "2"],
     "multinomial": ["--rows-per-batch", "100"],
+    "poisson": [],
     "bernoulli": ["--estimate", "ml", "--runs", "2"],
 }
 
@@ -34,7 +36,7 @@ SETTINGS = {
 def test_mixtures_equal_the_commands_bit_for_bit(command, family, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(700, 6)) * rng.choice([1.0, 4.0], size=(700, 1))
-    if family == "multinomial":
+    if family in ("multinomial", "poisson"):
         X = sp.csr_array(np.abs(X).round().astype(np.int32))
         sp.save_npz(tmp_path / "x.npz", X)
     else:

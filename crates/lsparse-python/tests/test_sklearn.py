@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from lsparse import BernoulliMixture, GaussianMixture, MultinomialMixture, TopicModel
+from lsparse import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture, TopicModel
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV
@@ -19,6 +19,7 @@ ESTIMATORS = [
     GaussianMixture(n_components=2),
     GaussianMixture(n_components=2, covariance_type="diag", estimate="ml"),
     MultinomialMixture(n_components=2),
+    PoissonMixture(n_components=2),
     BernoulliMixture(n_components=2),
     TopicModel(n_components=2),
 ]

@@ -5,7 +5,7 @@ of its K topics, though only a handful of them matter. lsparse keeps the L large
 is the best choice under the variational objective, and every later step then costs L, not K.
 
 The estimators are scikit-learn's in manner: :class:`GaussianMixture`, :class:`MultinomialMixture`,
-:class:`BernoulliMixture` and :class:`TopicModel`. Their model files are those of the ``lsparse`` command.
+:class:`BernoulliMixture`, :class:`PoissonMixture` and :class:`TopicModel`. Their model files are those of the ``lsparse`` command.
 
 Examples
 --------
@@ -24,7 +24,7 @@ from . import plot as plot
 from ._corpus import Corpus, Vocabulary, build_corpus, read_corpus
 from ._errors import InterruptedWarning, LsparseError
 from ._files import load, save
-from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture
+from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
 from ._scores import coherence, completion_score
 from ._topics import TopicModel
 
@@ -37,6 +37,7 @@ __all__ = [
     "InterruptedWarning",
     "LsparseError",
     "MultinomialMixture",
+    "PoissonMixture",
     "TopicModel",
     "Vocabulary",
     "build_corpus",

@@ -10,7 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from ._corpus import Vocabulary
-from ._mixtures import COVARIANCE_TYPES, INIT_PARAMS, BernoulliMixture, GaussianMixture, MultinomialMixture
+from ._mixtures import (
+    COVARIANCE_TYPES,
+    INIT_PARAMS,
+    BernoulliMixture,
+    GaussianMixture,
+    MultinomialMixture,
+    PoissonMixture,
+)
 from ._topics import TopicModel
 
 _COVARIANCE_TYPES = {family: name for name, family in COVARIANCE_TYPES.items()}
@@ -46,7 +53,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     model.model_.save(path)
 
 
-def load(path: str | os.PathLike[str]) -> GaussianMixture | MultinomialMixture | BernoulliMixture | TopicModel:
+def load(
+    path: str | os.PathLike[str],
+) -> GaussianMixture | MultinomialMixture | PoissonMixture | BernoulliMixture | TopicModel:
     """Read a model file, written by :func:`save` or by the command, as a fitted estimator.
 
     Parameters
@@ -117,10 +126,9 @@ def _init_params(config: dict[str, Any]) -> str:
 
 def _mixture(config: dict[str, Any], shared: dict[str, Any]) -> Any:
     family = config["likelihood"]
-    if family == "multinomial":
-        return MultinomialMixture(config["clusters"], smoothing=config["lambda"], **shared)
-    if family == "bernoulli":
-        return BernoulliMixture(config["clusters"], smoothing=config["lambda"], **shared)
+    smoothed = {"multinomial": MultinomialMixture, "poisson": PoissonMixture, "bernoulli": BernoulliMixture}
+    if family in smoothed:
+        return smoothed[family](config["clusters"], smoothing=config["lambda"], **shared)
     return GaussianMixture(
         config["clusters"],
         covariance_type=_COVARIANCE_TYPES[family],

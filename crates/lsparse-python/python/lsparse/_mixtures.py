@@ -722,7 +722,66 @@ class _ProbabilityMixture(_MixtureBase):
         self.components_ = arrays["probabilities"]
 
 
-class MultinomialMixture(_ProbabilityMixture):
+class _CountMixture(_ProbabilityMixture):
+    """What the mixtures over rows of counts share."""
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        sparsity: int | None = None,
+        estimate: str = "vb",
+        schedule: str = "memoized",
+        batch_size: int | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        max_seconds: float | None = None,
+        n_init: int = 1,
+        init_params: str = "auto",
+        search: str = "auto",
+        weight_concentration_prior: float | None = None,
+        smoothing: float = 0.1,
+        learning_offset: float = 1.0,
+        learning_decay: float = 0.55,
+        total_samples: float | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.sparsity = sparsity
+        self.estimate = estimate
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_seconds = max_seconds
+        self.n_init = n_init
+        self.init_params = init_params
+        self.search = search
+        self.weight_concentration_prior = weight_concentration_prior
+        self.smoothing = smoothing
+        self.learning_offset = learning_offset
+        self.learning_decay = learning_decay
+        self.total_samples = total_samples
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+
+    def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
+        X = super()._rows(X, reset=reset, min_samples=min_samples)
+        check_non_negative(X, type(self).__name__)
+        return X
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+
+class MultinomialMixture(_CountMixture):
     """A mixture of multinomials, for rows of counts.
 
     Parameters
@@ -784,58 +843,8 @@ class MultinomialMixture(_ProbabilityMixture):
     array([0.1, 0.8])
     """
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        sparsity: int | None = None,
-        estimate: str = "vb",
-        schedule: str = "memoized",
-        batch_size: int | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        n_init: int = 1,
-        init_params: str = "auto",
-        search: str = "auto",
-        weight_concentration_prior: float | None = None,
-        smoothing: float = 0.1,
-        learning_offset: float = 1.0,
-        learning_decay: float = 0.55,
-        total_samples: float | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.sparsity = sparsity
-        self.estimate = estimate
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.n_init = n_init
-        self.init_params = init_params
-        self.search = search
-        self.weight_concentration_prior = weight_concentration_prior
-        self.smoothing = smoothing
-        self.learning_offset = learning_offset
-        self.learning_decay = learning_decay
-        self.total_samples = total_samples
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-
     def _likelihood(self) -> str:
         return "multinomial"
-
-    def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
-        X = super()._rows(X, reset=reset, min_samples=min_samples)
-        check_non_negative(X, "MultinomialMixture")
-        return X
 
     def sample(self, n_samples: int = 1, *, n_trials: int | None = None) -> tuple[FLOATS, INTEGERS]:
         """Draw rows from the mixture.
@@ -864,10 +873,75 @@ class MultinomialMixture(_ProbabilityMixture):
         """
         return self._sample(n_samples, n_trials)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags
+
+class PoissonMixture(_CountMixture):
+    """A mixture of Poissons, for rows of counts that are no text: every column has a rate of its own.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        K, the number of components.
+    sparsity : int, default=None
+        L, the number of components that a row keeps; 8 if not given, or K if that is smaller.
+    estimate : {"vb", "map", "ml"}, default="vb"
+        A full posterior (variational Bayes), its mode, or maximum likelihood (EM).
+    schedule : {"memoized", "full", "stochastic", "streaming"}, default="memoized"
+        When statistics enter the total; see :class:`GaussianMixture`.
+    batch_size : int, default=None
+        Rows a batch.
+    max_iter : int, default=100
+        Laps (passes over the rows) at most.
+    tol : float, default=1e-3
+        Stop when a row gains less than this in objective over a lap, in nats.
+    max_seconds : float, default=None
+        Stop after so many seconds of training.
+    n_init : int, default=1
+        Runs from different starts, of which the one with the best objective is kept.
+    init_params : {"auto", "bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="auto"
+        How the first components are found; see :class:`GaussianMixture`.
+    search : {"auto", "dense", "exact", "neighbours"}, default="auto"
+        How the L components of a row are found; see :class:`GaussianMixture`. "exact" is "dense" here.
+    weight_concentration_prior : float, default=None
+        Dirichlet concentration of each component's weight; 10 / K if not given.
+    smoothing : float, default=0.1
+        Rows of average counts that every component has beforehand.
+    learning_offset, learning_decay, total_samples
+        Of the stochastic rate; see :class:`GaussianMixture`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all randomness; an integer is the command's ``--seed``.
+    warm_start : bool, default=False
+        Go on from the components of the last fit.
+    verbose : int, default=0
+        1 for a progress bar on standard error.
+    n_jobs : int, default=None
+        Threads; all cores for None and -1.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+        Frequencies of the components.
+    components_ : ndarray of shape (n_components, n_features)
+        Rates of the columns.
+    converged_, n_iter_, objective_, trace_, n_features_in_
+        See :class:`GaussianMixture`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lsparse import PoissonMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.poisson(rates, (200, 3)) for rates in ([2, 20, 5], [20, 2, 5])])
+    >>> pm = PoissonMixture(n_components=2, random_state=0).fit(X)
+    >>> np.sort(pm.components_[:, 0]).round()
+    array([ 2., 20.])
+    """
+
+    def _likelihood(self) -> str:
+        return "poisson"
+
+    def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
+        _MixtureBase._take_arrays(self, arrays)
+        self.components_ = arrays["rates"]
 
 
 class BernoulliMixture(_ProbabilityMixture):

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture
+from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
 from ._topics import TopicModel
 
 if TYPE_CHECKING:
@@ -127,13 +127,13 @@ def _patch_shape(dim: int, patch_shape: tuple[int, int] | None) -> tuple[int, in
 
 
 def clusters(
-    model: GaussianMixture | MultinomialMixture | BernoulliMixture,
+    model: GaussianMixture | MultinomialMixture | PoissonMixture | BernoulliMixture,
     *,
     n_clusters: int = 8,
     n_samples: int = 6,
     patch_shape: tuple[int, int] | None = None,
 ) -> Figure:
-    """Draw the largest components as images: for Gaussians mean, covariance and samples, else probabilities.
+    """Draw the largest components as images: for Gaussians mean, covariance and samples, else probabilities or rates.
 
     Parameters
     ----------
