@@ -22,8 +22,8 @@ pub const FAMILY: Family = Family {
     allows_missing: false,
     wants_sparse_rows: true,
     spread: Spread::Nothing,
-    default_nu: |_| 1.0,
-    least_rows: |_, clusters| clusters,
+    default_nu: |dim| dim as f64 + 2.0,
+    least_rows: |dim, clusters| dim * clusters,
     arrays: &[Array::of_columns("probabilities")],
     products: |dim| dim,
     // A row's entries with each column's best cluster for those not added yet bound the weights of sparse rows. On the KOS
