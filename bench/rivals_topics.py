@@ -101,7 +101,8 @@ def ours(options, settings, task):
             report = json.loads(rivals.run([*command, *RUNS[task["run"]], *settings])[0])
         except rivals.Failed as error:
             return task | {"error": str(error)}
-        steps = [json.loads(line) for line in trace.read_text().splitlines()]
+        lines = [json.loads(line) for line in trace.read_text().splitlines()]
+        steps = [line for line in lines if line["event"] == "step"]
     laps = [(round(step["cpu_seconds"], 3), step["heldout"]) for step in steps if step.get("heldout") is not None]
     # What the run ends with may differ from its last lap, by what is done to the topics at the end.
     line = {"laps": laps, "score": report["heldout"], "seconds": laps[-1][0], "stopped_by": report["stopped_by"]}

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use lsparse::trace::{Line, read_trace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -43,7 +44,7 @@ pub struct Run {
 pub struct Curve {
     /// What was run.
     pub run: Run,
-    /// Its trace.
+    /// The steps of its trace.
     pub lines: Vec<Value>,
 }
 
@@ -162,7 +163,7 @@ impl Workshop {
         fs::create_dir_all(&folder)?;
         let read = |run: &Run, end: &str| {
             let trace = folder.join(run.name() + end);
-            trace.exists().then(|| Ok(Curve { run: run.clone(), lines: read_lines(&trace)? })).transpose()
+            trace.exists().then(|| Ok(Curve { run: run.clone(), lines: steps(&trace)? })).transpose()
         };
         if self.jobs == 0 {
             let either = |run| Ok(read(run, DONE)?.or(read(run, UNFINISHED)?));
@@ -222,6 +223,13 @@ impl Workshop {
 }
 
 /// The lines of a file, each an object.
+fn steps(path: &Path) -> Result<Vec<Value>> {
+    let is_step = |line: &Line| matches!(line, Line::Step(_));
+    let steps = read_trace(path)?.into_iter().filter(is_step).map(serde_json::to_value);
+    Ok(steps.collect::<std::result::Result<_, _>>()?)
+}
+
+/// The lines of a file that is no trace.
 pub fn read_lines(path: &Path) -> Result<Vec<Value>> {
     let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(text.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?)

@@ -63,7 +63,7 @@ fn time(rows: &NpyRows, held: &Rows<f32>, start: &MixtureModel, search: SearchKi
     let mut session = mixtures.session(0).expect("a start");
     let mut worker = session.worker();
     let (mut local_times, mut global_times, mut objective) = (Vec::new(), Vec::new(), f64::NAN);
-    let mut report = Vec::new();
+    let mut report = std::collections::BTreeMap::new();
     for _ in 0..=laps {
         let (mut local, mut global) = (Timer::default(), Timer::default());
         session.recycle(&mut worker);
@@ -83,8 +83,7 @@ fn time(rows: &NpyRows, held: &Rows<f32>, start: &MixtureModel, search: SearchKi
     let point = mixture.likelihood.clusters_of(&params.clusters.arrays()).expect("clusters");
     let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
     let scores = log_density(point.as_ref(), &log_pi, held).expect("scores");
-    let share: serde_json::Map<_, _> =
-        report.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let share: serde_json::Map<_, _> = report.into_iter().map(|(name, value)| (name, value.into())).collect();
     println!(
         "{}",
         json!({"likelihood": start.config.likelihood, "search": search, "clusters": clusters, "rows": rows.num_rows(), "first_lap_seconds": first,

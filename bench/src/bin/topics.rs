@@ -9,7 +9,7 @@ use std::path::Path;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{CsrRows, NpyRows, RowSource, Rows, write_npy_f32};
-use lsparse::observe::{Observer, StepInfo, peak_memory_bytes};
+use lsparse::observe::{Observer, peak_memory_bytes};
 use lsparse::session::Places;
 use lsparse::summary::Summary;
 use lsparse::topics::score::{Completion, CompletionOptions, completion, held_out};
@@ -17,6 +17,7 @@ use lsparse::topics::{
     ACTIVE_TOPICS, TopicFamily, TopicInputs, TopicSummary, TopicWorker, Topics, TopicsConfig, WordTable,
     fit_topics_with,
 };
+use lsparse::trace::StepInfo;
 use lsparse::train::Family;
 use lsparse::{Beside, Session};
 use lsparse_bench::corpus::{Documents, load};
@@ -189,7 +190,7 @@ fn follow(
     println!("{}", before.line("seeds", name, &topics));
     loop {
         let step = training.step()?;
-        let told = |name: &str| step.report.iter().find(|note| note.0 == name).map_or(f64::NAN, |note| note.1);
+        let told = |name: &str| step.report.get(name).copied().unwrap_or(f64::NAN);
         // What there is after t seconds is what the last step that was over by then left.
         while times.front().is_some_and(|&t| training.spent.cpu > t) {
             let Some(asked) = times.pop_front() else { break };
@@ -350,7 +351,7 @@ fn speed(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
 
 /// The second lap again and again: document steps alone, and with everything that training does besides.
 fn laps(family: &TopicFamily<'_>, training: &mut Training<'_>, repeats: usize) -> lsparse::Result<Value> {
-    let (mut local, mut whole, mut report) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut local, mut whole, mut report) = (Vec::new(), Vec::new(), std::collections::BTreeMap::new());
     for _ in 0..repeats {
         let mut again = Training::of(family.restore(training.session.save(), Places::default(), 0)?);
         let mut step = again.step()?;
@@ -366,7 +367,7 @@ fn laps(family: &TopicFamily<'_>, training: &mut Training<'_>, repeats: usize) -
         let rate = |seconds: fn(&Timer) -> f64| median(times.iter().map(|t| documents / seconds(t)).collect()).round();
         json!({"per_second": rate(|t| t.wall), "per_cpu_second": rate(|t| t.cpu)})
     };
-    let told = |name: &str| report.iter().find(|note| note.0 == name).map(|note| note.1);
+    let told = |name: &str| report.get(name).copied();
     let topics = training.session.model();
     Ok(json!({"what": "speed", "topics": topics.num_topics, "sparsity": topics.document.sparsity,
         "documents": documents, "local": rates(&local), "lap": rates(&whole),

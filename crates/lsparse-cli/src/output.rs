@@ -124,16 +124,28 @@ impl TraceFile {
 
 /// What is looked at in a line of a trace.
 #[derive(Deserialize)]
-struct TraceStep {
+struct TraceLine {
+    event: Event,
+    #[serde(default)]
     run: usize,
+    #[serde(default, alias = "steps")]
     step: u64,
 }
 
-/// What a line of a trace begins with, which is all that is known of one that was not written in full.
-const LINE_START: &[u8] = b"{\"run\":";
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum Event {
+    Begin,
+    Step,
+    End,
+}
+
+/// How a line of a trace begins, which is all that is known of one that was not written in full.
+const LINE_START: &[u8] = b"{\"event\":\"";
 
 /// Refuse a file that is not the trace of a training that a checkpoint was taken of: up to there its lines must be
-/// steps, the last one that of the checkpoint, and the first line after them, if there is any, the next step.
+/// a beginning, steps and ends of runs, the last step that of the checkpoint, and the first line after them, if there is
+/// any, the next step or the end of the run.
 fn check_trace(path: &Path, reached: &Reached) -> Result<()> {
     let failed = |source| Error::Io { path: path.to_owned(), action: "read", source };
     let refuse = |detail: String| Error::Format {
@@ -152,21 +164,30 @@ fn check_trace(path: &Path, reached: &Reached) -> Result<()> {
     while length < written {
         line.clear();
         length += file.read_until(b'\n', &mut line).map_err(failed)? as u64;
-        last = Some(serde_json::from_slice::<TraceStep>(&line).map_err(|_| foreign())?);
+        last = Some(serde_json::from_slice::<TraceLine>(&line).map_err(|_| foreign())?);
     }
-    // At the very start of a run the last line is of the run before.
-    let ends_there = |last: TraceStep| match step {
-        0 => last.run + 1 == run,
-        _ => (last.run, last.step) == (run, step),
+    // At the very start of a run the last line is of the run before, or the first of all.
+    let ends_there = |last: TraceLine| match (step, last.event) {
+        (0, Event::Begin) => run == 0,
+        (0, _) => last.run + 1 == run,
+        (_, event) => event != Event::Begin && (last.run, last.step) == (run, step),
     };
     if length != written || !last.is_none_or(ends_there) {
         return Err(foreign());
     }
-    line.clear();
-    file.read_until(b'\n', &mut line).map_err(failed)?;
-    let goes_on = match serde_json::from_slice::<TraceStep>(&line) {
-        Ok(next) => (next.run, next.step) == (run, step + 1),
-        Err(_) => !line.ends_with(b"\n") && line.iter().zip(LINE_START).all(|(found, expected)| found == expected),
+    // Then the next step, or the end of the run and the next run.
+    let mut next = (run, step + 1);
+    let goes_on = loop {
+        line.clear();
+        file.read_until(b'\n', &mut line).map_err(failed)?;
+        match serde_json::from_slice::<TraceLine>(&line) {
+            Ok(end) if end.event == Event::End && (end.run, end.step + 1) == next => next = (run + 1, 1),
+            Ok(found) => break found.event == Event::Step && (found.run, found.step) == next,
+            Err(_) => {
+                let started = line.iter().zip(LINE_START).all(|(found, expected)| found == expected);
+                break !line.ends_with(b"\n") && started;
+            }
+        }
     };
     if goes_on { Ok(()) } else { Err(foreign()) }
 }

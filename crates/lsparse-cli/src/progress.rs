@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lsparse::observe::{Observer, StepInfo};
+use lsparse::observe::Observer;
 use lsparse::rules::EVIDENCE;
 use lsparse::topics::TopicsConfig;
+use lsparse::trace::StepInfo;
 use lsparse::{MixtureConfig, Result};
 
 use crate::format::{duration, rate, significant};
@@ -155,7 +156,7 @@ impl Observer for TrainingProgress {
         let share = self.share(info);
         let elapsed = self.started.elapsed().as_secs_f64();
         self.heldout = info.heldout.or(self.heldout);
-        self.evidence = info.report.iter().find(|note| note.0 == EVIDENCE).map(|note| note.1).or(self.evidence);
+        self.evidence = info.report.get(EVIDENCE).copied().or(self.evidence);
         let (label, Plan { laps, runs, unit, .. }) = (&self.label, self.plan);
         let (heldout, evidence) = (self.heldout, self.evidence);
         let text = || {

@@ -47,8 +47,7 @@ fn kill_until_done(place: &Place, arguments: &str, mut random: u64) -> usize {
 /// The lines of a trace without what depends on the clock and the memory, and without the work of an exact search, whose
 /// sketches start anew with the process.
 fn steps(place: &Place, name: &str) -> Vec<Value> {
-    let line = |line: &str| {
-        let mut step: Value = serde_json::from_str(line).unwrap();
+    let line = |mut step: Value| {
         let fields = step.as_object_mut().unwrap();
         for field in ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes"] {
             fields.remove(field).unwrap();
@@ -58,7 +57,7 @@ fn steps(place: &Place, name: &str) -> Vec<Value> {
         }
         step
     };
-    place.text(name).lines().map(line).collect()
+    place.steps(name).into_iter().map(line).collect()
 }
 
 /// A run that is killed again and again is the same as one that is not, in its model and its trace.
@@ -253,10 +252,11 @@ fn a_file_that_is_not_the_trace_of_the_run_is_left_alone() {
         refused(laps, &(trace.clone() + "dear diary"));
     }
     // What came after the checkpoint is void, a step that was cut short too; the run itself writes it again.
-    let next = |step: &str| format!("{{\"run\":0,\"lap\":2.3,\"step\":{step}");
-    place.write("t", trace.clone() + &next("7}\n") + &next(""));
+    let next = |step: &str| format!("{{\"event\":\"step\",\"run\":0,\"lap\":2.3,\"step\":{step}");
+    let trace = &trace[..trace.rfind("{\"event\":\"end\"").unwrap()];
+    place.write("t", trace.to_owned() + &next("7}\n") + &next(""));
     place.lsparse(&format!("{run} --laps 3 --trace t")).assert().success();
-    assert_eq!((place.text("t").lines().count(), place.text("t").starts_with(&trace)), (9, true));
+    assert_eq!((place.text("t").lines().count(), place.text("t").starts_with(trace)), (11, true));
     place.lsparse(&format!("{run} --laps 4 --trace t")).assert().success();
     // With a lap that left no trace the steps would have a hole; in a new file they begin where the run is.
     place.lsparse(&format!("{run} --laps 5")).assert().success();
@@ -383,7 +383,14 @@ fn an_interrupted_run_goes_on() {
     assert!((0..10).any(|_| interrupt_soon(&place, &run) < 180), "no run was long enough to be interrupted");
     place.lsparse(&run).assert().success();
     assert!(place.read("m.st") == place.read("whole.st"));
-    assert_eq!(place.text("t").lines().count(), 180);
+    assert_eq!(place.steps("t").len(), 180);
+    // What was trained on what, and why it ended.
+    let lines: Vec<Value> = place.text("t").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (&lines[0]["event"], &lines[0]["rows"], &lines[0]["settings"]["clusters"]),
+        (&"begin".into(), &6000.into(), &60.into())
+    );
+    assert_eq!((lines.len(), &lines[181]["event"], &lines[181]["stopped_by"]), (182, &"end".into(), &"laps".into()));
 }
 
 #[test]

@@ -7,7 +7,6 @@ use lsparse::LikelihoodKind;
 use lsparse::synthetic::themed_corpus;
 use predicates::prelude::*;
 use predicates::str::contains;
-use serde_json::Value;
 
 /// Documents about known themes as corpora.
 fn with_corpora() -> Place {
@@ -32,8 +31,7 @@ fn topics_by_every_method() {
         let score = report["heldout"].as_f64().unwrap();
         assert!(score > reference - 0.25, "{method}: {score} against {reference}");
         // The trace, and the model scored by itself.
-        let trace = place.text("run.jsonl");
-        let last: Value = serde_json::from_str(trace.lines().last().unwrap()).unwrap();
+        let last = place.steps("run.jsonl").pop().unwrap();
         assert_eq!(last["heldout"].as_f64(), Some(score));
         assert!(last["active_topics"].as_f64().unwrap() >= 1.0);
         let again = place.json("score m.safetensors test --json");

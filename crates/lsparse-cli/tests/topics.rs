@@ -41,8 +41,7 @@ fn from_text_to_topics() {
         .stdout(contains("held-out").and(contains("perplexity")).and(contains("restarts accepted")))
         .stdout(contains("documents/s").and(contains("active topics")).and(contains("m.safetensors")))
         .stderr(contains("500 documents").and(contains("K = 28, L = 8, 3 batches")).and(contains("lap 1/8")));
-    let trace = place.text("run.jsonl");
-    let last: Value = serde_json::from_str(trace.lines().last().unwrap()).unwrap();
+    let last = place.steps("run.jsonl").pop().unwrap();
     assert!(last["heldout"].is_number() && last["active_topics"].is_number());
 
     // Nearly every theme is a topic.

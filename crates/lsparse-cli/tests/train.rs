@@ -24,8 +24,7 @@ fn from_a_file_to_a_scored_model() {
         .stderr(contains("600 rows of 3 columns").and(contains("lap 1/100")));
     assert_eq!(place.files(), ["m.safetensors", "run.jsonl", "test.npy", "train.npy"]);
 
-    let trace = place.text("run.jsonl");
-    let lines: Vec<Value> = trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = place.steps("run.jsonl");
     assert!(lines.len() >= 6);
     for key in
         ["lap", "step", "seconds", "cpu_seconds", "objective", "objective_data", "objective_entropy", "objective_alloc"]
@@ -64,8 +63,7 @@ fn held_out_rows_are_scored_as_often_as_asked() {
     let fit = "fit mixture train.npy -k 3 --batches 5 --laps 2 --tolerance 0 -q --trace run.jsonl --heldout-every 2";
     place.lsparse(&format!("{fit} --heldout test.npy")).assert().success();
     let steps = || -> Vec<u64> {
-        let trace = place.text("run.jsonl");
-        let lines = trace.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let lines = place.steps("run.jsonl").into_iter();
         lines.filter(|line| line["heldout"].is_number()).map(|line| line["step"].as_u64().unwrap()).collect()
     };
     assert_eq!(steps(), [2, 4, 6, 8, 10]);

@@ -1,10 +1,12 @@
 //! What is remembered of the steps of a fit, and shown while it runs.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use lsparse::Result;
-use lsparse::observe::{Observer, StepInfo};
+use lsparse::observe::Observer;
 use lsparse::rules::Outcome;
+use lsparse::trace::StepInfo;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -62,15 +64,9 @@ impl Recorder {
         dict.set_item("objective_alloc", real(&|s| s.objective.map_or(f64::NAN, |o| o.alloc)))?;
         dict.set_item("rows_per_second", real(&|s| s.rows_per_second))?;
         dict.set_item("empty_components", whole(&|s| s.empty_clusters as i64))?;
-        let mut names: Vec<&'static str> = Vec::new();
-        for (name, _) in steps.iter().flat_map(|s| &s.report) {
-            if !names.contains(name) {
-                names.push(name);
-            }
-        }
+        let names: BTreeSet<&String> = steps.iter().flat_map(|s| s.report.keys()).collect();
         for name in names {
-            let of_step = |s: &StepInfo| s.report.iter().find(|(n, _)| *n == name).map_or(f64::NAN, |(_, v)| *v);
-            dict.set_item(name, real(&of_step))?;
+            dict.set_item(name, real(&|s| s.report.get(name).copied().unwrap_or(f64::NAN)))?;
         }
         Ok(dict)
     }

@@ -42,6 +42,7 @@ pub mod session;
 pub mod summary;
 pub mod synthetic;
 pub mod topics;
+pub mod trace;
 pub mod train;
 
 pub use checkpoint::{Checkpointing, Storage};

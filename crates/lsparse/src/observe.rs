@@ -1,46 +1,22 @@
-//! What watches a run: the report of each step, traces, clocks and memory. Nothing here changes the training.
+//! What watches a run: observers, clocks and memory. Nothing here changes the training.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
 use crate::error::Result;
-use crate::model::Objective;
-
-/// What one step reports.
-#[derive(Clone, Debug)]
-pub struct StepInfo {
-    /// Run, from 0, where several are trained.
-    pub run: usize,
-    /// Laps begun, as a fraction: steps over batches a lap.
-    pub lap: f64,
-    /// Steps taken, from 1.
-    pub step: u64,
-    /// The batch visited.
-    pub batch: usize,
-    /// Whether the step ended a lap.
-    pub ends_lap: bool,
-    /// Seconds of training so far, scoring and reporting excluded.
-    pub seconds: f64,
-    /// The same in seconds of computing, all threads together: what compares on a machine that does other work too.
-    pub cpu_seconds: f64,
-    /// The objective after the step; none in the middle of a lap that leaves the next batch out.
-    pub objective: Option<Objective>,
-    /// Mean held-out log likelihood, where the step was scored.
-    pub heldout: Option<f64>,
-    /// Rows a second of training time so far.
-    pub rows_per_second: f64,
-    /// Clusters that hold less than one row.
-    pub empty_clusters: usize,
-    /// Most memory the process has had so far.
-    pub peak_memory_bytes: Option<u64>,
-    /// What else the model reports at the end of a lap, by name.
-    pub report: Vec<(&'static str, f64)>,
-}
+use crate::trace::{Beginning, Ending, StepInfo};
 
 /// Something that is told of every step: a progress bar, a trace, a checkpoint.
 pub trait Observer {
+    /// Called before the first step of the first run.
+    fn begin(&mut self, _beginning: &Beginning) -> Result<()> {
+        Ok(())
+    }
+
+    /// Called when a run has ended.
+    fn end(&mut self, _ending: &Ending) -> Result<()> {
+        Ok(())
+    }
+
     /// Called after every step.
     fn step(&mut self, info: &StepInfo) -> Result<()>;
 
@@ -75,90 +51,16 @@ impl Observer for () {
 
 /// Several watch.
 impl Observer for Vec<Box<dyn Observer + '_>> {
+    fn begin(&mut self, beginning: &Beginning) -> Result<()> {
+        self.iter_mut().try_for_each(|observer| observer.begin(beginning))
+    }
+
+    fn end(&mut self, ending: &Ending) -> Result<()> {
+        self.iter_mut().try_for_each(|observer| observer.end(ending))
+    }
+
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.iter_mut().try_for_each(|observer| observer.step(info))
-    }
-}
-
-/// One line of a trace.
-#[derive(Serialize)]
-struct TraceLine {
-    run: usize,
-    lap: f64,
-    step: u64,
-    batch: usize,
-    seconds: f64,
-    cpu_seconds: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    objective: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    objective_data: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    objective_entropy: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    objective_alloc: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    heldout: Option<f64>,
-    rows_per_second: f64,
-    empty_clusters: usize,
-    peak_memory_bytes: Option<u64>,
-    #[serde(flatten)]
-    report: serde_json::Map<String, serde_json::Value>,
-}
-
-/// Writes one JSON object a step.
-pub struct Trace<W: Write> {
-    out: W,
-    path: std::path::PathBuf,
-    written: u64,
-}
-
-impl<W: Write> Trace<W> {
-    /// Write to `out`; `path` is for messages.
-    pub fn new(out: W, path: impl Into<std::path::PathBuf>) -> Self {
-        Trace { out, path: path.into(), written: 0 }
-    }
-
-    /// Where it writes to.
-    pub fn get_mut(&mut self) -> &mut W {
-        &mut self.out
-    }
-
-    /// Say how many bytes are there already.
-    pub fn set_written(&mut self, written: u64) {
-        self.written = written;
-    }
-}
-
-impl<W: Write> Observer for Trace<W> {
-    fn step(&mut self, info: &StepInfo) -> Result<()> {
-        let line = TraceLine {
-            run: info.run,
-            lap: info.lap,
-            step: info.step,
-            batch: info.batch,
-            seconds: info.seconds,
-            cpu_seconds: info.cpu_seconds,
-            objective: info.objective.map(|o| o.total()),
-            objective_data: info.objective.map(|o| o.data),
-            objective_entropy: info.objective.map(|o| o.entropy),
-            objective_alloc: info.objective.map(|o| o.alloc),
-            heldout: info.heldout,
-            rows_per_second: info.rows_per_second,
-            empty_clusters: info.empty_clusters,
-            peak_memory_bytes: info.peak_memory_bytes,
-            report: info.report.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect(),
-        };
-        let failed = |source| crate::error::Error::Unwritable { path: self.path.clone(), source };
-        let mut line = serde_json::to_vec(&line).map_err(|e| failed(e.into()))?;
-        line.push(b'\n');
-        self.out.write_all(&line).and_then(|()| self.out.flush()).map_err(failed)?;
-        self.written += line.len() as u64;
-        Ok(())
-    }
-
-    fn written(&self) -> u64 {
-        self.written
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::model::Objective;
-use crate::observe::StepInfo;
+use crate::trace::StepInfo;
 
 /// How far a run has come: what the rules for stopping and the reports look back on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -249,7 +249,7 @@ impl Progress {
 
     /// Remember what was said at the end of a lap.
     pub(crate) fn remember_lap(&mut self, info: &StepInfo) {
-        let report = info.report.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+        let report = info.report.iter().map(|(name, &value)| (name.clone(), value)).collect();
         self.recent.push(LapReport { heldout: info.heldout, report });
         let old = self.recent.len().saturating_sub(LAPS_REMEMBERED);
         self.recent.drain(..old);
@@ -267,7 +267,7 @@ impl StopRules {
         progress.lap_change = info.ends_lap.then_some((f64::INFINITY, f64::INFINITY));
         let Some(objective) = info.objective.filter(|_| info.ends_lap && self.compares(progress.laps)) else { return };
         let observations = counts.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-        let evidence = info.report.iter().find(|note| note.0 == EVIDENCE).map(|note| note.1);
+        let evidence = info.report.get(EVIDENCE).copied();
         let gauge = evidence.map_or(Gauge::Objective(objective.total() / observations), Gauge::Evidence);
         progress.lap_change = Some(lap_change(progress, gauge, counts));
         progress.lap_before = Some((gauge, counts.to_vec()));

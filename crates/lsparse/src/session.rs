@@ -31,10 +31,11 @@ use serde::{Deserialize, Serialize};
 use crate::data::{Batch, Dealt};
 use crate::error::{Error, Result};
 use crate::model::{Model, Objective, Tally, Visited};
-use crate::observe::{StepInfo, Stopwatch, peak_memory_bytes};
+use crate::observe::{Stopwatch, peak_memory_bytes};
 use crate::rules::{EVIDENCE, Progress, StopReason, StopRules, count_empty};
 use crate::schedule::{Memo, MemoPlace, Memos, Pace, Schedule, ScheduleState};
 use crate::summary::Summary;
+use crate::trace::StepInfo;
 
 /// What a run starts from.
 pub struct Start<M: Model> {
@@ -337,6 +338,7 @@ impl<'a, M: Model> Session<'a, M> {
             report = self.model.report(&self.params, &std::mem::take(&mut self.tally));
             report.extend(self.progress.take_evidence().map(|evidence| (EVIDENCE, evidence)));
         }
+        let report = report.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let (place, of) = self.schedule.place();
         let Progress { step, laps, rows, seconds, cpu_seconds, .. } = self.progress;
         StepInfo {

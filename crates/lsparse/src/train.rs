@@ -15,6 +15,7 @@ use crate::rules::{Outcome, Patience, Progress, StopReason, StopRules, count_emp
 use crate::schedule::Pace;
 use crate::session::{Places, Session, Snapshot, Start};
 use crate::summary::Summary;
+use crate::trace::{Beginning, Ending};
 
 /// The settings of training that all models have in common.
 #[derive(Clone, Debug)]
@@ -47,6 +48,9 @@ pub trait Family<'a> {
 
     /// The settings that all models have in common.
     fn plan(&self) -> Plan;
+
+    /// What it is and what it is trained on, for whoever watches.
+    fn beginning(&self) -> Beginning;
 
     /// What data and settings it is made of.
     fn fingerprint(&self) -> Result<Fingerprint>;
@@ -143,11 +147,20 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
         }
         if content.finished && forget.is_none() && !by_other_rules {
             training.observer.go_on_from(&content.reached())?;
+            training.begin()?;
+            let progress = &content.session.progress;
+            let ended = training.plan.rules.ended(progress).zip(training.ledger.runs.last());
+            if let Some((reason, &came_to)) = ended {
+                training.observer.end(&Ending::new(content.run, progress, reason, came_to))?;
+            }
             return training.ledger.close();
         }
     }
     if let Some(batch) = forget {
         return training.forget_batch(resumed, batch, places);
+    }
+    if resumed.is_none() {
+        training.begin()?;
     }
     for run in resumed.as_ref().map_or(0, |content| content.run)..training.plan.runs {
         let mut ended = None;
@@ -162,6 +175,7 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
                 let session = family.restore(content.session, places.clone(), run)?;
                 // The first thing that is written, once all else is known to be sound.
                 training.observer.go_on_from(&reached)?;
+                training.begin()?;
                 session
             }
             None => {
@@ -190,13 +204,17 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
             None => training.follow(&mut session)?,
         };
         let interrupted = outcome.reason == StopReason::Interrupted;
+        let came_to = (outcome.objective.total(), outcome.heldout);
+        let ending = Ending::new(run, session.progress(), outcome.reason, came_to);
         training.enter(&session, outcome)?;
-        if interrupted {
-            break;
-        }
-        if run + 1 == training.plan.runs {
+        if !interrupted && run + 1 == training.plan.runs {
             training.checkpoint(&mut session, true)?;
             training.ledger.settle(&mut session)?;
+        }
+        // No checkpoint counts it: a run that goes on has not ended.
+        training.observer.end(&ending)?;
+        if interrupted {
+            break;
         }
     }
     training.ledger.close()
@@ -213,6 +231,14 @@ struct Training<'t, F, M> {
 }
 
 impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
+    /// Tell whoever watches what this is, unless it was said in what is kept of it.
+    fn begin(&mut self) -> Result<()> {
+        match self.observer.written() {
+            0 => self.observer.begin(&self.family.beginning()),
+            _ => Ok(()),
+        }
+    }
+
     /// Step until a rule says stop.
     fn follow(&mut self, session: &mut Session<'a, F::Model>) -> Result<Outcome> {
         let mut worker = session.worker();

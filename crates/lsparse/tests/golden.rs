@@ -14,11 +14,12 @@ use lsparse::data::{CsrRows, MemoryRows, RowSource};
 use lsparse::increment::Increment;
 use lsparse::mixture::methods::MixtureMethod;
 use lsparse::mixture::{MixtureModel, SearchKind};
-use lsparse::observe::{Observer, StepInfo, Trace};
+use lsparse::observe::Observer;
 use lsparse::synthetic::{planted, themed_corpus};
 use lsparse::topics::{
     AlphaRule, History, Selection, TopicInit, TopicInputs, TopicMethod, TopicModel, TopicsConfig, fit_topics_with,
 };
+use lsparse::trace::{StepInfo, Trace};
 use lsparse::{
     Beside, BestBy, Checkpointing, Estimate, Init, LikelihoodKind, MixtureConfig, MixtureInputs, Precision,
     ScheduleKind, Storage, fit_mixture_with,

@@ -10,13 +10,14 @@ use lsparse::data::{CsrRows, MemoryRows};
 use lsparse::likelihood::Estimate;
 use lsparse::mixture::MixtureMethod;
 use lsparse::mixture::methods::{RowValues, Select, Selecting};
-use lsparse::observe::{Observer, StepInfo};
+use lsparse::observe::Observer;
 use lsparse::rules::StopReason;
 use lsparse::synthetic::{Planted, planted};
 use lsparse::topics::gibbs::{Chain, Tokens};
 use lsparse::topics::{
     AlphaRule, History, TopicInit, TopicInputs, TopicMethod, TopicModel, TopicsConfig, fit_topics, fit_topics_with,
 };
+use lsparse::trace::StepInfo;
 use lsparse::{
     Beside, Fitted, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture, fit_mixture_with,
 };

@@ -5,8 +5,9 @@ use lsparse::data::{CsrRows, MemoryRows, Moments, RowSource, Rows};
 use lsparse::increment::Increment;
 use lsparse::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch};
 use lsparse::mixture::SearchKind;
-use lsparse::observe::{Observer, StepInfo};
+use lsparse::observe::Observer;
 use lsparse::synthetic::planted;
+use lsparse::trace::StepInfo;
 use lsparse::{
     Beside, Fitted, MixtureConfig, MixtureInputs, MixtureModel, ScheduleKind, fit_mixture, fit_mixture_with,
 };

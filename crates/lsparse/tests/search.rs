@@ -1,10 +1,13 @@
 //! Searches of a mixture: exact gives the dense model bit for bit, candidates never lower the objective, L is chosen.
 
+use std::collections::BTreeMap;
+
 use lsparse::backend::with_threads;
 use lsparse::data::{ImagePatches, MemoryRows, PatchOptions, RowSource};
 use lsparse::mixture::{MixtureModel, SearchKind};
-use lsparse::observe::{Observer, StepInfo};
+use lsparse::observe::Observer;
 use lsparse::synthetic::{dead_leaves, planted};
+use lsparse::trace::StepInfo;
 use lsparse::{
     Beside, Estimate, LikelihoodKind, MixtureConfig, MixtureInputs, Precision, ScheduleKind, Storage, fit_mixture_with,
 };
@@ -13,14 +16,13 @@ use lsparse::{
 #[derive(Default)]
 struct Log {
     objectives: Vec<(f64, f64)>,
-    laps: Vec<Vec<(&'static str, f64)>>,
+    laps: Vec<BTreeMap<String, f64>>,
 }
 
 impl Log {
     /// A number of every lap's report.
     fn reported(&self, name: &str) -> Vec<f64> {
-        let of_lap =
-            |lap: &Vec<(&str, f64)>| lap.iter().find(|(n, _)| *n == name).map_or(f64::NAN, |(_, value)| *value);
+        let of_lap = |lap: &BTreeMap<String, f64>| lap.get(name).copied().unwrap_or(f64::NAN);
         self.laps.iter().map(of_lap).collect()
     }
 }

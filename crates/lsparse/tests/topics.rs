@@ -397,7 +397,7 @@ fn restarts_cure_the_decay_of_cold_starts_on_short_documents() {
         let mut scores = Vec::new();
         struct Scores<'a>(&'a mut Vec<f64>);
         impl lsparse::observe::Observer for Scores<'_> {
-            fn step(&mut self, info: &lsparse::observe::StepInfo) -> lsparse::Result<()> {
+            fn step(&mut self, info: &lsparse::trace::StepInfo) -> lsparse::Result<()> {
                 self.0.extend(info.heldout);
                 Ok(())
             }

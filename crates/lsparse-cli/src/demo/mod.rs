@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
-use lsparse::observe::{Observer, StepInfo};
+use lsparse::observe::Observer;
+use lsparse::trace::StepInfo;
 use lsparse::{Beside, Fitted, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 use serde::Serialize;
 

@@ -8,7 +8,8 @@ mod topics;
 
 use std::path::Path;
 
-use lsparse::observe::{Observer, Reached, StepInfo, Trace};
+use lsparse::observe::{Observer, Reached};
+use lsparse::trace::{Beginning, Ending, StepInfo, Trace};
 use lsparse::{Error, Result};
 
 use crate::output::{self, TraceFile, check_not_input};
@@ -70,6 +71,14 @@ struct Watchers {
 }
 
 impl Observer for Watchers {
+    fn begin(&mut self, beginning: &Beginning) -> Result<()> {
+        self.trace.as_mut().map_or(Ok(()), |trace| trace.begin(beginning))
+    }
+
+    fn end(&mut self, ending: &Ending) -> Result<()> {
+        self.trace.as_mut().map_or(Ok(()), |trace| trace.end(ending))
+    }
+
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.progress.step(info)?;
         self.trace.as_mut().map_or(Ok(()), |trace| trace.step(info))

@@ -55,6 +55,13 @@ impl Place {
         fs::read(self.path(name)).unwrap()
     }
 
+    /// The steps of a trace.
+    pub fn steps(&self, name: &str) -> Vec<Value> {
+        let lines = self.text(name);
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["event"] == "step").collect()
+    }
+
     pub fn text(&self, name: &str) -> String {
         String::from_utf8(self.read(name)).unwrap()
     }

@@ -23,6 +23,7 @@ use crate::rules::{Outcome, Patience, StopRules, TrainingRecord};
 use crate::schedule::Pace;
 use crate::session::{Session, Start};
 use crate::summary::ClusterSummary;
+use crate::trace::Beginning;
 use crate::train::{self, Beside, Family, Fitted, Plan};
 
 /// What a mixture is trained with besides rows and settings.
@@ -176,6 +177,10 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
             rules: StopRules { laps, tolerance, count_tolerance, max_seconds, stride },
             pace: Pace { schedule, delay, decay, leave_out: false },
         }
+    }
+
+    fn beginning(&self) -> Beginning {
+        Beginning::new("mixture", self.source.num_rows(), self.source.dim(), &self.settled.config)
     }
 
     fn fingerprint(&self) -> Result<Fingerprint> {

@@ -16,6 +16,7 @@ use crate::model::Model;
 use crate::rules::{LapReport, Outcome, Patience, StopRules, TrainingRecord};
 use crate::schedule::Pace;
 use crate::session::{Session, Start};
+use crate::trace::Beginning;
 use crate::train::{self, Beside, Family, Fitted, Plan};
 
 /// What topics are trained with besides documents and settings.
@@ -158,6 +159,10 @@ impl<'a> Family<'a> for TopicFamily<'a> {
             rules: StopRules { laps, tolerance, count_tolerance, max_seconds, stride: 1 },
             pace: Pace { schedule, delay, decay, leave_out },
         }
+    }
+
+    fn beginning(&self) -> Beginning {
+        Beginning::new("topics", self.source.num_rows(), self.source.dim(), &self.config)
     }
 
     fn fingerprint(&self) -> Result<Fingerprint> {

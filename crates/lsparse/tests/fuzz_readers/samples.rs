@@ -10,9 +10,10 @@ use image::{GrayImage, ImageFormat, Rgb, RgbImage};
 use lsparse::checkpoint::{Checkpointing, Storage};
 use lsparse::data::corpus::{BuildOptions, Corpus, Format, Vocab, VocabFilter, build};
 use lsparse::data::{CsrRows, MemoryRows, write_csr_npz, write_npy_f32, write_npy_f64};
-use lsparse::observe::{Observer, StepInfo};
+use lsparse::observe::Observer;
 use lsparse::synthetic::planted;
 use lsparse::topics::{TopicInputs, TopicsConfig, fit_topics_with};
+use lsparse::trace::StepInfo;
 use lsparse::{Beside, Estimate, LikelihoodKind, MixtureConfig, MixtureInputs, Result, fit_mixture, fit_mixture_with};
 
 use super::harness::{Sample, SampleFile};

@@ -24,6 +24,7 @@ use crate::model::{self, Model, Objective, Visited};
 use crate::rules::{Outcome, Patience, TrainingRecord};
 use crate::session::{Session, Start};
 use crate::summary::Summary;
+use crate::trace::Beginning;
 use crate::train::{Family, Plan};
 
 /// What a chain did in a lap so far.
@@ -329,6 +330,10 @@ impl<'a> Family<'a> for GibbsFamily<'a> {
 
     fn plan(&self) -> Plan {
         self.inner.plan()
+    }
+
+    fn beginning(&self) -> Beginning {
+        self.inner.beginning()
     }
 
     fn fingerprint(&self) -> Result<Fingerprint> {
