@@ -10,10 +10,11 @@ use lsparse::schedule::ScheduleKind;
 use lsparse::summary::Summary;
 use lsparse::topics::score::{CompletionOptions, completion, held_out};
 use lsparse::topics::{
-    AlphaRule, Document, DocumentMemory, DocumentOptions, Explained, Selection, SparseStats, Tally, TopicInputs,
-    TopicModel, TopicSummary, Topics, TopicsConfig, WordTable, fit_topics, fit_topics_with, initial_topics,
-    random_topics,
+    AlphaRule, Document, DocumentMemory, DocumentOptions, Explained, Selection, SparseStats, Tally, TopicFamily,
+    TopicInputs, TopicModel, TopicSummary, Topics, TopicsConfig, WordTable, fit_topics, fit_topics_with,
+    initial_topics, random_topics,
 };
+use lsparse::train::Family;
 use lsparse::{Beside, Estimate};
 use lsparse_kernels::{digamma, ln_gamma};
 use rand::{RngExt, SeedableRng};
@@ -667,12 +668,101 @@ fn seed_words_pull_their_topic() {
 #[test]
 fn alpha_is_learned() {
     let corpus = planted_corpus(400, 60, 6, 120, 9);
-    for (rule, different) in [(AlphaRule::Symmetric, false), (AlphaRule::Asymmetric, true)] {
+    for rule in [AlphaRule::Symmetric, AlphaRule::Asymmetric, AlphaRule::Direction] {
         let config = TopicsConfig { topics: 6, laps: 10, learn_alpha: rule, tolerance: 0.0, ..Default::default() };
         let model = fit_topics(&corpus.rows, &config).unwrap().model;
         assert!(model.alpha.iter().all(|a| a.is_finite() && *a > 0.0));
+        let different = rule != AlphaRule::Symmetric;
         assert_eq!(model.alpha.iter().any(|a| *a != model.alpha[0]), different, "{rule:?}");
-        assert!((model.alpha.iter().sum::<f32>() - 0.5).abs() > 1e-3, "{rule:?}: alpha did not move");
+        let moved = (model.alpha.iter().sum::<f32>() - 0.5).abs();
+        assert_eq!(moved > 1e-3, rule != AlphaRule::Direction, "{rule:?}: alpha moved by {moved}");
+    }
+}
+
+/// What is memoized bounds the documents' allocation term under any alphas, and is it under their own.
+#[test]
+fn the_allocation_term_is_bounded_under_any_alphas() {
+    let corpus = planted_corpus(50, 30, 4, 40, 3);
+    let config = TopicsConfig { topics: 6, learn_alpha: AlphaRule::Asymmetric, warm_start: true, ..Default::default() };
+    let family = TopicFamily::new(&corpus.rows, &config, TopicInputs::default()).unwrap();
+    let (topics, mut rng) = (family.model(0), ChaCha8Rng::seed_from_u64(1));
+    let first = random_topics(&topics, &corpus.rows, &mut rng).unwrap();
+    let mut params = topics.global_step(&first, None).unwrap();
+    let draw = |rng: &mut ChaCha8Rng| (0..6).map(|_| (rng.random::<f32>() * 6.0 - 5.0).exp()).collect::<Vec<f32>>();
+    let data = Dealt::in_order(&corpus.rows).unwrap();
+    for _ in 0..20 {
+        params.alpha = draw(&mut rng);
+        let mut worker = topics.worker();
+        let visited = topics.local(&params, &data.batch(0), &Default::default(), &mut worker).unwrap();
+        let term = |alpha: &[f32]| -> f64 {
+            let sum: f64 = alpha.iter().map(|&a| f64::from(a)).sum();
+            let of_document = |counts: &Vec<(u32, f32)>| {
+                let of_topic = |&(k, n): &(u32, f32)| {
+                    let a = f64::from(alpha[k as usize]);
+                    ln_gamma(f64::from(n) + a) - ln_gamma(a)
+                };
+                ln_gamma(sum) - ln_gamma(30.0 + sum) + counts.iter().map(of_topic).sum::<f64>()
+            };
+            visited.memory.warm.iter().map(of_document).sum()
+        };
+        let total = visited.summary.clone().into_total();
+        let at_own = topics.objective(&params, &total).alloc;
+        assert!((at_own - term(&params.alpha)).abs() < 1e-3, "{at_own} against {}", term(&params.alpha));
+        for _ in 0..10 {
+            params.alpha = draw(&mut rng);
+            let (bound, exact) = (topics.objective(&params, &total).alloc, term(&params.alpha));
+            assert!(bound <= exact + 1e-3, "{bound} is above {exact}");
+        }
+        // The global step's alphas are the best for it.
+        let best = topics.global_step(&total, Some(&params)).unwrap();
+        let highest = topics.objective(&best, &total).alloc;
+        for _ in 0..10 {
+            params.alpha = best.alpha.iter().map(|a| a * (1.0 + 0.1 * rng.random::<f32>() - 0.05)).collect();
+            assert!(topics.objective(&params, &total).alloc <= highest + 1e-9);
+        }
+    }
+}
+
+/// Batches that were worked out under different alphas add up: no step lowers the objective, and training rests where
+/// full batches do.
+#[test]
+fn learned_alpha_rests_where_full_batches_rest() {
+    let corpus = planted_corpus(300, 40, 5, 100, 4);
+    for learn_alpha in [AlphaRule::Symmetric, AlphaRule::Asymmetric, AlphaRule::Direction] {
+        let run = |schedule: ScheduleKind| {
+            let config = TopicsConfig {
+                topics: 10,
+                sparsity: 10,
+                learn_alpha,
+                schedule,
+                batches: 6,
+                leave_out: false,
+                warm_start: true,
+                restarts: 0,
+                doc_iterations: 30,
+                seed: 2,
+                ..Default::default()
+            };
+            let family = TopicFamily::new(&corpus.rows, &config, TopicInputs::default()).unwrap();
+            let mut session = family.session(0).unwrap();
+            let mut worker = session.worker();
+            let mut before = f64::NEG_INFINITY;
+            while session.progress().laps < 60 {
+                let info = session.step(&mut worker).unwrap();
+                // In the first lap the start stands in for batches not seen yet.
+                if session.progress().laps < 1 {
+                    continue;
+                }
+                let now = info.objective.unwrap().total();
+                assert!(now >= before - 1e-6 * before.abs(), "{learn_alpha:?} {schedule:?}: {before} fell to {now}");
+                before = now;
+            }
+            (session.params().alpha.clone(), before)
+        };
+        let ((full, bound), (memoized, same)) = (run(ScheduleKind::Full), run(ScheduleKind::Memoized));
+        assert!((bound - same).abs() < 5e-3 * bound.abs(), "{learn_alpha:?}: {bound} and {same}");
+        let sum = |alpha: &[f32]| alpha.iter().sum::<f32>();
+        assert!((sum(&full) / sum(&memoized) - 1.0).abs() < 0.1, "{learn_alpha:?}: {full:?} and {memoized:?}");
     }
 }
 

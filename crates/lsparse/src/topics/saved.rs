@@ -227,7 +227,7 @@ impl TopicModel {
         let topics = (0..num).flat_map(|k| (0..vocab).map(move |v| f64::from(self.table.row(v)[k]))).collect();
         let entries = stats.topic.len();
         let array = |name: &str, shape: Vec<usize>, values: Vec<f64>| StoredArray { name: name.into(), shape, values };
-        let arrays = [
+        let mut arrays = vec![
             array("topics", vec![num, vocab], topics),
             array("topic_counts", vec![num], self.total.counts.clone()),
             array("alpha", vec![num], self.alpha.iter().map(|&a| f64::from(a)).collect()),
@@ -237,6 +237,9 @@ impl TopicModel {
             array("total_mass", vec![entries], stats.mass.clone()),
             array("total_alpha", vec![num], self.total.alpha_topic.clone()),
         ];
+        if self.total.alpha_slope.iter().any(|&slope| slope != 0.0) {
+            arrays.push(array("total_alpha_slope", vec![num], self.total.alpha_slope.clone()));
+        }
         let metadata = Metadata {
             config: self.config.clone(),
             training: self.training.clone(),
@@ -327,6 +330,10 @@ impl TopicModel {
             entropy: metadata.entropy,
             alloc: metadata.alloc,
             alpha_topic: find("total_alpha", &[num])?.values.clone(),
+            alpha_slope: match any("total_alpha_slope") {
+                Ok(_) => find("total_alpha_slope", &[num])?.values.clone(),
+                Err(_) => vec![0.0; num],
+            },
             alpha_total: metadata.alpha_total,
             documents: metadata.documents,
             bound: 0.0,

@@ -202,7 +202,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     ) -> Result<Start<Topics>> {
         let TopicInputs { start, seed_words, .. } = self.inputs;
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed(run));
-        let total = match (start, self.config.init) {
+        let mut total = match (start, self.config.init) {
             (Some(start), _) => start.total.clone(),
             (None, TopicInit::Random) => random_topics(model, self.source, &mut rng)?,
             (None, TopicInit::Auto | TopicInit::Bregman) => {
@@ -211,10 +211,9 @@ impl<'a> Family<'a> for TopicFamily<'a> {
             }
         };
         model.pull = seed_pull(model, &total, seed_words, self.config.seed_weight)?;
-        let mut params = model.global_step(&total, None)?;
-        if let Some(start) = start {
-            params.alpha = start.alpha.clone();
-        }
+        let alpha = start.map_or_else(|| model.initial_alpha(), |start| start.alpha.clone());
+        model.stand_in(&mut total, &alpha, self.source.num_rows());
+        let params = TopicParams { alpha, ..model.global_step(&total, None)? };
         let stays = start.is_some() && self.config.history == History::Keep;
         Ok(Start { params, total, stays, rng })
     }

@@ -126,7 +126,8 @@ pub struct PriorSettings {
     #[arg(long, value_name = "HOW", value_parser = parse::names::<AlphaRule>(&[
         ("fixed", "it stays as given"),
         ("symmetric", "one number for all topics is learned"),
-        ("asymmetric", "a number a topic is learned")]))]
+        ("asymmetric", "a number a topic is learned"),
+        ("direction", "a share a topic is learned, of the concentration as given")]))]
     pub learn_alpha: Option<AlphaRule>,
     /// Pseudo-count of every word in every topic.
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
