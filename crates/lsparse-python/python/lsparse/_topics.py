@@ -34,7 +34,8 @@ class TopicModel(Estimator):
     doc_topic_prior : float, default=None
         Dirichlet concentration of each topic in a document (alpha); 0.5 / K if not given.
     learn_doc_topic_prior : {"fixed", "symmetric", "asymmetric", "direction"}, default="fixed"
-        Whether alpha is learned: not at all, one number for all topics, one a topic, or a share a topic of the sum as given.
+        Whether alpha is learned: not at all, one number for all topics, one a topic, or a share a topic of
+        the sum as given.
     topic_word_prior : float, default=None
         Pseudo-count of every word in every topic; 0.07 if not given.
     estimate : {"map", "vb"}, default="map"
