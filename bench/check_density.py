@@ -13,8 +13,8 @@ from density import log_density
 
 
 def integrated(density, nu, variance):
-    """The integral of density(tau) over a precision tau of nu degrees of freedom and mean 1 / variance."""
-    prior = gamma(nu / 2, scale=2 / (nu * variance))
+    """The integral of density(tau) over a precision tau of nu degrees of freedom, where 1 / tau has mean variance."""
+    prior = gamma(nu / 2, scale=2 / ((nu - 2) * variance))
     return quad(lambda tau: prior.pdf(tau) * density(tau), 0, np.inf, epsabs=0, epsrel=1e-10)[0]
 
 
@@ -30,7 +30,7 @@ def main():
 
     def full(k, x):
         freedom = nu[k] - 2
-        return multivariate_t(means[k], covariances[k] * nu[k] * wide[k] / freedom, freedom).pdf(x)
+        return multivariate_t(means[k], covariances[k] * (nu[k] - 4) * wide[k] / freedom, freedom).pdf(x)
 
     def diagonal(k, x):
         column = lambda d: lambda tau: norm(means[k, d], np.sqrt(wide[k] / tau)).pdf(x[d])

@@ -44,26 +44,27 @@ def log_cluster(model, k, centered):
         covariances = np.asarray(model["covariances"], dtype=np.float64).reshape(-1, dim, dim)
         factor = np.linalg.cholesky(covariances[min(k, len(covariances) - 1)])
         squares = (np.linalg.solve(factor, centered.T) ** 2).sum(axis=0)[:, None]
-        log_det, width, freedom = 2 * np.log(np.diag(factor)).sum(), dim, 1 - dim
+        log_det, width, freedom, least = 2 * np.log(np.diag(factor)).sum(), dim, 1 - dim, dim + 1
     else:
         variances = np.asarray(model["variances"], dtype=np.float64)
         if variances.ndim == 2 and variances.shape[1] == dim:
             squares = centered**2 / variances[k]
             # One density a column, of one dimension each.
-            log_det, width, freedom = np.log(variances[k]), 1, 0
+            log_det, width, freedom, least = np.log(variances[k]), 1, 0, 2
         else:
             variance = variances.reshape(-1)[k]
             squares = (centered**2).sum(axis=1)[:, None] / variance
-            log_det, width, freedom = dim * np.log(variance), dim, 0
+            log_det, width, freedom, least = dim * np.log(variance), dim, 0, 2
     if "degrees" not in model:
         return (-0.5 * (squares + log_det + width * np.log(2 * np.pi))).sum(axis=1)
-    # The precision's posterior has nu degrees of freedom and mean 1 / variance, so its scale B is nu x variance; for a
-    # matrix nu counts from dim - 1 on, which `freedom` takes off. x then is Student t of nu + freedom degrees.
+    # The variance that the posterior expects is B / (nu - least), B the scale of the precision's posterior and nu its
+    # degrees of freedom; for a matrix nu counts from dim - 1 on, which `freedom` takes off. x then is Student t of
+    # nu + freedom degrees.
     nu = np.ravel(model["degrees"])[min(k, np.size(model["degrees"]) - 1)]
     shrink = 1.0
     if "mean_counts" in model:
         count = np.ravel(model["mean_counts"])[k]
         shrink = count / (count + 1)
     upper = (nu + freedom + width) / 2
-    log_constant = gammaln(upper) - gammaln((nu + freedom) / 2) - width / 2 * np.log(np.pi * nu / shrink)
-    return (log_constant - 0.5 * log_det - upper * np.log1p(shrink * squares / nu)).sum(axis=1)
+    log_constant = gammaln(upper) - gammaln((nu + freedom) / 2) - width / 2 * np.log(np.pi * (nu - least) / shrink)
+    return (log_constant - 0.5 * log_det - upper * np.log1p(shrink * squares / (nu - least))).sum(axis=1)

@@ -145,7 +145,8 @@ def synthetic(name, folder):
     if freedom:
         # The t of a posterior with this freedom, whose mean is certain.
         nu = freedom + COLUMNS - 1
-        model |= {"covariances": model["covariances"] * freedom / nu, "degrees": np.full(len(truth["weights"]), nu)}
+        wide = model["covariances"] * freedom / (freedom - 2)
+        model |= {"covariances": wide, "degrees": np.full(len(truth["weights"]), nu)}
     known = {part: float(log_density(model, held).mean()) for part, held in zip(PARTS[1:], made[1:])}
     (folder / f"{name}-truth.json").write_text(json.dumps(known))
     return made

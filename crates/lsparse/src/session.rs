@@ -365,12 +365,13 @@ impl<'a, M: Model> Session<'a, M> {
 
     /// Hand out a batch, work it out and fold it in.
     pub fn step(&mut self, worker: &mut M::Worker) -> Result<StepInfo> {
-        self.recycle(worker);
         let ticket = self.hand_out()?.ok_or(Error::OutOfTurn { batch: 0, visit: 0, expected: self.progress.step })?;
         let done = ticket.work(&self.model, &self.params, &self.data, worker)?;
         // What the batch kept is not needed twice.
         drop(ticket);
-        self.fold(done)
+        let step = self.fold(done)?;
+        self.recycle(worker);
+        Ok(step)
     }
 
     /// The rule that ends the run with this step, if any does.

@@ -170,3 +170,37 @@ fn two_processes_end_with_the_bytes_of_one() {
         check(&family, "topics", &serde_json::to_vec(&config).unwrap(), round);
     }
 }
+
+#[test]
+fn a_batch_is_in_flight_once_and_folded_in_its_turn() {
+    let source = rows();
+    let config = MixtureConfig { clusters: 8, batches: 4, init: Init::Bregman, ..Default::default() };
+    let family = Mixtures::<f32>::new(&source, &config, MixtureInputs::default()).unwrap();
+    let mut session = family.session(0).unwrap();
+    let mut worker = session.worker();
+    // All batches of a lap, and no more before the lap has ended.
+    let tickets: Vec<_> = std::iter::from_fn(|| session.hand_out().unwrap()).collect();
+    let mut batches: Vec<usize> = tickets.iter().map(|ticket| ticket.batch).collect();
+    batches.sort_unstable();
+    assert_eq!(batches, [0, 1, 2, 3]);
+    assert_eq!(
+        tickets.iter().map(|ticket| (ticket.visit, ticket.begins_lap)).filter(|t| t.1).collect::<Vec<_>>(),
+        [(0, true)]
+    );
+    let mut work = |session: &Session<'_, _>, i: usize| {
+        tickets[i].work(session.model(), session.params(), session.data(), &mut worker).unwrap()
+    };
+    let early = work(&session, 1);
+    assert!(session.fold(early).err().unwrap().to_string().contains("visit 1 is not the one to fold in"));
+    for i in 0..4 {
+        let done = work(&session, i);
+        assert_eq!(session.fold(done).unwrap().ends_lap, i == 3);
+    }
+    let again = work(&session, 3);
+    assert!(session.fold(again).is_err(), "it is folded in already");
+    // Where batches are left out of what they are worked out under they come one by one.
+    let source = documents();
+    let config = TopicsConfig { topics: 12, batches: 4, ..Default::default() };
+    let mut session = TopicFamily::new(&source, &config, TopicInputs::default()).unwrap().session(0).unwrap();
+    assert!(session.hand_out().unwrap().is_some() && session.hand_out().unwrap().is_none());
+}

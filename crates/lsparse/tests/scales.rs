@@ -157,7 +157,7 @@ fn with_far_rows(times: f32) -> (MemoryRows<f32>, MemoryRows<f32>) {
     for row in [5, 300, 700] {
         train[row * 6..(row + 1) * 6].iter_mut().for_each(|x| *x *= times);
     }
-    (MemoryRows::new("train", 6, train).unwrap(), MemoryRows::new("others", 6, others).unwrap())
+    (MemoryRows::new("rows", 6, train).unwrap(), MemoryRows::new("others", 6, others).unwrap())
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_few_far_rows_do_not_set_the_scale() {
     for likelihood in [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss, LikelihoodKind::SphericalGauss] {
         let score = |times: f32| {
             let (rows, others) = with_far_rows(times);
-            let model = train(&rows, &config(likelihood, Estimate::Posterior, 8), None);
+            let model = train(&rows, &MixtureConfig { likelihood, clusters: 8, ..Default::default() }, None);
             model.score(&others).unwrap().mean()
         };
         let near = score(1.0);

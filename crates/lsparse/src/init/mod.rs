@@ -152,7 +152,7 @@ pub fn initial_summary<T: Scalar>(
 fn contest_rows(clusters: usize, dim: usize) -> usize {
     const PRODUCTS: usize = 30_000_000_000;
     const VALUES: usize = 1 << 25;
-    let wanted = clusters.saturating_mul(250).max(50_000);
+    let wanted = clusters.saturating_mul(250).max(10_000);
     let bounded = wanted.min(PRODUCTS / clusters.saturating_mul(dim).max(1)).min(VALUES / dim.max(1));
     bounded.max(clusters.saturating_mul(20)).max(10_000)
 }
@@ -229,8 +229,11 @@ impl<T: Scalar> Start<'_, T> {
         let Start { mixture, sample, clusters: num, factor, .. } = *self;
         let likelihood = mixture.likelihood.as_ref();
         let params = mixture.global_step(summary, None)?;
-        // Clusters of any shape follow rows in every direction, and a cut through one of them is a poor start for two.
-        if num < 3 || params.clusters.diagonal(0).is_none() || sample.rows.as_dense().is_none() {
+        // Clusters of any shape follow rows in every direction, and a cut through one of them is a poor start for two;
+        // and with fewer rows than variances the evidence is that of the prior.
+        let variances = likelihood.num_parameters().saturating_sub(likelihood.dim());
+        let few = sample.rows.len() < num.saturating_mul(variances);
+        if num < 3 || few || params.clusters.diagonal(0).is_none() || sample.rows.as_dense().is_none() {
             return Ok(None);
         }
         self.patience.check()?;

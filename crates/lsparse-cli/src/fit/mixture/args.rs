@@ -253,7 +253,7 @@ pub struct StartSettings {
     #[arg(long, value_name = "N")]
     pub init_lloyd: Option<usize>,
     /// Rows of the sample that seeds are drawn from; 0 for the default [default: 100 a cluster, at least 10,000; for the
-    /// contest of auto 250 a cluster, at least 50,000, fewer where K or the columns are many].
+    /// contest of auto 250 a cluster, at least 10,000, fewer where K or the columns are many].
     #[arg(long, value_name = "N")]
     pub init_rows: Option<usize>,
 }

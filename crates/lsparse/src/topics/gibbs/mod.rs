@@ -111,6 +111,39 @@ impl dyn Sampler {
     }
 }
 
+impl Tokens {
+    /// A topic for every token, drawn uniformly.
+    fn drawn_uniformly(&self, config: &TopicsConfig, rng: &mut ChaCha8Rng) -> Vec<u32> {
+        self.word.iter().map(|_| rng.random_range(0..config.topics as u32)).collect()
+    }
+
+    /// A topic for every token, drawn by the responsibilities that the dense document step gives under these topics.
+    fn drawn_under(&self, table: &WordTable, config: &TopicsConfig, rng: &mut ChaCha8Rng) -> Vec<u32> {
+        let alpha = vec![(config.alpha / config.topics as f64) as f32; config.topics];
+        let options = DocumentOptions { iterations: config.doc_iterations, ..DocumentOptions::dense(config.topics) };
+        let mut document = Document::default();
+        let mut assigned = Vec::with_capacity(self.word.len());
+        let (mut words, mut counts) = (Vec::new(), Vec::new());
+        for d in 0..self.num_documents() {
+            words.clear();
+            counts.clear();
+            for same in self.word[self.document(d)].chunk_by(|a, b| a == b) {
+                words.push(same[0]);
+                counts.push(same.len() as f32);
+            }
+            document.solve(table, &alpha, &words, &counts, &options, None);
+            for (u, &count) in counts.iter().enumerate() {
+                for _ in 0..count as usize {
+                    // Responsibilities sum to one.
+                    let at = walk(document.responsibilities(u).map(|r| f64::from(r.1)), rng.random());
+                    assigned.extend(document.responsibilities(u).nth(at).map(|r| r.0));
+                }
+            }
+        }
+        assigned
+    }
+}
+
 /// A Markov chain over the topics of all tokens, whose stationary distribution is their posterior.
 ///
 /// ```
@@ -138,7 +171,7 @@ pub struct Chain {
 impl Chain {
     /// Start from topics drawn uniformly.
     pub fn random(tokens: Arc<Tokens>, config: &TopicsConfig, mut rng: ChaCha8Rng) -> Result<Self> {
-        let assigned = tokens.word.iter().map(|_| rng.random_range(0..config.topics as u32)).collect();
+        let assigned = tokens.drawn_uniformly(config, &mut rng);
         Chain::at(tokens, assigned, config, rng)
     }
 
@@ -149,27 +182,7 @@ impl Chain {
         config: &TopicsConfig,
         mut rng: ChaCha8Rng,
     ) -> Result<Self> {
-        let alpha = vec![(config.alpha / config.topics as f64) as f32; config.topics];
-        let options = DocumentOptions { iterations: config.doc_iterations, ..DocumentOptions::dense(config.topics) };
-        let mut document = Document::default();
-        let mut assigned = Vec::with_capacity(tokens.word.len());
-        let (mut words, mut counts) = (Vec::new(), Vec::new());
-        for d in 0..tokens.num_documents() {
-            words.clear();
-            counts.clear();
-            for same in tokens.word[tokens.document(d)].chunk_by(|a, b| a == b) {
-                words.push(same[0]);
-                counts.push(same.len() as f32);
-            }
-            document.solve(table, &alpha, &words, &counts, &options, None);
-            for (u, &count) in counts.iter().enumerate() {
-                for _ in 0..count as usize {
-                    // Responsibilities sum to one.
-                    let at = walk(document.responsibilities(u).map(|r| f64::from(r.1)), rng.random());
-                    assigned.extend(document.responsibilities(u).nth(at).map(|r| r.0));
-                }
-            }
-        }
+        let assigned = tokens.drawn_under(table, config, &mut rng);
         Chain::at(tokens, assigned, config, rng)
     }
 

@@ -3,6 +3,7 @@
 //! The objective is log p(w, z), the joint probability of words and topics with everything else integrated out: a
 //! sample of it, not a bound, so no rule for stopping looks at it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::super::summary::{Entries, TopicSummary, WordStats};
 use super::super::train::TopicFamily;
 use super::super::{ACTIVE_TOPICS, SparseStats, TopicInit, TopicModel, TopicsConfig, initial_topics};
 use super::document::DocumentTopics;
-use super::{Chain, Proposals, Sampler, Tokens};
+use super::{Proposals, Sampler, Tokens};
 use crate::checkpoint::Fingerprint;
 use crate::data::{Batch, Batches, Dealt};
 use crate::error::{Error, Result};
@@ -51,6 +52,14 @@ pub struct ChainState {
 }
 
 impl ChainState {
+    /// The topics of all tokens.
+    fn all(&self) -> Cow<'_, [u32]> {
+        match &self.topics[..] {
+            [all] => Cow::Borrowed(all),
+            parts => parts.iter().flat_map(|part| part.iter().copied()).collect(),
+        }
+    }
+
     /// Whether it is the same: not another of the same contents, which would have to be looked through.
     fn is(&self, other: &ChainState) -> bool {
         let pairs = self.topics.iter().zip(&other.topics);
@@ -200,11 +209,7 @@ impl Model for GibbsModel {
         let tokens = &*self.tokens;
         let mut sampler = match worker.0.take() {
             Some((before, sampler)) if before.is(state) => sampler,
-            _ => <dyn Sampler>::new(
-                tokens,
-                &state.topics.iter().flat_map(|t| t.iter().copied()).collect::<Vec<_>>(),
-                &self.config,
-            )?,
+            _ => <dyn Sampler>::new(tokens, &state.all(), &self.config)?,
         };
         let ChainState { mut topics, mut rng } = state.clone();
         let documents = self.batches.stretch(batch.number);
@@ -303,18 +308,18 @@ impl<'a> GibbsFamily<'a> {
         Ok(GibbsFamily { inner, tokens, batches })
     }
 
-    /// The chain that a run starts from.
-    fn first_chain(&self, run: usize, mut rng: ChaCha8Rng, patience: Patience<'_>) -> Result<Chain> {
-        let (inner, tokens) = (&self.inner, Arc::clone(&self.tokens));
-        match (inner.inputs.start, inner.config.init) {
-            (Some(start), _) => Chain::from_topics(tokens, &start.table, &inner.config, rng),
+    /// The topics of all tokens that a run starts from.
+    fn first_topics(&self, run: usize, rng: &mut ChaCha8Rng, patience: Patience<'_>) -> Result<Vec<u32>> {
+        let (inner, tokens) = (&self.inner, &self.tokens);
+        Ok(match (inner.inputs.start, inner.config.init) {
+            (Some(start), _) => tokens.drawn_under(&start.table, &inner.config, rng),
             (None, TopicInit::Bregman) => {
                 let (topics, lloyd) = (inner.model(run), inner.config.init_lloyd);
-                let first = initial_topics(&topics, inner.source, lloyd, &mut rng, patience)?;
-                Chain::from_topics(tokens, &topics.point_topics(&first), &inner.config, rng)
+                let first = initial_topics(&topics, inner.source, lloyd, rng, patience)?;
+                tokens.drawn_under(&topics.point_topics(&first), &inner.config, rng)
             }
-            (None, TopicInit::Auto | TopicInit::Random) => Chain::random(tokens, &inner.config, rng),
-        }
+            (None, TopicInit::Auto | TopicInit::Random) => tokens.drawn_uniformly(&inner.config, rng),
+        })
     }
 }
 
@@ -359,7 +364,8 @@ impl<'a> Family<'a> for GibbsFamily<'a> {
         patience: Patience<'_>,
     ) -> Result<Start<GibbsModel>> {
         let rng = ChaCha8Rng::seed_from_u64(self.inner.seed(run));
-        let Chain { assigned, rng: after, .. } = self.first_chain(run, rng.clone(), patience)?;
+        let mut after = rng.clone();
+        let assigned = self.first_topics(run, &mut after, patience)?;
         let (mut total, mut topics) = (model.nothing_averaged().sum, Vec::new());
         for batch in 0..self.batches.num_batches() {
             let documents = self.batches.stretch(batch);
