@@ -196,6 +196,7 @@ impl TopicModel {
             alpha: session.params().alpha.clone(),
             table: session.model().point_topics(session.total()),
             total: session.total().clone(),
+            pull: self.pull.clone(),
         })
     }
 }

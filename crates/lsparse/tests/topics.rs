@@ -665,6 +665,55 @@ fn seed_words_pull_their_topic() {
     }
 }
 
+/// Seed words are part of the prior: a model from a file has the topics that training had, and goes on with them.
+#[test]
+fn seed_words_pull_on_after_training() {
+    let corpus = planted_corpus(200, 40, 6, 120, 9);
+    let lists = vec![vec![40u32, 41, 119], vec![80u32, 81]];
+    for estimate in [Estimate::Map, Estimate::Posterior] {
+        let config = TopicsConfig { topics: 6, laps: 3, estimate, seed_weight: 20.0, ..Default::default() };
+        let inputs = TopicInputs { seed_words: &lists, ..Default::default() };
+        let family = TopicFamily::new(&corpus.rows, &config, inputs.clone()).unwrap();
+        let trained = fit_topics_with(&corpus.rows, &config, inputs, Beside::default()).unwrap().model;
+        let model = TopicModel::from_bytes("m".as_ref(), &trained.to_bytes().unwrap()).unwrap();
+        assert_eq!(model.pull, trained.pull);
+        let pull = model.pull.clone().unwrap();
+        // Topics of documents are those that a step of training would give.
+        let topics = Topics { pull: model.pull.clone(), warm_start: true, ..family.model(0) };
+        let params = topics.global_step(&model.total, None).unwrap();
+        let data = Dealt::in_order(&corpus.rows).unwrap();
+        let visited = topics.local(&params, &data.batch(0), &Default::default(), &mut topics.worker()).unwrap();
+        let mut most = 0.0f32;
+        model
+            .assign(&corpus.rows, &mut |n, shares| {
+                for &(k, share) in shares {
+                    let counts = &visited.memory.warm[n];
+                    let expected = counts.iter().find(|c| c.0 == k).map_or(0.0, |c| c.1 / 40.0);
+                    most = most.max((share - expected).abs());
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert!(most < 1e-3, "{estimate:?}: shares differ by {most}");
+        // So do models with other words, and after a step on new documents.
+        let mut words = model.vocab.clone();
+        words.insert(0, "new".into());
+        let moved = model.with_vocab(&words);
+        assert_eq!(moved.pull.as_ref().unwrap().word(41), pull.word(40));
+        let gap = (0..6).flat_map(|k| (0..120).map(move |v| (k, v)));
+        let gap = gap.map(|(k, v)| (moved.table.row(v + 1)[k] - model.table.row(v)[k]).abs()).fold(0.0, f32::max);
+        assert!(gap < 1e-3, "{estimate:?}: a new word changed the others by {gap}");
+        let more = model.update(&corpus.rows, lsparse::increment::Increment::Add).unwrap();
+        assert_eq!(more.pull, model.pull);
+        let before = model.table.row(119)[0];
+        assert!(more.table.row(119)[0] > 0.3 * before, "{estimate:?}: the pull of a seed word was lost");
+        // A run that goes on from it has its seed words too.
+        let inputs = TopicInputs { start: Some(&model), ..Default::default() };
+        let on = fit_topics_with(&corpus.rows, &config, inputs, Beside::default()).unwrap().model;
+        assert_eq!(on.pull, model.pull);
+    }
+}
+
 #[test]
 fn alpha_is_learned() {
     let corpus = planted_corpus(400, 60, 6, 120, 9);

@@ -143,6 +143,16 @@ impl<M: Mass> SparseStats<M> {
         stats
     }
 
+    /// Statistics over another list of words: word v takes those of the word at `place(v)`, if it has one.
+    pub fn moved(&self, vocab_size: usize, place: impl Fn(usize) -> Option<usize>) -> Self {
+        SparseStats::by_word(vocab_size, |v, row| {
+            if let Some(from) = place(v) {
+                let (topic, mass) = self.word(from);
+                row.extend(topic.iter().copied().zip(mass.iter().copied()));
+            }
+        })
+    }
+
     /// Entries of a range of words.
     fn entries(&self, words: &Range<usize>) -> usize {
         self.indptr[words.end] - self.indptr[words.start]

@@ -10,6 +10,7 @@ use super::score::{CompletionOptions, completion};
 use super::summary::{SparseStats, TopicSummary};
 use super::{ACTIVE_TOPICS, TopicParams, Topics, initial_topics, random_topics};
 use crate::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
+use crate::config::BestBy;
 use crate::data::{Batches, Dealt, Element, RowSource, scan};
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -92,6 +93,10 @@ impl<'a> TopicFamily<'a> {
         check_corpora(&config, source, &inputs)?;
         check_start(&config, source, inputs.start)?;
         check_method(&config, &inputs)?;
+        if config.best_by == BestBy::Heldout && inputs.heldout.is_none() {
+            let problem = "there are no held-out documents to compare runs by".into();
+            return Err(Error::Config { option: "best-by", problem, remedy: "give held-out documents".into() });
+        }
         Ok(TopicFamily { source, config, inputs })
     }
 
@@ -130,6 +135,7 @@ impl<'a> TopicFamily<'a> {
             alpha: alpha.to_vec(),
             table: topics.point_topics(total),
             total: total.clone(),
+            pull: topics.pull.clone(),
         }
     }
 }
@@ -168,6 +174,11 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         }
         if let Some(start) = start {
             print.push(("from".into(), print_numbers(&start.total.total().mass)));
+            let pull = start.pull.iter().flat_map(|pull| &pull.mass);
+            let pull: Vec<f64> = pull.map(|&m| f64::from(m)).collect();
+            if !pull.is_empty() {
+                print.push(("seed words of from".into(), print_numbers(&pull)));
+            }
         }
         if let Some(vocab) = vocab {
             let hash = crc32fast::hash(vocab.join("\n").as_bytes());
@@ -210,7 +221,9 @@ impl<'a> Family<'a> for TopicFamily<'a> {
                 first.reordered(&seeded_order(&first, seed_words))
             }
         };
-        model.pull = seed_pull(model, &total, seed_words, self.config.seed_weight)?;
+        // Words that are given now take the place of those that the model to go on from was trained with.
+        let pull = seed_pull(model, &total, seed_words, self.config.seed_weight)?;
+        model.pull = pull.or_else(|| start.and_then(|start| start.pull.clone()));
         let alpha = start.map_or_else(|| model.initial_alpha(), |start| start.alpha.clone());
         model.stand_in(&mut total, &alpha, self.source.num_rows());
         let params = TopicParams { alpha, ..model.global_step(&total, None)? };
