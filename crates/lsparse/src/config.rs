@@ -30,7 +30,7 @@ pub enum Init {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BestBy {
-    /// The training objective.
+    /// The training objective; where batches are left out and nothing is held out, the evidence of what was left out.
     Objective,
     /// The held-out score.
     Heldout,

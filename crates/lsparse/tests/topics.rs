@@ -436,6 +436,39 @@ fn batches_that_are_left_out_keep_documents_from_convincing_themselves() {
     assert!(evidence[9] > evidence[1] && (evidence[9].unwrap() - with).abs() < 1.0, "{evidence:?} {with}");
 }
 
+/// With nothing held out the run is kept whose topics hold best for documents that they have not seen.
+#[test]
+fn runs_that_leave_batches_out_are_compared_by_evidence() {
+    struct Laps(Vec<Vec<(f64, f64)>>);
+    impl lsparse::observe::Observer for Laps {
+        fn step(&mut self, info: &lsparse::observe::StepInfo) -> lsparse::Result<()> {
+            self.0.resize(info.run + 1, Vec::new());
+            if let Some(evidence) = info.report.iter().find(|note| note.0 == EVIDENCE) {
+                self.0[info.run].push((evidence.1, info.objective.unwrap().total()));
+            }
+            Ok(())
+        }
+    }
+    let corpus = planted_corpus(150, 12, 10, 200, 7);
+    let mut disagreed = false;
+    for seed in 0..12 {
+        let config = TopicsConfig { topics: 20, laps: 4, tolerance: 0.0, runs: 4, seed, ..Default::default() };
+        let mut laps = Laps(Vec::new());
+        let beside = Beside { observer: Some(&mut laps), ..Default::default() };
+        let fitted = fit_topics_with(&corpus.rows, &config, TopicInputs::default(), beside).unwrap();
+        let best = |of: fn(&(f64, f64)) -> f64| {
+            let last = |run: &usize| of(laps.0[*run].last().unwrap());
+            (0..4usize).max_by(|a, b| last(a).total_cmp(&last(b))).unwrap()
+        };
+        assert_eq!(fitted.run, best(|lap| lap.0));
+        disagreed |= best(|lap| lap.0) != best(|lap| lap.1);
+    }
+    assert!(disagreed, "objective and evidence chose the same runs: the test says nothing");
+    let config = TopicsConfig { best_by: lsparse::BestBy::Heldout, ..Default::default() };
+    let error = fit_topics(&corpus.rows, &config).err().unwrap();
+    assert!(error.to_string().contains("no held-out documents"), "{error}");
+}
+
 #[test]
 fn a_run_rests_when_the_evidence_does() {
     let corpus = planted_corpus(600, 60, 8, 160, 1);
