@@ -78,6 +78,13 @@ pub fn fit_topics_with(
     }
 }
 
+/// Streams of randomness of a run besides that of where it starts.
+#[derive(Clone, Copy)]
+pub(super) enum Stream {
+    Batches,
+    Schedule,
+}
+
 /// Topic models with all that their training needs.
 pub struct TopicFamily<'a> {
     pub(super) source: &'a dyn RowSource,
@@ -102,6 +109,12 @@ impl<'a> TopicFamily<'a> {
 
     pub(super) fn seed(&self, run: usize) -> u64 {
         self.config.seed.wrapping_add((run as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    /// A stream of randomness of a run that is independent of the others, as a seed. That of [`seed`](Self::seed) itself
+    /// is for where the run starts.
+    pub(super) fn stream(&self, run: usize, stream: Stream) -> u64 {
+        self.seed(run) ^ (stream as u64 + 1).wrapping_mul(0xD1B5_4A32_D192_ED03)
     }
 
     /// The held-out score. The split of held-out words does not follow the run's seed, so that runs can be compared.
@@ -192,7 +205,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     }
 
     fn deal(&self, run: usize) -> Result<Dealt<'a>> {
-        let batches = Batches::new(self.source.num_rows(), self.config.batches, self.seed(run))?;
+        let batches = Batches::new(self.source.num_rows(), self.config.batches, self.stream(run, Stream::Batches))?;
         Ok(Dealt::new(self.source, batches))
     }
 
@@ -228,6 +241,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         model.stand_in(&mut total, &alpha, self.source.num_rows());
         let params = TopicParams { alpha, ..model.global_step(&total, None)? };
         let stays = start.is_some() && self.config.history == History::Keep;
+        let rng = ChaCha8Rng::seed_from_u64(self.stream(run, Stream::Schedule));
         Ok(Start { params, total, stays, rng })
     }
 
@@ -400,6 +414,30 @@ fn seed_pull(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::CsrRows;
+
+    /// Batches, order of visits and start are drawn by themselves, in samplers too.
+    #[test]
+    fn purposes_have_streams_of_their_own() {
+        let words: Vec<u32> = (0..400).map(|n| n % 7).collect();
+        let rows = CsrRows::new("words", 7, (0..=400).collect(), words, vec![1.0f32; 400]).unwrap();
+        let start_of = |method| {
+            let config = TopicsConfig { method, topics: 2, batches: 10, seed: 3, ..Default::default() };
+            (TopicFamily::new(&rows, &config, TopicInputs::default()).unwrap(), ChaCha8Rng::seed_from_u64(3))
+        };
+        let (family, seeding) = start_of(TopicMethod::Lsparse);
+        let data = family.deal(0).unwrap();
+        let start = family.start(&mut family.model(0), &data, 0, Patience::default()).unwrap();
+        let dealing = ChaCha8Rng::seed_from_u64(family.stream(0, Stream::Batches));
+        assert!(start.rng.get_seed() != seeding.get_seed() && start.rng.get_seed() != dealing.get_seed());
+        let dealt = |seed: u64| Batches::new(400, 10, seed).unwrap().row_ids(0);
+        assert_ne!(data.batches.row_ids(0), dealt(3));
+        let (family, chain) = start_of(TopicMethod::SparseLda);
+        let family = GibbsFamily::new(family).unwrap();
+        let data = family.deal(0).unwrap();
+        let start = family.start(&mut family.model(0), &data, 0, Patience::default()).unwrap();
+        assert_ne!(start.rng.get_seed(), chain.get_seed());
+    }
 
     #[test]
     fn a_run_decays_when_its_score_falls_while_active_topics_rise_for_good() {
