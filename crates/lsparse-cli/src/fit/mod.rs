@@ -85,7 +85,7 @@ impl Observer for Watchers {
             trace.set_written(kept);
         }
         if let Some(what) = reached.elsewhere() {
-            eprintln!("warning: {what}");
+            output::message(&format!("warning: {what}"));
         }
         Ok(())
     }
