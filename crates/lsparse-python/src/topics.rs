@@ -242,7 +242,9 @@ impl Topics {
     ) -> PyResult<Self> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
-        let model = run(py, threads, || self.model.update(rows.as_ref(), increment(rate, population)))?;
+        let seen = self.model.total.documents + rows.num_rows() as f64;
+        let how = increment(rate, population.unwrap_or(seen));
+        let model = run(py, threads, || self.model.update(rows.as_ref(), how))?;
         Ok(Topics { model })
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::backend::instructions;
 use crate::checkpoint::{Content, Fingerprint, Found, Keeper, Storage, StoredRun};
 use crate::config::BestBy;
 use crate::data::Dealt;
@@ -391,7 +392,8 @@ impl<S: ModelFile> Ledger<S> {
         self.settle(session)?;
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         let (run, runs, best) = (session.run(), self.runs.clone(), self.stored.clone());
-        keeper.begin(Content { run, finished, written, runs, best, session: session.save() });
+        let instructions = instructions().to_owned();
+        keeper.begin(Content { run, finished, written, instructions, runs, best, session: session.save() });
         Ok(())
     }
 

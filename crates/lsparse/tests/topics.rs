@@ -673,7 +673,7 @@ fn models_come_back_from_their_files_and_go_on_with_new_words() {
     let moved = back.with_vocab(&words);
     let more = fit_topics_with(
         &corpus.rows,
-        &TopicsConfig { laps: 2, ..config },
+        &TopicsConfig { laps: 2, history: lsparse::History::Keep, ..config },
         TopicInputs { vocab: Some(&words), start: Some(&moved), ..Default::default() },
         Beside::default(),
     )
@@ -683,6 +683,7 @@ fn models_come_back_from_their_files_and_go_on_with_new_words() {
     let after: f64 = more.model.total.counts.iter().sum();
     let fresh: f64 = model.total.counts.iter().sum();
     assert!((after - before - fresh).abs() < 1e-3 * after, "history stays: {before} + {fresh} is not {after}");
+    assert_eq!(more.model.training.observations, 2 * model.training.observations);
 }
 
 #[test]

@@ -57,7 +57,8 @@ def load(path: str | os.PathLike[str]) -> GaussianMixture | MultinomialMixture |
     Returns
     -------
     model : estimator
-        A fitted one of the class that the file holds. Its ``trace_`` is empty.
+        A fitted one of the class that the file holds. Its ``trace_`` is empty. One that was trained by another method
+        than the estimators have (``kmeans``, say) predicts and scores, and is not fitted again.
 
     Examples
     --------
@@ -104,6 +105,7 @@ def load(path: str | os.PathLike[str]) -> GaussianMixture | MultinomialMixture |
         model = _mixture(config, shared)
         dim = core.dim
     model._take(core)
+    model._method = config.get("method", "lsparse")
     model.n_features_in_ = dim
     model.trace_ = {}
     return model  # type: ignore[no-any-return]

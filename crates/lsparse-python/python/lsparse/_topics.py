@@ -257,6 +257,7 @@ class TopicModel(Estimator):
         >>> model.topics_.shape
         (2, 4)
         """
+        self._check_method()
         X = self._rows(X, reset=True)
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
         progress = self._progress()
@@ -310,7 +311,7 @@ class TopicModel(Estimator):
             model, report = _core.fit_topics(X, config, threads=threads, progress=progress, **self._words())
             self._settle(model, report, progress)
             return self
-        self._take(self.model_.update(X, threads=threads, **self._rate(float(X.shape[0]))))
+        self._take(self.model_.update(X, threads=threads, **self._rate()))
         self._note_step()
         return self
 

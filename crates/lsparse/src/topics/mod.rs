@@ -28,7 +28,8 @@ use crate::schedule::Kept;
 use gibbs::Sampling;
 pub use local::Explained;
 
-pub use config::{History, TopicInit, TopicMethod, TopicsConfig};
+pub use crate::config::History;
+pub use config::{TopicInit, TopicMethod, TopicsConfig};
 pub use document::{Document, DocumentOptions, Selection, Tally};
 pub use init::{initial_topics, random_topics};
 pub use saved::TopicModel;

@@ -3,19 +3,19 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::config::{History, TopicInit, TopicMethod, TopicsConfig};
+use super::config::{TopicInit, TopicMethod, TopicsConfig};
 use super::gibbs::{GibbsFamily, Sampling};
 use super::saved::TopicModel;
 use super::score::{CompletionOptions, completion};
 use super::summary::{SparseStats, TopicSummary};
 use super::{ACTIVE_TOPICS, TopicParams, Topics, initial_topics, random_topics};
 use crate::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
-use crate::config::BestBy;
+use crate::config::{BestBy, History};
 use crate::data::{Batches, Dealt, Element, RowSource, scan};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::rules::{LapReport, Outcome, Patience, StopRules, TrainingRecord};
-use crate::schedule::Pace;
+use crate::schedule::{Pace, ScheduleKind};
 use crate::session::{Session, Start};
 use crate::train::{self, Beside, Family, Fitted, Plan};
 
@@ -105,6 +105,12 @@ impl<'a> TopicFamily<'a> {
             return Err(Error::Config { option: "best-by", problem, remedy: "give held-out documents".into() });
         }
         Ok(TopicFamily { source, config, inputs })
+    }
+
+    /// The model to go on from whose statistics stay; stochastic steps let them fade.
+    fn kept(&self) -> Option<&'a TopicModel> {
+        let TopicsConfig { history, schedule, .. } = self.config;
+        self.inputs.start.filter(|_| history == History::Keep && schedule != ScheduleKind::Stochastic)
     }
 
     pub(super) fn seed(&self, run: usize) -> u64 {
@@ -240,7 +246,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         let alpha = start.map_or_else(|| model.initial_alpha(), |start| start.alpha.clone());
         model.stand_in(&mut total, &alpha, self.source.num_rows());
         let params = TopicParams { alpha, ..model.global_step(&total, None)? };
-        let stays = start.is_some() && self.config.history == History::Keep;
+        let stays = self.kept().is_some();
         let rng = ChaCha8Rng::seed_from_u64(self.stream(run, Stream::Schedule));
         Ok(Start { params, total, stays, rng })
     }
@@ -250,7 +256,8 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     }
 
     fn saved(&self, session: &Session<'a, Topics>, outcome: &Outcome) -> TopicModel {
-        let observations = self.source.num_rows() - session.progress().forgotten;
+        let before = self.kept().map_or(0, |start| start.training.observations);
+        let observations = before + self.source.num_rows() - session.progress().forgotten;
         let training = TrainingRecord::new(observations, session.progress(), outcome);
         self.saved_with(session.model(), training, &session.params().alpha, session.total())
     }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use lsparse::History;
 use lsparse::likelihood::Estimate;
-use lsparse::topics::{AlphaRule, History, Selection, TopicInit, TopicMethod};
+use lsparse::topics::{AlphaRule, Selection, TopicInit, TopicMethod};
 use serde::Serialize;
 
 use super::super::args::{RunArgs, RunsSettings, ScheduleSettings, StopSettings};
@@ -46,7 +47,8 @@ pub struct TopicsArgs {
     /// Words that pull a topic: one line a topic, words parted by blanks; the first line is topic 0's.
     #[arg(long, value_name = "FILE", help_heading = "Start")]
     pub seed_words: Option<PathBuf>,
-    /// Go on from this model: it gives K, L, estimate, prior and document step; words new to it are added.
+    /// Go on from this model: it gives K, L, estimate, prior and document step; words new to it are added. The documents
+    /// given now take the place of those it has counted, unless --history keep is given.
     #[arg(long, value_name = "MODEL", help_heading = "Start", conflicts_with_all = ["init", "init_lloyd"])]
     pub from: Option<PathBuf>,
 
