@@ -153,7 +153,7 @@ fn check_trace(path: &Path, reached: &Reached) -> Result<()> {
         detail,
         remedy: "give the trace that the run began with, or choose another file for the trace".into(),
     };
-    let Reached { run, step, written } = *reached;
+    let Reached { run, step, written, .. } = *reached;
     let mut file = BufReader::new(File::open(path).map_err(failed)?);
     let found = file.get_ref().metadata().map_err(failed)?.len();
     if found < written {

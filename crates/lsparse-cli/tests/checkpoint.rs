@@ -406,3 +406,17 @@ fn two_runs_cannot_share_a_checkpoint() {
     place.lsparse(fit).assert().success();
     assert!(!place.path("run.ckpt.lock").exists());
 }
+
+/// Other instructions round otherwise: a run may go on with them, and says so.
+#[test]
+fn going_on_with_other_instructions_is_said() {
+    if lsparse::backend::instructions() == "portable" {
+        return;
+    }
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 300, 10, 4, 3);
+    let fit = "fit mixture train.npy -k 3 --tolerance 0 --out m.st --checkpoint c --resume --quiet --laps";
+    place.lsparse(&format!("{fit} 2")).env("LSPARSE_SIMD", "portable").assert().success();
+    let same = place.lsparse(&format!("{fit} 3")).env("LSPARSE_SIMD", "portable").assert().success();
+    same.stderr(contains("instructions").not());
+    place.lsparse(&format!("{fit} 4")).assert().success().stderr(contains("portable instructions"));
+}

@@ -49,8 +49,8 @@ fn topics_by_every_method() {
         .stdout(contains("topics each").and(contains("% accepted")))
         .stderr(contains("K = 10, light-lda"));
     let go_on = "fit topics train --from m.safetensors --method sparse-lda --laps 2 --out n.safetensors -q";
-    refused(&place, go_on, &["--history replace"]);
-    place.lsparse(&format!("{go_on} --history replace")).assert().success();
+    refused(&place, &format!("{go_on} --history keep"), &["--history replace"]);
+    place.lsparse(go_on).assert().success();
     place.lsparse("fit topics train -k 10 --method alias-lda --laps 0 --max-seconds 0.2 -q").assert().success();
 }
 

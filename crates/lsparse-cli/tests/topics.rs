@@ -171,7 +171,7 @@ fn training_goes_on_with_new_words() {
     place.write("new.txt", "zebra quagga star\nplanet zebra quagga\nzebra star star\n".repeat(20));
     place.lsparse("corpus build new.txt --max-share 1 --out new -q").assert().success();
     let fit = "fit topics new --from m.safetensors --laps 3 --json";
-    let report = place.json(&format!("{fit} --out more.safetensors"));
+    let report = place.json(&format!("{fit} --history keep --out more.safetensors"));
     assert_eq!((&report["topics"], &report["sparsity"], &report["new_words"]), (&10.into(), &3.into(), &2.into()));
     let (old, more) = (load(&place, "m.safetensors"), load(&place, "more.safetensors"));
     assert_eq!(more.vocab[..old.vocab_size()], old.vocab);
@@ -179,7 +179,8 @@ fn training_goes_on_with_new_words() {
     assert!(more.tokenizer.is_some());
     let tokens = |model: &TopicModel| model.total.counts.iter().sum::<f64>();
     assert!((tokens(&more) - tokens(&old) - 180.0).abs() < 0.5, "{} {}", tokens(&more), tokens(&old));
-    place.lsparse(&format!("{fit} --history replace --out only.safetensors")).assert().success();
+    assert_eq!(more.training.observations, old.training.observations + 60);
+    place.lsparse(&format!("{fit} --out only.safetensors")).assert().success();
     assert!((tokens(&load(&place, "only.safetensors")) - 180.0).abs() < 0.5);
     place.lsparse("score more.safetensors new").assert().success();
 

@@ -4,10 +4,10 @@ mod common;
 
 use std::io::Write;
 
-use common::{Place, csv, with_planted};
-use lsparse::LikelihoodKind;
+use common::{Place, csv, refused, with_planted};
 use lsparse::data::{Rows, read_csr_npz, write_csr_npz};
 use lsparse::synthetic::{dead_leaves, planted};
+use lsparse::{LikelihoodKind, MixtureModel};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
@@ -189,6 +189,15 @@ fn training_goes_on_from_a_model() {
     assert_eq!((&second["clusters"], &second["sparsity"]), (&Value::from(3), &Value::from(2)));
     assert_eq!(second["config"]["estimate"], "map");
     assert!(second["objective"].as_f64() >= first["objective"].as_f64());
+    assert_eq!(second["rows"], 500);
+    // What was counted before stays where that is asked for, and counts as observed.
+    let keep = "fit mixture train.npy --from m.safetensors --laps 3 --quiet --history keep";
+    place.lsparse(&format!("{keep} --out kept.safetensors")).assert().success();
+    let kept = MixtureModel::load(&place.path("kept.safetensors")).unwrap();
+    assert!((kept.total.total_weight() - 1000.0).abs() < 1e-6, "{}", kept.total.total_weight());
+    assert_eq!(kept.training.observations, 1000);
+    refused(&place, &format!("{keep} --schedule stochastic"), &["history", "fade"]);
+    refused(&place, "fit mixture train.npy -k 2 --history keep", &["history", "--from"]);
     for (options, word) in [
         ("-k 4", "3 clusters"),
         ("--likelihood diag-gauss", "likelihood"),

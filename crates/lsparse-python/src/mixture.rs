@@ -170,7 +170,8 @@ impl Mixture {
         Ok((array(py, &[rows, self.model.dim()], drawn.values)?, PyArray1::from_vec(py, clusters)))
     }
 
-    /// The model after a step on rows that it has not seen: added to what was there, or blended in at a rate.
+    /// The model after a step on rows that it has not seen: added to what was there, or blended in at a rate. The total
+    /// then stands for `population` rows (their weight), or for those seen so far.
     #[pyo3(signature = (x, *, binarize=None, sample_weight=None, rate=None, population=None, threads=0))]
     #[allow(clippy::too_many_arguments)]
     fn update<'py>(
@@ -185,15 +186,19 @@ impl Mixture {
     ) -> PyResult<Self> {
         let held = Held::borrow(x)?;
         let weights = sample_weight.as_ref().map(|weights| weights.as_slice()).transpose()?;
-        let how = increment(rate, population);
-        let model = held.with(binarize, |rows| run(py, threads, || self.model.update(rows, weights, how)))?;
+        let seen = self.model.total.total_weight();
+        let model = held.with(binarize, |rows| {
+            let fresh = weights.map_or(rows.num_rows() as f64, |weights| weights.iter().sum());
+            let how = increment(rate, population.unwrap_or(seen + fresh));
+            run(py, threads, || self.model.update(rows, weights, how))
+        })?;
         Ok(Mixture { model })
     }
 }
 
 /// Added without a rate, blended with one.
-pub fn increment(rate: Option<f64>, population: Option<f64>) -> Increment {
-    rate.map_or(Increment::Add, |rate| Increment::Blend { rate, population: population.unwrap_or(f64::NAN) })
+pub fn increment(rate: Option<f64>, population: f64) -> Increment {
+    rate.map_or(Increment::Add, |rate| Increment::Blend { rate, population })
 }
 
 /// Anything of the library as JSON.

@@ -109,7 +109,8 @@ impl Topics {
         self.model.tokenizer.as_ref().map(serde_json::Value::to_string)
     }
 
-    /// `topics` (K x V, rows sum to one), `counts` (K x V, words of all documents by topic), `alpha` and `shares` (K).
+    /// `topics` (K x V, rows sum to one), `counts` (K x V, words of all documents by topic, with the pull of seed words),
+    /// `alpha` and `shares` (K).
     fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (num, vocab) = (self.model.num_topics(), self.model.vocab_size());
         let stats = self.model.total.total();
@@ -117,6 +118,9 @@ impl Topics {
         for v in 0..vocab {
             let (topic, mass) = stats.word(v);
             topic.iter().zip(mass).for_each(|(&k, &m)| counts[k as usize * vocab + v] = m);
+            if let Some((topic, mass)) = self.model.pull.as_ref().map(|pull| pull.word(v)) {
+                topic.iter().zip(mass).for_each(|(&k, &m)| counts[k as usize * vocab + v] += f64::from(m));
+            }
         }
         let topics = (0..num).flat_map(|k| self.model.topic(k)).collect();
         let alpha = self.model.alpha.iter().map(|&a| f64::from(a)).collect();
@@ -238,7 +242,9 @@ impl Topics {
     ) -> PyResult<Self> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
-        let model = run(py, threads, || self.model.update(rows.as_ref(), increment(rate, population)))?;
+        let seen = self.model.total.documents + rows.num_rows() as f64;
+        let how = increment(rate, population.unwrap_or(seen));
+        let model = run(py, threads, || self.model.update(rows.as_ref(), how))?;
         Ok(Topics { model })
     }
 }

@@ -104,6 +104,17 @@ def test_files_open_without_lsparse(blobs, documents, tmp_path):
     np.testing.assert_array_equal(load_file(tmp_path / "t.safetensors")["topics"], topics.topics_)
 
 
+def test_a_model_of_another_method_predicts_and_is_not_trained_by_ours(command, tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 3)) + 20.0 * np.arange(300)[:, None] % 40
+    np.save(tmp_path / "x.npy", X)
+    fit = [command, "fit", "mixture", str(tmp_path / "x.npy"), "--method", "kmeans", "-k", "2", "--quiet"]
+    subprocess.run([*fit, "--out", str(tmp_path / "m.safetensors")], check=True)
+    model = lsparse.load(tmp_path / "m.safetensors")
+    assert len(set(model.predict(X))) == 2
+    with pytest.raises(ValueError, match="trained by kmeans"):
+        model.fit(X)
+
+
 def test_what_cannot_be_saved_or_loaded(tmp_path):
     with pytest.raises(NotFittedError):
         lsparse.save(GaussianMixture(), tmp_path / "m.safetensors")

@@ -1,5 +1,6 @@
 """What mixtures find, and that their results mean what they say."""
 
+import json
 from pathlib import Path
 
 import lsparse
@@ -276,3 +277,19 @@ def test_scores_of_a_diagonal_posterior_are_products_of_student_t(blobs):
     scale = np.sqrt(model.covariances_ * (nu - 2) / nu * (1 + 1 / kappa))
     parts = np.log(model.weights_) + t.logpdf(X[:, None, :], nu, model.means_, scale).sum(axis=2)
     np.testing.assert_allclose(model.score_samples(X), np.logaddexp.reduce(parts, axis=1), rtol=1e-9)
+
+
+def test_stochastic_partial_fit_takes_the_rate_and_the_scale_of_the_library(blobs):
+    X, _ = blobs
+    model = GaussianMixture(1, schedule="stochastic", estimate="ml", learning_decay=1.0, random_state=0).partial_fit(X)
+    steps = json.loads(model.model_.training)["steps"]
+    before, rate = model.means_.copy(), 1.0 / (1.0 + steps + 1.0)
+    model.partial_fit(X + 100.0)
+    np.testing.assert_allclose(model.means_, before + rate * (X.mean(0) + 100.0 - before), rtol=1e-5)
+
+    # Rows that weigh little are few: weights are added to weights.
+    weights = np.full(len(X), 0.01)
+    model = GaussianMixture(1, schedule="stochastic", estimate="vb", random_state=0)
+    model.partial_fit(X, sample_weight=weights).partial_fit(X, sample_weight=weights)
+    counts = model.model_.arrays()["mean_counts"] - model.mean_precision_prior
+    np.testing.assert_allclose(counts, 2 * weights.sum(), rtol=1e-5)

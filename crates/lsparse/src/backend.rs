@@ -4,6 +4,11 @@ use rayon::ThreadPoolBuilder;
 
 use crate::error::{Error, Result};
 
+/// The instruction set that kernels run with. The same seed gives the same bits on the same one alone.
+pub fn instructions() -> &'static str {
+    lsparse_kernels::level().name()
+}
+
 /// Run `work` with `threads` threads (0 for one a core).
 ///
 /// Parallel loops in this library are over fixed chunks whose results are merged in order, so the number of threads

@@ -189,6 +189,8 @@ pub struct Content<M: Model> {
     pub finished: bool,
     /// Bytes that observers had written.
     pub written: u64,
+    /// The instruction set it was trained with: others round otherwise.
+    pub instructions: String,
     /// Final objective and held-out score of every run that has ended.
     pub runs: Vec<(f64, Option<f64>)>,
     /// The best of them.
@@ -200,7 +202,8 @@ pub struct Content<M: Model> {
 impl<M: Model> Content<M> {
     /// How far the training has come, for observers.
     pub fn reached(&self) -> Reached {
-        Reached { run: self.run, step: self.session.progress.step, written: self.written }
+        let instructions = self.instructions.clone();
+        Reached { run: self.run, step: self.session.progress.step, written: self.written, instructions }
     }
 }
 
@@ -214,7 +217,7 @@ pub struct Found<M: Model> {
 
 const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
 /// Version of the layout; only the present one is read, since a checkpoint lives no longer than its run.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 /// Length and checksum.
 const TAIL: usize = 12;
 
@@ -236,9 +239,23 @@ struct Lock {
 
 impl Lock {
     fn take(checkpoint: &Path) -> Result<Self> {
+        loop {
+            // One that its holder has let go of and removed since it was opened locks nothing.
+            if let Some(lock) = Lock::hold(Lock::open(checkpoint)?, checkpoint)? {
+                return Ok(lock);
+            }
+        }
+    }
+
+    fn open(checkpoint: &Path) -> Result<File> {
+        let failed = |source| Error::Checkpoint { path: checkpoint.to_owned(), source };
+        File::options().write(true).create(true).truncate(false).open(lock_file(checkpoint)).map_err(failed)
+    }
+
+    /// Lock a file that was opened; none if it is not the one that has the name any more.
+    fn hold(file: File, checkpoint: &Path) -> Result<Option<Self>> {
         let path = lock_file(checkpoint);
         let failed = |source| Error::Checkpoint { path: checkpoint.to_owned(), source };
-        let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         if file.metadata().map_err(failed)?.len() > 0 {
             return Err(Error::Exists {
                 path,
@@ -247,7 +264,8 @@ impl Lock {
             });
         }
         match file.try_lock() {
-            Ok(()) => Ok(Lock { path, _file: file }),
+            Ok(()) if !has_name(&file, &path) => Ok(None),
+            Ok(()) => Ok(Some(Lock { path, _file: file })),
             Err(TryLockError::WouldBlock) => Err(Error::Exists {
                 path: checkpoint.to_owned(),
                 detail: "belongs to a run that is going on",
@@ -255,16 +273,31 @@ impl Lock {
             }),
             // Some file systems have no locks: then it is up to the user.
             Err(TryLockError::Error(source)) if source.kind() == io::ErrorKind::Unsupported => {
-                Ok(Lock { path, _file: file })
+                Ok(Some(Lock { path, _file: file }))
             }
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
     }
 }
 
+/// Whether a file is the one of this name. Where that cannot be told, locks are not removed, so that it always is.
+#[cfg(unix)]
+fn has_name(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |found: io::Result<fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
+    id(file.metadata()) == id(fs::metadata(path))
+}
+
+#[cfg(not(unix))]
+fn has_name(_file: &File, _path: &Path) -> bool {
+    true
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if cfg!(unix) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -467,11 +500,29 @@ mod tests {
             tally: Default::default(),
             files: Vec::new(),
         };
-        Content { run: 0, finished: false, written: 7, runs: vec![(1.0, None)], best: None, session }
+        let (instructions, runs) = ("plain".into(), vec![(1.0, None)]);
+        Content { run: 0, finished: false, written: 7, instructions, runs, best: None, session }
     }
 
     fn print(rows: &str) -> Fingerprint {
         vec![("data".into(), rows.into()), ("laps".into(), "3".into())]
+    }
+
+    /// Whoever opened the lock before its holder let go of it must not believe to hold it while others can take it anew.
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_that_was_removed_locks_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c");
+        let first = Lock::take(&path).unwrap();
+        assert!(Lock::take(&path).is_err());
+        let opened = Lock::open(&path).unwrap();
+        drop(first);
+        let third = Lock::take(&path).unwrap();
+        assert!(Lock::hold(opened, &path).unwrap().is_none());
+        assert!(Lock::take(&path).is_err());
+        drop(third);
+        assert!(Lock::take(&path).is_ok());
     }
 
     #[test]

@@ -26,11 +26,23 @@ pub enum Init {
     Responsibilities,
 }
 
+/// What becomes of what a model that training goes on from has counted. A training is one of the rows it is given, so
+/// that rows which were there before are not counted twice, unless it is asked to keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum History {
+    /// It stays, and the new rows or documents come on top of it.
+    Keep,
+    /// It is where training starts; the new rows or documents take its place.
+    #[default]
+    Replace,
+}
+
 /// What decides between several runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BestBy {
-    /// The training objective.
+    /// The training objective; where batches are left out and nothing is held out, the evidence of what was left out.
     Objective,
     /// The held-out score.
     Heldout,
@@ -121,6 +133,9 @@ pub struct MixtureConfig {
     /// Rows of the sample that seeding works on; 0 stands for 100 a cluster, at least 10,000, and where starts are
     /// compared for 250 a cluster, at least 50,000, but fewer where K or the columns are many.
     pub init_rows: usize,
+    /// What becomes of what a model to go on from has counted.
+    #[serde(skip_serializing_if = "is_default")]
+    pub history: History,
     /// Runs from different seeds, of which the best is kept.
     pub runs: usize,
     /// What "best" means.
@@ -171,6 +186,7 @@ impl Default for MixtureConfig {
             init: Init::Auto,
             init_lloyd: None,
             init_rows: 0,
+            history: History::Replace,
             runs: 1,
             best_by: BestBy::Objective,
             seed: 0,

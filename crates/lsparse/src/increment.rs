@@ -94,7 +94,7 @@ impl<S: Summary> Schedule<S> for OneStep {
         Ok(true)
     }
 
-    fn remove_batch(&mut self, _total: &mut S, _batch: usize) -> Result<()> {
+    fn remove_batch(&mut self, _total: &mut S, _batch: usize) -> Result<bool> {
         Err(Error::Config {
             option: "forget-batch",
             problem: "new rows that were added are not remembered".into(),
@@ -196,6 +196,7 @@ impl TopicModel {
             alpha: session.params().alpha.clone(),
             table: session.model().point_topics(session.total()),
             total: session.total().clone(),
+            pull: self.pull.clone(),
         })
     }
 }

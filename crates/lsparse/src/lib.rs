@@ -46,7 +46,7 @@ pub mod trace;
 pub mod train;
 
 pub use checkpoint::{Checkpointing, Storage};
-pub use config::{BestBy, Init, MixtureConfig, Precision};
+pub use config::{BestBy, History, Init, MixtureConfig, Precision};
 pub use error::{Error, Result};
 pub use likelihood::{Estimate, LikelihoodKind};
 pub use mixture::{MixtureInputs, MixtureModel, fit_mixture, fit_mixture_with};

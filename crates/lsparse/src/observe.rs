@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::backend::instructions;
 use crate::error::Result;
 use crate::trace::{Beginning, Ending, StepInfo};
 
@@ -32,7 +33,7 @@ pub trait Observer {
 }
 
 /// How far a training had come when a checkpoint of it was taken.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Reached {
     /// Run under way, from 0.
     pub run: usize,
@@ -40,6 +41,20 @@ pub struct Reached {
     pub step: u64,
     /// Bytes that observers had written.
     pub written: u64,
+    /// The instruction set it was trained with.
+    pub instructions: String,
+}
+
+impl Reached {
+    /// What is to be said where the training goes on with other instructions than before.
+    pub fn elsewhere(&self) -> Option<String> {
+        let (then, now) = (&self.instructions, instructions());
+        (then != now).then(|| {
+            format!(
+                "the checkpoint was trained with {then} instructions, it goes on with {now}: last digits may differ"
+            )
+        })
+    }
 }
 
 /// Nobody watches.

@@ -410,13 +410,73 @@ impl<'a, M: Model> Session<'a, M> {
     /// has come to, may still reflect it.
     pub fn forget_batch(&mut self, batch: usize) -> Result<()> {
         self.model.check_forget()?;
-        self.schedule.remove_batch(&mut self.total, batch)?;
+        let ends_lap = self.schedule.remove_batch(&mut self.total, batch)?;
         self.memories.forget(batch);
+        if ends_lap {
+            // It was the only one left to be visited: the lap is over.
+            self.model.end_lap(&mut self.params);
+            self.progress.laps += 1;
+            self.progress.take_evidence();
+        }
         self.params = self.model.global_step(&self.total, Some(&self.params))?;
         self.progress.forgotten += self.data.batches.len(batch);
         // The lap before is not one to compare with, but if the run was at the end of a lap it still is.
         self.progress.lap_before = None;
-        self.progress.lap_change = self.progress.lap_change.map(|_| (f64::INFINITY, f64::INFINITY));
+        let at_end = ends_lap || self.progress.lap_change.is_some();
+        self.progress.lap_change = at_end.then_some((f64::INFINITY, f64::INFINITY));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::MixtureConfig;
+    use crate::data::MemoryRows;
+    use crate::mixture::{MixtureInputs, Mixtures};
+    use crate::train::Family;
+
+    /// Batches taken out at any moment: laps never go back, and a lap is one visit of each batch that is left.
+    #[test]
+    fn laps_go_on_where_batches_are_forgotten() {
+        let rows: Vec<f64> = (0..400).map(|n| f64::from(n % 2) * 9.0 + f64::from(n % 7) * 0.1).collect();
+        let source = MemoryRows::new("two groups", 1, rows).unwrap();
+        let config = MixtureConfig { clusters: 2, batches: 5, ..Default::default() };
+        let mixtures = Mixtures::<f64>::new(&source, &config, MixtureInputs::default()).unwrap();
+        for steps in 1..=12 {
+            for gone in 0..5 {
+                let mut session = mixtures.session(0).unwrap();
+                let mut worker = session.worker();
+                let (mut visited, mut lap) = (Vec::new(), 0.0);
+                for _ in 0..steps {
+                    let info = session.step(&mut worker).unwrap();
+                    (lap, visited) = (info.lap, if info.ends_lap { Vec::new() } else { visited });
+                    if !info.ends_lap {
+                        visited.push(info.batch);
+                    }
+                }
+                let before = session.progress().laps;
+                session.forget_batch(gone).unwrap();
+                visited.retain(|&batch| batch != gone);
+                // Where all that are left have been visited the lap is over.
+                let ended = visited.len() == 4;
+                assert_eq!(session.progress().laps, before + usize::from(ended), "{steps} steps, without {gone}");
+                if ended {
+                    visited.clear();
+                }
+                for _ in 0..9 {
+                    let info = session.step(&mut worker).unwrap();
+                    assert!(!visited.contains(&info.batch) && info.batch != gone, "{steps} steps, without {gone}");
+                    visited.push(info.batch);
+                    assert_eq!(info.ends_lap, visited.len() == 4, "{steps} steps, without {gone}");
+                    let expected = session.progress().laps as f64 + (visited.len() % 4) as f64 / 4.0;
+                    assert!((info.lap - expected).abs() < 1e-12);
+                    // Taking out what was visited takes a part of the lap back, and no more.
+                    assert!(info.lap > lap - 0.25, "{} after {lap}", info.lap);
+                    if info.ends_lap {
+                        visited.clear();
+                    }
+                }
+            }
+        }
     }
 }

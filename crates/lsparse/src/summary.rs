@@ -74,6 +74,9 @@ impl ClusterSummary {
     }
 }
 
+/// What is left of a count is nothing but rounding below this share of it.
+const RESIDUE: f64 = 1e-9;
+
 impl Summary for ClusterSummary {
     fn add_scaled(&mut self, other: &Self, factor: f64) {
         debug_assert_eq!(self.stats.len(), other.stats.len());
@@ -82,11 +85,20 @@ impl Summary for ClusterSummary {
                 *a += factor * b;
             }
         };
-        add(&mut self.counts, &other.counts);
-        // Taking away what was added may leave a trace of rounding on the wrong side of zero.
-        self.counts.iter_mut().for_each(|n| *n = n.max(0.0));
         add(&mut self.stats, &other.stats);
         self.entropy += factor * other.entropy;
+        let width = self.width;
+        for (k, (count, &other)) in self.counts.iter_mut().zip(&other.counts).enumerate() {
+            let before = *count;
+            *count += factor * other;
+            // Where all that a cluster has is taken away, a trace of rounding is left, on either side of zero. Nothing is
+            // to be estimated from it.
+            if factor < 0.0 && other > 0.0 && *count <= RESIDUE * before {
+                *count = 0.0;
+                self.stats[k * width..(k + 1) * width].fill(0.0);
+            }
+            *count = count.max(0.0);
+        }
     }
 
     fn scale(&mut self, factor: f64) {
@@ -108,6 +120,27 @@ impl Summary for ClusterSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_left_of_a_cluster_that_is_taken_away() {
+        // Batches whose sums round.
+        let one = |value: f64| ClusterSummary {
+            counts: vec![value, 1.0],
+            stats: vec![7.0 * value, 1.0],
+            width: 1,
+            entropy: 0.0,
+        };
+        let pieces: Vec<f64> = (0..40).map(|n| 1000.0 / (3.0 + f64::from(n))).collect();
+        let mut total = ClusterSummary::zeros(2, 1, 0);
+        pieces.iter().for_each(|&value| total.add_scaled(&one(value), 1.0));
+        pieces.iter().for_each(|&value| total.add_scaled(&one(value), -1.0));
+        assert_eq!(total, ClusterSummary::zeros(2, 1, 0));
+        // A little that is really there stays.
+        total.add_scaled(&one(1e6), 1.0);
+        total.add_scaled(&one(0.01), 1.0);
+        total.add_scaled(&one(1e6), -1.0);
+        assert!((total.counts[0] - 0.01).abs() < 1e-8);
+    }
 
     #[test]
     fn adding_and_taking_away_gives_back_what_was_there() {

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::backend::instructions;
 use crate::checkpoint::{Content, Fingerprint, Found, Keeper, Storage, StoredRun};
 use crate::config::BestBy;
 use crate::data::Dealt;
 use crate::error::{Error, Result};
 use crate::model::{Model, Objective};
 use crate::observe::{Observer, Stopwatch};
-use crate::rules::{Outcome, Patience, Progress, StopReason, StopRules, count_empty};
+use crate::rules::{EVIDENCE, Outcome, Patience, Progress, StopReason, StopRules, count_empty};
 use crate::schedule::Pace;
 use crate::session::{Places, Session, Snapshot, Start};
 use crate::summary::Summary;
@@ -417,7 +418,8 @@ impl<S: ModelFile> Ledger<S> {
         self.settle(session)?;
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         let (run, runs, best) = (session.run(), self.runs.clone(), self.stored.clone());
-        keeper.begin(Content { run, finished, written, runs, best, session: session.save() });
+        let instructions = instructions().to_owned();
+        keeper.begin(Content { run, finished, written, instructions, runs, best, session: session.save() });
         Ok(())
     }
 
@@ -440,11 +442,14 @@ impl<S: ModelFile> Ledger<S> {
 }
 
 impl Plan {
-    /// What "best" compares.
-    fn quality(&self, outcome: &Outcome) -> f64 {
-        match (self.best_by, outcome.heldout) {
-            (BestBy::Heldout, Some(score)) => score,
-            _ => outcome.objective.total(),
+    /// What "best" compares. Where batches are left out and nothing is held out, the evidence of what was left out says
+    /// more than the objective, which many small clusters please; a run that was stopped before it had any comes last.
+    fn quality(&self, outcome: &Outcome) -> (bool, f64) {
+        let evidence = outcome.recent.last().and_then(|lap| lap.get(EVIDENCE)).filter(|_| self.pace.leave_out);
+        match (self.best_by, outcome.heldout, evidence) {
+            (BestBy::Heldout, Some(score), _) => (true, score),
+            (BestBy::Objective, None, Some(evidence)) => (true, evidence),
+            _ => (false, outcome.objective.total()),
         }
     }
 }

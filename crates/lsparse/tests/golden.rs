@@ -415,7 +415,7 @@ fn topics(found: &mut Table) {
                 let config = TopicsConfig { estimate, schedule, leave_out, sparsity, ..topics_config() };
                 add(format!("{} {} {leave_out} {sparsity}", name(estimate), name(schedule)), &config);
             }
-            for learn_alpha in [AlphaRule::Symmetric, AlphaRule::Asymmetric] {
+            for learn_alpha in [AlphaRule::Symmetric, AlphaRule::Asymmetric, AlphaRule::Direction] {
                 let config = TopicsConfig { estimate, schedule, learn_alpha, ..topics_config() };
                 add(format!("{} {} alpha {}", name(estimate), name(schedule), name(learn_alpha)), &config);
             }

@@ -10,10 +10,11 @@ use lsparse::schedule::ScheduleKind;
 use lsparse::summary::Summary;
 use lsparse::topics::score::{CompletionOptions, completion, held_out};
 use lsparse::topics::{
-    AlphaRule, Document, DocumentMemory, DocumentOptions, Explained, Selection, SparseStats, Tally, TopicInputs,
-    TopicModel, TopicSummary, Topics, TopicsConfig, WordTable, fit_topics, fit_topics_with, initial_topics,
-    random_topics,
+    AlphaRule, Document, DocumentMemory, DocumentOptions, Explained, Selection, SparseStats, Tally, TopicFamily,
+    TopicInputs, TopicModel, TopicSummary, Topics, TopicsConfig, WordTable, fit_topics, fit_topics_with,
+    initial_topics, random_topics,
 };
+use lsparse::train::Family;
 use lsparse::{Beside, Estimate};
 use lsparse_kernels::{digamma, ln_gamma};
 use rand::{RngExt, SeedableRng};
@@ -435,6 +436,39 @@ fn batches_that_are_left_out_keep_documents_from_convincing_themselves() {
     assert!(evidence[9] > evidence[1] && (evidence[9].unwrap() - with).abs() < 1.0, "{evidence:?} {with}");
 }
 
+/// With nothing held out the run is kept whose topics hold best for documents that they have not seen.
+#[test]
+fn runs_that_leave_batches_out_are_compared_by_evidence() {
+    struct Laps(Vec<Vec<(f64, f64)>>);
+    impl lsparse::observe::Observer for Laps {
+        fn step(&mut self, info: &lsparse::observe::StepInfo) -> lsparse::Result<()> {
+            self.0.resize(info.run + 1, Vec::new());
+            if let Some(evidence) = info.report.iter().find(|note| note.0 == EVIDENCE) {
+                self.0[info.run].push((evidence.1, info.objective.unwrap().total()));
+            }
+            Ok(())
+        }
+    }
+    let corpus = planted_corpus(150, 12, 10, 200, 7);
+    let mut disagreed = false;
+    for seed in 0..12 {
+        let config = TopicsConfig { topics: 20, laps: 4, tolerance: 0.0, runs: 4, seed, ..Default::default() };
+        let mut laps = Laps(Vec::new());
+        let beside = Beside { observer: Some(&mut laps), ..Default::default() };
+        let fitted = fit_topics_with(&corpus.rows, &config, TopicInputs::default(), beside).unwrap();
+        let best = |of: fn(&(f64, f64)) -> f64| {
+            let last = |run: &usize| of(laps.0[*run].last().unwrap());
+            (0..4usize).max_by(|a, b| last(a).total_cmp(&last(b))).unwrap()
+        };
+        assert_eq!(fitted.run, best(|lap| lap.0));
+        disagreed |= best(|lap| lap.0) != best(|lap| lap.1);
+    }
+    assert!(disagreed, "objective and evidence chose the same runs: the test says nothing");
+    let config = TopicsConfig { best_by: lsparse::BestBy::Heldout, ..Default::default() };
+    let error = fit_topics(&corpus.rows, &config).err().unwrap();
+    assert!(error.to_string().contains("no held-out documents"), "{error}");
+}
+
 #[test]
 fn a_run_rests_when_the_evidence_does() {
     let corpus = planted_corpus(600, 60, 8, 160, 1);
@@ -639,7 +673,7 @@ fn models_come_back_from_their_files_and_go_on_with_new_words() {
     let moved = back.with_vocab(&words);
     let more = fit_topics_with(
         &corpus.rows,
-        &TopicsConfig { laps: 2, ..config },
+        &TopicsConfig { laps: 2, history: lsparse::History::Keep, ..config },
         TopicInputs { vocab: Some(&words), start: Some(&moved), ..Default::default() },
         Beside::default(),
     )
@@ -649,6 +683,7 @@ fn models_come_back_from_their_files_and_go_on_with_new_words() {
     let after: f64 = more.model.total.counts.iter().sum();
     let fresh: f64 = model.total.counts.iter().sum();
     assert!((after - before - fresh).abs() < 1e-3 * after, "history stays: {before} + {fresh} is not {after}");
+    assert_eq!(more.model.training.observations, 2 * model.training.observations);
 }
 
 #[test]
@@ -664,15 +699,153 @@ fn seed_words_pull_their_topic() {
     }
 }
 
+/// Seed words are part of the prior: a model from a file has the topics that training had, and goes on with them.
+#[test]
+fn seed_words_pull_on_after_training() {
+    let corpus = planted_corpus(200, 40, 6, 120, 9);
+    let lists = vec![vec![40u32, 41, 119], vec![80u32, 81]];
+    for estimate in [Estimate::Map, Estimate::Posterior] {
+        let config = TopicsConfig { topics: 6, laps: 3, estimate, seed_weight: 20.0, ..Default::default() };
+        let inputs = TopicInputs { seed_words: &lists, ..Default::default() };
+        let family = TopicFamily::new(&corpus.rows, &config, inputs.clone()).unwrap();
+        let trained = fit_topics_with(&corpus.rows, &config, inputs, Beside::default()).unwrap().model;
+        let model = TopicModel::from_bytes("m".as_ref(), &trained.to_bytes().unwrap()).unwrap();
+        assert_eq!(model.pull, trained.pull);
+        let pull = model.pull.clone().unwrap();
+        // Topics of documents are those that a step of training would give.
+        let topics = Topics { pull: model.pull.clone(), warm_start: true, ..family.model(0) };
+        let params = topics.global_step(&model.total, None).unwrap();
+        let data = Dealt::in_order(&corpus.rows).unwrap();
+        let visited = topics.local(&params, &data.batch(0), &Default::default(), &mut topics.worker()).unwrap();
+        let mut most = 0.0f32;
+        model
+            .assign(&corpus.rows, &mut |n, shares| {
+                for &(k, share) in shares {
+                    let counts = &visited.memory.warm[n];
+                    let expected = counts.iter().find(|c| c.0 == k).map_or(0.0, |c| c.1 / 40.0);
+                    most = most.max((share - expected).abs());
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert!(most < 1e-3, "{estimate:?}: shares differ by {most}");
+        // So do models with other words, and after a step on new documents.
+        let mut words = model.vocab.clone();
+        words.insert(0, "new".into());
+        let moved = model.with_vocab(&words);
+        assert_eq!(moved.pull.as_ref().unwrap().word(41), pull.word(40));
+        let gap = (0..6).flat_map(|k| (0..120).map(move |v| (k, v)));
+        let gap = gap.map(|(k, v)| (moved.table.row(v + 1)[k] - model.table.row(v)[k]).abs()).fold(0.0, f32::max);
+        assert!(gap < 1e-3, "{estimate:?}: a new word changed the others by {gap}");
+        let more = model.update(&corpus.rows, lsparse::increment::Increment::Add).unwrap();
+        assert_eq!(more.pull, model.pull);
+        let before = model.table.row(119)[0];
+        assert!(more.table.row(119)[0] > 0.3 * before, "{estimate:?}: the pull of a seed word was lost");
+        // A run that goes on from it has its seed words too.
+        let inputs = TopicInputs { start: Some(&model), ..Default::default() };
+        let on = fit_topics_with(&corpus.rows, &config, inputs, Beside::default()).unwrap().model;
+        assert_eq!(on.pull, model.pull);
+    }
+}
+
 #[test]
 fn alpha_is_learned() {
     let corpus = planted_corpus(400, 60, 6, 120, 9);
-    for (rule, different) in [(AlphaRule::Symmetric, false), (AlphaRule::Asymmetric, true)] {
+    for rule in [AlphaRule::Symmetric, AlphaRule::Asymmetric, AlphaRule::Direction] {
         let config = TopicsConfig { topics: 6, laps: 10, learn_alpha: rule, tolerance: 0.0, ..Default::default() };
         let model = fit_topics(&corpus.rows, &config).unwrap().model;
         assert!(model.alpha.iter().all(|a| a.is_finite() && *a > 0.0));
+        let different = rule != AlphaRule::Symmetric;
         assert_eq!(model.alpha.iter().any(|a| *a != model.alpha[0]), different, "{rule:?}");
-        assert!((model.alpha.iter().sum::<f32>() - 0.5).abs() > 1e-3, "{rule:?}: alpha did not move");
+        let moved = (model.alpha.iter().sum::<f32>() - 0.5).abs();
+        assert_eq!(moved > 1e-3, rule != AlphaRule::Direction, "{rule:?}: alpha moved by {moved}");
+    }
+}
+
+/// What is memoized bounds the documents' allocation term under any alphas, and is it under their own.
+#[test]
+fn the_allocation_term_is_bounded_under_any_alphas() {
+    let corpus = planted_corpus(50, 30, 4, 40, 3);
+    let config = TopicsConfig { topics: 6, learn_alpha: AlphaRule::Asymmetric, warm_start: true, ..Default::default() };
+    let family = TopicFamily::new(&corpus.rows, &config, TopicInputs::default()).unwrap();
+    let (topics, mut rng) = (family.model(0), ChaCha8Rng::seed_from_u64(1));
+    let first = random_topics(&topics, &corpus.rows, &mut rng).unwrap();
+    let mut params = topics.global_step(&first, None).unwrap();
+    let draw = |rng: &mut ChaCha8Rng| (0..6).map(|_| (rng.random::<f32>() * 6.0 - 5.0).exp()).collect::<Vec<f32>>();
+    let data = Dealt::in_order(&corpus.rows).unwrap();
+    for _ in 0..20 {
+        params.alpha = draw(&mut rng);
+        let mut worker = topics.worker();
+        let visited = topics.local(&params, &data.batch(0), &Default::default(), &mut worker).unwrap();
+        let term = |alpha: &[f32]| -> f64 {
+            let sum: f64 = alpha.iter().map(|&a| f64::from(a)).sum();
+            let of_document = |counts: &Vec<(u32, f32)>| {
+                let of_topic = |&(k, n): &(u32, f32)| {
+                    let a = f64::from(alpha[k as usize]);
+                    ln_gamma(f64::from(n) + a) - ln_gamma(a)
+                };
+                ln_gamma(sum) - ln_gamma(30.0 + sum) + counts.iter().map(of_topic).sum::<f64>()
+            };
+            visited.memory.warm.iter().map(of_document).sum()
+        };
+        let total = visited.summary.clone().into_total();
+        let at_own = topics.objective(&params, &total).alloc;
+        assert!((at_own - term(&params.alpha)).abs() < 1e-3, "{at_own} against {}", term(&params.alpha));
+        for _ in 0..10 {
+            params.alpha = draw(&mut rng);
+            let (bound, exact) = (topics.objective(&params, &total).alloc, term(&params.alpha));
+            assert!(bound <= exact + 1e-3, "{bound} is above {exact}");
+        }
+        // The global step's alphas are the best for it.
+        let best = topics.global_step(&total, Some(&params)).unwrap();
+        let highest = topics.objective(&best, &total).alloc;
+        for _ in 0..10 {
+            params.alpha = best.alpha.iter().map(|a| a * (1.0 + 0.1 * rng.random::<f32>() - 0.05)).collect();
+            assert!(topics.objective(&params, &total).alloc <= highest + 1e-9);
+        }
+    }
+}
+
+/// Batches that were worked out under different alphas add up: no step lowers the objective, and training rests where
+/// full batches do.
+#[test]
+fn learned_alpha_rests_where_full_batches_rest() {
+    let corpus = planted_corpus(300, 40, 5, 100, 4);
+    for learn_alpha in [AlphaRule::Symmetric, AlphaRule::Asymmetric, AlphaRule::Direction] {
+        let run = |schedule: ScheduleKind| {
+            let config = TopicsConfig {
+                topics: 10,
+                sparsity: 10,
+                learn_alpha,
+                schedule,
+                batches: 6,
+                leave_out: false,
+                warm_start: true,
+                restarts: 0,
+                doc_iterations: 30,
+                seed: 2,
+                ..Default::default()
+            };
+            let family = TopicFamily::new(&corpus.rows, &config, TopicInputs::default()).unwrap();
+            let mut session = family.session(0).unwrap();
+            let mut worker = session.worker();
+            let mut before = f64::NEG_INFINITY;
+            while session.progress().laps < 60 {
+                let info = session.step(&mut worker).unwrap();
+                // In the first lap the start stands in for batches not seen yet.
+                if session.progress().laps < 1 {
+                    continue;
+                }
+                let now = info.objective.unwrap().total();
+                assert!(now >= before - 1e-6 * before.abs(), "{learn_alpha:?} {schedule:?}: {before} fell to {now}");
+                before = now;
+            }
+            (session.params().alpha.clone(), before)
+        };
+        let ((full, bound), (memoized, same)) = (run(ScheduleKind::Full), run(ScheduleKind::Memoized));
+        assert!((bound - same).abs() < 5e-3 * bound.abs(), "{learn_alpha:?}: {bound} and {same}");
+        let sum = |alpha: &[f32]| alpha.iter().sum::<f32>();
+        assert!((sum(&full) / sum(&memoized) - 1.0).abs() < 0.1, "{learn_alpha:?}: {full:?} and {memoized:?}");
     }
 }
 

@@ -93,6 +93,9 @@ impl Observer for Watchers {
             let kept = trace.get_mut().go_on_from(reached)?;
             trace.set_written(kept);
         }
+        if let Some(what) = reached.elsewhere() {
+            output::message(&format!("warning: {what}"));
+        }
         Ok(())
     }
 }

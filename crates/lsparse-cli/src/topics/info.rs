@@ -91,6 +91,7 @@ fn text(name: &str, info: &Info<'_>) -> String {
         AlphaRule::Fixed => "",
         AlphaRule::Symmetric => " (learned)",
         AlphaRule::Asymmetric => " (learned, one number a topic)",
+        AlphaRule::Direction => " (as given, its share a topic learned)",
     };
     let (estimate, schedule) = (setting(&config.estimate), setting(&config.schedule));
     let alpha = significant(info.alpha, 4);

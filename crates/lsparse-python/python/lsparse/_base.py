@@ -180,14 +180,22 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.objective_ = training["objective"]
         self.converged_ = training["stopped_by"] in ("tolerance", "count-tolerance")
 
-    def _rate(self, weight: float) -> dict[str, float]:
+    def _rate(self) -> dict[str, float]:
         """How new rows enter the total in ``partial_fit``: nothing for adding them, a rate for blending them in."""
         if self.schedule != "stochastic":
             return {}
-        training = json.loads(self.model_.training)
-        rate = (self.learning_offset + training["steps"]) ** -self.learning_decay
-        seen = training["observations"] + weight
-        return {"rate": min(rate, 1.0), "population": float(self.total_samples or seen)}
+        # As in stochastic training, the step that is to be taken counts.
+        step = json.loads(self.model_.training)["steps"] + 1
+        how = {"rate": min((self.learning_offset + step) ** -self.learning_decay, 1.0)}
+        return how if self.total_samples is None else {**how, "population": float(self.total_samples)}
+
+    def _check_method(self) -> None:
+        """Refuse to train a model from a file by another method than it was trained by."""
+        method = getattr(self, "_method", "lsparse")
+        if method not in ("lsparse", "hard-em"):
+            raise ValueError(
+                f"this model was trained by {method}, which fit would not do; make a new {type(self).__name__} to train"
+            )
 
     def _note_step(self) -> None:
         """Add the step that a ``partial_fit`` took to the trace; what it did not measure is NaN."""

@@ -66,7 +66,8 @@ def load(
     Returns
     -------
     model : estimator
-        A fitted one of the class that the file holds. Its ``trace_`` is empty.
+        A fitted one of the class that the file holds. Its ``trace_`` is empty. One that was trained by another method
+        than the estimators have (``kmeans``, say) predicts and scores, and is not fitted again.
 
     Examples
     --------
@@ -113,6 +114,7 @@ def load(
         model = _mixture(config, shared)
         dim = core.dim
     model._take(core)
+    model._method = config.get("method", "lsparse")
     model.n_features_in_ = dim
     model.trace_ = {}
     return model  # type: ignore[no-any-return]

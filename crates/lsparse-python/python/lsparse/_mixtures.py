@@ -115,6 +115,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         >>> sorted(gm.means_.ravel().round(1).tolist())
         [0.1, 9.1]
         """
+        self._check_method()
         X = self._rows(X, reset=True, min_samples=2)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
@@ -189,8 +190,9 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
             )
             self._settle(model, report, progress)
             return self
-        how = self._rate(float(X.shape[0] if weights is None else weights.sum()))
-        update = self.model_.update(X, binarize=self._threshold(), sample_weight=weights, threads=threads, **how)
+        update = self.model_.update(
+            X, binarize=self._threshold(), sample_weight=weights, threads=threads, **self._rate()
+        )
         self._take(update)
         self._note_step()
         return self

@@ -33,8 +33,9 @@ class TopicModel(Estimator):
         ``sparsity=n_components`` is the ordinary dense algorithm.
     doc_topic_prior : float, default=None
         Dirichlet concentration of each topic in a document (alpha); 0.5 / K if not given.
-    learn_doc_topic_prior : {"fixed", "symmetric", "asymmetric"}, default="fixed"
-        Whether alpha is learned: not at all, one number for all topics, or one a topic.
+    learn_doc_topic_prior : {"fixed", "symmetric", "asymmetric", "direction"}, default="fixed"
+        Whether alpha is learned: not at all, one number for all topics, one a topic, or a share a topic of
+        the sum as given.
     topic_word_prior : float, default=None
         Pseudo-count of every word in every topic; 0.07 if not given.
     estimate : {"map", "vb"}, default="map"
@@ -124,7 +125,7 @@ class TopicModel(Estimator):
     _parameter_constraints: dict[str, list[Any]] = {
         **Estimator._parameter_constraints,
         "doc_topic_prior": [Interval(Real, 0.0, None, closed="neither"), None],
-        "learn_doc_topic_prior": [StrOptions({"fixed", "symmetric", "asymmetric"})],
+        "learn_doc_topic_prior": [StrOptions({"fixed", "symmetric", "asymmetric", "direction"})],
         "topic_word_prior": [Interval(Real, 0.0, None, closed="neither"), None],
         "estimate": [StrOptions({"map", "vb"})],
         "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
@@ -256,6 +257,7 @@ class TopicModel(Estimator):
         >>> model.topics_.shape
         (2, 4)
         """
+        self._check_method()
         X = self._rows(X, reset=True)
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
         progress = self._progress()
@@ -309,7 +311,7 @@ class TopicModel(Estimator):
             model, report = _core.fit_topics(X, config, threads=threads, progress=progress, **self._words())
             self._settle(model, report, progress)
             return self
-        self._take(self.model_.update(X, threads=threads, **self._rate(float(X.shape[0]))))
+        self._take(self.model_.update(X, threads=threads, **self._rate()))
         self._note_step()
         return self
 

@@ -13,14 +13,14 @@ use super::methods::{
 use super::saved::{scan_for, working_element};
 use super::{LocalStep, Mixture, MixtureModel, MixtureParams, Search, SearchKind, log_density};
 use crate::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
-use crate::config::{BestBy, MixtureConfig};
+use crate::config::{BestBy, History, MixtureConfig};
 use crate::data::{Batches, Dealt, Element, Moments, RowSource, Scalar};
 use crate::error::{Error, Result};
 use crate::init::initial_summary;
 use crate::likelihood::Prior;
 use crate::model::Model;
 use crate::rules::{Outcome, Patience, StopRules, TrainingRecord};
-use crate::schedule::Pace;
+use crate::schedule::{Pace, ScheduleKind};
 use crate::session::{Session, Start};
 use crate::summary::ClusterSummary;
 use crate::trace::Beginning;
@@ -108,6 +108,10 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             let problem = "there are no held-out rows to compare runs by".into();
             return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
         }
+        if config.history == History::Keep && config.method.has_centres_alone() {
+            let problem = format!("{} has no counts that could stay", config.method.name());
+            return Err(Error::Config { option: "history", problem, remedy: "train with all rows".into() });
+        }
         if inputs.select.is_some() && config.method != MixtureMethod::Truncation {
             let problem = format!("a selection function means nothing to {}", config.method.name());
             return Err(Error::Config { option: "method", problem, remedy: "choose truncation".into() });
@@ -132,6 +136,12 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
     /// What was settled.
     pub fn settled(&self) -> &SettledMixture {
         &self.settled
+    }
+
+    /// The model to go on from whose statistics stay; stochastic steps let them fade.
+    fn kept(&self) -> Option<&'a MixtureModel> {
+        let MixtureConfig { history, schedule, .. } = self.settled.config;
+        self.inputs.start.filter(|_| history == History::Keep && schedule != ScheduleKind::Stochastic)
     }
 
     /// How rows choose their clusters in a run.
@@ -232,7 +242,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         };
         let previous = start.map(|start| start.params_of(model)).transpose()?;
         let params = model.global_step(&total, previous.as_ref())?;
-        Ok(Start { params, total, stays: false, rng: rng(Stream::Schedule) })
+        Ok(Start { params, total, stays: self.kept().is_some(), rng: rng(Stream::Schedule) })
     }
 
     fn score(&self, model: &Mixture<T>, params: &MixtureParams<T>, _total: &ClusterSummary) -> Result<Option<f64>> {
@@ -241,10 +251,12 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
 
     fn saved(&self, session: &Session<'a, Mixture<T>>, outcome: &Outcome) -> MixtureModel {
         let (params, progress) = (session.params(), session.progress());
+        let before = self.kept().map_or(0, |start| start.training.observations);
+        let observations = before + self.source.num_rows() - progress.forgotten;
         let mut model = MixtureModel {
             config: MixtureConfig { sparsity: params.search.sparsity, ..self.settled.config.of_record() },
             prior: self.settled.prior.clone(),
-            training: TrainingRecord::new(self.source.num_rows() - progress.forgotten, progress, outcome),
+            training: TrainingRecord::new(observations, progress, outcome),
             weights: params.frequencies.pi.clone(),
             arrays: params.clusters.arrays(),
             total: session.total().clone(),

@@ -269,7 +269,7 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
     }
 
     /// Seeds, and the local optimum that training has come to, may still reflect what was taken out.
-    fn remove_batch(&mut self, total: &mut S, batch: usize) -> Result<()> {
+    fn remove_batch(&mut self, total: &mut S, batch: usize) -> Result<bool> {
         self.check_remembered(batch)?;
         let state = &mut self.state;
         if state.order.len() == 1 {
@@ -278,12 +278,20 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         }
         let at = state.order.iter().position(|&other| other == batch).unwrap_or_default();
         state.order.remove(at);
+        // Not where a lap is about to begin: there it has ended already.
+        let within = state.position > 0;
         state.position -= usize::from(at < state.position);
+        let ends_lap = within && state.position == state.order.len();
+        // With the only batch that was visited the lap has not begun.
         state.position %= state.order.len();
         state.shuffled = state.position > 0;
         state.out = None;
         self.memos.forget(batch);
-        self.rebuild(total)
+        self.rebuild(total)?;
+        if ends_lap {
+            self.state.initial = None;
+        }
+        Ok(ends_lap)
     }
 
     fn snapshot(&mut self) -> Snapshot<S> {
@@ -451,7 +459,7 @@ mod tests {
         assert!(schedule.take_out_next(&mut total).unwrap());
         let whole = schedule.whole(&total).unwrap().unwrap();
         assert!((whole.counts[0] - latest.iter().sum::<f64>()).abs() < 1e-12);
-        (1..4).for_each(|batch| schedule.remove_batch(&mut total, batch).unwrap());
+        (1..4).for_each(|batch| assert!(!schedule.remove_batch(&mut total, batch).unwrap()));
         assert_eq!(schedule.next_batch(0).unwrap(), 0);
         assert!(!schedule.take_out_next(&mut total).unwrap() && total.counts[0] == latest[0]);
         let alone = Memoized::new(vec![1.0], summary(1.0), true, ChaCha8Rng::seed_from_u64(3)).leaving_out(true);

@@ -3,6 +3,7 @@
 //! Space in the file that the last checkpoint on disk refers to is not written over until a later one is on disk. So
 //! whatever a checkpoint refers to is as it was when the checkpoint was taken, whenever the program is killed.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -162,6 +163,7 @@ impl<S: Kept> Memos<S> {
     /// A checkpoint with the present slots will be written: gives the file that must be on disk before it.
     pub fn begin_checkpoint(&mut self) -> Option<Arc<File>> {
         let spill = self.spill.as_mut()?;
+        spill.fresh.clear();
         spill.leaving.append(&mut spill.released);
         Some(Arc::clone(&spill.file))
     }
@@ -170,6 +172,8 @@ impl<S: Kept> Memos<S> {
     pub fn end_checkpoint(&mut self) {
         if let Some(spill) = &mut self.spill {
             std::mem::take(&mut spill.leaving).into_iter().for_each(|extent| spill.free(extent));
+            // What is behind the end is needed by nobody. A file that cannot be cut is only longer than it might be.
+            let _ = spill.file.set_len(spill.end);
         }
     }
 }
@@ -193,6 +197,8 @@ struct Spill {
     end: u64,
     /// Free stretches (start, length), ascending and apart.
     gaps: Vec<(u64, u64)>,
+    /// Where stretches begin that were written since the last checkpoint was taken: no checkpoint refers to them.
+    fresh: HashSet<u64>,
     /// No longer needed, but for the checkpoint on disk.
     released: Vec<Extent>,
     /// No longer needed once the checkpoint that is being written is on disk.
@@ -201,8 +207,8 @@ struct Spill {
 
 impl Spill {
     fn new(file: File, path: PathBuf, outlives: bool) -> Self {
-        let (gaps, released, leaving) = (Vec::new(), Vec::new(), Vec::new());
-        Spill { file: Arc::new(file), path, outlives, end: MAGIC.len() as u64, gaps, released, leaving }
+        let (gaps, fresh, released, leaving) = Default::default();
+        Spill { file: Arc::new(file), path, outlives, end: MAGIC.len() as u64, gaps, fresh, released, leaving }
     }
 
     fn create(place: &MemoPlace) -> Result<Self> {
@@ -262,6 +268,7 @@ impl Spill {
             None => self.end += len,
         }
         self.gaps.retain(|gap| gap.1 > 0);
+        self.fresh.insert(start);
         Ok(Extent { start, len, checksum: crc32fast::hash(&bytes) })
     }
 
@@ -292,7 +299,8 @@ impl Spill {
 
     /// A stretch is not needed any more, unless for a checkpoint.
     fn release(&mut self, extent: Extent) {
-        match self.outlives {
+        let unknown = self.fresh.remove(&extent.start);
+        match self.outlives && !unknown {
             true => self.released.push(extent),
             false => self.free(extent),
         }
@@ -389,6 +397,32 @@ mod tests {
             (durable, expected) = (slots, now);
         }
         assert!(memos.spill.unwrap().end < 5000);
+    }
+
+    #[test]
+    fn the_file_does_not_grow_between_checkpoints_and_is_cut_after_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m");
+        let mut memos = Memos::new(3, MemoPlace { limit: Some(0), file: Some(path.clone()) });
+        let length = || std::fs::metadata(&path).unwrap().len();
+        let lap = |memos: &mut Memos<ClusterSummary>, size: usize| {
+            (0..3).for_each(|batch| memos.put(batch, memo(0.1, size)).unwrap());
+        };
+        lap(&mut memos, 20);
+        let one = length();
+        (0..100).for_each(|_| lap(&mut memos, 20));
+        assert!(length() < 2 * one, "{} bytes for {one}, with no checkpoint yet", length());
+        memos.begin_checkpoint();
+        memos.end_checkpoint();
+        (0..100).for_each(|_| lap(&mut memos, 20));
+        assert!(length() < 3 * one, "{} bytes for {one}, with one checkpoint", length());
+        for _ in 0..3 {
+            lap(&mut memos, 1);
+            memos.begin_checkpoint();
+            memos.end_checkpoint();
+        }
+        assert!(length() < one / 2, "{} bytes are left of {one}", length());
+        assert_eq!(*memos.get(2).unwrap().unwrap(), memo(0.1, 1));
     }
 
     #[test]

@@ -79,8 +79,9 @@ pub trait Schedule<S>: Send + Sync {
         None
     }
 
-    /// Take a batch out for good: `total` becomes the sum of all others, and the batch is not visited again.
-    fn remove_batch(&mut self, total: &mut S, batch: usize) -> Result<()>;
+    /// Take a batch out for good: `total` becomes the sum of all others, and the batch is not visited again. Says whether
+    /// that ended a lap, as it does where no other was left to be visited.
+    fn remove_batch(&mut self, total: &mut S, batch: usize) -> Result<bool>;
 
     /// What a later run needs to go on from here, to be written to a checkpoint.
     fn snapshot(&mut self) -> Snapshot<S>;

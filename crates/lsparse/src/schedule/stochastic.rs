@@ -74,7 +74,7 @@ impl<S: Summary> Schedule<S> for Stochastic {
         Ok(self.state.visits.is_multiple_of(self.shares.len() as u64))
     }
 
-    fn remove_batch(&mut self, _total: &mut S, _batch: usize) -> Result<()> {
+    fn remove_batch(&mut self, _total: &mut S, _batch: usize) -> Result<bool> {
         Err(Error::Config {
             option: "forget-batch",
             problem: "a stochastic run does not remember what each batch gave".into(),

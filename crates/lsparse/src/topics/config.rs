@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{AlphaRule, DocumentOptions, Selection};
-use crate::config::{BestBy, DEFAULT_SPARSITY};
+use crate::config::{BestBy, DEFAULT_SPARSITY, History};
 use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
 use crate::schedule::ScheduleKind;
@@ -52,16 +52,6 @@ pub enum TopicInit {
     Bregman,
     /// Random groups of documents; for samplers of all tokens, a random topic for every token.
     Random,
-}
-
-/// What becomes of the statistics of a model that training goes on from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum History {
-    /// They stay, and the new documents come on top of them.
-    Keep,
-    /// They are where training starts; the new documents take their place.
-    Replace,
 }
 
 /// Settings of a topic run. An unknown key is an error.
@@ -181,7 +171,7 @@ impl Default for TopicsConfig {
             decay: 0.55,
             init: TopicInit::Auto,
             init_lloyd: 5,
-            history: History::Keep,
+            history: History::Replace,
             seed_weight: 0.5,
             runs: 1,
             best_by: BestBy::Objective,

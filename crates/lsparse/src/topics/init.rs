@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::local::Explained;
 use super::summary::{Entries, SparseStats, TopicSummary, WordStats};
-use super::{Topics, WordTable};
+use super::{AlphaRule, Topics, WordTable};
 use crate::data::{Batches, RowSource, Rows};
 use crate::error::Result;
 use crate::rules::Patience;
@@ -101,6 +101,11 @@ pub(super) fn renewed_topics(
     }
     let mut all = TopicSummary::new(topics.num_topics, WordStats::Total(SparseStats::empty(0)));
     lost.iter().zip(&total.counts).for_each(|(&k, &n)| all.counts[k as usize] = n);
+    if topics.alpha_rule != AlphaRule::Fixed {
+        // A document of one topic has about one table.
+        let length = (sum(|e| e.tokens) / explained.len() as f64).max(1.0);
+        lost.iter().for_each(|&k| all.alpha_topic[k as usize] = all.counts[k as usize] / length);
+    }
     if let WordStats::Total(mut stats) = total.words {
         stats.topic.iter_mut().for_each(|k| *k = lost[*k as usize]);
         all.words = WordStats::Total(stats);

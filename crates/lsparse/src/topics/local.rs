@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::alpha_bound;
 use super::document::{Document, DocumentOptions, Tally};
 use super::summary::{Entries, TopicSummary, WordStats};
 use super::table::WordTable;
@@ -28,7 +29,7 @@ struct Piece {
     entropy: f64,
     alloc: f64,
     bound: f64,
-    alpha_topic: Vec<(u32, f64)>,
+    alpha_topic: Vec<(u32, f64, f64)>,
     alpha_total: f64,
     tally: Tally,
 }
@@ -98,7 +99,10 @@ pub fn summarize_panel(
         summary.alloc += piece.alloc;
         summary.bound += piece.bound;
         summary.alpha_total += piece.alpha_total;
-        piece.alpha_topic.iter().for_each(|&(k, v)| summary.alpha_topic[k as usize] += v);
+        for &(k, tables, slope) in &piece.alpha_topic {
+            summary.alpha_topic[k as usize] += tables;
+            summary.alpha_slope[k as usize] += slope;
+        }
         piece.counts.iter().for_each(|&(k, n)| summary.counts[k as usize] += f64::from(n));
         tally.add(&piece.tally);
         let mut start = 0;
@@ -156,10 +160,15 @@ fn solve_range(
         piece.bound += evidence;
         piece.explained.push(Explained { evidence: evidence as f32, tokens: tokens as f32 });
         if request.learn_alpha {
-            piece.alpha_total += psi(tokens + alpha_sum) - psi(alpha_sum);
+            // What is left of the term when the rest of its bound is taken out.
+            let slope = psi(tokens + alpha_sum) - psi(alpha_sum);
+            piece.alpha_total += slope;
+            piece.alloc += slope * alpha_sum;
             for (k, count) in document.topic_counts() {
                 let a = f64::from(request.alpha[k as usize]);
-                piece.alpha_topic.push((k, psi(f64::from(count) + a) - psi(a)));
+                let (tables, slope) = alpha_bound(f64::from(count), a);
+                piece.alpha_topic.push((k, tables, slope));
+                piece.alloc -= tables * a.ln() - slope * a;
             }
         }
         piece.counts.extend(document.topic_counts());

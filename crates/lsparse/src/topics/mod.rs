@@ -28,7 +28,8 @@ use crate::schedule::Kept;
 use gibbs::Sampling;
 pub use local::Explained;
 
-pub use config::{History, TopicInit, TopicMethod, TopicsConfig};
+pub use crate::config::History;
+pub use config::{TopicInit, TopicMethod, TopicsConfig};
 pub use document::{Document, DocumentOptions, Selection, Tally};
 pub use init::{initial_topics, random_topics};
 pub use saved::TopicModel;
@@ -47,6 +48,8 @@ pub enum AlphaRule {
     Symmetric,
     /// A learned number a topic.
     Asymmetric,
+    /// A learned share a topic of the concentration as given.
+    Direction,
 }
 
 /// A topic model: K topics over V words, how they are estimated, and how documents are worked out.
@@ -277,24 +280,63 @@ impl Topics {
         value + sums.iter().map(|&s| ln_gamma(s)).sum::<f64>()
     }
 
-    /// alpha_k for the statistics of documents: Minka's fixed point of the documents' Dirichlet-multinomial, which
-    /// never lowers the allocation term.
+    /// alpha_k for the statistics of documents: where the bound on their allocation term that [`TopicSummary`] holds is
+    /// largest, sum_k b_k log alpha_k - (s + e_k) alpha_k. It is one whatever the alphas are that each batch was worked
+    /// out under, so no step lowers the objective.
     fn learned_alpha(&self, total: &TopicSummary, old: &[f32]) -> Vec<f32> {
-        if self.alpha_rule == AlphaRule::Fixed || total.alpha_total <= 0.0 {
+        let TopicSummary { alpha_topic: tables, alpha_slope: slopes, alpha_total: slope, .. } = total;
+        let all: f64 = tables.iter().sum();
+        if *slope <= 0.0 || all <= 0.0 {
             return old.to_vec();
         }
-        let num = self.num_topics as f64;
+        let best = |b: f64, slope: f64| (b / slope).clamp(LEAST_ALPHA, 1e3) as f32;
         match self.alpha_rule {
-            AlphaRule::Asymmetric => {
-                let next = |(&a, &s): (&f32, &f64)| (f64::from(a) * s / total.alpha_total).clamp(1e-6, 1e3) as f32;
-                old.iter().zip(&total.alpha_topic).map(next).collect()
+            AlphaRule::Fixed => old.to_vec(),
+            AlphaRule::Symmetric => {
+                let slopes = slope * self.num_topics as f64 + slopes.iter().sum::<f64>();
+                vec![best(all, slopes); self.num_topics]
             }
-            _ => {
-                let a = f64::from(old[0]);
-                let next = a * total.alpha_topic.iter().sum::<f64>() / (num * total.alpha_total);
-                vec![next.clamp(1e-6, 1e3) as f32; self.num_topics]
+            AlphaRule::Asymmetric => tables.iter().zip(slopes).map(|(&b, e)| best(b, slope + e)).collect(),
+            AlphaRule::Direction => {
+                let shares =
+                    |slope: f64| tables.iter().zip(slopes).map(move |(b, e)| (b / (slope + e)).max(LEAST_ALPHA));
+                // The slope under which they sum to what is given, between 0 and what it would be with no e_k at all.
+                let (mut low, mut high) = (0.0, all / self.alpha);
+                for _ in 0..60 {
+                    let middle = 0.5 * (low + high);
+                    let too_many = shares(middle).sum::<f64>() > self.alpha;
+                    *(if too_many { &mut low } else { &mut high }) = middle;
+                }
+                let excess = shares(high).sum::<f64>() / self.alpha;
+                shares(high).map(|a| (a / excess) as f32).collect()
             }
         }
+    }
+
+    /// The allocation term of documents under these alphas, or the bound on it where alpha is learned.
+    fn allocation(&self, alpha: &[f32], total: &TopicSummary) -> f64 {
+        let of_topic = |((&a, &b), e): ((&f32, &f64), &f64)| {
+            let a = f64::from(a);
+            // A topic without any of it may have no logarithm.
+            let tables = if b == 0.0 { 0.0 } else { b * a.ln() };
+            tables - (total.alpha_total + e) * a
+        };
+        total.alloc + alpha.iter().zip(&total.alpha_topic).zip(&total.alpha_slope).map(of_topic).sum::<f64>()
+    }
+
+    /// Let statistics of words alone speak for these alphas too, as so many documents would: until all batches have been
+    /// seen they stand in for the others, and a topic that the first batch happens to miss is not to lose its alpha.
+    fn stand_in(&self, total: &mut TopicSummary, alpha: &[f32], documents: usize) {
+        if self.alpha_rule == AlphaRule::Fixed || total.alpha_total > 0.0 {
+            return;
+        }
+        // A model to go on from knows how many documents it has seen.
+        let documents = if total.documents > 0.0 { total.documents } else { documents as f64 };
+        let sum: f64 = alpha.iter().map(|&a| f64::from(a)).sum();
+        let length = total.counts.iter().sum::<f64>() / documents.max(1.0);
+        total.alpha_total = documents * (digamma(length + sum) - digamma(sum));
+        total.alpha_topic = alpha.iter().map(|&a| f64::from(a) * total.alpha_total).collect();
+        total.alloc -= self.allocation(alpha, total) - total.alloc;
     }
 
     /// Point estimates of the topics, word by word (V x K), each topic summing to one: `E[phi]` = (S + lambda)/sum under
@@ -308,6 +350,20 @@ impl Topics {
         let (mut table, mut written) = self.blank_table(estimate);
         self.write_table(total, estimate, &mut table, &mut written);
         table
+    }
+}
+
+/// alpha_k of a topic that no document has.
+const LEAST_ALPHA: f64 = 1e-6;
+
+/// What learning alpha remembers of a document that has `count` of a topic, under the topic's alpha: b and e of
+/// ln G(n + alpha) - ln G(alpha) >= constant + b log alpha - e alpha, which are equal where alpha is this.
+///
+/// From 1 on the term is convex in log alpha (`minka2000dirichlet`); below, it is log alpha and a convex function of alpha.
+fn alpha_bound(count: f64, alpha: f64) -> (f64, f64) {
+    match count < 1.0 {
+        true => (1.0, digamma(1.0 + alpha) - digamma(count + alpha)),
+        false => (alpha * (digamma(count + alpha) - digamma(alpha)), 0.0),
     }
 }
 
@@ -407,7 +463,8 @@ impl Model for Topics {
     }
 
     fn objective(&self, params: &TopicParams, total: &TopicSummary) -> Objective {
-        Objective { data: params.data_term, entropy: total.entropy, alloc: total.alloc }
+        let alloc = self.allocation(&params.alpha, total);
+        Objective { data: params.data_term, entropy: total.entropy, alloc }
     }
 
     fn carried(&self, params: &TopicParams) -> CarriedTopics {

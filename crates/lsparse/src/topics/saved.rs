@@ -39,6 +39,8 @@ pub struct TopicModel {
     pub table: WordTable,
     /// The statistics of all documents: what training needs to go on.
     pub total: TopicSummary,
+    /// Pseudo-counts of seed words, which are part of the prior wherever the model is used again.
+    pub pull: Option<SparseStats<f32>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -119,7 +121,8 @@ impl TopicModel {
 
     /// The model that this is a state of.
     pub(crate) fn topics(&self) -> Topics {
-        Topics { warm_start: false, lends: false, ..Topics::new(&self.config, self.vocab_size()) }
+        let pull = self.pull.clone();
+        Topics { warm_start: false, lends: false, pull, ..Topics::new(&self.config, self.vocab_size()) }
     }
 
     /// Topics of documents as training would assign them, handed to `visit` in order: (topic, share) of each document,
@@ -190,20 +193,18 @@ impl TopicModel {
     pub fn with_vocab(&self, vocab: &[String]) -> TopicModel {
         let old: HashMap<&str, usize> = self.vocab.iter().enumerate().rev().map(|(v, w)| (w.as_str(), v)).collect();
         let num = self.num_topics();
-        let stats = self.total.total();
-        let words = SparseStats::by_word(vocab.len(), |at, row| {
+        let place = |at: usize| {
             let word = &vocab[at];
             // A word that is there twice stays where it is.
             let in_place = (self.vocab.get(at) == Some(word)).then_some(at);
-            if let Some(v) = in_place.or_else(|| old.get(word.as_str()).copied()) {
-                let (topic, mass) = stats.word(v);
-                row.extend(topic.iter().copied().zip(mass.iter().copied()));
-            }
-        });
+            in_place.or_else(|| old.get(word.as_str()).copied())
+        };
+        let words = self.total.total().moved(vocab.len(), place);
+        let pull = self.pull.as_ref().map(|pull| pull.moved(vocab.len(), place));
         let mut counts = vec![0.0; num];
         words.topic.iter().zip(&words.mass).for_each(|(&k, m)| counts[k as usize] += m);
         let total = TopicSummary { words: WordStats::Total(words), counts, ..self.total.clone() };
-        let topics = Topics { vocab_size: vocab.len(), ..self.topics() };
+        let topics = Topics { vocab_size: vocab.len(), pull: pull.clone(), ..self.topics() };
         TopicModel {
             config: self.config.clone(),
             training: self.training.clone(),
@@ -212,6 +213,7 @@ impl TopicModel {
             alpha: self.alpha.clone(),
             table: topics.point_topics(&total),
             total,
+            pull,
         }
     }
 
@@ -227,7 +229,7 @@ impl TopicModel {
         let topics = (0..num).flat_map(|k| (0..vocab).map(move |v| f64::from(self.table.row(v)[k]))).collect();
         let entries = stats.topic.len();
         let array = |name: &str, shape: Vec<usize>, values: Vec<f64>| StoredArray { name: name.into(), shape, values };
-        let arrays = [
+        let mut arrays = vec![
             array("topics", vec![num, vocab], topics),
             array("topic_counts", vec![num], self.total.counts.clone()),
             array("alpha", vec![num], self.alpha.iter().map(|&a| f64::from(a)).collect()),
@@ -237,6 +239,15 @@ impl TopicModel {
             array("total_mass", vec![entries], stats.mass.clone()),
             array("total_alpha", vec![num], self.total.alpha_topic.clone()),
         ];
+        if self.total.alpha_slope.iter().any(|&slope| slope != 0.0) {
+            arrays.push(array("total_alpha_slope", vec![num], self.total.alpha_slope.clone()));
+        }
+        if let Some(pull) = &self.pull {
+            let entries = pull.topic.len();
+            arrays.push(array("pull_indptr", vec![vocab + 1], pull.indptr.iter().map(|&i| i as f64).collect()));
+            arrays.push(array("pull_topic", vec![entries], pull.topic.iter().map(|&k| f64::from(k)).collect()));
+            arrays.push(array("pull_mass", vec![entries], pull.mass.iter().map(|&m| f64::from(m)).collect()));
+        }
         let metadata = Metadata {
             config: self.config.clone(),
             training: self.training.clone(),
@@ -305,7 +316,6 @@ impl TopicModel {
                 return Err(bad(format!("array {name:?} has negative numbers")));
             }
         }
-        let mass = &any("total_mass")?.values;
         let whole = |value: &f64| value.fract() == 0.0 && (0.0..9e15).contains(value);
         let numbers = |name: &str, length: usize| -> Result<Vec<usize>> {
             let values = &find(name, &[length])?.values;
@@ -314,12 +324,22 @@ impl TopicModel {
                 false => Err(bad(format!("array {name:?} does not hold whole numbers"))),
             }
         };
-        let stats = SparseStats {
-            indptr: numbers("total_indptr", vocab + 1)?,
-            topic: numbers("total_topic", mass.len())?.iter().map(|&k| k.min(u32::MAX as usize) as u32).collect(),
-            mass: mass.clone(),
+        let lists = |kind: &str| -> Result<SparseStats<f64>> {
+            let mass = any(&format!("{kind}_mass"))?.values.clone();
+            let topic = numbers(&format!("{kind}_topic"), mass.len())?;
+            let topic = topic.iter().map(|&k| k.min(u32::MAX as usize) as u32).collect();
+            let stats = SparseStats { indptr: numbers(&format!("{kind}_indptr"), vocab + 1)?, topic, mass };
+            stats.check(num).map_err(bad)?;
+            Ok(stats)
         };
-        stats.check(num).map_err(bad)?;
+        let stats = lists("total")?;
+        let pull = match any("pull_mass") {
+            Ok(_) => {
+                let SparseStats { indptr, topic, mass } = lists("pull")?;
+                Some(SparseStats { indptr, topic, mass: mass.into_iter().map(|m| m as f32).collect() })
+            }
+            Err(_) => None,
+        };
         let total = TopicSummary {
             num_topics: num,
             words: WordStats::Total(stats),
@@ -327,6 +347,10 @@ impl TopicModel {
             entropy: metadata.entropy,
             alloc: metadata.alloc,
             alpha_topic: find("total_alpha", &[num])?.values.clone(),
+            alpha_slope: match any("total_alpha_slope") {
+                Ok(_) => find("total_alpha_slope", &[num])?.values.clone(),
+                Err(_) => vec![0.0; num],
+            },
             alpha_total: metadata.alpha_total,
             documents: metadata.documents,
             bound: 0.0,
@@ -342,6 +366,7 @@ impl TopicModel {
             tokenizer: metadata.tokenizer,
             table,
             total,
+            pull,
         })
     }
 }

@@ -143,6 +143,16 @@ impl<M: Mass> SparseStats<M> {
         stats
     }
 
+    /// Statistics over another list of words: word v takes those of the word at `place(v)`, if it has one.
+    pub fn moved(&self, vocab_size: usize, place: impl Fn(usize) -> Option<usize>) -> Self {
+        SparseStats::by_word(vocab_size, |v, row| {
+            if let Some(from) = place(v) {
+                let (topic, mass) = self.word(from);
+                row.extend(topic.iter().copied().zip(mass.iter().copied()));
+            }
+        })
+    }
+
     /// Entries of a range of words.
     fn entries(&self, words: &Range<usize>) -> usize {
         self.indptr[words.end] - self.indptr[words.start]
@@ -292,11 +302,16 @@ pub struct TopicSummary {
     pub counts: Vec<f64>,
     /// Entropy of the responsibilities.
     pub entropy: f64,
-    /// Allocation term of the documents.
+    /// Allocation term of the documents, less what the next two say of it.
     pub alloc: f64,
-    /// sum_d psi(N_dk + alpha_k) - psi(alpha_k) over documents, for learning alpha.
+    /// Where alpha is learned, b_k of a bound on the allocation term of documents, `alloc` + sum_k b_k log alpha_k -
+    /// (s + e_k) alpha_k. It holds under any alphas and is the term itself under those that the documents were worked out
+    /// with, so that a sum over batches may mix alphas. b_k = sum_d alpha_k (psi(N_dk + alpha_k) - psi(alpha_k)), where
+    /// N_dk is 1 or more, is the expected number of tables of topic k in a restaurant a document.
     pub alpha_topic: Vec<f64>,
-    /// sum_d psi(N_d + alpha) - psi(alpha), likewise.
+    /// e_k, from documents that have less than one token of topic k.
+    pub alpha_slope: Vec<f64>,
+    /// s = sum_d psi(N_d + alpha) - psi(alpha).
     pub alpha_total: f64,
     /// Documents.
     pub documents: f64,
@@ -314,6 +329,7 @@ impl TopicSummary {
             entropy: 0.0,
             alloc: 0.0,
             alpha_topic: vec![0.0; num_topics],
+            alpha_slope: vec![0.0; num_topics],
             alpha_total: 0.0,
             documents: 0.0,
             bound: 0.0,
@@ -351,7 +367,8 @@ impl TopicSummary {
             row.sort_unstable_by_key(|e| e.0);
         });
         let words = WordStats::Total(words);
-        TopicSummary { words, counts: pick(&self.counts), alpha_topic: pick(&self.alpha_topic), ..self.clone() }
+        let (alpha_topic, alpha_slope) = (pick(&self.alpha_topic), pick(&self.alpha_slope));
+        TopicSummary { words, counts: pick(&self.counts), alpha_topic, alpha_slope, ..self.clone() }
     }
 
     /// The same statistics as a total.
@@ -374,6 +391,7 @@ impl Summary for TopicSummary {
         let add = |into: &mut [f64], from: &[f64]| into.iter_mut().zip(from).for_each(|(a, b)| *a += factor * b);
         add(&mut self.counts, &other.counts);
         add(&mut self.alpha_topic, &other.alpha_topic);
+        add(&mut self.alpha_slope, &other.alpha_slope);
         self.entropy += factor * other.entropy;
         self.alloc += factor * other.alloc;
         self.alpha_total += factor * other.alpha_total;
@@ -385,7 +403,8 @@ impl Summary for TopicSummary {
             WordStats::Total(stats) => stats.scale(factor),
             WordStats::Batch(stats) => stats.scale(factor),
         }
-        self.counts.iter_mut().chain(&mut self.alpha_topic).for_each(|v| *v *= factor);
+        let of_topics = self.counts.iter_mut().chain(&mut self.alpha_topic).chain(&mut self.alpha_slope);
+        of_topics.for_each(|v| *v *= factor);
         self.entropy *= factor;
         self.alloc *= factor;
         self.alpha_total *= factor;

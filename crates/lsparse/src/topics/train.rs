@@ -3,18 +3,19 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::config::{History, TopicInit, TopicMethod, TopicsConfig};
+use super::config::{TopicInit, TopicMethod, TopicsConfig};
 use super::gibbs::{GibbsFamily, Sampling};
 use super::saved::TopicModel;
 use super::score::{CompletionOptions, completion};
 use super::summary::{SparseStats, TopicSummary};
 use super::{ACTIVE_TOPICS, TopicParams, Topics, initial_topics, random_topics};
 use crate::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
+use crate::config::{BestBy, History};
 use crate::data::{Batches, Dealt, Element, RowSource, scan};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::rules::{LapReport, Outcome, Patience, StopRules, TrainingRecord};
-use crate::schedule::Pace;
+use crate::schedule::{Pace, ScheduleKind};
 use crate::session::{Session, Start};
 use crate::trace::Beginning;
 use crate::train::{self, Beside, Family, Fitted, Plan};
@@ -78,6 +79,13 @@ pub fn fit_topics_with(
     }
 }
 
+/// Streams of randomness of a run besides that of where it starts.
+#[derive(Clone, Copy)]
+pub(super) enum Stream {
+    Batches,
+    Schedule,
+}
+
 /// Topic models with all that their training needs.
 pub struct TopicFamily<'a> {
     pub(super) source: &'a dyn RowSource,
@@ -93,11 +101,27 @@ impl<'a> TopicFamily<'a> {
         check_corpora(&config, source, &inputs)?;
         check_start(&config, source, inputs.start)?;
         check_method(&config, &inputs)?;
+        if config.best_by == BestBy::Heldout && inputs.heldout.is_none() {
+            let problem = "there are no held-out documents to compare runs by".into();
+            return Err(Error::Config { option: "best-by", problem, remedy: "give held-out documents".into() });
+        }
         Ok(TopicFamily { source, config, inputs })
+    }
+
+    /// The model to go on from whose statistics stay; stochastic steps let them fade.
+    fn kept(&self) -> Option<&'a TopicModel> {
+        let TopicsConfig { history, schedule, .. } = self.config;
+        self.inputs.start.filter(|_| history == History::Keep && schedule != ScheduleKind::Stochastic)
     }
 
     pub(super) fn seed(&self, run: usize) -> u64 {
         self.config.seed.wrapping_add((run as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    /// A stream of randomness of a run that is independent of the others, as a seed. That of [`seed`](Self::seed) itself
+    /// is for where the run starts.
+    pub(super) fn stream(&self, run: usize, stream: Stream) -> u64 {
+        self.seed(run) ^ (stream as u64 + 1).wrapping_mul(0xD1B5_4A32_D192_ED03)
     }
 
     /// The held-out score. The split of held-out words does not follow the run's seed, so that runs can be compared.
@@ -131,6 +155,7 @@ impl<'a> TopicFamily<'a> {
             alpha: alpha.to_vec(),
             table: topics.point_topics(total),
             total: total.clone(),
+            pull: topics.pull.clone(),
         }
     }
 }
@@ -173,6 +198,11 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         }
         if let Some(start) = start {
             print.push(("from".into(), print_numbers(&start.total.total().mass)));
+            let pull = start.pull.iter().flat_map(|pull| &pull.mass);
+            let pull: Vec<f64> = pull.map(|&m| f64::from(m)).collect();
+            if !pull.is_empty() {
+                print.push(("seed words of from".into(), print_numbers(&pull)));
+            }
         }
         if let Some(vocab) = vocab {
             let hash = crc32fast::hash(vocab.join("\n").as_bytes());
@@ -186,7 +216,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     }
 
     fn deal(&self, run: usize) -> Result<Dealt<'a>> {
-        let batches = Batches::new(self.source.num_rows(), self.config.batches, self.seed(run))?;
+        let batches = Batches::new(self.source.num_rows(), self.config.batches, self.stream(run, Stream::Batches))?;
         Ok(Dealt::new(self.source, batches))
     }
 
@@ -207,7 +237,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     ) -> Result<Start<Topics>> {
         let TopicInputs { start, seed_words, .. } = self.inputs;
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed(run));
-        let total = match (start, self.config.init) {
+        let mut total = match (start, self.config.init) {
             (Some(start), _) => start.total.clone(),
             (None, TopicInit::Random) => random_topics(model, self.source, &mut rng)?,
             (None, TopicInit::Auto | TopicInit::Bregman) => {
@@ -215,12 +245,14 @@ impl<'a> Family<'a> for TopicFamily<'a> {
                 first.reordered(&seeded_order(&first, seed_words))
             }
         };
-        model.pull = seed_pull(model, &total, seed_words, self.config.seed_weight)?;
-        let mut params = model.global_step(&total, None)?;
-        if let Some(start) = start {
-            params.alpha = start.alpha.clone();
-        }
-        let stays = start.is_some() && self.config.history == History::Keep;
+        // Words that are given now take the place of those that the model to go on from was trained with.
+        let pull = seed_pull(model, &total, seed_words, self.config.seed_weight)?;
+        model.pull = pull.or_else(|| start.and_then(|start| start.pull.clone()));
+        let alpha = start.map_or_else(|| model.initial_alpha(), |start| start.alpha.clone());
+        model.stand_in(&mut total, &alpha, self.source.num_rows());
+        let params = TopicParams { alpha, ..model.global_step(&total, None)? };
+        let stays = self.kept().is_some();
+        let rng = ChaCha8Rng::seed_from_u64(self.stream(run, Stream::Schedule));
         Ok(Start { params, total, stays, rng })
     }
 
@@ -229,7 +261,8 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     }
 
     fn saved(&self, session: &Session<'a, Topics>, outcome: &Outcome) -> TopicModel {
-        let observations = self.source.num_rows() - session.progress().forgotten;
+        let before = self.kept().map_or(0, |start| start.training.observations);
+        let observations = before + self.source.num_rows() - session.progress().forgotten;
         let training = TrainingRecord::new(observations, session.progress(), outcome);
         self.saved_with(session.model(), training, &session.params().alpha, session.total())
     }
@@ -393,6 +426,30 @@ fn seed_pull(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::CsrRows;
+
+    /// Batches, order of visits and start are drawn by themselves, in samplers too.
+    #[test]
+    fn purposes_have_streams_of_their_own() {
+        let words: Vec<u32> = (0..400).map(|n| n % 7).collect();
+        let rows = CsrRows::new("words", 7, (0..=400).collect(), words, vec![1.0f32; 400]).unwrap();
+        let start_of = |method| {
+            let config = TopicsConfig { method, topics: 2, batches: 10, seed: 3, ..Default::default() };
+            (TopicFamily::new(&rows, &config, TopicInputs::default()).unwrap(), ChaCha8Rng::seed_from_u64(3))
+        };
+        let (family, seeding) = start_of(TopicMethod::Lsparse);
+        let data = family.deal(0).unwrap();
+        let start = family.start(&mut family.model(0), &data, 0, Patience::default()).unwrap();
+        let dealing = ChaCha8Rng::seed_from_u64(family.stream(0, Stream::Batches));
+        assert!(start.rng.get_seed() != seeding.get_seed() && start.rng.get_seed() != dealing.get_seed());
+        let dealt = |seed: u64| Batches::new(400, 10, seed).unwrap().row_ids(0);
+        assert_ne!(data.batches.row_ids(0), dealt(3));
+        let (family, chain) = start_of(TopicMethod::SparseLda);
+        let family = GibbsFamily::new(family).unwrap();
+        let data = family.deal(0).unwrap();
+        let start = family.start(&mut family.model(0), &data, 0, Patience::default()).unwrap();
+        assert_ne!(start.rng.get_seed(), chain.get_seed());
+    }
 
     #[test]
     fn a_run_decays_when_its_score_falls_while_active_topics_rise_for_good() {

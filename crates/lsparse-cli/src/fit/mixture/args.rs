@@ -6,7 +6,7 @@ use clap::Args;
 use lsparse::likelihood::{Estimate, LikelihoodKind, PriorShape};
 use lsparse::mixture::SearchKind;
 use lsparse::mixture::methods::{BuiltInSelection, MixtureMethod};
-use lsparse::{Init, Precision};
+use lsparse::{History, Init, Precision};
 use serde::{Serialize, Serializer};
 
 use super::super::args::{RunArgs, RunsSettings, ScheduleSettings, StopSettings};
@@ -25,7 +25,7 @@ EXAMPLES:
       --heldout test-photos/ --out patches.safetensors --trace run.jsonl
   lsparse fit mixture patches.npy --likelihood zero-mean-gauss -k 5000 --search neighbours --out many.safetensors
   lsparse fit mixture data.npy -k 50 --method kmeans --out centres.safetensors
-  lsparse fit mixture more.npy --from model.safetensors --laps 5 --out model.safetensors
+  lsparse fit mixture more.npy --from model.safetensors --history keep --out model.safetensors
   lsparse fit mixture large.npy -k 500 --checkpoint run.ckpt --resume --memo-memory 1GB --out model.safetensors
   lsparse fit mixture data.csv --config run.json --seed 1 --quiet --json
 
@@ -42,7 +42,8 @@ pub struct MixtureArgs {
     #[command(flatten)]
     pub settings: Settings,
 
-    /// Go on from this model: it gives likelihood, K, L, estimate and prior, unless they are given here.
+    /// Go on from this model: it gives likelihood, K, L, estimate and prior, unless they are given here. The rows given
+    /// now take the place of those it has counted, unless --history keep is given.
     #[arg(long, value_name = "MODEL", help_heading = "Start", conflicts_with_all = ["init", "init_lloyd", "init_rows"])]
     pub from: Option<PathBuf>,
 
@@ -249,4 +250,9 @@ pub struct StartSettings {
     /// contest of auto 250 a cluster, at least 10,000, fewer where K or the columns are many].
     #[arg(long, value_name = "N")]
     pub init_rows: Option<usize>,
+    /// What becomes of what the model of --from has counted [default: replace].
+    #[arg(long, value_name = "WHAT", value_parser = parse::names::<History>(&[
+        ("keep", "it stays, the new rows come on top"),
+        ("replace", "it is where training starts, the new rows take its place")]))]
+    pub history: Option<History>,
 }

@@ -3,7 +3,7 @@
 use lsparse::config::DEFAULT_SPARSITY_TOLERANCE;
 use lsparse::likelihood::Estimate;
 use lsparse::mixture::MixtureMethod;
-use lsparse::{BestBy, Error, MixtureConfig, MixtureModel, Result};
+use lsparse::{BestBy, Error, History, MixtureConfig, MixtureModel, Result, ScheduleKind};
 
 use super::super::settings::{check_file, check_method, given, merge, read_config};
 use super::args::{MixtureArgs, SparsityChoice};
@@ -83,6 +83,19 @@ impl MixtureArgs {
             }
             _ => {}
         }
+        let about = |problem: &str, remedy: &str| {
+            Err(Error::Config { option: "history", problem: problem.into(), remedy: remedy.into() })
+        };
+        match (self.settings.start.history, start) {
+            (Some(_), None) => {
+                return about("there is no model whose counts it could be about", "leave it out, or give --from too");
+            }
+            (Some(History::Keep), _) if config.schedule == ScheduleKind::Stochastic => {
+                let problem = "stochastic steps let what was there before fade";
+                return about(problem, "leave it out, or choose --schedule memoized");
+            }
+            _ => {}
+        }
         if let Some(start) = start {
             check_same_prior(&config, &start.config)?;
         }
@@ -113,6 +126,7 @@ fn settings_of_model(model: &MixtureConfig) -> MixtureConfig {
         init: rest.init,
         init_lloyd: rest.init_lloyd,
         init_rows: rest.init_rows,
+        history: rest.history,
         runs: rest.runs,
         best_by: rest.best_by,
         seed: rest.seed,

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use lsparse::History;
 use lsparse::likelihood::Estimate;
-use lsparse::topics::{AlphaRule, History, Selection, TopicInit, TopicMethod};
+use lsparse::topics::{AlphaRule, Selection, TopicInit, TopicMethod};
 use serde::Serialize;
 
 use super::super::args::{RunArgs, RunsSettings, ScheduleSettings, StopSettings};
@@ -46,7 +47,8 @@ pub struct TopicsArgs {
     /// Words that pull a topic: one line a topic, words parted by blanks; the first line is topic 0's.
     #[arg(long, value_name = "FILE", help_heading = "Start")]
     pub seed_words: Option<PathBuf>,
-    /// Go on from this model: it gives K, L, estimate, prior and document step; words new to it are added.
+    /// Go on from this model: it gives K, L, estimate, prior and document step; words new to it are added. The documents
+    /// given now take the place of those it has counted, unless --history keep is given.
     #[arg(long, value_name = "MODEL", help_heading = "Start", conflicts_with_all = ["init", "init_lloyd"])]
     pub from: Option<PathBuf>,
 
@@ -126,7 +128,8 @@ pub struct PriorSettings {
     #[arg(long, value_name = "HOW", value_parser = parse::names::<AlphaRule>(&[
         ("fixed", "it stays as given"),
         ("symmetric", "one number for all topics is learned"),
-        ("asymmetric", "a number a topic is learned")]))]
+        ("asymmetric", "a number a topic is learned"),
+        ("direction", "a share a topic is learned, of the concentration as given")]))]
     pub learn_alpha: Option<AlphaRule>,
     /// Pseudo-count of every word in every topic.
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]

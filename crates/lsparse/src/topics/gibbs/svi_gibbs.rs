@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::super::summary::{Entries, TopicSummary, WordStats};
-use super::super::{AlphaRule, TopicParams, Topics};
+use super::super::{AlphaRule, TopicParams, Topics, alpha_bound};
 use super::document::DocumentTopics;
 use super::walk;
 use crate::data::Rows;
@@ -118,12 +118,17 @@ impl Sampling {
                 let (a, n) = (f64::from(params.alpha[k as usize]), f64::from(document.count[k as usize]));
                 piece.alloc += share * (ln_gamma(n + a) - ln_gamma(a));
                 if topics.alpha_rule != AlphaRule::Fixed {
-                    piece.alpha_topic.push((k, share * (digamma(n + a) - digamma(a))));
+                    // A sample has one token of a topic or more: e_k is 0.
+                    let tables = share * alpha_bound(n, a).0;
+                    piece.alpha_topic.push((k, tables));
+                    piece.alloc -= tables * a.ln();
                 }
             }
         }
         if topics.alpha_rule != AlphaRule::Fixed {
-            piece.alpha_total += digamma(length + alpha_sum) - digamma(alpha_sum);
+            let slope = digamma(length + alpha_sum) - digamma(alpha_sum);
+            piece.alpha_total += slope;
+            piece.alloc += slope * alpha_sum;
         }
         piece.active += document.topics.len() as u64;
         kept.sort_unstable();

@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::super::summary::{Entries, TopicSummary, WordStats};
-use super::super::train::TopicFamily;
+use super::super::train::{Stream, TopicFamily};
 use super::super::{ACTIVE_TOPICS, SparseStats, TopicInit, TopicModel, TopicsConfig, initial_topics};
 use super::document::DocumentTopics;
 use super::{Proposals, Sampler, Tokens};
@@ -368,9 +368,8 @@ impl<'a> Family<'a> for GibbsFamily<'a> {
         run: usize,
         patience: Patience<'_>,
     ) -> Result<Start<GibbsModel>> {
-        let rng = ChaCha8Rng::seed_from_u64(self.inner.seed(run));
-        let mut after = rng.clone();
-        let assigned = self.first_topics(run, &mut after, patience)?;
+        let mut of_chain = ChaCha8Rng::seed_from_u64(self.inner.seed(run));
+        let assigned = self.first_topics(run, &mut of_chain, patience)?;
         let (mut total, mut topics) = (model.nothing_averaged().sum, Vec::new());
         for batch in 0..self.batches.num_batches() {
             let documents = self.batches.stretch(batch);
@@ -378,8 +377,9 @@ impl<'a> Family<'a> for GibbsFamily<'a> {
             total.add_scaled(&model.statistics(of_batch, documents, &mut 0), 1.0);
             topics.push(Arc::new(of_batch.to_vec()));
         }
-        let chain = Some(ChainState { topics, rng: after });
+        let chain = Some(ChainState { topics, rng: of_chain });
         let params = GibbsParams { chain, ..model.global_step(&total, None)? };
+        let rng = ChaCha8Rng::seed_from_u64(self.inner.stream(run, Stream::Schedule));
         Ok(Start { params, total, stays: false, rng })
     }
 
