@@ -21,7 +21,7 @@ mod _core {
     #[pymodule_export]
     use super::gate::panic_for_test;
     #[pymodule_export]
-    use super::messages::parameter_of;
+    use super::messages::parameters;
     #[pymodule_export]
     use super::mixture::{Mixture, fit_mixture};
     #[pymodule_export]

@@ -1,5 +1,7 @@
 //! What the library says, in the words of Python: a setting is a parameter of an estimator or a function.
 
+use std::collections::HashMap;
+
 use lsparse::Error;
 use lsparse::error::call_settings;
 use pyo3::prelude::*;
@@ -8,6 +10,7 @@ use pyo3::prelude::*;
 /// that Python does not have are called as they are.
 const PARAMETERS: &[(&str, &str)] = &[
     ("alpha", "weight_concentration_prior or doc_topic_prior"),
+    ("batches", "batch_size"),
     ("build-corpus", "lsparse.build_corpus"),
     ("clusters", "n_components"),
     ("decay", "learning_decay"),
@@ -75,9 +78,13 @@ pub fn of_error(error: &Error) -> String {
     call_settings(&text, call)
 }
 
-/// The parameter or parameters that set a setting of the library, if there are any.
+/// The library's settings and the parameters that set them; for the tests.
 #[pyfunction]
-pub fn parameter_of(setting: &str) -> Option<&'static str> {
+pub fn parameters() -> HashMap<&'static str, &'static str> {
+    PARAMETERS.iter().copied().collect()
+}
+
+fn parameter_of(setting: &str) -> Option<&'static str> {
     PARAMETERS.iter().find(|(name, _)| *name == setting).map(|(_, parameter)| *parameter)
 }
 

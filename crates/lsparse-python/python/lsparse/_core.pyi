@@ -18,7 +18,7 @@ __all__ = [
     "model_kind",
     "open_corpus",
     "panic_for_test",
-    "parameter_of",
+    "parameters",
 ]
 
 _Floats = NDArray[np.float64]
@@ -121,4 +121,4 @@ def build_corpus(
     threads: int = 0,
 ) -> None: ...
 def panic_for_test() -> None: ...
-def parameter_of(setting: str) -> str | None: ...
+def parameters() -> dict[str, str]: ...
