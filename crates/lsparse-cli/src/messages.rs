@@ -89,18 +89,19 @@ mod tests {
             mod tests { "seven" }
         "##;
         assert_eq!(texts_of(source), ["one \\\" --two", "three \"four\"", "five"]);
-        let examples = [("-k 5", true), ("give -k", true), ("(--{option} 0)", true), ("a -- b, x-k, -1, -inf", false)];
+        let examples =
+            [("-k 5", true), ("give -k", true), ("(--{option} 0)", true), ("iconv -f x, a -- b, x-k", false)];
         for (text, names) in examples {
             assert_eq!(names_option(text), names, "{text}");
         }
     }
 
-    /// Whether a word of the text is an option: two dashes and a name, or a dash and a letter.
+    /// Whether a word of the text is an option: two dashes and a name, or K or L by its letter.
     fn names_option(text: &str) -> bool {
-        let words = text.split(|c: char| c.is_whitespace() || "`'\"(,;".contains(c));
-        words.into_iter().any(|word| match word.strip_prefix("--") {
+        let mut words = text.split(|c: char| c.is_whitespace() || "`'\"(,;".contains(c));
+        words.any(|word| match word.strip_prefix("--") {
             Some(name) => name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '{'),
-            None => word.len() == 2 && word.starts_with('-') && word.ends_with(|c: char| c.is_ascii_alphabetic()),
+            None => matches!(word, "-k" | "-l"),
         })
     }
 
