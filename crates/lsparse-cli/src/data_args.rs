@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use lsparse::data::{self, CsvOptions, OpenOptions, PatchGrid, PatchOptions, RowSource};
 use lsparse::{Error, Result};
 
-use crate::{output, parse};
+use crate::{messages, output, parse};
 
 /// Whether the first line of a text file names the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -92,7 +92,7 @@ impl DataArgs {
         let csv = CsvOptions { header, delimiter: self.delimiter, missing };
         let source = data::open(path, &OpenOptions { csv, patches: self.patches.options() })?;
         if let Some(note) = source.note() {
-            output::note(note);
+            output::note(&messages::in_options(note));
         }
         Ok(source)
     }

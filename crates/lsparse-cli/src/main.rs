@@ -12,6 +12,7 @@ mod fit;
 mod format;
 mod info;
 mod interrupt;
+mod messages;
 mod output;
 mod parse;
 mod patches;
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
             ExitCode::from(interrupt::ENDED_BY_INTERRUPT)
         }
         Err(error) => {
-            output::message(&format!("error: {error}"));
+            output::message(&format!("error: {}", messages::of_error(&error)));
             ExitCode::from(if error.is_bad_input() { 2 } else { 1 })
         }
     }

@@ -10,14 +10,16 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use rayon::ThreadPoolBuilder;
 
+use crate::messages;
+
 pyo3::import_exception!(lsparse._errors, LsparseError);
 
 /// How often Ctrl-C is looked for and progress is shown. Work itself never waits for the interpreter.
 const TICK: Duration = Duration::from_millis(100);
 
-/// An error of the library as an exception with the same text.
+/// An error of the library as an exception that says it in Python's words.
 pub fn raise(error: lsparse::Error) -> PyErr {
-    LsparseError::new_err(error.to_string())
+    LsparseError::new_err(messages::of_error(&error))
 }
 
 /// Work that can be stopped early, and who watches it.

@@ -5,6 +5,7 @@
 
 mod corpus;
 mod gate;
+mod messages;
 mod mixture;
 mod rows;
 mod topics;
@@ -19,6 +20,8 @@ mod _core {
     use super::corpus::{build_corpus, open_corpus};
     #[pymodule_export]
     use super::gate::panic_for_test;
+    #[pymodule_export]
+    use super::messages::parameters;
     #[pymodule_export]
     use super::mixture::{Mixture, fit_mixture};
     #[pymodule_export]

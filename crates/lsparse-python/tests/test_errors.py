@@ -1,12 +1,22 @@
 """What bad input gets: scikit-learn's exceptions where it has them, the library's elsewhere, and never a crash."""
 
+import inspect
+import json
 import pickle
 
 import lsparse
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from lsparse import BernoulliMixture, GaussianMixture, LsparseError, MultinomialMixture, TopicModel, _core
+from lsparse import (
+    BernoulliMixture,
+    GaussianMixture,
+    LsparseError,
+    MultinomialMixture,
+    PoissonMixture,
+    TopicModel,
+    _core,
+)
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 X = np.random.default_rng(0).normal(size=(30, 2))
@@ -81,7 +91,7 @@ def test_the_librarys_own_words():
         GaussianMixture(31).fit(X)
     with pytest.raises(LsparseError, match="a sparsity of 5 is more than K = 2; choose one from 1 to 2"):
         GaussianMixture(2, sparsity=5).fit(X)
-    with pytest.raises(LsparseError, match="nu: with 3 degrees of freedom or fewer the prior expects no covariance"):
+    with pytest.raises(LsparseError, match="degrees_of_freedom_prior: with 3 degrees of freedom or fewer the prior expects no covariance"):
         GaussianMixture(2, degrees_of_freedom_prior=3).fit(X)
     with pytest.raises(LsparseError, match="X row 1, column 1: 0.5 is not 0 or 1"):
         BernoulliMixture(2, binarize=None).fit(np.full((5, 2), 0.5))
@@ -95,6 +105,51 @@ def test_the_librarys_own_words():
         GaussianMixture(2).fit(X).predict_sparse(X, sparsity=0)
     error = LsparseError("text")
     assert isinstance(error, ValueError) and str(pickle.loads(pickle.dumps(error))) == "text"
+
+
+def test_messages_speak_of_parameters(tmp_path):
+    def said(work, *arguments, **named):
+        with pytest.raises(LsparseError) as caught:
+            work(*arguments, **named)
+        return str(caught.value)
+
+    assert said(GaussianMixture(2, covariance_type="tied", missing=True).fit, X).endswith(
+        'choose covariance_type="full" or "diag", or fill the values in'
+    )
+    assert said(GaussianMixture(2, schedule="full", batch_size=10).fit, X) == (
+        'batch_size: the full schedule has one batch; leave the batches out, or choose schedule="memoized"'
+    )
+    grown = GaussianMixture(2, warm_start=True, tol=1.0).fit(X).set_params(n_components=3)
+    assert said(grown.fit, X) == (
+        "n_components: the model to start from has 2 clusters; give n_components=2"
+    )
+    assert said(_core.fit_mixture, X, '{"clusters": 2, "laps": 0, "tolerance": 0}') == (
+        "max_iter: every rule that stops training is off; set max_iter, tol or max_seconds"
+    )
+    assert "take NaN with missing=True" in said(_core.fit_mixture, np.full((5, 2), np.nan), '{"clusters": 2}')
+    assert "(min_df) or in more of them (max_df)" in said(lsparse.build_corpus, ["red sea", "green apple"], min_df=2)
+    assert "build the corpus with lsparse.build_corpus" in said(lsparse.read_corpus, tmp_path)
+    # What Python has no parameter for goes by the library's name.
+    search = '{"clusters": 2, "method": "kmeans", "search": "exact"}'
+    assert said(_core.fit_mixture, X, search) == "search: it is for `method lsparse and hard-em` alone; leave it out"
+
+
+def test_messages_call_settings_by_parameters_that_there_are():
+    public = [getattr(lsparse, name) for name in lsparse.__all__]
+    # Estimators and functions; exceptions have no signature.
+    signatures = [inspect.signature(thing) for thing in public if inspect.isfunction(thing) or hasattr(thing, "fit")]
+    known = {name for signature in signatures for name in signature.parameters}
+    called = _core.parameters()
+    for names in called.values():
+        for name in names.split(" or "):
+            assert name in known or hasattr(lsparse, name.removeprefix("lsparse."))
+    for kind in (GaussianMixture, MultinomialMixture, PoissonMixture, BernoulliMixture, TopicModel):
+        # With a value for every parameter, so that every setting is there.
+        own = kind().get_params()
+        filled = kind(**{name: 1 for name, value in own.items() if value is None})
+        for setting in json.loads(filled._config()):
+            if setting != "likelihood" or kind is GaussianMixture:
+                assert set(called[setting].split(" or ")) & set(own), setting
 
 
 def test_a_fit_that_does_not_come_to_rest_says_so():

@@ -49,7 +49,7 @@ impl Checkpointing {
         Err(Error::Exists {
             path: self.path.clone(),
             detail: "exists already",
-            remedy: "give --resume to go on from it, or remove it",
+            remedy: "give `resume` to go on from it, or remove it",
         })
     }
 
@@ -551,7 +551,7 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), bytes);
         }
         let fresh = Keeper::open::<Tested>(Checkpointing::new(&path), print("a"));
-        assert!(fresh.err().unwrap().to_string().contains("--resume"));
+        assert!(fresh.err().unwrap().to_string().contains("`resume`"));
     }
 
     #[test]

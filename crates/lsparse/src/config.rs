@@ -213,7 +213,7 @@ impl MixtureConfig {
     pub fn check(&self, num_rows: usize) -> Result<MixtureConfig> {
         let mut config = self.clone();
         if config.clusters == 0 {
-            return Err(bad("clusters", "must be at least 1", "give -k 1 or more"));
+            return Err(bad("clusters", "must be at least 1", "give `clusters` 1 or more"));
         }
         if config.method == MixtureMethod::DpMeans {
             // K is what there is room for.
@@ -265,7 +265,7 @@ impl MixtureConfig {
             return Err(bad(
                 "laps",
                 "every rule that stops training is off",
-                "set --laps, --tolerance or --max-seconds",
+                "set `laps`, `tolerance` or `max-seconds`",
             ));
         }
         config.batches = config.settle_batches(num_rows)?;
@@ -283,10 +283,10 @@ impl MixtureConfig {
             return Ok(());
         }
         if self.sparsity_tolerance > 0.0 {
-            return Err(bad("sparsity-tolerance", "L is chosen for --method lsparse alone", "give L"));
+            return Err(bad("sparsity-tolerance", "L is chosen for `method lsparse` alone", "give L"));
         }
         if self.search != SearchKind::Auto && method != MixtureMethod::HardEm {
-            return Err(bad("search", "it is for --method lsparse and hard-em alone", "leave it out"));
+            return Err(bad("search", "it is for `method lsparse and hard-em` alone", "leave it out"));
         }
         let hard = method == MixtureMethod::HardEm || method.has_centres_alone();
         if hard && self.sparsity > 1 {
@@ -318,16 +318,16 @@ impl MixtureConfig {
         }
         if !self.likelihood.family().allows_missing {
             let problem = format!("{} clusters cannot integrate missing values out", self.likelihood.name());
-            let remedy = "choose --likelihood gauss or diag-gauss, or fill the values in".into();
+            let remedy = "choose `likelihood gauss or diag-gauss`, or fill the values in".into();
             return Err(Error::Config { option: "missing", problem, remedy });
         }
         if !matches!(self.method, MixtureMethod::Lsparse | MixtureMethod::HardEm) {
             let problem = format!("{} compares whole rows with clusters", self.method.name());
-            let remedy = "choose --method lsparse or hard-em, or fill the values in".into();
+            let remedy = "choose `method lsparse or hard-em`, or fill the values in".into();
             return Err(Error::Config { option: "missing", problem, remedy });
         }
         if self.search == SearchKind::Neighbours {
-            return Err(bad("search", "candidates are found for complete rows alone", "leave it out with --missing"));
+            return Err(bad("search", "candidates are found for complete rows alone", "leave it out with `missing`"));
         }
         Ok(())
     }
@@ -347,7 +347,7 @@ impl MixtureConfig {
         }
         if self.schedule == ScheduleKind::Full {
             if self.batches > 1 || (self.rows_per_batch > 0 && self.rows_per_batch < num_rows) {
-                let remedy = "leave the batches out, or choose --schedule memoized";
+                let remedy = "leave the batches out, or choose `schedule memoized`";
                 return Err(bad("batches", "the full schedule has one batch", remedy));
             }
             return Ok(1);

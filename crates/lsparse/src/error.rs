@@ -2,6 +2,10 @@
 //!
 //! Rows and columns are stored counted from 0, as everywhere in the library, and shown counted from 1, as people
 //! and spreadsheets count them. Lines of text files are stored and shown counted from 1.
+//!
+//! Messages do not know who reads them. They name a setting between backticks, `` `laps` ``, or `` `schedule memoized` ``
+//! with the value to give it, and [`call_settings`] puts in how a front end calls it: the command `--laps`, Python
+//! `max_iter`.
 
 use std::io;
 use std::path::PathBuf;
@@ -179,7 +183,7 @@ pub enum Error {
     /// A value is NaN or infinite.
     #[error(
         "{name} {}row {}, column {}: {value} is not finite; replace it by a number or drop the row (full and diagonal \
-         Gaussians take NaN with --missing)",
+         Gaussians take NaN with `missing`)",
         describe_line(*line),
         row + 1,
         column + 1
@@ -217,10 +221,10 @@ pub enum Error {
         need: &'static str,
     },
 
-    /// An option has a value that cannot be used.
+    /// A setting has a value that cannot be used.
     #[error("{option}: {problem}; {remedy}")]
     Config {
-        /// The option's name.
+        /// The setting's name.
         option: &'static str,
         /// What is wrong with its value.
         problem: String,
@@ -301,16 +305,14 @@ pub enum Error {
     },
 
     /// A file holds a model, but of the other family.
-    #[error("{} is {found}, not one of kind {wanted:?}; use it with {fitting}, or give another model", path.display())]
+    #[error("{} is {}, not one of kind {wanted:?}; give another model", path.display(), describe_kind(found))]
     WrongKind {
         /// The file.
         path: PathBuf,
-        /// What it is.
-        found: &'static str,
-        /// The kind that was needed: "mixture" or "topics".
+        /// The kind that it is: "mixture" or "topics", or one that later versions know.
+        found: String,
+        /// The kind that was needed.
         wanted: String,
-        /// What it can be used with.
-        fitting: &'static str,
     },
 
     /// What was folded into a session is not what it waits for.
@@ -344,7 +346,7 @@ pub enum Error {
 
     /// A checkpoint could not be written; the one before it is as it was.
     #[error(
-        "cannot write the checkpoint {}: {source}; the last one that was written is intact: make room and give --resume",
+        "cannot write the checkpoint {}: {source}; the last one that was written is intact: make room and give `resume`",
         path.display()
     )]
     Checkpoint {
@@ -393,7 +395,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the one who called can mend it (a wrong option, path or value), as opposed to a failing disk.
+    /// Whether the one who called can mend it (a wrong setting, path or value), as opposed to a failing disk.
     pub fn is_bad_input(&self) -> bool {
         match self {
             Error::Interrupted { .. } => false,
@@ -411,6 +413,14 @@ impl Error {
     }
 }
 
+fn describe_kind(kind: &str) -> &'static str {
+    match kind {
+        "mixture" => "a mixture model",
+        "topics" => "a topic model",
+        _ => "a model of another kind",
+    }
+}
+
 fn describe_field(text: &str) -> String {
     if text.is_empty() {
         return "empty field".to_owned();
@@ -421,6 +431,32 @@ fn describe_field(text: &str) -> String {
     });
     let hint = if decimal { " (decimals take a point, not a comma)" } else { "" };
     format!("{text:?} is not a number{hint}")
+}
+
+/// A message in which every setting is called as those who read it know it.
+///
+/// `call` is asked with the name of the setting and the value or values behind it, empty if there are none; what it does
+/// not know stays as it is.
+///
+/// ```
+/// let option = |name: &str, value: &str| (name == "laps").then(|| format!("--{name} {value}"));
+/// let text = lsparse::error::call_settings("give `laps 20`, and more `rows`", option);
+/// assert_eq!(text, "give --laps 20, and more `rows`");
+/// ```
+pub fn call_settings(message: &str, call: impl Fn(&str, &str) -> Option<String>) -> String {
+    let (mut called, mut rest) = (String::with_capacity(message.len()), message);
+    while let Some((before, marked)) = rest.split_once('`') {
+        called += before;
+        let found = marked.split_once('`').and_then(|(setting, after)| {
+            let (name, value) = setting.split_once(' ').unwrap_or((setting, ""));
+            Some((call(name, value)?, after))
+        });
+        // Where this is no setting, the next backtick may still open one: it was in somebody's data.
+        let (text, after) = found.unwrap_or_else(|| ("`".to_owned(), marked));
+        called += &text;
+        rest = after;
+    }
+    called + rest
 }
 
 /// What another library says, in one line of a length that people read.
@@ -452,12 +488,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn settings_are_called_and_other_backticks_stay() {
+        let call = |name: &str, value: &str| match name {
+            "laps" => Some(format!("<{name}={value}>")),
+            _ => None,
+        };
+        for (message, called) in [
+            ("set `laps` or `laps 2`", "set <laps=> or <laps=2>"),
+            ("a`b.npy: set `laps`", "a`b.npy: set <laps=>"),
+            ("`a` `laps 1 or 2`", "`a` <laps=1 or 2>"),
+            ("open `laps", "open `laps"),
+            ("``", "``"),
+            ("", ""),
+        ] {
+            assert_eq!(call_settings(message, call), called);
+        }
+    }
+
+    #[test]
     fn messages_count_rows_and_columns_from_one() {
         let error = Error::NotFinite { name: "x.npy".into(), line: None, row: 0, column: 2, value: f64::NAN };
         assert_eq!(
             error.to_string(),
             "x.npy row 1, column 3: NaN is not finite; replace it by a number or drop the row (full and diagonal Gaussians \
-             take NaN with --missing)"
+             take NaN with `missing`)"
         );
         let error = Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new() };
         assert!(error.to_string().starts_with("x.csv line 7, column 1: empty field; "));

@@ -125,12 +125,7 @@ pub fn decode_model<M: for<'de> Deserialize<'de>>(
         return Err(Error::NewerModel { path: path.to_owned(), found: header.format, supported: FORMAT });
     }
     if header.kind != kind {
-        let (found, fitting) = match header.kind.as_str() {
-            "mixture" => ("a mixture model", "lsparse info, score, assign or fit mixture --from"),
-            "topics" => ("a topic model", "lsparse info, topics, score, assign, similar or fit topics --from"),
-            _ => ("a model of another kind", "the program that wrote it"),
-        };
-        return Err(Error::WrongKind { path: path.to_owned(), found, wanted: kind.into(), fitting });
+        return Err(Error::WrongKind { path: path.to_owned(), found: header.kind, wanted: kind.into() });
     }
     let envelope: Envelope<M> =
         serde_json::from_str(text).map_err(|e| bad(format!("its metadata is damaged ({})", brief(e))))?;

@@ -113,7 +113,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// The rule that ended the run, by the name of its option.
+    /// The rule that ended the run, by the name of its setting.
     pub fn rule(&self) -> &'static str {
         match self {
             StopReason::Laps(_) => "laps",

@@ -294,11 +294,11 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             Err(Error::Config { option: "forget-batch", problem: problem.into(), remedy: remedy.into() })
         };
         let Some(content) = resumed else {
-            return refuse("there is no checkpoint to take a batch out of", "train with --checkpoint first");
+            return refuse("there is no checkpoint to take a batch out of", "train with `checkpoint` first");
         };
         if self.plan.runs > 1 {
             // Every run deals the rows into batches of its own.
-            return refuse("the batches of several runs are not the same", "train with --runs 1");
+            return refuse("the batches of several runs are not the same", "train with `runs 1`");
         }
         let Content { written, run, session, .. } = content;
         let mut session = self.family.restore(session, places, run)?;

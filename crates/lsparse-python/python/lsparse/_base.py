@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import joblib
 import numpy as np
@@ -14,10 +15,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._errors import InterruptedWarning
+from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, parameter
 from ._progress import Progress
 
 FLOATS = NDArray[np.float64]
@@ -56,46 +58,9 @@ def checked(method: _Method) -> _Method:
     return _fit_context(prefer_skip_nested_validation=True)(method)  # type: ignore[no-any-return]
 
 
-class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of all estimators."""
+class _Fitted(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What all estimators have after a fit."""
 
-    _parameter_constraints: dict[str, list[Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "sparsity": [Interval(Integral, 1, None, closed="left"), None],
-        "schedule": [StrOptions({"full", "memoized", "stochastic", "streaming"})],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
-        "max_seconds": [Interval(Real, 0.0, None, closed="neither"), None],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "learning_offset": [Interval(Real, 0.0, None, closed="left")],
-        "learning_decay": [Interval(Real, 0.5, 1.0, closed="right")],
-        "total_samples": [Interval(Real, 0.0, None, closed="neither"), None],
-        "random_state": ["random_state"],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-        "n_jobs": [Integral, None],
-    }
-
-    #: Which sparse matrices are read.
-    _accept_sparse: str | bool = "csr"
-
-    # What the subclasses have.
-    n_components: int
-    sparsity: int | None
-    schedule: str
-    batch_size: int | None
-    max_iter: int
-    tol: float
-    max_seconds: float | None
-    n_init: int
-    learning_offset: float
-    learning_decay: float
-    total_samples: float | None
-    random_state: Any
-    warm_start: bool
-    verbose: int
-    n_jobs: int | None
     n_features_in_: int
     converged_: bool
     n_iter_: int
@@ -103,6 +68,70 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     trace_: dict[str, NDArray[Any]]
     fit_seconds_: float
     model_: Any
+
+
+@dataclass(eq=False, repr=False)
+class Estimator(_Fitted):
+    """Base of all estimators, with the parameters of all."""
+
+    #: Which sparse matrices are read.
+    _accept_sparse: ClassVar[str | bool] = "csr"
+
+    n_components: int = parameter(10, "int", COUNT, "K, the number of components.")
+    _: KW_ONLY
+    sparsity: int | None = parameter(
+        None,
+        "int",
+        COUNT,
+        "L, the number of components that a row keeps; 8 if not given, or K if that is smaller. "
+        "``sparsity=n_components`` is the ordinary dense algorithm, ``sparsity=1`` hard assignment.",
+    )
+    schedule: str = choice(
+        "memoized",
+        ("memoized", "full", "stochastic", "streaming"),
+        "When statistics enter the total: after every batch, replacing what the batch gave before; after all rows; "
+        "after every batch at a falling rate; in one pass.",
+    )
+    batch_size: int | None = parameter(
+        None,
+        "int",
+        COUNT,
+        "Rows a batch; if not given 2,000, or ten times ``n_components`` if that is more, in at most 20 batches.",
+    )
+    max_iter: int = parameter(100, "int", COUNT, "Laps (passes over the rows) at most.")
+    tol: float = parameter(
+        1e-3, "float", NOT_NEGATIVE, "Stop when a row gains less than this in objective over a lap, in nats."
+    )
+    max_seconds: float | None = parameter(None, "float", POSITIVE, "Stop after so many seconds of training.")
+    n_init: int = parameter(
+        1, "int", COUNT, "Runs from different starts, of which the one with the best objective is kept."
+    )
+    learning_offset: float = parameter(
+        1.0, "float", NOT_NEGATIVE, "Delay of the stochastic rate ``(offset + step) ** -decay``."
+    )
+    learning_decay: float = parameter(
+        0.55,
+        "float",
+        Interval(Real, 0.5, 1.0, closed="right"),
+        "Decay of the stochastic rate, above 0.5 and at most 1.",
+    )
+    total_samples: float | None = parameter(
+        None,
+        "float",
+        POSITIVE,
+        "Rows that there will be, for stochastic ``partial_fit``; those seen so far if not given.",
+    )
+    random_state: Any = parameter(
+        None,
+        "int, RandomState instance or None",
+        "random_state",
+        "Seed of all randomness. An integer is the command's ``--seed``: the same model, bit for bit.",
+    )
+    warm_start: bool = parameter(False, "bool", "boolean", "Go on from the components of the last fit.")
+    verbose: int = parameter(0, "int", "verbose", "1 for a progress bar on standard error.")
+    n_jobs: int | None = parameter(
+        None, "int", Integral, "Threads; all cores for None and -1. The result is the same with any number."
+    )
 
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
         """Checked as scikit-learn does, and read in place where that is possible."""

@@ -18,6 +18,7 @@ __all__ = [
     "model_kind",
     "open_corpus",
     "panic_for_test",
+    "parameters",
 ]
 
 _Floats = NDArray[np.float64]
@@ -120,3 +121,4 @@ def build_corpus(
     threads: int = 0,
 ) -> None: ...
 def panic_for_test() -> None: ...
+def parameters() -> dict[str, str]: ...

@@ -4,7 +4,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 
 class LsparseError(ValueError):
-    """What the library refuses, with the text that the command prints.
+    """What the library refuses, with the parameter to mend and how.
 
     A ``ValueError``, so that code written for scikit-learn catches it.
 

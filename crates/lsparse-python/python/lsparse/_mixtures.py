@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -11,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_non_negative
 
 from . import _core
 from ._base import FLOATS, INTEGERS, Estimator, checked, threads_of
+from ._parameters import POSITIVE, choice, described, parameter
 
 _Self = TypeVar("_Self", bound="_MixtureBase")
 
@@ -39,23 +40,34 @@ COVARIANCE_TYPES: dict[str, str] = {
 }
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
     """What the mixtures share."""
 
-    _parameter_constraints: dict[str, list[Any]] = {
-        **Estimator._parameter_constraints,
-        "estimate": [StrOptions({"vb", "map", "ml"})],
-        "init_params": [StrOptions(set(INIT_PARAMS))],
-        "search": [StrOptions({"auto", "dense", "exact", "neighbours"})],
-        "weight_concentration_prior": [Interval(Real, 0.0, None, closed="neither"), None],
-    }
-
-    estimate: str
-    init_params: str
-    search: str
-    weight_concentration_prior: float | None
-    weights_: FLOATS
-    model_: _core.Mixture
+    estimate: str = choice(
+        "vb", ("vb", "map", "ml"), "A full posterior (variational Bayes), its mode, or maximum likelihood (EM)."
+    )
+    init_params: str = choice(
+        "auto",
+        tuple(INIT_PARAMS),
+        "How the first components are found, on a sample of the rows: the best of k-means, k-means with columns in "
+        'units of their standard deviations and "bregman", judged after a step of training by rows that were left out '
+        '("bregman" alone where components have no means); k-means++ under the likelihood\'s own divergence; k-means '
+        "(20 passes after k-means++) or k-means++ alone with Euclidean distance; rows at random; responsibilities at "
+        "random.",
+    )
+    search: str = choice(
+        "auto",
+        ("auto", "dense", "exact", "neighbours"),
+        "How the L components of a row are found: by the weights of all; by those that a bound does not rule out, "
+        "which gives the same model (Gaussians have such bounds, for others it is \"dense\"); among the row's last "
+        "components, those near them and a few random ones, so that the cost of a row does not grow with K. \"auto\" "
+        'is "exact" where that is faster. With a thousand components or more "neighbours" is many times faster, for '
+        "next to no loss.",
+    )
+    weight_concentration_prior: float | None = parameter(
+        None, "float", POSITIVE, "Dirichlet concentration of each component's weight; 10 / K if not given."
+    )
 
     def _likelihood(self) -> str:
         raise NotImplementedError
@@ -470,10 +482,11 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
 
     def _take(self, model: Any) -> None:
         super()._take(model)
+        self.model_: _core.Mixture = model
         self._take_arrays(model.arrays())
 
     def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
-        self.weights_ = arrays["weights"]
+        self.weights_: FLOATS = arrays["weights"]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -481,78 +494,14 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         return tags
 
 
+@described
+@dataclass(eq=False, repr=False, kw_only=True)
 class GaussianMixture(_MixtureBase):
     """A mixture of Gaussians.
 
     Parameters
     ----------
-    n_components : int, default=10
-        K, the number of components.
-    sparsity : int, default=None
-        L, the number of components that a row keeps; 8 if not given, or K if that is smaller.
-        ``sparsity=n_components`` is the ordinary dense algorithm, ``sparsity=1`` hard assignment.
-    covariance_type : {"full", "diag", "spherical", "tied", "zero-mean"}, default="full"
-        A full covariance, one variance a column, one variance for all columns, one full covariance for all components,
-        or a full covariance about a mean fixed at zero.
-    estimate : {"vb", "map", "ml"}, default="vb"
-        A full posterior (variational Bayes), its mode, or maximum likelihood (EM).
-    schedule : {"memoized", "full", "stochastic", "streaming"}, default="memoized"
-        When statistics enter the total: after every batch, replacing what the batch gave before; after all rows; after
-        every batch at a falling rate; in one pass.
-    batch_size : int, default=None
-        Rows a batch; if not given 2,000, or ten times ``n_components`` if that is more, in at most 20 batches.
-    max_iter : int, default=100
-        Laps (passes over the rows) at most.
-    tol : float, default=1e-3
-        Stop when a row gains less than this in objective over a lap, in nats.
-    max_seconds : float, default=None
-        Stop after so many seconds of training.
-    n_init : int, default=1
-        Runs from different starts, of which the one with the best objective is kept.
-    init_params : {"auto", "bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="auto"
-        How the first components are found, on a sample of the rows: the best of k-means, k-means with columns in units
-        of their standard deviations and "bregman", judged after a step of training by rows that were left out
-        ("bregman" alone where components have no means); k-means++ under the likelihood's own divergence; k-means (20 passes after
-        k-means++) or k-means++ alone with Euclidean distance; rows at random; responsibilities at random.
-    search : {"auto", "dense", "exact", "neighbours"}, default="auto"
-        How the L components of a row are found: by the weights of all; by those that a bound does not rule out, which
-        gives the same model; among the row's last components, those near them and a few random ones, so that the cost
-        of a row does not grow with K. "auto" is "exact" where that is faster. With a thousand components or more
-        "neighbours" is many times faster, for next to no loss.
-    weight_concentration_prior : float, default=None
-        Dirichlet concentration of each component's weight; 10 / K if not given.
-    mean_precision_prior : float, default=None
-        Pseudo-count of the prior mean; 1e-4 if not given.
-    degrees_of_freedom_prior : float, default=None
-        Degrees of freedom of the covariance prior, more than n_features + 1, or 2 for "diag"; one more than that if
-        not given.
-    prior_scale : float, default=None
-        Variance that the prior expects of a component, in units of the variance that the data has; if not given, 0.1
-        where components have as many rows as columns or fewer, less where they have more, down to 0.001.
-    prior_shape : {"columns", "isotropic"}, default=None
-        Which variance of the data that is: each column's own, or the average over the columns, the same for all;
-        "columns" if not given.
-    variance_floor : float, default=None
-        Smallest variance under ``estimate="ml"``, in the same units; 1e-6 if not given.
-    precision : {"auto", "f32", "f64"}, default="auto"
-        In which precision rows are worked on: that of the data, or this one. Sums are always 64 bits.
-    missing : bool, default=False
-        Whether rows may have missing values (NaN), in ``fit`` and everywhere else. They are integrated out: a row counts
-        by the columns that it has. For "full" and "diag" covariances.
-    learning_offset : float, default=1.0
-        Delay of the stochastic rate ``(offset + step) ** -decay``.
-    learning_decay : float, default=0.55
-        Decay of the stochastic rate, above 0.5 and at most 1.
-    total_samples : float, default=None
-        Rows that there will be, for stochastic ``partial_fit``; those seen so far if not given.
-    random_state : int, RandomState instance or None, default=None
-        Seed of all randomness. An integer is the command's ``--seed``: the same model, bit for bit.
-    warm_start : bool, default=False
-        Go on from the components of the last fit.
-    verbose : int, default=0
-        1 for a progress bar on standard error.
-    n_jobs : int, default=None
-        Threads; all cores for None and -1. The result is the same with any number.
+    {parameters}
 
     Attributes
     ----------
@@ -593,84 +542,56 @@ class GaussianMixture(_MixtureBase):
     2000
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
-        **_MixtureBase._parameter_constraints,
-        "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
-        "mean_precision_prior": [Interval(Real, 0.0, None, closed="neither"), None],
-        "degrees_of_freedom_prior": [Interval(Real, 0.0, None, closed="neither"), None],
-        "prior_scale": [Interval(Real, 0.0, None, closed="neither"), None],
-        "prior_shape": [StrOptions({"columns", "isotropic"}), None],
-        "variance_floor": [Interval(Real, 0.0, None, closed="neither"), None],
-        "precision": [StrOptions({"auto", "f32", "f64"})],
-        "missing": ["boolean"],
-    }
+    covariance_type: str = choice(
+        "full",
+        tuple(COVARIANCE_TYPES),
+        "A full covariance, one variance a column, one variance for all columns, one full covariance for all "
+        "components, or a full covariance about a mean fixed at zero.",
+    )
+    mean_precision_prior: float | None = parameter(
+        None, "float", POSITIVE, "Pseudo-count of the prior mean; 1e-4 if not given."
+    )
+    degrees_of_freedom_prior: float | None = parameter(
+        None,
+        "float",
+        POSITIVE,
+        'Degrees of freedom of the covariance prior, more than n_features + 1, or 2 for "diag"; one more than that if '
+        "not given.",
+    )
+    prior_scale: float | None = parameter(
+        None,
+        "float",
+        POSITIVE,
+        "Variance that the prior expects of a component, in units of the variance that the data has; if not given, 0.1 "
+        "where components have as many rows as columns or fewer, less where they have more, down to 0.001.",
+    )
+    prior_shape: str | None = choice(
+        None,
+        ("columns", "isotropic"),
+        "Which variance of the data that is: each column's own, or the average over the columns, the same for all; "
+        '"columns" if not given.',
+    )
+    variance_floor: float | None = parameter(
+        None,
+        "float",
+        POSITIVE,
+        'Smallest variance under ``estimate="ml"``, in the same units; 1e-6 if not given.',
+    )
+    precision: str = choice(
+        "auto",
+        ("auto", "f32", "f64"),
+        "In which precision rows are worked on: that of the data, or this one. Sums are always 64 bits.",
+    )
+    missing: bool = parameter(
+        False,
+        "bool",
+        "boolean",
+        "Whether rows may have missing values (NaN), in ``fit`` and everywhere else. They are integrated out: a row "
+        'counts by the columns that it has. For "full" and "diag" covariances.',
+    )
 
     # As scikit-learn's: a Gaussian about sparse rows is dense all the same.
     _accept_sparse = False
-
-    means_: FLOATS
-    covariances_: FLOATS
-    degrees_of_freedom_: FLOATS
-    mean_precision_: FLOATS
-
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        sparsity: int | None = None,
-        covariance_type: str = "full",
-        estimate: str = "vb",
-        schedule: str = "memoized",
-        batch_size: int | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        n_init: int = 1,
-        init_params: str = "auto",
-        search: str = "auto",
-        weight_concentration_prior: float | None = None,
-        mean_precision_prior: float | None = None,
-        degrees_of_freedom_prior: float | None = None,
-        prior_scale: float | None = None,
-        prior_shape: str | None = None,
-        variance_floor: float | None = None,
-        precision: str = "auto",
-        missing: bool = False,
-        learning_offset: float = 1.0,
-        learning_decay: float = 0.55,
-        total_samples: float | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.sparsity = sparsity
-        self.covariance_type = covariance_type
-        self.estimate = estimate
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.n_init = n_init
-        self.init_params = init_params
-        self.search = search
-        self.weight_concentration_prior = weight_concentration_prior
-        self.mean_precision_prior = mean_precision_prior
-        self.degrees_of_freedom_prior = degrees_of_freedom_prior
-        self.prior_scale = prior_scale
-        self.prior_shape = prior_shape
-        self.variance_floor = variance_floor
-        self.precision = precision
-        self.missing = missing
-        self.learning_offset = learning_offset
-        self.learning_decay = learning_decay
-        self.total_samples = total_samples
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
 
     def _likelihood(self) -> str:
         return COVARIANCE_TYPES[self.covariance_type]
@@ -691,12 +612,12 @@ class GaussianMixture(_MixtureBase):
 
     def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
         super()._take_arrays(arrays)
-        self.covariances_ = arrays["variances"] if "variances" in arrays else arrays["covariances"]
-        self.means_ = arrays["means"] if "means" in arrays else np.zeros(self.covariances_.shape[:2])
+        self.covariances_: FLOATS = arrays["variances"] if "variances" in arrays else arrays["covariances"]
+        self.means_: FLOATS = arrays["means"] if "means" in arrays else np.zeros(self.covariances_.shape[:2])
         if "degrees" in arrays:
-            self.degrees_of_freedom_ = arrays["degrees"]
+            self.degrees_of_freedom_: FLOATS = arrays["degrees"]
             known = np.full(len(self.means_), np.inf)
-            self.mean_precision_ = arrays.get("mean_counts", known)
+            self.mean_precision_: FLOATS = arrays.get("mean_counts", known)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -705,72 +626,22 @@ class GaussianMixture(_MixtureBase):
         return tags
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _ProbabilityMixture(_MixtureBase):
     """What the mixtures over categories and outcomes share."""
 
-    _parameter_constraints: dict[str, list[Any]] = {
-        **_MixtureBase._parameter_constraints,
-        "smoothing": [Interval(Real, 0.0, None, closed="neither")],
-    }
-
-    smoothing: float
-    components_: FLOATS
+    smoothing: float = parameter(0.1, "float", POSITIVE, "Pseudo-count of every category in every component.")
 
     def _prior_config(self) -> dict[str, Any]:
         return {"lambda": float(self.smoothing)}
 
     def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
         super()._take_arrays(arrays)
-        self.components_ = arrays["probabilities"]
+        self.components_: FLOATS = arrays["probabilities"]
 
 
 class _CountMixture(_ProbabilityMixture):
     """What the mixtures over rows of counts share."""
-
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        sparsity: int | None = None,
-        estimate: str = "vb",
-        schedule: str = "memoized",
-        batch_size: int | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        n_init: int = 1,
-        init_params: str = "auto",
-        search: str = "auto",
-        weight_concentration_prior: float | None = None,
-        smoothing: float = 0.1,
-        learning_offset: float = 1.0,
-        learning_decay: float = 0.55,
-        total_samples: float | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.sparsity = sparsity
-        self.estimate = estimate
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.n_init = n_init
-        self.init_params = init_params
-        self.search = search
-        self.weight_concentration_prior = weight_concentration_prior
-        self.smoothing = smoothing
-        self.learning_offset = learning_offset
-        self.learning_decay = learning_decay
-        self.total_samples = total_samples
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
 
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
         X = super()._rows(X, reset=reset, min_samples=min_samples)
@@ -783,47 +654,14 @@ class _CountMixture(_ProbabilityMixture):
         return tags
 
 
+@described
+@dataclass(eq=False, repr=False, kw_only=True)
 class MultinomialMixture(_CountMixture):
     """A mixture of multinomials, for rows of counts.
 
     Parameters
     ----------
-    n_components : int, default=10
-        K, the number of components.
-    sparsity : int, default=None
-        L, the number of components that a row keeps; 8 if not given, or K if that is smaller.
-    estimate : {"vb", "map", "ml"}, default="vb"
-        A full posterior (variational Bayes), its mode, or maximum likelihood (EM).
-    schedule : {"memoized", "full", "stochastic", "streaming"}, default="memoized"
-        When statistics enter the total; see :class:`GaussianMixture`.
-    batch_size : int, default=None
-        Rows a batch.
-    max_iter : int, default=100
-        Laps (passes over the rows) at most.
-    tol : float, default=1e-3
-        Stop when a row gains less than this in objective over a lap, in nats.
-    max_seconds : float, default=None
-        Stop after so many seconds of training.
-    n_init : int, default=1
-        Runs from different starts, of which the one with the best objective is kept.
-    init_params : {"auto", "bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="auto"
-        How the first components are found; see :class:`GaussianMixture`.
-    search : {"auto", "dense", "exact", "neighbours"}, default="auto"
-        How the L components of a row are found; see :class:`GaussianMixture`. "exact" is "dense" here.
-    weight_concentration_prior : float, default=None
-        Dirichlet concentration of each component's weight; 10 / K if not given.
-    smoothing : float, default=0.1
-        Pseudo-count of every category in every component.
-    learning_offset, learning_decay, total_samples
-        Of the stochastic rate; see :class:`GaussianMixture`.
-    random_state : int, RandomState instance or None, default=None
-        Seed of all randomness; an integer is the command's ``--seed``.
-    warm_start : bool, default=False
-        Go on from the components of the last fit.
-    verbose : int, default=0
-        1 for a progress bar on standard error.
-    n_jobs : int, default=None
-        Threads; all cores for None and -1.
+    {parameters}
 
     Attributes
     ----------
@@ -876,47 +714,14 @@ class MultinomialMixture(_CountMixture):
         return self._sample(n_samples, n_trials)
 
 
+@described
+@dataclass(eq=False, repr=False, kw_only=True)
 class PoissonMixture(_CountMixture):
     """A mixture of Poissons, for rows of counts that are no text: every column has a rate of its own.
 
     Parameters
     ----------
-    n_components : int, default=10
-        K, the number of components.
-    sparsity : int, default=None
-        L, the number of components that a row keeps; 8 if not given, or K if that is smaller.
-    estimate : {"vb", "map", "ml"}, default="vb"
-        A full posterior (variational Bayes), its mode, or maximum likelihood (EM).
-    schedule : {"memoized", "full", "stochastic", "streaming"}, default="memoized"
-        When statistics enter the total; see :class:`GaussianMixture`.
-    batch_size : int, default=None
-        Rows a batch.
-    max_iter : int, default=100
-        Laps (passes over the rows) at most.
-    tol : float, default=1e-3
-        Stop when a row gains less than this in objective over a lap, in nats.
-    max_seconds : float, default=None
-        Stop after so many seconds of training.
-    n_init : int, default=1
-        Runs from different starts, of which the one with the best objective is kept.
-    init_params : {"auto", "bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="auto"
-        How the first components are found; see :class:`GaussianMixture`.
-    search : {"auto", "dense", "exact", "neighbours"}, default="auto"
-        How the L components of a row are found; see :class:`GaussianMixture`. "exact" is "dense" here.
-    weight_concentration_prior : float, default=None
-        Dirichlet concentration of each component's weight; 10 / K if not given.
-    smoothing : float, default=0.1
-        Rows of average counts that every component has beforehand.
-    learning_offset, learning_decay, total_samples
-        Of the stochastic rate; see :class:`GaussianMixture`.
-    random_state : int, RandomState instance or None, default=None
-        Seed of all randomness; an integer is the command's ``--seed``.
-    warm_start : bool, default=False
-        Go on from the components of the last fit.
-    verbose : int, default=0
-        1 for a progress bar on standard error.
-    n_jobs : int, default=None
-        Threads; all cores for None and -1.
+    {parameters}
 
     Attributes
     ----------
@@ -938,6 +743,10 @@ class PoissonMixture(_CountMixture):
     array([ 2., 20.])
     """
 
+    smoothing: float = parameter(
+        0.1, "float", POSITIVE, "Rows of average counts that every component has beforehand."
+    )
+
     def _likelihood(self) -> str:
         return "poisson"
 
@@ -946,50 +755,14 @@ class PoissonMixture(_CountMixture):
         self.components_ = arrays["rates"]
 
 
+@described
+@dataclass(eq=False, repr=False, kw_only=True)
 class BernoulliMixture(_ProbabilityMixture):
     """A mixture of Bernoullis, for rows of zeros and ones.
 
     Parameters
     ----------
-    n_components : int, default=10
-        K, the number of components.
-    sparsity : int, default=None
-        L, the number of components that a row keeps; 8 if not given, or K if that is smaller.
-    binarize : float or None, default=0.0
-        Values above it are ones, all others zeros; the data is not copied for it. None for data that must be zeros
-        and ones already.
-    estimate : {"vb", "map", "ml"}, default="vb"
-        A full posterior (variational Bayes), its mode, or maximum likelihood (EM).
-    schedule : {"memoized", "full", "stochastic", "streaming"}, default="memoized"
-        When statistics enter the total; see :class:`GaussianMixture`.
-    batch_size : int, default=None
-        Rows a batch.
-    max_iter : int, default=100
-        Laps (passes over the rows) at most.
-    tol : float, default=1e-3
-        Stop when a row gains less than this in objective over a lap, in nats.
-    max_seconds : float, default=None
-        Stop after so many seconds of training.
-    n_init : int, default=1
-        Runs from different starts, of which the one with the best objective is kept.
-    init_params : {"auto", "bregman", "kmeans", "k-means++", "random_from_data", "random"}, default="auto"
-        How the first components are found; see :class:`GaussianMixture`.
-    search : {"auto", "dense", "exact", "neighbours"}, default="auto"
-        How the L components of a row are found; see :class:`GaussianMixture`. "exact" is "dense" here.
-    weight_concentration_prior : float, default=None
-        Dirichlet concentration of each component's weight; 10 / K if not given.
-    smoothing : float, default=0.1
-        Pseudo-count of either outcome of every column in every component.
-    learning_offset, learning_decay, total_samples
-        Of the stochastic rate; see :class:`GaussianMixture`.
-    random_state : int, RandomState instance or None, default=None
-        Seed of all randomness; an integer is the command's ``--seed``.
-    warm_start : bool, default=False
-        Go on from the components of the last fit.
-    verbose : int, default=0
-        1 for a progress bar on standard error.
-    n_jobs : int, default=None
-        Threads; all cores for None and -1.
+    {parameters}
 
     Attributes
     ----------
@@ -1011,57 +784,16 @@ class BernoulliMixture(_ProbabilityMixture):
     array([0.1, 0.9])
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
-        **_ProbabilityMixture._parameter_constraints,
-        "binarize": [Real, None],
-    }
-
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        sparsity: int | None = None,
-        binarize: float | None = 0.0,
-        estimate: str = "vb",
-        schedule: str = "memoized",
-        batch_size: int | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        n_init: int = 1,
-        init_params: str = "auto",
-        search: str = "auto",
-        weight_concentration_prior: float | None = None,
-        smoothing: float = 0.1,
-        learning_offset: float = 1.0,
-        learning_decay: float = 0.55,
-        total_samples: float | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.sparsity = sparsity
-        self.binarize = binarize
-        self.estimate = estimate
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.n_init = n_init
-        self.init_params = init_params
-        self.search = search
-        self.weight_concentration_prior = weight_concentration_prior
-        self.smoothing = smoothing
-        self.learning_offset = learning_offset
-        self.learning_decay = learning_decay
-        self.total_samples = total_samples
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
+    binarize: float | None = parameter(
+        0.0,
+        "float or None",
+        Real,
+        "Values above it are ones, all others zeros; the data is not copied for it. None for data that must be zeros "
+        "and ones already.",
+    )
+    smoothing: float = parameter(
+        0.1, "float", POSITIVE, "Pseudo-count of either outcome of every column in every component."
+    )
 
     def _likelihood(self) -> str:
         return "bernoulli"

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from numbers import Integral, Real
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, check_non_negative
 
 from . import _core
 from ._base import FLOATS, INTEGERS, Estimator, checked, threads_of
 from ._corpus import Vocabulary
 from ._errors import LsparseError
+from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, parameter
 
 
+@described
+@dataclass(eq=False, repr=False)
 class TopicModel(Estimator):
     """Latent Dirichlet allocation whose words keep their L most probable topics.
 
@@ -26,64 +30,7 @@ class TopicModel(Estimator):
 
     Parameters
     ----------
-    n_components : int, default=10
-        K, the number of topics.
-    sparsity : int, default=None
-        L, the number of topics that a word of a document keeps; 8 if not given, or K if that is smaller.
-        ``sparsity=n_components`` is the ordinary dense algorithm.
-    doc_topic_prior : float, default=None
-        Dirichlet concentration of each topic in a document (alpha); 0.5 / K if not given.
-    learn_doc_topic_prior : {"fixed", "symmetric", "asymmetric", "direction"}, default="fixed"
-        Whether alpha is learned: not at all, one number for all topics, one a topic, or a share a topic of
-        the sum as given.
-    topic_word_prior : float, default=None
-        Pseudo-count of every word in every topic; 0.07 if not given.
-    estimate : {"map", "vb"}, default="map"
-        Point estimates or a full posterior of the topics. Documents always have a full posterior.
-    schedule : {"memoized", "full", "stochastic", "streaming"}, default="memoized"
-        When statistics enter the total: after every batch, replacing what the batch gave before; after all documents;
-        after every batch at a falling rate; in one pass.
-    batch_size : int, default=None
-        Documents a batch; a tenth of them if not given.
-    leave_out : bool, default=True
-        Whether memoized training works a batch out under topics without what the batch itself gave them at its last
-        visit, so that documents do not convince themselves.
-    max_iter : int, default=20
-        Laps (passes over the documents) at most.
-    tol : float, default=1e-3
-        Stop when a token gains less than this over a lap, in nats: in evidence under topics that have not seen it
-        where batches are left out, in objective otherwise.
-    max_seconds : float, default=None
-        Stop after so many seconds of training.
-    max_doc_update_iter : int, default=15
-        Iterations a document at most.
-    mean_change_tol : float, default=0.05
-        A document rests when no topic's count changes by more than this.
-    restarts : int, default=50
-        Restart proposals a document at most, which keep short documents from going wrong; each of its topics is tried
-        once.
-    n_init : int, default=1
-        Runs from different starts, of which the one with the best objective is kept.
-    init_params : {"bregman", "random"}, default="bregman"
-        How the first topics are found: k-means++ over documents under the likelihood's own divergence, or random groups
-        of documents.
-    vocabulary : sequence of str, default=None
-        The words of the columns, for ``top_words`` and model files. That of a ``Corpus`` also says how its text became
-        words, so that the command can treat raw text alike. If not given, the column names of a data frame, or numbers.
-    learning_offset : float, default=1.0
-        Delay of the stochastic rate ``(offset + step) ** -decay``.
-    learning_decay : float, default=0.55
-        Decay of the stochastic rate, above 0.5 and at most 1.
-    total_samples : float, default=None
-        Documents that there will be, for stochastic ``partial_fit``; those seen so far if not given.
-    random_state : int, RandomState instance or None, default=None
-        Seed of all randomness. An integer is the command's ``--seed``: the same model, bit for bit.
-    warm_start : bool, default=False
-        Go on from the topics of the last fit.
-    verbose : int, default=0
-        1 for a progress bar on standard error.
-    n_jobs : int, default=None
-        Threads; all cores for None and -1. The result is the same with any number.
+    {parameters}
 
     Attributes
     ----------
@@ -122,81 +69,86 @@ class TopicModel(Estimator):
     True
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
-        **Estimator._parameter_constraints,
-        "doc_topic_prior": [Interval(Real, 0.0, None, closed="neither"), None],
-        "learn_doc_topic_prior": [StrOptions({"fixed", "symmetric", "asymmetric", "direction"})],
-        "topic_word_prior": [Interval(Real, 0.0, None, closed="neither"), None],
-        "estimate": [StrOptions({"map", "vb"})],
-        "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
-        "mean_change_tol": [Interval(Real, 0.0, None, closed="left")],
-        "leave_out": ["boolean"],
-        "restarts": [Interval(Integral, 0, None, closed="left")],
-        "init_params": [StrOptions({"bregman", "random"})],
-        "vocabulary": ["array-like", None],
-    }
-
-    components_: FLOATS
-    topics_: FLOATS
-    weights_: FLOATS
-    doc_topic_prior_: FLOATS
-    vocabulary_: NDArray[Any]
-    model_: _core.Topics
-
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        sparsity: int | None = None,
-        doc_topic_prior: float | None = None,
-        learn_doc_topic_prior: str = "fixed",
-        topic_word_prior: float | None = None,
-        estimate: str = "map",
-        schedule: str = "memoized",
-        batch_size: int | None = None,
-        leave_out: bool = True,
-        max_iter: int = 20,
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        max_doc_update_iter: int = 15,
-        mean_change_tol: float = 0.05,
-        restarts: int = 50,
-        n_init: int = 1,
-        init_params: str = "bregman",
-        vocabulary: Sequence[str] | NDArray[Any] | None = None,
-        learning_offset: float = 1.0,
-        learning_decay: float = 0.55,
-        total_samples: float | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.sparsity = sparsity
-        self.doc_topic_prior = doc_topic_prior
-        self.learn_doc_topic_prior = learn_doc_topic_prior
-        self.topic_word_prior = topic_word_prior
-        self.estimate = estimate
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.leave_out = leave_out
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.max_doc_update_iter = max_doc_update_iter
-        self.mean_change_tol = mean_change_tol
-        self.restarts = restarts
-        self.n_init = n_init
-        self.init_params = init_params
-        self.vocabulary = vocabulary
-        self.learning_offset = learning_offset
-        self.learning_decay = learning_decay
-        self.total_samples = total_samples
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
+    n_components: int = parameter(10, "int", COUNT, "K, the number of topics.")
+    _: KW_ONLY
+    sparsity: int | None = parameter(
+        None,
+        "int",
+        COUNT,
+        "L, the number of topics that a word of a document keeps; 8 if not given, or K if that is smaller. "
+        "``sparsity=n_components`` is the ordinary dense algorithm.",
+    )
+    doc_topic_prior: float | None = parameter(
+        None, "float", POSITIVE, "Dirichlet concentration of each topic in a document (alpha); 0.5 / K if not given."
+    )
+    learn_doc_topic_prior: str = choice(
+        "fixed",
+        ("fixed", "symmetric", "asymmetric", "direction"),
+        "Whether alpha is learned: not at all, one number for all topics, one a topic, or a share a topic of the sum as "
+        "given.",
+    )
+    topic_word_prior: float | None = parameter(
+        None, "float", POSITIVE, "Pseudo-count of every word in every topic; 0.07 if not given."
+    )
+    estimate: str = choice(
+        "map",
+        ("map", "vb"),
+        "Point estimates or a full posterior of the topics. Documents always have a full posterior.",
+    )
+    schedule: str = choice(
+        "memoized",
+        ("memoized", "full", "stochastic", "streaming"),
+        "When statistics enter the total: after every batch, replacing what the batch gave before; after all documents; "
+        "after every batch at a falling rate; in one pass.",
+    )
+    batch_size: int | None = parameter(None, "int", COUNT, "Documents a batch; a tenth of them if not given.")
+    leave_out: bool = parameter(
+        True,
+        "bool",
+        "boolean",
+        "Whether memoized training works a batch out under topics without what the batch itself gave them at its last "
+        "visit, so that documents do not convince themselves.",
+    )
+    max_iter: int = parameter(20, "int", COUNT, "Laps (passes over the documents) at most.")
+    tol: float = parameter(
+        1e-3,
+        "float",
+        NOT_NEGATIVE,
+        "Stop when a token gains less than this over a lap, in nats: in evidence under topics that have not seen it "
+        "where batches are left out, in objective otherwise.",
+    )
+    max_doc_update_iter: int = parameter(15, "int", COUNT, "Iterations a document at most.")
+    mean_change_tol: float = parameter(
+        0.05, "float", NOT_NEGATIVE, "A document rests when no topic's count changes by more than this."
+    )
+    restarts: int = parameter(
+        50,
+        "int",
+        Interval(Integral, 0, None, closed="left"),
+        "Restart proposals a document at most, which keep short documents from going wrong; each of its topics is tried "
+        "once.",
+    )
+    init_params: str = choice(
+        "bregman",
+        ("bregman", "random"),
+        "How the first topics are found: k-means++ over documents under the likelihood's own divergence, or random "
+        "groups of documents.",
+    )
+    vocabulary: Sequence[str] | NDArray[Any] | None = parameter(
+        None,
+        "sequence of str",
+        "array-like",
+        "The words of the columns, for ``top_words`` and model files. That of a ``Corpus`` also says how its text "
+        "became words, so that the command can treat raw text alike. If not given, the column names of a data frame, "
+        "or numbers.",
+    )
+    total_samples: float | None = parameter(
+        None,
+        "float",
+        POSITIVE,
+        "Documents that there will be, for stochastic ``partial_fit``; those seen so far if not given.",
+    )
+    warm_start: bool = parameter(False, "bool", "boolean", "Go on from the topics of the last fit.")
 
     def _config(self, **overrides: Any) -> str:
         return json.dumps(
@@ -525,12 +477,13 @@ class TopicModel(Estimator):
 
     def _take(self, model: Any) -> None:
         super()._take(model)
+        self.model_: _core.Topics = model
         arrays = model.arrays()
-        self.topics_ = arrays["topics"]
-        self.components_ = arrays["counts"] + json.loads(model.config)["lambda"]
-        self.weights_ = arrays["shares"]
-        self.doc_topic_prior_ = arrays["alpha"]
-        self.vocabulary_ = np.asarray(model.vocabulary, dtype=object)
+        self.topics_: FLOATS = arrays["topics"]
+        self.components_: FLOATS = arrays["counts"] + json.loads(model.config)["lambda"]
+        self.weights_: FLOATS = arrays["shares"]
+        self.doc_topic_prior_: FLOATS = arrays["alpha"]
+        self.vocabulary_: NDArray[Any] = np.asarray(model.vocabulary, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

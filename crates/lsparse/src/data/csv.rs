@@ -186,14 +186,14 @@ impl Table<'_> {
                 path: self.path.to_owned(),
                 line,
                 detail: format!("column {column} is {text:?}, which is no number, among others that are"),
-                remedy: "mend it, or say that the line names the columns (--header yes)".to_owned(),
+                remedy: "mend it, or say that the line names the columns (`header yes`)".to_owned(),
             });
         }
         let names: Vec<String> = fields.iter().take(4).map(|field| shorten(field)).collect();
         let more = if fields.len() > names.len() { ", ..." } else { "" };
         let (path, names) = (self.path.display(), names.join(", "));
         self.note = Some(format!(
-            "{path}: line {line} is taken for the names of the columns ({names}{more}); --header no reads it as data"
+            "{path}: line {line} is taken for the names of the columns ({names}{more}); `header no` reads it as data"
         ));
         Ok(true)
     }
@@ -279,7 +279,7 @@ mod tests {
         let rows = read("height,weight,\"a, or b\"\n1,2,3\n").unwrap();
         let note = rows.note().unwrap();
         assert!(note.contains("line 1 is taken for the names of the columns (height, weight, a, or b)"), "{note}");
-        assert!(note.contains("--header no"), "{note}");
+        assert!(note.contains("`header no`"), "{note}");
         assert_eq!(read("1,2\n").unwrap().note(), None);
         let told = CsvOptions { header: Some(true), ..Default::default() };
         assert_eq!(read_named("x.csv", b"a,b\n1,2\n", &told).unwrap().note(), None);

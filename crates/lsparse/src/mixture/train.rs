@@ -320,15 +320,15 @@ fn settle_prior<T: Scalar>(
                 let problem = format!("the model to start from is {name}");
                 let remedy = match config.method.has_centres_alone() {
                     true => {
-                        "start from centres (kmeans, dp-means) or diagonal Gaussians, or train without --from".into()
+                        "start from centres (kmeans, dp-means) or diagonal Gaussians, or train without `from`".into()
                     }
-                    false => format!("give --likelihood {name}"),
+                    false => format!("give `likelihood {name}`"),
                 };
                 return Err(Error::Config { option: "likelihood", problem, remedy });
             }
             if start.num_clusters() != config.clusters {
                 let problem = format!("the model to start from has {} clusters", start.num_clusters());
-                let remedy = format!("give -k {}", start.num_clusters());
+                let remedy = format!("give `clusters {}`", start.num_clusters());
                 return Err(Error::Config { option: "clusters", problem, remedy });
             }
             // The prior goes on with the model, and so do the settings that made it.
@@ -337,7 +337,7 @@ fn settle_prior<T: Scalar>(
                     true => "the model to start from allows missing values",
                     false => "the model to start from does not allow missing values",
                 };
-                let remedy = if start.config.missing { "give --missing" } else { "leave --missing out" };
+                let remedy = if start.config.missing { "give `missing`" } else { "leave `missing` out" };
                 return Err(Error::Config { option: "missing", problem: problem.into(), remedy: remedy.into() });
             }
             config.lambda = start.config.lambda;

@@ -120,7 +120,7 @@ impl<S: Summary> Memoized<S> {
         };
         if !self.keep || self.shares.len() == 1 {
             let problem = "the run does not remember what each batch gave".into();
-            return refuse(problem, "train with --schedule memoized and more than one batch");
+            return refuse(problem, "train with `schedule memoized` and more than one batch");
         }
         if !self.state.order.contains(&batch) {
             let num = self.shares.len();

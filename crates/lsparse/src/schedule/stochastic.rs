@@ -78,7 +78,7 @@ impl<S: Summary> Schedule<S> for Stochastic {
         Err(Error::Config {
             option: "forget-batch",
             problem: "a stochastic run does not remember what each batch gave".into(),
-            remedy: "train with --schedule memoized".into(),
+            remedy: "train with `schedule memoized`".into(),
         })
     }
 

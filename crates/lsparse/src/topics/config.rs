@@ -192,7 +192,7 @@ impl TopicsConfig {
             Err(Error::Config { option, problem, remedy: remedy.into() })
         };
         if config.topics == 0 {
-            return bad("topics", "must be at least 1".into(), "give -k 1 or more");
+            return bad("topics", "must be at least 1".into(), "give `topics` 1 or more");
         }
         config.settle_method()?;
         if config.sparsity == 0 {
@@ -260,7 +260,7 @@ impl TopicsConfig {
             config.laps = 1;
         }
         if config.laps == 0 && config.max_seconds == 0.0 && config.tolerance == 0.0 && config.count_tolerance == 0.0 {
-            return bad("laps", "every rule that stops training is off".into(), "set --laps or --max-seconds");
+            return bad("laps", "every rule that stops training is off".into(), "set `laps` or `max-seconds`");
         }
         Ok(config)
     }
@@ -280,7 +280,7 @@ impl TopicsConfig {
             return Ok(());
         }
         if self.learn_alpha != AlphaRule::Fixed {
-            return refuse("learn-alpha", "samplers keep alpha as it is", "leave it out, or choose --method svi-gibbs");
+            return refuse("learn-alpha", "samplers keep alpha as it is", "leave it out, or choose `method svi-gibbs`");
         }
         if !matches!(self.schedule, ScheduleKind::Full | ScheduleKind::Memoized) {
             return refuse("schedule", "samplers go over the corpus again and again", "leave it out");

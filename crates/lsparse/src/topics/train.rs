@@ -333,10 +333,10 @@ fn check_method(config: &TopicsConfig, inputs: &TopicInputs<'_>) -> Result<()> {
         return Ok(());
     }
     if inputs.seed_words.iter().any(|list| !list.is_empty()) {
-        return refuse("seed-words", "has no seed words", "leave them out, or choose --method lsparse");
+        return refuse("seed-words", "has no seed words", "leave them out, or choose `method lsparse`");
     }
     if inputs.start.is_some() && config.history == History::Keep {
-        let remedy = "give --history replace: the new documents take the place of the old";
+        let remedy = "give `history replace`: the new documents take the place of the old";
         return refuse("history", "cannot keep the counts of documents that it does not have", remedy);
     }
     Ok(())
@@ -365,7 +365,11 @@ fn check_start(config: &TopicsConfig, source: &dyn RowSource, start: Option<&Top
     let Some(start) = start else { return Ok(()) };
     if start.num_topics() != config.topics {
         let problem = format!("the model to go on from has {} topics", start.num_topics());
-        return Err(Error::Config { option: "topics", problem, remedy: format!("give -k {}", start.num_topics()) });
+        return Err(Error::Config {
+            option: "topics",
+            problem,
+            remedy: format!("give `topics {}`", start.num_topics()),
+        });
     }
     if start.vocab_size() != source.dim() {
         let (name, model, data) = (source.name().into(), start.vocab_size(), source.dim());

@@ -223,7 +223,7 @@ impl Job<'_> {
                     "{} was not made from text",
                     self.options.like.as_deref().unwrap_or(Path::new("")).display()
                 ),
-                remedy: "give its vocabulary (--vocab) and say how text becomes words".to_owned(),
+                remedy: "give its vocabulary (`vocab`) and say how text becomes words".to_owned(),
             })?;
             vocab = Some((Vocab::clone(like.vocab()), 0));
         }

@@ -233,7 +233,7 @@ impl RowSource for Corpus {
 }
 
 fn malformed(path: &Path, detail: String) -> Error {
-    let remedy = "build the corpus with lsparse corpus build".to_owned();
+    let remedy = "build the corpus with `build-corpus`".to_owned();
     Error::Format { path: path.to_owned(), detail, remedy }
 }
 

@@ -81,9 +81,9 @@ impl CsvRecords {
                     let shown: Vec<String> =
                         names.iter().take(MAX_NAMES).map(|name| format!("{:?}", shorten(name.as_bytes()))).collect();
                     let more = if names.len() > MAX_NAMES { ", ..." } else { "" };
-                    format!("choose a column (--column) by name, {}{more}, or by number", shown.join(", "))
+                    format!("choose a column (`column`) by name, {}{more}, or by number", shown.join(", "))
                 }
-                None => format!("choose a column (--column) by number from 1 to {}", self.width),
+                None => format!("choose a column (`column`) by number from 1 to {}", self.width),
             };
             bad_line(&self.path, 1, format!("there is no column {:?}", shorten(field.as_bytes())), &remedy)
         })

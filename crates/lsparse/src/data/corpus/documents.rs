@@ -205,7 +205,7 @@ fn check_text(path: &Path, bytes: &[u8]) -> Result<()> {
     Err(Error::Format {
         path: path.to_owned(),
         detail: "the file is not text".to_owned(),
-        remedy: "take it out of the folder, or read only files with one ending (--extension txt)".to_owned(),
+        remedy: "take it out of the folder, or read only files with one ending (`extension txt`)".to_owned(),
     })
 }
 

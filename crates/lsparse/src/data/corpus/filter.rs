@@ -100,7 +100,7 @@ pub(super) fn filter_corpus(
                 dropped.common,
                 corpus.num_docs()
             ),
-            remedy: "keep words in fewer documents (--min-docs) or in more of them (--max-share)".to_owned(),
+            remedy: "keep words in fewer documents (`min-docs`) or in more of them (`max-share`)".to_owned(),
         });
     }
     let mut numbers = vec![None; words.len()];

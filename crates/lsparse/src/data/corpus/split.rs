@@ -63,7 +63,7 @@ pub fn draw_parts(num_docs: usize, val_share: f64, test_share: f64, seed: u64) -
     for (option, share, count) in [("val", val_share, num_val), ("test", test_share, num_test)] {
         if share > 0.0 && count == 0 {
             let problem = format!("a share of {share} of {num_docs} documents is less than one document");
-            let remedy = format!("give a larger share, or --{option} 0 for no such part");
+            let remedy = format!("give a larger share, or `{option} 0` for no such part");
             return Err(Error::Config { option, problem, remedy });
         }
     }

@@ -133,7 +133,7 @@ fn check_target(target: &Path, force: bool) -> Result<()> {
         return Ok(());
     }
     if !force {
-        return refuse("exists already", "choose another name, or replace it with --force");
+        return refuse("exists already", "choose another name, or replace it with `force`");
     }
     let is_corpus = |path: &Path| path.join(super::INDPTR).is_file() && path.join(super::VOCAB).is_file();
     if is_corpus(target) || paths.iter().all(|path| is_corpus(path)) {
@@ -177,7 +177,7 @@ mod tests {
         Staging::create(&target, false).unwrap().finish(false).unwrap();
         fs::write(target.join("holiday.jpg"), "").unwrap();
         let message = |force| Staging::create(&target, force).unwrap_err().to_string();
-        assert!(message(false).contains("exists already; choose another name, or replace it with --force"));
+        assert!(message(false).contains("exists already; choose another name, or replace it with `force`"));
         assert!(message(true).contains("something else than a corpus"));
         fs::write(target.join(super::super::INDPTR), "").unwrap();
         fs::write(target.join(super::super::VOCAB), "").unwrap();

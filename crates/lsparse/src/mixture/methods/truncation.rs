@@ -38,7 +38,7 @@ impl BuiltInSelection {
             (_, true) => BuiltInSelection::Products,
             _ => {
                 let problem = "clusters with neither means nor probabilities leave nothing to choose by".into();
-                let remedy = "choose another --likelihood, or --method lsparse".into();
+                let remedy = "choose another `likelihood`, or `method lsparse`".into();
                 return Err(Error::Config { option: "selection-function", problem, remedy });
             }
         };

@@ -1,4 +1,4 @@
-//! The smallest L that discards little: what `--sparsity auto` chooses.
+//! The smallest L that discards little: what is chosen where a share that may be lost is given instead of L.
 
 use lsparse_kernels::Real;
 use rayon::prelude::*;

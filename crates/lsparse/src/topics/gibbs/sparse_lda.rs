@@ -148,7 +148,7 @@ impl WordTopics {
         let frequency = tokens.frequencies();
         if let Some(v) = frequency.iter().position(|&n| n as u64 >= 1 << (32 - bits)) {
             let problem = format!("word {} occurs {} times, too often for {num_topics} topics", v + 1, frequency[v]);
-            let remedy = "choose --method light-lda, or leave out so frequent a word".into();
+            let remedy = "choose `method light-lda`, or leave out so frequent a word".into();
             return Err(Error::Config { option: "method", problem, remedy });
         }
         let mut start = vec![0];

@@ -26,7 +26,7 @@ pub(super) fn read(import: &Import<'_>, mut writer: CorpusWriter, watch: &mut Wa
         }
         let Some(expected) = whole(first) else {
             let detail = format!("{:?} is not the number of different words", shorten(first));
-            return Err(file.bad(detail, "start each line of LDA-C with it, then word:count pairs (or give --format)"));
+            return Err(file.bad(detail, "start each line of LDA-C with it, then word:count pairs (or give `format`)"));
         };
         document.clear();
         for field in fields {
@@ -40,7 +40,7 @@ pub(super) fn read(import: &Import<'_>, mut writer: CorpusWriter, watch: &mut Wa
         }
         if document.len() as u64 != expected {
             let detail = format!("the line starts with {expected}, but {} words follow", document.len());
-            return Err(file.bad(detail, "mend the number or the words (or give --format if this is not LDA-C)"));
+            return Err(file.bad(detail, "mend the number or the words (or give `format` if this is not LDA-C)"));
         }
         entries += document.len();
         writer.push(None, &mut document)?;

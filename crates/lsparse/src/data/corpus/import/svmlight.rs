@@ -29,7 +29,7 @@ pub(super) fn read(import: &Import<'_>, mut writer: CorpusWriter, watch: &mut Wa
         for field in fields {
             let (word, count) = pair(field).map_err(|detail| file.bad(detail, MEND_COUNTS))?;
             let Some(word) = word.checked_sub(base) else {
-                let remedy = "say that words are numbered from 0 (--index-base zero)";
+                let remedy = "say that words are numbered from 0 (`index-base zero`)";
                 return Err(file.bad("there is a word 0, but words are numbered from 1".to_owned(), remedy));
             };
             if word >= import.word_limit() as u64 {

@@ -74,7 +74,7 @@ fn counts_that_cannot_be_read_are_named() {
         (
             Format::Csv,
             "a,b\n1,2\n",
-            "line 1: there is no column \"text\"; choose a column (--column) by name, \"a\", \"b\",",
+            "line 1: there is no column \"text\"; choose a column (`column`) by name, \"a\", \"b\",",
         ),
         (Format::Csv, "text,b\n1,2\n3\n", "line 3: 1 fields where the lines before have 2"),
         (Format::Csv, "text,b\na,\"b\nc\"\n\"e,f\ng,h\n", "line 4: a quote is opened and not closed"),

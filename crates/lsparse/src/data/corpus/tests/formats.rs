@@ -89,7 +89,7 @@ fn numbering_of_svmlight_is_told_or_found() {
     place.write("x.svm", "1 0:1 2:1\n1 1:2\n");
     let options = |index_base| BuildOptions { index_base, ..Default::default() };
     let error = place.build("x.svm", &options(IndexBase::One), "a").unwrap_err().to_string();
-    assert!(error.contains("x.svm line 1: there is a word 0") && error.contains("--index-base"), "{error}");
+    assert!(error.contains("x.svm line 1: there is a word 0") && error.contains("`index-base zero`"), "{error}");
     place.build("x.svm", &options(IndexBase::Zero), "a").unwrap();
     place.build("x.svm", &options(IndexBase::Auto), "b").unwrap();
     assert_eq!(files(&place.at("a")), files(&place.at("b")));

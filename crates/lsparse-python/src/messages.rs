@@ -1,0 +1,111 @@
+//! What the library says, in the words of Python: a setting is a parameter of an estimator or a function.
+
+use std::collections::HashMap;
+
+use lsparse::Error;
+use lsparse::error::call_settings;
+use pyo3::prelude::*;
+
+/// The library's settings and the parameters that set them; a setting of both mixtures and topics may have two. Settings
+/// that Python does not have are called as they are.
+const PARAMETERS: &[(&str, &str)] = &[
+    ("alpha", "weight_concentration_prior or doc_topic_prior"),
+    ("batches", "batch_size"),
+    ("build-corpus", "lsparse.build_corpus"),
+    ("clusters", "n_components"),
+    ("decay", "learning_decay"),
+    ("delay", "learning_offset"),
+    ("doc-iterations", "max_doc_update_iter"),
+    ("doc-tolerance", "mean_change_tol"),
+    ("docs-per-batch", "batch_size"),
+    ("estimate", "estimate"),
+    ("from", "warm_start"),
+    ("init", "init_params"),
+    ("init-lloyd", "init_params"),
+    ("kappa", "mean_precision_prior"),
+    ("lambda", "smoothing or topic_word_prior"),
+    ("laps", "max_iter"),
+    ("learn-alpha", "learn_doc_topic_prior"),
+    ("leave-out", "leave_out"),
+    ("likelihood", "covariance_type"),
+    ("max-seconds", "max_seconds"),
+    ("max-share", "max_df"),
+    ("max-words", "max_features"),
+    ("min-docs", "min_df"),
+    ("min-length", "min_length"),
+    ("missing", "missing"),
+    ("nu", "degrees_of_freedom_prior"),
+    ("phrases", "phrases"),
+    ("population", "total_samples"),
+    ("precision", "precision"),
+    ("prior-scale", "prior_scale"),
+    ("prior-shape", "prior_shape"),
+    ("restarts", "restarts"),
+    ("rows-per-batch", "batch_size"),
+    ("runs", "n_init"),
+    ("schedule", "schedule"),
+    ("search", "search"),
+    ("seed", "random_state"),
+    ("sparsity", "sparsity"),
+    ("stem", "stem"),
+    ("stop-words", "stop_words"),
+    ("tolerance", "tol"),
+    ("topics", "n_components"),
+    ("variance-floor", "variance_floor"),
+    ("vocab", "vocabulary"),
+];
+
+/// Settings that are on or off, which messages name where they are on.
+const SWITCHES: [&str; 2] = ["from", "missing"];
+
+/// The library's families of Gaussians, as `covariance_type` has them.
+const COVARIANCE_TYPES: [(&str, &str); 5] = [
+    ("gauss", "full"),
+    ("diag-gauss", "diag"),
+    ("spherical-gauss", "spherical"),
+    ("tied-gauss", "tied"),
+    ("zero-mean-gauss", "zero-mean"),
+];
+
+/// An error as Python tells it.
+pub fn of_error(error: &Error) -> String {
+    let text = match error {
+        Error::Config { option, problem, remedy } => {
+            format!("{}: {problem}; {remedy}", parameter_of(option).unwrap_or(option))
+        }
+        _ => error.to_string(),
+    };
+    call_settings(&text, call)
+}
+
+/// The library's settings and the parameters that set them; for the tests.
+#[pyfunction]
+pub fn parameters() -> HashMap<&'static str, &'static str> {
+    PARAMETERS.iter().copied().collect()
+}
+
+fn parameter_of(setting: &str) -> Option<&'static str> {
+    PARAMETERS.iter().find(|(name, _)| *name == setting).map(|(_, parameter)| *parameter)
+}
+
+/// A setting and what it is to be, as one writes it in a call: `schedule="memoized"`.
+fn call(setting: &str, value: &str) -> Option<String> {
+    let parameter = parameter_of(setting)?;
+    if SWITCHES.contains(&setting) {
+        return Some(format!("{parameter}=True"));
+    }
+    if value.is_empty() {
+        return Some(parameter.to_owned());
+    }
+    let values: Option<Vec<String>> = value.split(" or ").map(|value| literal(setting, value)).collect();
+    Some(format!("{parameter}={}", values?.join(" or ")))
+}
+
+/// A value as one writes it; none for families that are classes of their own.
+fn literal(setting: &str, value: &str) -> Option<String> {
+    let value = match setting {
+        "likelihood" => COVARIANCE_TYPES.iter().find(|(family, _)| *family == value)?.1,
+        _ => value,
+    };
+    Some(if value.parse::<f64>().is_ok() { value.to_owned() } else { format!("{value:?}") })
+}
