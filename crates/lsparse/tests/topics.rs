@@ -441,10 +441,10 @@ fn batches_that_are_left_out_keep_documents_from_convincing_themselves() {
 fn runs_that_leave_batches_out_are_compared_by_evidence() {
     struct Laps(Vec<Vec<(f64, f64)>>);
     impl lsparse::observe::Observer for Laps {
-        fn step(&mut self, info: &lsparse::observe::StepInfo) -> lsparse::Result<()> {
+        fn step(&mut self, info: &lsparse::trace::StepInfo) -> lsparse::Result<()> {
             self.0.resize(info.run + 1, Vec::new());
             if let Some(evidence) = info.report.iter().find(|note| note.0 == EVIDENCE) {
-                self.0[info.run].push((evidence.1, info.objective.unwrap().total()));
+                self.0[info.run].push((*evidence.1, info.objective.unwrap().total()));
             }
             Ok(())
         }
