@@ -34,8 +34,8 @@ pub fn in_options(message: &str) -> String {
 }
 
 fn has_option(command: &clap::Command, name: &str) -> bool {
-    command.get_arguments().any(|arg| arg.get_long() == Some(name))
-        || command.get_subcommands().any(|command| has_option(command, name))
+    let called = |arg: &clap::Arg| arg.get_long_and_visible_aliases().is_some_and(|names| names.contains(&name));
+    command.get_arguments().any(called) || command.get_subcommands().any(|command| has_option(command, name))
 }
 
 #[cfg(test)]
@@ -68,8 +68,8 @@ mod tests {
         for (place, text) in &texts {
             assert!(!names_option(text), "{place} names an option of the command: {text:?}");
             for setting in text.split('`').skip(1).step_by(2) {
-                // A name that is put in when the message is made.
-                if !setting.starts_with('{') {
+                // Not a backtick by itself, nor a name that is put in when the message is made.
+                if !setting.is_empty() && !setting.starts_with('{') {
                     let marked = format!("`{setting}`");
                     assert_ne!(in_options(&marked), marked, "{place}: {text:?}");
                     settings += 1;

@@ -298,7 +298,7 @@ fn a_sampler_goes_on_from_a_model_in_its_place() {
     let next = go_on(History::Replace).unwrap();
     assert_eq!(next.model.total.counts.iter().sum::<f64>(), first.model.total.counts.iter().sum::<f64>());
     assert!((next.outcome.heldout.unwrap() - first.outcome.heldout.unwrap()).abs() < 0.02);
-    assert!(go_on(History::Keep).err().unwrap().to_string().contains("--history replace"));
+    assert!(go_on(History::Keep).err().unwrap().to_string().contains("`history replace`"));
 }
 
 #[test]
