@@ -218,7 +218,7 @@ impl<T: Real> PoissonClusters<T> {
     }
 }
 
-/// E[rate] and E[ln rate], where `p` is the shape of a gamma of rate `count` under a posterior and the rate otherwise.
+/// `E[rate]` and `E[ln rate]`, where `p` is the shape of a gamma of rate `count` under a posterior and the rate otherwise.
 fn rate_and_log(estimate: Estimate, p: f64, count: f64) -> (f64, f64) {
     match estimate {
         Estimate::Posterior => (p / count, digamma(p) - count.ln()),
