@@ -87,7 +87,7 @@ fn eight_topics_a_token_predict_as_all_do_and_one_does_not() {
         }
     }
     // How far hard assignment falls behind depends on the start; that it does, does not.
-    assert!(behind.iter().all(|&gap| gap > 0.0) && behind.iter().sum::<f64>() / 4.0 > 0.02, "{behind:?}");
+    assert!(behind.iter().all(|&gap| gap > 0.0) && behind.iter().sum::<f64>() / 4.0 > 0.01, "{behind:?}");
     for method in ["SparseLDA", "LightLDA", "SVIGibbs 5", "SVIGibbs 10"] {
         let score = found(&figure, &[("method", method.into())], "heldout");
         assert!(score.is_finite(), "{method}: {score}");

@@ -160,9 +160,6 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
     if let Some(batch) = forget {
         return training.forget_batch(resumed, batch, places);
     }
-    if resumed.is_none() {
-        training.begin()?;
-    }
     for run in resumed.as_ref().map_or(0, |content| content.run)..training.plan.runs {
         let mut ended = None;
         let mut session = match resumed.take() {
@@ -190,6 +187,7 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
                     }
                     session => session?,
                 };
+                training.begin()?;
                 // Seeding may have been long. What the run before remembered of batches is written over only once the
                 // last checkpoint does not refer to it.
                 training.checkpoint(&mut session, false)?;
