@@ -289,7 +289,7 @@ def test_stochastic_partial_fit_takes_the_rate_and_the_scale_of_the_library(blob
 
     # Rows that weigh little are few: weights are added to weights.
     weights = np.full(len(X), 0.01)
-    model = GaussianMixture(1, schedule="stochastic", estimate="vb", random_state=0)
+    model = GaussianMixture(1, schedule="stochastic", estimate="vb", mean_precision_prior=1e-4, random_state=0)
     model.partial_fit(X, sample_weight=weights).partial_fit(X, sample_weight=weights)
     counts = model.model_.arrays()["mean_counts"] - model.mean_precision_prior
     np.testing.assert_allclose(counts, 2 * weights.sum(), rtol=1e-5)
