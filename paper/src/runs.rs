@@ -222,14 +222,14 @@ impl Workshop {
     }
 }
 
-/// The lines of a file, each an object.
+/// The steps of a trace.
 fn steps(path: &Path) -> Result<Vec<Value>> {
     let is_step = |line: &Line| matches!(line, Line::Step(_));
     let steps = read_trace(path)?.into_iter().filter(is_step).map(serde_json::to_value);
     Ok(steps.collect::<std::result::Result<_, _>>()?)
 }
 
-/// The lines of a file that is no trace.
+/// The lines of a file that is no trace, each an object.
 pub fn read_lines(path: &Path) -> Result<Vec<Value>> {
     let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(text.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?)

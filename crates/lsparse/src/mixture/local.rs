@@ -194,8 +194,9 @@ pub fn accumulate<T: Real>(
     accumulate_onto(likelihood, None, rows, members, summary, false);
 }
 
-/// The same, with `clusters` to complete rows that lack values; where a summary is `stale`, its statistics (not its counts) are taken for zero. A cluster's are cleared
-/// when it is their turn, which saves a pass through memory where they are large.
+/// The same, with `clusters` to complete rows that lack values; where a summary is `stale`, its statistics (not its
+/// counts) are taken for zero. A cluster's are cleared when it is their turn, which saves a pass through memory where
+/// they are large.
 pub(super) fn accumulate_onto<T: Real>(
     likelihood: &dyn Likelihood<T>,
     clusters: Option<&dyn Clusters<T>>,
