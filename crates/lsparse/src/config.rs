@@ -74,7 +74,7 @@ pub struct MixtureConfig {
     pub missing: bool,
     /// K, the number of clusters.
     pub clusters: usize,
-    /// L, the number of clusters a row keeps; 0 stands for 8, or K if that is smaller.
+    /// L, the number of clusters a row keeps; 0 stands for 8, or K if there are at most 16.
     pub sparsity: usize,
     /// Above 0, L is chosen: the smallest (from `sparsity` on, or from 1 if that is 0) for which rows lose less than
     /// this share of their responsibility, measured on a sample of rows before every lap; L may only rise.
@@ -208,6 +208,14 @@ const DEFAULT_REFRESH: usize = 5;
 /// What L is when it is not given.
 pub const DEFAULT_SPARSITY: usize = 8;
 
+/// Up to so many clusters a row keeps all: sorting them costs more than what the smallest add to the statistics.
+const DENSE_CLUSTERS: usize = 16;
+
+/// L where none is given.
+fn default_sparsity(clusters: usize) -> usize {
+    if clusters <= DENSE_CLUSTERS { clusters } else { DEFAULT_SPARSITY }
+}
+
 impl MixtureConfig {
     /// Check every value against its range and against `num_rows` rows, and fill in what depends on them.
     pub fn check(&self, num_rows: usize) -> Result<MixtureConfig> {
@@ -226,7 +234,7 @@ impl MixtureConfig {
         config.check_missing()?;
         if config.sparsity == 0 {
             let chosen = config.sparsity_tolerance > 0.0;
-            config.sparsity = if chosen { 1 } else { DEFAULT_SPARSITY.min(config.clusters) };
+            config.sparsity = if chosen { 1 } else { default_sparsity(config.clusters) };
         }
         if config.sparsity > config.clusters {
             return Err(Error::SparsityTooLarge { sparsity: config.sparsity, clusters: config.clusters });

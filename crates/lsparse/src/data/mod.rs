@@ -37,7 +37,7 @@ pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};
 pub use check::{Moments, PartialMoments, ValueCheck, scan, scan_part, scan_rows};
 pub(crate) use check::{USUAL_VALUES, usual};
 pub use csv::{CsvOptions, read_csv};
-pub use dealt::{Batch, Dealt};
+pub use dealt::{Batch, Dealt, HeldBatches};
 pub use images::{ImagePatches, PatchGrid, PatchOptions};
 pub use memory::{BorrowedRows, CsrRows, MemoryRows};
 pub use npy::NpyRows;

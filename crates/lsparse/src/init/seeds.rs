@@ -29,6 +29,8 @@ pub struct Seeding<'a> {
     pub metric: Metric,
     /// Uniformly, rather than in proportion to the distance from the seeds so far.
     pub uniform: bool,
+    /// Rows that are tried for a seed, of which the one that explains the sample best is taken.
+    pub tries: usize,
     /// Asked before every seed.
     pub patience: Patience<'a>,
 }
@@ -62,44 +64,67 @@ impl Seeding<'_> {
                 (false, true) => sample.weight(n),
                 (false, false) => sample.weight(n) * nearest[n],
             };
-            let row = draw_index(num_rows, chance, rng).unwrap_or_else(|| {
+            let tries = if first_or_uniform { 1 } else { self.tries };
+            let mut rows_tried: Vec<usize> = (0..tries).filter_map(|_| draw_index(num_rows, chance, rng)).collect();
+            if rows_tried.is_empty() {
                 // Only copies of the seeds are left (or rows of no weight): any other row will do.
                 let free: Vec<usize> = (0..num_rows).filter(|&n| !taken[n]).collect();
-                free[rng.random_range(0..free.len())]
-            });
+                rows_tried.push(free[rng.random_range(0..free.len())]);
+            }
+            rows_tried.sort_unstable();
+            rows_tried.dedup();
+            // Of several the one that leaves the least to be explained.
+            let mut best: Option<(f64, usize, Vec<f64>)> = None;
+            for row in rows_tried {
+                let found = self.distances(likelihood, rows, &own, row, &mut scratch)?;
+                let left = |n: usize| sample.weight(n) * nearest[n].min(found[n]);
+                let left: f64 = if tries > 1 { (0..num_rows).map(left).sum() } else { 0.0 };
+                if best.as_ref().is_none_or(|best| left < best.0) {
+                    best = Some((left, row, found));
+                }
+            }
+            let Some((_, row, found)) = best else { break };
             taken[row] = true;
             chosen.push(row);
-            let distance: Box<dyn Fn(std::ops::Range<usize>, &mut [f64]) + Sync> = match self.metric {
-                Metric::Euclidean => {
-                    let center = dense_row(rows, row);
-                    let own = &own;
-                    Box::new(move |range, out| squared_distances(rows, own, &center, range, out))
+            for ((best, owner), &d) in nearest.iter_mut().zip(&mut owner).zip(&found) {
+                if d < *best {
+                    (*best, *owner) = (d, k as u32);
                 }
-                Metric::Bregman => {
-                    let seed = seed_cluster(likelihood, rows, row, &mut scratch)?;
-                    let log_prior = seed.log_prior()[0];
-                    let own = &own;
-                    Box::new(move |range, out| {
-                        divergences(seed.as_ref(), log_prior, rows, &own[range.clone()], range, out)
-                    })
-                }
-            };
-            let chunk = T::TILE * 4;
-            nearest.par_chunks_mut(chunk).zip(owner.par_chunks_mut(chunk)).enumerate().for_each(
-                |(c, (best, owner))| {
-                    let mut found = vec![0.0; best.len()];
-                    distance(c * chunk..c * chunk + best.len(), &mut found);
-                    for ((best, owner), &d) in best.iter_mut().zip(owner).zip(&found) {
-                        if d < *best {
-                            (*best, *owner) = (d, k as u32);
-                        }
-                    }
-                },
-            );
+            }
             nearest[row] = 0.0;
             owner[row] = k as u32;
         }
         Ok((chosen, owner))
+    }
+
+    /// How far every row is from one of them; `own` is what the metric needs of each.
+    fn distances<T: Scalar>(
+        &self,
+        likelihood: &dyn Likelihood<T>,
+        rows: &Rows<T>,
+        own: &[f64],
+        row: usize,
+        scratch: &mut Scratch<T>,
+    ) -> Result<Vec<f64>> {
+        let distance: Box<dyn Fn(std::ops::Range<usize>, &mut [f64]) + Sync> = match self.metric {
+            Metric::Euclidean => {
+                let center = dense_row(rows, row);
+                Box::new(move |range, out| squared_distances(rows, own, &center, range, out))
+            }
+            Metric::Bregman => {
+                let seed = seed_cluster(likelihood, rows, row, scratch)?;
+                let log_prior = seed.log_prior()[0];
+                Box::new(move |range, out| {
+                    divergences(seed.as_ref(), log_prior, rows, &own[range.clone()], range, out)
+                })
+            }
+        };
+        let chunk = T::TILE * 4;
+        let mut found = vec![0.0; rows.len()];
+        found.par_chunks_mut(chunk).enumerate().for_each(|(c, found)| {
+            distance(c * chunk..c * chunk + found.len(), found);
+        });
+        Ok(found)
     }
 }
 

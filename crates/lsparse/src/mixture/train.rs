@@ -212,7 +212,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     fn deal(&self, run: usize) -> Result<Dealt<'a>> {
         let seed = run_seed(&self.settled.config, run, Stream::Batches);
         let batches = Batches::new(self.source.num_rows(), self.settled.config.batches, seed)?;
-        Ok(Dealt { source: self.source, batches, row_weights: self.inputs.row_weights })
+        Ok(Dealt { row_weights: self.inputs.row_weights, ..Dealt::new(self.source, batches) })
     }
 
     fn model(&self, run: usize) -> Mixture<T> {
