@@ -1,8 +1,8 @@
 //! Read rows of numbers from files, folders and memory, a stretch at a time.
 //!
-//! [`open()`] turns a path into a [`RowSource`], [`scan`] checks every value once, and [`Batches`]
-//! deals the rows out in a seeded order. A new format is one file here with a type that
-//! implements [`RowSource`], and one line in `open.rs`.
+//! [`open()`](crate::open::open) turns a path into a [`RowSource`], [`scan`] checks every value once, and [`Batches`]
+//! deals the rows out in a seeded order. A new format is one file in `formats/` with a type that implements
+//! [`RowSource`], and one line in `open.rs`.
 //!
 //! Rows and columns are numbered from 0 in the library and from 1 in messages.
 

@@ -46,7 +46,8 @@ impl Fitted<TopicModel> {
 ///
 /// ```
 /// use lsparse::data::CsrRows;
-/// use lsparse::topics::{TopicsConfig, fit_topics};
+/// use lsparse::settings::TopicsConfig;
+/// use lsparse::topics::fit_topics;
 ///
 /// // Documents about words 0 and 1, and documents about words 2 and 3.
 /// let (mut indptr, mut words) = (vec![0], Vec::new());
