@@ -1,0 +1,543 @@
+//! The first statistics: seeds drawn from a sample of the rows, and passes that gather rows around them.
+
+mod lloyd;
+mod seeds;
+mod trade;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use crate::data::{Batches, Dealt, Rows, Scalar};
+use crate::error::{Error, Result};
+use crate::likelihood::ClusterSummary;
+use crate::likelihood::{Estimate, Scratch};
+use crate::mixture::{Members, Mixture, accumulate, log_density, respond, respond_dense};
+use crate::settings::{Init, MixtureConfig};
+use crate::training::model::Model;
+use crate::training::responsibilities::Responsibilities;
+use crate::training::rules::Patience;
+use crate::training::summary::Summary;
+
+use lloyd::{Space, Spaces, Units};
+use seeds::{Metric, Seeding};
+use trade::{Groups, Split, carry_out, cheapest};
+
+/// Passes of k-means that a start makes at most where nothing else is said: held-out scores at the end of training were
+/// the same with 25.
+const MOST_PASSES: usize = 10;
+
+/// Rounds of trades between clusters at most; most starts have none left after two or three.
+const MOST_TRADES: usize = 5;
+
+/// Passes of k-means after each.
+const PASSES_AFTER_TRADES: usize = 3;
+
+/// A heat looks at one row in so many.
+const HEAT: usize = 4;
+
+/// Rows a cluster that it takes at least.
+const HEAT_ROWS: usize = 40;
+
+/// Passes of k-means that it makes at most.
+const HEAT_PASSES: usize = 4;
+
+/// Fewer rows than this cannot tell starts apart.
+const FEWEST_JUDGES: usize = 50;
+
+/// A sample of the rows, held in memory for seeding.
+pub struct Sample<T> {
+    /// The rows, in the layout that the likelihood wants.
+    pub rows: Rows<T>,
+    /// Empty, or one weight a row.
+    pub weights: Vec<f64>,
+}
+
+impl<T: Scalar> Sample<T> {
+    /// About `size` rows, spread over the whole source.
+    pub fn draw(mixture: &Mixture<T>, data: &Dealt<'_>, size: usize, rng: &mut ChaCha8Rng) -> Result<Self> {
+        let num_rows = data.source.num_rows();
+        let parts = match env("Q_ROUND", 0) {
+            0 => (num_rows / size.max(1)).max(1),
+            _ => ((num_rows + size / 2) / size.max(1)).max(1),
+        };
+        let batches = Batches::new(num_rows, parts, rng.random())?;
+        let mut rows = Rows::new(mixture.layout(), mixture.likelihood.dim());
+        let (mut spare, mut ids) = (Rows::new(mixture.layout(), mixture.likelihood.dim()), Vec::new());
+        for panel in batches.panels(0, batches.len(0)) {
+            batches.read_panel(data.source, panel, &mut spare, &mut rows, &mut ids)?;
+        }
+        fill_in(&mut rows);
+        let weights = data.row_weights.map_or(Vec::new(), |w| ids.iter().map(|&n| w[n]).collect());
+        Ok(Sample { rows, weights })
+    }
+
+    /// The sample without every fifth row, and those rows; none of them where rows are too few to be spared.
+    fn part(self, clusters: usize) -> (Self, Option<Self>) {
+        let (judges, others): (Vec<u32>, Vec<u32>) = (0..self.rows.len() as u32).partition(|n| n % 5 == 4);
+        if others.len() < 2 * clusters || judges.len() < FEWEST_JUDGES {
+            return (self, None);
+        }
+        let parts = (self.of(&others), self.of(&judges));
+        // Rows of no weight alone have nothing to say.
+        if parts.0.total_weight() > 0.0 && parts.1.total_weight() > 0.0 {
+            (parts.0, Some(parts.1))
+        } else {
+            (self, None)
+        }
+    }
+
+    /// Some of the rows.
+    fn of(&self, ids: &[u32]) -> Self {
+        let mut rows = Rows::new(self.rows.layout(), self.rows.dim());
+        self.rows.gather_into(ids, &mut rows);
+        let weights = match self.weights.is_empty() {
+            true => Vec::new(),
+            false => ids.iter().map(|&n| self.weights[n as usize]).collect(),
+        };
+        Sample { rows, weights }
+    }
+
+    fn weight(&self, n: usize) -> f64 {
+        self.weights.get(n).copied().unwrap_or(1.0)
+    }
+
+    fn total_weight(&self) -> f64 {
+        (0..self.rows.len()).map(|n| self.weight(n)).sum()
+    }
+}
+
+/// Put the mean of a column over the sample where a value is missing: good enough to find clusters by, and the first lap
+/// has their own expectations in its place.
+fn fill_in<T: Scalar>(rows: &mut Rows<T>) {
+    let dim = rows.dim();
+    let Rows::Dense { values, .. } = rows else { return };
+    if !values.iter().any(|x| x.is_nan()) {
+        return;
+    }
+    for d in 0..dim {
+        let (mut sum, mut count) = (0.0, 0.0);
+        for x in values[d..].iter().step_by(dim).filter(|x| !x.is_nan()) {
+            (sum, count) = (sum + x.to_f64(), count + 1.0);
+        }
+        let mean = T::from_f64(if count > 0.0 { sum / count } else { 0.0 });
+        values[d..].iter_mut().step_by(dim).filter(|x| x.is_nan()).for_each(|x| *x = mean);
+    }
+}
+
+/// Statistics to take the first global step from, on the scale of the whole data.
+pub fn initial_summary<T: Scalar>(
+    mixture: &Mixture<T>,
+    data: &Dealt<'_>,
+    config: &MixtureConfig,
+    rng: &mut ChaCha8Rng,
+    patience: Patience<'_>,
+) -> Result<ClusterSummary> {
+    let by_contest = config.init == Init::Auto && config.likelihood.family().has_means;
+    let size = match config.init_rows {
+        0 if by_contest => contest_rows(config.clusters, mixture.likelihood.dim()),
+        0 => (100 * config.clusters).max(10_000),
+        rows => rows.max(config.clusters),
+    };
+    let sample = Sample::draw(mixture, data, size, rng)?;
+    let (sample, judges) = if by_contest { sample.part(config.clusters) } else { (sample, None) };
+    let factor = data.total_weight() / sample.total_weight();
+    let start = Start { mixture, sample: &sample, clusters: config.clusters, factor, patience };
+    let seeding = |metric, uniform| Seeding { metric, uniform, tries: env("Q_TRIES", 1), patience };
+    let passes = config.init_lloyd;
+    let summary = match config.init {
+        Init::Auto if by_contest => return Ok(largest_first(&start.contest(passes, judges.as_ref(), rng)?)),
+        Init::Auto | Init::Bregman => start.seeded(seeding(Metric::Bregman, false), passes.unwrap_or(1), rng)?,
+        Init::Kmeans if sample.rows.as_dense().is_some() => {
+            start.kmeans(&Space::new(&sample, Units::Raw), passes.unwrap_or(1), 0, rng)?
+        }
+        Init::Kmeans => start.seeded(seeding(Metric::Euclidean, false), passes.unwrap_or(1), rng)?,
+        Init::Examples => start.seeded(seeding(Metric::Bregman, true), passes.unwrap_or(1), rng)?,
+        Init::Responsibilities => random_responsibilities(mixture, &sample, rng),
+    };
+    let mut summary = largest_first(&summary);
+    let seeds_alone = passes == Some(0) && config.init != Init::Responsibilities;
+    // Single rows keep their weight of one: scaled up they would drown the prior that gives them a shape.
+    if !seeds_alone {
+        summary.scale(factor);
+    }
+    Ok(summary)
+}
+/// Rows of the sample for a contest: enough that clusters of all sizes are met, a bounded number of products a pass over
+/// them, and a bounded number of values in memory.
+fn env(name: &str, usual: usize) -> usize {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(usual)
+}
+
+fn contest_rows(clusters: usize, dim: usize) -> usize {
+    const PRODUCTS: usize = 30_000_000_000;
+    const VALUES: usize = 1 << 25;
+    let least = env("Q_LEAST", 10_000);
+    let wanted = clusters.saturating_mul(env("Q_EACH", 250)).max(least);
+    let bounded = wanted.min(PRODUCTS / clusters.saturating_mul(dim).max(1)).min(VALUES / dim.max(1));
+    bounded.max(clusters.saturating_mul(20)).max(least)
+}
+
+/// What every way to start works on.
+struct Start<'a, T: Scalar> {
+    mixture: &'a Mixture<T>,
+    sample: &'a Sample<T>,
+    clusters: usize,
+    /// What the sample's statistics are multiplied by for those of all rows.
+    factor: f64,
+    patience: Patience<'a>,
+}
+
+impl<T: Scalar> Start<'_, T> {
+    /// Several starts, each followed by a step of training; the one that gives rows it has not seen the best density is
+    /// kept, or, where none could be spared, the one with the best objective. Then trades between its clusters, as long
+    /// as they are judged to be for the better.
+    ///
+    /// No one start is best: columns of different scales want units of their own, most data k-means, and clusters that
+    /// share their means the divergence of the family. The objective after a step would take many small clusters for
+    /// good ones; the density of other rows after a step foretells that at the end.
+    fn contest(
+        &self,
+        passes: Option<usize>,
+        judges: Option<&Sample<T>>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<ClusterSummary> {
+        let most = passes.unwrap_or(MOST_PASSES);
+        // Who asks for a pass at most wants seeds.
+        let trades = if most > 1 { MOST_TRADES } else { 0 };
+        let spaces = Spaces::new(self.sample);
+        let mut entrants = ENTRANTS.map(|entrant| (entrant, ChaCha8Rng::seed_from_u64(rng.random())));
+        let heat = self.heat(passes, judges, rng)?;
+        if let Some(order) = &heat {
+            entrants.sort_by_key(|(entrant, _)| order.iter().position(|other| other == entrant));
+        }
+        let mut best = Err(Error::NoRows { name: "the sample to start from".into() });
+        for (entrant, rng) in &mut entrants {
+            let clock = std::time::Instant::now();
+            let entered = self.enter(*entrant, &spaces, passes, (most, trades), judges, rng)?;
+            if env("Q_SHOW", 0) > 0 {
+                let rows = judges.map_or(1.0, |j| j.total_weight());
+                eprintln!(
+                    "SHOW {entrant:?} {:.4} {:.1} ms of {} rows",
+                    entered.as_ref().map_or(f64::NAN, |t| t.0 / rows),
+                    clock.elapsed().as_secs_f64() * 1e3,
+                    self.sample.rows.len()
+                );
+            }
+            best = better(best, entered);
+            if heat.is_some() && best.is_ok() {
+                break;
+            }
+        }
+        let (_, mut summary) = best?;
+        let clock = std::time::Instant::now();
+        for _ in 0..env("Q_TRADES", trades) {
+            if env("Q_SHOW", 0) > 0 {
+                eprintln!("SHOW trades after {:.1} ms", clock.elapsed().as_secs_f64() * 1e3);
+            }
+            let Some(traded) = self.trade(&spaces, &summary)? else { break };
+            // Both are a step further on, so that the step is not taken for a merit of the trades.
+            let plain = self.train(summary, judges)?;
+            summary = match self.train(traded, judges) {
+                Ok(traded) if traded.0 > plain.0 => traded.1,
+                _ => return Ok(plain.1),
+            };
+        }
+        Ok(summary)
+    }
+
+    /// The entrants, the best first, by a part of the sample and with few passes; none where that is too little to go by.
+    ///
+    /// Where it matters which start is taken, starts differ by more than a part of the rows is wrong by. Shapes of many
+    /// numbers are another matter: those of a part of the rows are the prior's.
+    fn heat(
+        &self,
+        passes: Option<usize>,
+        judges: Option<&Sample<T>>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Option<Vec<Entrant>>> {
+        let Start { mixture, sample, clusters, .. } = *self;
+        let likelihood = mixture.likelihood.as_ref();
+        let is_light = likelihood.num_parameters() <= 2 * likelihood.dim();
+        let enough = sample.rows.len() / HEAT >= env("Q_HEAT", HEAT_ROWS) * clusters;
+        let Some(judges) = judges.filter(|_| is_light && enough && passes != Some(0)) else { return Ok(None) };
+        let every = |ids: usize, step: usize| (0..ids as u32).step_by(step).collect::<Vec<_>>();
+        let part = sample.of(&every(sample.rows.len(), HEAT));
+        let step = (judges.rows.len() / FEWEST_JUDGES / 4).clamp(1, HEAT);
+        let judges = judges.of(&every(judges.rows.len(), step));
+        if part.total_weight() <= 0.0 || judges.total_weight() <= 0.0 {
+            return Ok(None);
+        }
+        let start = Start { sample: &part, factor: self.factor * sample.total_weight() / part.total_weight(), ..*self };
+        let spaces = Spaces::new(&part);
+        let most = passes.unwrap_or(MOST_PASSES).min(HEAT_PASSES);
+        let mut scores = Vec::new();
+        for entrant in ENTRANTS {
+            let mut rng = ChaCha8Rng::seed_from_u64(rng.random());
+            let entered = start.enter(entrant, &spaces, passes, (most, 0), Some(&judges), &mut rng)?;
+            if env("Q_SHOW", 0) > 0 {
+                let rows = judges.total_weight();
+                eprintln!("HEAT {entrant:?} {:.4}", entered.as_ref().map_or(f64::NAN, |t| t.0 / rows));
+            }
+            scores.push((entered.map_or(f64::NEG_INFINITY, |(score, _)| score), entrant));
+        }
+        // Of equal ones the first stays.
+        scores.sort_by(|a, b| b.0.total_cmp(&a.0));
+        Ok(Some(scores.into_iter().map(|(_, entrant)| entrant).collect()))
+    }
+
+    /// A start, and a step of training from it. One that cannot be trained is an error within; one that was interrupted
+    /// ends them all.
+    fn enter(
+        &self,
+        entrant: Entrant,
+        spaces: &Spaces<'_, T>,
+        passes: Option<usize>,
+        (most, trades): (usize, usize),
+        judges: Option<&Sample<T>>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Result<(f64, ClusterSummary)>> {
+        let seeding = Seeding { metric: Metric::Bregman, uniform: false, tries: 1, patience: self.patience };
+        let summary = match entrant {
+            Entrant::Kmeans(units) => self.kmeans(spaces.of(units), most, trades, rng),
+            Entrant::Bregman => self.seeded(seeding, passes.unwrap_or(1), rng),
+        };
+        let trained = summary.and_then(|mut summary| {
+            // Single rows keep their weight of one.
+            summary.scale(if passes == Some(0) { 1.0 } else { self.factor });
+            self.train(summary, judges)
+        });
+        self.patience.check().map(|()| trained)
+    }
+
+    /// Statistics after trades between clusters by what the family itself makes of them: the rows of the sample in the
+    /// cluster of their largest responsibility each, two clusters merged and another split wherever that raises the
+    /// evidence of rows so assigned. None where nothing is to be gained.
+    fn trade(&self, spaces: &Spaces<'_, T>, summary: &ClusterSummary) -> Result<Option<ClusterSummary>> {
+        let Start { mixture, sample, clusters: num, factor, .. } = *self;
+        let likelihood = mixture.likelihood.as_ref();
+        let params = mixture.global_step(summary, None)?;
+        // Clusters of any shape follow rows in every direction, and a cut through one of them is a poor start for two;
+        // and with fewer rows than variances the evidence is that of the prior.
+        let variances = likelihood.num_parameters().saturating_sub(likelihood.dim());
+        let few = sample.rows.len() < num.saturating_mul(variances);
+        if num < 3 || few || params.clusters.diagonal(0).is_none() || sample.rows.as_dense().is_none() {
+            return Ok(None);
+        }
+        self.patience.check()?;
+        let mut resp = Responsibilities::default();
+        respond(params.clusters.as_ref(), &params.frequencies.log_pi, &sample.rows, 2, &mut resp)?;
+        let mut owner: Vec<u32> = resp.index.iter().step_by(2).copied().collect();
+        let groups = Groups::new(&owner, num);
+        let hard = hard_summary(mixture, sample, &owner);
+        // The evidence of a cluster's rows, with their share in that of the assignments.
+        let evidence = |count: f64, stat: &[f64]| -> f64 {
+            let count = factor * count;
+            if count <= 0.0 {
+                return 0.0;
+            }
+            let stat: Vec<f64> = stat.iter().map(|s| factor * s).collect();
+            let alone = likelihood.global_step(mixture.estimate, &[count], &stat, None);
+            alone.map_or(f64::NEG_INFINITY, |alone| alone.own_data_term() + count * count.ln())
+        };
+        let own: Vec<f64> = (0..num).into_par_iter().map(|k| evidence(hard.counts[k], hard.stat(k))).collect();
+        let partners = second_choices(&resp, num);
+        let cost = |a: usize, b: usize| {
+            let stat: Vec<f64> = hard.stat(a).iter().zip(hard.stat(b)).map(|(a, b)| a + b).collect();
+            own[a] + own[b] - evidence(hard.counts[a] + hard.counts[b], &stat)
+        };
+        let merges = cheapest(num, |k| partners[k].iter().copied(), cost);
+        let spaces = [Units::Raw, Units::Standard].map(|units| spaces.of(units));
+        let centers = spaces.map(|space| space.centers(&groups));
+        let dim = sample.rows.dim();
+        let splits = (0..num).into_par_iter().filter_map(|k| {
+            let tried = spaces.iter().zip(&centers).map(|(space, centers)| {
+                let Split { apart, .. } = space.split(k, groups.of(k), &centers[k * dim..(k + 1) * dim]);
+                let mut stat = vec![0.0; likelihood.stat_width()];
+                let weights: Vec<T> = apart.iter().map(|&n| T::from_f64(sample.weight(n as usize))).collect();
+                likelihood.accumulate(&sample.rows, &apart, &weights, &mut Scratch::default(), &mut stat);
+                let count: f64 = weights.iter().map(|w| w.to_f64()).sum();
+                let rest: Vec<f64> = hard.stat(k).iter().zip(&stat).map(|(a, b)| a - b).collect();
+                let gain = evidence(count, &stat) + evidence(hard.counts[k] - count, &rest) - own[k];
+                Split { gain, cluster: k, apart }
+            });
+            tried.filter(|split| split.gain.is_finite()).max_by(|a, b| a.gain.total_cmp(&b.gain))
+        });
+        let splits = splits.collect();
+        let trades = carry_out(&mut owner, &groups, merges, splits);
+        Ok((trades > 0).then(|| {
+            let mut summary = hard_summary(mixture, sample, &owner);
+            summary.scale(factor);
+            summary
+        }))
+    }
+
+    /// A step of training over the sample from these statistics, which are on the scale of the whole data: how good it is,
+    /// and the statistics it leads to, on the same scale.
+    fn train(&self, summary: ClusterSummary, judges: Option<&Sample<T>>) -> Result<(f64, ClusterSummary)> {
+        let Start { mixture, sample, factor, .. } = *self;
+        let model = |summary: &ClusterSummary| mixture.global_step(summary, None);
+        let params = model(&summary)?;
+        self.patience.check()?;
+        let mut resp = Responsibilities::default();
+        let (clusters, log_pi) = (params.clusters.as_ref(), &params.frequencies.log_pi);
+        let entropy = match mixture.sparsity == mixture.num_clusters {
+            true => respond_dense(clusters, log_pi, &sample.rows, &mut resp)?,
+            false => respond(clusters, log_pi, &sample.rows, mixture.sparsity, &mut resp)?,
+        };
+        let mut summary = summary_of(mixture, sample, &resp);
+        summary.entropy = entropy.iter().enumerate().map(|(n, h)| h * sample.weight(n)).sum();
+        summary.scale(factor);
+        let params = model(&summary)?;
+        let score = match judges {
+            None => mixture.objective(&params, &summary).total(),
+            Some(judges) => {
+                let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
+                let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
+                let density = log_density(clusters.as_ref(), &log_pi, &judges.rows)?;
+                density.iter().enumerate().map(|(n, score)| score * judges.weight(n)).sum()
+            }
+        };
+        Ok((score, summary))
+    }
+
+    /// Greedy k-means++ seeds, then at most `passes` passes of k-means, the first with the seeds for centres, and at most
+    /// `trades` rounds of trades with passes after each.
+    fn kmeans(
+        &self,
+        space: &Space<'_, T>,
+        passes: usize,
+        trades: usize,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<ClusterSummary> {
+        let (chosen, mut owner) = space.seeds(self.clusters, self.patience, rng)?;
+        if passes == 0 {
+            return Ok(seeds_alone(self.mixture, self.sample, &chosen));
+        }
+        space.lloyd(&mut owner, self.clusters, passes - 1, self.patience)?;
+        for _ in 0..trades {
+            if space.trade(&mut owner, self.clusters) == 0 {
+                break;
+            }
+            space.lloyd(&mut owner, self.clusters, PASSES_AFTER_TRADES, self.patience)?;
+        }
+        Ok(hard_summary(self.mixture, self.sample, &owner))
+    }
+
+    /// Seeds by `seeding`, then `passes` passes of assigning and re-estimating.
+    fn seeded(&self, seeding: Seeding<'_>, passes: usize, rng: &mut ChaCha8Rng) -> Result<ClusterSummary> {
+        let Start { mixture, sample, clusters, .. } = *self;
+        let (chosen, mut owner) = seeding.draw(mixture.likelihood.as_ref(), sample, clusters, rng)?;
+        if passes == 0 {
+            return Ok(seeds_alone(mixture, sample, &chosen));
+        }
+        let mut summary = hard_summary(mixture, sample, &owner);
+        for _ in 1..passes {
+            seeding.patience.check()?;
+            owner = match seeding.metric {
+                Metric::Euclidean => seeds::nearest_centroid(&sample.rows, &owner, clusters),
+                Metric::Bregman => {
+                    let step = mixture.likelihood.global_step(Estimate::Map, &summary.counts, &summary.stats, None)?;
+                    let mut resp = Responsibilities::default();
+                    respond(step.as_ref(), &vec![0.0; clusters], &sample.rows, 1, &mut resp)?;
+                    resp.index
+                }
+            };
+            summary = hard_summary(mixture, sample, &owner);
+        }
+        Ok(summary)
+    }
+}
+
+/// A way to start that takes part in a contest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Entrant {
+    Kmeans(Units),
+    Bregman,
+}
+
+const ENTRANTS: [Entrant; 3] = [Entrant::Kmeans(Units::Raw), Entrant::Kmeans(Units::Standard), Entrant::Bregman];
+
+/// What is known of two starts: the one with the higher score, or the first that could be trained.
+fn better<V>(best: Result<(f64, V)>, next: Result<(f64, V)>) -> Result<(f64, V)> {
+    match (best, next) {
+        (Ok((most, _)), Ok((score, next))) if score > most => Ok((score, next)),
+        (Err(_), next) => next,
+        (kept, _) => kept,
+    }
+}
+
+/// For every cluster the few that most of its rows would go to if it were not there.
+fn second_choices<T: Scalar>(resp: &Responsibilities<T>, num: usize) -> Vec<Vec<usize>> {
+    const PARTNERS: usize = 3;
+    let mut pairs: Vec<(u32, u32)> = resp.index.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    pairs.sort_unstable();
+    let mut found: Vec<Vec<(usize, usize)>> = vec![Vec::new(); num];
+    for same in pairs.chunk_by(|a, b| a == b) {
+        found[same[0].0 as usize].push((same.len(), same[0].1 as usize));
+    }
+    let first = |mut found: Vec<(usize, usize)>| {
+        found.sort_by(|a, b| b.cmp(a));
+        found.into_iter().take(PARTNERS).map(|(_, k)| k).collect()
+    };
+    found.into_iter().map(first).collect()
+}
+
+/// Statistics of the seeds and nothing else: one row a cluster.
+fn seeds_alone<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, chosen: &[usize]) -> ClusterSummary {
+    let mut summary = mixture.likelihood.no_statistics(chosen.len());
+    let mut scratch = Scratch::default();
+    for (k, &row) in chosen.iter().enumerate() {
+        summary.counts[k] = 1.0;
+        let stat = &mut summary.stats[k * summary.width..(k + 1) * summary.width];
+        mixture.likelihood.accumulate(&sample.rows, &[row as u32], &[T::ONE], &mut scratch, stat);
+    }
+    let members: Vec<u32> = chosen.iter().map(|&row| row as u32).collect();
+    let shared = &mut summary.stats[chosen.len() * summary.width..];
+    mixture.likelihood.accumulate_shared(&sample.rows, &members, &vec![1.0; members.len()], shared);
+    summary
+}
+
+/// Statistics of the sample with every row in one cluster.
+fn hard_summary<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, owner: &[u32]) -> ClusterSummary {
+    let resp = Responsibilities { sparsity: 1, index: owner.to_vec(), value: vec![T::ONE; owner.len()] };
+    summary_of(mixture, sample, &resp)
+}
+
+fn summary_of<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, resp: &Responsibilities<T>) -> ClusterSummary {
+    let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
+    let mut members = Members::default();
+    members.regroup(mixture.num_clusters, resp, &sample.weights);
+    accumulate(mixture.likelihood.as_ref(), &sample.rows, &members, &mut summary);
+    summary
+}
+
+/// Every row in L clusters drawn at random, with random shares.
+fn random_responsibilities<T: Scalar>(
+    mixture: &Mixture<T>,
+    sample: &Sample<T>,
+    rng: &mut ChaCha8Rng,
+) -> ClusterSummary {
+    let (num, sparsity) = (mixture.num_clusters, mixture.sparsity);
+    let mut resp = Responsibilities::default();
+    resp.resize(sample.rows.len(), sparsity);
+    let mut pool: Vec<u32> = (0..num as u32).collect();
+    for n in 0..sample.rows.len() {
+        let shares: Vec<f64> = (0..sparsity).map(|_| 1.0 - rng.random::<f64>()).collect();
+        let sum: f64 = shares.iter().sum();
+        for l in 0..sparsity {
+            let other = rng.random_range(l..num);
+            pool.swap(l, other);
+            resp.index[n * sparsity + l] = pool[l];
+            resp.value[n * sparsity + l] = T::from_f64(shares[l] / sum);
+        }
+    }
+    summary_of(mixture, sample, &resp)
+}
+
+/// The same clusters, the largest first.
+fn largest_first(summary: &ClusterSummary) -> ClusterSummary {
+    let mut order: Vec<usize> = (0..summary.num_clusters()).collect();
+    order.sort_by(|&a, &b| summary.counts[b].total_cmp(&summary.counts[a]));
+    summary.reordered(&order)
+}
