@@ -131,7 +131,7 @@ pub struct StopSettings {
     #[arg(long, value_name = "N")]
     pub laps: Option<usize>,
     /// Stop when an observation (a row, a token) gains less than this over a lap, in nats: in objective, or in evidence
-    /// where batches are left out; 0 for never.
+    /// where batches are left out (with centres alone, kmeans and dp-means: in variances of the data); 0 for never.
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub tolerance: Option<f64>,
     /// Stop when no count of a cluster or topic changes by more than this over a lap; 0 for never.

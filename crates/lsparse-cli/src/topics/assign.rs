@@ -22,6 +22,7 @@ struct Row<'a> {
 
 /// `format` is what the name of the output says, which has been checked.
 pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()> {
+    super::refuse_given(&[("missing", args.missing)], "a topic model")?;
     if let Some(sparsity) = args.sparsity {
         let (sparsity, clusters) = (sparsity.of(model.num_topics()), model.num_topics());
         if sparsity > clusters {

@@ -36,6 +36,7 @@ struct Scores {
 }
 
 pub fn run(args: &ScoreArgs, model: &TopicModel) -> Result<()> {
+    super::refuse_given(&[("missing", args.missing)], "a topic model")?;
     let defaults = CompletionOptions::default();
     let options = CompletionOptions {
         share: args.share.unwrap_or(defaults.share),

@@ -83,7 +83,7 @@ class Estimator(_Fitted):
         None,
         "int",
         COUNT,
-        "L, the number of components that a row keeps; 8 if not given, or K if that is smaller. "
+        "L, the number of components that a row keeps; 8 if not given, or K if there are at most 16. "
         "``sparsity=n_components`` is the ordinary dense algorithm, ``sparsity=1`` hard assignment.",
     )
     schedule: str = choice(

@@ -301,15 +301,10 @@ fn settle_prior<T: Scalar>(
         config.prior_scale = config.likelihood.default_prior_scale(source.dim(), config.clusters, source.num_rows());
     }
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
-    let blank = Moments {
-        count: 0,
-        mean: vec![0.0; source.dim()],
-        variance: vec![1.0; source.dim()],
-        second_moment: vec![1.0; source.dim()],
-        nonzeros: 0,
-    };
+    let blank = Moments::unknown(source.dim());
     let family = config.likelihood.build::<T>(&Prior::for_data(&config, &blank));
     let moments = scan_for::<T>(family.as_ref(), source, config.missing)?;
+    check_columns::<T>(source, &config, &moments)?;
     let prior = match start {
         None => Prior::for_data(&config, &moments.without_far_values(source)?),
         Some(start) => {
@@ -351,6 +346,27 @@ fn settle_prior<T: Scalar>(
     }
     config.nu = prior.nu;
     Ok((prior, config))
+}
+
+/// Columns that variances can be estimated of: with some values, and not all so small that their squares are zero.
+fn check_columns<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, moments: &Moments) -> Result<()> {
+    if let Some(column) = moments.present.iter().position(|&rows| rows == 0) {
+        let problem = format!("column {} of {} has no value in any row", column + 1, source.name());
+        return Err(Error::Config { option: "missing", problem, remedy: "leave the column out".into() });
+    }
+    // The precision of a cluster that is a thousandth as wide must be a number still.
+    let least = match T::ELEMENT {
+        Element::F32 => 1e-15,
+        Element::F64 => 1e-145,
+    };
+    let is_tiny = |&largest: &f64| largest > 0.0 && largest < least;
+    match moments.largest.iter().position(is_tiny).filter(|_| config.likelihood.family().spread.is_of_variances()) {
+        Some(column) => {
+            let (name, largest) = (source.name().into(), moments.largest[column]);
+            Err(Error::TinyColumn { name, column, largest, least })
+        }
+        None => Ok(()),
+    }
 }
 
 /// One weight a row, none of them negative, some above zero.

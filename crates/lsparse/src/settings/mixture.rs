@@ -209,7 +209,8 @@ pub struct MixtureConfig {
     /// stands for one, and for up to 10 of the k-means of [`Init::Auto`].
     pub init_lloyd: Option<usize>,
     /// Rows of the sample that seeding works on; 0 stands for 100 a cluster, at least 10,000, and where starts are
-    /// compared for 250 a cluster, at least 50,000, but fewer where K or the columns are many.
+    /// compared for about 250 a cluster, at least 6,000 (full covariances 10,000), but fewer where K or the columns are
+    /// many.
     pub init_rows: usize,
     /// What becomes of what a model to go on from has counted.
     #[serde(skip_serializing_if = "is_default")]
@@ -398,7 +399,7 @@ impl MixtureConfig {
     }
 
     /// Missing values are for families and searches that can do without them.
-    fn check_missing(&self) -> Result<()> {
+    pub(crate) fn check_missing(&self) -> Result<()> {
         if !self.missing {
             return Ok(());
         }
@@ -498,7 +499,9 @@ mod tests {
         let config = MixtureConfig { clusters: 5, ..Default::default() }.check(25_000).unwrap();
         assert_eq!((config.sparsity, config.batches), (5, 12));
         let config = MixtureConfig { rows_per_batch: 300, ..Default::default() }.check(1000).unwrap();
-        assert_eq!((config.sparsity, config.batches), (8, 4));
+        assert_eq!((config.sparsity, config.batches), (10, 4));
+        let sparsity = |clusters| MixtureConfig { clusters, ..Default::default() }.check(1000).unwrap().sparsity;
+        assert_eq!([16, 17].map(sparsity), [16, 8]);
     }
 
     #[test]

@@ -143,7 +143,7 @@ pub struct ModelSettings {
     #[arg(long, short = 'k', value_name = "K")]
     pub clusters: Option<usize>,
     /// L, the number of clusters that a row keeps, from 1 to K, "K" for all, or "auto" for as few as lose less than
-    /// --sparsity-tolerance [default: 8, or K if smaller].
+    /// --sparsity-tolerance [default: 8, or K up to 16].
     #[arg(long, short = 'l', value_name = "L", value_parser = SparsityChoice::parse)]
     pub sparsity: Option<SparsityChoice>,
     /// Share of its responsibility that a row may lose on average under --sparsity auto; L is checked on a sample of
@@ -247,7 +247,8 @@ pub struct StartSettings {
     #[arg(long, value_name = "N")]
     pub init_lloyd: Option<usize>,
     /// Rows of the sample that seeds are drawn from; 0 for the default [default: 100 a cluster, at least 10,000; for the
-    /// contest of auto 250 a cluster, at least 10,000, fewer where K or the columns are many].
+    /// contest of auto about 250 a cluster, at least 6,000 (full covariances 10,000), fewer where K or the columns are
+    /// many].
     #[arg(long, value_name = "N")]
     pub init_rows: Option<usize>,
     /// What becomes of what the model of --from has counted [default: replace].

@@ -196,7 +196,8 @@ pub struct BatchSettings {
     #[arg(long, value_name = "N")]
     pub docs_per_batch: Option<usize>,
     /// Whether memoized training works a batch out under topics without what the batch gave them at its last visit.
-    /// `off` is the paper's algorithm, in which documents help to convince themselves.
+    /// `off` is the paper's algorithm, in which documents help to convince themselves. It takes two batches at least
+    /// [default: on with memoized batches].
     #[arg(long, value_name = "WHETHER", value_parser = parse::on_off())]
     pub leave_out: Option<bool>,
 }

@@ -12,7 +12,7 @@ use lsparse::corpus::Corpus;
 use lsparse::data::RowSource;
 use lsparse::settings::{TopicMethod, TopicsConfig};
 use lsparse::topics::{TopicInputs, TopicModel, fit_topics_with};
-use lsparse::{Beside, Fitted, Result};
+use lsparse::{Beside, Error, Fitted, Result, ScheduleKind};
 
 use super::Watchers;
 use crate::format::grouped;
@@ -38,6 +38,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let corpus = Corpus::open(&args.corpus)?;
     let heldout = args.heldout.as_deref().map(Corpus::open).transpose()?;
     let config = config.check(corpus.num_docs())?;
+    args.check_leave_out(&config)?;
     let tokens = corpus.num_tokens();
     let words = Words::new(&corpus, start)?;
     let documents = Documents::in_words(corpus, &words.vocab)?;
@@ -85,6 +86,18 @@ fn train(args: &TopicsArgs) -> Result<()> {
 }
 
 impl TopicsArgs {
+    /// What was asked for must be what is done.
+    fn check_leave_out(&self, config: &TopicsConfig) -> Result<()> {
+        if self.settings.batches.leave_out != Some(true) || config.leave_out {
+            return Ok(());
+        }
+        let (problem, remedy) = match config.schedule {
+            ScheduleKind::Memoized => ("with one batch nothing would be left to train on", "ask for more `batches`"),
+            _ => ("only memoized training can leave a batch out", "choose `schedule memoized`"),
+        };
+        Err(Error::Config { option: "leave-out", problem: problem.into(), remedy: format!("{remedy}, or give off") })
+    }
+
     /// The files that are read: results must not be written over them.
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs: Vec<PathBuf> = [&self.run.config, &self.seed_words].into_iter().flatten().cloned().collect();

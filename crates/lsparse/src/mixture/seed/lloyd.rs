@@ -407,7 +407,7 @@ fn noise_free<T: Scalar>(variance: f64, mean: f64) -> f64 {
 }
 
 /// Weighted mean and variance of every column, or of what is usual in it.
-fn moments<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
+pub fn moments<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
     let dim = sample.rows.dim();
     let total = sample.total_weight().max(f64::MIN_POSITIVE);
     let (mut mean, mut variance) = (vec![0.0; dim], vec![0.0; dim]);

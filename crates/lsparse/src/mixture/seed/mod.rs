@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::data::{Batches, Dealt, Rows, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
-use crate::likelihood::{Estimate, Scratch};
+use crate::likelihood::{Estimate, Likelihood, Scratch};
 use crate::mixture::{Members, Mixture, accumulate, log_density, respond, respond_dense};
 use crate::settings::{Init, MixtureConfig};
 use crate::training::model::Model;
@@ -32,6 +32,9 @@ const MOST_TRADES: usize = 5;
 
 /// Passes of k-means after each.
 const PASSES_AFTER_TRADES: usize = 3;
+
+/// Rows that are tried for a seed of a family of counts.
+const TRIES: usize = 3;
 
 /// A heat looks at one row in so many.
 const HEAT: usize = 4;
@@ -57,10 +60,7 @@ impl<T: Scalar> Sample<T> {
     /// About `size` rows, spread over the whole source.
     pub fn draw(mixture: &Mixture<T>, data: &Dealt<'_>, size: usize, rng: &mut ChaCha8Rng) -> Result<Self> {
         let num_rows = data.source.num_rows();
-        let parts = match env("Q_ROUND", 0) {
-            0 => (num_rows / size.max(1)).max(1),
-            _ => ((num_rows + size / 2) / size.max(1)).max(1),
-        };
+        let parts = ((num_rows + size / 2) / size.max(1)).max(1);
         let batches = Batches::new(num_rows, parts, rng.random())?;
         let mut rows = Rows::new(mixture.layout(), mixture.likelihood.dim());
         let (mut spare, mut ids) = (Rows::new(mixture.layout(), mixture.likelihood.dim()), Vec::new());
@@ -135,7 +135,7 @@ pub fn initial_summary<T: Scalar>(
 ) -> Result<ClusterSummary> {
     let by_contest = config.init == Init::Auto && config.likelihood.family().has_means;
     let size = match config.init_rows {
-        0 if by_contest => contest_rows(config.clusters, mixture.likelihood.dim()),
+        0 if by_contest => contest_rows(config.clusters, mixture.likelihood.as_ref()),
         0 => (100 * config.clusters).max(10_000),
         rows => rows.max(config.clusters),
     };
@@ -143,7 +143,10 @@ pub fn initial_summary<T: Scalar>(
     let (sample, judges) = if by_contest { sample.part(config.clusters) } else { (sample, None) };
     let factor = data.total_weight() / sample.total_weight();
     let start = Start { mixture, sample: &sample, clusters: config.clusters, factor, patience };
-    let seeding = |metric, uniform| Seeding { metric, uniform, tries: env("Q_TRIES", 1), patience };
+    // Families of counts have no contest to make up for bad luck.
+    let greedy = config.init == Init::Auto && !config.likelihood.family().spread.is_of_variances();
+    let tries = if greedy { TRIES } else { 1 };
+    let seeding = |metric, uniform| Seeding { metric, uniform, tries, patience };
     let passes = config.init_lloyd;
     let summary = match config.init {
         Init::Auto if by_contest => return Ok(largest_first(&start.contest(passes, judges.as_ref(), rng)?)),
@@ -163,17 +166,19 @@ pub fn initial_summary<T: Scalar>(
     }
     Ok(summary)
 }
-/// Rows of the sample for a contest: enough that clusters of all sizes are met, a bounded number of products a pass over
-/// them, and a bounded number of values in memory.
-fn env(name: &str, usual: usize) -> usize {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(usual)
+
+/// Whether a cluster has no more numbers than two a column, so that few rows tell its shape.
+fn is_light<T: Scalar>(likelihood: &dyn Likelihood<T>) -> bool {
+    likelihood.num_parameters() <= 2 * likelihood.dim()
 }
 
-fn contest_rows(clusters: usize, dim: usize) -> usize {
+/// Rows of the sample for a contest: enough that clusters of all sizes are met, a bounded number of products a pass over
+/// them, and a bounded number of values in memory.
+fn contest_rows<T: Scalar>(clusters: usize, likelihood: &dyn Likelihood<T>) -> usize {
     const PRODUCTS: usize = 30_000_000_000;
     const VALUES: usize = 1 << 25;
-    let least = env("Q_LEAST", 10_000);
-    let wanted = clusters.saturating_mul(env("Q_EACH", 250)).max(least);
+    let (dim, least) = (likelihood.dim(), if is_light(likelihood) { 6_000 } else { 10_000 });
+    let wanted = clusters.saturating_mul(250).max(least);
     let bounded = wanted.min(PRODUCTS / clusters.saturating_mul(dim).max(1)).min(VALUES / dim.max(1));
     bounded.max(clusters.saturating_mul(20)).max(least)
 }
@@ -213,28 +218,14 @@ impl<T: Scalar> Start<'_, T> {
         }
         let mut best = Err(Error::NoRows { name: "the sample to start from".into() });
         for (entrant, rng) in &mut entrants {
-            let clock = std::time::Instant::now();
             let entered = self.enter(*entrant, &spaces, passes, (most, trades), judges, rng)?;
-            if env("Q_SHOW", 0) > 0 {
-                let rows = judges.map_or(1.0, |j| j.total_weight());
-                eprintln!(
-                    "SHOW {entrant:?} {:.4} {:.1} ms of {} rows",
-                    entered.as_ref().map_or(f64::NAN, |t| t.0 / rows),
-                    clock.elapsed().as_secs_f64() * 1e3,
-                    self.sample.rows.len()
-                );
-            }
             best = better(best, entered);
             if heat.is_some() && best.is_ok() {
                 break;
             }
         }
         let (_, mut summary) = best?;
-        let clock = std::time::Instant::now();
-        for _ in 0..env("Q_TRADES", trades) {
-            if env("Q_SHOW", 0) > 0 {
-                eprintln!("SHOW trades after {:.1} ms", clock.elapsed().as_secs_f64() * 1e3);
-            }
+        for _ in 0..trades {
             let Some(traded) = self.trade(&spaces, &summary)? else { break };
             // Both are a step further on, so that the step is not taken for a merit of the trades.
             let plain = self.train(summary, judges)?;
@@ -258,9 +249,10 @@ impl<T: Scalar> Start<'_, T> {
     ) -> Result<Option<Vec<Entrant>>> {
         let Start { mixture, sample, clusters, .. } = *self;
         let likelihood = mixture.likelihood.as_ref();
-        let is_light = likelihood.num_parameters() <= 2 * likelihood.dim();
-        let enough = sample.rows.len() / HEAT >= env("Q_HEAT", HEAT_ROWS) * clusters;
-        let Some(judges) = judges.filter(|_| is_light && enough && passes != Some(0)) else { return Ok(None) };
+        let enough = sample.rows.len() / HEAT >= HEAT_ROWS * clusters;
+        let Some(judges) = judges.filter(|_| is_light(likelihood) && enough && passes != Some(0)) else {
+            return Ok(None);
+        };
         let every = |ids: usize, step: usize| (0..ids as u32).step_by(step).collect::<Vec<_>>();
         let part = sample.of(&every(sample.rows.len(), HEAT));
         let step = (judges.rows.len() / FEWEST_JUDGES / 4).clamp(1, HEAT);
@@ -275,10 +267,6 @@ impl<T: Scalar> Start<'_, T> {
         for entrant in ENTRANTS {
             let mut rng = ChaCha8Rng::seed_from_u64(rng.random());
             let entered = start.enter(entrant, &spaces, passes, (most, 0), Some(&judges), &mut rng)?;
-            if env("Q_SHOW", 0) > 0 {
-                let rows = judges.total_weight();
-                eprintln!("HEAT {entrant:?} {:.4}", entered.as_ref().map_or(f64::NAN, |t| t.0 / rows));
-            }
             scores.push((entered.map_or(f64::NEG_INFINITY, |(score, _)| score), entrant));
         }
         // Of equal ones the first stays.
@@ -540,4 +528,59 @@ fn largest_first(summary: &ClusterSummary) -> ClusterSummary {
     let mut order: Vec<usize> = (0..summary.num_clusters()).collect();
     order.sort_by(|&a, &b| summary.counts[b].total_cmp(&summary.counts[a]));
     summary.reordered(&order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Moments;
+    use crate::likelihood::{LikelihoodKind, Prior};
+    use crate::mixture::Search;
+
+    /// The entrants in the order of a heat for rows drawn by `draw`.
+    fn heat(kind: LikelihoodKind, dim: usize, draw: impl Fn(usize, &mut ChaCha8Rng) -> Vec<f64>) -> Vec<Entrant> {
+        const K: usize = 4;
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut rows = Rows::dense(dim);
+        (0..4000).for_each(|n| rows.push_dense(&draw(n % K, &mut rng)));
+        let config = MixtureConfig { likelihood: kind, prior_scale: 1e-3, ..Default::default() };
+        let all = Sample { rows, weights: Vec::new() };
+        let (mean, variance) = lloyd::moments(&all);
+        let moments = Moments { mean, second_moment: variance.clone(), variance, ..Moments::unknown(dim) };
+        let mixture = Mixture::<f64> {
+            likelihood: kind.build(&Prior::for_data(&config, &moments)),
+            estimate: Estimate::Posterior,
+            alpha: 10.0,
+            num_clusters: K,
+            sparsity: K,
+            step: Box::new(Search::dense(K, K)),
+        };
+        let (sample, judges) = all.part(K);
+        let start =
+            Start { mixture: &mixture, sample: &sample, clusters: K, factor: 1.0, patience: Patience::default() };
+        start.heat(None, judges.as_ref(), &mut rng).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_heat_sees_which_start_the_rows_want() {
+        let noise = |rng: &mut ChaCha8Rng| (0..6).map(|_| rng.random::<f64>()).sum::<f64>() - 3.0;
+        // Clusters that share their mean and differ in width have no centres that k-means could tell apart.
+        let widths = heat(LikelihoodKind::SphericalGauss, 8, |k, rng| {
+            (0..8).map(|_| noise(rng) * 10f64.powi(k as i32 - 2)).collect()
+        });
+        assert_eq!(widths[0], Entrant::Bregman, "{widths:?}");
+        // A small column that tells clusters apart counts for nothing beside a large one that does not.
+        let units =
+            heat(LikelihoodKind::DiagGauss, 2, |k, rng| vec![1e4 * noise(rng), 1e-3 * (10.0 * k as f64 + noise(rng))]);
+        assert_eq!(units[0], Entrant::Kmeans(Units::Standard), "{units:?}");
+    }
+
+    #[test]
+    fn a_better_start_is_one_of_a_higher_score_and_any_is_better_than_none() {
+        let none = || Err::<(f64, u32), _>(Error::NoRows { name: "x".into() });
+        assert_eq!(better(Ok((1.0, 1)), Ok((2.0, 2))).unwrap().1, 2);
+        assert_eq!(better(Ok((2.0, 1)), Ok((2.0, 2))).unwrap().1, 1);
+        assert_eq!(better(none(), Ok((-9.0, 2))).unwrap().1, 2);
+        assert_eq!(better(Ok((-9.0, 1)), none()).unwrap().1, 1);
+    }
 }
