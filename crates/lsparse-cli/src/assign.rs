@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, Element, RowSource, write_csr_npz};
-use lsparse::{Error, MixtureModel, Precision, Result};
+use lsparse::{Error, MixtureModel, Precision, Result, Sparsity};
 use serde::Serialize;
 
 use crate::data_args::DataArgs;
-use crate::parse::{self, Sparsity};
+use crate::parse;
 use crate::topics::{self, AnyModel, TextArgs};
 use crate::{interrupt, output};
 
@@ -98,11 +98,8 @@ fn assign(args: &AssignArgs) -> Result<()> {
         AnyModel::Topics(model) => return topics::assign::run(args, *model, format),
     };
     topics::refuse_given(&args.text.given(), "a mixture")?;
-    let (clusters, sparsity) = (model.num_clusters(), model.config.sparsity);
-    let sparsity = args.sparsity.map_or(sparsity, |l| l.of(clusters));
-    if sparsity > clusters {
-        return Err(Error::SparsityTooLarge { sparsity, clusters });
-    }
+    let clusters = model.num_clusters();
+    let sparsity = args.sparsity.unwrap_or_default().of(clusters, model.sparsity())?;
     let source = args.reading.open(&args.data, model.config.missing)?;
     let source = source.as_ref();
     match (&args.out, format) {

@@ -7,7 +7,7 @@ use lsparse::training::rules::count_empty;
 use lsparse::{MixtureConfig, MixtureModel, Result};
 use serde::Serialize;
 
-use crate::format::{grouped, significant, table};
+use crate::format::{counted, grouped, significant, table};
 use crate::output;
 use crate::topics::{self, AnyModel};
 
@@ -141,18 +141,13 @@ fn text(name: &str, info: &Info) -> String {
     let mut text = format!("{name}: a mixture of {} {} clusters", info.clusters, config.likelihood.name());
     text += &format!(" over {} columns, {} of them empty\n", grouped(info.dim), info.empty_clusters);
     let (estimate, schedule) = (setting(&config.estimate), setting(&config.schedule));
-    text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity, info.clusters);
+    text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity.within(info.clusters), info.clusters);
     if config.method.name() != "lsparse" {
         text += &format!("  method      {}\n", config.method.name());
     }
     text += &format!("  estimate    {estimate}, alpha {}\n", config.alpha);
-    let batches = if config.batches == 1 { "batch" } else { "batches" };
-    text += &format!(
-        "  trained     {schedule} on {} rows in {} {batches}, seed {}",
-        grouped(info.rows),
-        config.batches,
-        config.seed
-    );
+    let batches = counted(config.batches.unwrap_or(1), "batch", "batches");
+    text += &format!("  trained     {schedule} on {} rows in {batches}, seed {}", grouped(info.rows), config.seed);
     let laps = if info.laps == 1 { "lap" } else { "laps" };
     text += &format!(", {} {laps}, stopped by {}\n", info.laps, info.stopped_by);
     text += &format!(

@@ -4,11 +4,10 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lsparse::settings::TopicsConfig;
+use lsparse::Result;
 use lsparse::training::observe::Observer;
 use lsparse::training::rules::EVIDENCE;
 use lsparse::training::trace::StepInfo;
-use lsparse::{MixtureConfig, Result};
 
 use crate::format::{duration, rate, significant};
 use crate::output::message;
@@ -80,22 +79,17 @@ impl Display {
 /// How long a training may take, and what it works through.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    laps: usize,
-    max_seconds: f64,
+    laps: Option<usize>,
+    max_seconds: Option<f64>,
     runs: usize,
     /// What rows are called.
     unit: &'static str,
 }
 
-impl From<&MixtureConfig> for Plan {
-    fn from(config: &MixtureConfig) -> Self {
-        Plan { laps: config.laps, max_seconds: config.max_seconds, runs: config.runs, unit: "rows" }
-    }
-}
-
-impl From<&TopicsConfig> for Plan {
-    fn from(config: &TopicsConfig) -> Self {
-        Plan { laps: config.laps, max_seconds: config.max_seconds, runs: config.runs, unit: "documents" }
+impl Plan {
+    /// That of a run over `unit` with these settings.
+    pub fn new(of: &lsparse::settings::Plan, unit: &'static str) -> Self {
+        Plan { laps: of.rules.laps, max_seconds: of.rules.max_seconds, runs: of.runs, unit }
     }
 }
 
@@ -133,8 +127,8 @@ impl TrainingProgress {
     /// How much of all runs is done at least, if a rule says when they must end.
     fn share(&self, info: &StepInfo) -> Option<f64> {
         let Plan { laps, max_seconds, runs, .. } = self.plan;
-        let by_laps = (laps > 0).then(|| info.lap / laps as f64);
-        let by_time = (max_seconds > 0.0).then(|| info.seconds / max_seconds);
+        let by_laps = laps.map(|laps| info.lap / laps as f64);
+        let by_time = max_seconds.map(|most| info.seconds / most);
         by_laps
             .into_iter()
             .chain(by_time)
@@ -165,7 +159,7 @@ impl Observer for TrainingProgress {
                 text += &format!("run {}/{runs}  ", info.run + 1);
             }
             text += &if info.ends_lap { format!("lap {:.0}", info.lap) } else { format!("lap {:.1}", info.lap) };
-            if laps > 0 {
+            if let Some(laps) = laps {
                 text += &format!("/{laps}");
             }
             text += &match (evidence, info.objective) {

@@ -23,6 +23,7 @@
 
 pub mod allocation;
 pub mod backend;
+pub mod choice;
 pub mod corpus;
 pub mod data;
 pub mod error;
@@ -42,7 +43,7 @@ pub use error::{Error, Result};
 pub use likelihood::{Estimate, LikelihoodKind};
 pub use mixture::{MixtureInputs, MixtureModel, fit_mixture, fit_mixture_with};
 pub use runs::{Beside, Fitted};
-pub use settings::{BestBy, History, Init, MixtureConfig, Precision};
+pub use settings::{BestBy, History, Init, MixtureConfig, Precision, Sparsity};
 pub use store::checkpoint::{Checkpointing, Storage};
 pub use training::schedule::ScheduleKind;
 pub use training::session::Session;

@@ -8,28 +8,14 @@ use std::sync::atomic::AtomicBool;
 use crate::backend::instructions;
 use crate::data::Dealt;
 use crate::error::{Error, Result};
-use crate::settings::BestBy;
+use crate::settings::{BestBy, Plan};
 use crate::store::checkpoint::{Content, Fingerprint, Found, Keeper, Storage, StoredRun};
 use crate::training::model::{Model, Objective};
 use crate::training::observe::{Observer, Stopwatch};
-use crate::training::rules::{EVIDENCE, Outcome, Patience, Progress, StopReason, StopRules, count_empty};
-use crate::training::schedule::Pace;
+use crate::training::rules::{EVIDENCE, Outcome, Patience, Progress, StopReason, count_empty};
 use crate::training::session::{Places, Session, Snapshot, Start};
 use crate::training::summary::Summary;
 use crate::training::trace::{Beginning, Ending};
-
-/// The settings of training that all models have in common.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Runs from different seeds.
-    pub runs: usize,
-    /// What decides between them.
-    pub best_by: BestBy,
-    /// When a run ends.
-    pub rules: StopRules,
-    /// When statistics enter the total.
-    pub pace: Pace,
-}
 
 /// A trained model as files hold it.
 pub trait ModelFile: Sized {
@@ -105,8 +91,8 @@ pub trait Family<'a> {
 /// What is around a training besides data and settings.
 #[derive(Default)]
 pub struct Beside<'a> {
-    /// Take the held-out score after every so many steps instead of every lap, and at the end of the run; 0 for laps.
-    pub heldout_every: u64,
+    /// Take the held-out score after every so many steps instead of every lap, and at the end of the run.
+    pub heldout_every: Option<u64>,
     /// Told of every step.
     pub observer: Option<&'a mut dyn Observer>,
     /// Set from outside to stop after the current batch.
@@ -223,7 +209,7 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
 struct Training<'t, F, M> {
     family: &'t F,
     plan: Plan,
-    heldout_every: u64,
+    heldout_every: Option<u64>,
     observer: &'t mut dyn Observer,
     interrupt: Option<&'t AtomicBool>,
     ledger: Ledger<M>,
@@ -245,8 +231,8 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             let mut info = session.step(&mut worker)?;
             let reason = session.judge(&info, &self.plan.rules, self.interrupt);
             let due = match self.heldout_every {
-                0 => info.ends_lap,
-                every => info.step.is_multiple_of(every),
+                None => info.ends_lap,
+                Some(every) => info.step.is_multiple_of(every),
             };
             // Scores and what a run leaves behind are of all batches, also in the middle of a lap.
             let whole = if due || reason.is_some() { session.whole()? } else { None };
@@ -325,9 +311,9 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             return refuse("resume", problem, "give the rules of the run in the checkpoint");
         }
         let progress = &content.session.progress;
-        let (done, most) = (progress.laps, self.plan.rules.laps);
-        let is_past = done > most || (done == most && progress.lap_change.is_none());
-        if most > 0 && is_past {
+        let done = progress.laps;
+        let is_past = |most: usize| done > most || (done == most && progress.lap_change.is_none());
+        if let Some(most) = self.plan.rules.laps.filter(|&most| is_past(most)) {
             let (more, least) = match progress.lap_change {
                 None => (" and a part of the next", done + 1),
                 Some(_) => ("", done),

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms (folders and files of `src`) in the order that they may know each other in.
-const ROOMS: [&str; 17] = [
+const ROOMS: [&str; 18] = [
     "error",
+    "choice",
     "backend",
     "math",
     "data",

@@ -66,7 +66,15 @@ fn pixels(rows: usize) -> (usize, Vec<f32>) {
 }
 
 fn config(likelihood: LikelihoodKind, estimate: Estimate, clusters: usize) -> MixtureConfig {
-    MixtureConfig { likelihood, estimate, clusters, prior_scale: 1e-4, tolerance: 0.0, laps: 5, ..Default::default() }
+    MixtureConfig {
+        likelihood,
+        estimate,
+        clusters,
+        prior_scale: Some(1e-4),
+        tolerance: None,
+        laps: Some(5),
+        ..Default::default()
+    }
 }
 
 fn train(rows: &MemoryRows<f32>, config: &MixtureConfig, start: Option<&MixtureModel>) -> MixtureModel {
@@ -90,7 +98,7 @@ fn assert_alike(name: &str, (dim, values): (usize, Vec<f32>), clusters: usize) {
         for estimate in [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood] {
             let settings = config(likelihood, estimate, clusters);
             let in_double = MixtureConfig { precision: Precision::F64, ..settings.clone() };
-            let start = train(&rows, &MixtureConfig { laps: 3, ..in_double.clone() }, None);
+            let start = train(&rows, &MixtureConfig { laps: Some(3), ..in_double.clone() }, None);
             let (single, double) = (train(&rows, &settings, Some(&start)), train(&rows, &in_double, Some(&start)));
             let what = format!("{name}, {} {estimate:?}", likelihood.name());
             let spread = |k: usize, d: usize| match double.array("covariances") {
@@ -131,8 +139,11 @@ fn many_rows_of_columns_of_any_scale() {
     let (dim, values) = columns_of_many_scales(200_000);
     let rows = MemoryRows::new("many rows", dim, values).unwrap();
     for shape in [PriorShape::Columns, PriorShape::Isotropic] {
-        let settings =
-            MixtureConfig { laps: 2, prior_shape: shape, ..config(LikelihoodKind::Gauss, Estimate::Posterior, 4) };
+        let settings = MixtureConfig {
+            laps: Some(2),
+            prior_shape: shape,
+            ..config(LikelihoodKind::Gauss, Estimate::Posterior, 4)
+        };
         train(&rows, &settings, None);
     }
 }

@@ -126,7 +126,7 @@ fn demo_mixture(args: &DemoArgs, path: &Path) -> Result<MixtureResults> {
     let planted = planted::run(args)?;
     let (model, leaves) = leaves::run(args)?;
     model.save_to(path)?;
-    let (out, sparsity) = (path.display(), model.config.sparsity);
+    let (out, sparsity) = (path.display(), model.sparsity());
     args.say(&format!(
         "\nThe model with L = {sparsity} is in {out}. Next:\n\
          \x20 lsparse info {out}\n\
@@ -169,7 +169,7 @@ fn fit(
     config: &MixtureConfig,
 ) -> Result<Shown> {
     let config = config.check(source.num_rows())?;
-    let progress = TrainingProgress::new(args.quiet, label, Plan::from(&config));
+    let progress = TrainingProgress::new(args.quiet, label, Plan::new(&config.plan(), "rows"));
     let mut watcher = Watcher { progress, laps: Vec::new() };
     let inputs = MixtureInputs { heldout: Some(heldout), ..Default::default() };
     let beside =

@@ -2,8 +2,8 @@
 
 mod args;
 mod mixture;
+mod options;
 mod report;
-mod settings;
 mod topics;
 
 use std::path::Path;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lsparse::data::{RowSource, write_csr_npz};
 use lsparse::topics::TopicModel;
-use lsparse::{Error, Result};
+use lsparse::{Error, Result, Sparsity};
 use serde::Serialize;
 
 use super::Documents;
@@ -23,11 +23,7 @@ struct Row<'a> {
 /// `format` is what the name of the output says, which has been checked.
 pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()> {
     if let Some(sparsity) = args.sparsity {
-        let (sparsity, clusters) = (sparsity.of(model.num_topics()), model.num_topics());
-        if sparsity > clusters {
-            return Err(Error::SparsityTooLarge { sparsity, clusters });
-        }
-        model.config.sparsity = sparsity;
+        model.config.sparsity = Sparsity::Of(sparsity.of(model.num_topics(), model.sparsity())?);
     }
     let documents = args.text.open(&args.data, &model, Some(&args.reading))?;
     match (&args.out, format) {
@@ -38,7 +34,7 @@ pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()>
             })?;
         }
     }
-    report(args, documents.num_rows(), model.num_topics(), model.config.sparsity)
+    report(args, documents.num_rows(), model.num_topics(), model.sparsity())
 }
 
 fn write_documents(

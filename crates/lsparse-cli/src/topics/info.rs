@@ -8,7 +8,7 @@ use lsparse::training::rules::count_empty;
 use serde::Serialize;
 
 use super::{by_share, top_words};
-use crate::format::{grouped, significant};
+use crate::format::{counted, grouped, significant};
 use crate::info::{InfoArgs, setting};
 use crate::output;
 
@@ -88,7 +88,7 @@ fn text(name: &str, info: &Info<'_>) -> String {
     let config = info.config;
     let mut text = format!("{name}: {} topics over {} words", info.topics, grouped(info.vocabulary));
     text += &format!(", {} of them empty\n", info.empty_topics);
-    text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity, info.topics);
+    text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity.within(info.topics), info.topics);
     let learned = match config.learn_alpha {
         AlphaRule::Fixed => "",
         AlphaRule::Symmetric => " (learned)",
@@ -101,12 +101,11 @@ fn text(name: &str, info: &Info<'_>) -> String {
         text += &format!("  method      {}\n", config.method.name());
     }
     text += &format!("  estimate    {estimate}, alpha {alpha} in total{learned}, lambda {}\n", config.lambda);
-    let batches = if config.batches == 1 { "batch" } else { "batches" };
+    let batches = counted(config.batches.unwrap_or(1), "batch", "batches");
     let laps = if info.laps == 1 { "lap" } else { "laps" };
     text += &format!(
-        "  trained     {schedule} on {} documents in {} {batches}, seed {}, {} {laps}, stopped by {}\n",
+        "  trained     {schedule} on {} documents in {batches}, seed {}, {} {laps}, stopped by {}\n",
         grouped(info.documents),
-        config.batches,
         config.seed,
         info.laps,
         info.stopped_by,

@@ -13,6 +13,7 @@ impl Prior {
     pub fn for_data(config: &MixtureConfig, moments: &Moments) -> Self {
         let dim = moments.mean.len();
         let family = config.likelihood.family();
+        let scale = config.prior_scale.unwrap_or(1.0);
         let spread = match family.spread {
             Spread::AboutMean => &moments.variance[..],
             Spread::AboutZero => &moments.second_moment,
@@ -33,9 +34,9 @@ impl Prior {
         Prior {
             dim,
             lambda: config.lambda,
-            nu: if config.nu > 0.0 { config.nu } else { (family.default_nu)(dim) },
+            nu: config.nu.unwrap_or_else(|| (family.default_nu)(dim)),
             kappa: config.kappa,
-            variance: units.iter().map(|unit| config.prior_scale * unit).collect(),
+            variance: units.iter().map(|unit| scale * unit).collect(),
             variance_floor: units.iter().map(|unit| config.variance_floor * unit).collect(),
             missing: config.missing,
             column_means: if family.spread == Spread::Means { moments.mean.clone() } else { Vec::new() },

@@ -100,6 +100,11 @@ impl MixtureModel {
         self.arrays.iter().find(|a| a.name == name)
     }
 
+    /// L, the number of clusters that a row keeps.
+    pub fn sparsity(&self) -> usize {
+        self.config.sparsity.within(self.num_clusters())
+    }
+
     /// The mixture that this is a state of, for rows of type `T`.
     pub(crate) fn mixture<T: Scalar>(&self) -> Mixture<T> {
         Mixture {
@@ -107,8 +112,8 @@ impl MixtureModel {
             estimate: self.config.estimate,
             alpha: self.config.alpha,
             num_clusters: self.num_clusters(),
-            sparsity: self.config.sparsity.clamp(1, self.num_clusters()),
-            step: Box::new(Search::dense(self.num_clusters(), self.config.sparsity.clamp(1, self.num_clusters()))),
+            sparsity: self.sparsity(),
+            step: Box::new(Search::dense(self.num_clusters(), self.sparsity())),
         }
     }
 

@@ -15,12 +15,14 @@ use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncati
 use crate::mixture::saved::{scan_for, working_element};
 use crate::mixture::seed::initial_summary;
 use crate::mixture::{LocalStep, Mixture, MixtureModel, MixtureParams, Search, log_density};
-use crate::runs::{self, Beside, Family, Fitted, Plan};
-use crate::settings::{BestBy, BuiltInSelection, History, MixtureConfig, MixtureMethod, SearchKind};
+use crate::runs::{self, Beside, Family, Fitted};
+use crate::settings::{
+    BestBy, BuiltInSelection, Checked, History, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
+};
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
 use crate::training::model::Model;
-use crate::training::rules::{Outcome, Patience, StopRules, TrainingRecord};
-use crate::training::schedule::{Pace, ScheduleKind};
+use crate::training::rules::{Outcome, Patience, TrainingRecord};
+use crate::training::schedule::ScheduleKind;
 use crate::training::session::{Session, Start};
 use crate::training::trace::Beginning;
 
@@ -71,7 +73,7 @@ pub fn fit_mixture_with(
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SettledMixture {
     /// The settings, checked.
-    pub config: MixtureConfig,
+    pub config: Checked<MixtureConfig>,
     /// The prior, in the units of the data.
     pub prior: Prior,
     /// Squared distance at which DP-means opens a cluster.
@@ -115,8 +117,8 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             return Err(Error::Config { option: "method", problem, remedy: "choose truncation".into() });
         }
         let penalty = match (config.method, config.penalty) {
-            (MixtureMethod::DpMeans, 0.0) => farthest_first_penalty(source, &prior.center, config.clusters)?,
-            (_, penalty) => penalty,
+            (MixtureMethod::DpMeans, None) => farthest_first_penalty(source, &prior.center, config.clusters)?,
+            (_, penalty) => penalty.unwrap_or(0.0),
         };
         let selection = match (config.method, &inputs.select) {
             (MixtureMethod::Truncation, None) => config.selection_function.settle(config.likelihood)?,
@@ -138,7 +140,7 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
 
     /// The model to go on from whose statistics stay; stochastic steps let them fade.
     fn kept(&self) -> Option<&'a MixtureModel> {
-        let MixtureConfig { history, schedule, .. } = self.settled.config;
+        let MixtureConfig { history, schedule, .. } = *self.settled.config;
         self.inputs.start.filter(|_| history == History::Keep && schedule != ScheduleKind::Stochastic)
     }
 
@@ -157,7 +159,8 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
                     true => SearchKind::Dense,
                     false => config.search.settle(config.likelihood, config.clusters, self.source.dim()),
                 };
-                let search = Search::new(kind, config.clusters, config.sparsity, config.sparsity_tolerance);
+                let search =
+                    Search::new(kind, config.clusters, config.sparsity, config.sparsity_tolerance.unwrap_or(0.0));
                 Box::new(search.with_seed(run_seed(config, run, Stream::Search)))
             }
         }
@@ -170,21 +173,17 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
 
     fn plan(&self) -> Plan {
         let config = &self.settled.config;
-        // Squared distances are in the data's units; what a row of all data is away from their mean is one nat here.
-        let unit = match config.method.has_centres_alone() {
-            true => self.settled.prior.variance.iter().sum::<f64>() / config.prior_scale,
-            false => 1.0,
-        };
-        let MixtureConfig { runs, best_by, laps, count_tolerance, max_seconds, schedule, delay, decay, .. } = *config;
-        // Between full laps of sparse EM most responsibilities are frozen: that nothing moves there says little.
-        let stride = if config.method == MixtureMethod::SparseEm { config.refresh } else { 1 };
-        let tolerance = config.tolerance * unit;
-        Plan {
-            runs,
-            best_by,
-            rules: StopRules { laps, tolerance, count_tolerance, max_seconds, stride },
-            pace: Pace { schedule, delay, decay, leave_out: false },
+        let mut plan = config.plan();
+        if config.method.has_centres_alone() {
+            // Squared distances are in the data's units; what a row of all data is away from their mean is one nat here.
+            let unit = self.settled.prior.variance.iter().sum::<f64>() / config.prior_scale.unwrap_or(1.0);
+            plan.rules.tolerance = plan.rules.tolerance.map(|tolerance| tolerance * unit);
         }
+        if config.method == MixtureMethod::SparseEm {
+            // Between full laps most responsibilities are frozen: that nothing moves there says little.
+            plan.rules.stride = config.refresh;
+        }
+        plan
     }
 
     fn beginning(&self) -> Beginning {
@@ -252,7 +251,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         let before = self.kept().map_or(0, |start| start.training.observations);
         let observations = before + self.source.num_rows() - progress.forgotten;
         let mut model = MixtureModel {
-            config: MixtureConfig { sparsity: params.search.sparsity, ..self.settled.config.of_record() },
+            config: MixtureConfig { sparsity: Sparsity::Of(params.search.sparsity), ..self.settled.config.of_record() },
             prior: self.settled.prior.clone(),
             training: TrainingRecord::new(observations, progress, outcome),
             weights: params.frequencies.pi.clone(),
@@ -281,25 +280,23 @@ fn run_seed(config: &MixtureConfig, run: usize, stream: Stream) -> u64 {
 /// The prior: that of the model to go on from, or one in the units of the data. Checks every value on the way.
 fn settle_prior<T: Scalar>(
     source: &dyn RowSource,
-    mut config: MixtureConfig,
+    mut config: Checked<MixtureConfig>,
     start: Option<&MixtureModel>,
-) -> Result<(Prior, MixtureConfig)> {
+) -> Result<(Prior, Checked<MixtureConfig>)> {
     if config.missing && source.is_sparse() {
         let problem = format!("{} holds sparse rows, in which what is not stored is zero", source.name());
         return Err(Error::Config { option: "missing", problem, remedy: "give the rows in full".into() });
     }
     let usual = (config.likelihood.family().default_nu)(source.dim());
     if start.is_none()
-        && config.nu > 0.0
-        && config.nu <= usual - 1.0
+        && config.nu.is_some_and(|nu| nu <= usual - 1.0)
         && config.likelihood.family().spread.is_of_variances()
     {
         let problem = format!("with {} degrees of freedom or fewer the prior expects no covariance", usual - 1.0);
-        return Err(Error::Config { option: "nu", problem, remedy: format!("give more, or 0 for {usual}") });
+        return Err(Error::Config { option: "nu", problem, remedy: format!("give more, or leave it out for {usual}") });
     }
-    if config.prior_scale == 0.0 {
-        config.prior_scale = config.likelihood.default_prior_scale(source.dim(), config.clusters, source.num_rows());
-    }
+    let usual = config.likelihood.default_prior_scale(source.dim(), config.clusters, source.num_rows());
+    config.prior_scale.get_or_insert(usual);
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
     let blank = Moments {
         count: 0,
@@ -349,7 +346,7 @@ fn settle_prior<T: Scalar>(
     if prior.dim != source.dim() {
         return Err(Error::DimensionMismatch { name: source.name().into(), model: prior.dim, data: source.dim() });
     }
-    config.nu = prior.nu;
+    config.nu = Some(prior.nu);
     Ok((prior, config))
 }
 

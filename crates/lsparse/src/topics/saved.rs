@@ -66,6 +66,11 @@ impl ModelFile for TopicModel {
 }
 
 impl TopicModel {
+    /// L, the number of topics that a token keeps.
+    pub fn sparsity(&self) -> usize {
+        self.config.sparsity.within(self.num_topics())
+    }
+
     /// K.
     pub fn num_topics(&self) -> usize {
         self.alpha.len()
@@ -355,7 +360,7 @@ impl TopicModel {
             documents: metadata.documents,
             bound: 0.0,
         };
-        let table = WordTable::new(vocab, num, metadata.config.sparsity, |v, out| {
+        let table = WordTable::new(vocab, num, metadata.config.sparsity.within(num), |v, out| {
             out.iter_mut().enumerate().for_each(|(k, o)| *o = topics.values[k * vocab + v] as f32);
         });
         Ok(TopicModel {

@@ -5,9 +5,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::data::{Batches, Dealt, Element, RowSource, scan};
 use crate::error::{Error, Result};
-use crate::runs::{self, Beside, Family, Fitted, Plan};
-use crate::settings::{BestBy, History};
-use crate::settings::{TopicInit, TopicMethod, TopicsConfig};
+use crate::runs::{self, Beside, Family, Fitted};
+use crate::settings::{BestBy, Checked, History, Plan, TopicInit, TopicMethod, TopicsConfig};
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
 use crate::topics::gibbs::{GibbsFamily, Sampling};
 use crate::topics::saved::TopicModel;
@@ -15,8 +14,8 @@ use crate::topics::score::{CompletionOptions, completion};
 use crate::topics::summary::{SparseStats, TopicSummary};
 use crate::topics::{ACTIVE_TOPICS, TopicParams, Topics, initial_topics, random_topics};
 use crate::training::model::Model;
-use crate::training::rules::{LapReport, Outcome, Patience, StopRules, TrainingRecord};
-use crate::training::schedule::{Pace, ScheduleKind};
+use crate::training::rules::{LapReport, Outcome, Patience, TrainingRecord};
+use crate::training::schedule::ScheduleKind;
 use crate::training::session::{Session, Start};
 use crate::training::trace::Beginning;
 
@@ -90,7 +89,7 @@ pub(super) enum Stream {
 /// Topic models with all that their training needs.
 pub struct TopicFamily<'a> {
     pub(super) source: &'a dyn RowSource,
-    pub(super) config: TopicsConfig,
+    pub(super) config: Checked<TopicsConfig>,
     pub(super) inputs: TopicInputs<'a>,
 }
 
@@ -111,7 +110,7 @@ impl<'a> TopicFamily<'a> {
 
     /// The model to go on from whose statistics stay; stochastic steps let them fade.
     fn kept(&self) -> Option<&'a TopicModel> {
-        let TopicsConfig { history, schedule, .. } = self.config;
+        let TopicsConfig { history, schedule, .. } = *self.config;
         self.inputs.start.filter(|_| history == History::Keep && schedule != ScheduleKind::Stochastic)
     }
 
@@ -149,7 +148,7 @@ impl<'a> TopicFamily<'a> {
             None => (0..self.source.dim()).map(|v| v.to_string()).collect(),
         };
         TopicModel {
-            config: self.config.clone(),
+            config: TopicsConfig::clone(&self.config),
             training,
             vocab,
             tokenizer: self.inputs.tokenizer.clone(),
@@ -166,25 +165,9 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     type Saved = TopicModel;
 
     fn plan(&self) -> Plan {
-        let TopicsConfig {
-            runs,
-            best_by,
-            laps,
-            tolerance,
-            count_tolerance,
-            max_seconds,
-            schedule,
-            delay,
-            decay,
-            leave_out,
-            ..
-        } = self.config;
-        Plan {
-            runs,
-            best_by,
-            rules: StopRules { laps, tolerance, count_tolerance, max_seconds, stride: 1 },
-            pace: Pace { schedule, delay, decay, leave_out },
-        }
+        let mut plan = self.config.plan();
+        plan.pace.leave_out = self.config.leave_out;
+        plan
     }
 
     fn beginning(&self) -> Beginning {
@@ -222,7 +205,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     }
 
     fn model(&self, run: usize) -> Topics {
-        let TopicsConfig { method, samples, seed, .. } = self.config;
+        let TopicsConfig { method, samples, seed, .. } = *self.config;
         // Every run draws by itself.
         let sampling = Sampling { samples, seed, first_visit: (run as u64) << 32 };
         let sampling = (method == TopicMethod::SviGibbs).then_some(sampling);
@@ -439,7 +422,7 @@ mod tests {
         let words: Vec<u32> = (0..400).map(|n| n % 7).collect();
         let rows = CsrRows::new("words", 7, (0..=400).collect(), words, vec![1.0f32; 400]).unwrap();
         let start_of = |method| {
-            let config = TopicsConfig { method, topics: 2, batches: 10, seed: 3, ..Default::default() };
+            let config = TopicsConfig { method, topics: 2, batches: Some(10), seed: 3, ..Default::default() };
             (TopicFamily::new(&rows, &config, TopicInputs::default()).unwrap(), ChaCha8Rng::seed_from_u64(3))
         };
         let (family, seeding) = start_of(TopicMethod::Lsparse);

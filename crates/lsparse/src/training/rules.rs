@@ -80,17 +80,17 @@ impl LapReport {
     }
 }
 
-/// When to stop; the first rule that holds ends the run. Zero turns a rule off.
+/// When to stop; the first rule that holds ends the run.
 #[derive(Clone, Debug, Default)]
 pub struct StopRules {
     /// Laps at most.
-    pub laps: usize,
+    pub laps: Option<usize>,
     /// What an observation gains over a lap, in nats: in objective, or in evidence where batches are left out.
-    pub tolerance: f64,
+    pub tolerance: Option<f64>,
     /// Largest change of a cluster's count over a lap.
-    pub count_tolerance: f64,
+    pub count_tolerance: Option<f64>,
     /// Seconds of training, checked after every batch.
-    pub max_seconds: f64,
+    pub max_seconds: Option<f64>,
     /// Laps from one that changes are taken at to the next, beginning with the first lap; 0 and 1 for every lap.
     pub stride: usize,
 }
@@ -156,7 +156,7 @@ pub struct Patience<'a> {
 impl<'a> Patience<'a> {
     /// As long as the flag is not set, and the time that the rules allow is not over.
     pub fn new(rules: &StopRules, interrupt: Option<&'a AtomicBool>) -> Self {
-        let seconds = Duration::try_from_secs_f64(rules.max_seconds).ok().filter(|time| !time.is_zero());
+        let seconds = rules.max_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         Patience { interrupt, until: seconds.and_then(|time| Instant::now().checked_add(time)) }
     }
 
@@ -289,17 +289,17 @@ impl StopRules {
     /// The rules that look at the end of a lap.
     fn lap_rule(&self, progress: &Progress) -> Option<StopReason> {
         let (change, moved) = progress.lap_change?;
-        if self.tolerance > 0.0 && change < self.tolerance {
+        if self.tolerance.is_some_and(|tolerance| change < tolerance) {
             return Some(StopReason::Gain(change));
         }
-        if self.count_tolerance > 0.0 && moved <= self.count_tolerance {
+        if self.count_tolerance.is_some_and(|tolerance| moved <= tolerance) {
             return Some(StopReason::Counts(moved));
         }
-        (self.laps > 0 && progress.laps >= self.laps).then_some(StopReason::Laps(progress.laps))
+        self.laps.is_some_and(|laps| progress.laps >= laps).then_some(StopReason::Laps(progress.laps))
     }
 
     fn late(&self, progress: &Progress) -> Option<StopReason> {
         let seconds = progress.seconds;
-        (self.max_seconds > 0.0 && seconds >= self.max_seconds).then_some(StopReason::Seconds(seconds))
+        self.max_seconds.is_some_and(|most| seconds >= most).then_some(StopReason::Seconds(seconds))
     }
 }

@@ -440,7 +440,7 @@ mod tests {
     fn laps_go_on_where_batches_are_forgotten() {
         let rows: Vec<f64> = (0..400).map(|n| f64::from(n % 2) * 9.0 + f64::from(n % 7) * 0.1).collect();
         let source = MemoryRows::new("two groups", 1, rows).unwrap();
-        let config = MixtureConfig { clusters: 2, batches: 5, ..Default::default() };
+        let config = MixtureConfig { clusters: 2, batches: Some(5), ..Default::default() };
         let mixtures = Mixtures::<f64>::new(&source, &config, MixtureInputs::default()).unwrap();
         for steps in 1..=12 {
             for gone in 0..5 {

@@ -8,12 +8,12 @@ use std::path::Path;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{Element, RowSource};
-use lsparse::settings::{MixtureMethod, SearchKind};
+use lsparse::settings::{Checked, MixtureMethod, SearchKind};
 use lsparse::{Beside, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 use super::Watchers;
 use crate::data_args::read_row_weights;
-use crate::format::grouped;
+use crate::format::{counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
@@ -47,7 +47,8 @@ fn train(args: &MixtureArgs) -> Result<()> {
             message(&format!("there is no bound for {name} that is cheaper than a weight: --search exact is dense"));
         }
     }
-    let mut watchers = Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::from(&config)), trace };
+    let mut watchers =
+        Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::new(&config.plan(), "rows")), trace };
     let fitted = fit_mixture_with(
         source.as_ref(),
         &config,
@@ -74,7 +75,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
     } else if !args.run.quiet {
         output::print(&report.to_string())?;
     }
-    if !args.run.quiet && config.penalty > 0.0 && fitted.model.num_clusters() == config.clusters {
+    if !args.run.quiet && config.method == MixtureMethod::DpMeans && fitted.model.num_clusters() == config.clusters {
         message(&format!(
             "warning: all of the {} clusters that there is room for are in use, so rows may be farther from their centre \
              than the penalty; raise -k or --penalty",
@@ -87,19 +88,19 @@ fn train(args: &MixtureArgs) -> Result<()> {
     Ok(())
 }
 
-fn introduction(source: &dyn RowSource, config: &MixtureConfig) -> String {
+fn introduction(source: &dyn RowSource, config: &Checked<MixtureConfig>) -> String {
     let element = match source.element() {
         Element::F32 => "f32",
         Element::F64 => "f64",
     };
     let sparsity = match config.sparsity_tolerance {
-        0.0 if config.method != MixtureMethod::Lsparse => {
+        None if config.method != MixtureMethod::Lsparse => {
             format!("L = {} by {}", config.sparsity, config.method.name())
         }
-        0.0 => format!("L = {}", config.sparsity),
-        tolerance => format!("L = {} or as many as lose less than {tolerance}", config.sparsity),
+        None => format!("L = {}", config.sparsity),
+        Some(tolerance) => format!("L = {} or as many as lose less than {tolerance}", config.sparsity),
     };
-    let batches = if config.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", config.batches) };
+    let batches = counted(config.batches, "batch", "batches");
     format!(
         "{}: {} rows of {} columns, {element}; {} with K = {}, {sparsity}, {batches}",
         source.name(),

@@ -40,7 +40,7 @@ impl Report {
             rows: model.training.observations,
             dim: model.dim(),
             clusters: model.num_clusters(),
-            sparsity: model.config.sparsity,
+            sparsity: model.sparsity(),
             empty_clusters: count_empty(&model.total.counts),
             rows_per_second: outcome.rows_per_second,
             weights_evaluated: of_lap("weights_evaluated"),
@@ -58,8 +58,7 @@ impl fmt::Display for Report {
         }
         self.training.write_runs(f)?;
         writeln!(f, "clusters    {}, of which {} empty", self.clusters, self.empty_clusters)?;
-        if self.config.sparsity_tolerance > 0.0 {
-            let tolerance = self.config.sparsity_tolerance;
+        if let Some(tolerance) = self.config.sparsity_tolerance {
             writeln!(f, "sparsity    L = {}, chosen to lose less than {tolerance}", self.sparsity)?;
         }
         match (self.search_work, self.weights_evaluated) {

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use lsparse::backend::with_threads;
 use lsparse::corpus::Corpus;
 use lsparse::data::RowSource;
-use lsparse::settings::{TopicMethod, TopicsConfig};
+use lsparse::settings::{Checked, TopicMethod, TopicsConfig};
 use lsparse::topics::{TopicInputs, TopicModel, fit_topics_with};
 use lsparse::{Beside, Fitted, Result};
 
 use super::Watchers;
-use crate::format::grouped;
+use crate::format::{counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
@@ -50,7 +50,8 @@ fn train(args: &TopicsArgs) -> Result<()> {
         introduce(&documents, tokens, &words, &config);
         heldout.iter().for_each(Documents::mention_unknown);
     }
-    let mut watchers = Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::from(&config)), trace };
+    let mut watchers =
+        Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::new(&config.plan(), "documents")), trace };
     let fitted = fit_topics_with(
         &documents,
         &config,
@@ -97,8 +98,8 @@ impl TopicsArgs {
     }
 }
 
-fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &TopicsConfig) {
-    let batches = if config.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", config.batches) };
+fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &Checked<TopicsConfig>) {
+    let batches = counted(config.batches, "batch", "batches");
     let how = match config.method {
         TopicMethod::Lsparse => format!("L = {}", config.sparsity),
         method => method.name().to_owned(),
@@ -120,7 +121,7 @@ fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &TopicsC
              differently count as different (lsparse corpus build --like treats text alike)",
         );
     }
-    config::hard_assignment_warning(config).into_iter().for_each(message);
+    config::hard_assignment_warning(config.sparsity, config.topics).into_iter().for_each(message);
 }
 
 /// What there is to say after the report.

@@ -48,7 +48,7 @@ impl Report {
             vocabulary: model.vocab_size(),
             new_words,
             topics: model.num_topics(),
-            sparsity: model.config.sparsity,
+            sparsity: model.sparsity(),
             heldout_perplexity: outcome.heldout.map(|score| (-score).exp()),
             empty_topics: count_empty(&model.total.counts),
             evidence: of_lap(EVIDENCE),

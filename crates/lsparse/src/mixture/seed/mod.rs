@@ -121,9 +121,9 @@ pub fn initial_summary<T: Scalar>(
 ) -> Result<ClusterSummary> {
     let by_contest = config.init == Init::Auto && config.likelihood.family().has_means;
     let size = match config.init_rows {
-        0 if by_contest => contest_rows(config.clusters, mixture.likelihood.dim()),
-        0 => (100 * config.clusters).max(10_000),
-        rows => rows.max(config.clusters),
+        None if by_contest => contest_rows(config.clusters, mixture.likelihood.dim()),
+        None => (100 * config.clusters).max(10_000),
+        Some(rows) => rows.max(config.clusters),
     };
     let sample = Sample::draw(mixture, data, size, rng)?;
     let (sample, judges) = if by_contest { sample.part(config.clusters) } else { (sample, None) };

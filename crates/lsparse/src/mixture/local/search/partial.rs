@@ -125,7 +125,7 @@ mod tests {
         };
         let config = MixtureConfig {
             likelihood: LikelihoodKind::DiagGauss,
-            prior_scale: 0.1,
+            prior_scale: Some(0.1),
             variance_floor: 1e-9,
             ..Default::default()
         };
