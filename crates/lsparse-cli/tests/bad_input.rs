@@ -139,7 +139,7 @@ fn settings_that_cannot_be_used() {
         ("train.npy -k 2 --decay 0.3 --schedule stochastic", &["decay", "0.55"]),
         ("train.npy -k 2 --batches 21", &["batches", "at most 20"]),
         ("train.npy -k 2 --schedule full --batches 2", &["batches", "memoized"]),
-        ("train.npy -k 2 --laps 0 --tolerance 0", &["every rule that stops training is off", "--laps"]),
+        ("train.npy -k 2 --laps none --tolerance none", &["every rule that stops training is off", "--laps"]),
         ("train.npy -k 2 --best-by heldout --runs 2", &["best-by", "--heldout"]),
         ("train.npy -k 2 --heldout wide.csv", &["wide.csv has 3 columns", "2"]),
         ("train.npy -k 2 --likelihood cauchy", &["cauchy", "zero-mean-gauss"]),
@@ -194,7 +194,7 @@ fn models_that_do_not_fit() {
 fn outputs_are_checked_before_training() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 60, 5, 2, 2);
     let before = place.files();
-    let long = "fit mixture train.npy -k 2 --laps 1000000000 --tolerance 0";
+    let long = "fit mixture train.npy -k 2 --laps 1000000000 --tolerance none";
     for (options, words) in [
         ("--out none/m.safetensors", "cannot write none/m.safetensors"),
         ("--out .", "not a plain file"),

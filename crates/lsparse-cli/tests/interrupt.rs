@@ -41,7 +41,7 @@ fn wait_for(messages: &mut BufReader<ChildStderr>, word: &str) {
 fn the_first_writes_the_model_and_says_so() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 2000, 10, 3, 4);
     let endless =
-        "fit mixture train.npy -k 4 --batches 4 --laps 100000000 --tolerance 0 --out m.safetensors --trace t.jsonl";
+        "fit mixture train.npy -k 4 --batches 4 --laps 100000000 --tolerance none --out m.safetensors --trace t.jsonl";
     let (child, mut messages) = start(&place, endless);
     wait_for(&mut messages, "lap ");
     interrupt(&child);

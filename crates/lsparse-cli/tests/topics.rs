@@ -239,7 +239,7 @@ fn bad_input_is_refused() {
         ("train -k 4 --batches 501", &["501 batches", "500 documents"]),
         ("train -k 4 --best-by heldout", &["best-by", "--heldout"]),
         ("train -k 4 --seed-weight 1", &["seed-weight", "--seed-words"]),
-        ("train -k 4 --laps 0 --tolerance 0", &["every rule that stops training is off"]),
+        ("train -k 4 --laps none --tolerance none", &["every rule that stops training is off"]),
         ("train -k 3 --seed-words unknown.txt", &["unknown.txt line 2", "\"zzz\"", "vocab.txt"]),
         ("train -k 3 --seed-words many.txt", &["many.txt line 4", "3 topics"]),
         ("train -k 3 --seed-words blank.txt", &["blank.txt", "no words"]),

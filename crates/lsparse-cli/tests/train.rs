@@ -60,7 +60,7 @@ fn from_a_file_to_a_scored_model() {
 #[test]
 fn held_out_rows_are_scored_as_often_as_asked() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 300, 100, 2, 3);
-    let fit = "fit mixture train.npy -k 3 --batches 5 --laps 2 --tolerance 0 -q --trace run.jsonl --heldout-every 2";
+    let fit = "fit mixture train.npy -k 3 --batches 5 --laps 2 --tolerance none -q --trace run.jsonl --heldout-every 2";
     place.lsparse(&format!("{fit} --heldout test.npy")).assert().success();
     let steps = || -> Vec<u64> {
         let lines = place.steps("run.jsonl").into_iter();
@@ -155,12 +155,12 @@ fn every_likelihood_and_every_format() {
 fn every_schedule_and_every_stop_is_reported() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 400, 10, 2, 3);
     for (options, stopped_by) in [
-        ("--schedule full --tolerance 0 --laps 3", "laps"),
+        ("--schedule full --tolerance none --laps 3", "laps"),
         ("--schedule memoized --batches 4 --tolerance 1e-3", "tolerance"),
-        ("--schedule stochastic --rows-per-batch 100 --laps 2 --tolerance 0", "laps"),
+        ("--schedule stochastic --rows-per-batch 100 --laps 2 --tolerance none", "laps"),
         ("--schedule streaming --batches 4", "laps"),
-        ("--tolerance 0 --laps 0 --count-tolerance 0.5", "count-tolerance"),
-        ("--tolerance 0 --laps 0 --max-seconds 0.5", "max-seconds"),
+        ("--tolerance none --laps none --count-tolerance 0.5", "count-tolerance"),
+        ("--tolerance none --laps none --max-seconds 0.5", "max-seconds"),
     ] {
         let report = place.json(&format!("fit mixture train.npy -k 3 --json --quiet {options}"));
         assert_eq!(report["stopped_by"], stopped_by, "{options}");
@@ -171,7 +171,7 @@ fn every_schedule_and_every_stop_is_reported() {
 fn quiet_is_quiet_json_is_json_and_an_unsaved_model_is_mentioned() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 200, 10, 2, 2);
     let nothing = predicate::str::is_empty();
-    let fit = "fit mixture train.npy -k 2 --laps 3 --tolerance 0";
+    let fit = "fit mixture train.npy -k 2 --laps 3 --tolerance none";
     place.lsparse(&format!("{fit} --quiet")).assert().success().stdout(nothing).stderr(nothing);
     place.lsparse(fit).assert().success().stderr(contains("not saved").and(contains("--out")));
     let output = place.lsparse(&format!("{fit} --json")).assert().success().get_output().clone();
@@ -269,7 +269,7 @@ fn degenerate_data_train() {
 #[test]
 fn the_report_counts_the_work_of_a_search() {
     let (place, _) = with_planted(LikelihoodKind::DiagGauss, 900, 10, 8, 4);
-    let fit = "fit mixture train.npy -k 30 --sparsity 2 --laps 3 --tolerance 0";
+    let fit = "fit mixture train.npy -k 30 --sparsity 2 --laps 3 --tolerance none";
     let exact = place.json(&format!("{fit} --likelihood diag-gauss --search exact --json -q"));
     let (work, weights) = (exact["search_work"].as_f64().unwrap(), exact["weights_evaluated"].as_f64().unwrap());
     assert!(0.0 < weights && weights < 1.0 && weights < work, "bounds are work too: {exact}");
@@ -288,7 +288,7 @@ fn spherical_and_tied_clusters_go_all_the_way() {
     for kind in [LikelihoodKind::SphericalGauss, LikelihoodKind::TiedGauss] {
         let (place, _) = with_planted(kind, 600, 50, 3, 4);
         let likelihood = format!("--likelihood {}", kind.name());
-        let given = "--tolerance 0 --batches 3 --estimate map --heldout test.npy -q --json";
+        let given = "--tolerance none --batches 3 --estimate map --heldout test.npy -q --json";
         let fit = format!("fit mixture train.npy -k 4 {likelihood} {given}");
         place.json(&format!("{fit} --laps 4 --checkpoint run.ckpt --out m.safetensors"));
         place.json(&format!("{fit} --laps 6 --checkpoint run.ckpt --resume --out on.safetensors"));

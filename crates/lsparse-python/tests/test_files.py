@@ -43,7 +43,7 @@ def test_mixtures_equal_the_commands_bit_for_bit(command, family, tmp_path):
         X = (X > 1.0).astype(np.float32) if family == "bernoulli" else X
         np.save(tmp_path / "x.npy", X)
     data = next(tmp_path.glob("x.*"))
-    shared = ["-k", "5", "--laps", "10", "--tolerance", "0", "--seed", "3", "--threads", "1", "--quiet"]
+    shared = ["-k", "5", "--laps", "10", "--tolerance", "none", "--seed", "3", "--threads", "1", "--quiet"]
     theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
     fit = [command, "fit", "mixture", str(data), "--likelihood", family, "--out", str(theirs)]
     subprocess.run([*fit, *shared, *SETTINGS[family]], check=True)

@@ -370,7 +370,7 @@ mod tests {
         refused(MixtureConfig { clusters: 4, sparsity: Sparsity::Of(5), ..Default::default() }, "sparsity of 5");
         refused(MixtureConfig { alpha: 0.0, ..Default::default() }, "alpha");
         refused(MixtureConfig { alpha: f64::NAN, ..Default::default() }, "NaN is not above 0");
-        refused(MixtureConfig { laps: Some(0), ..Default::default() }, "or `none`");
+        refused(MixtureConfig { laps: Some(0), ..Default::default() }, "or none");
         refused(MixtureConfig { decay: 0.5, ..Default::default() }, "decay");
         refused(MixtureConfig { batches: Some(101), ..Default::default() }, "batches");
         refused(MixtureConfig { tolerance: Some(f64::NAN), ..Default::default() }, "tolerance");

@@ -239,7 +239,7 @@ impl Setting {
             return Ok(());
         }
         let range = self.range.words();
-        let none = if self.optional { ", or `none`" } else { "" };
+        let none = self.or_none();
         Err(Error::Config {
             option: self.name,
             problem: format!("{} is not {range}", show_number(number)),
@@ -276,7 +276,7 @@ impl Setting {
             Kind::Text(parse) => parse(text)?,
         };
         match value.as_f64().map(|number| self.check(number)) {
-            Some(Err(Error::Config { problem, remedy, .. })) => Err(format!("{problem}; {}", remedy.replace('`', ""))),
+            Some(Err(Error::Config { problem, remedy, .. })) => Err(format!("{problem}; {remedy}")),
             _ => Ok(value),
         }
     }
@@ -363,9 +363,9 @@ macro_rules! settings {
                     laps: Option<usize> = Some($laps), least(1.0);
                     /// Stop when an observation (a row, a token) gains less than this over a lap, in nats: in objective, or
                     /// in evidence where batches are left out.
-                    tolerance: Option<f64> = Some(1e-3), above(0.0), only($Name::RESTING);
+                    tolerance: Option<f64> = Some(1e-3), least(0.0), only($Name::RESTING);
                     /// Stop when no count of a cluster or topic changes by more than this over a lap.
-                    count_tolerance: Option<f64> = None, above(0.0), only($Name::RESTING);
+                    count_tolerance: Option<f64> = None, least(0.0), only($Name::RESTING);
                     /// Stop after so many seconds of training.
                     max_seconds: Option<f64> = None, above(0.0), placeholder("SECONDS");
                 }
