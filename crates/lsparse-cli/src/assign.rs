@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, Element, RowSource, write_csr_npz};
-use lsparse::{Error, MixtureModel, Precision, Result, Sparsity};
+use lsparse::{AnyModel, Error, MixtureModel, Precision, Result, Sparsity};
 use serde::Serialize;
 
 use crate::data_args::DataArgs;
 use crate::parse;
-use crate::topics::{self, AnyModel, TextArgs};
+use crate::topics::{self, TextArgs};
 use crate::{interrupt, output};
 
 /// The L most probable clusters of every row, or the topics of every document.

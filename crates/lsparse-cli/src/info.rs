@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::training::rules::count_empty;
-use lsparse::{MixtureConfig, MixtureModel, Result};
+use lsparse::{AnyModel, MixtureConfig, MixtureModel, Result};
 use serde::Serialize;
 
 use crate::format::{counted, grouped, significant, table};
 use crate::output;
-use crate::topics::{self, AnyModel};
+use crate::topics;
 
 /// Columns named for a cluster of counts or bits.
 const TOP_COLUMNS: usize = 5;

@@ -8,12 +8,12 @@ use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, write_npy_f64};
 use lsparse::likelihood::Estimate;
 use lsparse::training::rules::count_empty;
-use lsparse::{Error, Result};
+use lsparse::{AnyModel, Error, Result};
 use serde::Serialize;
 
 use crate::data_args::DataArgs;
 use crate::format::{grouped, significant};
-use crate::topics::{self, AnyModel, TextArgs};
+use crate::topics::{self, TextArgs};
 use crate::{output, parse};
 
 /// Log likelihood of rows, or of held-out words of documents, under a model.

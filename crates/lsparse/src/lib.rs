@@ -17,11 +17,12 @@
 //! - [`settings`]: what may be asked of a run. [`store`]: checkpoints and model files. [`runs`]: from settings to the best
 //!   model of several runs.
 //! - [`mixture`] and [`topics`] put the pieces together, in the same shape; [`increment`] goes on from data that keeps
-//!   coming.
+//!   coming, [`any`] reads whatever a file holds.
 
 #![forbid(unsafe_code)]
 
 pub mod allocation;
+pub mod any;
 pub mod backend;
 pub mod choice;
 pub mod corpus;
@@ -39,6 +40,7 @@ pub mod synthetic;
 pub mod topics;
 pub mod training;
 
+pub use any::AnyModel;
 pub use error::{Error, Result};
 pub use likelihood::{Estimate, LikelihoodKind};
 pub use mixture::{MixtureInputs, MixtureModel, fit_mixture, fit_mixture_with};

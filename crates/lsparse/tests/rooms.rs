@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms (folders and files of `src`) in the order that they may know each other in.
-const ROOMS: [&str; 18] = [
+const ROOMS: [&str; 19] = [
     "error",
     "choice",
     "backend",
@@ -23,6 +23,7 @@ const ROOMS: [&str; 18] = [
     "mixture",
     "topics",
     "increment",
+    "any",
     "lib",
 ];
 

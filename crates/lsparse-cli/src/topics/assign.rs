@@ -8,9 +8,9 @@ use lsparse::topics::TopicModel;
 use lsparse::{Error, Result, Sparsity};
 use serde::Serialize;
 
-use super::Documents;
 use crate::assign::{AssignArgs, Lines, report, write_text};
 use crate::interrupt;
+use lsparse::corpus::Documents;
 
 /// A document as JSON.
 #[derive(Serialize)]

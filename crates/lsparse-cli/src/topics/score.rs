@@ -7,11 +7,11 @@ use lsparse::topics::score::{Completion, CompletionOptions};
 use lsparse::{Error, Result};
 use serde::Serialize;
 
-use super::Documents;
 use super::assign::csv_field;
 use crate::format::{grouped, significant};
 use crate::output;
 use crate::score::{ScoreArgs, check_per_row, write_csv};
+use lsparse::corpus::Documents;
 
 /// Words of a topic that coherence and diversity look at.
 const TOP_WORDS: usize = 10;

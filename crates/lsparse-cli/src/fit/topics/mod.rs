@@ -3,15 +3,14 @@
 mod args;
 mod config;
 mod report;
-mod start;
 
 use std::path::{Path, PathBuf};
 
 use lsparse::backend::with_threads;
-use lsparse::corpus::Corpus;
+use lsparse::corpus::{Corpus, Documents};
 use lsparse::data::RowSource;
 use lsparse::settings::{Checked, TopicMethod, TopicsConfig};
-use lsparse::topics::{TopicInputs, TopicModel, fit_topics_with};
+use lsparse::topics::{TopicInputs, TopicModel, Words, fit_topics_with, read_seed_words};
 use lsparse::{Beside, Fitted, Result};
 
 use super::Watchers;
@@ -19,11 +18,10 @@ use crate::format::{counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
-use crate::topics::Documents;
+use crate::topics::mention_unknown;
 
 pub use args::TopicsArgs;
 use report::Report;
-use start::{Words, read_seed_words};
 
 pub fn run(args: &TopicsArgs) -> Result<()> {
     with_threads(args.run.threads, || train(args))?
@@ -48,7 +46,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
         introduce(&documents, tokens, &words, &config);
-        heldout.iter().for_each(Documents::mention_unknown);
+        heldout.iter().for_each(mention_unknown);
     }
     let mut watchers =
         Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::new(&config.plan(), "documents")), trace };
