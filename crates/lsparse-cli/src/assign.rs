@@ -90,6 +90,7 @@ fn assign(args: &AssignArgs) -> Result<()> {
             let format = output::check_extension("out", path, &["npz", "csv", "jsonl"])?;
             output::check_not_input("out", path, &[&args.model, &args.data])?;
             output::check_writable(path)?;
+            interrupt::listen(true);
             format
         }
     };
@@ -133,7 +134,6 @@ pub fn write_text(
     let lines = if format == "jsonl" { Lines::Json } else { Lines::Csv };
     match path {
         Some(path) => {
-            interrupt::listen(true);
             let mut file = AtomicFile::create(path)?;
             write(lines, &mut file, &|source| Error::Unwritable { path: path.to_owned(), source })?;
             file.finish()
@@ -156,7 +156,7 @@ fn write_rows(
 ) -> Result<()> {
     let mut row = 0;
     model.assign(source, sparsity, &mut |clusters, values| {
-        interrupt::check(Path::new("the table"))?;
+        interrupt::check("assigning")?;
         // Only now is it certain that there are rows to follow.
         if row == 0 && lines == Lines::Csv {
             writeln!(out, "row,cluster,responsibility").map_err(failed)?;
@@ -208,6 +208,7 @@ fn gather(
 ) -> Result<()> {
     let mut pairs: Vec<(u32, f64)> = Vec::with_capacity(sparsity);
     model.assign(source, sparsity, &mut |clusters, values| {
+        interrupt::check("assigning")?;
         for (of_row, values) in clusters.chunks_exact(sparsity).zip(values.chunks_exact(sparsity)) {
             pairs.clear();
             pairs.extend(of_row.iter().copied().zip(values.iter().copied()));

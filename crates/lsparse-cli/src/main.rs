@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         }
         Err(error @ Error::Interrupted { .. }) => {
             output::message(&error.to_string());
-            ExitCode::from(interrupt::ENDED_BY_INTERRUPT)
+            ExitCode::from(interrupt::status())
         }
         Err(error) => {
             output::message(&format!("error: {}", messages::of_error(&error)));

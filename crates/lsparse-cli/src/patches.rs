@@ -85,7 +85,7 @@ fn cut(args: &PatchesArgs) -> Result<()> {
         source.read_f64(start, count, &mut rows)?;
         writer.write_rows(rows.as_dense().unwrap_or_default())?;
         progress.at(start + count);
-        interrupt::check(&args.out)?;
+        interrupt::check("cutting patches")?;
     }
     progress.finish();
     writer.finish()?;

@@ -363,6 +363,25 @@ pub enum Error {
         during: &'static str,
     },
 
+    /// It would take more memory than there is.
+    #[error(
+        "{what} needs about {} of memory, and {} are left {left}; {remedy}",
+        show_bytes(*needed),
+        show_bytes(*available)
+    )]
+    TooLarge {
+        /// What would take it.
+        what: String,
+        /// Bytes that it would take.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+        /// Where they are left: "on this machine".
+        left: &'static str,
+        /// What to do about it.
+        remedy: String,
+    },
+
     /// There is not one word in any document.
     #[error("{name} has no words in any document; check the filters that built it, or give other documents")]
     EmptyCorpus {
@@ -477,6 +496,15 @@ pub(crate) fn show_number(value: f64) -> String {
         return format!("{value:e}");
     }
     value.to_string()
+}
+
+/// A size of memory as messages show it: 312 MB.
+pub fn show_bytes(bytes: u64) -> String {
+    match bytes as f64 {
+        b if b >= 1e10 => format!("{:.0} GB", b / 1e9),
+        b if b >= 1e9 => format!("{:.1} GB", b / 1e9),
+        b => format!("{:.0} MB", (b / 1e6).max(1.0)),
+    }
 }
 
 fn describe_line(line: Option<u64>) -> String {

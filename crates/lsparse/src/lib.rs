@@ -41,6 +41,7 @@ pub mod schedule;
 pub mod session;
 pub mod summary;
 pub mod synthetic;
+pub mod system;
 pub mod topics;
 pub mod trace;
 pub mod train;

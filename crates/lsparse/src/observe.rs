@@ -1,10 +1,12 @@
-//! What watches a run: observers, clocks and memory. Nothing here changes the training.
+//! What watches a run: observers and clocks. Nothing here changes the training.
 
 use std::time::{Duration, Instant};
 
 use crate::backend::instructions;
 use crate::error::Result;
 use crate::trace::{Beginning, Ending, StepInfo};
+
+pub use crate::system::peak_memory_bytes;
 
 /// Something that is told of every step: a progress bar, a trace, a checkpoint.
 pub trait Observer {
@@ -141,12 +143,4 @@ fn cpu_time() -> Option<Duration> {
 #[cfg(not(unix))]
 fn cpu_time() -> Option<Duration> {
     None
-}
-
-/// Most memory this process has had resident, where the system says so.
-pub fn peak_memory_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes * 1024)
 }

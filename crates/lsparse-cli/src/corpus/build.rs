@@ -39,7 +39,7 @@ pub struct BuildArgs {
     /// Write the corpus to this folder.
     #[arg(long, short, value_name = "FOLDER")]
     pub out: PathBuf,
-    /// Replace a corpus that is there already.
+    /// Replace a corpus that is there already; what else is in its folder stays.
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
@@ -176,7 +176,7 @@ pub fn run(args: &BuildArgs) -> Result<()> {
     let options = args.options(format)?;
     let report = with_threads(args.threads, || {
         let mut progress = TaskProgress::new(args.quiet);
-        build(&args.input, &options, &args.out, &mut |at| progress.at(at, &args.out))
+        build(&args.input, &options, &args.out, &mut |at| progress.at(at))
     })??;
     if !args.quiet {
         say(args, &report);

@@ -55,7 +55,8 @@ impl Documents {
             let dim = words.len();
             let encoder = Encoder::new(&tokenizer_of(model)?, words)?;
             interrupt::listen(true);
-            let (corpus, report) = encode_text(path, format, text, &encoder, &mut |_| interrupt::check(path))?;
+            let (corpus, report) =
+                encode_text(path, format, text, &encoder, &mut |_| interrupt::check("reading text"))?;
             Documents { corpus, columns: None, dim, unknown: report.unknown }
         };
         if documents.known() == 0 {

@@ -258,6 +258,11 @@ pub(crate) const USUAL_VALUES: usize = 2048;
 const FAR: f64 = 1000.0;
 
 impl Moments {
+    /// Of no rows, where only the number of columns matters.
+    pub(crate) fn blank(dim: usize) -> Self {
+        Moments { count: 0, mean: vec![0.0; dim], variance: vec![1.0; dim], second_moment: vec![1.0; dim], nonzeros: 0 }
+    }
+
     /// The same with mean and variance of what is usual in columns whose variance a few far values make up: what is
     /// measured in units of such a variance would take all other values for one. Of sparse rows nothing changes.
     pub fn without_far_values(mut self, source: &dyn RowSource) -> Result<Self> {

@@ -10,6 +10,7 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, Result};
+use crate::system::check_room;
 
 use super::memory::MemoryRows;
 
@@ -148,6 +149,12 @@ impl Table<'_> {
         let expected = *self.dim.get_or_insert(count);
         if count != expected {
             return Err(Error::Ragged { path: self.path.to_owned(), line, expected, found: count });
+        }
+        // Memory is asked for by doubling: that is when to see whether there is any. (A few MB are.)
+        if self.values.len() + count > self.values.capacity() && self.values.capacity() > 1 << 20 {
+            let what = || format!("{} (unpacked, from line {line} on)", self.path.display());
+            let remedy = || "give fewer rows at a time, or a .npy file, which is read as it is needed".to_owned();
+            check_room(2 * size_of_val(&self.values[..]) as u64, what, remedy)?;
         }
         for (column, field) in fields.iter().enumerate() {
             if self.missing && is_missing(field) {

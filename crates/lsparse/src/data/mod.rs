@@ -22,6 +22,7 @@ mod npy_write;
 mod npz;
 mod npz_write;
 mod open;
+pub(crate) mod part;
 mod positioned;
 mod rows;
 mod thresholded;

@@ -9,6 +9,7 @@ use zip::read::ZipFile;
 use zip::result::ZipError;
 
 use crate::error::{Error, Result};
+use crate::system::check_room;
 
 use super::memory::CsrRows;
 use super::npy::check_dtype;
@@ -32,6 +33,7 @@ pub fn read_csr_npz(path: &Path) -> Result<Box<dyn RowSource>> {
     let (Ok(num_rows), Ok(dim)) = (usize::try_from(num_rows), usize::try_from(dim)) else {
         return Err(archive.broken("a size of the matrix is negative".to_owned()));
     };
+    archive.check_room()?;
     let indptr = archive.row_starts(num_rows)?;
     let index = archive.columns(&indptr)?;
     // Rows were counted; columns cost memory too.
@@ -107,6 +109,31 @@ impl Archive {
             ));
         }
         Ok(())
+    }
+
+    /// Refuse an archive of more than there is memory for: a small file may unpack to gigabytes.
+    fn check_room(&mut self) -> Result<()> {
+        let mut needed = 0u64;
+        for member in ["indptr", "indices", "data"] {
+            let path = self.path.clone();
+            let (header, file) = self.member(member)?;
+            let (unpacked, count) = (file.size(), header.num_elements().unwrap_or(u64::MAX));
+            let promised = Dtype::parse(&header.descr).map(|dtype| count.saturating_mul(dtype.size() as u64));
+            // What the archive itself says that it lacks need not be looked for.
+            if let Some(lacking) = promised.and_then(|bytes| bytes.checked_sub(unpacked)).filter(|&bytes| bytes > 0) {
+                return Err(broken(&path, format!("{member}.npy ends {lacking} bytes too early")));
+            }
+            let held = match (member, Dtype::parse(&header.descr)) {
+                // Row starts are held as they are read and as they are used.
+                ("indptr", _) => 16,
+                ("indices", _) => 4,
+                (_, Some(dtype)) if dtype.element() == Element::F32 => 4,
+                _ => 8,
+            };
+            needed = needed.saturating_add(count.saturating_mul(held));
+        }
+        let what = || format!("{} (unpacked)", self.path.display());
+        check_room(needed, what, || "give fewer rows at a time".to_owned())
     }
 
     fn dtype(&mut self, member: &str) -> Result<Dtype> {

@@ -2,6 +2,7 @@
 
 mod frequencies;
 mod local;
+mod memory;
 pub mod methods;
 mod sample;
 mod saved;
@@ -26,6 +27,7 @@ use search::{Bounds, KeptClusters, Pairs};
 pub(crate) use crate::data::Dealt as MixtureData;
 pub use frequencies::{Frequencies, allocation_term};
 pub use local::{Members, accumulate, log_density, respond, respond_dense};
+pub use memory::{MemoryNeed, memory_needed};
 pub use methods::MixtureMethod;
 pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};

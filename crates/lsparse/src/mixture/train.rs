@@ -7,6 +7,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use super::memory::check_memory;
 use super::methods::{
     BuiltInSelection, DpMeans, KMeans, MixtureMethod, Select, SparseEm, Truncation, farthest_first_penalty,
 };
@@ -63,6 +64,7 @@ pub fn fit_mixture_with(
     inputs: MixtureInputs<'_>,
     beside: Beside<'_>,
 ) -> Result<Fitted<MixtureModel>> {
+    check_memory(source, &config.check(source.num_rows())?, &beside.storage)?;
     match working_element(config.precision, source) {
         Element::F32 => train::train(&Mixtures::<f32>::new(source, config, inputs)?, beside),
         Element::F64 => train::train(&Mixtures::<f64>::new(source, config, inputs)?, beside),
@@ -303,14 +305,7 @@ fn settle_prior<T: Scalar>(
         config.prior_scale = config.likelihood.default_prior_scale(source.dim(), config.clusters, source.num_rows());
     }
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
-    let blank = Moments {
-        count: 0,
-        mean: vec![0.0; source.dim()],
-        variance: vec![1.0; source.dim()],
-        second_moment: vec![1.0; source.dim()],
-        nonzeros: 0,
-    };
-    let family = config.likelihood.build::<T>(&Prior::for_data(&config, &blank));
+    let family = config.likelihood.build::<T>(&Prior::for_data(&config, &Moments::blank(source.dim())));
     let moments = scan_for::<T>(family.as_ref(), source, config.missing)?;
     let prior = match start {
         None => Prior::for_data(&config, &moments.without_far_values(source)?),

@@ -16,7 +16,7 @@ use super::import::{Import, Imported, IndexBase, Words, import};
 use super::lines::Lines;
 use super::phrases::PhraseConfig;
 use super::pipeline::Watch;
-use super::staging::Staging;
+use super::staging::{Kind, Staging};
 use super::tokenizer::{Tokenizer, TokenizerConfig};
 use super::vocab::Vocab;
 use super::write::CorpusWriter;
@@ -99,7 +99,7 @@ pub fn build(input: &Path, options: &BuildOptions, out: &Path, watch: &mut Watch
     options.filter.check()?;
     let format = options.format.map_or_else(|| Format::guess(input), Ok)?;
     check_options(format, options)?;
-    let staging = Staging::create(out, options.force)?;
+    let staging = Staging::create(out, Kind::Corpus, options.force)?;
     let job = Job { input, format, options, staging: &staging };
     let mut written = || {
         let built = if format.is_text() { job.text(watch)? } else { job.counts(watch)? };

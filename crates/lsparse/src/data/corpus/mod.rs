@@ -63,6 +63,7 @@ pub use lines::Lines;
 pub use phrases::PhraseConfig;
 pub use pipeline::{Progress, Watch};
 pub use split::{Part, draw_parts, read_parts, save, split};
+pub(super) use staging::clear_staging;
 pub use stats::{CorpusStats, DocStats, Spread, WordStats, corpus_stats};
 pub use tokenizer::{TokenScratch, Tokenizer, TokenizerConfig};
 pub use vocab::Vocab;

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use super::counts::Corpus;
 use super::filter::for_each_doc;
 use super::pipeline::Watch;
-use super::staging::Staging;
+use super::staging::{Kind, Staging};
 use super::text_file::{TextFile, shorten};
 use super::write::CorpusWriter;
 
@@ -116,7 +116,7 @@ pub fn split(corpus: &Corpus, parts: &[Part], out: &Path, force: bool, watch: &m
             remedy: "give one for each document".to_owned(),
         });
     }
-    let staging = Staging::create(out, force)?;
+    let staging = Staging::create(out, Kind::Split, force)?;
     let num_docs = write_parts(corpus, parts, &staging, watch).map_err(|error| staging.rename_error(error))?;
     staging.finish(force)?;
     Ok(num_docs)
@@ -148,7 +148,7 @@ fn write_parts(corpus: &Corpus, parts: &[Part], staging: &Staging, watch: &mut W
 
 /// Write a corpus, such as one in memory, to a folder.
 pub fn save(corpus: &Corpus, out: &Path, force: bool) -> Result<()> {
-    let staging = Staging::create(out, force)?;
+    let staging = Staging::create(out, Kind::Corpus, force)?;
     write_all(corpus, &staging.out()).map_err(|error| staging.rename_error(error))?;
     staging.finish(force)
 }
