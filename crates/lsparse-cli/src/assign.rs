@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::data_args::DataArgs;
 use crate::parse::{self, Sparsity};
+use crate::stdin::Input;
 use crate::topics::{self, AnyModel, TextArgs};
 use crate::{interrupt, output};
 
@@ -32,7 +33,7 @@ pub struct AssignArgs {
     /// A model file.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
-    /// Rows to assign, in any format that training reads; for topics a corpus folder or raw text.
+    /// Rows to assign, in any format that training reads; for topics a corpus folder or raw text; - for standard input.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
     /// L, the number of clusters a row keeps, or of topics a token keeps, from 1 to K, or "K" for all [default: as trained].
@@ -104,7 +105,8 @@ fn assign(args: &AssignArgs) -> Result<()> {
     if sparsity > clusters {
         return Err(Error::SparsityTooLarge { sparsity, clusters });
     }
-    let source = args.reading.open(&args.data, model.config.missing)?;
+    let data = Input::open(&args.data, ".csv")?;
+    let source = args.reading.open(data.path(), model.config.missing)?;
     let source = source.as_ref();
     match (&args.out, format) {
         (Some(path), "npz") => write_npz(&model, source, sparsity, path)?,

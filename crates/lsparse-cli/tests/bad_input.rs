@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Place, with_planted};
+use common::{Place, csv, with_planted};
 use lsparse::LikelihoodKind;
+use lsparse::data::write_csr_npz;
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -48,7 +49,7 @@ fn text_that_is_not_a_table_of_numbers() {
     place.write("hole.csv", "1,2\n,4\n");
     refused(&place, "hole.csv -k 1", &["hole.csv line 2, column 1", "empty field"]);
     place.write("header.csv", "a,b\n");
-    refused(&place, "header.csv -k 1", &["header.csv has no rows", "at least one row"]);
+    refused(&place, "header.csv -k 1", &["header.csv: there are no rows", "line 1", "--header no", "at least one row"]);
     place.write("names.csv", "a,b\n1,2\n");
     refused(&place, "names.csv -k 1 --header no", &["line 1, column 1", "\"a\" is not a number"]);
     refused(&place, "names.csv -k 1 --delimiter e", &["delimiter", "choose a comma"]);
@@ -100,8 +101,6 @@ fn files_that_are_damaged_or_of_another_kind() {
     let header = |descr: &str, fortran: &str, shape: &str| {
         format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}")
     };
-    place.write("fortran.npy", npy_bytes(&header("<f8", "True", "(2, 2)"), &[0; 32]));
-    refused(&place, "fortran.npy -k 1", &["fortran.npy", "np.ascontiguousarray"]);
     place.write("text.npy", npy_bytes(&header("<U3", "False", "(2, 2)"), &[0; 48]));
     refused(&place, "text.npy -k 1", &["text.npy", "<U3", "astype"]);
     place.write("short.npy", npy_bytes(&header("<f8", "False", "(4, 2)"), &[0; 40]));
@@ -221,4 +220,116 @@ fn what_was_there_before_survives_a_refusal() {
     place.write("t.jsonl", "old trace");
     place.lsparse("fit mixture nan.npy -k 1 --out m.safetensors --trace t.jsonl").assert().code(2);
     assert_eq!((place.text("m.safetensors").as_str(), place.text("t.jsonl").as_str()), ("old model", "old trace"));
+}
+
+/// What cannot fit into the memory that a process may have is refused before anything is begun, and what fits is not.
+#[cfg(target_os = "linux")]
+#[test]
+fn runs_that_do_not_fit_into_memory() {
+    let place = Place::new();
+    // 400 documents of 5 of 20,000 words.
+    let (rows, words) = (400, 20_000);
+    let indptr: Vec<i64> = (0..=rows).map(|n| 5 * n as i64).collect();
+    let indices: Vec<i32> = (0..rows).flat_map(|n| (0..5).map(move |w| (n * 7 % 400 + w * 4000) as i32)).collect();
+    write_csr_npz(&place.path("wide.npz"), rows, words, &indptr, &indices, &vec![1.0f32; 5 * rows]).unwrap();
+    let limit = "ulimit -v 2000000";
+    let say = |arguments: &str, words: &[&str]| {
+        let before = place.files();
+        let output = place.limited(limit, arguments);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {message}");
+        words.iter().for_each(|word| assert!(message.contains(word), "{arguments}: {word:?} is not in {message}"));
+        assert_eq!(place.files(), before);
+    };
+    let fit = "fit mixture wide.npz -k 10 --threads 1 --out m.safetensors";
+    let needs = ["needs about ", "GB of memory", "left to this process (ulimit -v)", "--likelihood multinomial"];
+    say(fit, &needs);
+    say(&format!("{fit} --likelihood tied-gauss"), &["needs about ", "--likelihood diag-gauss"]);
+    let kept = place.limited(limit, &format!("{fit} --likelihood multinomial"));
+    assert!(kept.status.success(), "{}", String::from_utf8_lossy(&kept.stderr));
+    assert!(String::from_utf8_lossy(&kept.stderr).contains(" MB of memory"));
+    place.lsparse("corpus build wide.npz --out c").assert().success();
+    say("fit topics c -k 20000 --threads 1", &["20000 topics over 20000 words needs about", "fewer topics"]);
+    let note = "--likelihood multinomial finds clusters of documents, lsparse fit topics";
+    place.lsparse("fit mixture c -k 2 --likelihood diag-gauss --laps 1").assert().success().stderr(contains(note));
+}
+
+#[test]
+fn rows_and_text_come_from_standard_input() {
+    let (place, truth) = with_planted(LikelihoodKind::Gauss, 60, 5, 2, 2);
+    let text = csv(2, &truth.values[..120], ",");
+    place.write("train.csv", &text);
+    let fit =
+        |data: &str| format!("fit mixture {data} -k 2 --out {}.st --json -q", if data == "-" { "a" } else { "b" });
+    place.lsparse(&fit("-")).write_stdin(text).assert().success();
+    place.lsparse(&fit("train.csv")).assert().success();
+    assert!(place.read("a.st") == place.read("b.st"));
+    let scored =
+        |data: &str| place.lsparse(&format!("score a.st {data} --json")).write_stdin(place.read("train.npy")).assert();
+    assert_eq!(scored("-").success().get_output().stdout, scored("train.npy").success().get_output().stdout);
+    place.lsparse("assign a.st - --out r.npz").write_stdin(place.read("train.npy")).assert().success();
+    place.lsparse("corpus build - --out c --min-docs 1").write_stdin("cat dog\nbird dog cat\n").assert().success();
+    assert_eq!(place.text("c/vocab.txt"), "bird\n");
+    for (arguments, input, said) in [
+        ("fit mixture - -k 1", "1,2\n3,x\n", "standard input line 2, column 2"),
+        ("fit mixture - -k 1", "", "standard input has no rows"),
+        ("score a.st -", "1,2,3\n", "standard input has 3 columns"),
+    ] {
+        place.lsparse(arguments).write_stdin(input).assert().code(2).stderr(contains(said));
+    }
+}
+
+#[test]
+fn arrays_by_columns_and_many_columns_are_read() {
+    let (place, truth) = with_planted(LikelihoodKind::Gauss, 60, 5, 3, 2);
+    let by_columns: Vec<u8> =
+        (0..3).flat_map(|d| truth.values[d..180].iter().step_by(3).flat_map(|v| v.to_le_bytes())).collect();
+    place.write("f.npy", npy_bytes("{'descr': '<f8', 'fortran_order': True, 'shape': (60, 3), }", &by_columns));
+    place.lsparse("fit mixture f.npy -k 2 --out f.st").assert().success().stderr(contains("np.ascontiguousarray(x)"));
+    place.lsparse("fit mixture train.npy -k 2 --out c.st").assert().success();
+    assert!(place.read("f.st") == place.read("c.st"));
+    // Words that are hashed to one of 2^20 columns.
+    let indices: Vec<i32> = (0..40).map(|j| (j % 4) * 250_000 + j / 20).collect();
+    let indptr: Vec<i64> = (0..=20).map(|n| 2 * n).collect();
+    write_csr_npz(&place.path("hashed.npz"), 20, 1 << 20, &indptr, &indices, &[1.0f32; 40]).unwrap();
+    place.lsparse("fit mixture hashed.npz --likelihood multinomial -k 2 --laps 2").assert().success();
+    place.lsparse("corpus build hashed.npz --out hashed").assert().success();
+}
+
+#[test]
+fn settings_and_surroundings_that_were_passed_over() {
+    let (place, _) = with_planted(LikelihoodKind::Poisson, 60, 5, 2, 2);
+    for likelihood in ["multinomial", "poisson"] {
+        let fit = format!("train.npy -k 2 --likelihood {likelihood} --lambda 1e300");
+        refused(&place, &fit, &["lambda", "1e300", "1e15 at most"]);
+    }
+    let fit = "fit mixture train.npy -k 2 --out m.st";
+    let with = |level: &str| place.lsparse(fit).env("LSPARSE_SIMD", level).assert();
+    with("bogus").code(2).stderr(contains("LSPARSE_SIMD").and(contains("portable")));
+    with("portable").success();
+    place.write("all.json", r#"{"sparsity": "K", "clusters": 3}"#);
+    assert_eq!(place.json("fit mixture train.npy --config all.json --json -q")["config"]["sparsity"], 3);
+    assert_eq!(place.json("fit mixture train.npy --config all.json -k 5 --json -q")["config"]["sparsity"], 5);
+    place.write("auto.json", r#"{"sparsity": "auto"}"#);
+    let report = place.json("fit mixture train.npy --config auto.json -k 5 --json -q");
+    assert_eq!(report["config"]["sparsity-tolerance"], 0.01);
+    // What is there and was not named is not written over, nor what may not be written.
+    place.write("demo.safetensors", "mine");
+    place.lsparse("demo").assert().code(2).stderr(contains("demo.safetensors exists already").and(contains("--out")));
+    let mut permissions = std::fs::metadata(place.path("m.st")).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(place.path("m.st"), permissions).unwrap();
+    place.lsparse(fit).assert().code(2).stderr(contains("cannot write m.st: it is read-only"));
+    place.npy("tiny.npy", 1, &[1e-300, 2e-300, -1e-300]);
+    refused(&place, "tiny.npy -k 2", &["tiny.npy", "too small", "multiply them"]);
+}
+
+#[test]
+fn the_largest_clusters_of_centres_are_those_with_most_rows() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 400, 5, 2, 12);
+    place.lsparse("fit mixture train.npy -k 12 --method kmeans --out m.st").assert().success();
+    let info = place.json("info m.st --json");
+    let rows: Vec<f64> =
+        info["largest"].as_array().unwrap().iter().map(|note| note["count"].as_f64().unwrap()).collect();
+    assert!(rows.is_sorted_by(|a, b| a >= b) && rows[0] > rows[9], "{rows:?}");
 }

@@ -29,6 +29,11 @@ fn send(child: &Child, signal: &str) {
     assert!(Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap().success());
 }
 
+/// The same to one that may have ended.
+fn send_anyway(child: &Child, signal: &str) {
+    let _ = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).stderr(Stdio::null()).status();
+}
+
 /// Read messages up to one that has this word.
 fn wait_for(messages: &mut BufReader<ChildStderr>, word: &str) {
     let mut line = String::new();
@@ -161,4 +166,92 @@ fn a_corpus_is_built_whole_or_not_at_all() {
     for name in ["indptr.npy", "words.npy", "counts.npy", "vocab.txt"] {
         assert_eq!(place.read(&format!("c/{name}")), place.read(&format!("d/{name}")), "{name}");
     }
+}
+
+/// Files may have 4 KB at most, as on a disk that is full.
+const FULL: &str = "ulimit -f 8";
+
+#[test]
+fn a_full_disk_leaves_what_was_there_and_nothing_half_written() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 2000, 10, 2, 2);
+    let fit = "fit mixture train.npy -k 2 --batches 20 --laps 5 --tolerance 0 -q --trace t.jsonl --out";
+    place.lsparse(&format!("{fit} old.st")).assert().success();
+    let whole = place.read("old.st");
+    // The model is worth more than the trace, whose lines are whole.
+    let output = place.limited(FULL, &format!("{fit} new.st"));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("warning: cannot write t.jsonl") && message.contains("training goes on"), "{message}");
+    assert!(message.lines().last().unwrap().starts_with("error: cannot write t.jsonl"), "{message}");
+    assert!(place.read("new.st") == whole);
+    assert!(place.text("t.jsonl").ends_with('\n') && (1..100).contains(&place.steps("t.jsonl").len()));
+    let device = place.lsparse(&format!("{} new.st", fit.replace("t.jsonl", "/dev/full"))).assert().code(1);
+    device.stderr(contains("cannot write /dev/full"));
+    assert!(place.read("new.st") == whole);
+    // Tables and models stay as they were.
+    place.write("r.npz", "old");
+    place.write("r.csv", "old");
+    place.write("big.st", "old");
+    let before = place.files();
+    for arguments in [
+        "assign old.st train.npy --out r.npz",
+        "assign old.st train.npy --out r.csv",
+        "fit mixture train.npy -k 200 --laps 1 -q --out big.st",
+        "score old.st train.npy --per-row r.npy",
+        "patches . --out p.npy",
+    ] {
+        let output = place.limited(FULL, arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        // There are no images here.
+        let expected = if arguments.starts_with("patches") { 2 } else { 1 };
+        assert_eq!(output.status.code(), Some(expected), "{arguments}: {message}");
+        assert_eq!(message.lines().count(), 1, "{arguments}: {message}");
+        assert_eq!(place.files(), before, "{arguments}");
+    }
+    assert_eq!([place.text("r.npz"), place.text("r.csv"), place.text("big.st")], ["old", "old", "old"]);
+    // So do corpora.
+    place.write("small.txt", "cat dog\nbird cow\n");
+    place.write("large.txt", (0..3000).map(|d| format!("w{d} v{} u{}\n", d % 50, d % 70)).collect::<String>());
+    let build = |text: &str| format!("corpus build {text} --out c --force --min-docs 1 -q");
+    place.lsparse(&build("small.txt")).assert().success();
+    let before = (place.files(), place.text("c/vocab.txt"));
+    let output = place.limited(FULL, &build("large.txt"));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("cannot write c: ") && !message.contains(".part"), "{message}");
+    assert_eq!((place.files(), place.text("c/vocab.txt")), before);
+}
+
+/// Whenever a command is killed, what was there is there or what it was to write is, whole, and what is left behind goes
+/// away with the next run.
+#[test]
+fn killed_at_any_moment_files_are_old_or_new() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 2000, 10, 3, 4);
+    place.write("text.txt", (0..20_000).map(|d| format!("w{} v{} u{}\n", d % 900, d % 50, d % 70)).collect::<String>());
+    let commands = [
+        "fit mixture train.npy -k 4 --batches 4 --laps 3 -q --out m.st --trace t --checkpoint c --checkpoint-every 0 --resume",
+        "corpus build text.txt --out corpus --force -q",
+        "assign old.st train.npy --out r.csv",
+    ];
+    place.lsparse("fit mixture train.npy -k 2 -q --out old.st").assert().success();
+    place.lsparse("fit mixture train.npy -k 2 -q --out m.st").assert().success();
+    commands[1..].iter().for_each(|command| drop(place.lsparse(command).assert().success()));
+    place.write("corpus/notes.md", "mine");
+    let (table, words) = (place.read("r.csv"), place.read("corpus/words.npy"));
+    for round in 0..20 {
+        for command in commands {
+            let (mut child, _messages) = start(&place, command);
+            std::thread::sleep(Duration::from_millis(2 + round * 5));
+            send_anyway(&child, "KILL");
+            child.wait().unwrap();
+        }
+        place.lsparse("info m.st").assert().success();
+        assert!(place.read("r.csv") == table && place.read("corpus/words.npy") == words, "round {round}");
+    }
+    commands.iter().for_each(|command| drop(place.lsparse(command).assert().success()));
+    assert_eq!(place.text("corpus/notes.md"), "mine");
+    let left = ["c", "corpus", "m.st", "old.st", "r.csv", "t", "test.npy", "text.txt", "train.npy"];
+    assert_eq!(place.files(), left);
+    place.lsparse("fit mixture train.npy -k 4 --batches 4 --laps 3 -q --out whole.st").assert().success();
+    assert!(place.read("m.st") == place.read("whole.st"));
 }

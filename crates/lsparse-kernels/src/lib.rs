@@ -74,7 +74,7 @@ pub use elementary::{exp_slice, ln_slice};
 pub use gamma::{digamma, digamma_slice, ln_gamma, ln_gamma_slice};
 pub use gather_tile::gather_tile;
 pub use gram::weighted_gram;
-pub use level::{Level, level, set_level};
+pub use level::{Level, check_asked, level, set_level};
 pub use log_forms::log_form_sums;
 pub use log_sum::weighted_log_sum;
 pub use partial::PartialPack;

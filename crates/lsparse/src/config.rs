@@ -231,12 +231,14 @@ impl MixtureConfig {
         if config.sparsity > config.clusters {
             return Err(Error::SparsityTooLarge { sparsity: config.sparsity, clusters: config.clusters });
         }
-        positive("alpha", config.alpha)?;
-        positive("lambda", config.lambda)?;
-        positive("kappa", config.kappa)?;
-        not_negative("prior-scale", config.prior_scale)?;
-        positive("variance-floor", config.variance_floor)?;
-        not_negative("nu", config.nu)?;
+        prior_number("alpha", config.alpha)?;
+        prior_number("lambda", config.lambda)?;
+        prior_number("kappa", config.kappa)?;
+        prior_number("variance-floor", config.variance_floor)?;
+        // Zero stands for what the data say.
+        for (option, value) in [("prior-scale", config.prior_scale), ("nu", config.nu)] {
+            if value > 0.0 { prior_number(option, value)? } else { not_negative(option, value)? }
+        }
         if !(0.0..1.0).contains(&config.sparsity_tolerance) {
             let problem = format!("{} is not a share below 1", config.sparsity_tolerance);
             return Err(Error::Config {
@@ -383,6 +385,19 @@ fn is_auto(search: &SearchKind) -> bool {
 
 fn bad(option: &'static str, problem: &str, remedy: &str) -> Error {
     Error::Config { option, problem: problem.into(), remedy: remedy.into() }
+}
+
+/// Numbers of a prior are no larger than this: sums and squares of more are no numbers any more, in single precision
+/// least of all.
+const LARGEST_PRIOR: f64 = 1e15;
+
+/// A number of a prior, above zero.
+pub(crate) fn prior_number(option: &'static str, value: f64) -> Result<()> {
+    if value > LARGEST_PRIOR && value.is_finite() {
+        let problem = format!("{value:e} drowns any data");
+        return Err(Error::Config { option, problem, remedy: format!("give {LARGEST_PRIOR:e} at most") });
+    }
+    positive(option, value)
 }
 
 fn positive(option: &'static str, value: f64) -> Result<()> {

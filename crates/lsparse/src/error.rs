@@ -8,7 +8,7 @@
 //! `max_iter`.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -221,6 +221,13 @@ pub enum Error {
         need: &'static str,
     },
 
+    /// All values are so small that their squares are zero.
+    #[error("{name}: the values are too small to have a variance, their squares are zero; multiply them by a constant")]
+    TooSmall {
+        /// The file or array.
+        name: String,
+    },
+
     /// A setting has a value that cannot be used.
     #[error("{option}: {problem}; {remedy}")]
     Config {
@@ -284,7 +291,7 @@ pub enum Error {
 
     /// The covariance of a cluster is not positive definite.
     #[error(
-        "the covariance of cluster {cluster} is not positive definite (pivot {pivot:e}); strengthen the prior, ask for fewer clusters, or drop columns that repeat others"
+        "the covariance of cluster {cluster} is not positive definite (pivot {pivot:e}); strengthen the prior, ask for fewer clusters, use f64 (`precision f64`), or drop columns that repeat others"
     )]
     NotPositiveDefinite {
         /// The cluster, from 0.
@@ -345,10 +352,7 @@ pub enum Error {
     },
 
     /// A checkpoint could not be written; the one before it is as it was.
-    #[error(
-        "cannot write the checkpoint {}: {source}; the last one that was written is intact: make room and give `resume`",
-        path.display()
-    )]
+    #[error("cannot write the checkpoint {}: {source}; {}", path.display(), describe_checkpoint(path))]
     Checkpoint {
         /// The file.
         path: PathBuf,
@@ -414,6 +418,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it came of where a run had come to: from another seed it may not.
+    pub fn is_of_a_run(&self) -> bool {
+        matches!(
+            self,
+            Error::NanWeight { .. }
+                | Error::RowOutOfRange { .. }
+                | Error::NotPositiveDefinite { .. }
+                | Error::Diverged { .. }
+        )
+    }
+
     /// Whether the one who called can mend it (a wrong setting, path or value), as opposed to a failing disk.
     pub fn is_bad_input(&self) -> bool {
         match self {
@@ -437,6 +452,14 @@ fn describe_kind(kind: &str) -> &'static str {
         "mixture" => "a mixture model",
         "topics" => "a topic model",
         _ => "a model of another kind",
+    }
+}
+
+/// What there is to go on from, and what to do.
+fn describe_checkpoint(path: &Path) -> &'static str {
+    match path.is_file() {
+        true => "the last one that was written is intact: make room, and give `resume` to go on from it",
+        false => "make room, or give another checkpoint file",
     }
 }
 

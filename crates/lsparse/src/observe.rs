@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::backend::instructions;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::trace::{Beginning, Ending, StepInfo};
 
 pub use crate::system::peak_memory_bytes;
@@ -18,6 +18,17 @@ pub trait Observer {
     /// Called when a run has ended.
     fn end(&mut self, _ending: &Ending) -> Result<()> {
         Ok(())
+    }
+
+    /// Called when a run of several could not be finished; the others go on.
+    fn failed(&mut self, _run: usize, _error: &Error) -> Result<()> {
+        Ok(())
+    }
+
+    /// Called when a checkpoint could not be written. Without an error the training goes on, and the next one is tried
+    /// when it is due.
+    fn no_checkpoint(&mut self, error: Error) -> Result<()> {
+        Err(error)
     }
 
     /// Called after every step.
@@ -74,6 +85,10 @@ impl Observer for Vec<Box<dyn Observer + '_>> {
 
     fn end(&mut self, ending: &Ending) -> Result<()> {
         self.iter_mut().try_for_each(|observer| observer.end(ending))
+    }
+
+    fn failed(&mut self, run: usize, error: &Error) -> Result<()> {
+        self.iter_mut().try_for_each(|observer| observer.failed(run, error))
     }
 
     fn step(&mut self, info: &StepInfo) -> Result<()> {

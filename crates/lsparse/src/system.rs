@@ -126,6 +126,16 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_fit_is_refused_with_a_remedy() {
+        let refused = check_room(u64::MAX, || "a cathedral".to_owned(), || "build a hut".to_owned()).unwrap_err();
+        assert!(refused.is_bad_input());
+        let message = refused.to_string();
+        assert!(message.starts_with("a cathedral needs about 18446744074 GB of memory, and "), "{message}");
+        assert!(message.contains(" are left ") && message.ends_with("; build a hut"), "{message}");
+        assert!(check_room(1, String::new, String::new).is_ok());
+    }
+
+    #[test]
     fn this_machine_has_memory_and_this_process_some_of_it() {
         assert!(available_memory().unwrap().bytes > 1 << 20);
         assert!(peak_memory_bytes().unwrap() > 1 << 20);

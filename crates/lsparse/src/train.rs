@@ -123,7 +123,7 @@ pub struct Fitted<M> {
     pub outcome: Outcome,
     /// Which run was kept, from 0.
     pub run: usize,
-    /// Final objective and held-out score of every run.
+    /// Final objective and held-out score of every run; NaN for one that failed.
     pub runs: Vec<(f64, Option<f64>)>,
 }
 
@@ -141,7 +141,7 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
     let (ledger, found) = Ledger::open(family, storage)?;
     let by_other_rules = found.as_ref().is_some_and(|found| found.by_other_rules && forget.is_none());
     let mut resumed = found.map(|found| found.content);
-    let mut training = Training { family, plan, heldout_every, observer, interrupt, ledger };
+    let mut training = Training { family, plan, heldout_every, observer, interrupt, ledger, failure: None };
     if let Some(content) = &resumed {
         if by_other_rules {
             training.reopen(content)?;
@@ -161,62 +161,19 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
         return training.forget_batch(resumed, batch, places);
     }
     for run in resumed.as_ref().map_or(0, |content| content.run)..training.plan.runs {
-        let mut ended = None;
-        let mut session = match resumed.take() {
-            Some(content) => {
-                // With the rules of now the run may have been at its end where the checkpoint is, and one that had
-                // ended before a batch was taken out has not begun anew.
-                let progress = &content.session.progress;
-                let may_have_ended = by_other_rules || progress.forgotten > 0;
-                ended = training.plan.rules.ended(progress).filter(|_| may_have_ended);
-                let reached = content.reached();
-                let session = family.restore(content.session, places.clone(), run)?;
-                // The first thing that is written, once all else is known to be sound.
-                training.observer.go_on_from(&reached)?;
-                training.begin()?;
-                session
-            }
-            None => {
-                let patience = Patience::new(&training.plan.rules, interrupt);
-                let mut session = match family.begin(run, patience, places.clone()) {
-                    // The runs before were not in vain.
-                    Err(Error::Interrupted { .. } | Error::Config { option: "max-seconds", .. })
-                        if training.ledger.best.is_some() =>
-                    {
-                        break;
-                    }
-                    session => session?,
-                };
-                training.begin()?;
-                // Seeding may have been long. What the run before remembered of batches is written over only once the
-                // last checkpoint does not refer to it.
-                training.checkpoint(&mut session, false)?;
-                training.ledger.settle(&mut session)?;
-                session
-            }
-        };
-        let outcome = match ended {
-            Some(reason) => {
-                session.make_whole()?;
-                training.at_rest(&session, reason)?
-            }
-            None => training.follow(&mut session)?,
-        };
-        let interrupted = outcome.reason == StopReason::Interrupted;
-        let came_to = (outcome.objective.total(), outcome.heldout);
-        let ending = Ending::new(run, session.progress(), outcome.reason, came_to);
-        training.enter(&session, outcome)?;
-        if !interrupted && run + 1 == training.plan.runs {
-            training.checkpoint(&mut session, true)?;
-            training.ledger.settle(&mut session)?;
-        }
-        // No checkpoint counts it: a run that goes on has not ended.
-        training.observer.end(&ending)?;
-        if interrupted {
-            break;
+        let from = resumed.take().map(|content| (content, by_other_rules));
+        match training.run(run, from, &places) {
+            Ok(true) => {}
+            Ok(false) => break,
+            // Another seed may do better.
+            Err(error) if training.plan.runs > 1 && error.is_of_a_run() => training.failed(run, error)?,
+            Err(error) => return Err(error),
         }
     }
-    training.ledger.close()
+    match (training.ledger.best.is_none(), training.failure) {
+        (true, Some(failure)) => Err(failure),
+        _ => training.ledger.close(),
+    }
 }
 
 /// A family in training, and all that is around it.
@@ -227,6 +184,8 @@ struct Training<'t, F, M> {
     observer: &'t mut dyn Observer,
     interrupt: Option<&'t AtomicBool>,
     ledger: Ledger<M>,
+    /// What ended the first run that failed.
+    failure: Option<Error>,
 }
 
 impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
@@ -236,6 +195,71 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             0 => self.observer.begin(&self.family.beginning()),
             _ => Ok(()),
         }
+    }
+
+    /// One run, from its start or from a checkpoint, whose run may have been to end by other rules. Whether the next may
+    /// follow.
+    fn run(&mut self, run: usize, from: Option<(Content<F::Model>, bool)>, places: &Places) -> Result<bool> {
+        let mut ended = None;
+        let mut session = match from {
+            Some((content, by_other_rules)) => {
+                // With the rules of now the run may have been at its end where the checkpoint is, and one that had
+                // ended before a batch was taken out has not begun anew.
+                let progress = &content.session.progress;
+                let may_have_ended = by_other_rules || progress.forgotten > 0;
+                ended = self.plan.rules.ended(progress).filter(|_| may_have_ended);
+                let reached = content.reached();
+                let session = self.family.restore(content.session, places.clone(), run)?;
+                // The first thing that is written, once all else is known to be sound.
+                self.observer.go_on_from(&reached)?;
+                self.begin()?;
+                session
+            }
+            None => {
+                let patience = Patience::new(&self.plan.rules, self.interrupt);
+                let mut session = match self.family.begin(run, patience, places.clone()) {
+                    // The runs before were not in vain.
+                    Err(Error::Interrupted { .. } | Error::Config { option: "max-seconds", .. })
+                        if self.ledger.best.is_some() =>
+                    {
+                        return Ok(false);
+                    }
+                    session => session?,
+                };
+                self.begin()?;
+                // Seeding may have been long. What the run before remembered of batches is written over only once the
+                // last checkpoint does not refer to it.
+                self.checkpoint(&mut session, false)?;
+                self.settle(&mut session)?;
+                session
+            }
+        };
+        let outcome = match ended {
+            Some(reason) => {
+                session.make_whole()?;
+                self.at_rest(&session, reason)?
+            }
+            None => self.follow(&mut session)?,
+        };
+        let interrupted = outcome.reason == StopReason::Interrupted;
+        let came_to = (outcome.objective.total(), outcome.heldout);
+        let ending = Ending::new(run, session.progress(), outcome.reason, came_to);
+        self.enter(&session, outcome)?;
+        if !interrupted && run + 1 == self.plan.runs {
+            self.checkpoint(&mut session, true)?;
+            self.settle(&mut session)?;
+        }
+        // No checkpoint counts it: a run that goes on has not ended.
+        self.observer.end(&ending)?;
+        Ok(!interrupted)
+    }
+
+    /// A run of several could not be finished.
+    fn failed(&mut self, run: usize, error: Error) -> Result<()> {
+        self.observer.failed(run, &error)?;
+        self.ledger.runs.push((f64::NAN, None));
+        self.failure.get_or_insert(error);
+        Ok(())
     }
 
     /// Step until a rule says stop.
@@ -304,7 +328,7 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
         let outcome = self.at_rest(&session, StopReason::Forgotten(batch))?;
         (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);
         self.ledger.checkpoint(&mut session, written, false)?;
-        self.ledger.settle(&mut session)?;
+        self.settle(&mut session)?;
         self.enter(&session, outcome)?;
         self.ledger.close()
     }
@@ -356,7 +380,16 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
     }
 
     fn checkpoint(&mut self, session: &mut Session<'a, F::Model>, finished: bool) -> Result<()> {
+        self.settle(session)?;
         self.ledger.checkpoint(session, self.observer.written(), finished)
+    }
+
+    /// Wait for the checkpoint under way. Whether the training goes on if it cannot be written is for others to say.
+    fn settle(&mut self, session: &mut Session<'a, F::Model>) -> Result<()> {
+        match self.ledger.settle(session) {
+            Err(error @ Error::Checkpoint { .. }) => self.observer.no_checkpoint(error),
+            settled => settled,
+        }
     }
 
     /// A checkpoint where one is due, and where a run is interrupted, which is to go on later. Once a run has ended the
@@ -364,14 +397,14 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
     fn after_step(&mut self, session: &mut Session<'a, F::Model>, reason: Option<StopReason>) -> Result<()> {
         let Some(keeper) = &mut self.ledger.keeper else { return Ok(()) };
         if keeper.is_done() {
-            self.ledger.settle(session)?;
+            self.settle(session)?;
         }
         let interrupted = reason == Some(StopReason::Interrupted);
         let is_due = self.ledger.keeper.as_ref().is_some_and(Keeper::is_due);
         if interrupted || (reason.is_none() && is_due) {
             self.checkpoint(session, false)?;
         }
-        if interrupted { self.ledger.settle(session) } else { Ok(()) }
+        if interrupted { self.settle(session) } else { Ok(()) }
     }
 }
 

@@ -19,8 +19,22 @@ pub fn read_config<C: DeserializeOwned>(path: &Path, example: &str) -> Result<Ma
         remedy: format!("give a JSON object whose keys are names of options, such as {example}"),
     };
     // Once as settings, for keys and types, and once as it stands, for which keys are there.
-    serde_json::from_str::<C>(&text).map_err(refuse)?;
-    serde_json::from_str(&text).map_err(refuse)
+    let file: Map<String, Value> = serde_json::from_str(&text).map_err(refuse)?;
+    match sparsity_in_words(&file) {
+        None => serde_json::from_str::<C>(&text).map_err(refuse).map(drop)?,
+        Some(_) => {
+            let mut in_numbers = file.clone();
+            in_numbers.insert("sparsity".into(), 1.into());
+            serde_json::from_value::<C>(Value::Object(in_numbers)).map_err(refuse).map(drop)?;
+        }
+    }
+    Ok(file)
+}
+
+/// L in a file of settings that is no number, as the option may have it: K, or auto.
+pub fn sparsity_in_words(file: &Map<String, Value>) -> Option<String> {
+    let text = file.get("sparsity")?.as_str()?.to_ascii_lowercase();
+    matches!(text.as_str(), "k" | "auto").then_some(text)
 }
 
 /// The options that were given.

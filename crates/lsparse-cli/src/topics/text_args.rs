@@ -11,6 +11,7 @@ use super::documents::Documents;
 use super::refuse_given;
 use crate::data_args::{DataArgs, Header};
 use crate::parse;
+use crate::stdin::Input;
 
 /// How raw text is read.
 #[derive(Args, Debug)]
@@ -53,6 +54,8 @@ impl TextArgs {
     ///
     /// Options that have no meaning for what the path leads to are refused.
     pub fn open(&self, path: &Path, model: &TopicModel, reading: Option<&DataArgs>) -> Result<Documents> {
+        let input = Input::open(path, "")?;
+        let path = input.path();
         if let Some(reading) = reading {
             refuse_given(&reading.patches.given(), "a topic model, whose documents are no images")?;
         }

@@ -14,7 +14,7 @@ use crate::system::check_room;
 use super::memory::CsrRows;
 use super::npy::check_dtype;
 use super::npy_header::{Dtype, Header};
-use super::{Element, RowSource, Scalar, check_claim};
+use super::{Element, RowSource, Scalar, check_columns};
 
 /// The first bytes of every `.npz` file that holds anything.
 pub(super) const MAGIC: &[u8; 4] = b"PK\x03\x04";
@@ -33,11 +33,12 @@ pub fn read_csr_npz(path: &Path) -> Result<Box<dyn RowSource>> {
     let (Ok(num_rows), Ok(dim)) = (usize::try_from(num_rows), usize::try_from(dim)) else {
         return Err(archive.broken("a size of the matrix is negative".to_owned()));
     };
-    archive.check_room()?;
+    let what = || format!("{} (unpacked)", path.display());
+    check_room(archive.memory_needed()?, what, || "give fewer rows at a time".to_owned())?;
     let indptr = archive.row_starts(num_rows)?;
     let index = archive.columns(&indptr)?;
     // Rows were counted; columns cost memory too.
-    check_claim("columns", dim, index.len()).map_err(|(detail, _)| archive.broken(detail))?;
+    check_columns("columns", dim, index.len()).map_err(|(detail, _)| archive.broken(detail))?;
     let name = path.display().to_string();
     match archive.dtype("data")?.element() {
         Element::F32 => {
@@ -111,8 +112,8 @@ impl Archive {
         Ok(())
     }
 
-    /// Refuse an archive of more than there is memory for: a small file may unpack to gigabytes.
-    fn check_room(&mut self) -> Result<()> {
+    /// Bytes that the matrix takes in memory: a small file may unpack to gigabytes.
+    fn memory_needed(&mut self) -> Result<u64> {
         let mut needed = 0u64;
         for member in ["indptr", "indices", "data"] {
             let path = self.path.clone();
@@ -132,8 +133,7 @@ impl Archive {
             };
             needed = needed.saturating_add(count.saturating_mul(held));
         }
-        let what = || format!("{} (unpacked)", self.path.display());
-        check_room(needed, what, || "give fewer rows at a time".to_owned())
+        Ok(needed)
     }
 
     fn dtype(&mut self, member: &str) -> Result<Dtype> {
@@ -338,6 +338,9 @@ mod tests {
     #[test]
     fn sizes_without_end_are_refused() {
         let mut members = members();
+        // Hashed words have more columns than there are entries.
+        members[3].3 = [3i64, 1 << 20].map(i64::to_le_bytes).concat();
+        assert_eq!(read_bytes(&archive(&members)).unwrap().dim(), 1 << 20);
         members[3].3 = [3i64, 1 << 31].map(i64::to_le_bytes).concat();
         assert!(message(&archive(&members)).contains("columns are claimed"));
         members[3].3 = [i64::MAX, 2].map(i64::to_le_bytes).concat();
@@ -345,6 +348,18 @@ mod tests {
         members[4].1 = "<c8";
         members[3].3 = [3i64, 2].map(i64::to_le_bytes).concat();
         assert!(message(&archive(&members)).contains(r#"save_npz("x.npz", x.real.astype"#));
+    }
+
+    #[test]
+    fn what_an_archive_unpacks_to_is_known_before_it_is_unpacked() {
+        let mut bomb = members();
+        bomb[0] = ("indices", "<i8", "1000000,", vec![0; 8_000_000]);
+        bomb[4] = ("data", "|i1", "1000000,", vec![0; 1_000_000]);
+        let bytes = archive(&bomb);
+        assert!(bytes.len() < 20_000);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), bytes).unwrap();
+        assert_eq!(Archive::open(file.path()).unwrap().memory_needed().unwrap(), 4 * 16 + 8_000_000);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Write sparse matrices as SciPy does: compressed sparse rows in an `.npz` archive.
 
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use zip::result::ZipError;
@@ -35,7 +35,7 @@ pub fn write_csr_npz<T: Scalar>(
             remedy: "give one start a row and the end of the last".to_owned(),
         });
     }
-    let write = |zip: &mut ZipWriter<AtomicFile>| -> std::result::Result<(), ZipError> {
+    let write = |zip: &mut ZipWriter<Hushed>| -> std::result::Result<(), ZipError> {
         write_member(zip, "indices", "<i4", &format!("{},", indices.len()), indices, |v, bytes| {
             bytes.extend(v.iter().flat_map(|i| i.to_le_bytes()));
         })?;
@@ -52,14 +52,46 @@ pub fn write_csr_npz<T: Scalar>(
         ZipError::Io(source) => Error::Unwritable { path: path.to_owned(), source },
         other => Error::Unwritable { path: path.to_owned(), source: io::Error::other(other) },
     };
-    let mut zip = ZipWriter::new(AtomicFile::create(path)?);
+    let mut zip = ZipWriter::new(Hushed { file: AtomicFile::create(path)?, failed: false });
     write(&mut zip).map_err(failed)?;
-    zip.finish().map_err(failed)?.finish()
+    zip.finish().map_err(failed)?.file.finish()
+}
+
+/// A file that fails once: an archive that is dropped after an error tries to write its end, and complains on standard
+/// error if it cannot.
+struct Hushed {
+    file: AtomicFile,
+    failed: bool,
+}
+
+impl Hushed {
+    fn once<R>(&mut self, done: R, act: impl FnOnce(&mut AtomicFile) -> io::Result<R>) -> io::Result<R> {
+        if self.failed {
+            return Ok(done);
+        }
+        act(&mut self.file).inspect_err(|_| self.failed = true)
+    }
+}
+
+impl Write for Hushed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.once(bytes.len(), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.once((), Write::flush)
+    }
+}
+
+impl Seek for Hushed {
+    fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
+        self.once(0, |file| file.seek(place))
+    }
 }
 
 /// Append one array to an archive, a stretch of it at a time.
 fn write_member<V>(
-    zip: &mut ZipWriter<AtomicFile>,
+    zip: &mut ZipWriter<Hushed>,
     name: &str,
     descr: &str,
     shape: &str,

@@ -142,8 +142,8 @@ pub trait LocalStep<T: Scalar>: Send + Sync {
         false
     }
 
-    /// Take up what rows remember, and the L that they need; 0 where nobody asked.
-    fn take_up(&self, _params: &mut MixtureParams<T>, _memory: &RowMemory, _needed: usize) {}
+    /// Take up what a visit found: what rows remember, the L that they need, the work it took.
+    fn take_up(&self, _mixture: &Mixture<T>, _params: &mut MixtureParams<T>, _visited: &VisitedRows<T>) {}
 
     /// A lap is over.
     fn end_lap(&self, _params: &mut MixtureParams<T>) {}
@@ -320,7 +320,7 @@ impl<T: Scalar> Model for Mixture<T> {
     }
 
     fn take_up(&self, params: &mut MixtureParams<T>, _batch: usize, visited: &Visited<Self>) {
-        self.step.take_up(params, &visited.memory, visited.found);
+        self.step.take_up(self, params, visited);
     }
 
     fn end_lap(&self, params: &mut MixtureParams<T>) {

@@ -161,7 +161,8 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
                     true => SearchKind::Dense,
                     false => config.search.settle(config.likelihood, config.clusters, self.source.dim()),
                 };
-                let search = Search::new(kind, config.clusters, config.sparsity, config.sparsity_tolerance);
+                let search = Search::new(kind, config.clusters, config.sparsity, config.sparsity_tolerance)
+                    .giving_way(config.search == SearchKind::Auto);
                 Box::new(search.with_seed(run_seed(config, run, Stream::Search)))
             }
         }
@@ -307,6 +308,9 @@ fn settle_prior<T: Scalar>(
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
     let family = config.likelihood.build::<T>(&Prior::for_data(&config, &Moments::blank(source.dim())));
     let moments = scan_for::<T>(family.as_ref(), source, config.missing)?;
+    if config.likelihood.family().spread.is_of_variances() && moments.vanish() {
+        return Err(Error::TooSmall { name: source.name().to_owned() });
+    }
     let prior = match start {
         None => Prior::for_data(&config, &moments.without_far_values(source)?),
         Some(start) => {

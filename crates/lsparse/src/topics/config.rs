@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{AlphaRule, DocumentOptions, Selection};
-use crate::config::{BestBy, DEFAULT_SPARSITY, History};
+use crate::config::{BestBy, DEFAULT_SPARSITY, History, prior_number};
 use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
 use crate::schedule::ScheduleKind;
@@ -205,9 +205,7 @@ impl TopicsConfig {
             return bad("estimate", "ml is not offered for topics".into(), "choose map or vb");
         }
         for (option, value) in [("alpha", config.alpha), ("lambda", config.lambda)] {
-            if !(value > 0.0 && value.is_finite()) {
-                return bad(option, format!("{value} is not above 0"), "give a positive number");
-            }
+            prior_number(option, value)?;
         }
         let not_negative = [
             ("doc-tolerance", config.doc_tolerance),

@@ -36,7 +36,7 @@ pub use saved::TopicModel;
 pub use summary::{Entries, SparseStats, TopicSummary, WordStats};
 pub use table::WordTable;
 pub(crate) use train::check_counts;
-pub use train::{TopicFamily, TopicInputs, fit_topics, fit_topics_with};
+pub use train::{TopicFamily, TopicInputs, fit_topics, fit_topics_with, memory_needed};
 
 /// How alpha is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

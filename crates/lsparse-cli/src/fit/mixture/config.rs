@@ -5,7 +5,7 @@ use lsparse::likelihood::Estimate;
 use lsparse::mixture::MixtureMethod;
 use lsparse::{BestBy, Error, History, MixtureConfig, MixtureModel, Result, ScheduleKind};
 
-use super::super::settings::{check_file, check_method, given, merge, read_config};
+use super::super::settings::{check_file, check_method, given, merge, read_config, sparsity_in_words};
 use super::args::{MixtureArgs, SparsityChoice};
 
 /// Methods whose clusters have a likelihood.
@@ -39,8 +39,19 @@ impl MixtureArgs {
     pub fn config(&self, start: Option<&MixtureModel>) -> Result<MixtureConfig> {
         let base = start.map_or_else(MixtureConfig::default, |start| settings_of_model(&start.config));
         let read = |path| read_config::<MixtureConfig>(path, "{\"clusters\": 50}");
-        let file = self.run.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let mut file = self.run.config.as_deref().map(read).transpose()?.unwrap_or_default();
         let mut options = given(&self.settings);
+        match sparsity_in_words(&file).as_deref() {
+            Some("k") => {
+                let clusters = options.get("clusters").or(file.get("clusters")).cloned();
+                file.insert("sparsity".into(), clusters.unwrap_or_else(|| base.clusters.into()));
+            }
+            Some(_) => {
+                file.remove("sparsity");
+                file.entry("sparsity-tolerance").or_insert_with(|| DEFAULT_SPARSITY_TOLERANCE.into());
+            }
+            None => {}
+        }
         let has_clusters = start.is_some() || file.contains_key("clusters") || options.contains_key("clusters");
         if !has_clusters {
             let (problem, remedy) = ("the number of clusters is not given", "give it with -k");

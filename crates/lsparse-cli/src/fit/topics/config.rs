@@ -4,7 +4,7 @@ use lsparse::History;
 use lsparse::topics::{TopicMethod, TopicModel, TopicsConfig};
 use lsparse::{BestBy, Error, Result, ScheduleKind};
 
-use super::super::settings::{check_file, check_method, given, merge, read_config};
+use super::super::settings::{check_file, check_method, given, merge, read_config, sparsity_in_words};
 use super::args::TopicsArgs;
 
 /// Options that are for some methods alone.
@@ -36,8 +36,12 @@ impl TopicsArgs {
     pub fn config(&self, start: Option<&TopicModel>) -> Result<TopicsConfig> {
         let base = start.map_or_else(TopicsConfig::default, |start| settings_of_model(&start.config));
         let read = |path| read_config::<TopicsConfig>(path, "{\"topics\": 50}");
-        let file = self.run.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let mut file = self.run.config.as_deref().map(read).transpose()?.unwrap_or_default();
         let mut options = given(&self.settings);
+        if sparsity_in_words(&file).as_deref() == Some("k") {
+            let topics = options.get("topics").or(file.get("topics")).cloned();
+            file.insert("sparsity".into(), topics.unwrap_or_else(|| base.topics.into()));
+        }
         let merged = |file| merge(&base, file, options.clone(), ["batches", "docs-per-batch"]);
         let mut config: TopicsConfig = merged(file.clone())?;
         check_file(config.method.name(), &file, ONLY, |file| merged(file)?.check(usize::MAX))?;

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
 use lsparse::data::corpus::Corpus;
-use lsparse::topics::{TopicInputs, TopicMethod, TopicModel, TopicsConfig, fit_topics_with};
+use lsparse::topics::{TopicInputs, TopicMethod, TopicModel, TopicsConfig, fit_topics_with, memory_needed};
 use lsparse::{Beside, Fitted, Result};
 
 use super::Watchers;
-use crate::format::grouped;
+use crate::format::{bytes, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
@@ -46,10 +46,10 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
-        introduce(&documents, tokens, &words, &config);
+        introduce(&documents, tokens, &words, &config, memory_needed(&documents, &config));
         heldout.iter().for_each(Documents::mention_unknown);
     }
-    let mut watchers = Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::from(&config)), trace };
+    let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", Plan::from(&config)), trace);
     let fitted = fit_topics_with(
         &documents,
         &config,
@@ -67,7 +67,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
             storage: args.run.storage(),
         },
     )?;
-    drop(watchers);
+    watchers.progress.finish();
     if let Some(path) = &args.run.out {
         fitted.model.save_to(path)?;
     }
@@ -80,7 +80,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     if !args.run.quiet {
         conclude(args, &fitted);
     }
-    Ok(())
+    watchers.finish()
 }
 
 impl TopicsArgs {
@@ -96,19 +96,20 @@ impl TopicsArgs {
     }
 }
 
-fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &TopicsConfig) {
+fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &TopicsConfig, memory: u64) {
     let batches = if config.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", config.batches) };
     let how = match config.method {
         TopicMethod::Lsparse => format!("L = {}", config.sparsity),
         method => method.name().to_owned(),
     };
     message(&format!(
-        "{}: {} documents, {} tokens of {} words; K = {}, {how}, {batches}",
+        "{}: {} documents, {} tokens of {} words; K = {}, {how}, {batches}; about {} of memory",
         documents.name(),
         grouped(documents.num_rows()),
         grouped(tokens as usize),
         grouped(documents.corpus().vocab().len()),
         config.topics,
+        bytes(memory),
     ));
     if words.new > 0 {
         message(&format!("{} of the words are new to the model", grouped(words.new)));

@@ -1,7 +1,7 @@
 //! SciPy CSR matrices: documents are rows, words are columns.
 
 use crate::data::corpus::pipeline::{Progress, Watch};
-use crate::data::corpus::write::CorpusWriter;
+use crate::data::corpus::write::{CorpusWriter, MAX_COUNT};
 use crate::data::{Rows, read_csr_npz};
 use crate::error::{Error, Result};
 
@@ -35,7 +35,10 @@ pub(super) fn read(import: &Import<'_>, mut writer: CorpusWriter, watch: &mut Wa
                     row: start + row,
                     column: word as usize,
                     value,
-                    need: "a count (a whole number, zero or more)",
+                    need: match value.fract() == 0.0 && value > f64::from(MAX_COUNT) {
+                        true => "a count that is held (2147483647 is the largest)",
+                        false => "a count (a whole number, zero or more)",
+                    },
                 })?;
                 document.push((word, count));
             }
