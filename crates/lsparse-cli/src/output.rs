@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lsparse::data::AtomicFile;
-use lsparse::observe::Reached;
+use lsparse::training::observe::Reached;
 use lsparse::{Error, Result};
 use serde::{Deserialize, Serialize};
 

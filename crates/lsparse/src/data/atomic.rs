@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 
-use super::part::temporary_file;
+use crate::data::part::temporary_file;
 
 /// A file that takes its name only when it is finished.
 ///
@@ -64,7 +64,7 @@ impl AtomicFile {
 }
 
 /// The folder that a file lies in.
-pub(super) fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -85,7 +85,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// What the system said of a temporary file, without the name that nobody asked for.
-pub(super) fn without_path(error: io::Error) -> io::Error {
+pub(crate) fn without_path(error: io::Error) -> io::Error {
     let text = error.to_string();
     match text.split_once(" at path ") {
         Some((said, _)) => io::Error::new(error.kind(), said.to_owned()),

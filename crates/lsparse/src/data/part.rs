@@ -10,9 +10,9 @@ use tempfile::{Builder, NamedTempFile, TempDir};
 const PREFIX: &str = ".lsparse-";
 const SUFFIX: &str = ".part";
 
-/// A temporary file in a folder, as private as other files are there; what dead processes left there goes away.
+/// A temporary file in a folder, as private as other files are there; those that dead processes left there go away.
 pub(super) fn temporary_file(folder: &Path) -> io::Result<NamedTempFile> {
-    clear_dead(folder);
+    clear_dead(folder, false, |path| drop(fs::remove_file(path)));
     let mut builder = builder();
     // Temporary files are private by default; the finished one is an ordinary file.
     #[cfg(unix)]
@@ -25,9 +25,10 @@ pub(super) fn temporary_file(folder: &Path) -> io::Result<NamedTempFile> {
     }
 }
 
-/// A temporary folder in a folder, with what keeps it from being taken for that of a dead process.
-pub(super) fn temporary_folder(folder: &Path) -> io::Result<(TempDir, Option<File>)> {
-    clear_dead(folder);
+/// A temporary folder in a folder, with what keeps it from being taken for that of a dead process; `clear` is called for
+/// those that dead processes left there.
+pub(crate) fn temporary_folder(folder: &Path, clear: fn(&Path)) -> io::Result<(TempDir, Option<File>)> {
+    clear_dead(folder, true, clear);
     loop {
         let made = builder().tempdir_in(folder)?;
         // Not all systems open folders; where they do not, nothing is cleared.
@@ -54,9 +55,8 @@ fn hold(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Remove temporary files and folders whose process is gone. What cannot be removed, or is not known to be left behind,
-/// stays.
-fn clear_dead(folder: &Path) {
+/// Clear away temporary files, or folders, whose process is gone. What is not known to be left behind stays.
+fn clear_dead(folder: &Path, folders: bool, clear: fn(&Path)) {
     if !cfg!(unix) {
         return;
     }
@@ -65,17 +65,13 @@ fn clear_dead(folder: &Path) {
         let name = name.as_encoded_bytes();
         let Ok(kind) = entry.file_type() else { continue };
         let is_part = name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes());
-        if !is_part || !(kind.is_file() || kind.is_dir()) {
+        if !is_part || !(if folders { kind.is_dir() } else { kind.is_file() }) {
             continue;
         }
         let path = entry.path();
         let Ok(file) = File::open(&path) else { continue };
         if file.try_lock().is_ok() && has_name(&file, &path) {
-            if kind.is_dir() {
-                super::corpus::clear_staging(&path);
-            } else {
-                let _ = fs::remove_file(&path);
-            }
+            clear(&path);
         }
     }
 }
@@ -102,13 +98,15 @@ mod tests {
     fn only_what_nobody_holds_is_cleared() {
         let folder = tempfile::tempdir().unwrap();
         let held = temporary_file(folder.path()).unwrap();
-        let (held_folder, _lock) = temporary_folder(folder.path()).unwrap();
+        let remove = |path: &Path| fs::remove_dir(path).unwrap();
+        let (held_folder, _lock) = temporary_folder(folder.path(), remove).unwrap();
         for name in [".lsparse-dead.part", ".lsparse-mine", "x.part"] {
             fs::write(folder.path().join(name), "").unwrap();
         }
         fs::create_dir(folder.path().join(".lsparse-gone.part")).unwrap();
         std::os::unix::fs::symlink("x.part", folder.path().join(".lsparse-link.part")).unwrap();
         let next = temporary_file(folder.path()).unwrap();
+        drop(temporary_folder(folder.path(), remove).unwrap());
         assert!(held.path().exists() && held_folder.path().exists() && next.path().exists());
         let there = |name: &str| folder.path().join(name).symlink_metadata().is_ok();
         assert!(!there(".lsparse-dead.part") && !there(".lsparse-gone.part"));

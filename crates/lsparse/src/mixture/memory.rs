@@ -1,16 +1,15 @@
 //! What training a mixture takes of memory, by and large, so that what cannot fit is refused before it is begun.
 
-use super::panel_rows;
-use crate::checkpoint::Storage;
-use crate::config::MixtureConfig;
 use crate::data::{Element, Moments, RowSource, Scalar};
 use crate::error::Result;
-use crate::init::sample_size;
 use crate::likelihood::{Extent, LikelihoodKind, Prior};
-use crate::schedule::ScheduleKind;
+use crate::mixture::panel_rows;
+use crate::mixture::saved::working_element;
+use crate::mixture::seed::sample_size;
+use crate::settings::MixtureConfig;
+use crate::store::checkpoint::Storage;
 use crate::system::check_room;
-
-use super::saved::working_element;
+use crate::training::schedule::ScheduleKind;
 
 /// Bytes that training takes at most at one time, by what they are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,9 +7,10 @@ mod report;
 use std::path::Path;
 
 use lsparse::backend::with_threads;
-use lsparse::data::corpus::Corpus;
+use lsparse::corpus::Corpus;
 use lsparse::data::{Element, RowSource};
-use lsparse::mixture::{MixtureMethod, SearchKind, memory_needed};
+use lsparse::mixture::memory_needed;
+use lsparse::settings::{MixtureMethod, SearchKind};
 use lsparse::{Beside, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 use super::Watchers;
