@@ -333,3 +333,120 @@ fn the_largest_clusters_of_centres_are_those_with_most_rows() {
         info["largest"].as_array().unwrap().iter().map(|note| note["count"].as_f64().unwrap()).collect();
     assert!(rows.is_sorted_by(|a, b| a >= b) && rows[0] > rows[9], "{rows:?}");
 }
+
+/// The name of a file that is not what it should be; the ending is that of the sound one.
+fn bad_name(sound: &str) -> String {
+    format!("bad.{}", sound.split_once('.').unwrap().1)
+}
+
+/// A place with a sound file of every kind.
+fn with_everything() -> Place {
+    let (place, truth) = with_planted(LikelihoodKind::Gauss, 60, 20, 2, 2);
+    place.write("rows.csv", csv(2, &truth.values[..120], ","));
+    let weights: Vec<u8> = (0..60).flat_map(|_| 1f64.to_le_bytes()).collect();
+    place.write("weights.npy", npy_bytes("{'descr': '<f8', 'fortran_order': False, 'shape': (60,), }", &weights));
+    let indices: Vec<i32> = (0..80).map(|j| j % 4).collect();
+    let indptr: Vec<i64> = (0..=40).map(|n| 2 * n).collect();
+    write_csr_npz(&place.path("counts.npz"), 40, 4, &indptr, &indices, &[1.0f32; 80]).unwrap();
+    place.write("run.json", r#"{"clusters": 2, "laps": 3}"#);
+    place.write("topics.json", r#"{"topics": 2, "laps": 3}"#);
+    place.write("docword.txt", "4\n3\n5\n1 1 2\n1 3 1\n2 2 4\n4 1 1\n4 2 1\n");
+    place.write("vocab.txt", "apple\nbee\ncat\n");
+    place.write("ids.txt", "a\nb\nc\nd\n");
+    place.write("split.txt", "train\ntest\ntrain\nval\n");
+    place.write("x.mtx", "%%MatrixMarket matrix coordinate integer general\n2 3 3\n1 1 2\n1 3 1\n2 2 4\n");
+    place.write("x.ldac", "2 0:1 2:2\n1 1:4\n");
+    place.write("x.svm", "1 1:1 3:2\n-1 2:4\n");
+    place.write("x.jsonl", "{\"text\": \"apple bee\"}\n{\"text\": \"apple cat\"}\n");
+    place.write("x.mallet", "one X apple bee\ntwo X apple cat\n");
+    place.write("texts.csv", "id,text\n1,apple bee\n2,\"apple cat\"\n");
+    place.write("values.txt", "0.5 0.25\n0.75 oops\n".replace("oops", "1"));
+    for command in [
+        "fit mixture train.npy -k 2 -q --out m.st",
+        "corpus build docword.txt --vocab vocab.txt --out c -q",
+        "fit topics c -k 2 -q --out t.st",
+    ] {
+        place.lsparse(command).assert().success();
+    }
+    place
+}
+
+/// For every command, every file that it reads and everything that may be wrong with one: status 2, and a message that
+/// names the file and says what to do about it.
+#[test]
+fn every_command_refuses_every_kind_of_bad_file() {
+    let place = with_everything();
+    // The command, a sound file in the place of BAD, and what is nothing wrong with such a file.
+    let files: &[(&str, &str, &[&str])] = &[
+        ("fit mixture BAD -k 2", "train.npy", &[]),
+        ("fit mixture BAD -k 2", "rows.csv", &["cut"]),
+        ("fit mixture BAD -k 2 --likelihood multinomial", "counts.npz", &[]),
+        ("fit mixture train.npy -k 2 --heldout BAD", "test.npy", &[]),
+        ("fit mixture train.npy -k 2 --row-weights BAD", "weights.npy", &[]),
+        ("fit mixture train.npy --config BAD", "run.json", &[]),
+        ("fit mixture train.npy --from BAD", "m.st", &[]),
+        ("fit topics c --config BAD", "topics.json", &[]),
+        ("fit topics c --from BAD", "t.st", &[]),
+        ("score BAD test.npy", "m.st", &[]),
+        ("score m.st BAD", "test.npy", &[]),
+        ("score t.st BAD --format jsonl --strict", "x.jsonl", &[]),
+        ("assign BAD test.npy", "m.st", &[]),
+        ("assign m.st BAD", "test.npy", &[]),
+        ("info BAD", "m.st", &[]),
+        ("info BAD", "t.st", &[]),
+        ("topics BAD", "t.st", &[]),
+        ("similar BAD t.st", "t.st", &[]),
+        ("corpus build BAD --format uci --out o", "docword.txt", &[]),
+        ("corpus build BAD --out o", "x.mtx", &[]),
+        ("corpus build BAD --out o", "x.ldac", &[]),
+        ("corpus build BAD --out o", "x.svm", &[]),
+        ("corpus build BAD --out o --min-docs 1 --max-share 1", "x.jsonl", &[]),
+        ("corpus build BAD --out o --strict --min-docs 1 --max-share 1", "x.mallet", &["cut"]),
+        ("corpus build BAD --out o --strict --min-docs 1 --max-share 1", "texts.csv", &[]),
+        ("corpus build BAD --out o", "counts.npz", &[]),
+        ("corpus build docword.txt --vocab BAD --strict --out o", "vocab.txt", &[]),
+        ("corpus build docword.txt --ids BAD --out o", "ids.txt", &["noise"]),
+        ("corpus build x.jsonl --like BAD --out o", "c.x", &["cut"]),
+        ("corpus split c --file BAD --out o", "split.txt", &[]),
+        ("corpus split BAD --out o", "c.x", &["cut"]),
+        ("corpus info BAD", "c.x", &["cut"]),
+        ("fit topics BAD -k 2", "c.x", &["cut"]),
+        ("fit topics c -k 2 --heldout BAD", "c.x", &["cut"]),
+        ("patches BAD --out o.npy", "c.x", &["cut"]),
+        ("select BAD", "values.txt", &["cut"]),
+    ];
+    let noise: Vec<u8> = (0..997u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let mut complaints = Vec::new();
+    for &(arguments, sound, sound_kinds) in files {
+        let bad = bad_name(sound);
+        for kind in ["missing", "empty", "noise", "folder", "cut", "another", "device"] {
+            if sound_kinds.contains(&kind) {
+                continue;
+            }
+            match kind {
+                "empty" => place.write(&bad, ""),
+                "noise" => place.write(&bad, &noise),
+                "folder" => std::fs::create_dir(place.path(&bad)).unwrap(),
+                "cut" => {
+                    let whole = place.read(sound);
+                    place.write(&bad, &whole[..whole.len() * 2 / 3]);
+                }
+                "another" if sound.ends_with(".st") => place.write(&bad, place.read("train.npy")),
+                "another" => place.write(&bad, place.read("m.st")),
+                _ => {}
+            }
+            let name = if kind == "device" { "/dev/null" } else { &bad };
+            let before = place.files();
+            let output = place.lsparse(&arguments.replace("BAD", name)).output().unwrap();
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            let error = message.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+            // A folder of texts or images is named by what is in it.
+            let is_said = error.contains(name) && (error.contains("; ") || error.contains("spelling"));
+            if output.status.code() != Some(2) || !is_said || place.files() != before {
+                complaints.push(format!("{arguments}, {kind}: {:?}, {message}", output.status.code()));
+            }
+            let _ = std::fs::remove_file(place.path(&bad)).or_else(|_| std::fs::remove_dir(place.path(&bad)));
+        }
+    }
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+}

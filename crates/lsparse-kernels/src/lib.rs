@@ -68,7 +68,7 @@ pub use aligned::AlignedVec;
 pub use block_gather::gather_block;
 pub use block_step::{BLOCK_LANES, block_step, block_stride};
 pub use centers::CenterPack;
-pub use cholesky::invert_cholesky_batch;
+pub use cholesky::{invert_cholesky_batch, invert_cholesky_batch_while};
 pub use distance::{square_distances, triangular_product};
 pub use elementary::{exp_slice, ln_slice};
 pub use gamma::{digamma, digamma_slice, ln_gamma, ln_gamma_slice};

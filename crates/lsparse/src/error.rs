@@ -418,6 +418,20 @@ pub enum Error {
 }
 
 impl Error {
+    /// The time that training may take was over before this: "a step was done".
+    pub(crate) fn out_of_time(before: &str) -> Error {
+        Error::Config {
+            option: "max-seconds",
+            problem: format!("the time was over before {before}"),
+            remedy: "give more time, ask for fewer clusters or topics, or for fewer columns".into(),
+        }
+    }
+
+    /// Whether it is that of [`out_of_time`](Error::out_of_time).
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        matches!(self, Error::Config { option: "max-seconds", .. })
+    }
+
     /// Whether it came of where a run had come to: from another seed it may not.
     pub fn is_of_a_run(&self) -> bool {
         matches!(

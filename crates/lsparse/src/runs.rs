@@ -141,7 +141,8 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
     let (ledger, found) = Ledger::open(family, storage)?;
     let by_other_rules = found.as_ref().is_some_and(|found| found.by_other_rules && forget.is_none());
     let mut resumed = found.map(|found| found.content);
-    let mut training = Training { family, plan, heldout_every, observer, interrupt, ledger, failure: None };
+    let mut training =
+        Training { family, plan, heldout_every, observer, interrupt, ledger, failure: None, torn: false };
     if let Some(content) = &resumed {
         if by_other_rules {
             training.reopen(content)?;
@@ -186,6 +187,8 @@ struct Training<'t, F, M> {
     ledger: Ledger<M>,
     /// What ended the first run that failed.
     failure: Option<Error>,
+    /// Whether the run ended in the middle of a step.
+    torn: bool,
 }
 
 impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
@@ -219,8 +222,9 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                 let patience = Patience::new(&self.plan.rules, self.interrupt);
                 let mut session = match self.family.begin(run, patience, places.clone()) {
                     // The runs before were not in vain.
-                    Err(Error::Interrupted { .. } | Error::Config { option: "max-seconds", .. })
-                        if self.ledger.best.is_some() =>
+                    Err(error)
+                        if self.ledger.best.is_some()
+                            && (error.is_out_of_time() || matches!(error, Error::Interrupted { .. })) =>
                     {
                         return Ok(false);
                     }
@@ -245,7 +249,8 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
         let came_to = (outcome.objective.total(), outcome.heldout);
         let ending = Ending::new(run, session.progress(), outcome.reason, came_to);
         self.enter(&session, outcome)?;
-        if !interrupted && run + 1 == self.plan.runs {
+        // A step that was not done leaves nothing to go on from but the checkpoint before it.
+        if !interrupted && !self.torn && run + 1 == self.plan.runs {
             self.checkpoint(&mut session, true)?;
             self.settle(&mut session)?;
         }
@@ -265,8 +270,18 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
     /// Step until a rule says stop.
     fn follow(&mut self, session: &mut Session<'a, F::Model>) -> Result<Outcome> {
         let mut worker = session.worker();
+        let mut last = None;
         loop {
-            let mut info = session.step(&mut worker)?;
+            session.set_deadline(self.plan.rules.until(session.progress()));
+            let mut info = match (session.step(&mut worker), last) {
+                // Clusters are those of the step before, which is better than nothing.
+                (Err(error), Some((objective, heldout))) if error.is_out_of_time() => {
+                    self.torn = true;
+                    let reason = StopReason::Seconds(self.plan.rules.max_seconds);
+                    return Ok(outcome(session.progress(), reason, objective, heldout));
+                }
+                (step, _) => step?,
+            };
             let reason = session.judge(&info, &self.plan.rules, self.interrupt);
             let due = match self.heldout_every {
                 0 => info.ends_lap,
@@ -292,6 +307,7 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             }
             self.observer.step(&info)?;
             self.after_step(session, reason)?;
+            last = info.objective.map(|objective| (objective, info.heldout));
             if let (Some(reason), Some(objective)) = (reason, info.objective) {
                 whole.into_iter().for_each(|whole| session.set_whole(whole));
                 return Ok(outcome(session.progress(), reason, objective, info.heldout));
@@ -482,5 +498,99 @@ impl Plan {
             (BestBy::Objective, None, Some(evidence)) => (true, evidence),
             _ => (false, outcome.objective.total()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::data::{Element, MemoryRows, RowSource, Rows};
+    use crate::mixture::{MixtureInputs, MixtureModel, fit_mixture_with};
+    use crate::settings::MixtureConfig;
+
+    /// Rows under which training fails at some of the times that they are read.
+    struct Treacherous {
+        rows: MemoryRows<f64>,
+        reads: AtomicUsize,
+        fails: Range<usize>,
+    }
+
+    impl RowSource for Treacherous {
+        fn name(&self) -> &str {
+            self.rows.name()
+        }
+
+        fn num_rows(&self) -> usize {
+            self.rows.num_rows()
+        }
+
+        fn dim(&self) -> usize {
+            self.rows.dim()
+        }
+
+        fn element(&self) -> Element {
+            Element::F64
+        }
+
+        fn is_sparse(&self) -> bool {
+            false
+        }
+
+        fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
+            self.rows.read_f32(start, count, out)
+        }
+
+        fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
+            if self.fails.contains(&self.reads.fetch_add(1, Ordering::Relaxed)) {
+                return Err(Error::Diverged { step: 1, value: f64::NAN });
+            }
+            self.rows.read_f64(start, count, out)
+        }
+    }
+
+    /// Told of runs that fail.
+    #[derive(Default)]
+    struct Failures(Vec<usize>);
+
+    impl Observer for Failures {
+        fn step(&mut self, _info: &crate::training::trace::StepInfo) -> Result<()> {
+            Ok(())
+        }
+
+        fn failed(&mut self, run: usize, error: &Error) -> Result<()> {
+            assert!(matches!(error, Error::Diverged { .. }));
+            self.0.push(run);
+            Ok(())
+        }
+    }
+
+    /// The result of so many runs, the times rows were read, and the runs that failed.
+    fn train(runs: usize, fails: Range<usize>) -> (Result<Fitted<MixtureModel>>, usize, Vec<usize>) {
+        let rows: Vec<f64> = (0..400).map(|n| f64::from(n % 2) * 9.0 + f64::from(n % 7) * 0.1).collect();
+        let rows = MemoryRows::new("two groups", 1, rows).unwrap();
+        let source = Treacherous { rows, reads: AtomicUsize::new(0), fails };
+        let config = MixtureConfig { clusters: 2, batches: 2, laps: 2, tolerance: 0.0, runs, ..Default::default() };
+        let mut failures = Failures::default();
+        let beside = Beside { observer: Some(&mut failures), ..Default::default() };
+        let fitted = fit_mixture_with(&source, &config, MixtureInputs::default(), beside);
+        (fitted, source.reads.into_inner(), failures.0)
+    }
+
+    #[test]
+    fn a_run_that_fails_does_not_end_the_others() {
+        let (one, reads, _) = train(1, 0..0);
+        assert!(one.is_ok());
+        let (fitted, _, failed) = train(3, reads + 1..reads + 2);
+        let fitted = fitted.unwrap();
+        assert_eq!((fitted.runs.len(), failed), (3, vec![1]));
+        assert!(fitted.run != 1 && fitted.runs[1].0.is_nan() && fitted.runs[2].0.is_finite());
+        // One run has no others, and where all fail there is nothing to keep.
+        assert!(matches!(train(1, reads - 1..reads), (Err(Error::Diverged { .. }), _, failed) if failed.is_empty()));
+        assert!(
+            matches!(train(2, reads - 1..usize::MAX), (Err(Error::Diverged { .. }), _, failed) if failed == [0, 1])
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! A mixture as training sees it: parameters, local step, global step and objective.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
@@ -289,6 +290,10 @@ impl<T: Scalar> Model for Mixture<T> {
 
     fn worker(&self) -> MixtureWorker<T> {
         MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default() }
+    }
+
+    fn set_deadline(&mut self, until: Option<Instant>) {
+        self.likelihood.set_deadline(until);
     }
 
     fn local(

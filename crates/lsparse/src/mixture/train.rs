@@ -234,6 +234,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         run: usize,
         patience: Patience<'_>,
     ) -> Result<Start<Mixture<T>>> {
+        model.set_deadline(patience.until());
         let rng = |stream| ChaCha8Rng::seed_from_u64(run_seed(&self.settled.config, run, stream));
         let start = self.inputs.start;
         let given = || model.step.initial(model, data);

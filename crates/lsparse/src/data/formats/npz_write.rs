@@ -52,40 +52,45 @@ pub fn write_csr_npz<T: Scalar>(
         ZipError::Io(source) => Error::Unwritable { path: path.to_owned(), source },
         other => Error::Unwritable { path: path.to_owned(), source: io::Error::other(other) },
     };
-    let mut zip = ZipWriter::new(Hushed { file: AtomicFile::create(path)?, failed: false });
+    let mut zip = ZipWriter::new(Hushed { file: AtomicFile::create(path)?, failed: false, position: 0, length: 0 });
     write(&mut zip).map_err(failed)?;
     zip.finish().map_err(failed)?.file.finish()
 }
 
 /// A file that fails once: an archive that is dropped after an error tries to write its end, and complains on standard
-/// error if it cannot.
+/// error if it cannot. Then it is told that all is well.
 struct Hushed {
     file: AtomicFile,
     failed: bool,
-}
-
-impl Hushed {
-    fn once<R>(&mut self, done: R, act: impl FnOnce(&mut AtomicFile) -> io::Result<R>) -> io::Result<R> {
-        if self.failed {
-            return Ok(done);
-        }
-        act(&mut self.file).inspect_err(|_| self.failed = true)
-    }
+    position: u64,
+    length: u64,
 }
 
 impl Write for Hushed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.once(bytes.len(), |file| file.write(bytes))
+        let count = match self.failed {
+            true => bytes.len(),
+            false => self.file.write(bytes).inspect_err(|_| self.failed = true)?,
+        };
+        self.position += count as u64;
+        self.length = self.length.max(self.position);
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.once((), Write::flush)
+        if self.failed { Ok(()) } else { self.file.flush().inspect_err(|_| self.failed = true) }
     }
 }
 
 impl Seek for Hushed {
     fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
-        self.once(0, |file| file.seek(place))
+        self.position = match (self.failed, place) {
+            (false, _) => self.file.seek(place).inspect_err(|_| self.failed = true)?,
+            (true, SeekFrom::Start(position)) => position,
+            (true, SeekFrom::Current(by)) => self.position.saturating_add_signed(by),
+            (true, SeekFrom::End(by)) => self.length.saturating_add_signed(by),
+        };
+        Ok(self.position)
     }
 }
 
