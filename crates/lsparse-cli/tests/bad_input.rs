@@ -450,3 +450,37 @@ fn every_command_refuses_every_kind_of_bad_file() {
     }
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }
+
+#[test]
+fn what_was_said_badly_or_not_at_all() {
+    let place = with_everything();
+    let say = |arguments: &str, words: &[&str]| common::refused(&place, arguments, words);
+    say("topics t.st --by probability --relevance 0.5", &["relevance", "by probability", "--by relevance"]);
+    std::fs::create_dir(place.path("images")).unwrap();
+    image::GrayImage::new(8, 8).save(place.path("images/small.png")).unwrap();
+    say("patches images --out p.npy", &["small.png", "8 x 8 pixels", "--patch-grid full"]);
+    place.write("images/other.bmp", "BM");
+    let patches = "patches images --out p.npy --patch-grid full";
+    place.lsparse(patches).assert().success().stderr(contains("only PNG and JPEG images are read; 1 others are not"));
+    write_csr_npz(&place.path("huge.npz"), 1, 2, &[0, 2], &[0, 1], &[1.0f64, 8e15]).unwrap();
+    say(
+        "corpus build huge.npz --out o",
+        &["huge.npz row 1, column 2", "8000000000000000", "2147483647 is the largest"],
+    );
+    place.write("negative.txt", "2\n3\n2\n1 1 -1\n2 3 1\n");
+    say("corpus build negative.txt --out o", &["negative.txt line 4", "-1 is negative", "zero or more"]);
+    place.write("words.txt", "some words and no number\n");
+    say("fit mixture words.txt -k 1", &["words.txt: there are no rows", "line 1", "lsparse corpus build"]);
+    place.write("wide.csv", b"\xff\xfe1\0,\x002\0\n\0");
+    say("fit mixture wide.csv -k 1", &["wide.csv", "UTF-16", "iconv"]);
+    place.write("mac.csv", "a,b\r1,2\r3,4\r5,6\r");
+    place.lsparse("fit mixture mac.csv -k 1").assert().success().stderr(contains("3 rows of 2 columns"));
+    // A link stays a link.
+    #[cfg(unix)]
+    {
+        std::fs::create_dir(place.path("store")).unwrap();
+        std::os::unix::fs::symlink("store/m.st", place.path("link.st")).unwrap();
+        place.lsparse("fit mixture train.npy -k 2 -q --out link.st").assert().success();
+        assert!(place.path("link.st").is_symlink() && place.read("store/m.st") == place.read("m.st"));
+    }
+}

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::likelihood::{Extent, LikelihoodKind, Prior};
 use crate::mixture::panel_rows;
 use crate::mixture::saved::working_element;
-use crate::mixture::seed::sample_size;
+use crate::mixture::seed::{sample_size, starts_by_contest};
 use crate::settings::MixtureConfig;
 use crate::store::checkpoint::Storage;
 use crate::system::check_room;
@@ -57,7 +57,8 @@ fn needed<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, storage: &S
     };
     let remembered = remembered.min(storage.memo_memory.unwrap_or(u64::MAX));
     // Clusters hold their arrays in double precision and, for weighing rows, in that of the rows; new ones are made while
-    // the old ones are there.
+    // the old ones are there, and starts that compete are saved and read again to be judged.
+    let copies = if starts_by_contest(config) { 3 } else { 2 };
     let extent = Extent { clusters, dim, missing: config.missing };
     let shapes = config.likelihood.arrays(config.estimate).map(|array| (array.shape)(&extent));
     let (mut held, mut matrix) = (0u64, 0);
@@ -78,7 +79,7 @@ fn needed<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, storage: &S
     let at_work = 3 * panel_rows::<T>(dim).min(source.num_rows()) as u64;
     MemoryNeed {
         statistics: statistics.saturating_mul(OTHER_STATISTICS).saturating_add(remembered),
-        clusters: held.saturating_mul(2 * (8 + number)).saturating_add(factoring),
+        clusters: held.saturating_mul(copies * (8 + number)).saturating_add(factoring),
         rows: row.saturating_mul(sample.max(at_work)),
     }
 }

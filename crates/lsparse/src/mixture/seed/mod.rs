@@ -143,7 +143,7 @@ pub fn initial_summary<T: Scalar>(
     Ok(summary)
 }
 /// Whether several starts are tried and one is kept.
-fn starts_by_contest(config: &MixtureConfig) -> bool {
+pub(crate) fn starts_by_contest(config: &MixtureConfig) -> bool {
     config.init == Init::Auto && config.likelihood.family().has_means
 }
 
