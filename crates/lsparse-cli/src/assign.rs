@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::data_args::DataArgs;
 use crate::parse;
+use crate::stdin::Input;
 use crate::topics::{self, TextArgs};
 use crate::{interrupt, output};
 
@@ -32,7 +33,7 @@ pub struct AssignArgs {
     /// A model file.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
-    /// Rows to assign, in any format that training reads; for topics a corpus folder or raw text.
+    /// Rows to assign, in any format that training reads; for topics a corpus folder or raw text; - for standard input.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
     /// L, the number of clusters a row keeps, or of topics a token keeps, from 1 to K, or "K" for all [default: as trained].
@@ -90,6 +91,7 @@ fn assign(args: &AssignArgs) -> Result<()> {
             let format = output::check_extension("out", path, &["npz", "csv", "jsonl"])?;
             output::check_not_input("out", path, &[&args.model, &args.data])?;
             output::check_writable(path)?;
+            interrupt::listen(true);
             format
         }
     };
@@ -100,7 +102,8 @@ fn assign(args: &AssignArgs) -> Result<()> {
     topics::refuse_given(&args.text.given(), "a mixture")?;
     let clusters = model.num_clusters();
     let sparsity = args.sparsity.unwrap_or_default().of(clusters, model.sparsity())?;
-    let source = args.reading.open(&args.data, model.config.missing)?;
+    let data = Input::open(&args.data, ".csv")?;
+    let source = args.reading.open(data.path(), model.config.missing)?;
     let source = source.as_ref();
     match (&args.out, format) {
         (Some(path), "npz") => write_npz(&model, source, sparsity, path)?,
@@ -130,7 +133,6 @@ pub fn write_text(
     let lines = if format == "jsonl" { Lines::Json } else { Lines::Csv };
     match path {
         Some(path) => {
-            interrupt::listen(true);
             let mut file = AtomicFile::create(path)?;
             write(lines, &mut file, &|source| Error::Unwritable { path: path.to_owned(), source })?;
             file.finish()
@@ -153,7 +155,7 @@ fn write_rows(
 ) -> Result<()> {
     let mut row = 0;
     model.assign(source, sparsity, &mut |clusters, values| {
-        interrupt::check(Path::new("the table"))?;
+        interrupt::check("assigning")?;
         // Only now is it certain that there are rows to follow.
         if row == 0 && lines == Lines::Csv {
             writeln!(out, "row,cluster,responsibility").map_err(failed)?;
@@ -205,6 +207,7 @@ fn gather(
 ) -> Result<()> {
     let mut pairs: Vec<(u32, f64)> = Vec::with_capacity(sparsity);
     model.assign(source, sparsity, &mut |clusters, values| {
+        interrupt::check("assigning")?;
         for (of_row, values) in clusters.chunks_exact(sparsity).zip(values.chunks_exact(sparsity)) {
             pairs.clear();
             pairs.extend(of_row.iter().copied().zip(values.iter().copied()));

@@ -38,8 +38,9 @@ EXAMPLES:
   lsparse fit mixture --help                        every option of training
 
 With --json every command prints its results as JSON; messages for people go to standard error.
-Exit status: 0 if all went well, 2 for arguments or data that cannot be used, 1 for other failures,
-130 if Ctrl-C ended it before there was anything to keep.";
+Exit status: 0 if all went well, 2 for arguments or data that cannot be used, 1 for other failures.
+Ctrl-C, SIGTERM and SIGHUP end training after the current batch, the model is written as ever (0); before
+there is anything to keep the status is 130, 143 or 129.";
 
 /// The commands there are. Most describe themselves where their arguments are; a word here would hide that.
 #[derive(Subcommand)]

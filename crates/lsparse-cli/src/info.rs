@@ -81,7 +81,9 @@ pub fn run(args: &InfoArgs) -> Result<()> {
 
 fn describe(model: &MixtureModel, top: usize) -> Info {
     let mut order: Vec<usize> = (0..model.num_clusters()).collect();
-    order.sort_by(|&a, &b| model.weights[b].total_cmp(&model.weights[a]));
+    // Centres alone have no weights of their own: then rows decide.
+    let size = |k: usize| (model.weights[k], model.total.counts[k]);
+    order.sort_by(|&a, &b| size(b).0.total_cmp(&size(a).0).then(size(b).1.total_cmp(&size(a).1)));
     let training = &model.training;
     Info {
         kind: "mixture",

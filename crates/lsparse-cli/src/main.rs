@@ -19,12 +19,14 @@ mod patches;
 mod progress;
 mod score;
 mod select;
+mod stdin;
 mod topics;
 
 use std::io;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, FromArgMatches};
+use lsparse::backend::check_instructions;
 use lsparse::{Error, Result};
 
 use cli::{Cli, Command, Family, Fit};
@@ -35,7 +37,7 @@ fn main() -> ExitCode {
         output::be_quiet();
     }
     let outcome = match Cli::from_arg_matches(&matches) {
-        Ok(cli) => run(cli.command),
+        Ok(cli) => check_instructions().and_then(|()| run(cli.command)),
         Err(error) => error.exit(),
     };
     match outcome {
@@ -48,7 +50,7 @@ fn main() -> ExitCode {
         }
         Err(error @ Error::Interrupted { .. }) => {
             output::message(&error.to_string());
-            ExitCode::from(interrupt::ENDED_BY_INTERRUPT)
+            ExitCode::from(interrupt::status())
         }
         Err(error) => {
             output::message(&format!("error: {}", messages::of_error(&error)));

@@ -1,8 +1,10 @@
 //! Where results go: standard output, files that must be found writable before long work, and traces.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lsparse::data::AtomicFile;
@@ -13,9 +15,25 @@ use serde::{Deserialize, Serialize};
 /// What messages call standard output.
 pub const STDOUT: &str = "standard output";
 
+/// A file that people know by another name: its path, and the name.
+static CALLED: OnceLock<(String, &str)> = OnceLock::new();
+
+/// Call a file by another name in all that is said from now on.
+pub fn call(path: &Path, name: &'static str) {
+    let _ = CALLED.set((path.display().to_string(), name));
+}
+
+/// A text with files called as people know them.
+fn said(text: &str) -> Cow<'_, str> {
+    match CALLED.get() {
+        Some((path, name)) if text.contains(path) => text.replace(path, name).into(),
+        _ => text.into(),
+    }
+}
+
 /// Print results.
 pub fn print(text: &str) -> Result<()> {
-    write_stdout(|out| out.write_all(text.as_bytes()))
+    write_stdout(|out| out.write_all(said(text).as_bytes()))
 }
 
 /// Print results as JSON.
@@ -38,7 +56,7 @@ pub fn stdout_failed(source: io::Error) -> Error {
 
 /// Print a message for people. If even that fails there is nobody to tell.
 pub fn message(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", said(text));
 }
 
 /// Whether --quiet was given, to whatever command.
@@ -108,6 +126,13 @@ impl TraceFile {
 }
 
 impl TraceFile {
+    /// Take back what was written beyond so many bytes; a device keeps it.
+    pub fn cut(&mut self, length: u64) {
+        if self.is_plain {
+            let _ = self.file.set_len(length);
+        }
+    }
+
     /// Keep what was written when a checkpoint was taken and write on after it; gives how many bytes that is, which is
     /// none in a new file. A file that is not the trace of this training is refused and left as it is.
     pub fn go_on_from(&mut self, reached: &Reached) -> Result<u64> {

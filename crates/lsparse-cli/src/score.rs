@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::data_args::DataArgs;
 use crate::format::{grouped, significant};
+use crate::stdin::Input;
 use crate::topics::{self, TextArgs};
 use crate::{output, parse};
 
@@ -39,7 +40,7 @@ pub struct ScoreArgs {
     /// A model file.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
-    /// Rows to score, in any format that training reads; for topics a corpus folder or raw text.
+    /// Rows to score, in any format that training reads; for topics a corpus folder or raw text; - for standard input.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
     /// Share of each document's words that is held out [default: 0.2].
@@ -100,7 +101,8 @@ fn score(args: &ScoreArgs) -> Result<()> {
     topics::refuse_given(&foreign, "a mixture")?;
     topics::refuse_given(&args.text.given(), "a mixture")?;
     let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
-    let source = args.reading.open(&args.data, model.config.missing)?;
+    let data = Input::open(&args.data, ".csv")?;
+    let source = args.reading.open(data.path(), model.config.missing)?;
     let rows = model.score(source.as_ref())?;
     if let Some((path, format)) = per_row {
         match format {

@@ -299,17 +299,15 @@ fn files_of_a_checkpoint_that_are_foreign_damaged_or_missing_are_found_at_the_st
 
 /// Files may have 512 KB at most, as on a disk that is full: the first checkpoints are smaller, later ones larger.
 #[test]
-fn a_full_disk_leaves_the_last_good_checkpoint() {
+fn a_full_disk_leaves_the_last_good_checkpoint_and_the_model() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 3000, 10, 10, 4);
     let fit =
         "fit mixture train.npy -k 60 --batches 30 --laps 2 --tolerance none --checkpoint c --checkpoint-every 0 -q";
-    let command = env!("CARGO_BIN_EXE_lsparse");
-    let limited = format!("trap '' XFSZ; ulimit -f 1024; exec {command} {fit} --out limited.st");
-    let output = Command::new("sh").current_dir(place.path("")).args(["-c", &limited]).output().unwrap();
+    let output = place.limited("ulimit -f 1024", &format!("{fit} --out limited.st"));
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("cannot write the checkpoint c") && message.contains("intact"), "{message}");
-    assert_eq!(place.files(), ["c", "test.npy", "train.npy"]);
+    assert_eq!(place.files(), ["c", "limited.st", "test.npy", "train.npy"]);
     // There is room again.
     place.lsparse(&format!("{fit} --resume --out resumed.st")).assert().success();
     place
@@ -317,6 +315,7 @@ fn a_full_disk_leaves_the_last_good_checkpoint() {
         .assert()
         .success();
     assert!(place.read("resumed.st") == place.read("whole.st"));
+    assert!(place.read("limited.st") == place.read("whole.st"));
 }
 
 #[test]

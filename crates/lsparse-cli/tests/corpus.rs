@@ -115,6 +115,37 @@ fn splits_follow_a_seed_or_a_file() {
 }
 
 #[test]
+fn force_replaces_what_is_ours_alone() {
+    let place = with_counts();
+    let build = "corpus build docword.txt --vocab vocab.txt --out c --force";
+    place.lsparse(build).assert().success();
+    place.write("c/notes.md", "mine");
+    fs::create_dir(place.path("c/plots")).unwrap();
+    place.write("vocab.txt", "ape\nbee\ncat\n");
+    place.lsparse(build).assert().success();
+    assert_eq!(place.text("c/vocab.txt"), "ape\nbee\ncat\n");
+    assert!(place.text("c/notes.md") == "mine" && place.path("c/plots").is_dir());
+    let split = "corpus split c --val 0.25 --test 0.25 --out parts --force";
+    place.lsparse(split).assert().success();
+    place.write("parts/why.md", "mine");
+    place.write("parts/val/why.md", "mine");
+    place.lsparse("corpus split c --val 0 --test 0.25 --out parts --force").assert().success();
+    assert!(place.text("parts/why.md") == "mine" && place.text("parts/val/why.md") == "mine");
+    assert!(!place.path("parts/val/vocab.txt").exists() && place.path("parts/test/vocab.txt").exists());
+    // A folder of corpora is neither a corpus nor a split, and a corpus is not replaced by a split of it.
+    fs::create_dir(place.path("all")).unwrap();
+    place.lsparse("corpus build c --out all/kos").assert().success();
+    refused(&place, "corpus build c --out all --force", &["all is a folder of something else than a corpus"]);
+    refused(
+        &place,
+        "corpus split c --val 0 --test 0.25 --out c --force",
+        &["c is a folder of something else than the parts of a corpus"],
+    );
+    refused(&place, "corpus build c --out parts --force", &["parts is a folder of something else"]);
+    assert!(Corpus::open(&place.path("all/kos")).is_ok());
+}
+
+#[test]
 fn what_is_there_twice_is_mentioned() {
     let place = with_counts();
     place.write("twice.txt", "apple\nbee\napple\n");

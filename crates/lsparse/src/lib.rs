@@ -37,6 +37,7 @@ pub mod runs;
 pub mod settings;
 pub mod store;
 pub mod synthetic;
+pub mod system;
 pub mod topics;
 pub mod training;
 

@@ -109,7 +109,7 @@ pub struct Fitted<M> {
     pub outcome: Outcome,
     /// Which run was kept, from 0.
     pub run: usize,
-    /// Final objective and held-out score of every run.
+    /// Final objective and held-out score of every run; NaN for one that failed.
     pub runs: Vec<(f64, Option<f64>)>,
 }
 
@@ -127,7 +127,8 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
     let (ledger, found) = Ledger::open(family, storage)?;
     let by_other_rules = found.as_ref().is_some_and(|found| found.by_other_rules && forget.is_none());
     let mut resumed = found.map(|found| found.content);
-    let mut training = Training { family, plan, heldout_every, observer, interrupt, ledger };
+    let mut training =
+        Training { family, plan, heldout_every, observer, interrupt, ledger, failure: None, torn: false };
     if let Some(content) = &resumed {
         if by_other_rules {
             training.reopen(content)?;
@@ -147,62 +148,19 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
         return training.forget_batch(resumed, batch, places);
     }
     for run in resumed.as_ref().map_or(0, |content| content.run)..training.plan.runs {
-        let mut ended = None;
-        let mut session = match resumed.take() {
-            Some(content) => {
-                // With the rules of now the run may have been at its end where the checkpoint is, and one that had
-                // ended before a batch was taken out has not begun anew.
-                let progress = &content.session.progress;
-                let may_have_ended = by_other_rules || progress.forgotten > 0;
-                ended = training.plan.rules.ended(progress).filter(|_| may_have_ended);
-                let reached = content.reached();
-                let session = family.restore(content.session, places.clone(), run)?;
-                // The first thing that is written, once all else is known to be sound.
-                training.observer.go_on_from(&reached)?;
-                training.begin()?;
-                session
-            }
-            None => {
-                let patience = Patience::new(&training.plan.rules, interrupt);
-                let mut session = match family.begin(run, patience, places.clone()) {
-                    // The runs before were not in vain.
-                    Err(Error::Interrupted { .. } | Error::Config { option: "max-seconds", .. })
-                        if training.ledger.best.is_some() =>
-                    {
-                        break;
-                    }
-                    session => session?,
-                };
-                training.begin()?;
-                // Seeding may have been long. What the run before remembered of batches is written over only once the
-                // last checkpoint does not refer to it.
-                training.checkpoint(&mut session, false)?;
-                training.ledger.settle(&mut session)?;
-                session
-            }
-        };
-        let outcome = match ended {
-            Some(reason) => {
-                session.make_whole()?;
-                training.at_rest(&session, reason)?
-            }
-            None => training.follow(&mut session)?,
-        };
-        let interrupted = outcome.reason == StopReason::Interrupted;
-        let came_to = (outcome.objective.total(), outcome.heldout);
-        let ending = Ending::new(run, session.progress(), outcome.reason, came_to);
-        training.enter(&session, outcome)?;
-        if !interrupted && run + 1 == training.plan.runs {
-            training.checkpoint(&mut session, true)?;
-            training.ledger.settle(&mut session)?;
-        }
-        // No checkpoint counts it: a run that goes on has not ended.
-        training.observer.end(&ending)?;
-        if interrupted {
-            break;
+        let from = resumed.take().map(|content| (content, by_other_rules));
+        match training.run(run, from, &places) {
+            Ok(true) => {}
+            Ok(false) => break,
+            // Another seed may do better.
+            Err(error) if training.plan.runs > 1 && error.is_of_a_run() => training.failed(run, error)?,
+            Err(error) => return Err(error),
         }
     }
-    training.ledger.close()
+    match (training.ledger.best.is_none(), training.failure) {
+        (true, Some(failure)) => Err(failure),
+        _ => training.ledger.close(),
+    }
 }
 
 /// A family in training, and all that is around it.
@@ -213,6 +171,10 @@ struct Training<'t, F, M> {
     observer: &'t mut dyn Observer,
     interrupt: Option<&'t AtomicBool>,
     ledger: Ledger<M>,
+    /// What ended the first run that failed.
+    failure: Option<Error>,
+    /// Whether the run ended in the middle of a step.
+    torn: bool,
 }
 
 impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
@@ -224,11 +186,88 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
         }
     }
 
+    /// One run, from its start or from a checkpoint, whose run may have been to end by other rules. Whether the next may
+    /// follow.
+    fn run(&mut self, run: usize, from: Option<(Content<F::Model>, bool)>, places: &Places) -> Result<bool> {
+        let mut ended = None;
+        let mut session = match from {
+            Some((content, by_other_rules)) => {
+                // With the rules of now the run may have been at its end where the checkpoint is, and one that had
+                // ended before a batch was taken out has not begun anew.
+                let progress = &content.session.progress;
+                let may_have_ended = by_other_rules || progress.forgotten > 0;
+                ended = self.plan.rules.ended(progress).filter(|_| may_have_ended);
+                let reached = content.reached();
+                let session = self.family.restore(content.session, places.clone(), run)?;
+                // The first thing that is written, once all else is known to be sound.
+                self.observer.go_on_from(&reached)?;
+                self.begin()?;
+                session
+            }
+            None => {
+                let patience = Patience::new(&self.plan.rules, self.interrupt);
+                let mut session = match self.family.begin(run, patience, places.clone()) {
+                    // The runs before were not in vain.
+                    Err(error)
+                        if self.ledger.best.is_some()
+                            && (error.is_out_of_time() || matches!(error, Error::Interrupted { .. })) =>
+                    {
+                        return Ok(false);
+                    }
+                    session => session?,
+                };
+                self.begin()?;
+                // Seeding may have been long. What the run before remembered of batches is written over only once the
+                // last checkpoint does not refer to it.
+                self.checkpoint(&mut session, false)?;
+                self.settle(&mut session)?;
+                session
+            }
+        };
+        let outcome = match ended {
+            Some(reason) => {
+                session.make_whole()?;
+                self.at_rest(&session, reason)?
+            }
+            None => self.follow(&mut session)?,
+        };
+        let interrupted = outcome.reason == StopReason::Interrupted;
+        let came_to = (outcome.objective.total(), outcome.heldout);
+        let ending = Ending::new(run, session.progress(), outcome.reason, came_to);
+        self.enter(&session, outcome)?;
+        // A step that was not done leaves nothing to go on from but the checkpoint before it.
+        if !interrupted && !self.torn && run + 1 == self.plan.runs {
+            self.checkpoint(&mut session, true)?;
+            self.settle(&mut session)?;
+        }
+        // No checkpoint counts it: a run that goes on has not ended.
+        self.observer.end(&ending)?;
+        Ok(!interrupted)
+    }
+
+    /// A run of several could not be finished.
+    fn failed(&mut self, run: usize, error: Error) -> Result<()> {
+        self.observer.failed(run, &error)?;
+        self.ledger.runs.push((f64::NAN, None));
+        self.failure.get_or_insert(error);
+        Ok(())
+    }
+
     /// Step until a rule says stop.
     fn follow(&mut self, session: &mut Session<'a, F::Model>) -> Result<Outcome> {
         let mut worker = session.worker();
+        let mut last = None;
         loop {
-            let mut info = session.step(&mut worker)?;
+            session.set_deadline(self.plan.rules.until(session.progress()));
+            let mut info = match (session.step(&mut worker), last) {
+                // Clusters are those of the step before, which is better than nothing.
+                (Err(error), Some((objective, heldout))) if error.is_out_of_time() => {
+                    self.torn = true;
+                    let reason = StopReason::Seconds(session.progress().seconds);
+                    return Ok(outcome(session.progress(), reason, objective, heldout));
+                }
+                (step, _) => step?,
+            };
             let reason = session.judge(&info, &self.plan.rules, self.interrupt);
             let due = match self.heldout_every {
                 None => info.ends_lap,
@@ -254,6 +293,7 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             }
             self.observer.step(&info)?;
             self.after_step(session, reason)?;
+            last = info.objective.map(|objective| (objective, info.heldout));
             if let (Some(reason), Some(objective)) = (reason, info.objective) {
                 whole.into_iter().for_each(|whole| session.set_whole(whole));
                 return Ok(outcome(session.progress(), reason, objective, info.heldout));
@@ -290,7 +330,7 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
         let outcome = self.at_rest(&session, StopReason::Forgotten(batch))?;
         (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);
         self.ledger.checkpoint(&mut session, written, false)?;
-        self.ledger.settle(&mut session)?;
+        self.settle(&mut session)?;
         self.enter(&session, outcome)?;
         self.ledger.close()
     }
@@ -342,7 +382,16 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
     }
 
     fn checkpoint(&mut self, session: &mut Session<'a, F::Model>, finished: bool) -> Result<()> {
+        self.settle(session)?;
         self.ledger.checkpoint(session, self.observer.written(), finished)
+    }
+
+    /// Wait for the checkpoint under way. Whether the training goes on if it cannot be written is for others to say.
+    fn settle(&mut self, session: &mut Session<'a, F::Model>) -> Result<()> {
+        match self.ledger.settle(session) {
+            Err(error @ Error::Checkpoint { .. }) => self.observer.no_checkpoint(error),
+            settled => settled,
+        }
     }
 
     /// A checkpoint where one is due, and where a run is interrupted, which is to go on later. Once a run has ended the
@@ -350,14 +399,14 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
     fn after_step(&mut self, session: &mut Session<'a, F::Model>, reason: Option<StopReason>) -> Result<()> {
         let Some(keeper) = &mut self.ledger.keeper else { return Ok(()) };
         if keeper.is_done() {
-            self.ledger.settle(session)?;
+            self.settle(session)?;
         }
         let interrupted = reason == Some(StopReason::Interrupted);
         let is_due = self.ledger.keeper.as_ref().is_some_and(Keeper::is_due);
         if interrupted || (reason.is_none() && is_due) {
             self.checkpoint(session, false)?;
         }
-        if interrupted { self.ledger.settle(session) } else { Ok(()) }
+        if interrupted { self.settle(session) } else { Ok(()) }
     }
 }
 
@@ -435,5 +484,100 @@ impl Plan {
             (BestBy::Objective, None, Some(evidence)) => (true, evidence),
             _ => (false, outcome.objective.total()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::data::{Element, MemoryRows, RowSource, Rows};
+    use crate::mixture::{MixtureInputs, MixtureModel, fit_mixture_with};
+    use crate::settings::MixtureConfig;
+
+    /// Rows under which training fails at some of the times that they are read.
+    struct Treacherous {
+        rows: MemoryRows<f64>,
+        reads: AtomicUsize,
+        fails: Range<usize>,
+    }
+
+    impl RowSource for Treacherous {
+        fn name(&self) -> &str {
+            self.rows.name()
+        }
+
+        fn num_rows(&self) -> usize {
+            self.rows.num_rows()
+        }
+
+        fn dim(&self) -> usize {
+            self.rows.dim()
+        }
+
+        fn element(&self) -> Element {
+            Element::F64
+        }
+
+        fn is_sparse(&self) -> bool {
+            false
+        }
+
+        fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
+            self.rows.read_f32(start, count, out)
+        }
+
+        fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
+            if self.fails.contains(&self.reads.fetch_add(1, Ordering::Relaxed)) {
+                return Err(Error::Diverged { step: 1, value: f64::NAN });
+            }
+            self.rows.read_f64(start, count, out)
+        }
+    }
+
+    /// Told of runs that fail.
+    #[derive(Default)]
+    struct Failures(Vec<usize>);
+
+    impl Observer for Failures {
+        fn step(&mut self, _info: &crate::training::trace::StepInfo) -> Result<()> {
+            Ok(())
+        }
+
+        fn failed(&mut self, run: usize, error: &Error) -> Result<()> {
+            assert!(matches!(error, Error::Diverged { .. }));
+            self.0.push(run);
+            Ok(())
+        }
+    }
+
+    /// The result of so many runs, the times rows were read, and the runs that failed.
+    fn train(runs: usize, fails: Range<usize>) -> (Result<Fitted<MixtureModel>>, usize, Vec<usize>) {
+        let rows: Vec<f64> = (0..400).map(|n| f64::from(n % 2) * 9.0 + f64::from(n % 7) * 0.1).collect();
+        let rows = MemoryRows::new("two groups", 1, rows).unwrap();
+        let source = Treacherous { rows, reads: AtomicUsize::new(0), fails };
+        let config =
+            MixtureConfig { clusters: 2, batches: Some(2), laps: Some(2), tolerance: None, runs, ..Default::default() };
+        let mut failures = Failures::default();
+        let beside = Beside { observer: Some(&mut failures), ..Default::default() };
+        let fitted = fit_mixture_with(&source, &config, MixtureInputs::default(), beside);
+        (fitted, source.reads.into_inner(), failures.0)
+    }
+
+    #[test]
+    fn a_run_that_fails_does_not_end_the_others() {
+        let (one, reads, _) = train(1, 0..0);
+        assert!(one.is_ok());
+        let (fitted, _, failed) = train(3, reads + 1..reads + 2);
+        let fitted = fitted.unwrap();
+        assert_eq!((fitted.runs.len(), failed), (3, vec![1]));
+        assert!(fitted.run != 1 && fitted.runs[1].0.is_nan() && fitted.runs[2].0.is_finite());
+        // One run has no others, and where all fail there is nothing to keep.
+        assert!(matches!(train(1, reads - 1..reads), (Err(Error::Diverged { .. }), _, failed) if failed.is_empty()));
+        assert!(
+            matches!(train(2, reads - 1..usize::MAX), (Err(Error::Diverged { .. }), _, failed) if failed == [0, 1])
+        );
     }
 }

@@ -320,3 +320,29 @@ fn stored_clusters_in_a_file_change_no_bit() {
         }
     }
 }
+
+/// Rows without structure leave bounds nothing to rule out: the default turns to the full table, with the same bits, and
+/// tries again now and then.
+#[test]
+fn exact_search_makes_way_where_it_does_more_work() {
+    let source = noise(64, 0.0);
+    let with = |search| {
+        let config = MixtureConfig {
+            likelihood: LikelihoodKind::DiagGauss,
+            clusters: 400,
+            sparsity: 4,
+            batches: 5,
+            laps: 5,
+            tolerance: 0.0,
+            init_lloyd: Some(1),
+            search,
+            ..Default::default()
+        };
+        train(&source, &config)
+    };
+    let ((auto, given), (exact, all)) = (with(SearchKind::Auto), with(SearchKind::Exact));
+    assert!(auto.total == exact.total && auto.arrays == exact.arrays);
+    let work = |log: &Log| log.reported("search_work")[1..].iter().sum::<f64>() / 4.0;
+    assert!(work(&all) > 1.0, "exact search does {} of the dense work", work(&all));
+    assert!(work(&given) < 1.0 + 0.3 * (work(&all) - 1.0), "{} of {}", work(&given), work(&all));
+}

@@ -15,6 +15,7 @@ use super::watch::TaskProgress;
 use crate::format::grouped;
 use crate::output::{self, message};
 use crate::parse;
+use crate::stdin::Input;
 
 /// Build a corpus from text or from counts of words.
 ///
@@ -33,13 +34,13 @@ EXAMPLES:
   lsparse corpus build new.txt --like corpus --out new              words of another corpus
   lsparse corpus build corpus --vocab-size 10000 --out smaller      fewer words")]
 pub struct BuildArgs {
-    /// A file or folder of text, or a file of counts.
+    /// A file or folder of text, or a file of counts; - for standard input.
     #[arg(value_name = "INPUT")]
     pub input: PathBuf,
     /// Write the corpus to this folder.
     #[arg(long, short, value_name = "FOLDER")]
     pub out: PathBuf,
-    /// Replace a corpus that is there already.
+    /// Replace a corpus that is there already; what else is in its folder stays.
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
@@ -169,14 +170,15 @@ pub struct VocabularyArgs {
 }
 
 pub fn run(args: &BuildArgs) -> Result<()> {
-    let format = args.input_args.format.map_or_else(|| Format::guess(&args.input), Ok)?;
+    let input = Input::open(&args.input, "")?;
+    let format = args.input_args.format.map_or_else(|| Format::guess(input.path()), Ok)?;
     if !format.is_text() {
         args.words.check_unused()?;
     }
     let options = args.options(format)?;
     let report = with_threads(args.threads, || {
         let mut progress = TaskProgress::new(args.quiet);
-        build(&args.input, &options, &args.out, &mut |at| progress.at(at, &args.out))
+        build(input.path(), &options, &args.out, &mut |at| progress.at(at))
     })??;
     if !args.quiet {
         say(args, &report);

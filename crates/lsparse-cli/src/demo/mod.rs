@@ -11,7 +11,7 @@ use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
 use lsparse::training::observe::Observer;
 use lsparse::training::trace::StepInfo;
-use lsparse::{Beside, Fitted, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
+use lsparse::{Beside, Error, Fitted, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 use serde::Serialize;
 
 use crate::progress::{Plan, TrainingProgress};
@@ -86,7 +86,14 @@ struct MixtureResults {
 
 fn demo(args: &DemoArgs) -> Result<()> {
     let (mixture, topics) = args.outputs();
-    [&mixture, &topics].into_iter().flatten().try_for_each(|out| output::check_writable(out))?;
+    for out in [&mixture, &topics].into_iter().flatten() {
+        // A name that nobody gave is not one to write over.
+        if args.out.is_none() && out.exists() {
+            let (detail, remedy) = ("exists already", "remove it, or say where the model goes with --out");
+            return Err(Error::Exists { path: out.clone(), detail, remedy });
+        }
+        output::check_writable(out)?;
+    }
     let mut results = Results { mixture: None, topics: None };
     if let Some(out) = &mixture {
         results.mixture = Some(demo_mixture(args, out)?);

@@ -12,6 +12,7 @@ use lsparse::training::observe::{Observer, Reached};
 use lsparse::training::trace::{Beginning, Ending, StepInfo, Trace};
 use lsparse::{Error, Result};
 
+use crate::messages;
 use crate::output::{self, TraceFile, check_not_input};
 use crate::progress::TrainingProgress;
 
@@ -65,27 +66,77 @@ fn check_apart(option: &'static str, path: &Path, others: &[(Option<&Path>, &str
 }
 
 /// Progress and trace.
+///
+/// Training is worth more than its trace or a checkpoint: where one cannot be written, as on a full disk, that is said, the
+/// training goes on and its model is kept. What went wrong is for the end.
 struct Watchers {
     progress: TrainingProgress,
     trace: Option<Trace<TraceFile>>,
+    /// Bytes of a trace that could not be written to its end.
+    written: u64,
+    /// The first thing that could not be written.
+    trouble: Option<Error>,
+}
+
+impl Watchers {
+    fn new(progress: TrainingProgress, trace: Option<Trace<TraceFile>>) -> Self {
+        Watchers { progress, trace, written: 0, trouble: None }
+    }
+
+    /// Write to the trace, as long as that works.
+    fn to_trace(&mut self, write: impl FnOnce(&mut Trace<TraceFile>) -> Result<()>) {
+        let Some(trace) = &mut self.trace else { return };
+        if let Err(error) = write(trace) {
+            self.written = trace.written();
+            // Half a line is none.
+            trace.get_mut().cut(self.written);
+            self.trace = None;
+            self.tell(error);
+        }
+    }
+
+    fn tell(&mut self, error: Error) {
+        if self.trouble.is_none() {
+            output::message(&format!("warning: {}; training goes on", messages::of_error(&error)));
+            self.trouble = Some(error);
+        }
+    }
+
+    /// The first thing that could not be written is an error once the model is safe.
+    fn finish(self) -> Result<()> {
+        self.trouble.map_or(Ok(()), Err)
+    }
 }
 
 impl Observer for Watchers {
     fn begin(&mut self, beginning: &Beginning) -> Result<()> {
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.begin(beginning))
+        self.to_trace(|trace| trace.begin(beginning));
+        Ok(())
     }
 
     fn end(&mut self, ending: &Ending) -> Result<()> {
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.end(ending))
+        self.to_trace(|trace| trace.end(ending));
+        Ok(())
+    }
+
+    fn failed(&mut self, run: usize, error: &Error) -> Result<()> {
+        output::message(&format!("warning: run {} failed: {}", run + 1, messages::of_error(error)));
+        Ok(())
+    }
+
+    fn no_checkpoint(&mut self, error: Error) -> Result<()> {
+        self.tell(error);
+        Ok(())
     }
 
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.progress.step(info)?;
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.step(info))
+        self.to_trace(|trace| trace.step(info));
+        Ok(())
     }
 
     fn written(&self) -> u64 {
-        self.trace.as_ref().map_or(0, Trace::written)
+        self.trace.as_ref().map_or(self.written, Trace::written)
     }
 
     fn go_on_from(&mut self, reached: &Reached) -> Result<()> {

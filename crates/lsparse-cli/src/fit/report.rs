@@ -91,7 +91,11 @@ impl TrainingReport {
         if self.runs.len() < 2 {
             return Ok(());
         }
-        let objectives: Vec<String> = self.runs.iter().map(|run| significant(run.objective, 8)).collect();
+        let objective = |run: &Run| match run.objective.is_nan() {
+            true => "failed".to_owned(),
+            false => significant(run.objective, 8),
+        };
+        let objectives: Vec<String> = self.runs.iter().map(objective).collect();
         writeln!(f, "runs        best of {}: run {} of {}", self.runs.len(), self.run + 1, objectives.join(", "))
     }
 

@@ -46,7 +46,7 @@ fn write_documents(
 ) -> Result<()> {
     let mut sorted: Vec<(u32, f32)> = Vec::new();
     model.assign(documents, &mut |n, shares| {
-        interrupt::check(Path::new("the table"))?;
+        interrupt::check("assigning")?;
         if n == 0 && lines == Lines::Csv {
             writeln!(out, "document,topic,share").map_err(failed)?;
         }
@@ -74,6 +74,7 @@ fn write_npz(model: &TopicModel, documents: &Documents, path: &Path) -> Result<(
     let (mut indptr, mut indices, mut values) = (vec![0i64], Vec::new(), Vec::new());
     let mut sorted: Vec<(u32, f32)> = Vec::new();
     model.assign(documents, &mut |_, shares| {
+        interrupt::check("assigning")?;
         sorted.clear();
         sorted.extend(shares);
         sorted.sort_unstable_by_key(|pair| pair.0);

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use lsparse::Result;
 use lsparse::backend::with_threads;
 use lsparse::topics::TopicModel;
+use lsparse::{Error, Result};
 use serde::Serialize;
 
 use super::{TextArgs, by_share};
@@ -94,6 +94,10 @@ pub fn run(args: &TopicsListArgs) -> Result<()> {
 }
 
 fn list(args: &TopicsListArgs) -> Result<()> {
+    if let (Some(RankBy::Probability), Some(_)) = (args.by, args.relevance) {
+        let (problem, remedy) = ("words are ranked by probability", "leave it out, or give --by relevance");
+        return Err(Error::Config { option: "relevance", problem: problem.into(), remedy: remedy.into() });
+    }
     let model = TopicModel::load(&args.model)?;
     let ranked = ranked_words(&model, args);
     let examples = args.corpus.is_some().then(|| examples(&model, args)).transpose()?;

@@ -9,6 +9,7 @@ use lsparse::topics::TopicModel;
 
 use super::{mention_unknown, refuse_given};
 use crate::data_args::{DataArgs, Header};
+use crate::stdin::Input;
 use crate::{interrupt, parse};
 
 /// How raw text is read.
@@ -52,6 +53,8 @@ impl TextArgs {
     ///
     /// Options that have no meaning for what the path leads to are refused.
     pub fn open(&self, path: &Path, model: &TopicModel, reading: Option<&DataArgs>) -> Result<Documents> {
+        let input = Input::open(path, "")?;
+        let path = input.path();
         if let Some(reading) = reading {
             refuse_given(&reading.patches.given(), "a topic model, whose documents are no images")?;
         }
@@ -68,7 +71,7 @@ impl TextArgs {
             strict: self.strict,
         };
         interrupt::listen(true);
-        let documents = model.documents(path, self.format, &options, &mut |_| interrupt::check(path))?;
+        let documents = model.documents(path, self.format, &options, &mut |_| interrupt::check("reading text"))?;
         mention_unknown(&documents);
         Ok(documents)
     }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::corpus::encode::{Encoder, TextInput, TextReport, encode_growing, encode_with, find_phrases};
 use crate::corpus::folder::counts::Corpus;
 use crate::corpus::folder::filter::{Dropped, Order, VocabFilter, filter_corpus};
-use crate::corpus::folder::staging::Staging;
+use crate::corpus::folder::staging::{Kind, Staging};
 use crate::corpus::folder::write::CorpusWriter;
 use crate::corpus::format::Format;
 use crate::corpus::import::{Import, Imported, IndexBase, Words, import};
@@ -99,7 +99,7 @@ pub fn build(input: &Path, options: &BuildOptions, out: &Path, watch: &mut Watch
     options.filter.check()?;
     let format = options.format.map_or_else(|| Format::guess(input), Ok)?;
     check_options(format, options)?;
-    let staging = Staging::create(out, options.force)?;
+    let staging = Staging::create(out, Kind::Corpus, options.force)?;
     let job = Job { input, format, options, staging: &staging };
     let mut written = || {
         let built = if format.is_text() { job.text(watch)? } else { job.counts(watch)? };

@@ -258,6 +258,16 @@ pub(crate) const USUAL_VALUES: usize = 2048;
 const FAR: f64 = 1000.0;
 
 impl Moments {
+    /// Whether there are values that are not zero, and all of them are so small that their squares are nothing.
+    pub(crate) fn vanish(&self) -> bool {
+        self.nonzeros > 0 && self.second_moment.iter().all(|&square| square < f64::MIN_POSITIVE)
+    }
+
+    /// Of no rows, where only the number of columns matters.
+    pub(crate) fn blank(dim: usize) -> Self {
+        Moments { count: 0, mean: vec![0.0; dim], variance: vec![1.0; dim], second_moment: vec![1.0; dim], nonzeros: 0 }
+    }
+
     /// The same with mean and variance of what is usual in columns whose variance a few far values make up: what is
     /// measured in units of such a variance would take all other values for one. Of sparse rows nothing changes.
     pub fn without_far_values(mut self, source: &dyn RowSource) -> Result<Self> {

@@ -14,6 +14,7 @@ mod check;
 mod dealt;
 pub(crate) mod formats;
 mod memory;
+pub(crate) mod part;
 pub(crate) mod positioned;
 mod rows;
 mod thresholded;
@@ -147,6 +148,15 @@ pub(crate) fn check_claim(what: &str, claimed: usize, entries: usize) -> std::re
     }
     let detail = format!("{claimed} {what} are claimed, but there are only {entries} entries");
     Err((detail, "mend the numbers".to_owned()))
+}
+
+/// Columns or words that a sparse file may claim however few entries it has: words that are hashed to numbers have as many
+/// columns as somebody thought enough (2^20 in scikit-learn).
+const MODEST_DIM: usize = 1 << 20;
+
+/// The same for columns or words, of which a modest number need no entries.
+pub(crate) fn check_columns(what: &str, claimed: usize, entries: usize) -> std::result::Result<(), (String, String)> {
+    if claimed <= MODEST_DIM { Ok(()) } else { check_claim(what, claimed, entries) }
 }
 
 /// What every source checks when it is made: at least one row and one column.

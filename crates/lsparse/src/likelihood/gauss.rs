@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use lsparse_kernels::{Real, TriangularPack, weighted_gram, weighted_sum};
 use rayon::prelude::*;
@@ -102,6 +103,10 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
 
     fn dim(&self) -> usize {
         self.prior.dim
+    }
+
+    fn set_deadline(&mut self, until: Option<Instant>) {
+        self.prior.until = until;
     }
 
     fn stat_width(&self) -> usize {

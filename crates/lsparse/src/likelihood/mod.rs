@@ -13,6 +13,7 @@ mod wishart;
 
 use std::any::Any;
 use std::ops::Range;
+use std::time::Instant;
 
 use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
@@ -171,6 +172,9 @@ pub trait Likelihood<T: Real>: Send + Sync {
 
     /// Columns of the rows.
     fn dim(&self) -> usize;
+
+    /// Global steps that are not done by then, and would take long, are to end in an error.
+    fn set_deadline(&mut self, _until: Option<Instant>) {}
 
     /// Numbers a cluster in the statistics S_k.
     fn stat_width(&self) -> usize;

@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use lsparse_kernels::{Real, dot_f64, square_distances, triangular_product, weighted_gram, weighted_sum};
 use rayon::prelude::*;
@@ -114,6 +115,10 @@ impl<T: Real> Likelihood<T> for TiedGauss {
 
     fn dim(&self) -> usize {
         self.prior.dim
+    }
+
+    fn set_deadline(&mut self, until: Option<Instant>) {
+        self.prior.until = until;
     }
 
     fn stat_width(&self) -> usize {

@@ -1,6 +1,7 @@
 //! Finite mixtures: frequencies over any likelihood, with seeds, the local step, the objective, training and saved models.
 
 pub mod local;
+mod memory;
 mod model;
 mod prior;
 mod sample;
@@ -10,6 +11,7 @@ mod train;
 
 pub use local::search::{Search, SearchState};
 pub use local::{Members, accumulate, log_density, respond, respond_dense};
+pub use memory::{MemoryNeed, memory_needed};
 pub use model::*;
 pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};

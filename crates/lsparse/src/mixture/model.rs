@@ -1,6 +1,7 @@
 //! A mixture as training sees it: parameters, local step, global step and objective.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
@@ -124,8 +125,8 @@ pub trait LocalStep<T: Scalar>: Send + Sync {
         false
     }
 
-    /// Take up what rows remember, and the L that they need; 0 where nobody asked.
-    fn take_up(&self, _params: &mut MixtureParams<T>, _memory: &RowMemory, _needed: usize) {}
+    /// Take up what a visit found: what rows remember, the L that they need, the work it took.
+    fn take_up(&self, _mixture: &Mixture<T>, _params: &mut MixtureParams<T>, _visited: &VisitedRows<T>) {}
 
     /// A lap is over.
     fn end_lap(&self, _params: &mut MixtureParams<T>) {}
@@ -291,6 +292,10 @@ impl<T: Scalar> Model for Mixture<T> {
         MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default() }
     }
 
+    fn set_deadline(&mut self, until: Option<Instant>) {
+        self.likelihood.set_deadline(until);
+    }
+
     fn local(
         &self,
         params: &MixtureParams<T>,
@@ -306,7 +311,7 @@ impl<T: Scalar> Model for Mixture<T> {
     }
 
     fn take_up(&self, params: &mut MixtureParams<T>, _batch: usize, visited: &Visited<Self>) {
-        self.step.take_up(params, &visited.memory, visited.found);
+        self.step.take_up(self, params, visited);
     }
 
     fn end_lap(&self, params: &mut MixtureParams<T>) {

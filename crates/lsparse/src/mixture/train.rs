@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::Prior;
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
+use crate::mixture::memory::check_memory;
 use crate::mixture::saved::{scan_for, working_element};
 use crate::mixture::seed::initial_summary;
 use crate::mixture::{LocalStep, Mixture, MixtureModel, MixtureParams, Search, log_density};
@@ -63,6 +64,8 @@ pub fn fit_mixture_with(
     inputs: MixtureInputs<'_>,
     beside: Beside<'_>,
 ) -> Result<Fitted<MixtureModel>> {
+    let checked = config.check(source.num_rows())?;
+    check_memory(source, &checked, &beside.storage)?;
     match working_element(config.precision, source) {
         Element::F32 => runs::train(&Mixtures::<f32>::new(source, config, inputs)?, beside),
         Element::F64 => runs::train(&Mixtures::<f64>::new(source, config, inputs)?, beside),
@@ -159,8 +162,9 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
                     true => SearchKind::Dense,
                     false => config.search.settle(config.likelihood, config.clusters, self.source.dim()),
                 };
-                let search =
-                    Search::new(kind, config.clusters, config.sparsity, config.sparsity_tolerance.unwrap_or(0.0));
+                let tolerance = config.sparsity_tolerance.unwrap_or(0.0);
+                let search = Search::new(kind, config.clusters, config.sparsity, tolerance)
+                    .giving_way(config.search == SearchKind::Auto);
                 Box::new(search.with_seed(run_seed(config, run, Stream::Search)))
             }
         }
@@ -230,6 +234,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         run: usize,
         patience: Patience<'_>,
     ) -> Result<Start<Mixture<T>>> {
+        model.set_deadline(patience.until());
         let rng = |stream| ChaCha8Rng::seed_from_u64(run_seed(&self.settled.config, run, stream));
         let start = self.inputs.start;
         let given = || model.step.initial(model, data);
@@ -298,15 +303,11 @@ fn settle_prior<T: Scalar>(
     let usual = config.likelihood.default_prior_scale(source.dim(), config.clusters, source.num_rows());
     config.prior_scale.get_or_insert(usual);
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
-    let blank = Moments {
-        count: 0,
-        mean: vec![0.0; source.dim()],
-        variance: vec![1.0; source.dim()],
-        second_moment: vec![1.0; source.dim()],
-        nonzeros: 0,
-    };
-    let family = config.likelihood.build::<T>(&Prior::for_data(&config, &blank));
+    let family = config.likelihood.build::<T>(&Prior::for_data(&config, &Moments::blank(source.dim())));
     let moments = scan_for::<T>(family.as_ref(), source, config.missing)?;
+    if config.likelihood.family().spread.is_of_variances() && moments.vanish() {
+        return Err(Error::TooSmall { name: source.name().to_owned() });
+    }
     let prior = match start {
         None => Prior::for_data(&config, &moments.without_far_values(source)?),
         Some(start) => {

@@ -4,7 +4,7 @@ use crate::choice::choices;
 use crate::error::{Error, Result};
 use crate::likelihood::{Estimate, LikelihoodKind, PriorShape};
 use crate::settings::table::settings;
-use crate::settings::{BestBy, Checked, DEFAULT_SPARSITY, History, Sparsity};
+use crate::settings::{BestBy, Checked, DEFAULT_SPARSITY, History, LARGEST_PRIOR, Sparsity};
 use crate::training::rules::StopRules;
 use crate::training::schedule::{Pace, ScheduleKind};
 
@@ -162,20 +162,20 @@ settings! {
         }
         "Prior" {
             /// Concentration of the cluster frequencies, Dirichlet(alpha/K).
-            alpha: f64 = 10.0, above(0.0), only(FAMILIES), passed_on();
+            alpha: f64 = 10.0, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), passed_on();
             /// Pseudo-count of each category (multinomial), outcome (bernoulli) or row (poisson).
-            lambda: f64 = 0.1, above(0.0), only(FAMILIES), fixed();
+            lambda: f64 = 0.1, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed();
             /// Degrees of freedom of the covariance prior, more than columns + 1, or 2 for diag-gauss.
-            nu: Option<f64> = None, above(0.0), otherwise("one more than that"), only(FAMILIES), fixed();
+            nu: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("one more than that"), only(FAMILIES), fixed();
             /// Pseudo-count of the prior mean.
-            kappa: f64 = 1e-4, above(0.0), only(FAMILIES), fixed();
+            kappa: f64 = 1e-4, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed();
             /// Variance that the prior expects of a cluster, in units of the variance that the data has.
-            prior_scale: Option<f64> = None, above(0.0), only(FAMILIES), fixed(), otherwise(
+            prior_scale: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(), otherwise(
                 "0.1 where clusters have as many rows as columns or fewer, less where they have more, down to 0.001");
             /// Which variance of the data that is.
             prior_shape: PriorShape = PriorShape::Columns, fixed();
             /// Smallest variance under `estimate ml`, in the same units.
-            variance_floor: f64 = 1e-6, above(0.0), fixed();
+            variance_floor: f64 = 1e-6, above(0.0), most(LARGEST_PRIOR), fixed();
         }
         "Methods" {
             /// Laps of sparse-em from one full lap to the next.

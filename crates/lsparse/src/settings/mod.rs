@@ -41,6 +41,10 @@ choices! {
     }
 }
 
+/// Numbers of a prior are no larger than this: sums and squares of more are no numbers any more, in single precision
+/// least of all.
+const LARGEST_PRIOR: f64 = 1e15;
+
 /// What L is when it is not given.
 pub const DEFAULT_SPARSITY: usize = 8;
 

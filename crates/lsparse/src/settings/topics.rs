@@ -8,7 +8,7 @@ use crate::choice::{Name, choices};
 use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
 use crate::settings::table::{Kind, SettingValue, settings};
-use crate::settings::{BestBy, Checked, DEFAULT_SPARSITY, History, Sparsity};
+use crate::settings::{BestBy, Checked, DEFAULT_SPARSITY, History, LARGEST_PRIOR, Sparsity};
 use crate::training::rules::StopRules;
 use crate::training::schedule::{Pace, ScheduleKind};
 
@@ -152,11 +152,11 @@ settings! {
         }
         "Prior" {
             /// Concentration of a document's topics, Dirichlet(alpha/K).
-            alpha: f64 = 0.5, above(0.0), fixed();
+            alpha: f64 = 0.5, above(0.0), most(LARGEST_PRIOR), fixed();
             /// Whether alpha is learned.
             learn_alpha: AlphaRule = AlphaRule::Fixed, only(&["lsparse", "svi-gibbs"]), passed_on();
             /// Pseudo-count of every word in every topic.
-            lambda: f64 = 0.07, above(0.0), passed_on();
+            lambda: f64 = 0.07, above(0.0), most(LARGEST_PRIOR), passed_on();
         }
         "Documents" {
             /// Iterations a document at most.

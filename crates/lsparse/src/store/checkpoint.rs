@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::data::part::has_name;
 use crate::data::{RowSource, Rows, natural_layout};
 use crate::error::{Error, Result};
 use crate::training::model::Model;
@@ -217,7 +218,7 @@ pub struct Found<M: Model> {
 
 const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
 /// Version of the layout; only the present one is read, since a checkpoint lives no longer than its run.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 /// Length and checksum.
 const TAIL: usize = 12;
 
@@ -278,19 +279,6 @@ impl Lock {
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
     }
-}
-
-/// Whether a file is the one of this name. Where that cannot be told, locks are not removed, so that it always is.
-#[cfg(unix)]
-fn has_name(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let id = |found: io::Result<fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
-    id(file.metadata()) == id(fs::metadata(path))
-}
-
-#[cfg(not(unix))]
-fn has_name(_file: &File, _path: &Path) -> bool {
-    true
 }
 
 impl Drop for Lock {

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{BestBy, Checked, History, Plan, TopicInit, TopicMethod, TopicsConfig};
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
+use crate::system::check_room;
 use crate::topics::gibbs::{GibbsFamily, Sampling};
 use crate::topics::saved::TopicModel;
 use crate::topics::score::{CompletionOptions, completion};
@@ -72,11 +73,27 @@ pub fn fit_topics_with(
     inputs: TopicInputs<'_>,
     beside: Beside<'_>,
 ) -> Result<Fitted<TopicModel>> {
+    let checked = config.check(source.num_rows())?;
+    check_room(
+        memory_needed(source, &checked),
+        || format!("training {} topics over {} words", checked.topics, source.dim()),
+        || "ask for fewer topics, or build a smaller vocabulary".to_owned(),
+    )?;
     let family = TopicFamily::new(source, config, inputs)?;
     match family.config.method.samples_tokens() {
         false => runs::train(&family, beside),
         true => runs::train(&GibbsFamily::new(family)?, beside),
     }
+}
+
+/// Bytes that training with checked settings takes at most at one time, by and large: a number for each word and topic,
+/// once in training and once to be scored or saved, and the topics that a word starts with. What documents give is
+/// sparse, and small beside it.
+pub fn memory_needed(source: &dyn RowSource, config: &TopicsConfig) -> u64 {
+    let (words, topics) = (source.dim() as u64, config.topics as u64);
+    let table = words.saturating_mul(topics).saturating_mul(4);
+    let start = words.saturating_mul(config.sparsity.within(config.topics) as u64).saturating_mul(8);
+    table.saturating_mul(2).saturating_add(start)
 }
 
 /// Streams of randomness of a run besides that of where it starts.

@@ -166,11 +166,14 @@ impl<'a> Patience<'a> {
             return Err(Error::Interrupted { during: "looking for a place to start from" });
         }
         if self.until.is_some_and(|until| Instant::now() > until) {
-            let problem = "the time was over before there was a place to start from".into();
-            let remedy = "give more time, or ask for fewer clusters or topics".into();
-            return Err(Error::Config { option: "max-seconds", problem, remedy });
+            return Err(Error::out_of_time("there was a place to start from"));
         }
         Ok(())
+    }
+
+    /// When there is no time left, if that is known.
+    pub fn until(&self) -> Option<Instant> {
+        self.until
     }
 }
 
@@ -296,6 +299,12 @@ impl StopRules {
             return Some(StopReason::Counts(moved));
         }
         self.laps.is_some_and(|laps| progress.laps >= laps).then_some(StopReason::Laps(progress.laps))
+    }
+
+    /// When a run that has come so far is out of time, if it goes on now.
+    pub(crate) fn until(&self, progress: &Progress) -> Option<Instant> {
+        let left = Duration::try_from_secs_f64(self.max_seconds? - progress.seconds).unwrap_or_default();
+        Instant::now().checked_add(left)
     }
 
     fn late(&self, progress: &Progress) -> Option<StopReason> {

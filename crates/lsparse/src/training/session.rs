@@ -24,6 +24,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -374,6 +375,11 @@ impl<'a, M: Model> Session<'a, M> {
         let step = self.fold(done)?;
         self.recycle(worker);
         Ok(step)
+    }
+
+    /// The next step must be done by then, if it would take long.
+    pub fn set_deadline(&mut self, until: Option<Instant>) {
+        self.model.set_deadline(until);
     }
 
     /// The rule that ends the run with this step, if any does.

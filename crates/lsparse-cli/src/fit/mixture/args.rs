@@ -31,7 +31,7 @@ With --checkpoint a run that was killed or interrupted goes on with --resume and
 that has ended, with more --laps say: the rules for stopping may change."
 )]
 pub struct MixtureArgs {
-    /// A .npy, .npz, .csv, .tsv or .txt file (text may be gzipped), or a folder of images.
+    /// A .npy, .npz, .csv, .tsv or .txt file (text may be gzipped), a folder of images, or - for standard input.
     #[arg(value_name = "DATA")]
     pub data: PathBuf,
 

@@ -7,16 +7,19 @@ mod report;
 use std::path::Path;
 
 use lsparse::backend::with_threads;
+use lsparse::corpus::Corpus;
 use lsparse::data::{Element, RowSource};
+use lsparse::mixture::memory_needed;
 use lsparse::settings::{Checked, MixtureMethod, SearchKind};
 use lsparse::{Beside, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 use super::Watchers;
 use crate::data_args::read_row_weights;
-use crate::format::{counted, grouped};
+use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
+use crate::stdin::Input;
 
 pub use args::MixtureArgs;
 use report::Report;
@@ -28,18 +31,26 @@ pub fn run(args: &MixtureArgs) -> Result<()> {
 fn train(args: &MixtureArgs) -> Result<()> {
     let start = args.from.as_deref().map(MixtureModel::load).transpose()?;
     let config = args.config(start.as_ref())?;
+    let data = Input::open(&args.data, ".csv")?;
     let inputs = [Some(&args.data), args.heldout.as_ref(), args.row_weights.as_ref(), args.run.config.as_ref()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
     args.run.check_outputs(&inputs, args.from.as_deref())?;
     let open = |path: &Path| args.reading.open(path, config.missing);
-    let source = open(&args.data)?;
+    let source = open(data.path())?;
+    if Corpus::is_corpus(data.path()) && config.likelihood.family().spread.is_of_variances() {
+        output::note(
+            "these are counts of words, which no Gaussian is made for: --likelihood multinomial finds clusters of \
+             documents, lsparse fit topics the topics in them",
+        );
+    }
     let heldout = args.heldout.as_deref().map(open).transpose()?;
     let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
     let config = config.check(source.num_rows())?;
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
-        message(&introduction(source.as_ref(), &config));
+        let memory = memory_needed(source.as_ref(), &config, &args.run.storage()).total();
+        message(&format!("{}; about {} of memory", introduction(source.as_ref(), &config), bytes(memory)));
         if config.search == SearchKind::Exact
             && config.search.settle(config.likelihood, config.clusters, source.dim()) == SearchKind::Dense
         {
@@ -47,8 +58,8 @@ fn train(args: &MixtureArgs) -> Result<()> {
             message(&format!("there is no bound for {name} that is cheaper than a weight: --search exact is dense"));
         }
     }
-    let mut watchers =
-        Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::new(&config.plan(), "rows")), trace };
+    let plan = Plan::new(&config.plan(), "rows");
+    let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", plan), trace);
     let fitted = fit_mixture_with(
         source.as_ref(),
         &config,
@@ -65,7 +76,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
             storage: args.run.storage(),
         },
     )?;
-    drop(watchers);
+    watchers.progress.finish();
     if let Some(path) = &args.run.out {
         fitted.model.save_to(path)?;
     }
@@ -85,7 +96,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
     if args.run.out.is_none() && !args.run.quiet {
         message("the model was not saved; give --out FILE to keep it");
     }
-    Ok(())
+    watchers.finish()
 }
 
 fn introduction(source: &dyn RowSource, config: &Checked<MixtureConfig>) -> String {

@@ -10,11 +10,11 @@ use lsparse::backend::with_threads;
 use lsparse::corpus::{Corpus, Documents};
 use lsparse::data::RowSource;
 use lsparse::settings::{Checked, TopicMethod, TopicsConfig};
-use lsparse::topics::{TopicInputs, TopicModel, Words, fit_topics_with, read_seed_words};
+use lsparse::topics::{TopicInputs, TopicModel, Words, fit_topics_with, memory_needed, read_seed_words};
 use lsparse::{Beside, Fitted, Result};
 
 use super::Watchers;
-use crate::format::{counted, grouped};
+use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
@@ -45,11 +45,11 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
-        introduce(&documents, tokens, &words, &config);
+        introduce(&documents, tokens, &words, &config, memory_needed(&documents, &config));
         heldout.iter().for_each(mention_unknown);
     }
-    let mut watchers =
-        Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::new(&config.plan(), "documents")), trace };
+    let plan = Plan::new(&config.plan(), "documents");
+    let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", plan), trace);
     let fitted = fit_topics_with(
         &documents,
         &config,
@@ -67,7 +67,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
             storage: args.run.storage(),
         },
     )?;
-    drop(watchers);
+    watchers.progress.finish();
     if let Some(path) = &args.run.out {
         fitted.model.save_to(path)?;
     }
@@ -80,7 +80,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     if !args.run.quiet {
         conclude(args, &fitted);
     }
-    Ok(())
+    watchers.finish()
 }
 
 impl TopicsArgs {
@@ -96,19 +96,20 @@ impl TopicsArgs {
     }
 }
 
-fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &Checked<TopicsConfig>) {
+fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &Checked<TopicsConfig>, memory: u64) {
     let batches = counted(config.batches, "batch", "batches");
     let how = match config.method {
         TopicMethod::Lsparse => format!("L = {}", config.sparsity),
         method => method.name().to_owned(),
     };
     message(&format!(
-        "{}: {} documents, {} tokens of {} words; K = {}, {how}, {batches}",
+        "{}: {} documents, {} tokens of {} words; K = {}, {how}, {batches}; about {} of memory",
         documents.name(),
         grouped(documents.num_rows()),
         grouped(tokens as usize),
         grouped(documents.corpus().vocab().len()),
         config.topics,
+        bytes(memory),
     ));
     if words.new > 0 {
         message(&format!("{} of the words are new to the model", grouped(words.new)));

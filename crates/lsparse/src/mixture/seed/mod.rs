@@ -119,13 +119,8 @@ pub fn initial_summary<T: Scalar>(
     rng: &mut ChaCha8Rng,
     patience: Patience<'_>,
 ) -> Result<ClusterSummary> {
-    let by_contest = config.init == Init::Auto && config.likelihood.family().has_means;
-    let size = match config.init_rows {
-        None if by_contest => contest_rows(config.clusters, mixture.likelihood.dim()),
-        None => (100 * config.clusters).max(10_000),
-        Some(rows) => rows.max(config.clusters),
-    };
-    let sample = Sample::draw(mixture, data, size, rng)?;
+    let by_contest = starts_by_contest(config);
+    let sample = Sample::draw(mixture, data, sample_size(config, mixture.likelihood.dim()), rng)?;
     let (sample, judges) = if by_contest { sample.part(config.clusters) } else { (sample, None) };
     let factor = data.total_weight() / sample.total_weight();
     let start = Start { mixture, sample: &sample, clusters: config.clusters, factor, patience };
@@ -147,6 +142,21 @@ pub fn initial_summary<T: Scalar>(
     }
     Ok(summary)
 }
+
+/// Whether several starts are tried and one is kept.
+pub(crate) fn starts_by_contest(config: &MixtureConfig) -> bool {
+    config.init == Init::Auto && config.likelihood.family().has_means
+}
+
+/// Rows that are drawn to start from, of those there are.
+pub(crate) fn sample_size(config: &MixtureConfig, dim: usize) -> usize {
+    match config.init_rows {
+        None if starts_by_contest(config) => contest_rows(config.clusters, dim),
+        None => config.clusters.saturating_mul(100).max(10_000),
+        Some(rows) => rows.max(config.clusters),
+    }
+}
+
 /// Rows of the sample for a contest: enough that clusters of all sizes are met, a bounded number of products a pass over
 /// them, and a bounded number of values in memory.
 fn contest_rows(clusters: usize, dim: usize) -> usize {
