@@ -72,6 +72,10 @@ pub struct MixtureConfig {
     /// Whether rows may have missing values (NaN), which full and diagonal Gaussians integrate out.
     #[serde(skip_serializing_if = "is_default")]
     pub missing: bool,
+    /// Whether Gaussians work on columns about their means in units of their standard deviations (zero-mean ones in units of
+    /// their root mean squares). Arrays of the model, log densities and drawn rows are in the data's own units all the same.
+    #[serde(skip_serializing_if = "is_default")]
+    pub standardize: bool,
     /// K, the number of clusters.
     pub clusters: usize,
     /// L, the number of clusters a row keeps; 0 stands for 8, or K if that is smaller.
@@ -162,6 +166,7 @@ impl Default for MixtureConfig {
             method: MixtureMethod::Lsparse,
             likelihood: LikelihoodKind::Gauss,
             missing: false,
+            standardize: false,
             clusters: 10,
             sparsity: 0,
             sparsity_tolerance: 0.0,
@@ -224,6 +229,7 @@ impl MixtureConfig {
         }
         config.settle_method()?;
         config.check_missing()?;
+        config.check_standardize()?;
         if config.sparsity == 0 {
             let chosen = config.sparsity_tolerance > 0.0;
             config.sparsity = if chosen { 1 } else { DEFAULT_SPARSITY.min(config.clusters) };
@@ -328,6 +334,20 @@ impl MixtureConfig {
         }
         if self.search == SearchKind::Neighbours {
             return Err(bad("search", "candidates are found for complete rows alone", "leave it out with `missing`"));
+        }
+        Ok(())
+    }
+
+    /// Units are for columns that are measured, and are there already where each column has a spread of its own.
+    fn check_standardize(&self) -> Result<()> {
+        if self.standardize && !self.likelihood.family().spread.is_of_variances() {
+            let problem = format!("the columns of {} clusters have no units to change", self.likelihood.name());
+            let remedy = "leave it out, or choose `likelihood gauss or diag-gauss or spherical-gauss`".into();
+            return Err(Error::Config { option: "standardize", problem, remedy });
+        }
+        if self.standardize && self.missing {
+            let problem = "clusters that allow missing values take each column in its own units as it is";
+            return Err(bad("standardize", problem, "leave it out with `missing`"));
         }
         Ok(())
     }

@@ -15,10 +15,11 @@
 //!    of the [`rules`] says stop and keeps the best of several runs, [`observe`] watches.
 //!
 //! [`exchange`] lets processes that share no memory train together. [`init`] finds the first clusters, [`mixture`] and [`topics`] put the pieces together, [`increment`] goes on from
-//! data that keeps coming, [`persist`] writes models, [`checkpoint`] lets a run go on after it was killed.
+//! data that keeps coming, [`agreement`] compares clusters with known classes, [`persist`] writes models, [`checkpoint`] lets a run go on after it was killed.
 
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 pub mod backend;
 pub mod checkpoint;
 pub mod config;

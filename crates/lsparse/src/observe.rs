@@ -18,6 +18,9 @@ pub trait Observer {
         Ok(())
     }
 
+    /// Called before all else with what people should know of data and settings.
+    fn remark(&mut self, _text: &str) {}
+
     /// Called after every step.
     fn step(&mut self, info: &StepInfo) -> Result<()>;
 
@@ -72,6 +75,10 @@ impl Observer for Vec<Box<dyn Observer + '_>> {
 
     fn end(&mut self, ending: &Ending) -> Result<()> {
         self.iter_mut().try_for_each(|observer| observer.end(ending))
+    }
+
+    fn remark(&mut self, text: &str) {
+        self.iter_mut().for_each(|observer| observer.remark(text));
     }
 
     fn step(&mut self, info: &StepInfo) -> Result<()> {

@@ -24,6 +24,7 @@ mod npz_write;
 mod open;
 mod positioned;
 mod rows;
+mod standardized;
 mod thresholded;
 
 use lsparse_kernels::Real;
@@ -41,11 +42,12 @@ pub use dealt::{Batch, Dealt};
 pub use images::{ImagePatches, PatchGrid, PatchOptions};
 pub use memory::{BorrowedRows, CsrRows, MemoryRows};
 pub use npy::NpyRows;
-pub use npy_write::{NpyWriter, write_npy_f32, write_npy_f64};
+pub use npy_write::{NpyWriter, write_npy_f32, write_npy_f64, write_npy_i64};
 pub use npz::read_csr_npz;
 pub use npz_write::write_csr_npz;
 pub use open::{OpenOptions, open, read_column};
 pub use rows::{Layout, RowRef, Rows};
+pub use standardized::{ColumnUnits, Standardized};
 pub use thresholded::Thresholded;
 
 /// A precision of floating point numbers.
@@ -76,6 +78,11 @@ pub trait RowSource: Send + Sync {
 
     /// What people should know about how it was read, such as a line that was taken for a header.
     fn note(&self) -> Option<&str> {
+        None
+    }
+
+    /// What a row is called, where rows have names.
+    fn row_name(&self, _row: usize) -> Option<String> {
         None
     }
 

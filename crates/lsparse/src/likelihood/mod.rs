@@ -169,8 +169,7 @@ impl Prior {
         let units = match config.prior_shape {
             PriorShape::Isotropic => vec![average(spread); spread.len()],
             PriorShape::Columns => {
-                // Rounding alone may give a constant column a variance.
-                let varies = |(v, second): (&f64, &f64)| *v > CONSTANT * second;
+                let varies = |(v, second): (&f64, &f64)| !is_constant(*v, *second);
                 let varying: Vec<bool> = spread.iter().zip(&moments.second_moment).map(varies).collect();
                 let of_varying: Vec<f64> = spread.iter().zip(&varying).filter(|v| *v.1).map(|v| *v.0).collect();
                 let usual = average(&of_varying);
@@ -194,6 +193,12 @@ impl Prior {
 
 /// A column whose variance is no more than this share of its mean square is constant.
 const CONSTANT: f64 = 1e-24;
+
+/// Whether a column with this variance and mean square is constant: rounding alone may give it a variance.
+pub(crate) fn is_constant(variance: f64, second_moment: f64) -> bool {
+    // So that a variance that is no number is no variance.
+    !(variance > CONSTANT * second_moment)
+}
 
 /// The average of variances; 1 where there is none above zero, since constant data has no scale of its own.
 fn average(spread: &[f64]) -> f64 {
