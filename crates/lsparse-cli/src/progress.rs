@@ -11,6 +11,7 @@ use lsparse::trace::StepInfo;
 use lsparse::{MixtureConfig, Result};
 
 use crate::format::{duration, rate, significant};
+use crate::messages::in_options;
 use crate::output::message;
 
 /// Parts of a bar, whatever it measures.
@@ -61,6 +62,15 @@ impl Display {
                 }
             }
             Display::Lines { .. } => {}
+        }
+    }
+
+    /// Say something besides.
+    fn say(&self, text: &str) {
+        match self {
+            Display::Nowhere => {}
+            Display::Bar(bar) => bar.suspend(|| message(text)),
+            Display::Lines { .. } => message(text),
         }
     }
 
@@ -144,6 +154,10 @@ impl TrainingProgress {
 }
 
 impl Observer for TrainingProgress {
+    fn remark(&mut self, text: &str) {
+        self.display.say(&format!("warning: {}", in_options(text)));
+    }
+
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         if info.run != self.run {
             // The last line of the run before must not be lost.

@@ -79,6 +79,10 @@ impl Observer for Watchers {
         self.trace.as_mut().map_or(Ok(()), |trace| trace.end(ending))
     }
 
+    fn remark(&mut self, text: &str) {
+        self.progress.remark(text);
+    }
+
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.progress.step(info)?;
         self.trace.as_mut().map_or(Ok(()), |trace| trace.step(info))

@@ -1,6 +1,6 @@
 //! `lsparse info` of a topic model: what it is, how it was trained, its most common topics.
 
-use lsparse::Result;
+use lsparse::{Error, Result};
 use lsparse::rules::count_empty;
 use lsparse::topics::{AlphaRule, TopicModel, TopicsConfig};
 use serde::Serialize;
@@ -45,6 +45,11 @@ struct Info<'a> {
 }
 
 pub fn run(args: &InfoArgs, model: &TopicModel) -> Result<()> {
+    if args.data.is_some() {
+        let problem = "documents are no examples of clusters".into();
+        let remedy = "leave the data out; lsparse topics MODEL --corpus DATA names documents of each topic".into();
+        return Err(Error::Config { option: "DATA", problem, remedy });
+    }
     let info = describe(model, args.top);
     if args.json {
         return output::print_json(&info);

@@ -25,6 +25,7 @@ EXAMPLES:
       --heldout test-photos/ --out patches.safetensors --trace run.jsonl
   lsparse fit mixture patches.npy --likelihood zero-mean-gauss -k 5000 --search neighbours --out many.safetensors
   lsparse fit mixture data.npy -k 50 --method kmeans --out centres.safetensors
+  lsparse fit mixture table.csv -k 20 --method kmeans --standardize --out centres.safetensors
   lsparse fit mixture more.npy --from model.safetensors --history keep --out model.safetensors
   lsparse fit mixture large.npy -k 500 --checkpoint run.ckpt --resume --memo-memory 1GB --out model.safetensors
   lsparse fit mixture data.csv --config run.json --seed 1 --quiet --json
@@ -139,6 +140,11 @@ pub struct ModelSettings {
     /// out.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub missing: Option<bool>,
+    /// Work on columns about their means in units of their standard deviations (root mean squares for zero-mean-gauss):
+    /// spherical-gauss, kmeans and dp-means take all columns alike, so that those of large numbers would decide alone.
+    /// The model keeps the units; means, covariances, drawn rows and log likelihoods are in those of the data.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub standardize: Option<bool>,
     /// K, the number of clusters [default: none, it must be given].
     #[arg(long, short = 'k', value_name = "K")]
     pub clusters: Option<usize>,
@@ -213,7 +219,8 @@ pub struct MethodSettings {
         ("means", "the nearest means by Euclidean distance"),
         ("products", "the largest products of row and probabilities: clusters that share its words")]))]
     pub selection_function: Option<BuiltInSelection>,
-    /// Squared distance from all centres at which dp-means opens a cluster [default: one that opens about K].
+    /// Squared distance from all centres at which dp-means opens a cluster, with --standardize in its units [default: one
+    /// that opens about K].
     #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
     pub penalty: Option<f64>,
 }
