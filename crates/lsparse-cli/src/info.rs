@@ -205,7 +205,8 @@ fn text(name: &str, info: &Info) -> String {
     text += &table(&header, &rows);
     if first.examples.is_some() {
         text += "\ntypical rows of each (rows count from 0)\n";
-        let rows = |note: &ClusterNote| note.examples.iter().flatten().map(Example::text).collect::<Vec<_>>().join("  ");
+        let rows =
+            |note: &ClusterNote| note.examples.iter().flatten().map(Example::text).collect::<Vec<_>>().join("  ");
         let lines = info.largest.iter().map(|note| format!("  {:>7}  {}\n", note.cluster, rows(note)));
         text.extend(lines);
     }

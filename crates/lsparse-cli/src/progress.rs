@@ -95,17 +95,37 @@ pub struct Plan {
     runs: usize,
     /// What rows are called.
     unit: &'static str,
+    /// What the objective is one of a row of (or a token), and how many there are, by weight; 0 where that is not known.
+    observation: &'static str,
+    weight: f64,
+}
+
+impl Plan {
+    /// A training on rows or tokens of this weight altogether, of which the objective is shown.
+    pub fn over(self, weight: f64) -> Self {
+        Plan { weight, ..self }
+    }
+
+    /// What training raises, in nats a row or token, which do not grow with the data; in total where nothing else is known.
+    fn objective(&self, total: f64) -> String {
+        match self.weight > 0.0 {
+            true => format!("objective {} a {}", significant(total / self.weight, 6), self.observation),
+            false => format!("objective {}", significant(total, 9)),
+        }
+    }
 }
 
 impl From<&MixtureConfig> for Plan {
     fn from(config: &MixtureConfig) -> Self {
-        Plan { laps: config.laps, max_seconds: config.max_seconds, runs: config.runs, unit: "rows" }
+        let MixtureConfig { laps, max_seconds, runs, .. } = *config;
+        Plan { laps, max_seconds, runs, unit: "rows", observation: "row", weight: 0.0 }
     }
 }
 
 impl From<&TopicsConfig> for Plan {
     fn from(config: &TopicsConfig) -> Self {
-        Plan { laps: config.laps, max_seconds: config.max_seconds, runs: config.runs, unit: "documents" }
+        let TopicsConfig { laps, max_seconds, runs, .. } = *config;
+        Plan { laps, max_seconds, runs, unit: "documents", observation: "token", weight: 0.0 }
     }
 }
 
@@ -171,7 +191,7 @@ impl Observer for TrainingProgress {
         let elapsed = self.started.elapsed().as_secs_f64();
         self.heldout = info.heldout.or(self.heldout);
         self.evidence = info.report.get(EVIDENCE).copied().or(self.evidence);
-        let (label, Plan { laps, runs, unit, .. }) = (&self.label, self.plan);
+        let (label, plan, Plan { laps, runs, unit, .. }) = (&self.label, self.plan, self.plan);
         let (heldout, evidence) = (self.heldout, self.evidence);
         let text = || {
             let mut text = label.clone();
@@ -183,8 +203,11 @@ impl Observer for TrainingProgress {
                 text += &format!("/{laps}");
             }
             text += &match (evidence, info.objective) {
-                (Some(evidence), _) => format!("  evidence {}", significant(evidence, 6)),
-                (None, Some(objective)) => format!("  objective {}", significant(objective.total(), 9)),
+                (Some(evidence), _) => {
+                    let perplexity = significant((-evidence).exp(), 4);
+                    format!("  evidence {} a token (perplexity {perplexity})", significant(evidence, 6))
+                }
+                (None, Some(objective)) => format!("  {}", plan.objective(objective.total())),
                 (None, None) => String::new(),
             };
             text += &format!("  {} {unit}/s", rate(info.rows_per_second));
@@ -242,5 +265,18 @@ impl RowProgress {
 impl Drop for RowProgress {
     fn drop(&mut self) {
         self.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_objective_is_that_of_a_row_where_rows_are_counted() {
+        let plan = Plan::from(&MixtureConfig::default());
+        assert_eq!(plan.objective(-1234.5), "objective -1234.50000");
+        assert_eq!(plan.over(100.0).objective(-1234.5), "objective -12.3450 a row");
+        assert_eq!(Plan::from(&TopicsConfig::default()).over(1e3).objective(-7500.0), "objective -7.50000 a token");
     }
 }

@@ -171,7 +171,8 @@ fn score(args: &ScoreArgs) -> Result<()> {
 
 pub fn check_per_row<'a>(args: &ScoreArgs, path: &'a Path) -> Result<(&'a Path, &'static str)> {
     let format = output::check_extension("per-row", path, &["npy", "csv"])?;
-    let inputs: Vec<&Path> = [Some(&args.model), Some(&args.data), args.labels.as_ref()].into_iter().flatten().map(AsRef::as_ref).collect();
+    let inputs: Vec<&Path> =
+        [Some(&args.model), Some(&args.data), args.labels.as_ref()].into_iter().flatten().map(AsRef::as_ref).collect();
     output::check_not_input("per-row", path, &inputs)?;
     output::check_writable(path)?;
     Ok((path, format))

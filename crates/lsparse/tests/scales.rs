@@ -222,8 +222,15 @@ fn standardized_columns_may_be_in_any_units() {
         }
         let what = format!("{} {}", likelihood.name(), method.name());
         let (plain, other) = in_other_units(likelihood, 1500);
-        let config =
-            MixtureConfig { likelihood, method, clusters: 5, standardize: true, tolerance: 0.0, laps: 6, ..Default::default() };
+        let config = MixtureConfig {
+            likelihood,
+            method,
+            clusters: 5,
+            standardize: true,
+            tolerance: 0.0,
+            laps: 6,
+            ..Default::default()
+        };
         let inputs = |rows| MixtureInputs { heldout: Some(rows), ..Default::default() };
         let fit = |rows| fit_mixture_with(rows, &config, inputs(rows), Beside::default()).unwrap();
         let (a, b) = (fit(&plain), fit(&other));
@@ -265,7 +272,9 @@ fn standardized_columns_may_be_in_any_units() {
 /// The priors of these families are in units of the columns already: the objective, too, is that of the rows as they are.
 #[test]
 fn the_objective_is_in_the_units_of_the_data() {
-    for likelihood in [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss, LikelihoodKind::TiedGauss, LikelihoodKind::ZeroMeanGauss] {
+    for likelihood in
+        [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss, LikelihoodKind::TiedGauss, LikelihoodKind::ZeroMeanGauss]
+    {
         let (_, rows) = in_other_units(likelihood, 1000);
         let config = |standardize| MixtureConfig {
             likelihood,
@@ -280,7 +289,11 @@ fn the_objective_is_in_the_units_of_the_data() {
         assert!(with.units.is_some() && without.units.is_none());
         assert_near(with.training.objective, without.training.objective, 1e-6, likelihood.name());
         for (a, b) in with.arrays.iter().zip(&without.arrays) {
-            assert!(a.values.iter().zip(&b.values).all(|(a, b)| (a - b).abs() <= 1e-6 * b.abs().max(1e-9)), "{}", a.name);
+            assert!(
+                a.values.iter().zip(&b.values).all(|(a, b)| (a - b).abs() <= 1e-6 * b.abs().max(1e-9)),
+                "{}",
+                a.name
+            );
         }
     }
 }
@@ -303,9 +316,10 @@ fn the_arrays_of_a_standardized_model_are_its_densities() {
         for (row, score) in values.as_dense().unwrap().chunks_exact(4).zip(scores) {
             let of_cluster = |k: usize| {
                 let columns = means.values[4 * k..4 * k + 4].iter().zip(&variances.values[4 * k..4 * k + 4]);
-                let log_density = row.iter().zip(columns).map(|(x, (m, v))| {
-                    -0.5 * ((x - m).powi(2) / v + v.ln() + std::f64::consts::TAU.ln())
-                });
+                let log_density = row
+                    .iter()
+                    .zip(columns)
+                    .map(|(x, (m, v))| -0.5 * ((x - m).powi(2) / v + v.ln() + std::f64::consts::TAU.ln()));
                 model.weights[k] * log_density.sum::<f64>().exp()
             };
             assert_near(score, (0..5).map(of_cluster).sum::<f64>().ln(), 1e-6, "log density");
@@ -344,7 +358,10 @@ fn scales_far_apart_are_said_where_they_matter() {
     let seeded = MixtureConfig { init: Init::Kmeans, ..default() };
     for config in [spherical.clone(), kmeans, isotropic, seeded] {
         let text = said(config.clone(), &other);
-        assert!(text.contains("column 4 spreads") && text.contains("column 1") && text.contains("`standardize`"), "{text}");
+        assert!(
+            text.contains("column 4 spreads") && text.contains("column 1") && text.contains("`standardize`"),
+            "{text}"
+        );
         assert_eq!(said(config.clone(), &plain), "");
         assert_eq!(said(MixtureConfig { standardize: true, ..config }, &other), "");
     }

@@ -169,7 +169,7 @@ fn fit(
     config: &MixtureConfig,
 ) -> Result<Shown> {
     let config = config.check(source.num_rows())?;
-    let progress = TrainingProgress::new(args.quiet, label, Plan::from(&config));
+    let progress = TrainingProgress::new(args.quiet, label, Plan::from(&config).over(source.num_rows() as f64));
     let mut watcher = Watcher { progress, laps: Vec::new() };
     let inputs = MixtureInputs { heldout: Some(heldout), ..Default::default() };
     let beside =

@@ -1,8 +1,8 @@
 //! `lsparse info` of a topic model: what it is, how it was trained, its most common topics.
 
-use lsparse::{Error, Result};
 use lsparse::rules::count_empty;
 use lsparse::topics::{AlphaRule, TopicModel, TopicsConfig};
+use lsparse::{Error, Result};
 use serde::Serialize;
 
 use super::{by_share, top_words};

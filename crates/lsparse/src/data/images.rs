@@ -111,7 +111,8 @@ impl ImagePatches {
         let paths = image_paths(folder)?;
         let loaded: Vec<Result<Grey>> = paths.par_iter().map(|path| load(path, options)).collect();
         let images = loaded.into_iter().collect::<Result<Vec<Grey>>>()?;
-        let files = paths.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy().into_owned()).collect();
+        let files =
+            paths.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy().into_owned()).collect();
         Ok(ImagePatches { files, ..Self::assemble(folder.display().to_string(), images, options) })
     }
 

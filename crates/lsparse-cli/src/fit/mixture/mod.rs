@@ -9,7 +9,7 @@ use std::path::Path;
 use lsparse::backend::with_threads;
 use lsparse::data::{Element, RowSource};
 use lsparse::mixture::{MixtureMethod, SearchKind};
-use lsparse::{Beside, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
+use lsparse::{Beside, History, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 use super::Watchers;
 use crate::data_args::read_row_weights;
@@ -47,7 +47,11 @@ fn train(args: &MixtureArgs) -> Result<()> {
             message(&format!("there is no bound for {name} that is cheaper than a weight: --search exact is dense"));
         }
     }
-    let mut watchers = Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::from(&config)), trace };
+    let weight = row_weights.as_ref().map_or(source.num_rows() as f64, |weights| weights.iter().sum());
+    let kept =
+        start.as_ref().filter(|_| config.history == History::Keep).map_or(0.0, |start| start.total.total_weight());
+    let plan = Plan::from(&config).over(weight + kept);
+    let mut watchers = Watchers { progress: TrainingProgress::new(args.run.quiet, "", plan), trace };
     let fitted = fit_mixture_with(
         source.as_ref(),
         &config,

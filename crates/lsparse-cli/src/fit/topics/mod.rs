@@ -11,7 +11,7 @@ use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
 use lsparse::data::corpus::Corpus;
 use lsparse::topics::{TopicInputs, TopicMethod, TopicModel, TopicsConfig, fit_topics_with};
-use lsparse::{Beside, Fitted, Result};
+use lsparse::{Beside, Fitted, History, Result};
 
 use super::Watchers;
 use crate::format::grouped;
@@ -49,7 +49,10 @@ fn train(args: &TopicsArgs) -> Result<()> {
         introduce(&documents, tokens, &words, &config);
         heldout.iter().for_each(Documents::mention_unknown);
     }
-    let mut watchers = Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::from(&config)), trace };
+    let kept = words.start.as_ref().filter(|_| config.history == History::Keep);
+    let kept: f64 = kept.map_or(0.0, |start| start.total.counts.iter().sum());
+    let plan = Plan::from(&config).over(tokens as f64 + kept);
+    let mut watchers = Watchers { progress: TrainingProgress::new(args.run.quiet, "", plan), trace };
     let fitted = fit_topics_with(
         &documents,
         &config,

@@ -55,7 +55,7 @@ pub use build::{BuildOptions, BuildReport, Repeated, build};
 pub use counts::Corpus;
 pub use documents::TextOptions;
 pub use encode::{Encoder, TextReport, encode_text};
-pub use filter::{Dropped, TEXT_FILTER, VocabFilter};
+pub use filter::{Dropped, DroppedWord, Reason, TEXT_FILTER, VocabFilter};
 pub use format::Format;
 pub use import::IndexBase;
 pub use language::{StopWords, stem_languages, stop_languages};
