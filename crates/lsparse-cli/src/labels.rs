@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use lsparse::agreement::Agreement;
-use lsparse::data::{self, OpenOptions};
+use lsparse::math::agreement::Agreement;
+use lsparse::open::{OpenOptions, read_column};
 use lsparse::{Error, Result};
 
 use crate::format::{grouped, significant};
@@ -12,7 +12,7 @@ use crate::format::{grouped, significant};
 pub fn read_labels(path: &Path, rows: usize) -> Result<Vec<String>> {
     let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
     let labels: Vec<String> = if is_npy {
-        data::read_column(path, &OpenOptions::default())?.iter().map(f64::to_string).collect()
+        read_column(path, &OpenOptions::default())?.iter().map(f64::to_string).collect()
     } else {
         read_lines(path)?
     };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lsparse::data::AtomicFile;
-use lsparse::observe::Reached;
+use lsparse::training::observe::Reached;
 use lsparse::{Error, Result};
 use serde::{Deserialize, Serialize};
 

@@ -4,11 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lsparse::agreement::Agreement;
 use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, write_npy_f64};
 use lsparse::likelihood::Estimate;
-use lsparse::rules::count_empty;
+use lsparse::math::agreement::Agreement;
+use lsparse::training::rules::count_empty;
 use lsparse::{Error, Result};
 use serde::Serialize;
 

@@ -316,13 +316,13 @@ fn scores_with_another_alpha_and_with_known_classes() {
     let agreement = score("--labels themes.txt")["agreement"].clone();
     assert!(number(&agreement["nmi"]) > 0.7 && number(&agreement["purity"]) > 0.5, "{agreement}");
     place.lsparse("assign m.safetensors test --out main.npy").assert().success();
-    let labels = lsparse::data::read_column(&place.path("main.npy"), &Default::default()).unwrap();
+    let labels = lsparse::open::read_column(&place.path("main.npy"), &Default::default()).unwrap();
     assert_eq!(labels.len(), ALL - TRAIN);
     assert!(labels.iter().all(|k| (0.0..24.0).contains(k)));
     // A document without known words has no topic.
     place.write("void.txt", "star planet\nqqq\n");
     place.lsparse("assign m.safetensors void.txt --out void.npy").assert().success();
-    assert_eq!(lsparse::data::read_column(&place.path("void.npy"), &Default::default()).unwrap()[1], -1.0);
+    assert_eq!(lsparse::open::read_column(&place.path("void.npy"), &Default::default()).unwrap()[1], -1.0);
 }
 
 #[test]

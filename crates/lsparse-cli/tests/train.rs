@@ -5,7 +5,8 @@ mod common;
 use std::io::Write;
 
 use common::{Place, csv, refused, with_planted};
-use lsparse::data::{OpenOptions, Rows, read_column, read_csr_npz, write_csr_npz};
+use lsparse::data::{Rows, read_csr_npz, write_csr_npz};
+use lsparse::open::{OpenOptions, read_column};
 use lsparse::synthetic::{dead_leaves, planted};
 use lsparse::{LikelihoodKind, MixtureModel};
 use predicates::prelude::*;

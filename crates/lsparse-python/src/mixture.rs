@@ -50,7 +50,7 @@ pub fn fit_mixture<'py>(
     let watched = Watched { interrupt: &interrupt, tick: &mut tick };
     let (fitted, interrupted) = held.with(binarize, |rows| {
         run_watched(py, threads, watched, || {
-            let observer: &mut dyn lsparse::observe::Observer = &mut observer;
+            let observer: &mut dyn lsparse::training::observe::Observer = &mut observer;
             let (observer, interrupt) = (Some(observer), Some(&interrupt));
             let inputs = MixtureInputs { row_weights, start, ..Default::default() };
             let beside = Beside { observer, interrupt, ..Default::default() };

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use lsparse::Result;
-use lsparse::observe::Observer;
-use lsparse::rules::Outcome;
-use lsparse::trace::StepInfo;
+use lsparse::training::observe::Observer;
+use lsparse::training::rules::Outcome;
+use lsparse::training::trace::StepInfo;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -4,10 +4,10 @@
 use lsparse::data::{MemoryRows, RowSource};
 use lsparse::increment::Increment;
 use lsparse::likelihood::{Estimate, PriorShape};
-use lsparse::mixture::MixtureMethod;
-use lsparse::observe::Observer;
+use lsparse::settings::MixtureMethod;
 use lsparse::synthetic::planted;
-use lsparse::trace::StepInfo;
+use lsparse::training::observe::Observer;
+use lsparse::training::trace::StepInfo;
 use lsparse::{
     Beside, Init, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Precision, Result, fit_mixture,
     fit_mixture_with,

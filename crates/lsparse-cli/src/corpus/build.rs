@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lsparse::backend::with_threads;
-use lsparse::data::AtomicFile;
-use lsparse::data::corpus::{
+use lsparse::corpus::{
     BuildOptions, BuildReport, DroppedWord, Format, IndexBase, PhraseConfig, Reason, StopWords, TextOptions,
     TokenizerConfig, VocabFilter, build,
 };
+use lsparse::data::AtomicFile;
 use lsparse::{Error, Result};
 use serde::Serialize;
 
@@ -407,7 +407,7 @@ mod tests {
     use clap::{Args, Command};
 
     use super::*;
-    use lsparse::data::corpus::TEXT_FILTER;
+    use lsparse::corpus::TEXT_FILTER;
 
     #[test]
     fn the_help_shows_the_defaults_of_the_library() {

@@ -1,7 +1,9 @@
 //! `lsparse info` of a topic model: what it is, how it was trained, its most common topics.
 
-use lsparse::rules::count_empty;
-use lsparse::topics::{AlphaRule, TopicModel, TopicsConfig};
+use lsparse::allocation::AlphaRule;
+use lsparse::settings::TopicsConfig;
+use lsparse::topics::TopicModel;
+use lsparse::training::rules::count_empty;
 use lsparse::{Error, Result};
 use serde::Serialize;
 

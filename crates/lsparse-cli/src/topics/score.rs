@@ -1,7 +1,7 @@
 //! `lsparse score` of a topic model: document completion, coherence and diversity of the topics.
 
-use lsparse::agreement::Agreement;
 use lsparse::data::{RowSource, write_npy_f64};
+use lsparse::math::agreement::Agreement;
 use lsparse::topics::TopicModel;
 use lsparse::topics::coherence::{Coherence, coherence, diversity};
 use lsparse::topics::score::{Completion, CompletionOptions};
