@@ -7,6 +7,7 @@ use std::io::Write;
 
 use common::{Place, refused};
 use lsparse::corpus::Corpus;
+use predicates::prelude::*;
 use predicates::str::contains;
 
 /// A small corpus of counts with its vocabulary.

@@ -222,10 +222,11 @@ impl MixtureModel {
             }
             array.shape == shape
         });
-        if let Some(ColumnUnits { shift, scale }) = &units {
-            if shift.len() != dim || scale.len() != dim || scale.iter().any(|&scale| scale <= 0.0) {
-                return Err(bad("the units of its columns are damaged".into()));
-            }
+        let fit = |units: &ColumnUnits| {
+            units.shift.len() == dim && units.scale.len() == dim && units.scale.iter().all(|&scale| scale > 0.0)
+        };
+        if !units.as_ref().is_none_or(fit) {
+            return Err(bad("the units of its columns are damaged".into()));
         }
         if num == 0 || dim == 0 || metadata.config.clusters != num || !agree {
             return Err(bad("its arrays disagree in shape".into()));

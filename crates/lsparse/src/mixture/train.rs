@@ -93,8 +93,8 @@ fn settle_units(
     if !config.standardize || inputs.units.is_some() {
         return Ok(None);
     }
-    for other in inputs.heldout.into_iter().filter(|other| other.dim() != source.dim()) {
-        let (name, model, data) = (other.name().into(), source.dim(), other.dim());
+    if let Some(held) = inputs.heldout.filter(|held| held.dim() != source.dim()) {
+        let (name, model, data) = (held.name().into(), source.dim(), held.dim());
         return Err(Error::DimensionMismatch { name, model, data });
     }
     match inputs.start {

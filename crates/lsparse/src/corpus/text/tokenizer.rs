@@ -315,7 +315,7 @@ mod tests {
                 "\u{395}\u{39b}\u{39b}\u{3a3} \u{41c}\u{438}\u{440}",
                 "\u{3b5}\u{3bb}\u{3bb}\u{3c2} \u{43c}\u{438}\u{440}",
             ),
-            ("\u{6771}\u{4eac} a \u{1f600} x86", "\u{6771} \u{4eac} x86"),
+            ("\u{6771}\u{4eac} a \u{1f600} x86", "\u{6771}\u{4eac} x86"),
             ("_emphasis_ snake_case 1984 3.14 __ ___", "emphasis snake_case"),
             ("can\u{2019}t Dog\u{2019}s", "can't dog"),
             ("", ""),
@@ -328,6 +328,30 @@ mod tests {
             words(TokenizerConfig { min_length: 4, max_length: 5, ..plain }, "abc abcd abcde abcdef"),
             "abcd abcde"
         );
+    }
+
+    #[test]
+    fn scripts_without_blanks_are_cut_by_a_dictionary() {
+        let plain = TokenizerConfig { stop_words: StopWords::None, ..TokenizerConfig::default() };
+        let letters = TokenizerConfig { segment: false, ..plain.clone() };
+        for (text, expected) in [
+            ("我喜欢机器学习和自然语言处理。", "我 喜欢 机器 学习 和 自然 语言 处理"),
+            ("機械学習が好きです。", "機械 学習 が 好き です"),
+            ("ภาษาไทยไม่มีการเว้นวรรค", "ภาษา ไทย ไม่มี การ เว้น วรรค"),
+            // What is between such stretches is as everywhere else.
+            ("The iPhone手机, 学习in Bangkok's ภาษาไทย", "the iphone 手机 学习 in bangkok ภาษา ไทย"),
+            ("2024年の夏", "年 の 夏"),
+        ] {
+            assert_eq!(words(plain.clone(), text), expected, "{text}");
+        }
+        assert_eq!(words(letters, "机器学习 ok"), "机 器 学 习 ok");
+        let phrases = vec!["机器 学习".to_owned()];
+        assert_eq!(words(TokenizerConfig { phrases, ..plain.clone() }, "机器学习。机器。学习"), "机器_学习 机器 学习");
+        let chinese = TokenizerConfig { stop_words: StopWords::Language("chinese".into()), ..plain };
+        assert_eq!(words(chinese, "我和机器学习"), "机器 学习");
+        // Settings from before do not say it, and go on as they were.
+        assert!(!serde_json::from_str::<TokenizerConfig>("{}").unwrap().segment);
+        assert!(TokenizerConfig::default().segment);
     }
 
     #[test]
