@@ -184,7 +184,11 @@ impl Tokenizer {
             if unspaced {
                 let mut start = 0;
                 for end in segmenter.segment_str(stretch).filter(|&end| end > 0) {
-                    take(from + start, &stretch[start..end]);
+                    // Signs among the letters are no words.
+                    let piece = &stretch[start..end];
+                    if piece.contains(char::is_alphanumeric) {
+                        take(from + start, piece);
+                    }
                     start = end;
                 }
             } else {
