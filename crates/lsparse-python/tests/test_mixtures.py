@@ -308,7 +308,7 @@ def test_columns_may_be_in_any_units(blobs, covariance_type, tmp_path):
     np.testing.assert_allclose((b.means_ - shift) / scale, a.means_, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(b.score(other), a.score(X) - np.log(scale).sum(), rtol=1e-6)
     drawn, _ = b.sample(2000)
-    np.testing.assert_allclose(drawn.mean(axis=0), other.mean(axis=0), atol=0.2 * other.std(axis=0).max())
+    assert (np.abs(drawn.mean(axis=0) - other.mean(axis=0)) < 0.2 * other.std(axis=0)).all()
     assert b.covariances_.shape == ((4, X.shape[1]) if covariance_type == "spherical" else a.covariances_.shape)
     # Files keep the units, and going on does too.
     lsparse.save(b, tmp_path / "m.safetensors")

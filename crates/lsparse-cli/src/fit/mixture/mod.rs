@@ -7,6 +7,7 @@ mod report;
 use std::path::Path;
 
 use lsparse::backend::with_threads;
+use lsparse::corpus::Corpus;
 use lsparse::data::{Element, RowSource};
 use lsparse::settings::{MixtureMethod, SearchKind};
 use lsparse::{Beside, History, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
@@ -36,6 +37,12 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let heldout = args.heldout.as_deref().map(open).transpose()?;
     let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
     let config = config.check(source.num_rows())?;
+    if Corpus::is_corpus(&args.data) && config.likelihood.family().spread.is_of_variances() {
+        let name = args.data.display();
+        output::note(&format!(
+            "{name} has counts of words: --likelihood multinomial, or lsparse fit topics, is made for them"
+        ));
+    }
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
