@@ -137,6 +137,7 @@ fn mixture<T: Scalar>(model: &MixtureModel, sparsity: usize, search: SearchKind)
         num_clusters: model.num_clusters(),
         sparsity,
         step: Box::new(Search::new(search, model.num_clusters(), sparsity, 0.0)),
+        units_change: 0.0,
     }
 }
 

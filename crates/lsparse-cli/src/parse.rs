@@ -15,6 +15,11 @@ where
     PossibleValuesParser::new(values).try_map(|name| serde_json::from_value(Value::String(name)))
 }
 
+/// A switch.
+pub fn on_off() -> impl TypedValueParser<Value = bool> {
+    PossibleValuesParser::new(["on", "off"]).map(|word| word == "on")
+}
+
 /// A finite number: NaN would pass every comparison unnoticed.
 pub fn number(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

@@ -6,6 +6,7 @@ use std::io::Write;
 
 use common::{Place, csv, refused, with_planted};
 use lsparse::data::{Rows, read_csr_npz, write_csr_npz};
+use lsparse::open::{OpenOptions, read_column};
 use lsparse::synthetic::{dead_leaves, planted};
 use lsparse::{LikelihoodKind, MixtureModel};
 use predicates::prelude::*;
@@ -329,4 +330,125 @@ fn missing_values_are_taken_where_that_is_said() {
     }
     let tied = place.lsparse("fit mixture holes.npy -k 2 --likelihood tied-gauss --missing -q").assert().failure();
     tied.stderr(contains("cannot integrate missing values out"));
+}
+
+/// Clusters in columns of scales 1e-3 to 1e3 with their classes, as text and as an array.
+fn with_mixed_scales() -> (Place, Vec<usize>) {
+    let place = Place::new();
+    let truth = planted(LikelihoodKind::SphericalGauss, 800, 4, 5, 3);
+    let values: Vec<f64> =
+        truth.values.iter().enumerate().map(|(i, x)| x * 10f64.powi(2 * (i % 4) as i32 - 3)).collect();
+    place.npy("x.npy", 4, &values);
+    place.write("classes.txt", truth.labels.iter().map(|label| format!("class {label}\n")).collect::<String>());
+    place.npy("classes.npy", 1, &truth.labels.iter().map(|&label| label as f64).collect::<Vec<f64>>());
+    (place, truth.labels)
+}
+
+#[test]
+fn columns_of_mixed_scales_are_standardized_and_judged_by_their_classes() {
+    let (place, classes) = with_mixed_scales();
+    let fit = "fit mixture x.npy -k 5 --method kmeans --runs 3";
+    let said = place.lsparse(&format!("{fit} --out raw.safetensors")).assert().success();
+    said.stderr(contains("warning: column 4 spreads 1e6 times as far as column 1").and(contains("give --standardize")));
+    let said = place.lsparse(&format!("{fit} --standardize --out m.safetensors")).assert().success();
+    said.stderr(contains("warning").not()).stdout(contains("a row"));
+    place.lsparse(&format!("{fit} --quiet")).assert().success().stderr("");
+
+    let nmi = |model: &str, labels: &str| {
+        let agreement = place.json(&format!("score {model} x.npy --labels {labels} --json"))["agreement"].clone();
+        assert_eq!((&agreement["classes"], &agreement["clusters"]), (&5.into(), &5.into()));
+        (agreement["nmi"].as_f64().unwrap(), agreement["ari"].as_f64().unwrap(), agreement["purity"].as_f64().unwrap())
+    };
+    let (raw, with) = (nmi("raw.safetensors", "classes.txt"), nmi("m.safetensors", "classes.txt"));
+    assert!(with.0 > raw.0 + 0.1 && with.1 > raw.1 + 0.1 && with.2 > raw.2 + 0.1, "{raw:?} {with:?}");
+    assert_eq!(nmi("m.safetensors", "classes.npy"), with);
+    let text = place.stdout("score m.safetensors x.npy --labels classes.txt");
+    assert!(text.contains("NMI with the labels") && text.contains("5 classes in 5 clusters"), "{text}");
+
+    // Means are in the units of the data, and so is what is shown of them.
+    let info = place.stdout("info m.safetensors");
+    assert!(info.contains("in units of their own (--standardize)"), "{info}");
+    let model = MixtureModel::load(&place.path("m.safetensors")).unwrap();
+    let means = &model.array("means").unwrap().values;
+    let largest = |column: usize| means.iter().skip(column).step_by(4).fold(0.0f64, |most, m| most.max(m.abs()));
+    assert!(largest(3) > 1e3 && largest(0) < 0.1, "{means:?}");
+    // A model that training goes on from has its units.
+    let further = place.json("fit mixture x.npy --from m.safetensors --method kmeans --json -q");
+    assert_eq!(further["config"]["standardize"], true);
+    let counts = "fit mixture x.npy -k 5 --likelihood poisson --standardize";
+    refused(&place, counts, &["standardize", "no units"]);
+
+    // Hard labels as an array are those of the table.
+    place.lsparse("assign m.safetensors x.npy --out labels.npy").assert().success().stdout("");
+    let labels = read_column(&place.path("labels.npy"), &OpenOptions::default()).unwrap();
+    let table = place.stdout("assign m.safetensors x.npy -l 1");
+    let of_table: Vec<f64> = table.lines().skip(1).map(|l| l.split(',').nth(1).unwrap().parse().unwrap()).collect();
+    assert_eq!((labels.len(), labels), (classes.len(), of_table));
+    refused(&place, "assign m.safetensors x.npy -l 2 --out two.npy", &["sparsity", "one cluster", ".npz"]);
+
+    place.write("few.txt", "a\nb\n");
+    refused(
+        &place,
+        "score m.safetensors x.npy --labels few.txt",
+        &["few.txt", "2 labels for 800 rows", "one label a line"],
+    );
+    refused(&place, "score m.safetensors x.npy --alpha 2", &["alpha", "a mixture"]);
+}
+
+#[test]
+fn typical_rows_of_clusters_are_named() {
+    let (place, truth) = with_planted(LikelihoodKind::Gauss, 600, 10, 3, 4);
+    place.lsparse("fit mixture train.npy -k 4 --runs 3 --out m.safetensors -q").assert().success();
+    place.write("names.txt", (0..600).map(|n| format!("row {n}, of {}\n", truth.labels[n])).collect::<String>());
+    let info = place.json("info m.safetensors train.npy --examples 2 --names names.txt --json");
+    let model = MixtureModel::load(&place.path("m.safetensors")).unwrap();
+    let means = &model.array("means").unwrap().values;
+    for note in info["largest"].as_array().unwrap() {
+        let (k, examples) = (note["cluster"].as_u64().unwrap() as usize, note["examples"].as_array().unwrap());
+        assert_eq!(examples.len(), 2);
+        for example in examples {
+            let row = example["row"].as_u64().unwrap() as usize;
+            assert_eq!(example["name"], format!("row {row}, of {}", truth.labels[row]));
+            assert!(example["responsibility"].as_f64().unwrap() > 0.5);
+            // At the middle of the cluster, that is nearer to its mean than most.
+            let distance =
+                |n: usize| -> f64 { (0..3).map(|d| (truth.values[3 * n + d] - means[3 * k + d]).powi(2)).sum() };
+            let nearer = (0..600).filter(|&n| distance(n) < distance(row)).count();
+            assert!(nearer < 60, "{nearer} rows are nearer to cluster {k} than row {row}");
+        }
+    }
+    let text = place.stdout("info m.safetensors train.npy");
+    assert!(text.contains("typical rows of each"), "{text}");
+    refused(&place, "info m.safetensors --examples 2", &["<DATA>"]);
+    refused(&place, "info m.safetensors train.npy --names train.npy", &["names for 600 rows"]);
+
+    // Documents and images have names.
+    place.write("a.txt", "star planet star\nsauce oven\nplanet star star planet\nsauce sauce oven oven\n".repeat(5));
+    place.lsparse("corpus build a.txt --max-share 1 --out c -q").assert().success();
+    let note = contains("note: c has counts of words: --likelihood multinomial, or lsparse fit topics");
+    place.lsparse("fit mixture c -k 2 --laps 1").assert().success().stderr(note.clone());
+    place.lsparse("fit mixture c -k 2 --laps 1 --likelihood multinomial").assert().success().stderr(note.not());
+    let fit = "fit mixture c --likelihood multinomial -k 2 --runs 3 --out w.safetensors -q";
+    place.lsparse(fit).assert().success();
+    let info = place.json("info w.safetensors c --examples 1 --json");
+    let names: Vec<&str> =
+        info["largest"].as_array().unwrap().iter().map(|note| note["examples"][0]["name"].as_str().unwrap()).collect();
+    assert!(names == ["3", "4"] || names == ["4", "3"], "{names:?}");
+}
+
+#[test]
+fn progress_is_that_of_a_row() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 600, 10, 3, 4);
+    let report = place.lsparse("fit mixture train.npy -k 4 --laps 2").assert().success().get_output().clone();
+    let (said, report) = (String::from_utf8(report.stderr).unwrap(), String::from_utf8(report.stdout).unwrap());
+    let of_row = |line: &str| -> Option<f64> {
+        let (before, _) = line.split_once(" a row")?;
+        before.split_whitespace().last()?.parse().ok()
+    };
+    let shown: Vec<f64> = said.lines().filter_map(of_row).collect();
+    let last = report.lines().find_map(of_row).unwrap();
+    assert!(!shown.is_empty() && (shown[shown.len() - 1] - last).abs() < 1e-4, "{said}{report}");
+    let json = place.json("fit mixture train.npy -k 4 --laps 2 --json -q");
+    let (total, a_row) = (json["objective"].as_f64().unwrap(), json["objective_per_row"].as_f64().unwrap());
+    assert!((total / 600.0 - a_row).abs() < 1e-9 && (a_row - last).abs() < 1e-4, "{json}");
 }

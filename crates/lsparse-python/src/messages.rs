@@ -47,6 +47,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("search", "search"),
     ("seed", "random_state"),
     ("sparsity", "sparsity"),
+    ("standardize", "standardize"),
     ("stem", "stem"),
     ("stop-words", "stop_words"),
     ("tolerance", "tol"),
@@ -56,7 +57,7 @@ const PARAMETERS: &[(&str, &str)] = &[
 ];
 
 /// Settings that are on or off, which messages name where they are on.
-const SWITCHES: [&str; 2] = ["from", "missing"];
+const SWITCHES: [&str; 3] = ["from", "missing", "standardize"];
 
 /// The library's families of Gaussians, as `covariance_type` has them.
 const COVARIANCE_TYPES: [(&str, &str); 5] = [
@@ -76,6 +77,11 @@ pub fn of_error(error: &Error) -> String {
         _ => error.to_string(),
     };
     call_settings(&text, call)
+}
+
+/// A remark on data and settings as Python tells it.
+pub fn of_remark(text: &str) -> String {
+    call_settings(text, call)
 }
 
 /// The library's settings and the parameters that set them; for the tests.

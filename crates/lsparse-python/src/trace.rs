@@ -11,11 +11,17 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Remembers every step, for `trace_` and for a progress bar.
+use crate::messages::of_remark;
+
+/// Remembers every step, for `trace_` and for a progress bar, and what was said before the first.
 #[derive(Clone, Default)]
-pub struct Recorder(Arc<Mutex<Vec<StepInfo>>>);
+pub struct Recorder(Arc<Mutex<Vec<StepInfo>>>, Arc<Mutex<Vec<String>>>);
 
 impl Observer for Recorder {
+    fn remark(&mut self, text: &str) {
+        self.1.lock().unwrap_or_else(|e| e.into_inner()).push(of_remark(text));
+    }
+
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.0.lock().unwrap_or_else(|e| e.into_inner()).push(info.clone());
         Ok(())
@@ -43,6 +49,7 @@ impl Recorder {
         report.set_item("converged", outcome.reason.converged())?;
         report.set_item("reason", outcome.reason.to_string())?;
         report.set_item("seconds", outcome.seconds)?;
+        report.set_item("remarks", self.1.lock().unwrap_or_else(|e| e.into_inner()).clone())?;
         report.set_item("trace", self.columns(py)?)?;
         Ok(report)
     }

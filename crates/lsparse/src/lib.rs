@@ -17,7 +17,7 @@
 //! - [`settings`]: what may be asked of a run. [`store`]: checkpoints and model files. [`runs`]: from settings to the best
 //!   model of several runs.
 //! - [`mixture`] and [`topics`] put the pieces together, in the same shape; [`increment`] goes on from data that keeps
-//!   coming, [`any`] reads whatever a file holds.
+//!   coming, [`any`] reads whatever a file holds, [`math::agreement`] compares clusters with known classes.
 
 #![forbid(unsafe_code)]
 

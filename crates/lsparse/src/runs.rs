@@ -39,6 +39,11 @@ pub trait Family<'a> {
     /// What it is and what it is trained on, for whoever watches.
     fn beginning(&self) -> Beginning;
 
+    /// What people should know before it starts, with settings by their names.
+    fn remarks(&self) -> &[String] {
+        &[]
+    }
+
     /// What data and settings it is made of.
     fn fingerprint(&self) -> Result<Fingerprint>;
 
@@ -121,6 +126,7 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
         Some(observer) => observer,
         None => &mut silent,
     };
+    family.remarks().iter().for_each(|remark| observer.remark(remark));
     let plan = family.plan();
     let places = storage.places(family.model(0).keeps_rows())?;
     let forget = storage.checkpoint.as_ref().and_then(|options| options.forget_batch);

@@ -330,10 +330,10 @@ fn exact_search_makes_way_where_it_does_more_work() {
         let config = MixtureConfig {
             likelihood: LikelihoodKind::DiagGauss,
             clusters: 400,
-            sparsity: 4,
-            batches: 5,
-            laps: 5,
-            tolerance: 0.0,
+            sparsity: Sparsity::Of(4),
+            batches: Some(5),
+            laps: Some(5),
+            tolerance: None,
             init_lloyd: Some(1),
             search,
             ..Default::default()

@@ -149,6 +149,7 @@ fn batches_add_up(kind: LikelihoodKind) {
         num_clusters: 7,
         sparsity: 3,
         step: Box::new(Search::dense(7, 3)),
+        units_change: 0.0,
     };
     let data = |num| Dealt::new(&rows, Batches::new(600, num, 4).unwrap());
     let start =

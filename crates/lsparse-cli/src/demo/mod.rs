@@ -176,7 +176,8 @@ fn fit(
     config: &MixtureConfig,
 ) -> Result<Shown> {
     let config = config.check(source.num_rows())?;
-    let progress = TrainingProgress::new(args.quiet, label, Plan::new(&config.plan(), "rows"));
+    let plan = Plan::new(&config.plan(), "rows", "row").over(source.num_rows() as f64);
+    let progress = TrainingProgress::new(args.quiet, label, plan);
     let mut watcher = Watcher { progress, laps: Vec::new() };
     let inputs = MixtureInputs { heldout: Some(heldout), ..Default::default() };
     let beside =

@@ -129,6 +129,10 @@ impl Observer for Watchers {
         Ok(())
     }
 
+    fn remark(&mut self, text: &str) {
+        self.progress.remark(text);
+    }
+
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.progress.step(info)?;
         self.to_trace(|trace| trace.step(info));

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use lsparse::data::{RowSource, write_csr_npz};
+use lsparse::data::{RowSource, write_csr_npz, write_npy_i64};
 use lsparse::topics::TopicModel;
 use lsparse::{Error, Result, Sparsity};
 use serde::Serialize;
@@ -27,6 +27,7 @@ pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()>
     }
     let documents = args.text.open(&args.data, &model, Some(&args.reading))?;
     match (&args.out, format) {
+        (Some(path), "npy") => write_npy_i64(path, &main_topics(&model, &documents)?)?,
         (Some(path), "npz") => write_npz(&model, &documents, path)?,
         (out, format) => {
             write_text(out.as_deref(), format, |lines, out, failed| {
@@ -84,6 +85,18 @@ fn write_npz(model: &TopicModel, documents: &Documents, path: &Path) -> Result<(
         Ok(())
     })?;
     write_csr_npz(path, documents.num_rows(), model.num_topics(), &indptr, &indices, &values)
+}
+
+/// The topic of which each document has most, the first of equals; -1 for documents without words.
+pub fn main_topics(model: &TopicModel, documents: &Documents) -> Result<Vec<i64>> {
+    let mut main = Vec::with_capacity(documents.num_rows());
+    model.assign(documents, &mut |_, shares| {
+        interrupt::check("assigning")?;
+        let most = shares.iter().copied().reduce(|best, other| if other.1 > best.1 { other } else { best });
+        main.push(most.map_or(-1, |(topic, _)| i64::from(topic)));
+        Ok(())
+    })?;
+    Ok(main)
 }
 
 /// A name as a field of CSV.

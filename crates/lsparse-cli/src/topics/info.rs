@@ -1,10 +1,10 @@
 //! `lsparse info` of a topic model: what it is, how it was trained, its most common topics.
 
-use lsparse::Result;
 use lsparse::allocation::AlphaRule;
 use lsparse::settings::TopicsConfig;
 use lsparse::topics::TopicModel;
 use lsparse::training::rules::count_empty;
+use lsparse::{Error, Result};
 use serde::Serialize;
 
 use super::{by_share, top_words};
@@ -47,6 +47,11 @@ struct Info<'a> {
 }
 
 pub fn run(args: &InfoArgs, model: &TopicModel) -> Result<()> {
+    if args.data.is_some() {
+        let problem = "documents are no examples of clusters".into();
+        let remedy = "leave the data out; lsparse topics MODEL --corpus DATA names documents of each topic".into();
+        return Err(Error::Config { option: "DATA", problem, remedy });
+    }
     let info = describe(model, args.top);
     if args.json {
         return output::print_json(&info);

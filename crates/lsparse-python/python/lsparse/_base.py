@@ -193,6 +193,8 @@ class Estimator(_Fitted):
         self.converged_ = report["converged"]
         self.trace_ = report["trace"]
         self.fit_seconds_ = report["seconds"]
+        for remark in report["remarks"]:
+            warnings.warn(remark, UserWarning, stacklevel=4)
         if report["interrupted"]:
             warnings.warn(
                 f"{type(self).__name__} was interrupted after {len(self.trace_['step'])} batches; "

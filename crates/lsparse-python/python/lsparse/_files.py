@@ -141,5 +141,6 @@ def _mixture(config: dict[str, Any], shared: dict[str, Any]) -> Any:
         variance_floor=config["variance-floor"],
         precision=config["precision"],
         missing=config.get("missing", False),
+        standardize=config.get("standardize", False),
         **shared,
     )

@@ -511,7 +511,8 @@ class GaussianMixture(_MixtureBase):
         Means; zeros for ``covariance_type="zero-mean"``.
     covariances_ : ndarray of shape (n_components, n_features, n_features), or (n_components, n_features) for "diag", \
             (n_components,) for "spherical", (n_features, n_features) for "tied"
-        Covariances (their expectation under a posterior).
+        Covariances (their expectation under a posterior). With ``standardize`` "spherical" has (n_components,
+        n_features), since one variance in the units of the columns is none in those of the data.
     degrees_of_freedom_ : ndarray of shape (n_components,), or (n_components, n_features) for "diag" with missing values
         Degrees of freedom of each covariance; only under ``estimate="vb"``. With ``mean_precision_`` what the Student t
         densities are made of that rows are scored by (the package's README has the formula).
@@ -589,6 +590,14 @@ class GaussianMixture(_MixtureBase):
         "Whether rows may have missing values (NaN), in ``fit`` and everywhere else. They are integrated out: a row "
         'counts by the columns that it has. For "full" and "diag" covariances.',
     )
+    standardize: bool = parameter(
+        False,
+        "bool",
+        "boolean",
+        "Whether columns are worked on about their means in units of their standard deviations (root mean squares for "
+        '"zero-mean"): "spherical" takes all columns alike, so that those of large numbers would decide alone. '
+        "Attributes, scores and drawn rows are in the units of the data.",
+    )
 
     # As scikit-learn's: a Gaussian about sparse rows is dense all the same.
     _accept_sparse = False
@@ -605,6 +614,7 @@ class GaussianMixture(_MixtureBase):
             "variance-floor": self.variance_floor,
             "precision": self.precision,
             "missing": bool(self.missing) or None,
+            "standardize": bool(self.standardize) or None,
         }
 
     def _allows_nan(self) -> bool:

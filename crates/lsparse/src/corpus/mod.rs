@@ -38,7 +38,7 @@ mod text;
 pub use build::{BuildOptions, BuildReport, Repeated, build};
 pub use encode::{Encoder, TextReport, encode_text};
 pub use folder::counts::Corpus;
-pub use folder::filter::{Dropped, TEXT_FILTER, VocabFilter};
+pub use folder::filter::{Dropped, DroppedWord, Reason, TEXT_FILTER, VocabFilter};
 pub use folder::split::{Part, draw_parts, read_parts, save, split};
 pub use folder::stats::{CorpusStats, DocStats, Spread, WordStats, corpus_stats};
 pub use format::Format;

@@ -23,6 +23,7 @@ pub const FAMILY: Family = Family {
     allows_missing: true,
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
+    takes_columns_alike: false,
     // Each column has a prior of its own.
     default_nu: |_| 3.0,
     least_rows: |_, clusters| clusters,

@@ -23,6 +23,8 @@ pub struct Family {
     pub wants_sparse_rows: bool,
     /// What the prior's variances are measured in.
     pub spread: Spread,
+    /// Whether a cluster spreads as far in all columns, so that columns of large numbers decide.
+    pub takes_columns_alike: bool,
     /// Degrees of freedom of the covariance prior for so many columns, where none are given: the least whole number
     /// under which the prior expects a covariance.
     pub default_nu: fn(dim: usize) -> f64,

@@ -28,6 +28,7 @@ pub const FAMILY: Family = Family {
     allows_missing: true,
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
+    takes_columns_alike: false,
     default_nu: |dim| dim as f64 + 2.0,
     least_rows: |dim, clusters| dim * clusters,
     arrays: &[

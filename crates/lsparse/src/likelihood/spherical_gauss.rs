@@ -22,6 +22,7 @@ pub const FAMILY: Family = Family {
     allows_missing: false,
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
+    takes_columns_alike: true,
     // The prior is that of a single number.
     default_nu: |_| 3.0,
     least_rows: |_, clusters| clusters,

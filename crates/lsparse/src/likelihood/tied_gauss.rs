@@ -33,6 +33,7 @@ pub const FAMILY: Family = Family {
     allows_missing: false,
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
+    takes_columns_alike: false,
     default_nu: |dim| dim as f64 + 2.0,
     // One covariance for all.
     least_rows: |dim, _| dim,

@@ -8,6 +8,7 @@ mod sample;
 mod saved;
 pub mod seed;
 mod train;
+mod units;
 
 pub use local::search::{Search, SearchState};
 pub use local::{Members, accumulate, log_density, respond, respond_dense};

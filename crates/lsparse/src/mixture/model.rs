@@ -33,6 +33,8 @@ pub struct Mixture<T: Scalar> {
     pub sparsity: usize,
     /// How the clusters of a row are found, and what is made of them.
     pub step: Box<dyn LocalStep<T>>,
+    /// What the log density of a row changes by from the units that rows are in to the data's own; 0 where they are those.
+    pub units_change: f64,
 }
 
 /// Global parameters of a mixture.
@@ -154,7 +156,7 @@ pub trait LocalStep<T: Scalar>: Send + Sync {
     /// What training raises.
     fn objective(&self, mixture: &Mixture<T>, params: &MixtureParams<T>, total: &ClusterSummary) -> Objective {
         Objective {
-            data: params.clusters.own_data_term(),
+            data: params.clusters.own_data_term() + mixture.units_change * total.total_weight(),
             entropy: total.entropy,
             alloc: allocation_term(mixture.estimate, mixture.alpha, &total.counts),
         }

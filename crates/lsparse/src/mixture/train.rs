@@ -7,18 +7,18 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::data::{Batches, Dealt, Element, Moments, RowSource, Scalar};
+use crate::data::{Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, scan_rows};
 use crate::error::{Error, Result};
-use crate::likelihood::ClusterSummary;
-use crate::likelihood::Prior;
+use crate::likelihood::{ClusterSummary, Prior, PriorShape, Spread};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
+use crate::mixture::prior::is_constant;
 use crate::mixture::saved::{scan_for, working_element};
 use crate::mixture::seed::initial_summary;
 use crate::mixture::{LocalStep, Mixture, MixtureModel, MixtureParams, Search, log_density};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{
-    BestBy, BuiltInSelection, Checked, History, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
+    BestBy, BuiltInSelection, Checked, History, Init, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
 };
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
 use crate::training::model::Model;
@@ -36,6 +36,8 @@ pub struct MixtureInputs<'a> {
     pub row_weights: Option<&'a [f64]>,
     /// A model to start from instead of seeding.
     pub start: Option<&'a MixtureModel>,
+    /// The units that rows and held-out rows were put into, where settings say `standardize`; [`fit_mixture_with`] does so.
+    pub units: Option<&'a ColumnUnits>,
     /// Chooses the clusters of a row under [`MixtureMethod::Truncation`], in place of a built-in function.
     pub select: Option<Arc<Select>>,
 }
@@ -66,9 +68,50 @@ pub fn fit_mixture_with(
 ) -> Result<Fitted<MixtureModel>> {
     let checked = config.check(source.num_rows())?;
     check_memory(source, &checked, &beside.storage)?;
+    let Some(units) = &settle_units(source, &checked, &inputs)? else {
+        return fit_rows(source, config, inputs, beside);
+    };
+    let rows = Standardized::new(source, units);
+    let held = inputs.heldout.map(|held| Standardized::new(held, units));
+    let heldout = held.as_ref().map(|held| held as &dyn RowSource);
+    fit_rows(&rows, config, MixtureInputs { heldout, units: Some(units), ..inputs }, beside)
+}
+
+/// The same with rows in the units that they are worked on in.
+fn fit_rows(
+    source: &dyn RowSource,
+    config: &MixtureConfig,
+    inputs: MixtureInputs<'_>,
+    beside: Beside<'_>,
+) -> Result<Fitted<MixtureModel>> {
     match working_element(config.precision, source) {
         Element::F32 => runs::train(&Mixtures::<f32>::new(source, config, inputs)?, beside),
         Element::F64 => runs::train(&Mixtures::<f64>::new(source, config, inputs)?, beside),
+    }
+}
+
+/// The units to put rows into, where settings ask for it: those of the model to go on from, or of these rows.
+fn settle_units(
+    source: &dyn RowSource,
+    config: &Checked<MixtureConfig>,
+    inputs: &MixtureInputs<'_>,
+) -> Result<Option<ColumnUnits>> {
+    if !config.standardize || inputs.units.is_some() {
+        return Ok(None);
+    }
+    if let Some(held) = inputs.heldout.filter(|held| held.dim() != source.dim()) {
+        let (name, model, data) = (held.name().into(), source.dim(), held.dim());
+        return Err(Error::DimensionMismatch { name, model, data });
+    }
+    match inputs.start {
+        Some(start) if start.dim() != source.dim() => {
+            Err(Error::DimensionMismatch { name: source.name().into(), model: start.dim(), data: source.dim() })
+        }
+        Some(start) => Ok(start.units.clone()),
+        None => {
+            let moments = scan_rows(source, Element::F64, false, None)?.without_far_values(source)?;
+            Ok(Some(ColumnUnits::of(&moments, config.likelihood.family().spread)))
+        }
     }
 }
 
@@ -91,6 +134,7 @@ pub struct Mixtures<'a, T> {
     settled: SettledMixture,
     inputs: MixtureInputs<'a>,
     held: Option<Dealt<'a>>,
+    remarks: Vec<String>,
     number: PhantomData<T>,
 }
 
@@ -98,7 +142,8 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
     /// Check settings and rows, and settle what depends on them.
     pub fn new(source: &'a dyn RowSource, config: &MixtureConfig, inputs: MixtureInputs<'a>) -> Result<Self> {
         let config = config.check(source.num_rows())?;
-        let (prior, config) = settle_prior::<T>(source, config, inputs.start)?;
+        check_units(&config, &inputs)?;
+        let (prior, config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
         if let Some(held) = inputs.heldout {
             if held.dim() != source.dim() {
                 let (name, model, data) = (held.name().into(), source.dim(), held.dim());
@@ -127,13 +172,14 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Truncation, None) => config.selection_function.settle(config.likelihood)?,
             _ => config.selection_function,
         };
-        Mixtures::of(source, SettledMixture { config, prior, penalty, selection }, inputs)
+        let mixtures = Mixtures::of(source, SettledMixture { config, prior, penalty, selection }, inputs)?;
+        Ok(Mixtures { remarks, ..mixtures })
     }
 
     /// The same with what was settled elsewhere: the rows are not read.
     pub fn of(source: &'a dyn RowSource, settled: SettledMixture, inputs: MixtureInputs<'a>) -> Result<Self> {
         let held = inputs.heldout.map(Dealt::in_order).transpose()?;
-        Ok(Mixtures { source, settled, inputs, held, number: PhantomData })
+        Ok(Mixtures { source, settled, inputs, held, remarks: Vec::new(), number: PhantomData })
     }
 
     /// What was settled.
@@ -145,6 +191,11 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
     fn kept(&self) -> Option<&'a MixtureModel> {
         let MixtureConfig { history, schedule, .. } = *self.settled.config;
         self.inputs.start.filter(|_| history == History::Keep && schedule != ScheduleKind::Stochastic)
+    }
+
+    /// What the log density of a row changes by to be in the data's own units.
+    fn units_change(&self) -> f64 {
+        self.inputs.units.map_or(0.0, ColumnUnits::log_density_change)
     }
 
     /// How rows choose their clusters in a run.
@@ -194,6 +245,10 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         Beginning::new("mixture", self.source.num_rows(), self.source.dim(), &self.settled.config)
     }
 
+    fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
     fn fingerprint(&self) -> Result<Fingerprint> {
         let MixtureInputs { heldout, row_weights, start, .. } = self.inputs;
         let mut print = vec![("model".into(), "mixture".into()), ("data".into(), print_rows(self.source)?)];
@@ -224,6 +279,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
             num_clusters: self.settled.config.clusters,
             sparsity: self.settled.config.sparsity,
             step: self.step(run),
+            units_change: self.units_change(),
         }
     }
 
@@ -255,12 +311,15 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         let (params, progress) = (session.params(), session.progress());
         let before = self.kept().map_or(0, |start| start.training.observations);
         let observations = before + self.source.num_rows() - progress.forgotten;
+        let mut arrays = params.clusters.arrays();
+        self.inputs.units.iter().for_each(|units| units.undo_arrays(&mut arrays));
         let mut model = MixtureModel {
             config: MixtureConfig { sparsity: Sparsity::Of(params.search.sparsity), ..self.settled.config.of_record() },
             prior: self.settled.prior.clone(),
+            units: self.inputs.units.cloned(),
             training: TrainingRecord::new(observations, progress, outcome),
             weights: params.frequencies.pi.clone(),
-            arrays: params.clusters.arrays(),
+            arrays,
             total: session.total().clone(),
         };
         session.model().step.finish(&mut model);
@@ -282,12 +341,61 @@ fn run_seed(config: &MixtureConfig, run: usize, stream: Stream) -> u64 {
     config.seed ^ salt.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// The prior: that of the model to go on from, or one in the units of the data. Checks every value on the way.
+/// Rows are in units of their columns where settings say so, and the model to go on from has the same.
+fn check_units(config: &MixtureConfig, inputs: &MixtureInputs<'_>) -> Result<()> {
+    let refuse = |problem: &str, remedy: &str| {
+        Err(Error::Config { option: "standardize", problem: problem.into(), remedy: remedy.into() })
+    };
+    match inputs.start.map(|start| start.units.is_some()) {
+        Some(true) if !config.standardize => refuse("the model to start from has it", "give `standardize`"),
+        Some(false) if config.standardize => refuse("the model to start from does not have it", "leave it out"),
+        _ if config.standardize != inputs.units.is_some() => {
+            refuse("rows are not in the units that settings say", "put them there first, and give their units")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where the spread of one column is so many times that of another, methods that take columns alike see only some.
+const SCALES_APART: f64 = 1e3;
+
+/// What there is to say of columns whose scales are far apart, where it matters: measured on columns of scales 1e-4 to
+/// 2,000, clusters that take columns alike find a third less of the classes (NMI .61 to .66 instead of .86) and lose more
+/// than a hundred nats a row, an isotropic prior 60 and k-means seeds 5; the others are the same in any units.
+fn remark_on_scales(config: &MixtureConfig, moments: &Moments) -> Option<String> {
+    let family = config.likelihood.family();
+    let spread = match family.spread {
+        Spread::AboutMean => &moments.variance,
+        Spread::AboutZero => &moments.second_moment,
+        Spread::Means | Spread::Nothing => return None,
+    };
+    let what = match config.method.has_centres_alone() {
+        true => config.method.name(),
+        false if family.takes_columns_alike => family.name,
+        false if config.prior_shape == PriorShape::Isotropic => "an isotropic prior",
+        false if config.init == Init::Kmeans && family.has_means => "a start by k-means",
+        false => return None,
+    };
+    let varying = (0..spread.len()).filter(|&d| !is_constant(spread[d], moments.second_moment[d]));
+    let by_spread = |a: &usize, b: &usize| spread[*a].total_cmp(&spread[*b]);
+    let (least, most) = (varying.clone().min_by(by_spread)?, varying.max_by(by_spread)?);
+    let apart = (spread[most] / spread[least]).sqrt();
+    let (least, most) = (least + 1, most + 1);
+    (apart >= SCALES_APART).then(|| {
+        format!(
+            "column {most} spreads {apart:.0e} times as far as column {least}, and {what} takes columns alike: those of \
+             large numbers decide alone; give `standardize`"
+        )
+    })
+}
+
+/// The prior: that of the model to go on from, or one in the units of the data. Checks every value on the way, and gives
+/// what there is to say of the columns.
 fn settle_prior<T: Scalar>(
     source: &dyn RowSource,
     mut config: Checked<MixtureConfig>,
     start: Option<&MixtureModel>,
-) -> Result<(Prior, Checked<MixtureConfig>)> {
+) -> Result<(Prior, Checked<MixtureConfig>, Vec<String>)> {
     if config.missing && source.is_sparse() {
         let problem = format!("{} holds sparse rows, in which what is not stored is zero", source.name());
         return Err(Error::Config { option: "missing", problem, remedy: "give the rows in full".into() });
@@ -308,8 +416,13 @@ fn settle_prior<T: Scalar>(
     if config.likelihood.family().spread.is_of_variances() && moments.vanish() {
         return Err(Error::TooSmall { name: source.name().to_owned() });
     }
+    let mut remarks = Vec::new();
     let prior = match start {
-        None => Prior::for_data(&config, &moments.without_far_values(source)?),
+        None => {
+            let moments = moments.without_far_values(source)?;
+            remarks.extend(remark_on_scales(&config, &moments));
+            Prior::for_data(&config, &moments)
+        }
         Some(start) => {
             if start.config.likelihood != config.likelihood {
                 let name = start.config.likelihood.name();
@@ -348,7 +461,7 @@ fn settle_prior<T: Scalar>(
         return Err(Error::DimensionMismatch { name: source.name().into(), model: prior.dim, data: source.dim() });
     }
     config.nu = Some(prior.nu);
-    Ok((prior, config))
+    Ok((prior, config, remarks))
 }
 
 /// One weight a row, none of them negative, some above zero.
@@ -379,5 +492,5 @@ fn mean_log_density<T: Scalar>(mixture: &Mixture<T>, params: &MixtureParams<T>, 
         total += log_density(clusters.as_ref(), &log_pi, &panel.rows)?.iter().sum::<f64>();
         Ok(())
     })?;
-    Ok(total / held.source.num_rows() as f64)
+    Ok(total / held.source.num_rows() as f64 + mixture.units_change)
 }

@@ -145,6 +145,11 @@ settings! {
             /// Rows may have missing values (NaN; in text files also empty fields and NA), which gauss and diag-gauss
             /// integrate out.
             missing: bool = false, passed_on();
+            /// Work on columns about their means in units of their standard deviations (root mean squares for
+            /// zero-mean-gauss): spherical-gauss, kmeans and dp-means take all columns alike, so that those of large
+            /// numbers would decide alone. The model keeps the units; means, covariances, drawn rows and log likelihoods
+            /// are in those of the data.
+            standardize: bool = false, passed_on();
             /// K, the number of clusters.
             clusters: usize = 10, short('k'), placeholder("K"), least(1.0), passed_on();
             /// L, the number of clusters that a row keeps, from 1 to K, "K" for all, or "auto" for as few as lose less
@@ -185,7 +190,7 @@ settings! {
             threshold: f64 = 0.0, placeholder("SHARE"), least(0.0), most(1.0), only(&["sparse-em"]);
             /// What truncation chooses the L clusters of a row by.
             selection_function: BuiltInSelection = BuiltInSelection::Auto, only(&["truncation"]);
-            /// Squared distance from all centres at which dp-means opens a cluster.
+            /// Squared distance from all centres at which dp-means opens a cluster, with `standardize` in its units.
             penalty: Option<f64> = None, above(0.0), otherwise("one that opens about K"), only(&["dp-means"]),
                 advice("every row would be a cluster of its own: give more, or leave it out");
         }
@@ -237,6 +242,7 @@ impl MixtureConfig {
         }
         config.settle_method()?;
         config.check_missing()?;
+        config.check_standardize()?;
         if config.sparsity == Sparsity::Auto {
             config.sparsity_tolerance.get_or_insert(DEFAULT_SPARSITY_TOLERANCE);
         }
@@ -304,6 +310,20 @@ impl MixtureConfig {
         }
         if self.search == SearchKind::Neighbours {
             return Err(bad("search", "candidates are found for complete rows alone", "leave it out with `missing`"));
+        }
+        Ok(())
+    }
+
+    /// Units are for columns that are measured, and are there already where each column has a spread of its own.
+    fn check_standardize(&self) -> Result<()> {
+        if self.standardize && !self.likelihood.family().spread.is_of_variances() {
+            let problem = format!("the columns of {} clusters have no units to change", self.likelihood.name());
+            let remedy = "leave it out, or choose `likelihood gauss or diag-gauss or spherical-gauss`".into();
+            return Err(Error::Config { option: "standardize", problem, remedy });
+        }
+        if self.standardize && self.missing {
+            let problem = "clusters that allow missing values take each column in its own units as it is";
+            return Err(bad("standardize", problem, "leave it out with `missing`"));
         }
         Ok(())
     }

@@ -21,6 +21,7 @@ EXAMPLES:
       --heldout test-photos/ --out patches.safetensors --trace run.jsonl
   lsparse fit mixture patches.npy --likelihood zero-mean-gauss -k 5000 --search neighbours --out many.safetensors
   lsparse fit mixture data.npy -k 50 --method kmeans --out centres.safetensors
+  lsparse fit mixture table.csv -k 20 --method kmeans --standardize --out centres.safetensors
   lsparse fit mixture more.npy --from model.safetensors --history keep --out model.safetensors
   lsparse fit mixture large.npy -k 500 --checkpoint run.ckpt --resume --memo-memory 1GB --out model.safetensors
   lsparse fit mixture data.csv --config run.json --seed 1 --quiet --json

@@ -11,7 +11,7 @@ use lsparse::corpus::Corpus;
 use lsparse::data::{Element, RowSource};
 use lsparse::mixture::memory_needed;
 use lsparse::settings::{Checked, MixtureMethod, SearchKind};
-use lsparse::{Beside, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
+use lsparse::{Beside, History, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 use super::Watchers;
 use crate::data_args::read_row_weights;
@@ -46,6 +46,12 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let heldout = args.heldout.as_deref().map(open).transpose()?;
     let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
     let config = config.check(source.num_rows())?;
+    if Corpus::is_corpus(&args.data) && config.likelihood.family().spread.is_of_variances() {
+        let name = args.data.display();
+        output::note(&format!(
+            "{name} has counts of words: --likelihood multinomial, or lsparse fit topics, is made for them"
+        ));
+    }
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
@@ -58,7 +64,10 @@ fn train(args: &MixtureArgs) -> Result<()> {
             message(&format!("there is no bound for {name} that is cheaper than a weight: --search exact is dense"));
         }
     }
-    let plan = Plan::new(&config.plan(), "rows");
+    let weight = row_weights.as_ref().map_or(source.num_rows() as f64, |weights| weights.iter().sum());
+    let kept =
+        start.as_ref().filter(|_| config.history == History::Keep).map_or(0.0, |start| start.total.total_weight());
+    let plan = Plan::new(&config.plan(), "rows", "row").over(weight + kept);
     let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", plan), trace);
     let fitted = fit_mixture_with(
         source.as_ref(),
@@ -67,7 +76,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
             heldout: heldout.as_deref(),
             row_weights: row_weights.as_deref(),
             start: start.as_ref(),
-            select: None,
+            ..Default::default()
         },
         Beside {
             heldout_every: args.run.heldout_every,

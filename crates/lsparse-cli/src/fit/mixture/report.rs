@@ -21,6 +21,7 @@ pub struct Report {
     clusters: usize,
     sparsity: usize,
     empty_clusters: usize,
+    objective_per_row: f64,
     rows_per_second: f64,
     /// Weights computed in the last lap, of all rows and clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,6 +43,7 @@ impl Report {
             clusters: model.num_clusters(),
             sparsity: model.sparsity(),
             empty_clusters: count_empty(&model.total.counts),
+            objective_per_row: outcome.objective.total() / model.total.total_weight().max(f64::MIN_POSITIVE),
             rows_per_second: outcome.rows_per_second,
             weights_evaluated: of_lap("weights_evaluated"),
             search_work: of_lap("search_work"),
@@ -53,6 +55,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.training.write_head(f)?;
+        writeln!(f, "            {} a row", significant(self.objective_per_row, 6))?;
         if let Some(score) = self.training.heldout {
             writeln!(f, "held-out    {} a row (mean log likelihood)", significant(score, 8))?;
         }

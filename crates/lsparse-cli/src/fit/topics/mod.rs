@@ -11,7 +11,7 @@ use lsparse::corpus::{Corpus, Documents};
 use lsparse::data::RowSource;
 use lsparse::settings::{Checked, TopicMethod, TopicsConfig};
 use lsparse::topics::{TopicInputs, TopicModel, Words, fit_topics_with, memory_needed, read_seed_words};
-use lsparse::{Beside, Fitted, Result};
+use lsparse::{Beside, Fitted, History, Result};
 
 use super::Watchers;
 use crate::format::{bytes, counted, grouped};
@@ -48,7 +48,9 @@ fn train(args: &TopicsArgs) -> Result<()> {
         introduce(&documents, tokens, &words, &config, memory_needed(&documents, &config));
         heldout.iter().for_each(mention_unknown);
     }
-    let plan = Plan::new(&config.plan(), "documents");
+    let kept = words.start.as_ref().filter(|_| config.history == History::Keep);
+    let kept: f64 = kept.map_or(0.0, |start| start.total.counts.iter().sum());
+    let plan = Plan::new(&config.plan(), "documents", "token").over(tokens as f64 + kept);
     let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", plan), trace);
     let fitted = fit_topics_with(
         &documents,
