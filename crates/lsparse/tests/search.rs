@@ -10,7 +10,8 @@ use lsparse::synthetic::{dead_leaves, planted};
 use lsparse::training::observe::Observer;
 use lsparse::training::trace::StepInfo;
 use lsparse::{
-    Beside, Estimate, LikelihoodKind, MixtureConfig, MixtureInputs, Precision, ScheduleKind, Storage, fit_mixture_with,
+    Beside, Estimate, Init, LikelihoodKind, MixtureConfig, MixtureInputs, Precision, ScheduleKind, Storage,
+    fit_mixture_with,
 };
 
 /// Objectives and lap reports of a run.
@@ -314,13 +315,14 @@ fn exact_search_makes_way_where_it_does_more_work() {
     let source = noise(64, 0.0);
     let with = |search| {
         let config = MixtureConfig {
-            likelihood: LikelihoodKind::DiagGauss,
+            likelihood: LikelihoodKind::Gauss,
             clusters: 400,
             sparsity: 4,
             batches: 5,
             laps: 5,
             tolerance: 0.0,
-            init_lloyd: Some(1),
+            prior_scale: 0.1,
+            init: Init::Examples,
             search,
             ..Default::default()
         };
