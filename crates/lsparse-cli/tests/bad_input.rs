@@ -403,7 +403,7 @@ fn every_command_refuses_every_kind_of_bad_file() {
         ("corpus build BAD --out o", "x.svm", &["cut"]),
         ("corpus build BAD --out o --min-docs 1 --max-share 1", "x.jsonl", &[]),
         ("corpus build BAD --out o --strict --min-docs 1 --max-share 1", "x.mallet", &["cut"]),
-        ("corpus build BAD --out o --strict --min-docs 1 --max-share 1", "texts.csv", &[]),
+        ("corpus build BAD --out o --strict --min-docs 1 --max-share 1", "texts.csv", &["cut"]),
         ("corpus build BAD --out o", "counts.npz", &[]),
         ("corpus build docword.txt --vocab BAD --strict --out o", "vocab.txt", &[]),
         ("corpus build docword.txt --ids BAD --out o", "ids.txt", &["noise"]),
