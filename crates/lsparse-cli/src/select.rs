@@ -150,7 +150,8 @@ fn read_values(given: &[String]) -> Result<Vec<f64>> {
         several => parse_text(Path::new("the arguments"), &several.join(" "))?,
     };
     if values.is_empty() {
-        return Err(Error::NoRows { name: "the list of values".into() });
+        let name = if let [one] = given { one.clone() } else { "the list of values".into() };
+        return Err(Error::NoRows { name });
     }
     Ok(values)
 }

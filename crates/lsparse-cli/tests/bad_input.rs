@@ -395,14 +395,15 @@ fn every_command_refuses_every_kind_of_bad_file() {
         ("info BAD", "m.st", &[]),
         ("info BAD", "t.st", &[]),
         ("topics BAD", "t.st", &[]),
-        ("similar BAD t.st", "t.st", &[]),
+        ("similar BAD c --doc 1", "t.st", &[]),
+        ("similar t.st BAD --doc 1", "c.x", &["cut", "noise", "another"]),
         ("corpus build BAD --format uci --out o", "docword.txt", &[]),
         ("corpus build BAD --out o", "x.mtx", &[]),
-        ("corpus build BAD --out o", "x.ldac", &[]),
-        ("corpus build BAD --out o", "x.svm", &[]),
+        ("corpus build BAD --out o", "x.ldac", &["cut"]),
+        ("corpus build BAD --out o", "x.svm", &["cut"]),
         ("corpus build BAD --out o --min-docs 1 --max-share 1", "x.jsonl", &[]),
         ("corpus build BAD --out o --strict --min-docs 1 --max-share 1", "x.mallet", &["cut"]),
-        ("corpus build BAD --out o --strict --min-docs 1 --max-share 1", "texts.csv", &[]),
+        ("corpus build BAD --out o --strict --min-docs 1 --max-share 1", "texts.csv", &["cut"]),
         ("corpus build BAD --out o", "counts.npz", &[]),
         ("corpus build docword.txt --vocab BAD --strict --out o", "vocab.txt", &[]),
         ("corpus build docword.txt --ids BAD --out o", "ids.txt", &["noise"]),
@@ -440,11 +441,11 @@ fn every_command_refuses_every_kind_of_bad_file() {
             let output = place.lsparse(&arguments.replace("BAD", name)).output().unwrap();
             let message = String::from_utf8_lossy(&output.stderr).into_owned();
             let error = message.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
-            // A folder of texts or images is named by what is in it.
             let is_said = error.contains(name) && (error.contains("; ") || error.contains("spelling"));
             if output.status.code() != Some(2) || !is_said || place.files() != before {
                 complaints.push(format!("{arguments}, {kind}: {:?}, {message}", output.status.code()));
             }
+            let _ = std::fs::remove_dir_all(place.path("o"));
             let _ = std::fs::remove_file(place.path(&bad)).or_else(|_| std::fs::remove_dir(place.path(&bad)));
         }
     }

@@ -27,7 +27,7 @@ pub enum Error {
     },
 
     /// The system could not read a file.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}; {}", path.display(), what_to_do(source))]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -455,6 +455,7 @@ impl Error {
                     | io::ErrorKind::NotADirectory
                     | io::ErrorKind::ReadOnlyFilesystem
                     | io::ErrorKind::InvalidInput
+                    | io::ErrorKind::InvalidData
             ),
             _ => true,
         }
@@ -466,6 +467,17 @@ fn describe_kind(kind: &str) -> &'static str {
         "mixture" => "a mixture model",
         "topics" => "a topic model",
         _ => "a model of another kind",
+    }
+}
+
+/// What to do about a file that the system could not read.
+fn what_to_do(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::IsADirectory => "give a file",
+        io::ErrorKind::NotADirectory => "give a folder",
+        io::ErrorKind::PermissionDenied => "see to it that you may read it",
+        io::ErrorKind::InvalidData => "give a text file in UTF-8",
+        _ => "try again, or copy it to another disk",
     }
 }
 

@@ -10,7 +10,7 @@ use lsparse::synthetic::{dead_leaves, planted};
 use lsparse::training::observe::Observer;
 use lsparse::training::trace::StepInfo;
 use lsparse::{
-    Beside, Estimate, LikelihoodKind, MixtureConfig, MixtureInputs, Precision, ScheduleKind, Sparsity, Storage,
+    Beside, Estimate, Init, LikelihoodKind, MixtureConfig, MixtureInputs, Precision, ScheduleKind, Sparsity, Storage,
     fit_mixture_with,
 };
 
@@ -328,13 +328,14 @@ fn exact_search_makes_way_where_it_does_more_work() {
     let source = noise(64, 0.0);
     let with = |search| {
         let config = MixtureConfig {
-            likelihood: LikelihoodKind::DiagGauss,
+            likelihood: LikelihoodKind::Gauss,
             clusters: 400,
             sparsity: Sparsity::Of(4),
             batches: Some(5),
             laps: Some(5),
             tolerance: None,
-            init_lloyd: Some(1),
+            prior_scale: Some(0.1),
+            init: Init::Examples,
             search,
             ..Default::default()
         };

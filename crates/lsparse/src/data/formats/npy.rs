@@ -119,6 +119,9 @@ impl NpyRows {
 
     /// The same of an array by columns: a stretch of each column at a time.
     fn append_by_columns<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
         let size = self.dtype.size();
         let (mut bytes, mut column) = (vec![0; count * size], Vec::with_capacity(count));
         let mut rows = vec![T::ZERO; count * self.dim];
