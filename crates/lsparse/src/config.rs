@@ -151,6 +151,10 @@ pub struct MixtureConfig {
     pub count_tolerance: f64,
     /// Stop after this many seconds of training; 0 turns the rule off.
     pub max_seconds: f64,
+    /// Stop when held-out rows have not scored better for this many laps, and keep the model of the best lap; 0 turns the
+    /// rule off.
+    #[serde(skip_serializing_if = "is_default")]
+    pub early_stopping: usize,
 
     /// Precision of rows and weights.
     pub precision: Precision,
@@ -194,6 +198,7 @@ impl Default for MixtureConfig {
             tolerance: 1e-3,
             count_tolerance: 0.0,
             max_seconds: 0.0,
+            early_stopping: 0,
             precision: Precision::Auto,
         }
     }
@@ -261,7 +266,12 @@ impl MixtureConfig {
         if config.runs == 0 {
             return Err(bad("runs", "must be at least 1", "give 1 for a single run"));
         }
-        if config.laps == 0 && config.max_seconds == 0.0 && config.tolerance == 0.0 && config.count_tolerance == 0.0 {
+        if config.laps == 0
+            && config.max_seconds == 0.0
+            && config.tolerance == 0.0
+            && config.count_tolerance == 0.0
+            && config.early_stopping == 0
+        {
             return Err(bad(
                 "laps",
                 "every rule that stops training is off",
@@ -365,7 +375,7 @@ impl MixtureConfig {
     }
 }
 
-fn is_default<V: Default + PartialEq>(value: &V) -> bool {
+pub(crate) fn is_default<V: Default + PartialEq>(value: &V) -> bool {
     *value == V::default()
 }
 

@@ -12,7 +12,7 @@ use crate::data::Dealt;
 use crate::error::{Error, Result};
 use crate::model::{Model, Objective};
 use crate::observe::{Observer, Stopwatch};
-use crate::rules::{EVIDENCE, Outcome, Patience, Progress, StopReason, StopRules, count_empty};
+use crate::rules::{EVIDENCE, Outcome, Patience, Progress, StopReason, StopRules, TrainingRecord, count_empty};
 use crate::schedule::Pace;
 use crate::session::{Places, Session, Snapshot, Start};
 use crate::summary::Summary;
@@ -38,6 +38,9 @@ pub trait ModelFile: Sized {
 
     /// From the bytes of a file; `path` is for messages.
     fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self>;
+
+    /// What it says of its training.
+    fn training(&mut self) -> &mut TrainingRecord;
 }
 
 /// A kind of model with its data and settings: where its sessions start, and what becomes of them.
@@ -141,7 +144,8 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
     let (ledger, found) = Ledger::open(family, storage)?;
     let by_other_rules = found.as_ref().is_some_and(|found| found.by_other_rules && forget.is_none());
     let mut resumed = found.map(|found| found.content);
-    let mut training = Training { family, plan, heldout_every, observer, interrupt, ledger };
+    let best_lap = resumed.as_mut().and_then(|content| content.best_lap.take());
+    let mut training = Training { family, plan, heldout_every, observer, interrupt, ledger, best_lap };
     if let Some(content) = &resumed {
         if by_other_rules {
             training.reopen(content)?;
@@ -188,6 +192,7 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
                     session => session?,
                 };
                 training.begin()?;
+                training.best_lap = None;
                 // Seeding may have been long. What the run before remembered of batches is written over only once the
                 // last checkpoint does not refer to it.
                 training.checkpoint(&mut session, false)?;
@@ -202,10 +207,9 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
             }
             None => training.follow(&mut session)?,
         };
-        let interrupted = outcome.reason == StopReason::Interrupted;
-        let came_to = (outcome.objective.total(), outcome.heldout);
-        let ending = Ending::new(run, session.progress(), outcome.reason, came_to);
-        training.enter(&session, outcome)?;
+        let (reason, interrupted) = (outcome.reason, outcome.reason == StopReason::Interrupted);
+        let came_to = training.enter(&session, outcome)?;
+        let ending = Ending::new(run, session.progress(), reason, came_to);
         if !interrupted && run + 1 == training.plan.runs {
             training.checkpoint(&mut session, true)?;
             training.ledger.settle(&mut session)?;
@@ -219,6 +223,15 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
     training.ledger.close()
 }
 
+/// A family before its first lap.
+pub fn start<'a, F: Family<'a>>(family: &F) -> Result<Fitted<F::Saved>> {
+    let session = family.session(0)?;
+    let objective = session.objective();
+    let heldout = family.score(session.model(), session.params(), session.total())?;
+    let outcome = outcome(session.progress(), StopReason::Laps(0), objective, heldout);
+    Ok(Fitted { model: family.saved(&session, &outcome), outcome, run: 0, runs: vec![(objective.total(), heldout)] })
+}
+
 /// A family in training, and all that is around it.
 struct Training<'t, F, M> {
     family: &'t F,
@@ -227,6 +240,8 @@ struct Training<'t, F, M> {
     observer: &'t mut dyn Observer,
     interrupt: Option<&'t AtomicBool>,
     ledger: Ledger<M>,
+    /// The model after the lap of this run that scored best, where one is to be kept.
+    best_lap: Option<Arc<StoredRun>>,
 }
 
 impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
@@ -243,6 +258,12 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
         let mut worker = session.worker();
         loop {
             let mut info = session.step(&mut worker)?;
+            let keeps_best = self.plan.rules.early_stopping > 0 && info.ends_lap;
+            if keeps_best {
+                // At the end of a lap nothing is left out.
+                info.heldout = self.family.score(session.model(), session.params(), session.total())?;
+            }
+            let is_best = keeps_best && session.progress_mut().note_score(info.heldout);
             let reason = session.judge(&info, &self.plan.rules, self.interrupt);
             let due = match self.heldout_every {
                 0 => info.ends_lap,
@@ -260,11 +281,14 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             if let Some(value) = info.objective.map(|o| o.total()).filter(|value| !value.is_finite()) {
                 return Err(Error::Diverged { step: info.step, value });
             }
-            if due || reason.is_some() {
+            if (due || reason.is_some()) && info.heldout.is_none() {
                 info.heldout = self.family.score(model, params, total)?;
             }
             if info.ends_lap {
                 session.progress_mut().remember_lap(&info);
+            }
+            if let (true, Some(objective)) = (is_best, info.objective) {
+                self.keep_lap(session, outcome(session.progress(), StopReason::Heldout(0), objective, info.heldout))?;
             }
             self.observer.step(&info)?;
             self.after_step(session, reason)?;
@@ -273,6 +297,14 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                 return Ok(outcome(session.progress(), reason, objective, info.heldout));
             }
         }
+    }
+
+    /// Keep the model as it is after this lap.
+    fn keep_lap(&mut self, session: &Session<'a, F::Model>, outcome: Outcome) -> Result<()> {
+        let failed = |source| Error::Unwritable { path: "the model of the best lap".into(), source };
+        let model = self.family.saved(session, &outcome).to_bytes().map_err(failed)?;
+        self.best_lap = Some(Arc::new(StoredRun { run: session.run(), outcome, model }));
+        Ok(())
     }
 
     /// The end of a run that takes no further step.
@@ -303,7 +335,8 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
         session.forget_batch(batch)?;
         let outcome = self.at_rest(&session, StopReason::Forgotten(batch))?;
         (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);
-        self.ledger.checkpoint(&mut session, written, false)?;
+        self.best_lap = None;
+        self.ledger.checkpoint(&mut session, written, false, None)?;
         self.ledger.settle(&mut session)?;
         self.enter(&session, outcome)?;
         self.ledger.close()
@@ -335,28 +368,54 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             let problem = format!("{most} is too few: the run in the checkpoint has done {done}{more}");
             return refuse("laps", problem, &format!("give {least} or more"));
         }
+        let patience = self.plan.rules.early_stopping;
+        if patience > 0 && progress.best.is_none() && done > 0 && progress.forgotten == 0 {
+            let problem = "the run in the checkpoint has not kept its best lap".into();
+            return refuse("early-stopping", problem, "leave it out");
+        }
+        let waited = self.plan.rules.waited(progress).unwrap_or(0);
+        if waited > patience || (waited == patience && waited > 0 && progress.lap_change.is_none()) {
+            let problem = format!("{patience} is too few: the run in the checkpoint has waited for {waited} laps");
+            let least = waited + usize::from(progress.lap_change.is_none());
+            return refuse("early-stopping", problem, &format!("give {least} or more"));
+        }
         (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);
         Ok(())
     }
 
-    /// A run has ended.
-    fn enter(&mut self, session: &Session<'a, F::Model>, outcome: Outcome) -> Result<()> {
-        let Training { family, plan, ledger, .. } = self;
-        ledger.runs.push((outcome.objective.total(), outcome.heldout));
+    /// A run has ended. Its model is that of its best lap where one is kept, unless the end scores better still.
+    /// Gives its objective and held-out score.
+    fn enter(&mut self, session: &Session<'a, F::Model>, outcome: Outcome) -> Result<(f64, Option<f64>)> {
+        let Training { family, plan, ledger, best_lap, .. } = self;
+        let best_lap =
+            best_lap.clone().filter(|best| plan.rules.early_stopping > 0 && best.outcome.heldout > outcome.heldout);
+        let outcome = match &best_lap {
+            None => outcome,
+            Some(best) => Outcome { objective: best.outcome.objective, heldout: best.outcome.heldout, ..outcome },
+        };
+        let came_to = (outcome.objective.total(), outcome.heldout);
+        ledger.runs.push(came_to);
         if ledger.best.as_ref().is_some_and(|best| plan.quality(&outcome) <= plan.quality(&best.1)) {
-            return Ok(());
+            return Ok(came_to);
         }
-        let model = family.saved(session, &outcome);
+        let model = match best_lap {
+            None => family.saved(session, &outcome),
+            Some(best) => {
+                let mut model = F::Saved::from_bytes(Path::new("the model of the best lap"), &best.model)?;
+                model.training().stopped_by = outcome.reason.rule().into();
+                model
+            }
+        };
         if let Some(keeper) = &ledger.keeper {
             let model = model.to_bytes().map_err(|source| keeper.failed(source))?;
             ledger.stored = Some(Arc::new(StoredRun { run: session.run(), outcome: outcome.clone(), model }));
         }
         ledger.best = Some((session.run(), outcome, model));
-        Ok(())
+        Ok(came_to)
     }
 
     fn checkpoint(&mut self, session: &mut Session<'a, F::Model>, finished: bool) -> Result<()> {
-        self.ledger.checkpoint(session, self.observer.written(), finished)
+        self.ledger.checkpoint(session, self.observer.written(), finished, self.best_lap.clone())
     }
 
     /// A checkpoint where one is due, and where a run is interrupted, which is to go on later. Once a run has ended the
@@ -377,9 +436,9 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
 
 /// How a run that came so far ended.
 fn outcome(progress: &Progress, reason: StopReason, objective: Objective, heldout: Option<f64>) -> Outcome {
-    let Progress { seconds, rows, ref recent, .. } = *progress;
+    let Progress { laps, seconds, rows, ref recent, .. } = *progress;
     let rows_per_second = rows as f64 / seconds.max(1e-9);
-    Outcome { reason, objective, heldout, seconds, rows_per_second, recent: recent.clone() }
+    Outcome { reason, objective, heldout, laps, seconds, rows_per_second, recent: recent.clone() }
 }
 
 /// The runs that have ended, and the checkpoints of the one under way.
@@ -412,12 +471,19 @@ impl<S: ModelFile> Ledger<S> {
     }
 
     /// Begin a checkpoint, after the one under way.
-    fn checkpoint<M: Model>(&mut self, session: &mut Session<'_, M>, written: u64, finished: bool) -> Result<()> {
+    fn checkpoint<M: Model>(
+        &mut self,
+        session: &mut Session<'_, M>,
+        written: u64,
+        finished: bool,
+        best_lap: Option<Arc<StoredRun>>,
+    ) -> Result<()> {
         self.settle(session)?;
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         let (run, runs, best) = (session.run(), self.runs.clone(), self.stored.clone());
         let instructions = instructions().to_owned();
-        keeper.begin(Content { run, finished, written, instructions, runs, best, session: session.save() });
+        let session = session.save();
+        keeper.begin(Content { run, finished, written, instructions, runs, best, best_lap, session });
         Ok(())
     }
 

@@ -129,7 +129,7 @@ fn mixture_bytes(source: &dyn RowSource, config: &MixtureConfig, given: Given<'_
     let stop = AtomicBool::new(false);
     let mut watching = Watching::new(given.stop_after, &stop);
     let Given { heldout, row_weights, mixture: start, .. } = given;
-    let inputs = MixtureInputs { heldout, row_weights, start, select: None };
+    let inputs = MixtureInputs { heldout, row_weights, start, ..Default::default() };
     let beside = Beside {
         heldout_every: given.heldout_every,
         observer: Some(&mut watching),

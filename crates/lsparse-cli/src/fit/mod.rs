@@ -9,10 +9,10 @@ mod topics;
 use std::path::Path;
 
 use lsparse::observe::{Observer, Reached};
-use lsparse::trace::{Beginning, Ending, StepInfo, Trace};
+use lsparse::trace::{Beginning, Ending, StepInfo, Trace, TraceFile};
 use lsparse::{Error, Result};
 
-use crate::output::{self, TraceFile, check_not_input};
+use crate::output::{self, check_not_input};
 use crate::progress::TrainingProgress;
 
 use args::RunArgs;
@@ -48,7 +48,7 @@ impl RunArgs {
 
     /// The trace, if one is wanted.
     fn open_trace(&self) -> Result<Option<Trace<TraceFile>>> {
-        self.trace.as_ref().map(|path| Ok(Trace::new(TraceFile::create(path)?, path))).transpose()
+        self.trace.as_deref().map(Trace::to_file).transpose()
     }
 }
 
@@ -90,8 +90,7 @@ impl Observer for Watchers {
 
     fn go_on_from(&mut self, reached: &Reached) -> Result<()> {
         if let Some(trace) = &mut self.trace {
-            let kept = trace.get_mut().go_on_from(reached)?;
-            trace.set_written(kept);
+            trace.go_on_from(reached)?;
         }
         if let Some(what) = reached.elsewhere() {
             output::message(&format!("warning: {what}"));

@@ -32,7 +32,9 @@ pub use saved::{MixtureModel, RowScores};
 pub(crate) use saved::{check_rows, working_element};
 pub use search::{Search, SearchKind, SearchState};
 pub(crate) use train::check_row_weights;
-pub use train::{MixtureInputs, Mixtures, SettledMixture, fit_mixture, fit_mixture_with};
+pub use train::{
+    GivenPrior, GivenStart, MixtureInputs, Mixtures, SettledMixture, fit_mixture, fit_mixture_with, initial_mixture,
+};
 
 /// A mixture model over rows of type `T`: a likelihood, how to estimate it, and how rows choose their clusters.
 pub struct Mixture<T: Scalar> {

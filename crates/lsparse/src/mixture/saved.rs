@@ -81,6 +81,10 @@ impl ModelFile for MixtureModel {
     fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
         MixtureModel::from_bytes(path, bytes)
     }
+
+    fn training(&mut self) -> &mut TrainingRecord {
+        &mut self.training
+    }
 }
 
 impl MixtureModel {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{AlphaRule, DocumentOptions, Selection};
-use crate::config::{BestBy, DEFAULT_SPARSITY, History};
+use crate::config::{BestBy, DEFAULT_SPARSITY, History, is_default};
 use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
 use crate::schedule::ScheduleKind;
@@ -140,6 +140,10 @@ pub struct TopicsConfig {
     pub count_tolerance: f64,
     /// Stop after this many seconds of training; 0 turns the rule off.
     pub max_seconds: f64,
+    /// Stop when held-out documents have not scored better for this many laps, and keep the model of the best lap; 0 turns the
+    /// rule off.
+    #[serde(skip_serializing_if = "is_default")]
+    pub early_stopping: usize,
 }
 
 impl Default for TopicsConfig {
@@ -180,6 +184,7 @@ impl Default for TopicsConfig {
             tolerance: 1e-3,
             count_tolerance: 0.0,
             max_seconds: 0.0,
+            early_stopping: 0,
         }
     }
 }
@@ -259,7 +264,12 @@ impl TopicsConfig {
         if config.schedule == ScheduleKind::Streaming {
             config.laps = 1;
         }
-        if config.laps == 0 && config.max_seconds == 0.0 && config.tolerance == 0.0 && config.count_tolerance == 0.0 {
+        if config.laps == 0
+            && config.max_seconds == 0.0
+            && config.tolerance == 0.0
+            && config.count_tolerance == 0.0
+            && config.early_stopping == 0
+        {
             return bad("laps", "every rule that stops training is off".into(), "set `laps` or `max-seconds`");
         }
         Ok(config)

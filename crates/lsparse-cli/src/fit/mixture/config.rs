@@ -134,6 +134,7 @@ fn settings_of_model(model: &MixtureConfig) -> MixtureConfig {
         tolerance: rest.tolerance,
         count_tolerance: rest.count_tolerance,
         max_seconds: rest.max_seconds,
+        early_stopping: rest.early_stopping,
         precision: rest.precision,
         ..model.clone()
     }

@@ -55,7 +55,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
             heldout: heldout.as_deref(),
             row_weights: row_weights.as_deref(),
             start: start.as_ref(),
-            select: None,
+            ..Default::default()
         },
         Beside {
             heldout_every: args.run.heldout_every,

@@ -109,6 +109,7 @@ fn settings_of_model(model: &TopicsConfig) -> TopicsConfig {
         tolerance: rest.tolerance,
         count_tolerance: rest.count_tolerance,
         max_seconds: rest.max_seconds,
+        early_stopping: rest.early_stopping,
         ..model.clone()
     }
 }
