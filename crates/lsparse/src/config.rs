@@ -72,6 +72,10 @@ pub struct MixtureConfig {
     /// Whether rows may have missing values (NaN), which full and diagonal Gaussians integrate out.
     #[serde(skip_serializing_if = "is_default")]
     pub missing: bool,
+    /// Values above this number are ones and all others zeros, in training and whatever else; none where values count as
+    /// they are.
+    #[serde(skip_serializing_if = "is_default")]
+    pub binarize: Option<f64>,
     /// K, the number of clusters.
     pub clusters: usize,
     /// L, the number of clusters a row keeps; 0 stands for 8, or K if that is smaller.
@@ -166,6 +170,7 @@ impl Default for MixtureConfig {
             method: MixtureMethod::Lsparse,
             likelihood: LikelihoodKind::Gauss,
             missing: false,
+            binarize: None,
             clusters: 10,
             sparsity: 0,
             sparsity_tolerance: 0.0,
@@ -249,6 +254,9 @@ impl MixtureConfig {
                 problem,
                 remedy: "0.01 is a good choice".into(),
             });
+        }
+        if let Some(threshold) = config.binarize.filter(|threshold| !threshold.is_finite()) {
+            return Err(bad("binarize", &format!("{threshold} is not finite"), "give a number, or leave it out"));
         }
         not_negative("threshold", config.threshold)?;
         not_negative("penalty", config.penalty)?;

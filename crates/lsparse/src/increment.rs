@@ -144,10 +144,10 @@ impl MixtureModel {
     /// # Ok::<(), lsparse::Error>(())
     /// ```
     pub fn update(&self, source: &dyn RowSource, row_weights: Option<&[f64]>, how: Increment) -> Result<MixtureModel> {
-        match working_element(self.config.precision, source) {
+        self.on_rows(source, |source| match working_element(self.config.precision, source) {
             Element::F32 => self.update_as::<f32>(source, row_weights, how),
             Element::F64 => self.update_as::<f64>(source, row_weights, how),
-        }
+        })
     }
 
     fn update_as<T: Scalar>(

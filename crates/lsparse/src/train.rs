@@ -12,7 +12,7 @@ use crate::data::Dealt;
 use crate::error::{Error, Result};
 use crate::model::{Model, Objective};
 use crate::observe::{Observer, Stopwatch};
-use crate::rules::{EVIDENCE, Outcome, Patience, Progress, StopReason, StopRules, TrainingRecord, count_empty};
+use crate::rules::{EVIDENCE, Outcome, Patience, Progress, StopReason, StopRules, count_empty};
 use crate::schedule::Pace;
 use crate::session::{Places, Session, Snapshot, Start};
 use crate::summary::Summary;
@@ -38,9 +38,6 @@ pub trait ModelFile: Sized {
 
     /// From the bytes of a file; `path` is for messages.
     fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self>;
-
-    /// What it says of its training.
-    fn training(&mut self) -> &mut TrainingRecord;
 }
 
 /// A kind of model with its data and settings: where its sessions start, and what becomes of them.
@@ -84,6 +81,9 @@ pub trait Family<'a> {
 
     /// The model as it is when a run has ended.
     fn saved(&self, session: &Session<'a, Self::Model>, outcome: &Outcome) -> Self::Saved;
+
+    /// A model of an earlier lap as the model of a run that ended so, by the rules of now.
+    fn kept(&self, earlier: Self::Saved, outcome: &Outcome) -> Self::Saved;
 
     /// A run from its start, with everything remembered in memory.
     fn session(&self, run: usize) -> Result<Session<'a, Self::Model>> {
@@ -401,9 +401,8 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
         let model = match best_lap {
             None => family.saved(session, &outcome),
             Some(best) => {
-                let mut model = F::Saved::from_bytes(Path::new("the model of the best lap"), &best.model)?;
-                model.training().stopped_by = outcome.reason.rule().into();
-                model
+                let earlier = F::Saved::from_bytes(Path::new("the model of the best lap"), &best.model)?;
+                family.kept(earlier, &outcome)
             }
         };
         if let Some(keeper) = &ledger.keeper {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Frequencies, Mixture, MixtureParams, Search, log_density, respond};
 use crate::config::{MixtureConfig, Precision};
-use crate::data::{AtomicFile, Dealt, Element, RowSource, Scalar, scan_rows};
+use crate::data::{AtomicFile, Dealt, Element, RowSource, Scalar, Thresholded, scan_rows};
 use crate::error::{Error, Result};
 use crate::likelihood::{Array, Extent, NamedArray, Prior};
 use crate::model::Model;
@@ -24,6 +24,8 @@ pub struct MixtureModel {
     pub config: MixtureConfig,
     /// The prior, in the data's units.
     pub prior: Prior,
+    /// The names of the columns; none where they have none.
+    pub columns: Vec<String>,
     /// How training went.
     pub training: TrainingRecord,
     /// pi_k: `E[pi_k]` under a posterior.
@@ -38,6 +40,8 @@ pub struct MixtureModel {
 struct Metadata {
     config: MixtureConfig,
     prior: Prior,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    columns: Vec<String>,
     training: TrainingRecord,
     entropy: f64,
 }
@@ -80,10 +84,6 @@ impl ModelFile for MixtureModel {
 
     fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
         MixtureModel::from_bytes(path, bytes)
-    }
-
-    fn training(&mut self) -> &mut TrainingRecord {
-        &mut self.training
     }
 }
 
@@ -150,6 +150,7 @@ impl MixtureModel {
         let metadata = Metadata {
             config: self.config.clone(),
             prior: self.prior.clone(),
+            columns: self.columns.clone(),
             training: self.training.clone(),
             entropy: self.total.entropy,
         };
@@ -194,6 +195,9 @@ impl MixtureModel {
             return Err(bad("its arrays disagree in shape".into()));
         }
         metadata.config.check(usize::MAX).map_err(|error| bad(error.to_string()))?;
+        if !metadata.columns.is_empty() && metadata.columns.len() != dim {
+            return Err(bad("its columns are not as many as their names".into()));
+        }
         if weights.values.iter().chain(&counts.values).any(|&value| value < 0.0) {
             return Err(bad("weights or counts are negative".into()));
         }
@@ -213,6 +217,7 @@ impl MixtureModel {
         let model = MixtureModel {
             config: metadata.config,
             prior: metadata.prior,
+            columns: metadata.columns,
             training: metadata.training,
             weights: weights.values,
             arrays,
@@ -229,6 +234,18 @@ impl MixtureModel {
     /// log p(x_n) = log sum_k pi_k p(x_n | cluster k) of every row: under the point estimates, and of Gaussian posteriors
     /// the predictive density, a Student t.
     pub fn score(&self, source: &dyn RowSource) -> Result<RowScores> {
+        self.on_rows(source, |source| self.score_rows(source))
+    }
+
+    /// Run `work` on rows as the model takes them: as they are, or as zeros and ones.
+    pub(crate) fn on_rows<R>(&self, source: &dyn RowSource, work: impl FnOnce(&dyn RowSource) -> R) -> R {
+        match self.config.binarize {
+            None => work(source),
+            Some(threshold) => work(&Thresholded::new(source, threshold)),
+        }
+    }
+
+    fn score_rows(&self, source: &dyn RowSource) -> Result<RowScores> {
         match working_element(self.config.precision, source) {
             Element::F32 => self.score_as::<f32>(source),
             Element::F64 => self.score_as::<f64>(source),
@@ -245,13 +262,17 @@ impl MixtureModel {
             scores.extend(log_density(clusters.as_ref(), &log_pi, &panel.rows)?);
             Ok(())
         })?;
-        let num = self.num_clusters();
-        let num_parameters = match self.config.method.has_centres_alone() {
+        Ok(RowScores { log_density: scores, num_parameters: self.num_parameters() })
+    }
+
+    /// Free parameters, for BIC and AIC.
+    pub fn num_parameters(&self) -> usize {
+        let (num, likelihood) = (self.num_clusters(), self.config.likelihood.build::<f64>(&self.prior));
+        match self.config.method.has_centres_alone() {
             // Equal weights, and one variance for all.
-            true => num * source.dim() + 1,
-            false => num - 1 + num * mixture.likelihood.num_parameters() + mixture.likelihood.num_shared_parameters(),
-        };
-        Ok(RowScores { log_density: scores, num_parameters })
+            true => num * self.dim() + 1,
+            false => num - 1 + num * likelihood.num_parameters() + likelihood.num_shared_parameters(),
+        }
     }
 
     /// The L most probable clusters of every row, as training would assign them, handed to `visit` a panel at a time:
@@ -265,10 +286,10 @@ impl MixtureModel {
         if sparsity == 0 || sparsity > self.num_clusters() {
             return Err(Error::SparsityTooLarge { sparsity, clusters: self.num_clusters() });
         }
-        match working_element(self.config.precision, source) {
+        self.on_rows(source, |source| match working_element(self.config.precision, source) {
             Element::F32 => self.assign_as::<f32>(source, sparsity, visit),
             Element::F64 => self.assign_as::<f64>(source, sparsity, visit),
-        }
+        })
     }
 
     fn assign_as<T: Scalar>(

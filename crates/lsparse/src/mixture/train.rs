@@ -14,7 +14,7 @@ use super::saved::{scan_for, working_element};
 use super::{LocalStep, Mixture, MixtureModel, MixtureParams, Search, SearchKind, log_density};
 use crate::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
 use crate::config::{BestBy, History, MixtureConfig};
-use crate::data::{Batches, Dealt, Element, Moments, RowSource, Scalar};
+use crate::data::{Batches, Dealt, Element, Moments, RowSource, Scalar, Thresholded};
 use crate::error::{Error, Result};
 use crate::init::initial_summary;
 use crate::likelihood::{Estimate, Extent, NamedArray, Prior};
@@ -35,6 +35,8 @@ pub struct MixtureInputs<'a> {
     pub row_weights: Option<&'a [f64]>,
     /// A model to start from instead of seeding.
     pub start: Option<&'a MixtureModel>,
+    /// The names of the columns, kept in the model.
+    pub columns: Option<&'a [String]>,
     /// What is known of the first clusters.
     pub given: GivenStart,
     /// Numbers of the prior that are known.
@@ -104,10 +106,10 @@ pub fn fit_mixture_with(
     inputs: MixtureInputs<'_>,
     beside: Beside<'_>,
 ) -> Result<Fitted<MixtureModel>> {
-    match working_element(config.precision, source) {
+    with_binary_rows(source, config, inputs, |source, inputs| match working_element(config.precision, source) {
         Element::F32 => train::train(&Mixtures::<f32>::new(source, config, inputs)?, beside),
         Element::F64 => train::train(&Mixtures::<f64>::new(source, config, inputs)?, beside),
-    }
+    })
 }
 
 /// The mixture that a training would start from: no lap is done.
@@ -116,10 +118,23 @@ pub fn initial_mixture(
     config: &MixtureConfig,
     inputs: MixtureInputs<'_>,
 ) -> Result<Fitted<MixtureModel>> {
-    match working_element(config.precision, source) {
+    with_binary_rows(source, config, inputs, |source, inputs| match working_element(config.precision, source) {
         Element::F32 => train::start(&Mixtures::<f32>::new(source, config, inputs)?),
         Element::F64 => train::start(&Mixtures::<f64>::new(source, config, inputs)?),
-    }
+    })
+}
+
+/// Run `work` on the rows as they are, or as zeros and ones where the settings ask for that.
+fn with_binary_rows<R>(
+    source: &dyn RowSource,
+    config: &MixtureConfig,
+    inputs: MixtureInputs<'_>,
+    work: impl FnOnce(&dyn RowSource, MixtureInputs<'_>) -> R,
+) -> R {
+    let Some(threshold) = config.binarize else { return work(source, inputs) };
+    let heldout = inputs.heldout.map(|heldout| Thresholded::new(heldout, threshold));
+    let heldout = heldout.as_ref().map(|heldout| heldout as &dyn RowSource);
+    work(&Thresholded::new(source, threshold), MixtureInputs { heldout, ..inputs })
 }
 
 /// Settings of a mixture with all that depends on its rows: what those who see a part of the rows need to know.
@@ -159,6 +174,10 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             scan_for::<T>(config.likelihood.build::<T>(&prior).as_ref(), held, config.missing)?;
         }
         check_row_weights(source, inputs.row_weights)?;
+        if let Some(columns) = inputs.columns.filter(|columns| columns.len() != source.dim()) {
+            let problem = format!("{} names for {} columns", columns.len(), source.dim());
+            return Err(Error::Config { option: "columns", problem, remedy: "give one name a column".into() });
+        }
         if config.best_by == BestBy::Heldout && inputs.heldout.is_none() {
             let problem = "there are no held-out rows to compare runs by".into();
             return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
@@ -349,6 +368,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         let mut model = MixtureModel {
             config: MixtureConfig { sparsity: params.search.sparsity, ..self.settled.config.of_record() },
             prior: self.settled.prior.clone(),
+            columns: self.inputs.columns.map(<[String]>::to_vec).unwrap_or_default(),
             training: TrainingRecord::new(observations, progress, outcome),
             weights: params.frequencies.pi.clone(),
             arrays: params.clusters.arrays(),
@@ -356,6 +376,14 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         };
         session.model().step.finish(&mut model);
         model
+    }
+
+    fn kept(&self, mut earlier: MixtureModel, outcome: &Outcome) -> MixtureModel {
+        let MixtureConfig { laps, tolerance, count_tolerance, max_seconds, early_stopping, .. } = self.settled.config;
+        let rest = earlier.config;
+        earlier.config = MixtureConfig { laps, tolerance, count_tolerance, max_seconds, early_stopping, ..rest };
+        earlier.training.stopped_by = outcome.reason.rule().into();
+        earlier
     }
 }
 

@@ -63,10 +63,6 @@ impl ModelFile for TopicModel {
     fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
         TopicModel::from_bytes(path, bytes)
     }
-
-    fn training(&mut self) -> &mut TrainingRecord {
-        &mut self.training
-    }
 }
 
 impl TopicModel {

@@ -286,6 +286,12 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         let training = TrainingRecord::new(observations, session.progress(), outcome);
         self.saved_with(session.model(), training, &session.params().alpha, session.total())
     }
+
+    fn kept(&self, mut earlier: TopicModel, outcome: &Outcome) -> TopicModel {
+        earlier.config.clone_from(&self.config);
+        earlier.training.stopped_by = outcome.reason.rule().into();
+        earlier
+    }
 }
 
 /// A fall of the held-out score over two laps that is more than a wobble, as a share of it.

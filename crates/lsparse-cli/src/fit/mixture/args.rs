@@ -139,6 +139,10 @@ pub struct ModelSettings {
     /// out.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub missing: Option<bool>,
+    /// Values above this number are ones and all others zeros, now and whenever the model is used [default: values count
+    /// as they are].
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
+    pub binarize: Option<f64>,
     /// K, the number of clusters [default: none, it must be given].
     #[arg(long, short = 'k', value_name = "K")]
     pub clusters: Option<usize>,
