@@ -4,7 +4,7 @@ pub mod corpus;
 
 use std::time::Instant;
 
-use lsparse::observe::Stopwatch;
+use lsparse::training::observe::Stopwatch;
 
 /// Seconds that `work` takes.
 pub fn seconds<R>(work: impl FnOnce() -> R) -> (f64, R) {

@@ -1,17 +1,18 @@
 //! Figure 3: what the substeps of a pass over documents cost by K and L, and how far sparse documents are from dense.
 
 use lsparse::Estimate;
+use lsparse::allocation::AlphaRule;
 use lsparse::backend::with_threads;
-use lsparse::data::corpus::Corpus;
+use lsparse::corpus::Corpus;
 use lsparse::data::{Batches, Dealt, RowSource, Rows};
-use lsparse::model::Model;
-use lsparse::observe::Stopwatch;
-use lsparse::schedule::{Pace, ScheduleKind};
-use lsparse::session::{Places, Session, Start};
+use lsparse::settings::{Selection, TopicsConfig};
 use lsparse::topics::{
-    AlphaRule, Document, DocumentOptions, Entries, Selection, SparseStats, TopicParams, TopicSummary, Topics,
-    TopicsConfig, WordStats, initial_topics,
+    Document, DocumentOptions, Entries, SparseStats, TopicParams, TopicSummary, Topics, WordStats, initial_topics,
 };
+use lsparse::training::model::Model;
+use lsparse::training::observe::Stopwatch;
+use lsparse::training::schedule::{Pace, ScheduleKind};
+use lsparse::training::session::{Places, Session, Start};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
@@ -144,7 +145,7 @@ fn model(topics: usize, vocab_size: usize, document: DocumentOptions) -> Topics 
 
 /// The document step as training has it.
 fn options(topics: usize, sparsity: usize) -> DocumentOptions {
-    TopicsConfig { topics, sparsity, restarts: 5, ..TopicsConfig::default() }.document()
+    DocumentOptions::of(&TopicsConfig { topics, sparsity, restarts: 5, ..TopicsConfig::default() })
 }
 
 /// Statistics of documents: the local step and the summary step on their own clocks.

@@ -1,6 +1,6 @@
 //! Figure 5: documents that start warm or cold, with and without restarts, dense and sparse.
 
-use lsparse::topics::TopicsConfig;
+use lsparse::settings::TopicsConfig;
 use serde_json::{Value, json};
 
 use crate::data::{DataSet, Part};

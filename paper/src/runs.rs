@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lsparse::trace::{Line, read_trace};
+use lsparse::training::trace::{Line, read_trace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

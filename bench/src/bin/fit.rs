@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use lsparse::backend::with_threads;
-use lsparse::data::{MemoryRows, OpenOptions, Rows, open};
+use lsparse::data::{MemoryRows, Rows};
+use lsparse::open::{OpenOptions, open};
 use lsparse::{MixtureConfig, fit_mixture};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

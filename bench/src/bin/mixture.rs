@@ -6,12 +6,13 @@ use std::path::Path;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{Element, NpyRows, RowSource, Rows, Scalar, read};
+use lsparse::likelihood::ClusterSummary;
 use lsparse::likelihood::{Clusters, Likelihood, Scratch};
-use lsparse::mixture::{Members, Mixture, Mixtures, SearchKind, accumulate, respond};
-use lsparse::model::Model;
-use lsparse::responsibilities::Responsibilities;
-use lsparse::summary::ClusterSummary;
-use lsparse::train::Family;
+use lsparse::mixture::{Members, Mixture, Mixtures, accumulate, respond};
+use lsparse::runs::Family;
+use lsparse::settings::SearchKind;
+use lsparse::training::model::Model;
+use lsparse::training::responsibilities::Responsibilities;
 use lsparse::{LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Session, fit_mixture};
 use lsparse_bench::{median, seconds};
 use serde_json::json;

@@ -9,8 +9,9 @@ use std::path::Path;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{NpyRows, RowSource, Rows, read};
-use lsparse::mixture::{Mixtures, SearchKind, log_density};
-use lsparse::train::Family;
+use lsparse::mixture::{Mixtures, log_density};
+use lsparse::runs::Family;
+use lsparse::settings::SearchKind;
 use lsparse::{LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, fit_mixture};
 use lsparse_bench::{Timer, median};
 use serde_json::json;

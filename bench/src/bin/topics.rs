@@ -9,16 +9,16 @@ use std::path::Path;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{CsrRows, NpyRows, RowSource, Rows, write_npy_f32};
-use lsparse::observe::{Observer, peak_memory_bytes};
-use lsparse::session::Places;
-use lsparse::summary::Summary;
+use lsparse::runs::Family;
+use lsparse::settings::TopicsConfig;
 use lsparse::topics::score::{Completion, CompletionOptions, completion, held_out};
 use lsparse::topics::{
-    ACTIVE_TOPICS, TopicFamily, TopicInputs, TopicSummary, TopicWorker, Topics, TopicsConfig, WordTable,
-    fit_topics_with,
+    ACTIVE_TOPICS, TopicFamily, TopicInputs, TopicSummary, TopicWorker, Topics, WordTable, fit_topics_with,
 };
-use lsparse::trace::StepInfo;
-use lsparse::train::Family;
+use lsparse::training::observe::{Observer, peak_memory_bytes};
+use lsparse::training::session::Places;
+use lsparse::training::summary::Summary;
+use lsparse::training::trace::StepInfo;
 use lsparse::{Beside, Session};
 use lsparse_bench::corpus::{Documents, load};
 use lsparse_bench::{Timer, median};

@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use lsparse::MixtureConfig;
-use lsparse::topics::TopicsConfig;
+use lsparse::settings::TopicsConfig;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use lsparse::data::{self, CsvOptions, OpenOptions, PatchGrid, PatchOptions, RowSource};
+use lsparse::data::{CsvOptions, PatchGrid, PatchOptions, RowSource};
+use lsparse::open::{self, OpenOptions};
 use lsparse::{Error, Result};
 
 use crate::{messages, output, parse};
@@ -90,7 +91,7 @@ impl DataArgs {
             Header::Auto => None,
         };
         let csv = CsvOptions { header, delimiter: self.delimiter, missing };
-        let source = data::open(path, &OpenOptions { csv, patches: self.patches.options() })?;
+        let source = open::open(path, &OpenOptions { csv, patches: self.patches.options() })?;
         if let Some(note) = source.note() {
             output::note(&messages::in_options(note));
         }
@@ -105,7 +106,7 @@ impl DataArgs {
 
 /// One weight a row: a .npy array of one dimension or with one column, or another file with one column.
 pub fn read_row_weights(path: &Path) -> Result<Vec<f64>> {
-    let weights = data::read_column(path, &OpenOptions::default())?;
+    let weights = open::read_column(path, &OpenOptions::default())?;
     // The library refuses them too, but does not know the file.
     if let Some(row) = weights.iter().position(|w| !(*w >= 0.0 && w.is_finite())) {
         let (name, value) = (path.display().to_string(), weights[row]);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lsparse::rules::count_empty;
+use lsparse::training::rules::count_empty;
 use lsparse::{MixtureConfig, MixtureModel, Result};
 use serde::Serialize;
 

@@ -4,10 +4,10 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lsparse::observe::Observer;
-use lsparse::rules::EVIDENCE;
-use lsparse::topics::TopicsConfig;
-use lsparse::trace::StepInfo;
+use lsparse::settings::TopicsConfig;
+use lsparse::training::observe::Observer;
+use lsparse::training::rules::EVIDENCE;
+use lsparse::training::trace::StepInfo;
 use lsparse::{MixtureConfig, Result};
 
 use crate::format::{duration, rate, significant};

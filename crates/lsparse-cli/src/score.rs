@@ -7,7 +7,7 @@ use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, write_npy_f64};
 use lsparse::likelihood::Estimate;
-use lsparse::rules::count_empty;
+use lsparse::training::rules::count_empty;
 use lsparse::{Error, Result};
 use serde::Serialize;
 

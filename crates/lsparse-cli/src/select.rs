@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use clap::Args;
-use lsparse::responsibilities::top_l_responsibilities;
+use lsparse::training::responsibilities::top_l_responsibilities;
 use lsparse::{Error, Result};
 use serde::Serialize;
 

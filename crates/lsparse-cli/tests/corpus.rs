@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 
 use common::{Place, refused};
-use lsparse::data::corpus::Corpus;
+use lsparse::corpus::Corpus;
 use predicates::str::contains;
 
 /// A small corpus of counts with its vocabulary.

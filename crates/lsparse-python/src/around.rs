@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lsparse::data::RowSource;
-use lsparse::trace::Trace;
+use lsparse::training::trace::Trace;
 use lsparse::{Beside, Checkpointing, Fitted, Storage};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

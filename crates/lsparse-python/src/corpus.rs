@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use lsparse::data::corpus::{BuildOptions, Corpus, PhraseConfig, TokenizerConfig, VocabFilter, build};
+use lsparse::corpus::{BuildOptions, Corpus, PhraseConfig, TokenizerConfig, VocabFilter, build};
 use pyo3::prelude::*;
 
 use crate::gate::{raise, run};

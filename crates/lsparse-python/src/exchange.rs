@@ -1,12 +1,13 @@
 //! Training by processes that share no memory: sessions, parameters, tickets and statistics as bytes, each function pure.
 
 use lsparse::data::{Element, RowSource, Thresholded};
-use lsparse::exchange::{Remote, Round, fold, hand_out, pack, unpack};
 use lsparse::mixture::{MixtureInputs, Mixtures, SettledMixture};
-use lsparse::rules::{Outcome, StopReason};
-use lsparse::session::{Places, Session};
-use lsparse::topics::{TopicFamily, TopicInputs, TopicsConfig};
-use lsparse::train::{Family, ModelFile};
+use lsparse::runs::Family;
+use lsparse::settings::TopicsConfig;
+use lsparse::topics::{TopicFamily, TopicInputs};
+use lsparse::training::exchange::{Remote, Round, fold, hand_out, pack, unpack};
+use lsparse::training::rules::{Outcome, StopReason};
+use lsparse::training::session::{Places, Session};
 use lsparse::{Error, MixtureConfig, Precision};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use lsparse::data::{RowSource, Rows};
+use lsparse::settings::TopicsConfig;
 use lsparse::topics::coherence::coherence as coherence_of;
 use lsparse::topics::score::{Completion, CompletionOptions, completion as complete};
-use lsparse::topics::{TopicInputs, TopicModel, TopicsConfig, WordTable, fit_topics_with};
+use lsparse::topics::{TopicInputs, TopicModel, WordTable, fit_topics_with};
 use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use lsparse::Result;
-use lsparse::observe::{Observer, Reached};
-use lsparse::rules::Outcome;
-use lsparse::trace::{Beginning, Ending, Line, StepInfo, Trace, TraceFile};
+use lsparse::training::observe::{Observer, Reached};
+use lsparse::training::rules::Outcome;
+use lsparse::training::trace::{Beginning, Ending, Line, StepInfo, Trace, TraceFile};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -118,7 +118,7 @@ type Read<'py> = (Option<String>, Bound<'py, PyDict>, Vec<String>);
 /// Read a trace that a fit or the command has written, or is writing.
 #[pyfunction]
 pub fn read_trace(py: Python<'_>, path: PathBuf) -> PyResult<Read<'_>> {
-    let lines = run(py, 1, |_| lsparse::trace::read_trace(&path))?;
+    let lines = run(py, 1, |_| lsparse::training::trace::read_trace(&path))?;
     let (mut beginning, mut steps, mut endings) = (None, Vec::new(), Vec::new());
     for line in lines {
         match line {

@@ -1,111 +1,15 @@
 //! One more step on rows that were never seen before, which is how data that keeps coming is learned from.
 
-use serde::{Deserialize, Serialize};
-
-use crate::config::MixtureConfig;
 use crate::data::{Dealt, Element, RowSource, Scalar};
 use crate::error::{Error, Result};
 use crate::mixture::{MixtureModel, check_row_weights, check_rows, working_element};
-use crate::model::{Model, Objective};
-use crate::rules::TrainingRecord;
-use crate::schedule::{Schedule, ScheduleKind, ScheduleState, Snapshot};
-use crate::session::Session;
-use crate::summary::Summary;
-use crate::topics::{TopicModel, TopicsConfig, check_counts};
-
-/// How the statistics of new rows enter the total.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Increment {
-    /// They are added: every row counts once and for ever, as in streaming.
-    Add,
-    /// total = (1 - rate) total + rate fresh, both on the scale of `population` rows: older rows fade, as in
-    /// stochastic training.
-    Blend {
-        /// rho, above 0 and at most 1.
-        rate: f64,
-        /// Rows (or their weight) that the total stands for.
-        population: f64,
-    },
-}
-
-impl Increment {
-    /// The schedule that such steps are those of.
-    pub fn schedule(&self) -> ScheduleKind {
-        match self {
-            Increment::Add => ScheduleKind::Streaming,
-            Increment::Blend { .. } => ScheduleKind::Stochastic,
-        }
-    }
-
-    /// Bring `fresh` statistics of `weight` rows into a total that stands for `before` rows.
-    pub fn fold<S: Summary>(&self, total: &mut S, before: f64, fresh: &S, weight: f64) {
-        match *self {
-            Increment::Add => total.add_scaled(fresh, 1.0),
-            // Rows without weight teach nothing.
-            Increment::Blend { .. } if weight <= 0.0 => {}
-            Increment::Blend { rate, population } => {
-                total.scale((1.0 - rate) * population / before.max(f64::MIN_POSITIVE));
-                total.add_scaled(fresh, rate * population / weight);
-            }
-        }
-    }
-
-    fn check(&self) -> Result<()> {
-        match *self {
-            Increment::Blend { rate, .. } if !(rate > 0.0 && rate <= 1.0) => Err(Error::Config {
-                option: "rate",
-                problem: format!("{rate} is not above 0 and at most 1"),
-                remedy: "0.1 is a good start".into(),
-            }),
-            Increment::Blend { population, .. } if !(population > 0.0 && population.is_finite()) => {
-                Err(Error::Config {
-                    option: "population",
-                    problem: format!("{population} is not above 0"),
-                    remedy: "give the number of rows that there will be".into(),
-                })
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The schedule of one step on rows that were never seen before.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct OneStep {
-    how: Increment,
-    /// The weights of the rows of the total and of the batch.
-    before: f64,
-    weight: f64,
-    done: bool,
-}
-
-impl<S: Summary> Schedule<S> for OneStep {
-    fn next_batch(&mut self, ahead: usize) -> Option<usize> {
-        (ahead == 0 && !self.done).then_some(0)
-    }
-
-    fn place(&self) -> (usize, usize) {
-        (0, 1)
-    }
-
-    fn fold(&mut self, total: &mut S, _batch: usize, fresh: S) -> Result<bool> {
-        self.how.fold(total, self.before, &fresh, self.weight);
-        self.done = true;
-        Ok(true)
-    }
-
-    fn remove_batch(&mut self, _total: &mut S, _batch: usize) -> Result<bool> {
-        Err(Error::Config {
-            option: "forget-batch",
-            problem: "new rows that were added are not remembered".into(),
-            remedy: "go on from the model before them".into(),
-        })
-    }
-
-    fn snapshot(&mut self) -> Snapshot<S> {
-        Snapshot { state: ScheduleState::OneStep(*self), file: None }
-    }
-}
+use crate::settings::{MixtureConfig, TopicsConfig};
+use crate::topics::{TopicModel, check_counts};
+use crate::training::model::{Model, Objective};
+use crate::training::rules::TrainingRecord;
+pub use crate::training::schedule::Increment;
+use crate::training::schedule::OneStep;
+use crate::training::session::Session;
 
 /// A session of one step on the one batch of `data`, from a total that stands for rows of the weight `before`.
 fn one_step<'a, M: Model>(
@@ -116,7 +20,7 @@ fn one_step<'a, M: Model>(
     before: f64,
 ) -> Result<(Session<'a, M>, Objective)> {
     how.check()?;
-    let schedule = OneStep { how, before, weight: data.total_weight(), done: false };
+    let schedule = OneStep::new(how, before, data.total_weight());
     let mut session = Session::by(Box::new(schedule), model, data, params, total);
     let mut worker = session.worker();
     let step = session.step(&mut worker)?;
@@ -219,7 +123,7 @@ fn record_after(record: &TrainingRecord, rows: usize, objective: &Objective) -> 
 mod tests {
     use super::*;
     use crate::data::CsrRows;
-    use crate::summary::ClusterSummary;
+    use crate::likelihood::ClusterSummary;
     use crate::topics::fit_topics;
 
     #[test]
@@ -247,7 +151,7 @@ mod tests {
         let added = model.update(&documents(10), Increment::Add).unwrap();
         assert_eq!((added.training.observations, added.total.documents), (50, 50.0));
         assert!((added.total.counts.iter().sum::<f64>() - 500.0).abs() < 1e-3);
-        assert_eq!(added.config.schedule, ScheduleKind::Streaming);
+        assert_eq!(added.config.schedule, crate::ScheduleKind::Streaming);
         let blend = Increment::Blend { rate: 0.5, population: 1000.0 };
         let blended = added.update(&documents(10), blend).unwrap();
         assert!((blended.total.documents - 1000.0).abs() < 1e-9);

@@ -4,52 +4,45 @@
 //! largest is the best choice under the variational objective (`hughes2016sparse`), and every later step then costs
 //! L, not K. Dense is L = K and hard assignment L = 1, in one code path.
 //!
-//! Everything is one loop:
+//! Everything is one loop, and a room is a part of it, in the order that they may know each other in:
 //!
-//! 1. [`data`]: rows come from files or memory, dealt into batches.
-//! 2. [`responsibilities`]: the local step gives each row its L clusters, weighed by the [`likelihood`].
-//! 3. [`summary`]: the additive statistics of the batch.
-//! 4. [`schedule`]: how they enter the total (full, memoized, stochastic, streaming).
-//! 5. [`model`]: the global step turns the total into parameters (posterior, MAP or maximum likelihood).
-//! 6. [`session`]: the loop as a value, which hands batches out and folds in what comes of them; [`train`] steps until one
-//!    of the [`rules`] says stop and keeps the best of several runs, [`observe`] watches.
-//!
-//! [`exchange`] lets processes that share no memory train together. [`init`] finds the first clusters, [`mixture`] and [`topics`] put the pieces together, [`increment`] goes on from
-//! data that keeps coming, [`persist`] writes models, [`checkpoint`] lets a run go on after it was killed.
+//! - [`data`] and [`corpus`]: rows from files and memory, dealt into batches; text made into counts. [`open`] tells them
+//!   apart.
+//! - [`training`]: the loop as a value. A [`Session`] hands batches out; the local step gives each observation its L
+//!   clusters ([`training::responsibilities`]) and the additive statistics of the batch ([`training::summary`]); a
+//!   [`training::schedule`] brings them into the total (full, memoized, stochastic, streaming); the global step of the
+//!   [`training::model`] turns it into parameters. [`training::rules`] say when it is enough, [`training::trace`] and
+//!   [`training::observe`] tell of it, [`training::exchange`] lets processes that share no memory train together.
+//! - [`likelihood`] and [`allocation`]: what a cluster looks like, and how observations are shared out.
+//! - [`settings`]: what may be asked of a run. [`store`]: checkpoints and model files. [`runs`]: from settings to the best
+//!   model of several runs.
+//! - [`mixture`] and [`topics`] put the pieces together, in the same shape; [`increment`] goes on from data that keeps
+//!   coming.
 
 #![forbid(unsafe_code)]
 
+pub mod allocation;
 pub mod backend;
-pub mod checkpoint;
-pub mod config;
+pub mod corpus;
 pub mod data;
 pub mod error;
-pub mod exchange;
 pub mod increment;
-pub mod init;
 pub mod likelihood;
-pub mod linalg;
+pub mod math;
 pub mod mixture;
-pub mod model;
-mod nearest;
-pub mod observe;
-pub mod persist;
-mod random;
-pub mod responsibilities;
-pub mod rules;
-pub mod schedule;
-pub mod session;
-pub mod summary;
+pub mod open;
+pub mod runs;
+pub mod settings;
+pub mod store;
 pub mod synthetic;
 pub mod topics;
-pub mod trace;
-pub mod train;
+pub mod training;
 
-pub use checkpoint::{Checkpointing, Storage};
-pub use config::{BestBy, History, Init, MixtureConfig, Precision};
 pub use error::{Error, Result};
 pub use likelihood::{Estimate, LikelihoodKind};
 pub use mixture::{MixtureInputs, MixtureModel, fit_mixture, fit_mixture_with};
-pub use schedule::ScheduleKind;
-pub use session::Session;
-pub use train::{Beside, Fitted};
+pub use runs::{Beside, Fitted};
+pub use settings::{BestBy, History, Init, MixtureConfig, Precision};
+pub use store::checkpoint::{Checkpointing, Storage};
+pub use training::schedule::ScheduleKind;
+pub use training::session::Session;

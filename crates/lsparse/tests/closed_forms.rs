@@ -571,8 +571,8 @@ fn the_allocation_term_is_the_probability_of_the_assignments() {
         log_probability += (urn[k] / urn.iter().sum::<f64>()).ln();
         urn[k] += 1.0;
     }
-    let term = lsparse::mixture::allocation_term(Estimate::Posterior, alpha, &counts);
+    let term = lsparse::allocation::allocation_term(Estimate::Posterior, alpha, &counts);
     close(term, log_probability, 1e-12, "vb");
-    let ml = lsparse::mixture::allocation_term(Estimate::MaxLikelihood, alpha, &counts);
+    let ml = lsparse::allocation::allocation_term(Estimate::MaxLikelihood, alpha, &counts);
     close(ml, 3.0 * 0.6f64.ln() + 2.0 * 0.4f64.ln(), 1e-12, "ml");
 }

@@ -2,10 +2,10 @@
 
 use lsparse::data::{MemoryRows, RowSource};
 use lsparse::likelihood::Estimate;
-use lsparse::observe::Observer;
-use lsparse::schedule::ScheduleKind;
 use lsparse::synthetic::{planted, planted_patches};
-use lsparse::trace::StepInfo;
+use lsparse::training::observe::Observer;
+use lsparse::training::schedule::ScheduleKind;
+use lsparse::training::trace::StepInfo;
 use lsparse::{Beside, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, fit_mixture, fit_mixture_with};
 
 const ESTIMATES: [Estimate; 3] = [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood];

@@ -5,14 +5,16 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
 
 use lsparse::data::{CsrRows, MemoryRows};
-use lsparse::exchange::{Remote, Round, fold, hand_out, pack, params, unpack};
-use lsparse::mixture::{MixtureInputs, Mixtures, SearchKind, SettledMixture};
-use lsparse::model::Model;
-use lsparse::rules::{Outcome, StopReason};
-use lsparse::session::Session;
+use lsparse::mixture::{MixtureInputs, Mixtures, SettledMixture};
+use lsparse::runs::{Family, ModelFile};
+use lsparse::settings::SearchKind;
+use lsparse::settings::TopicsConfig;
 use lsparse::synthetic::{planted, themed_corpus};
-use lsparse::topics::{TopicFamily, TopicInputs, TopicsConfig};
-use lsparse::train::{Family, ModelFile};
+use lsparse::topics::{TopicFamily, TopicInputs};
+use lsparse::training::exchange::{Remote, Round, fold, hand_out, pack, params, unpack};
+use lsparse::training::model::Model;
+use lsparse::training::rules::{Outcome, StopReason};
+use lsparse::training::session::Session;
 use lsparse::{Init, LikelihoodKind, MixtureConfig, ScheduleKind};
 
 /// Where a process that is started by a test finds it.

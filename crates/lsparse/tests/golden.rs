@@ -10,16 +10,17 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use lsparse::allocation::AlphaRule;
 use lsparse::data::{CsrRows, MemoryRows, RowSource};
 use lsparse::increment::Increment;
-use lsparse::mixture::methods::MixtureMethod;
-use lsparse::mixture::{MixtureModel, SearchKind};
-use lsparse::observe::Observer;
+use lsparse::mixture::MixtureModel;
+use lsparse::settings::MixtureMethod;
+use lsparse::settings::SearchKind;
+use lsparse::settings::{History, Selection, TopicInit, TopicMethod, TopicsConfig};
 use lsparse::synthetic::{planted, themed_corpus};
-use lsparse::topics::{
-    AlphaRule, History, Selection, TopicInit, TopicInputs, TopicMethod, TopicModel, TopicsConfig, fit_topics_with,
-};
-use lsparse::trace::{StepInfo, Trace};
+use lsparse::topics::{TopicInputs, TopicModel, fit_topics_with};
+use lsparse::training::observe::Observer;
+use lsparse::training::trace::{StepInfo, Trace};
 use lsparse::{
     Beside, BestBy, Checkpointing, Estimate, Init, LikelihoodKind, MixtureConfig, MixtureInputs, Precision,
     ScheduleKind, Storage, fit_mixture_with,

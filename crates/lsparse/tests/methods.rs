@@ -4,20 +4,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lsparse::allocation::AlphaRule;
 use lsparse::backend::with_threads;
-use lsparse::checkpoint::{Checkpointing, Storage};
 use lsparse::data::{CsrRows, MemoryRows};
 use lsparse::likelihood::Estimate;
-use lsparse::mixture::MixtureMethod;
-use lsparse::mixture::methods::{RowValues, Select, Selecting};
-use lsparse::observe::Observer;
-use lsparse::rules::StopReason;
+use lsparse::mixture::local::methods::{RowValues, Select, Selecting};
+use lsparse::settings::MixtureMethod;
+use lsparse::settings::{History, TopicInit, TopicMethod, TopicsConfig};
+use lsparse::store::checkpoint::{Checkpointing, Storage};
 use lsparse::synthetic::{Planted, planted};
 use lsparse::topics::gibbs::{Chain, Tokens};
-use lsparse::topics::{
-    AlphaRule, History, TopicInit, TopicInputs, TopicMethod, TopicModel, TopicsConfig, fit_topics, fit_topics_with,
-};
-use lsparse::trace::StepInfo;
+use lsparse::topics::{TopicInputs, TopicModel, fit_topics, fit_topics_with};
+use lsparse::training::observe::Observer;
+use lsparse::training::rules::StopReason;
+use lsparse::training::trace::StepInfo;
 use lsparse::{
     Beside, Fitted, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture, fit_mixture_with,
 };

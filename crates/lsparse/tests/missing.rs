@@ -4,10 +4,10 @@ use lsparse::backend::with_threads;
 use lsparse::data::{CsrRows, MemoryRows, Moments, RowSource, Rows};
 use lsparse::increment::Increment;
 use lsparse::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch};
-use lsparse::mixture::SearchKind;
-use lsparse::observe::Observer;
+use lsparse::settings::SearchKind;
 use lsparse::synthetic::planted;
-use lsparse::trace::StepInfo;
+use lsparse::training::observe::Observer;
+use lsparse::training::trace::StepInfo;
 use lsparse::{
     Beside, Fitted, MixtureConfig, MixtureInputs, MixtureModel, ScheduleKind, fit_mixture, fit_mixture_with,
 };

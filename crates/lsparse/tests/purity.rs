@@ -1,16 +1,19 @@
 //! The local step is pure: for every method of both families the same parameters, rows and memory give the same bytes,
 //! whatever was computed before and by whom.
 
+use lsparse::allocation::AlphaRule;
 use lsparse::data::{MemoryRows, Scalar};
-use lsparse::exchange::{Remote, pack, params, unpack};
-use lsparse::mixture::methods::MixtureMethod;
-use lsparse::mixture::{MixtureInputs, Mixtures, SearchKind};
-use lsparse::model::Model;
-use lsparse::session::{Done, Session};
+use lsparse::mixture::{MixtureInputs, Mixtures};
+use lsparse::runs::Family;
+use lsparse::settings::MixtureMethod;
+use lsparse::settings::SearchKind;
+use lsparse::settings::{TopicMethod, TopicsConfig};
 use lsparse::synthetic::{planted, themed_corpus};
 use lsparse::topics::gibbs::GibbsFamily;
-use lsparse::topics::{AlphaRule, TopicFamily, TopicInputs, TopicMethod, TopicsConfig};
-use lsparse::train::Family;
+use lsparse::topics::{TopicFamily, TopicInputs};
+use lsparse::training::exchange::{Remote, pack, params, unpack};
+use lsparse::training::model::Model;
+use lsparse::training::session::{Done, Session};
 use lsparse::{Estimate, Init, LikelihoodKind, MixtureConfig, ScheduleKind};
 
 /// Statistics, memory and findings as bytes: all but the tally of the work.
@@ -138,7 +141,7 @@ fn topics_are_pure() {
     let base = TopicsConfig { topics: 10, sparsity: 3, batches: 3, tolerance: 0.0, ..Default::default() };
     let cases = [
         ("left out", base.clone()),
-        ("lent", TopicsConfig { topics: 40, init: lsparse::topics::TopicInit::Random, ..base.clone() }),
+        ("lent", TopicsConfig { topics: 40, init: lsparse::settings::TopicInit::Random, ..base.clone() }),
         ("the paper's", TopicsConfig { leave_out: false, estimate: Estimate::Posterior, ..base.clone() }),
         ("warm", TopicsConfig { warm_start: true, ..base.clone() }),
         ("dense", TopicsConfig { sparsity: 10, ..base.clone() }),

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{ImagePatches, MemoryRows, PatchOptions, RowSource};
-use lsparse::mixture::{MixtureModel, SearchKind};
-use lsparse::observe::Observer;
+use lsparse::mixture::MixtureModel;
+use lsparse::settings::SearchKind;
 use lsparse::synthetic::{dead_leaves, planted};
-use lsparse::trace::StepInfo;
+use lsparse::training::observe::Observer;
+use lsparse::training::trace::StepInfo;
 use lsparse::{
     Beside, Estimate, LikelihoodKind, MixtureConfig, MixtureInputs, Precision, ScheduleKind, Storage, fit_mixture_with,
 };

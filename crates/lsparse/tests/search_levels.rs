@@ -1,7 +1,7 @@
 //! Exact search against dense at every level of SIMD; alone in its process, since the level is process-wide.
 
 use lsparse::data::{ImagePatches, PatchOptions};
-use lsparse::mixture::SearchKind;
+use lsparse::settings::SearchKind;
 use lsparse::synthetic::dead_leaves;
 use lsparse::{LikelihoodKind, MixtureConfig, Precision, fit_mixture};
 use lsparse_kernels::{Level, set_level};

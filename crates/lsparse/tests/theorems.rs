@@ -2,12 +2,12 @@
 
 use lsparse::backend::with_threads;
 use lsparse::data::{Batches, BorrowedRows, CsrRows, Dealt, MemoryRows};
-use lsparse::init::initial_summary;
+use lsparse::mixture::seed::initial_summary;
 use lsparse::mixture::{Mixture, Search};
-use lsparse::model::Model;
-use lsparse::responsibilities::top_l_responsibilities;
-use lsparse::summary::Summary;
 use lsparse::synthetic::{planted, planted_patches};
+use lsparse::training::model::Model;
+use lsparse::training::responsibilities::top_l_responsibilities;
+use lsparse::training::summary::Summary;
 use lsparse::{
     Beside, Estimate, Init, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Precision, ScheduleKind,
     fit_mixture, fit_mixture_with,

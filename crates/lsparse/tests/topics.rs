@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
+use lsparse::allocation::AlphaRule;
 use lsparse::backend::with_threads;
 use lsparse::data::{Batches, CsrRows, Dealt, RowSource};
-use lsparse::model::Model;
-use lsparse::rules::{EVIDENCE, StopReason};
-use lsparse::schedule::ScheduleKind;
-use lsparse::summary::Summary;
+use lsparse::runs::Family;
+use lsparse::settings::{Selection, TopicsConfig};
 use lsparse::topics::score::{CompletionOptions, completion, held_out};
 use lsparse::topics::{
-    AlphaRule, Document, DocumentMemory, DocumentOptions, Explained, Selection, SparseStats, Tally, TopicFamily,
-    TopicInputs, TopicModel, TopicSummary, Topics, TopicsConfig, WordTable, fit_topics, fit_topics_with,
-    initial_topics, random_topics,
+    Document, DocumentMemory, DocumentOptions, Explained, SparseStats, Tally, TopicFamily, TopicInputs, TopicModel,
+    TopicSummary, Topics, WordTable, fit_topics, fit_topics_with, initial_topics, random_topics,
 };
-use lsparse::train::Family;
+use lsparse::training::model::Model;
+use lsparse::training::rules::{EVIDENCE, StopReason};
+use lsparse::training::schedule::ScheduleKind;
+use lsparse::training::summary::Summary;
 use lsparse::{Beside, Estimate};
 use lsparse_kernels::{digamma, ln_gamma};
 use rand::{RngExt, SeedableRng};
@@ -397,8 +398,8 @@ fn restarts_cure_the_decay_of_cold_starts_on_short_documents() {
         };
         let mut scores = Vec::new();
         struct Scores<'a>(&'a mut Vec<f64>);
-        impl lsparse::observe::Observer for Scores<'_> {
-            fn step(&mut self, info: &lsparse::trace::StepInfo) -> lsparse::Result<()> {
+        impl lsparse::training::observe::Observer for Scores<'_> {
+            fn step(&mut self, info: &lsparse::training::trace::StepInfo) -> lsparse::Result<()> {
                 self.0.extend(info.heldout);
                 Ok(())
             }
@@ -440,8 +441,8 @@ fn batches_that_are_left_out_keep_documents_from_convincing_themselves() {
 #[test]
 fn runs_that_leave_batches_out_are_compared_by_evidence() {
     struct Laps(Vec<Vec<(f64, f64)>>);
-    impl lsparse::observe::Observer for Laps {
-        fn step(&mut self, info: &lsparse::trace::StepInfo) -> lsparse::Result<()> {
+    impl lsparse::training::observe::Observer for Laps {
+        fn step(&mut self, info: &lsparse::training::trace::StepInfo) -> lsparse::Result<()> {
             self.0.resize(info.run + 1, Vec::new());
             if let Some(evidence) = info.report.iter().find(|note| note.0 == EVIDENCE) {
                 self.0[info.run].push((*evidence.1, info.objective.unwrap().total()));
@@ -541,7 +542,7 @@ fn six_topics(estimate: Estimate) -> Topics {
         alpha: 0.5,
         alpha_rule: AlphaRule::Fixed,
         lambda: 0.1,
-        document: TopicsConfig { topics: 6, sparsity: 3, ..Default::default() }.document(),
+        document: DocumentOptions::of(&TopicsConfig { topics: 6, sparsity: 3, ..Default::default() }),
         start_width: 3,
         pull: None,
         warm_start: false,

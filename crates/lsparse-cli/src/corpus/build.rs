@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lsparse::backend::with_threads;
-use lsparse::data::corpus::{
+use lsparse::corpus::{
     BuildOptions, BuildReport, Format, IndexBase, PhraseConfig, StopWords, TextOptions, TokenizerConfig, VocabFilter,
     build,
 };
@@ -363,7 +363,7 @@ mod tests {
     use clap::{Args, Command};
 
     use super::*;
-    use lsparse::data::corpus::TEXT_FILTER;
+    use lsparse::corpus::TEXT_FILTER;
 
     #[test]
     fn the_help_shows_the_defaults_of_the_library() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::Result;
-use lsparse::data::corpus::{Corpus, CorpusStats, Spread, corpus_stats};
+use lsparse::corpus::{Corpus, CorpusStats, Spread, corpus_stats};
 
 use super::watch::TaskProgress;
 use crate::format::{grouped, table};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lsparse::Result;
-use lsparse::data::corpus::{Corpus, Part, draw_parts, read_parts, split};
+use lsparse::corpus::{Corpus, Part, draw_parts, read_parts, split};
 use serde::Serialize;
 
 use super::watch::TaskProgress;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lsparse::Result;
-use lsparse::data::corpus::Progress;
+use lsparse::corpus::Progress;
 
 use crate::format::grouped;
 use crate::interrupt;

@@ -2,8 +2,8 @@
 
 use lsparse::data::{ImagePatches, PatchOptions, RowSource};
 use lsparse::likelihood::LikelihoodKind;
-use lsparse::rules::StopReason;
 use lsparse::synthetic::dead_leaves;
+use lsparse::training::rules::StopReason;
 use lsparse::{MixtureConfig, MixtureModel, Result};
 use serde::Serialize;
 

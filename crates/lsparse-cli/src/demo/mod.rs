@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
-use lsparse::observe::Observer;
-use lsparse::trace::StepInfo;
+use lsparse::training::observe::Observer;
+use lsparse::training::trace::StepInfo;
 use lsparse::{Beside, Fitted, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 use serde::Serialize;
 

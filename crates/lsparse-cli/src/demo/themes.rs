@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use lsparse::corpus::TokenizerConfig;
 use lsparse::data::RowSource;
-use lsparse::data::corpus::TokenizerConfig;
+use lsparse::settings::TopicsConfig;
 use lsparse::synthetic::{ThemedCorpus, themed_corpus};
 use lsparse::topics::coherence::{Coherence, coherence};
-use lsparse::topics::{TopicInputs, TopicModel, TopicsConfig, fit_topics_with};
+use lsparse::topics::{TopicInputs, TopicModel, fit_topics_with};
 use lsparse::{Beside, Result};
 use serde::Serialize;
 

@@ -8,8 +8,8 @@ mod topics;
 
 use std::path::Path;
 
-use lsparse::observe::{Observer, Reached};
-use lsparse::trace::{Beginning, Ending, StepInfo, Trace, TraceFile};
+use lsparse::training::observe::{Observer, Reached};
+use lsparse::training::trace::{Beginning, Ending, StepInfo, Trace, TraceFile};
 use lsparse::{Error, Result};
 
 use crate::output::{self, check_not_input};

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use lsparse::observe::peak_memory_bytes;
-use lsparse::rules::{Outcome, TrainingRecord};
+use lsparse::training::observe::peak_memory_bytes;
+use lsparse::training::rules::{Outcome, TrainingRecord};
 use serde::Serialize;
 
 use crate::format::{bytes, duration, grouped, rate, significant};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lsparse::data::corpus::{Corpus, Encoder, Format, StopWords, TextOptions, TokenizerConfig, Vocab, encode_text};
+use lsparse::corpus::{Corpus, Encoder, Format, StopWords, TextOptions, TokenizerConfig, Vocab, encode_text};
 use lsparse::data::{self, Element, RowSource, Rows, Scalar};
 use lsparse::topics::TopicModel;
 use lsparse::{Error, Result};

@@ -1,8 +1,10 @@
 //! `lsparse info` of a topic model: what it is, how it was trained, its most common topics.
 
 use lsparse::Result;
-use lsparse::rules::count_empty;
-use lsparse::topics::{AlphaRule, TopicModel, TopicsConfig};
+use lsparse::allocation::AlphaRule;
+use lsparse::settings::TopicsConfig;
+use lsparse::topics::TopicModel;
+use lsparse::training::rules::count_empty;
 use serde::Serialize;
 
 use super::{by_share, top_words};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::backend::with_threads;
+use lsparse::corpus::Corpus;
 use lsparse::data::RowSource;
-use lsparse::data::corpus::Corpus;
 use lsparse::topics::TopicModel;
 use lsparse::{Error, Result};
 use serde::Serialize;

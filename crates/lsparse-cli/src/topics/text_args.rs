@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use lsparse::Result;
-use lsparse::data::corpus::{Corpus, Format, TextOptions};
+use lsparse::corpus::{Corpus, Format, TextOptions};
 use lsparse::topics::TopicModel;
 
 use super::documents::Documents;

@@ -58,7 +58,7 @@ impl AtomicFile {
 }
 
 /// What the system said of a temporary file, without the name that nobody asked for.
-pub(super) fn without_path(error: io::Error) -> io::Error {
+pub(crate) fn without_path(error: io::Error) -> io::Error {
     let text = error.to_string();
     match text.split_once(" at path ") {
         Some((said, _)) => io::Error::new(error.kind(), said.to_owned()),

@@ -1,28 +1,20 @@
 //! Read rows of numbers from files, folders and memory, a stretch at a time.
 //!
-//! [`open()`] turns a path into a [`RowSource`], [`scan`] checks every value once, and [`Batches`]
-//! deals the rows out in a seeded order. A new format is one file here with a type that
-//! implements [`RowSource`], and one line in `open.rs`.
+//! [`open()`](crate::open::open) turns a path into a [`RowSource`], [`scan`] checks every value once, and [`Batches`]
+//! deals the rows out in a seeded order. A new format is one file in `formats/` with a type that implements
+//! [`RowSource`], and one line in `open.rs`.
 //!
 //! Rows and columns are numbered from 0 in the library and from 1 in messages.
 
 mod ahead;
-mod atomic;
+pub(crate) mod atomic;
 mod batches;
 mod borrowed_csr;
 mod check;
-pub mod corpus;
-mod csv;
 mod dealt;
-mod images;
+pub(crate) mod formats;
 mod memory;
-mod npy;
-mod npy_header;
-mod npy_write;
-mod npz;
-mod npz_write;
-mod open;
-mod positioned;
+pub(crate) mod positioned;
 mod rows;
 mod thresholded;
 
@@ -36,15 +28,14 @@ pub use batches::{Batches, Panel};
 pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};
 pub use check::{Moments, PartialMoments, ValueCheck, scan, scan_part, scan_rows};
 pub(crate) use check::{USUAL_VALUES, usual};
-pub use csv::{CsvOptions, read_csv};
 pub use dealt::{Batch, Dealt};
-pub use images::{ImagePatches, PatchGrid, PatchOptions};
+pub use formats::csv::{CsvOptions, read_csv};
+pub use formats::images::{ImagePatches, PatchGrid, PatchOptions};
+pub use formats::npy::NpyRows;
+pub use formats::npy_write::{NpyWriter, write_npy_f32, write_npy_f64};
+pub use formats::npz::read_csr_npz;
+pub use formats::npz_write::write_csr_npz;
 pub use memory::{BorrowedRows, CsrRows, MemoryRows};
-pub use npy::NpyRows;
-pub use npy_write::{NpyWriter, write_npy_f32, write_npy_f64};
-pub use npz::read_csr_npz;
-pub use npz_write::write_csr_npz;
-pub use open::{OpenOptions, open, read_column};
 pub use rows::{Layout, RowRef, Rows};
 pub use thresholded::Thresholded;
 
@@ -124,7 +115,7 @@ pub fn natural_layout(source: &dyn RowSource) -> Layout {
 }
 
 /// What every source checks before it reads: the rows are there, and `out` is as wide as they are.
-fn check_read<T: Real>(source: &dyn RowSource, start: usize, count: usize, out: &Rows<T>) -> Result<()> {
+pub(crate) fn check_read<T: Real>(source: &dyn RowSource, start: usize, count: usize, out: &Rows<T>) -> Result<()> {
     let (end, overflow) = start.overflowing_add(count);
     if overflow || end > source.num_rows() {
         return Err(Error::PastEnd {
@@ -145,12 +136,12 @@ fn check_read<T: Real>(source: &dyn RowSource, start: usize, count: usize, out: 
 }
 
 /// A sparse file may claim any number of columns, and memory is taken for each of them; no model has so many.
-const MAX_DIM: usize = 1 << 27;
+pub(crate) const MAX_DIM: usize = 1 << 27;
 
 /// Refuse numbers of rows or columns that the rest of a sparse file makes a lie: each costs memory or disk.
 ///
 /// The second part of the error is what to do about it.
-fn check_claim(what: &str, claimed: usize, entries: usize) -> std::result::Result<(), (String, String)> {
+pub(crate) fn check_claim(what: &str, claimed: usize, entries: usize) -> std::result::Result<(), (String, String)> {
     if claimed <= entries.saturating_add(1000).saturating_mul(100) {
         return Ok(());
     }
@@ -159,7 +150,7 @@ fn check_claim(what: &str, claimed: usize, entries: usize) -> std::result::Resul
 }
 
 /// What every source checks when it is made: at least one row and one column.
-fn check_size(name: &str, num_rows: usize, dim: usize) -> Result<()> {
+pub(crate) fn check_size(name: &str, num_rows: usize, dim: usize) -> Result<()> {
     if num_rows == 0 {
         return Err(Error::NoRows { name: name.to_owned() });
     }

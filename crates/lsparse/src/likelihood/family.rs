@@ -6,8 +6,8 @@ use rand_chacha::ChaCha8Rng;
 
 use super::NamedArray;
 use crate::error::{Error, Result};
-use crate::linalg;
-use crate::random::normal;
+use crate::math::linalg;
+use crate::math::random::normal;
 
 /// A family, described: each file of a family has one, and nothing else in the library asks which family it is.
 pub struct Family {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::data::Rows;
 use crate::error::Result;
-use crate::linalg;
+use crate::math::linalg;
 
 /// Means and full covariances.
 pub const FAMILY: Family = Family {

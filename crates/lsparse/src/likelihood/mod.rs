@@ -7,6 +7,7 @@
 mod family;
 mod missing;
 mod sparse_table;
+mod statistics;
 mod student;
 mod wishart;
 
@@ -16,13 +17,12 @@ use std::ops::Range;
 use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
 
-use crate::config::MixtureConfig;
-use crate::data::{Moments, Rows};
+use crate::data::Rows;
 use crate::error::{Error, Result};
-use crate::summary::ClusterSummary;
 
 pub use family::{Array, Draw, Extent, Family, Spread};
 pub(crate) use missing::lacks_values;
+pub use statistics::ClusterSummary;
 
 /// How the clusters' parameters are estimated from the statistics. Only the global step and the objective look at it:
 /// the local step uses log pi and log F under point estimates, `E[log pi]` and `E[log F]` under a posterior.
@@ -152,51 +152,8 @@ pub struct Prior {
 /// Smallest probability of a category or outcome under maximum likelihood.
 pub const PROBABILITY_FLOOR: f64 = 1e-9;
 
-impl Prior {
-    /// The prior for data with these moments.
-    ///
-    /// Covariance priors are measured in the data's own units, so that a change of units changes nothing: `prior_scale`
-    /// and `variance_floor` multiply the variances of the columns (about zero for zero-mean clusters), each column's
-    /// own or the average of all, as the shape says.
-    pub fn for_data(config: &MixtureConfig, moments: &Moments) -> Self {
-        let dim = moments.mean.len();
-        let family = config.likelihood.family();
-        let spread = match family.spread {
-            Spread::AboutMean => &moments.variance[..],
-            Spread::AboutZero => &moments.second_moment,
-            Spread::Means | Spread::Nothing => &[],
-        };
-        let units = match config.prior_shape {
-            PriorShape::Isotropic => vec![average(spread); spread.len()],
-            PriorShape::Columns => {
-                // Rounding alone may give a constant column a variance.
-                let varies = |(v, second): (&f64, &f64)| *v > CONSTANT * second;
-                let varying: Vec<bool> = spread.iter().zip(&moments.second_moment).map(varies).collect();
-                let of_varying: Vec<f64> = spread.iter().zip(&varying).filter(|v| *v.1).map(|v| *v.0).collect();
-                let usual = average(&of_varying);
-                spread.iter().zip(varying).map(|(&v, varies)| if varies { v } else { usual }).collect()
-            }
-        };
-        let center = if family.has_means { moments.mean.clone() } else { Vec::new() };
-        Prior {
-            dim,
-            lambda: config.lambda,
-            nu: if config.nu > 0.0 { config.nu } else { (family.default_nu)(dim) },
-            kappa: config.kappa,
-            variance: units.iter().map(|unit| config.prior_scale * unit).collect(),
-            variance_floor: units.iter().map(|unit| config.variance_floor * unit).collect(),
-            missing: config.missing,
-            column_means: if family.spread == Spread::Means { moments.mean.clone() } else { Vec::new() },
-            center,
-        }
-    }
-}
-
-/// A column whose variance is no more than this share of its mean square is constant.
-const CONSTANT: f64 = 1e-24;
-
 /// The average of variances; 1 where there is none above zero, since constant data has no scale of its own.
-fn average(spread: &[f64]) -> f64 {
+pub(crate) fn average(spread: &[f64]) -> f64 {
     let average = spread.iter().sum::<f64>() / spread.len().max(1) as f64;
     if average > 0.0 && average.is_finite() { average } else { 1.0 }
 }

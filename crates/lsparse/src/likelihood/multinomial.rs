@@ -7,7 +7,7 @@ use rand::RngExt;
 use lsparse_kernels::{Real, digamma, ln_gamma};
 
 use super::family::{Array, Draw, Family, Spread, array};
-use crate::random::dirichlet;
+use crate::math::random::dirichlet;
 use super::sparse_table::{self, SparseTable};
 use super::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, PROBABILITY_FLOOR, Prior, Scratch};
 use super::{find_array, ln_dirichlet_symmetric};

@@ -11,7 +11,7 @@ use super::sparse_table::{self, SparseTable};
 use super::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, PROBABILITY_FLOOR, Prior, Scratch, find_array};
 use crate::data::Rows;
 use crate::error::{Error, Result};
-use crate::random::poisson;
+use crate::math::random::poisson;
 
 /// Rates of counts.
 pub const FAMILY: Family = Family {

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::data::Rows;
 use crate::error::Result;
-use crate::linalg;
+use crate::math::linalg;
 
 /// Rows whose second moments are summed by one thread: a fixed number, so that threads change no bit.
 const ROWS_A_TASK: usize = 2048;

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::{Estimate, Prior};
 use crate::error::{Error, Result};
-use crate::linalg;
+use crate::math::linalg;
 
 /// Matrices that a thread factors together: enough to fill the lanes, and small enough to share between threads.
 const AT_ONCE: usize = 8;

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::data::Rows;
 use crate::error::Result;
-use crate::linalg;
+use crate::math::linalg;
 
 /// Zero means.
 pub const FAMILY: Family = Family {

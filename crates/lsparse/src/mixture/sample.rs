@@ -3,9 +3,9 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::MixtureModel;
 use crate::error::Result;
-use crate::random::categorical;
+use crate::math::random::categorical;
+use crate::mixture::MixtureModel;
 
 /// Rows drawn from a mixture, and the cluster of each.
 #[derive(Clone, Debug, PartialEq)]

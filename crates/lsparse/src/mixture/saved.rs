@@ -4,16 +4,17 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Frequencies, Mixture, MixtureParams, Search, log_density, respond};
-use crate::config::{MixtureConfig, Precision};
+use crate::allocation::Frequencies;
 use crate::data::{AtomicFile, Dealt, Element, RowSource, Scalar, Thresholded, scan_rows};
 use crate::error::{Error, Result};
+use crate::likelihood::ClusterSummary;
 use crate::likelihood::{Array, Extent, NamedArray, Prior};
-use crate::model::Model;
-use crate::persist::{self, StoredArray};
-use crate::rules::TrainingRecord;
-use crate::summary::ClusterSummary;
-use crate::train::ModelFile;
+use crate::mixture::{Mixture, MixtureParams, Search, log_density, respond};
+use crate::runs::ModelFile;
+use crate::settings::{MixtureConfig, Precision};
+use crate::store::model_file::{self, StoredArray};
+use crate::training::model::Model;
+use crate::training::rules::TrainingRecord;
 
 const KIND: &str = "mixture";
 
@@ -128,7 +129,7 @@ impl MixtureModel {
 
     /// Write the model to `file`, which takes its name when all is written.
     pub fn save(&self, file: AtomicFile) -> Result<()> {
-        persist::write_model(file, self.to_bytes())
+        model_file::write_model(file, self.to_bytes())
     }
 
     /// The model as a file has it.
@@ -154,7 +155,7 @@ impl MixtureModel {
             training: self.training.clone(),
             entropy: self.total.entropy,
         };
-        persist::encode_model(KIND, &metadata, &arrays)
+        model_file::encode_model(KIND, &metadata, &arrays)
     }
 
     /// Write the model to a path, all or nothing.
@@ -164,7 +165,7 @@ impl MixtureModel {
 
     /// Read a model.
     pub fn load(path: &Path) -> Result<Self> {
-        Self::from_bytes(path, &persist::read_bytes(path)?)
+        Self::from_bytes(path, &model_file::read_bytes(path)?)
     }
 
     /// Read a model from the bytes of a file; `path` is for messages.
@@ -174,8 +175,8 @@ impl MixtureModel {
             detail,
             remedy: "write the model again".into(),
         };
-        let (metadata, mut stored) = persist::decode_model::<Metadata>(path, bytes, KIND)?;
-        persist::check_finite(&stored).map_err(bad)?;
+        let (metadata, mut stored) = model_file::decode_model::<Metadata>(path, bytes, KIND)?;
+        model_file::check_finite(&stored).map_err(bad)?;
         let mut take = |name: &str| -> Result<StoredArray> {
             let at =
                 stored.iter().position(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))?;

@@ -7,24 +7,21 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::methods::{
-    BuiltInSelection, DpMeans, KMeans, MixtureMethod, Select, SparseEm, Truncation, farthest_first_penalty,
-};
-use super::saved::{scan_for, working_element};
-use super::{LocalStep, Mixture, MixtureModel, MixtureParams, Search, SearchKind, log_density};
-use crate::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
-use crate::config::{BestBy, History, MixtureConfig};
 use crate::data::{Batches, Dealt, Element, Moments, RowSource, Scalar, Thresholded};
 use crate::error::{Error, Result};
-use crate::init::initial_summary;
-use crate::likelihood::{Estimate, Extent, NamedArray, Prior};
-use crate::model::Model;
-use crate::rules::{Outcome, Patience, StopRules, TrainingRecord};
-use crate::schedule::{Pace, ScheduleKind};
-use crate::session::{Session, Start};
-use crate::summary::ClusterSummary;
-use crate::trace::Beginning;
-use crate::train::{self, Beside, Family, Fitted, Plan};
+use crate::likelihood::{ClusterSummary, Estimate, Extent, NamedArray, Prior};
+use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
+use crate::mixture::saved::{scan_for, working_element};
+use crate::mixture::seed::initial_summary;
+use crate::mixture::{LocalStep, Mixture, MixtureModel, MixtureParams, Search, log_density};
+use crate::runs::{self, Beside, Family, Fitted, Plan};
+use crate::settings::{BestBy, BuiltInSelection, History, MixtureConfig, MixtureMethod, SearchKind};
+use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
+use crate::training::model::Model;
+use crate::training::rules::{Outcome, Patience, StopRules, TrainingRecord};
+use crate::training::schedule::{Pace, ScheduleKind};
+use crate::training::session::{Session, Start};
+use crate::training::trace::Beginning;
 
 /// What a mixture is trained with besides rows and settings.
 #[derive(Clone, Default)]
@@ -107,8 +104,8 @@ pub fn fit_mixture_with(
     beside: Beside<'_>,
 ) -> Result<Fitted<MixtureModel>> {
     with_binary_rows(source, config, inputs, |source, inputs| match working_element(config.precision, source) {
-        Element::F32 => train::train(&Mixtures::<f32>::new(source, config, inputs)?, beside),
-        Element::F64 => train::train(&Mixtures::<f64>::new(source, config, inputs)?, beside),
+        Element::F32 => runs::train(&Mixtures::<f32>::new(source, config, inputs)?, beside),
+        Element::F64 => runs::train(&Mixtures::<f64>::new(source, config, inputs)?, beside),
     })
 }
 
@@ -119,8 +116,8 @@ pub fn initial_mixture(
     inputs: MixtureInputs<'_>,
 ) -> Result<Fitted<MixtureModel>> {
     with_binary_rows(source, config, inputs, |source, inputs| match working_element(config.precision, source) {
-        Element::F32 => train::start(&Mixtures::<f32>::new(source, config, inputs)?),
-        Element::F64 => train::start(&Mixtures::<f64>::new(source, config, inputs)?),
+        Element::F32 => runs::start(&Mixtures::<f32>::new(source, config, inputs)?),
+        Element::F64 => runs::start(&Mixtures::<f64>::new(source, config, inputs)?),
     })
 }
 

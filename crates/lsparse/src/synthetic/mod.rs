@@ -8,7 +8,7 @@ mod themes;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::random::{categorical, dirichlet, gamma};
+use crate::math::random::{categorical, dirichlet, gamma};
 
 pub use dead_leaves::dead_leaves;
 pub use planted::{Planted, planted, planted_patches};

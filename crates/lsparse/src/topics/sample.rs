@@ -3,8 +3,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::TopicModel;
-use crate::random::{categorical, gamma};
+use crate::math::random::{categorical, gamma};
+use crate::topics::TopicModel;
 
 impl TopicModel {
     /// Draw documents of `words` words each (as many as the training documents had on average if that is not given):
@@ -47,7 +47,8 @@ fn running_sum(mut values: Vec<f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use crate::data::CsrRows;
-    use crate::topics::{TopicsConfig, fit_topics};
+    use crate::settings::TopicsConfig;
+    use crate::topics::fit_topics;
 
     #[test]
     fn documents_keep_to_their_subject() {

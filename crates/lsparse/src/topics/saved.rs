@@ -8,18 +8,18 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::Topics;
-use super::config::TopicsConfig;
-use super::document::Document;
-use super::score::{Completion, CompletionOptions, completion, completions};
-use super::summary::{SparseStats, TopicSummary, WordStats};
-use super::table::WordTable;
 use crate::data::{AtomicFile, RowSource, Rows};
 use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
-use crate::persist::{self, StoredArray};
-use crate::rules::TrainingRecord;
-use crate::train::ModelFile;
+use crate::runs::ModelFile;
+use crate::settings::TopicsConfig;
+use crate::store::model_file::{self, StoredArray};
+use crate::topics::Topics;
+use crate::topics::local::document::Document;
+use crate::topics::score::{Completion, CompletionOptions, completion, completions};
+use crate::topics::summary::{SparseStats, TopicSummary, WordStats};
+use crate::topics::table::WordTable;
+use crate::training::rules::TrainingRecord;
 
 const KIND: &str = "topics";
 
@@ -219,7 +219,7 @@ impl TopicModel {
 
     /// Write the model to `file`, which takes its name when all is written.
     pub fn save(&self, file: AtomicFile) -> Result<()> {
-        persist::write_model(file, self.to_bytes())
+        model_file::write_model(file, self.to_bytes())
     }
 
     /// The model as a file has it.
@@ -258,7 +258,7 @@ impl TopicModel {
             documents: self.total.documents,
             vocab: self.vocab.clone(),
         };
-        persist::encode_model(KIND, &metadata, &arrays)
+        model_file::encode_model(KIND, &metadata, &arrays)
     }
 
     /// Write the model to a path, all or nothing.
@@ -283,7 +283,7 @@ impl TopicModel {
 
     /// Read a model.
     pub fn load(path: &Path) -> Result<Self> {
-        Self::from_bytes(path, &persist::read_bytes(path)?)
+        Self::from_bytes(path, &model_file::read_bytes(path)?)
     }
 
     /// Read a model from the bytes of a file; `path` is for messages.
@@ -293,7 +293,7 @@ impl TopicModel {
             detail,
             remedy: "write the model again".into(),
         };
-        let (metadata, stored) = persist::decode_model::<Metadata>(path, bytes, KIND)?;
+        let (metadata, stored) = model_file::decode_model::<Metadata>(path, bytes, KIND)?;
         let (num, vocab) = (metadata.config.topics, metadata.vocab.len());
         let any = |name: &str| -> Result<&StoredArray> {
             stored.iter().find(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))
@@ -309,7 +309,7 @@ impl TopicModel {
             return Err(bad("it has no topics or no words".into()));
         }
         metadata.config.check(usize::MAX).map_err(|error| bad(error.to_string()))?;
-        persist::check_finite(&stored).map_err(bad)?;
+        model_file::check_finite(&stored).map_err(bad)?;
         let topics = find("topics", &[num, vocab])?;
         for (name, shape) in [("topics", vec![num, vocab]), ("topic_counts", vec![num]), ("alpha", vec![num])] {
             if find(name, &shape)?.values.iter().any(|&value| value < 0.0) {

@@ -5,10 +5,10 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use super::document::{Document, DocumentOptions};
-use super::table::WordTable;
 use crate::data::{RowSource, Rows};
 use crate::error::Result;
+use crate::topics::local::document::{Document, DocumentOptions};
+use crate::topics::table::WordTable;
 
 /// How documents are completed.
 #[derive(Clone, Debug)]

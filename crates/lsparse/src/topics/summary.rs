@@ -5,7 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::summary::Summary;
+use crate::training::summary::Summary;
 
 /// A number that mass is held in: single precision bounds a memo's size and is far below the noise of the estimate,
 /// double precision keeps totals exact.

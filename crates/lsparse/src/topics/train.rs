@@ -3,22 +3,22 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::config::{TopicInit, TopicMethod, TopicsConfig};
-use super::gibbs::{GibbsFamily, Sampling};
-use super::saved::TopicModel;
-use super::score::{CompletionOptions, completion};
-use super::summary::{SparseStats, TopicSummary};
-use super::{ACTIVE_TOPICS, TopicParams, Topics, initial_topics, random_topics};
-use crate::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
-use crate::config::{BestBy, History};
 use crate::data::{Batches, Dealt, Element, RowSource, scan};
 use crate::error::{Error, Result};
-use crate::model::Model;
-use crate::rules::{LapReport, Outcome, Patience, StopRules, TrainingRecord};
-use crate::schedule::{Pace, ScheduleKind};
-use crate::session::{Session, Start};
-use crate::trace::Beginning;
-use crate::train::{self, Beside, Family, Fitted, Plan};
+use crate::runs::{self, Beside, Family, Fitted, Plan};
+use crate::settings::{BestBy, History};
+use crate::settings::{TopicInit, TopicMethod, TopicsConfig};
+use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
+use crate::topics::gibbs::{GibbsFamily, Sampling};
+use crate::topics::saved::TopicModel;
+use crate::topics::score::{CompletionOptions, completion};
+use crate::topics::summary::{SparseStats, TopicSummary};
+use crate::topics::{ACTIVE_TOPICS, TopicParams, Topics, initial_topics, random_topics};
+use crate::training::model::Model;
+use crate::training::rules::{LapReport, Outcome, Patience, StopRules, TrainingRecord};
+use crate::training::schedule::{Pace, ScheduleKind};
+use crate::training::session::{Session, Start};
+use crate::training::trace::Beginning;
 
 /// What topics are trained with besides documents and settings.
 #[derive(Clone, Default)]
@@ -50,7 +50,8 @@ impl Fitted<TopicModel> {
 ///
 /// ```
 /// use lsparse::data::CsrRows;
-/// use lsparse::topics::{TopicsConfig, fit_topics};
+/// use lsparse::settings::TopicsConfig;
+/// use lsparse::topics::fit_topics;
 ///
 /// // Documents about words 0 and 1, and documents about words 2 and 3.
 /// let (mut indptr, mut words) = (vec![0], Vec::new());
@@ -78,8 +79,8 @@ pub fn fit_topics_with(
 ) -> Result<Fitted<TopicModel>> {
     let family = TopicFamily::new(source, config, inputs)?;
     match family.config.method.samples_tokens() {
-        false => train::train(&family, beside),
-        true => train::train(&GibbsFamily::new(family)?, beside),
+        false => runs::train(&family, beside),
+        true => runs::train(&GibbsFamily::new(family)?, beside),
     }
 }
 

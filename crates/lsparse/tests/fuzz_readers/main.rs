@@ -12,14 +12,16 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use lsparse::data::corpus::{
+use lsparse::corpus::{
     BuildOptions, Corpus, Encoder, Format, IndexBase, StopWords, TextOptions, TokenScratch, Vocab, VocabFilter, build,
     corpus_stats, encode_text, read_parts,
 };
-use lsparse::data::{CsrRows, Element, MemoryRows, OpenOptions, RowSource, Rows, open, read_column, scan};
+use lsparse::data::{CsrRows, Element, MemoryRows, RowSource, Rows, scan};
+use lsparse::open::{OpenOptions, open, read_column};
 
+use lsparse::settings::TopicsConfig;
 use lsparse::topics::score::CompletionOptions;
-use lsparse::topics::{TopicInputs, TopicModel, TopicsConfig, fit_topics_with};
+use lsparse::topics::{TopicInputs, TopicModel, fit_topics_with};
 use lsparse::{Beside, Error, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 /// `test: samples => reader`, where the reader is given the folder that the files of a sample lie in.

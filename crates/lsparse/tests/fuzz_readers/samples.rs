@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use image::{GrayImage, ImageFormat, Rgb, RgbImage};
-use lsparse::checkpoint::{Checkpointing, Storage};
-use lsparse::data::corpus::{BuildOptions, Corpus, Format, Vocab, VocabFilter, build};
+use lsparse::corpus::{BuildOptions, Corpus, Format, Vocab, VocabFilter, build};
 use lsparse::data::{CsrRows, MemoryRows, write_csr_npz, write_npy_f32, write_npy_f64};
-use lsparse::observe::Observer;
+use lsparse::settings::TopicsConfig;
+use lsparse::store::checkpoint::{Checkpointing, Storage};
 use lsparse::synthetic::planted;
-use lsparse::topics::{TopicInputs, TopicsConfig, fit_topics_with};
-use lsparse::trace::StepInfo;
+use lsparse::topics::{TopicInputs, fit_topics_with};
+use lsparse::training::observe::Observer;
+use lsparse::training::trace::StepInfo;
 use lsparse::{Beside, Estimate, LikelihoodKind, MixtureConfig, MixtureInputs, Result, fit_mixture, fit_mixture_with};
 
 use super::harness::{Sample, SampleFile};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::likelihood::{Estimate, LikelihoodKind, PriorShape};
-use lsparse::mixture::SearchKind;
-use lsparse::mixture::methods::{BuiltInSelection, MixtureMethod};
+use lsparse::settings::SearchKind;
+use lsparse::settings::{BuiltInSelection, MixtureMethod};
 use lsparse::{History, Init, Precision};
 use serde::{Serialize, Serializer};
 

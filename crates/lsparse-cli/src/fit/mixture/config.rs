@@ -1,8 +1,8 @@
 //! How options, a file of settings and a model to go on from make up the settings of a mixture.
 
-use lsparse::config::DEFAULT_SPARSITY_TOLERANCE;
 use lsparse::likelihood::Estimate;
-use lsparse::mixture::MixtureMethod;
+use lsparse::settings::DEFAULT_SPARSITY_TOLERANCE;
+use lsparse::settings::MixtureMethod;
 use lsparse::{BestBy, Error, History, MixtureConfig, MixtureModel, Result, ScheduleKind};
 
 use super::super::settings::{check_file, check_method, given, merge, read_config};

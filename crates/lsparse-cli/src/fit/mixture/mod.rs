@@ -8,7 +8,7 @@ use std::path::Path;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{Element, RowSource};
-use lsparse::mixture::{MixtureMethod, SearchKind};
+use lsparse::settings::{MixtureMethod, SearchKind};
 use lsparse::{Beside, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 use super::Watchers;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use lsparse::mixture::SearchKind;
-use lsparse::rules::count_empty;
+use lsparse::settings::SearchKind;
+use lsparse::training::rules::count_empty;
 use lsparse::{Fitted, MixtureConfig, MixtureModel};
 use serde::Serialize;
 

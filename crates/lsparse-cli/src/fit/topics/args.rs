@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::History;
+use lsparse::allocation::AlphaRule;
 use lsparse::likelihood::Estimate;
-use lsparse::topics::{AlphaRule, Selection, TopicInit, TopicMethod};
+use lsparse::settings::{Selection, TopicInit, TopicMethod};
 use serde::Serialize;
 
 use super::super::args::{RunArgs, RunsSettings, ScheduleSettings, StopSettings};

@@ -1,7 +1,8 @@
 //! How options, a file of settings and a model to go on from make up the settings of a topic run.
 
 use lsparse::History;
-use lsparse::topics::{TopicMethod, TopicModel, TopicsConfig};
+use lsparse::settings::{TopicMethod, TopicsConfig};
+use lsparse::topics::TopicModel;
 use lsparse::{BestBy, Error, Result, ScheduleKind};
 
 use super::super::settings::{check_file, check_method, given, merge, read_config};

@@ -8,9 +8,10 @@ mod start;
 use std::path::{Path, PathBuf};
 
 use lsparse::backend::with_threads;
+use lsparse::corpus::Corpus;
 use lsparse::data::RowSource;
-use lsparse::data::corpus::Corpus;
-use lsparse::topics::{TopicInputs, TopicMethod, TopicModel, TopicsConfig, fit_topics_with};
+use lsparse::settings::{TopicMethod, TopicsConfig};
+use lsparse::topics::{TopicInputs, TopicModel, fit_topics_with};
 use lsparse::{Beside, Fitted, Result};
 
 use super::Watchers;

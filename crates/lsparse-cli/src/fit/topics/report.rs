@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::Path;
 
 use lsparse::Fitted;
-use lsparse::rules::{EVIDENCE, count_empty};
-use lsparse::topics::{ACTIVE_TOPICS, TopicModel, TopicsConfig};
+use lsparse::settings::TopicsConfig;
+use lsparse::topics::{ACTIVE_TOPICS, TopicModel};
+use lsparse::training::rules::{EVIDENCE, count_empty};
 use serde::Serialize;
 
 use super::super::report::TrainingReport;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use lsparse::data::corpus::{Corpus, TokenizerConfig, Vocab};
+use lsparse::corpus::{Corpus, TokenizerConfig, Vocab};
 use lsparse::topics::TopicModel;
 use lsparse::{Error, Result};
 use serde_json::Value;

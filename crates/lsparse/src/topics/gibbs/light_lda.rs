@@ -8,9 +8,9 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::document::DocumentTopics;
-use super::word_proposal::{DenseCounts, WordProposal};
-use super::{MhSettings, Prior, Proposals, Sampler, Tokens};
+use crate::topics::gibbs::document::DocumentTopics;
+use crate::topics::gibbs::word_proposal::{DenseCounts, WordProposal};
+use crate::topics::gibbs::{MhSettings, Prior, Proposals, Sampler, Tokens};
 
 /// The sampler and its counts.
 pub struct LightLda {

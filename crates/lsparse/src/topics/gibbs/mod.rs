@@ -21,9 +21,9 @@ use std::sync::Arc;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::config::{TopicMethod, TopicsConfig};
-use super::{Document, DocumentOptions, WordTable};
 use crate::error::{Error, Result};
+use crate::settings::{TopicMethod, TopicsConfig};
+use crate::topics::{Document, DocumentOptions, WordTable};
 
 pub use svi_gibbs::Sampling;
 pub use tokens::Tokens;

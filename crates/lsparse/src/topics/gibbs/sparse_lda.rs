@@ -9,9 +9,9 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::document::DocumentTopics;
-use super::{Prior, Sampler, Tokens, walk};
 use crate::error::{Error, Result};
+use crate::topics::gibbs::document::DocumentTopics;
+use crate::topics::gibbs::{Prior, Sampler, Tokens, walk};
 
 /// The sampler and its counts.
 pub struct SparseLda {

@@ -9,11 +9,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use super::super::summary::{Entries, TopicSummary, WordStats};
-use super::super::{AlphaRule, TopicParams, Topics, alpha_bound};
-use super::document::DocumentTopics;
-use super::walk;
+use crate::allocation::{AlphaRule, alpha_bound};
 use crate::data::Rows;
+use crate::topics::gibbs::document::DocumentTopics;
+use crate::topics::gibbs::walk;
+use crate::topics::summary::{Entries, TopicSummary, WordStats};
+use crate::topics::{TopicParams, Topics};
 
 /// How documents are sampled.
 #[derive(Clone, Copy, Debug)]
@@ -199,11 +200,11 @@ impl Sampling {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{DocumentOptions, SparseStats};
     use super::*;
     use crate::data::{CsrRows, Dealt};
     use crate::likelihood::Estimate;
-    use crate::model::Model;
+    use crate::topics::{DocumentOptions, SparseStats};
+    use crate::training::model::Model;
 
     /// The mean of many sweeps is the posterior mean of the counts, which a short document gives by enumeration.
     #[test]

@@ -12,20 +12,21 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::super::summary::{Entries, TopicSummary, WordStats};
-use super::super::train::{Stream, TopicFamily};
-use super::super::{ACTIVE_TOPICS, SparseStats, TopicInit, TopicModel, TopicsConfig, initial_topics};
-use super::document::DocumentTopics;
-use super::{Proposals, Sampler, Tokens};
-use crate::checkpoint::Fingerprint;
 use crate::data::{Batch, Batches, Dealt};
 use crate::error::{Error, Result};
-use crate::model::{self, Model, Objective, Visited};
-use crate::rules::{Outcome, Patience, TrainingRecord};
-use crate::session::{Session, Start};
-use crate::summary::Summary;
-use crate::trace::Beginning;
-use crate::train::{Family, Plan};
+use crate::runs::{Family, Plan};
+use crate::settings::{TopicInit, TopicsConfig};
+use crate::store::checkpoint::Fingerprint;
+use crate::topics::gibbs::document::DocumentTopics;
+use crate::topics::gibbs::{Proposals, Sampler, Tokens};
+use crate::topics::summary::{Entries, TopicSummary, WordStats};
+use crate::topics::train::{Stream, TopicFamily};
+use crate::topics::{ACTIVE_TOPICS, SparseStats, TopicModel, initial_topics};
+use crate::training::model::{self, Model, Objective, Visited};
+use crate::training::rules::{Outcome, Patience, TrainingRecord};
+use crate::training::session::{Session, Start};
+use crate::training::summary::Summary;
+use crate::training::trace::Beginning;
 
 /// What a chain did in a lap so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -12,8 +12,8 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::alias::{AliasScratch, AliasTable};
-use super::{Prior, Tokens};
+use crate::topics::gibbs::alias::{AliasScratch, AliasTable};
+use crate::topics::gibbs::{Prior, Tokens};
 
 /// n_kv and n_k where any of them can be looked up at once.
 pub struct DenseCounts {

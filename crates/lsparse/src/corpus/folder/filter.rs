@@ -1,0 +1,210 @@
+//! Choose the words of a vocabulary by how many documents they are in, and renumber a corpus accordingly.
+
+use std::path::Path;
+
+use crate::data::{RowSource, Rows};
+use crate::error::{Error, Result};
+
+use crate::corpus::folder::counts::Corpus;
+use crate::corpus::folder::write::CorpusWriter;
+use crate::corpus::text::pipeline::{Progress, Watch};
+use crate::corpus::text::vocab::Vocab;
+
+/// Documents read at once.
+const STRETCH: usize = 1 << 10;
+
+/// Which words are kept. What is `None` is the default: for text, words in at least 2 documents and at most half of
+/// them, the 100,000 that are in most documents; for counts, all words.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct VocabFilter {
+    /// Documents that a word is in at least; 0 keeps words that are never seen.
+    pub min_docs: Option<u64>,
+    /// Share of the documents that a word is in at most, from 0 to 1.
+    pub max_share: Option<f64>,
+    /// Words at most: those in most documents, the first in the alphabet of equals. 0 stands for no limit.
+    pub max_words: Option<usize>,
+}
+
+/// The defaults for text.
+pub const TEXT_FILTER: VocabFilter = VocabFilter { min_docs: Some(2), max_share: Some(0.5), max_words: Some(100_000) };
+
+impl VocabFilter {
+    /// Whether the settings can be used.
+    pub fn check(&self) -> Result<()> {
+        match self.max_share {
+            Some(share) if !(share > 0.0 && share <= 1.0) => Err(Error::Config {
+                option: "max-share",
+                problem: format!("{share} is no share of the documents"),
+                remedy: "choose a number above 0 and not above 1".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether any word could be left out.
+    pub(in crate::corpus) fn is_asked(&self) -> bool {
+        self.min_docs.is_some() || self.max_share.is_some() || self.max_words.is_some()
+    }
+
+    /// With the defaults for text where nothing is given.
+    pub(in crate::corpus) fn for_text(&self) -> VocabFilter {
+        VocabFilter {
+            min_docs: self.min_docs.or(TEXT_FILTER.min_docs),
+            max_share: self.max_share.or(TEXT_FILTER.max_share),
+            max_words: self.max_words.or(TEXT_FILTER.max_words),
+        }
+    }
+}
+
+/// How many words were left out, and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// In too few documents.
+    pub rare: usize,
+    /// In too many documents.
+    pub common: usize,
+    /// Beyond the size of the vocabulary.
+    pub beyond: usize,
+}
+
+/// In which order words are numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::corpus) enum Order {
+    AsGiven,
+    Alphabetical,
+}
+
+/// Write the documents of `corpus` with the words that `filter` keeps; gives the vocabulary. `origin` is for messages.
+pub(in crate::corpus) fn filter_corpus(
+    corpus: &Corpus,
+    origin: &Path,
+    filter: &VocabFilter,
+    order: Order,
+    writer: &mut CorpusWriter,
+    watch: &mut Watch<'_>,
+) -> Result<(Vocab, Dropped)> {
+    let mut num_docs = vec![0u64; corpus.vocab().len()];
+    for_each_doc(corpus, "counting words", watch, |_, words, _| {
+        words.iter().for_each(|&word| num_docs[word as usize] += 1);
+        Ok(())
+    })?;
+    let words = corpus.vocab().words();
+    let (kept, dropped) = choose(words, &num_docs, corpus.num_docs(), filter, order);
+    if kept.is_empty() {
+        return Err(Error::Format {
+            path: origin.to_owned(),
+            detail: format!(
+                "no word is left of {}: {} are in too few documents, {} in too many of the {}",
+                words.len(),
+                dropped.rare,
+                dropped.common,
+                corpus.num_docs()
+            ),
+            remedy: "keep words in fewer documents (`min-docs`) or in more of them (`max-share`)".to_owned(),
+        });
+    }
+    let mut numbers = vec![None; words.len()];
+    for (number, &word) in kept.iter().enumerate() {
+        // There are no more words now than before.
+        numbers[word as usize] = Some(number as u32);
+    }
+    let ids = corpus.ids()?;
+    let mut entries = Vec::new();
+    for_each_doc(corpus, "writing documents", watch, |doc, words, counts| {
+        entries.clear();
+        let renumbered =
+            words.iter().zip(counts).filter_map(|(&word, &count)| Some((numbers[word as usize]?, count as u32)));
+        entries.extend(renumbered);
+        writer.push(ids.get(doc), &mut entries)
+    })?;
+    let vocab = Vocab::new(kept.iter().map(|&word| words[word as usize].clone()).collect())?;
+    Ok((vocab, dropped))
+}
+
+/// The words to keep, in their new order.
+fn choose(
+    words: &[String],
+    num_docs: &[u64],
+    all_docs: usize,
+    filter: &VocabFilter,
+    order: Order,
+) -> (Vec<u32>, Dropped) {
+    let mut dropped = Dropped::default();
+    let min_docs = filter.min_docs.unwrap_or(0);
+    let max_docs = filter.max_share.map_or(u64::MAX, |share| (share * all_docs as f64 + 1e-9) as u64);
+    let mut kept: Vec<u32> = Vec::new();
+    for (word, &docs) in num_docs.iter().enumerate() {
+        if docs < min_docs {
+            dropped.rare += 1;
+        } else if docs > max_docs {
+            dropped.common += 1;
+        } else {
+            kept.push(word as u32);
+        }
+    }
+    let by_name = |&a: &u32, &b: &u32| words[a as usize].cmp(&words[b as usize]).then(a.cmp(&b));
+    let max_words = filter.max_words.filter(|&words| words > 0).unwrap_or(usize::MAX);
+    if kept.len() > max_words {
+        dropped.beyond = kept.len() - max_words;
+        kept.sort_unstable_by(|a, b| num_docs[*b as usize].cmp(&num_docs[*a as usize]).then_with(|| by_name(a, b)));
+        kept.truncate(max_words);
+        kept.sort_unstable();
+    }
+    if order == Order::Alphabetical {
+        kept.sort_unstable_by(by_name);
+    }
+    (kept, dropped)
+}
+
+/// Read all documents in order: number, words and counts.
+pub(in crate::corpus) fn for_each_doc(
+    corpus: &Corpus,
+    task: &'static str,
+    watch: &mut Watch<'_>,
+    mut take: impl FnMut(usize, &[u32], &[f64]) -> Result<()>,
+) -> Result<()> {
+    let mut rows = Rows::<f64>::sparse(corpus.dim());
+    let num_docs = corpus.num_docs();
+    let mut start = 0;
+    while start < num_docs {
+        let count = STRETCH.min(num_docs - start);
+        rows.clear();
+        corpus.read_f64(start, count, &mut rows)?;
+        for doc in 0..count {
+            let (words, counts) = rows.sparse_row(doc);
+            take(start + doc, words, counts)?;
+        }
+        start += count;
+        watch(&Progress { task, done: start as u64, total: num_docs as u64, docs: start })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(filter: VocabFilter, order: Order) -> (String, Dropped) {
+        let words = ["d", "c", "b", "a", "e"].map(String::from);
+        let (kept, dropped) = choose(&words, &[0, 1, 2, 2, 4], 4, &filter, order);
+        (kept.iter().map(|&word| words[word as usize].as_str()).collect(), dropped)
+    }
+
+    #[test]
+    fn words_are_chosen_by_their_documents() {
+        let none = VocabFilter::default();
+        assert_eq!(chosen(none, Order::AsGiven).0, "dcbae");
+        assert_eq!(chosen(none, Order::Alphabetical).0, "abcde");
+        assert_eq!(
+            chosen(none.for_text(), Order::Alphabetical),
+            ("ab".into(), Dropped { rare: 2, common: 1, beyond: 0 })
+        );
+        let two = VocabFilter { max_words: Some(2), ..none };
+        assert_eq!(chosen(two, Order::AsGiven), ("ae".into(), Dropped { rare: 0, common: 0, beyond: 3 }));
+        let seen = VocabFilter { min_docs: Some(1), max_words: Some(0), ..none };
+        assert_eq!(chosen(seen, Order::AsGiven).0, "cbae");
+        for share in [0.0, -1.0, 1.5, f64::NAN] {
+            assert!(VocabFilter { max_share: Some(share), ..none }.check().is_err());
+        }
+    }
+}

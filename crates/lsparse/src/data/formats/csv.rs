@@ -1,0 +1,384 @@
+//! Read numbers from text: CSV, TSV or columns parted by blanks, gzipped or not, into memory.
+//!
+//! Lines that start with `#` and empty lines are passed over. Fields may be quoted, but a quoted field does not go
+//! on over lines: numbers have no need to, and so every error can name its line.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::error::{Error, Result};
+
+use crate::data::memory::MemoryRows;
+
+/// The first bytes of every gzip file.
+pub(crate) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// How to read text; what is `None` is guessed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CsvOptions {
+    /// Whether the first line names the columns. Guess: it does if its fields are words; words among numbers are an
+    /// error, since they may as well be misspelt numbers.
+    pub header: Option<bool>,
+    /// The byte between fields; a blank stands for any run of blanks and tabs. Guess: a tab in a
+    /// `.tsv` file, else the first of tab, `;`, `,` and blank that the first line has.
+    pub delimiter: Option<u8>,
+    /// Whether values may be missing: empty fields, `NA` and `NaN` are then NaN rather than errors.
+    pub missing: bool,
+}
+
+impl CsvOptions {
+    /// Whether the options can be used.
+    pub fn check(&self) -> Result<()> {
+        match self.delimiter {
+            Some(byte) if byte.is_ascii_alphanumeric() || b"\r\n\"#.+-".contains(&byte) => Err(Error::Config {
+                option: "delimiter",
+                problem: format!("{:?} cannot part numbers", char::from(byte)),
+                remedy: "choose a comma, a semicolon, a tab or a blank".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Read a text file of numbers, one row a line.
+pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<MemoryRows<f64>> {
+    options.check()?;
+    let failed = |source: io::Error| match source.kind() {
+        // Decompression fails so; plain files do not.
+        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => Error::Format {
+            path: path.to_owned(),
+            detail: format!("the gzip data is broken ({source})"),
+            remedy: "copy or compress the file again".to_owned(),
+        },
+        _ => Error::Io { path: path.to_owned(), action: "read", source },
+    };
+    let opened = File::open(path);
+    let file = opened.map_err(|source| Error::Io { path: path.to_owned(), action: "open", source })?;
+    let mut file = BufReader::with_capacity(1 << 16, file);
+    let gzipped = file.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC);
+    let mut text: Box<dyn BufRead> =
+        if gzipped { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
+
+    let (header, missing) = (options.header, options.missing);
+    let mut table = Table { path, header, missing, note: None, dim: None, num_rows: 0, values: Vec::new() };
+    let mut delimiter = options.delimiter;
+    let mut bytes = Vec::new();
+    for number in 1.. {
+        bytes.clear();
+        if text.read_until(b'\n', &mut bytes).map_err(failed)? == 0 {
+            break;
+        }
+        // Some editors mark the start of a text.
+        let marked = if number == 1 { bytes.strip_prefix(b"\xef\xbb\xbf") } else { None };
+        let line = marked.unwrap_or(&bytes);
+        if line.trim_ascii().is_empty() || line.starts_with(b"#") {
+            continue;
+        }
+        if !line.iter().filter(|&&byte| byte == b'"').count().is_multiple_of(2) {
+            return Err(Error::BadLine {
+                path: path.to_owned(),
+                line: number,
+                detail: "a quote is opened and not closed".to_owned(),
+                remedy: "close it, or take it out".to_owned(),
+            });
+        }
+        let delimiter = *delimiter.get_or_insert_with(|| guess_delimiter(path, line));
+        table.push_line(number, &split(line, delimiter))?;
+    }
+    let note = table.note.take();
+    Ok(MemoryRows::new(path.display().to_string(), table.dim.unwrap_or(1), table.values)?.with_note(note))
+}
+
+/// The first of the usual delimiters on the first line that holds anything.
+fn guess_delimiter(path: &Path, line: &[u8]) -> u8 {
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    if name.trim_end_matches(".gz").ends_with(".tsv") {
+        return b'\t';
+    }
+    let line = line.trim_ascii();
+    b"\t;, ".iter().copied().find(|byte| line.contains(byte)).unwrap_or(b',')
+}
+
+/// The fields of a line, without the blanks and quotes around them.
+fn split(line: &[u8], delimiter: u8) -> Vec<&[u8]> {
+    if delimiter == b' ' {
+        return line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty()).map(unquote).collect();
+    }
+    let mut quoted = false;
+    let fields = line.split(|&byte| {
+        quoted ^= byte == b'"';
+        byte == delimiter && !quoted
+    });
+    fields.map(unquote).collect()
+}
+
+fn unquote(field: &[u8]) -> &[u8] {
+    let field = field.trim_ascii();
+    let inner = field.strip_prefix(b"\"").and_then(|field| field.strip_suffix(b"\""));
+    inner.map_or(field, <[u8]>::trim_ascii)
+}
+
+/// The rows read so far.
+struct Table<'a> {
+    path: &'a Path,
+    /// Whether the next line is a header, if that is known.
+    header: Option<bool>,
+    /// Whether values may be missing.
+    missing: bool,
+    /// What was taken for a header without being told.
+    note: Option<String>,
+    dim: Option<usize>,
+    num_rows: usize,
+    values: Vec<f64>,
+}
+
+impl Table<'_> {
+    fn push_line(&mut self, line: u64, fields: &[&[u8]]) -> Result<()> {
+        let header = match self.header.replace(false) {
+            Some(header) => header,
+            None => self.guess_header(line, fields)?,
+        };
+        if header {
+            return Ok(());
+        }
+        let count = fields.len();
+        let expected = *self.dim.get_or_insert(count);
+        if count != expected {
+            return Err(Error::Ragged { path: self.path.to_owned(), line, expected, found: count });
+        }
+        for (column, field) in fields.iter().enumerate() {
+            if self.missing && is_missing(field) {
+                self.values.push(f64::NAN);
+                continue;
+            }
+            let value = parse(field).ok_or_else(|| Error::NotANumber {
+                path: self.path.to_owned(),
+                line,
+                column,
+                text: shorten(field),
+            })?;
+            if !value.is_finite() {
+                let name = self.path.display().to_string();
+                let row = self.num_rows;
+                return Err(Error::NotFinite { name, line: Some(line), row, column, value });
+            }
+            self.values.push(value);
+        }
+        self.num_rows += 1;
+        Ok(())
+    }
+}
+
+impl Table<'_> {
+    /// Whether the first line names the columns, and a note if it does.
+    fn guess_header(&mut self, line: u64, fields: &[&[u8]]) -> Result<bool> {
+        let is_word = |field: &&[u8]| {
+            let stands_for_nothing = field.is_empty() || self.missing && is_missing(field);
+            !stands_for_nothing && parse(field).is_none() && !is_decimal_comma(field)
+        };
+        let Some(word) = fields.iter().position(is_word) else { return Ok(false) };
+        if fields.iter().any(|field| parse(field).is_some()) {
+            let (column, text) = (word + 1, shorten(fields[word]));
+            return Err(Error::BadLine {
+                path: self.path.to_owned(),
+                line,
+                detail: format!("column {column} is {text:?}, which is no number, among others that are"),
+                remedy: "mend it, or say that the line names the columns (`header yes`)".to_owned(),
+            });
+        }
+        let names: Vec<String> = fields.iter().take(4).map(|field| shorten(field)).collect();
+        let more = if fields.len() > names.len() { ", ..." } else { "" };
+        let (path, names) = (self.path.display(), names.join(", "));
+        self.note = Some(format!(
+            "{path}: line {line} is taken for the names of the columns ({names}{more}); `header no` reads it as data"
+        ));
+        Ok(true)
+    }
+}
+
+/// Whether a field is a number with a decimal comma: a mistake in data, and no name of a column.
+fn is_decimal_comma(field: &[u8]) -> bool {
+    let mut parts = field.splitn(2, |&byte| byte == b',');
+    let (whole, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let whole = whole.strip_prefix(b"-").unwrap_or(whole);
+    [whole, rest].iter().all(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
+}
+
+/// Whether a field says that a value is missing.
+fn is_missing(field: &[u8]) -> bool {
+    field.is_empty() || [&b"na"[..], b"nan"].iter().any(|word| field.eq_ignore_ascii_case(word))
+}
+
+fn parse(field: &[u8]) -> Option<f64> {
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+/// What a message can show of a field.
+fn shorten(field: &[u8]) -> String {
+    let text = String::from_utf8_lossy(field);
+    let mut short: String = text.chars().take(30).collect();
+    if short.len() < text.len() {
+        short.push_str("...");
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::data::RowSource;
+
+    fn read_named(name: &str, text: &[u8], options: &CsvOptions) -> Result<MemoryRows<f64>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        read_csv(&path, options)
+    }
+
+    fn read(text: &str) -> Result<MemoryRows<f64>> {
+        read_named("x.csv", text.as_bytes(), &CsvOptions::default())
+    }
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn delimiters_and_headers_are_guessed() {
+        let texts = [
+            "1,2\n3,4\n",
+            "1;2\r\n3;4",
+            "1\t2\n3\t4\n",
+            "  1   2\n\n 3\t4\n",
+            "a,b\n1,2\n3,4\n",
+            "\"a, or so\",b\n\"1\", 2\n3,4e0\n",
+            "# made by hand\n1,2\n# more\n3,4\n\n",
+            "\u{feff}1,2\n3,4\n",
+            "name value\n1 2\n3 4\n",
+        ];
+        for text in texts {
+            let rows = read(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+            assert_eq!(rows.dim(), 2, "{text:?}");
+            assert_eq!(rows.values(), [1.0, 2.0, 3.0, 4.0], "{text:?}");
+        }
+        assert_eq!(read("5\n-.5\n1e3\n").unwrap().values(), [5.0, -0.5, 1e3]);
+    }
+
+    #[test]
+    fn a_header_is_mentioned_and_a_misspelt_number_is_none() {
+        let rows = read("height,weight,\"a, or b\"\n1,2,3\n").unwrap();
+        let note = rows.note().unwrap();
+        assert!(note.contains("line 1 is taken for the names of the columns (height, weight, a, or b)"), "{note}");
+        assert!(note.contains("`header no`"), "{note}");
+        assert_eq!(read("1,2\n").unwrap().note(), None);
+        let told = CsvOptions { header: Some(true), ..Default::default() };
+        assert_eq!(read_named("x.csv", b"a,b\n1,2\n", &told).unwrap().note(), None);
+        for (text, expected) in [
+            ("1,2.o,3\n4,5,6\n", "line 1: column 2 is \"2.o\", which is no number, among others that are"),
+            ("1,5;2,5\n3,5;4,5\n", "line 1, column 1: \"1,5\" is not a number (decimals take a point"),
+            ("1,\"2\n3,4\n", "line 1: a quote is opened and not closed"),
+            ("1,2\n3,4\"\n", "line 2: a quote is opened and not closed"),
+        ] {
+            let message = read(text).unwrap_err().to_string();
+            assert!(message.contains(expected), "{text:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn missing_values_are_allowed_where_that_is_said() {
+        let missing = CsvOptions { missing: true, ..Default::default() };
+        let rows = read_named("x.csv", b"NA,2\n3,\nnan,5\n", &missing).unwrap();
+        let lacks: Vec<bool> = rows.values().iter().map(|value| value.is_nan()).collect();
+        assert_eq!(lacks, [true, false, false, true, true, false]);
+        assert!(read_named("x.csv", b"1,2\n3,inf\n", &missing).is_err());
+        assert!(read("1,2\n3,\n").is_err() && read("1,2\n3,nan\n").is_err());
+    }
+
+    #[test]
+    fn options_win_over_guesses() {
+        let header = CsvOptions { header: Some(true), ..Default::default() };
+        let rows = read_named("x.csv", b"1,2\n3,4\n", &header).unwrap();
+        assert_eq!(rows.values(), [3.0, 4.0]);
+        let none = CsvOptions { header: Some(false), delimiter: Some(b'|'), missing: false };
+        assert!(read_named("x.csv", b"a|b\n", &none).is_err());
+        let letter = CsvOptions { delimiter: Some(b'e'), ..Default::default() };
+        assert!(matches!(read_named("x.csv", b"1", &letter), Err(Error::Config { .. })));
+        let tsv = read_named("x.TSV", b"1\n2\n", &CsvOptions::default()).unwrap();
+        assert_eq!(tsv.num_rows(), 2);
+    }
+
+    #[test]
+    fn gzip_is_seen_by_its_first_bytes() {
+        let options = CsvOptions::default();
+        let bytes = gzip(b"a,b\n1,2\n3,4\n");
+        for name in ["x.csv.gz", "x.csv"] {
+            let rows = read_named(name, &bytes, &options).unwrap();
+            assert_eq!(rows.values(), [1.0, 2.0, 3.0, 4.0]);
+        }
+        // Files may be several streams one after the other.
+        let twice = [gzip(b"1\t2\n"), gzip(b"3\t4\n")].concat();
+        assert_eq!(read_named("x.tsv.gz", &twice, &options).unwrap().num_rows(), 2);
+        let error = read_named("x.csv.gz", &bytes[..bytes.len() - 9], &options).unwrap_err();
+        assert!(error.to_string().contains("gzip data is broken"), "{error}");
+    }
+
+    #[test]
+    fn errors_name_line_and_column() {
+        for (text, expected) in [
+            ("1,2\n\n# c\n3,4,5\n", "x.csv line 4: 3 fields where the lines before have 2"),
+            ("1,2\n3\n", "line 2: 1 fields"),
+            ("a,b\n1,2\n3,x y\n", "x.csv line 3, column 2: \"x y\" is not a number"),
+            ("1,2\n,4\n", "line 2, column 1: empty field"),
+            ("1 2\n3 z\n", "line 2, column 2: \"z\" is not a number"),
+            ("a,b\n\n1,2\n3,NaN\n", "line 4, row 2, column 2: NaN is not finite"),
+            ("1 2\n-inf 4\n", "line 2, row 2, column 1: -inf is not finite"),
+            ("", "no rows"),
+            ("a,b\n", "no rows"),
+            ("# only this\n", "no rows"),
+        ] {
+            let message = read(text).unwrap_err().to_string();
+            assert!(message.contains(expected), "{text:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn quotes_hold_delimiters() {
+        assert_eq!(split(b"\"a,b\", c ,,\" 1 \"", b','), [&b"a,b"[..], b"c", b"", b"1"]);
+        assert_eq!(split(b" 1\t\"2\" 3 \r\n", b' '), [b"1", b"2", b"3"]);
+        assert_eq!(split(b"\"", b','), [b"\""]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn random_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let options = CsvOptions::default();
+            let _ = read_named("x.csv", &bytes, &options);
+            let _ = read_named("x.csv", &[&GZIP_MAGIC[..], &[8, 0], &bytes].concat(), &options);
+        }
+
+        #[test]
+        fn random_text_does_not_panic(text in "[0-9a-z,; \t\n\r\"#.+-]{0,60}") {
+            let _ = read(&text);
+        }
+
+        #[test]
+        fn damaged_files_do_not_panic(at in 0usize..40, byte: u8) {
+            let mut bytes = gzip(b"a,b\n1,2\n3,4\n5,6\n");
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let _ = read_named("x.csv.gz", &bytes, &CsvOptions::default());
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The statistics of K clusters: a row of numbers each, in the layout of their likelihood.
+
+use serde::{Deserialize, Serialize};
+
+use crate::training::summary::Summary;
+
+/// Statistics of a mixture: N_k, S_k and the entropy of the responsibilities that gave them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterSummary {
+    /// N_k = sum_n w_n r_nk, the expected (weighted) number of rows in cluster k.
+    pub counts: Vec<f64>,
+    /// S_k = sum_n w_n r_nk s(x_n), `width` numbers a cluster, in the likelihood's own layout; behind them what all
+    /// clusters share.
+    pub stats: Vec<f64>,
+    /// Numbers a cluster in `stats`.
+    pub width: usize,
+    /// -sum_n w_n sum_k r_nk log r_nk.
+    pub entropy: f64,
+}
+
+impl ClusterSummary {
+    /// No data at all.
+    pub fn zeros(num_clusters: usize, width: usize, shared_width: usize) -> Self {
+        let stats = vec![0.0; num_clusters * width + shared_width];
+        ClusterSummary { counts: vec![0.0; num_clusters], stats, width, entropy: 0.0 }
+    }
+
+    /// Number of clusters.
+    pub fn num_clusters(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// The statistics of one cluster.
+    pub fn stat(&self, k: usize) -> &[f64] {
+        &self.stats[k * self.width..(k + 1) * self.width]
+    }
+
+    /// The statistics that all clusters share.
+    pub fn shared(&self) -> &[f64] {
+        &self.stats[self.num_clusters() * self.width..]
+    }
+
+    /// Total weight of the rows summarised.
+    pub fn total_weight(&self) -> f64 {
+        self.counts.iter().sum()
+    }
+
+    /// The same statistics with the clusters in another order: cluster `order[k]` becomes cluster `k`.
+    pub fn reordered(&self, order: &[usize]) -> Self {
+        let mut out = ClusterSummary::zeros(order.len(), self.width, self.shared().len());
+        for (k, &from) in order.iter().enumerate() {
+            out.counts[k] = self.counts[from];
+            out.stats[k * self.width..(k + 1) * self.width].copy_from_slice(self.stat(from));
+        }
+        out.stats[order.len() * self.width..].copy_from_slice(self.shared());
+        out.entropy = self.entropy;
+        out
+    }
+}
+
+/// What is left of a count is nothing but rounding below this share of it.
+const RESIDUE: f64 = 1e-9;
+
+impl Summary for ClusterSummary {
+    fn add_scaled(&mut self, other: &Self, factor: f64) {
+        debug_assert_eq!(self.stats.len(), other.stats.len());
+        let add = |into: &mut [f64], from: &[f64]| {
+            for (a, &b) in into.iter_mut().zip(from) {
+                *a += factor * b;
+            }
+        };
+        add(&mut self.stats, &other.stats);
+        self.entropy += factor * other.entropy;
+        let width = self.width;
+        for (k, (count, &other)) in self.counts.iter_mut().zip(&other.counts).enumerate() {
+            let before = *count;
+            *count += factor * other;
+            // Where all that a cluster has is taken away, a trace of rounding is left, on either side of zero. Nothing is
+            // to be estimated from it.
+            if factor < 0.0 && other > 0.0 && *count <= RESIDUE * before {
+                *count = 0.0;
+                self.stats[k * width..(k + 1) * width].fill(0.0);
+            }
+            *count = count.max(0.0);
+        }
+    }
+
+    fn scale(&mut self, factor: f64) {
+        for v in self.counts.iter_mut().chain(self.stats.iter_mut()) {
+            *v *= factor;
+        }
+        self.entropy *= factor;
+    }
+
+    fn counts(&self) -> &[f64] {
+        &self.counts
+    }
+
+    fn resident_bytes(&self) -> usize {
+        size_of_val(self.counts.as_slice()) + size_of_val(self.stats.as_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_of_a_cluster_that_is_taken_away() {
+        // Batches whose sums round.
+        let one = |value: f64| ClusterSummary {
+            counts: vec![value, 1.0],
+            stats: vec![7.0 * value, 1.0],
+            width: 1,
+            entropy: 0.0,
+        };
+        let pieces: Vec<f64> = (0..40).map(|n| 1000.0 / (3.0 + f64::from(n))).collect();
+        let mut total = ClusterSummary::zeros(2, 1, 0);
+        pieces.iter().for_each(|&value| total.add_scaled(&one(value), 1.0));
+        pieces.iter().for_each(|&value| total.add_scaled(&one(value), -1.0));
+        assert_eq!(total, ClusterSummary::zeros(2, 1, 0));
+        // A little that is really there stays.
+        total.add_scaled(&one(1e6), 1.0);
+        total.add_scaled(&one(0.01), 1.0);
+        total.add_scaled(&one(1e6), -1.0);
+        assert!((total.counts[0] - 0.01).abs() < 1e-8);
+    }
+
+    #[test]
+    fn adding_and_taking_away_gives_back_what_was_there() {
+        let a = ClusterSummary { counts: vec![1.0, 2.0], stats: vec![3.0, 4.0, 5.0, 6.0], width: 2, entropy: 0.5 };
+        let mut b = a.clone();
+        b.add_scaled(&a, 2.0);
+        assert_eq!(b.counts, [3.0, 6.0]);
+        b.add_scaled(&a, -2.0);
+        assert_eq!(a, b);
+        b.scale(2.0);
+        assert_eq!(b.stat(1), [10.0, 12.0]);
+        assert_eq!(b.reordered(&[1, 0]).stat(0), [10.0, 12.0]);
+        assert_eq!(a.total_weight(), 3.0);
+        let shared = ClusterSummary { stats: [&a.stats[..], &[7.0]].concat(), ..a };
+        assert_eq!(shared.reordered(&[1, 0]).stats, [5.0, 6.0, 3.0, 4.0, 7.0]);
+        assert_eq!(shared.shared(), [7.0]);
+    }
+}

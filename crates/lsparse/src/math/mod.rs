@@ -1,0 +1,4 @@
+//! What is nobody's model: linear algebra of small matrices, and draws from distributions.
+
+pub mod linalg;
+pub(crate) mod random;

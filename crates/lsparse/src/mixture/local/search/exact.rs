@@ -1,0 +1,382 @@
+//! Exact pruning: the L largest weights of every row, bit for bit those of the full table, without computing it.
+//!
+//! The clusters that a row kept last time give a weight that a cluster must reach. Bounds rule out most clusters for
+//! most rows; the survivors of each cluster are gathered and weighed by the kernel of the full table.
+
+use std::ops::Range;
+
+use lsparse_kernels::{AlignedVec, Limits, Real, SketchPack, gather_tile, transpose_tile};
+use rayon::prelude::*;
+
+use crate::data::Rows;
+use crate::error::{Error, Result};
+use crate::likelihood::{Clusters, Scratch};
+use crate::mixture::local::search::Work;
+use crate::mixture::local::search::pairs::Pairs;
+use crate::mixture::local::search::partial::PartialSums;
+use crate::mixture::local::search::sketch::Sketches;
+use crate::training::responsibilities::{Responsibilities, normalise_kept};
+
+/// Rows of a task: enough for the survivors of a cluster to fill tiles, few enough for the second-level cache.
+const TASK_ROWS: usize = 1024;
+
+/// Rows of a tile that are few enough to be weighed rather than added up further.
+const FEW: u32 = 6;
+/// Clusters whose partial sums are taken together.
+const BLOCK: usize = 64;
+
+/// What the search of a panel works with.
+pub struct Exact<'a, T: Real> {
+    pub clusters: &'a dyn Clusters<T>,
+    pub log_pi: &'a [T],
+    pub bounds: &'a Bounds<T>,
+    pub rows: &'a Rows<T>,
+}
+
+/// Bounds on the weights of all clusters, by the form of the likelihood.
+pub enum Bounds<T> {
+    /// Of triangular forms.
+    Sketches(Sketches<T>),
+    /// Of diagonal forms.
+    Partial(PartialSums<T>),
+}
+
+impl<T: Real> Bounds<T> {
+    /// Room for bounds on these clusters.
+    pub fn new(clusters: &dyn Clusters<T>, dim: usize) -> Self {
+        let num = clusters.num_clusters();
+        match clusters.diagonal(0) {
+            Some(_) => Bounds::Partial(PartialSums::new(num, dim)),
+            None => Bounds::Sketches(Sketches::new(num, dim)),
+        }
+    }
+
+    /// Bound these clusters; `rows` tell where rows lie.
+    pub fn update(&mut self, clusters: &dyn Clusters<T>, log_pi: &[T], rows: &Rows<T>) {
+        match self {
+            Bounds::Sketches(sketches) => sketches.update(clusters, log_pi, rows),
+            Bounds::Partial(sums) => sums.update(clusters, log_pi, rows),
+        }
+    }
+
+    /// What sums of a row with this smallest weight still wanted are compared by.
+    fn limit(&self, threshold: T) -> T {
+        match self {
+            Bounds::Sketches(_) => Sketches::limit(threshold),
+            Bounds::Partial(sums) => sums.limit(threshold),
+        }
+    }
+
+    /// The point that tiles of rows are taken about; empty for zero.
+    fn center(&self) -> &[T] {
+        match self {
+            Bounds::Sketches(sketches) => &sketches.center,
+            Bounds::Partial(_) => &[],
+        }
+    }
+}
+
+/// Buffers of one thread.
+struct TaskScratch<T> {
+    scratch: Scratch<T>,
+    /// The rows of the task in their order, close to the processor: survivors are gathered from here.
+    rows: Rows<T>,
+    /// The same rows about the center, rows as lanes.
+    tiles: AlignedVec<T>,
+    /// Some of them.
+    some_tile: AlignedVec<T>,
+    limit: Vec<T>,
+    norm: Vec<T>,
+    sums: Vec<T>,
+    some_limit: Vec<T>,
+    some_norm: Vec<T>,
+    alive: Vec<u32>,
+    alive_sums: Vec<T>,
+    bits: Vec<u64>,
+    survivors: Vec<u32>,
+    weights: Vec<T>,
+    kept: Vec<T>,
+    entropy: Vec<f64>,
+}
+
+impl<T: Real> TaskScratch<T> {
+    fn new(dim: usize) -> Self {
+        TaskScratch {
+            scratch: Scratch::default(),
+            rows: Rows::dense(dim),
+            tiles: AlignedVec::new(),
+            some_tile: AlignedVec::new(),
+            limit: Vec::new(),
+            norm: Vec::new(),
+            sums: vec![T::ZERO; T::TILE],
+            some_limit: vec![T::ZERO; T::TILE],
+            some_norm: vec![T::ZERO; T::TILE],
+            alive: Vec::new(),
+            alive_sums: Vec::new(),
+            bits: Vec::new(),
+            survivors: Vec::new(),
+            weights: vec![T::ZERO; T::TILE],
+            kept: Vec::new(),
+            entropy: Vec::new(),
+        }
+    }
+
+    /// The rows `order` of a panel, their limits and norms.
+    fn load(&mut self, all: &Rows<T>, order: &[u32], thresholds: &[T], bounds: &Bounds<T>) {
+        let size = all.dim() * T::TILE;
+        let num_tiles = order.len().div_ceil(T::TILE);
+        self.rows.clear();
+        all.gather_into(order, &mut self.rows);
+        self.some_tile.reshape(size);
+        self.tiles.reshape(num_tiles * size);
+        self.norm.clear();
+        self.norm.resize(num_tiles * T::TILE, T::ZERO);
+        self.limit.clear();
+        self.limit.extend(order.iter().map(|&n| bounds.limit(thresholds[n as usize])));
+        self.limit.resize(num_tiles * T::TILE, T::NEG_INFINITY);
+        let tiles = self.tiles.chunks_exact_mut(size).zip(self.norm.chunks_exact_mut(T::TILE));
+        for (t, (tile, norm)) in tiles.enumerate() {
+            let first = t * T::TILE;
+            let last = order.len().min(first + T::TILE);
+            transpose_tile(self.rows.dense_rows(first..last), all.dim(), tile);
+            subtract(bounds.center(), tile);
+            for column in tile.chunks_exact(T::TILE) {
+                norm.iter_mut().zip(column).for_each(|(norm, &x)| *norm += x * x);
+            }
+        }
+    }
+
+    /// The rows that sketches of cluster `k` do not rule out, into `survivors`; gives the products it took.
+    fn sketch(&mut self, sketches: &Sketches<T>, k: usize) -> usize {
+        let TaskScratch { rows, tiles, some_tile, limit, norm, sums, .. } = self;
+        let TaskScratch { some_limit, some_norm, alive, alive_sums, survivors, .. } = self;
+        let (base, slope, dim) = (sketches.base[k], sketches.slope[k], rows.dim());
+        let mut staged = 0;
+        // The first stage runs over all rows where they lie.
+        alive.clear();
+        alive_sums.clear();
+        for (t, tile) in tiles.chunks_exact(dim * T::TILE).enumerate() {
+            let lanes = t * T::TILE..(t + 1) * T::TILE;
+            let limits = Limits { limit: &limit[lanes.clone()], norm: &norm[lanes.clone()], base, slope };
+            // Lanes without a row are out from the start.
+            let here = first_lanes((rows.len() - lanes.start).min(T::TILE));
+            let bits = here & sketches.pack.stage(k, 0, tile, limits, sums);
+            staged += 1;
+            for lane in lanes_of(bits) {
+                alive.push((lanes.start + lane) as u32);
+                alive_sums.push(sums[lane]);
+            }
+        }
+        // The others run over the rows that it left, gathered.
+        survivors.clear();
+        for (some, first_sums) in alive.chunks(T::TILE).zip(alive_sums.chunks(T::TILE)) {
+            gather_tile(rows.dense_rows(0..rows.len()), dim, some, some_tile);
+            subtract(&sketches.center, some_tile);
+            for (lane, (&at, &sum)) in some.iter().zip(first_sums).enumerate() {
+                sums[lane] = sum;
+                some_limit[lane] = limit[at as usize];
+                some_norm[lane] = norm[at as usize];
+            }
+            let limits = Limits { limit: some_limit, norm: some_norm, base, slope };
+            let mut bits = first_lanes(some.len());
+            for stage in 1..sketches.pack.stages() {
+                bits &= sketches.pack.stage(k, stage, some_tile, limits, sums);
+                staged += 1;
+                if bits == 0 {
+                    break;
+                }
+            }
+            survivors.extend(lanes_of(bits).map(|lane| some[lane]));
+        }
+        staged * T::TILE * SketchPack::<T>::COMPONENTS * dim
+    }
+
+    /// The rows that partial sums of the clusters `block` do not rule out, as bits, tile after tile; gives the terms
+    /// it took. A tile stays close to the processor while it is compared with all of them.
+    fn add_up(&mut self, partial: &PartialSums<T>, block: Range<usize>) -> usize {
+        let TaskScratch { rows, tiles, limit, bits, .. } = self;
+        let mut added = 0;
+        bits.clear();
+        for (t, tile) in tiles.chunks_exact(rows.dim() * T::TILE).enumerate() {
+            let lanes = t * T::TILE..(t + 1) * T::TILE;
+            let here = first_lanes((rows.len() - lanes.start).min(T::TILE));
+            for k in block.clone() {
+                let (alive, terms) = partial.pack.alive(k, tile, &limit[lanes.clone()], partial.base[k], FEW);
+                bits.push(alive & here);
+                added += terms;
+            }
+        }
+        added
+    }
+
+    /// The rows whose bits are set for a cluster of the block that was added up, into `survivors`.
+    fn pick(&mut self, of_block: usize, block_len: usize) {
+        let TaskScratch { bits, survivors, .. } = self;
+        survivors.clear();
+        for (t, &bits) in bits.iter().skip(of_block).step_by(block_len).enumerate() {
+            survivors.extend(lanes_of(bits).map(|lane| (t * T::TILE + lane) as u32));
+        }
+    }
+}
+
+/// Bits of the first `count` lanes.
+fn first_lanes(count: usize) -> u64 {
+    u64::MAX >> (64 - count)
+}
+
+/// Take the center away from a tile of rows; an empty one is zero.
+fn subtract<T: Real>(center: &[T], tile: &mut [T]) {
+    for (column, &center) in tile.chunks_exact_mut(T::TILE).zip(center) {
+        column.iter_mut().for_each(|x| *x -= center);
+    }
+}
+
+impl<T: Real> Exact<'_, T> {
+    /// Responsibilities of every row, whose last L clusters are the places of `pairs`; returns the entropy of each.
+    pub fn respond(
+        &self,
+        pairs: &mut Pairs<T>,
+        sparsity: usize,
+        out: &mut Responsibilities<T>,
+        work: &Work,
+    ) -> Result<Vec<f64>> {
+        let num_rows = self.rows.len();
+        pairs.weigh(self.clusters, self.log_pi, self.rows);
+        let thresholds = self.thresholds(pairs, num_rows)?;
+        // Rows that kept the same cluster lie together, so that whole tiles are ruled out at once.
+        let mut order: Vec<u32> = (0..num_rows as u32).collect();
+        order.sort_by_key(|&n| pairs.cluster[n as usize * sparsity]);
+
+        let mut sorted = Responsibilities::default();
+        sorted.resize(num_rows, sparsity);
+        let mut entropy = vec![0.0; num_rows];
+        let size = TASK_ROWS * sparsity;
+        let results: Vec<Result<()>> = order
+            .par_chunks(TASK_ROWS)
+            .zip(sorted.index.par_chunks_mut(size).zip(sorted.value.par_chunks_mut(size)))
+            .zip(entropy.par_chunks_mut(TASK_ROWS))
+            .map_init(
+                || TaskScratch::new(self.rows.dim()),
+                |scratch, ((order, (index, value)), entropy)| {
+                    self.task(order, &thresholds, sparsity, scratch, (index, value), work)?;
+                    normalise_kept(sparsity, 0, value, &mut scratch.kept, &mut scratch.entropy).map_err(
+                        |e| match e {
+                            Error::RowOutOfRange { row } => Error::RowOutOfRange { row: order[row] as usize },
+                            other => other,
+                        },
+                    )?;
+                    entropy.copy_from_slice(&scratch.entropy);
+                    Ok(())
+                },
+            )
+            .collect();
+        work.add_weights(pairs.len());
+        results.into_iter().collect::<Result<Vec<()>>>()?;
+
+        out.resize(num_rows, sparsity);
+        let mut ordered_entropy = vec![0.0; num_rows];
+        for (at, &n) in order.iter().enumerate() {
+            let n = n as usize;
+            let (index, value) = sorted.row(at);
+            out.index[n * sparsity..(n + 1) * sparsity].copy_from_slice(index);
+            out.value[n * sparsity..(n + 1) * sparsity].copy_from_slice(value);
+            ordered_entropy[n] = entropy[at];
+        }
+        Ok(ordered_entropy)
+    }
+
+    /// The smallest weight of the clusters that each row kept.
+    fn thresholds(&self, pairs: &Pairs<T>, num_rows: usize) -> Result<Vec<T>> {
+        let mut weights = Vec::new();
+        let threshold = |n: usize| {
+            let clusters = pairs.weights_of(n, &mut weights);
+            if let Some(nan) = weights.iter().position(|w| w.is_nan()) {
+                return Err(Error::NanWeight { row: n, cluster: clusters[nan] as usize });
+            }
+            Ok(weights.iter().fold(weights[0], |least, &w| if w < least { w } else { least }))
+        };
+        (0..num_rows).map(threshold).collect()
+    }
+
+    /// The L largest weights of the rows `order`.
+    fn task(
+        &self,
+        order: &[u32],
+        thresholds: &[T],
+        sparsity: usize,
+        task: &mut TaskScratch<T>,
+        (index, value): (&mut [u32], &mut [T]),
+        work: &Work,
+    ) -> Result<()> {
+        let Exact { clusters, log_pi, bounds, .. } = self;
+        task.load(self.rows, order, thresholds, bounds);
+        index.fill(u32::MAX);
+        value.fill(T::NEG_INFINITY);
+        let (mut weighed, mut products) = (0, 0);
+        for k in 0..log_pi.len() {
+            match bounds {
+                Bounds::Sketches(sketches) => products += task.sketch(sketches, k),
+                Bounds::Partial(sums) => {
+                    let first = k - k % BLOCK;
+                    let block = first..log_pi.len().min(first + BLOCK);
+                    if k == first {
+                        products += task.add_up(sums, block.clone());
+                    }
+                    task.pick(k - first, block.len());
+                }
+            }
+            let TaskScratch { scratch, rows, limit, survivors, weights, .. } = task;
+            weighed += survivors.len();
+            for some in survivors.chunks(T::TILE) {
+                clusters.log_lik_of(k, rows, some, scratch, weights);
+                for (&at, &w) in some.iter().zip(&*weights) {
+                    let w = log_pi[k] + w;
+                    if w.is_nan() {
+                        return Err(Error::NanWeight { row: order[at as usize] as usize, cluster: k });
+                    }
+                    let at = at as usize;
+                    let of_row = at * sparsity..(at + 1) * sparsity;
+                    if insert(k as u32, w, &mut index[of_row.clone()], &mut value[of_row.clone()]) {
+                        // With L weights at hand the least of them is what a cluster must reach.
+                        let least = value[of_row.end - 1];
+                        if least > thresholds[order[at] as usize] {
+                            limit[at] = bounds.limit(least);
+                        }
+                    }
+                }
+            }
+        }
+        work.add_weights(weighed);
+        work.add_products(products);
+        Ok(())
+    }
+}
+
+/// The bits that are set.
+fn lanes_of(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lane = bits.trailing_zeros() as usize;
+        (bits != 0).then(|| {
+            bits &= bits - 1;
+            lane
+        })
+    })
+}
+
+/// Put a weight among the largest so far, which descend; clusters come in ascending order, so that among equal weights
+/// the lower index stays in front. Returns whether all places were taken afterwards and one of them is new.
+fn insert<T: Real>(k: u32, w: T, index: &mut [u32], value: &mut [T]) -> bool {
+    let last = index.len() - 1;
+    if index[last] != u32::MAX && w <= value[last] {
+        return false;
+    }
+    let mut at = last;
+    while at > 0 && (index[at - 1] == u32::MAX || value[at - 1] < w) {
+        index[at] = index[at - 1];
+        value[at] = value[at - 1];
+        at -= 1;
+    }
+    index[at] = k;
+    value[at] = w;
+    index[last] != u32::MAX
+}

@@ -1,0 +1,318 @@
+//! Which clusters a row is weighed against: all of them, all that are not ruled out, or candidates.
+//!
+//! A search knows the clusters that each row kept when it was last visited. Dense and exact search give the same
+//! responsibilities bit for bit; candidate search gives the best L among a row's candidates.
+
+mod candidates;
+mod exact;
+mod neighbours;
+mod pairs;
+mod partial;
+mod sketch;
+mod sparsity;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lsparse_kernels::Real;
+use serde::{Deserialize, Serialize};
+
+use crate::data::{Batch, Rows, Scalar};
+use crate::error::Result;
+use crate::likelihood::ClusterSummary;
+use crate::likelihood::Clusters;
+use crate::mixture::local::{accumulate_onto, respond, respond_dense};
+use crate::mixture::{LocalStep, Mixture, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory, VisitedRows};
+use crate::settings::SearchKind;
+use crate::training::model::Visited;
+use crate::training::responsibilities::Responsibilities;
+
+pub(in crate::mixture) use candidates::{KeptClusters, NONE};
+pub(in crate::mixture) use exact::Bounds;
+use exact::Exact;
+use neighbours::{Neighbours, keep_largest, mix};
+pub(in crate::mixture) use pairs::Pairs;
+
+/// Rows of a panel for each cluster of a candidate search.
+const ROWS_A_CLUSTER: usize = 4;
+
+/// Work of a visit, as sums that do not depend on the order of threads.
+#[derive(Default)]
+pub struct Work {
+    /// Weights computed in full.
+    weights: AtomicU64,
+    /// Products of bounds.
+    products: AtomicU64,
+}
+
+impl Work {
+    fn add_weights(&self, count: usize) {
+        self.weights.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    fn add_products(&self, count: usize) {
+        self.products.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}
+
+/// L-sparse training: every row keeps the L largest of the weights that a search looks at.
+#[derive(Clone, Debug)]
+pub struct Search {
+    kind: SearchKind,
+    /// Largest mass that may be discarded; 0 leaves L as it is.
+    tolerance: f64,
+    panel_rows: usize,
+    seed: u64,
+}
+
+/// What a search has learned of the clusters, which goes with the parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchState {
+    /// L, which may only rise.
+    pub sparsity: usize,
+    neighbours: Neighbours,
+}
+
+impl SearchState {
+    /// Rows keep `sparsity` clusters, and nothing is known of the clusters.
+    pub(crate) fn of(sparsity: usize) -> Self {
+        SearchState { sparsity, neighbours: Neighbours::new(0) }
+    }
+}
+
+impl Search {
+    /// A search for `num_clusters` clusters, of which rows keep `sparsity`, or as many more as it takes for the mass
+    /// that is discarded to be below `tolerance` (0: exactly so many).
+    pub fn new(kind: SearchKind, num_clusters: usize, sparsity: usize, tolerance: f64) -> Self {
+        // Rows that keep all clusters have nothing to be found, nor K clusters each to be remembered.
+        let kind = if kind == SearchKind::Exact && sparsity == num_clusters { SearchKind::Dense } else { kind };
+        let panel_rows = if kind == SearchKind::Neighbours { ROWS_A_CLUSTER * num_clusters } else { 0 };
+        Search { kind, tolerance, panel_rows, seed: 0 }
+    }
+
+    /// Candidates are drawn with this seed.
+    pub fn with_seed(self, seed: u64) -> Self {
+        Search { seed, ..self }
+    }
+
+    /// Every weight of every row.
+    pub fn dense(num_clusters: usize, sparsity: usize) -> Self {
+        Search::new(SearchKind::Dense, num_clusters, sparsity, 0.0)
+    }
+
+    /// Whether rows are to remember their clusters.
+    fn remembers_rows(&self) -> bool {
+        self.kind != SearchKind::Dense
+    }
+}
+
+/// A batch being searched.
+struct Visit<'v, T> {
+    search: &'v Search,
+    state: &'v SearchState,
+    /// Seed of this visit.
+    seed: u64,
+    /// L, which may rise with the first rows of a lap.
+    sparsity: usize,
+    check_due: bool,
+    /// What rows kept at the last visit, and what the first of them keep now.
+    before: Cow<'v, KeptClusters>,
+    now: Vec<u32>,
+    rows_done: usize,
+    /// Bounds are not yet those of these parameters.
+    bounds_due: bool,
+    bounds: &'v mut Option<Bounds<T>>,
+    pairs: &'v mut Pairs<T>,
+    work: Work,
+    table: u64,
+}
+
+impl<T: Real> Visit<'_, T> {
+    /// Rows keep `sparsity` clusters, if they kept fewer.
+    fn raise(&mut self, sparsity: usize) {
+        self.sparsity = self.sparsity.max(sparsity);
+        if self.sparsity > self.before.sparsity() {
+            self.before = Cow::Owned(self.before.raised(self.sparsity));
+        }
+    }
+
+    /// The responsibilities of a panel of rows, and the entropy of each.
+    fn respond(
+        &mut self,
+        clusters: &dyn Clusters<T>,
+        (log_pi, log_pi_t): (&[f64], &[T]),
+        (rows, row_ids): (&Rows<T>, &[usize]),
+        out: &mut Responsibilities<T>,
+    ) -> Result<Vec<f64>> {
+        if std::mem::take(&mut self.check_due) {
+            self.raise(sparsity::needed(clusters, log_pi_t, rows, self.search.tolerance)?);
+        }
+        let sparsity = self.sparsity;
+        self.table += (rows.len() * log_pi.len()) as u64;
+        let Visit { search, before: kept, bounds, pairs, work, .. } = self;
+        let of_batch = self.rows_done..self.rows_done + rows.len();
+        self.rows_done = of_batch.end;
+        let entropy = match search.kind {
+            // Nothing to find: all clusters are kept. (Exact search comes here where a chosen L has risen to K.)
+            SearchKind::Dense | SearchKind::Exact if sparsity == log_pi.len() => {
+                work.add_weights(rows.len() * sparsity);
+                respond_dense(clusters, log_pi, rows, out)?
+            }
+            SearchKind::Exact if kept.know(of_batch.clone(), sparsity) => {
+                let bounds = bounds.get_or_insert_with(|| Bounds::new(clusters, rows.dim()));
+                if std::mem::take(&mut self.bounds_due) {
+                    bounds.update(clusters, log_pi_t, rows);
+                }
+                pairs.reset(rows.len(), sparsity);
+                for (list, n) in pairs.cluster.chunks_exact_mut(sparsity).zip(of_batch) {
+                    list.copy_from_slice(kept.row(n));
+                }
+                let exact = Exact { clusters, log_pi: log_pi_t, bounds, rows };
+                exact.respond(pairs, sparsity, out, work)?
+            }
+            SearchKind::Neighbours if kept.know(of_batch.clone(), 1) => {
+                self.state.neighbours.propose(kept, (of_batch, row_ids), self.seed, pairs);
+                pairs.weigh(clusters, log_pi_t, rows);
+                work.add_weights(pairs.len());
+                out.resize(rows.len(), sparsity);
+                keep_largest(pairs, sparsity, out)?
+            }
+            _ => {
+                work.add_weights(rows.len() * log_pi.len());
+                respond(clusters, log_pi, rows, sparsity, out)?
+            }
+        };
+        if self.search.remembers_rows() {
+            self.now.extend_from_slice(&out.index);
+        }
+        Ok(entropy)
+    }
+
+    /// Local step of the rows of a panel, and its statistics added to a summary, or put in the place of stale ones.
+    fn summarize_panel(
+        &mut self,
+        mixture: &Mixture<T>,
+        params: &MixtureParams<T>,
+        log_pi: &[T],
+        panel: &mut Panel<T>,
+        (summary, stale): (&mut ClusterSummary, bool),
+    ) -> Result<()>
+    where
+        T: Scalar,
+    {
+        let Panel { rows, row_ids, resp, .. } = panel;
+        let log_pi = (&params.frequencies.log_pi[..], log_pi);
+        let entropy = self.respond(params.clusters.as_ref(), log_pi, (rows, row_ids), resp)?;
+        panel.members.regroup(mixture.num_clusters, &panel.resp, &panel.row_weights);
+        let clusters = Some(params.clusters.as_ref());
+        accumulate_onto(mixture.likelihood.as_ref(), clusters, &panel.rows, &panel.members, summary, stale);
+        summary.entropy += match panel.row_weights.is_empty() {
+            true => entropy.iter().sum::<f64>(),
+            false => entropy.iter().zip(&panel.row_weights).map(|(h, w)| h * w).sum(),
+        };
+        Ok(())
+    }
+}
+
+impl<T: Scalar> LocalStep<T> for Search {
+    fn state(&self, num_clusters: usize, sparsity: usize) -> SearchState {
+        let counted = if self.kind == SearchKind::Neighbours { num_clusters } else { 0 };
+        SearchState { sparsity, neighbours: Neighbours::new(counted) }
+    }
+
+    fn least_panel_rows(&self) -> usize {
+        self.panel_rows
+    }
+
+    fn keeps_rows(&self) -> bool {
+        self.remembers_rows()
+    }
+
+    fn local(
+        &self,
+        mixture: &Mixture<T>,
+        params: &MixtureParams<T>,
+        batch: &Batch<'_>,
+        memory: &RowMemory,
+        worker: &mut MixtureWorker<T>,
+    ) -> Result<VisitedRows<T>> {
+        let MixtureWorker { panels, spare, bounds, pairs } = worker;
+        let spare = spare.take().filter(|spare| spare.num_clusters() == mixture.num_clusters);
+        // A batch has a row at least, so that what is stale is cleared with its first panel.
+        let mut stale = spare.is_some();
+        let mut summary = match spare {
+            Some(spare) => ClusterSummary { counts: vec![0.0; mixture.num_clusters], entropy: 0.0, ..spare },
+            None => mixture.likelihood.no_statistics(mixture.num_clusters),
+        };
+        let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
+        let before = match memory {
+            // Other rows than last time have not been visited.
+            RowMemory::Kept(kept) if kept.rows() == batch.num_rows() => Cow::Borrowed(kept),
+            _ => Cow::default(),
+        };
+        let room = if self.remembers_rows() { batch.num_rows() * params.search.sparsity } else { 0 };
+        let mut visit = Visit {
+            search: self,
+            state: &params.search,
+            seed: mix(self.seed ^ batch.visit),
+            sparsity: params.search.sparsity,
+            check_due: self.tolerance > 0.0 && batch.begins_lap,
+            before,
+            now: Vec::with_capacity(room),
+            rows_done: 0,
+            bounds_due: true,
+            bounds,
+            pairs,
+            work: Work::default(),
+            table: 0,
+        };
+        visit.raise(params.search.sparsity);
+        mixture.for_each_panel(batch, panels, |panel| {
+            let onto = (&mut summary, std::mem::take(&mut stale));
+            visit.summarize_panel(mixture, params, &log_pi, panel, onto)
+        })?;
+        let Visit { sparsity, now, work, table, .. } = visit;
+        let memory = match self.remembers_rows() {
+            true => RowMemory::Kept(KeptClusters::new(sparsity, now)),
+            false => RowMemory::Nothing,
+        };
+        let (weights, products) = (work.weights.into_inner(), work.products.into_inner());
+        let tally = MixtureTally { weights, products, table };
+        Ok(Visited { summary, memory, found: sparsity, tally })
+    }
+
+    fn take_up(&self, params: &mut MixtureParams<T>, memory: &RowMemory, needed: usize) {
+        let state = Arc::make_mut(&mut params.search);
+        state.sparsity = state.sparsity.max(needed);
+        if let (SearchKind::Neighbours, RowMemory::Kept(kept)) = (self.kind, memory) {
+            state.neighbours.observe(kept);
+        }
+    }
+
+    fn end_lap(&self, params: &mut MixtureParams<T>) {
+        if self.kind == SearchKind::Neighbours {
+            Arc::make_mut(&mut params.search).neighbours.end_lap();
+        }
+    }
+
+    fn report(
+        &self,
+        mixture: &Mixture<T>,
+        params: &MixtureParams<T>,
+        tally: &MixtureTally,
+    ) -> Vec<(&'static str, f64)> {
+        let dim = mixture.likelihood.dim();
+        // Products that a weight takes.
+        let products = (mixture.likelihood.kind().family().products)(dim);
+        let (weights, bounds, table) = (tally.weights as f64, tally.products as f64, tally.table as f64);
+        let mut report = vec![("weights_evaluated", weights / table.max(1.0))];
+        if self.kind == SearchKind::Exact {
+            report.push(("search_work", (weights + bounds / products as f64) / table.max(1.0)));
+        }
+        if self.tolerance > 0.0 {
+            report.push(("sparsity", params.search.sparsity as f64));
+        }
+        report
+    }
+}

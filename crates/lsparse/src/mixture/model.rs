@@ -1,0 +1,351 @@
+//! A mixture as training sees it: parameters, local step, global step and objective.
+
+use std::sync::Arc;
+
+use lsparse_kernels::Real;
+use serde::{Deserialize, Serialize};
+
+use super::MixtureModel;
+use super::local::Members;
+use super::local::methods::Frozen;
+use super::local::search::{Bounds, KeptClusters, Pairs, SearchState};
+use crate::allocation::{Frequencies, allocation_term};
+use crate::data::{Ahead, Batch, Dealt, Layout, Rows, Scalar};
+use crate::error::{Error, Result};
+use crate::likelihood::ClusterSummary;
+use crate::likelihood::{Clusters, Estimate, Likelihood, NamedArray};
+use crate::training::model::{Model, Objective, Tally, Visited};
+use crate::training::responsibilities::Responsibilities;
+use crate::training::schedule::Kept;
+
+/// A mixture model over rows of type `T`: a likelihood, how to estimate it, and how rows choose their clusters.
+pub struct Mixture<T: Scalar> {
+    /// The family of the clusters, with its prior.
+    pub likelihood: Box<dyn Likelihood<T>>,
+    /// Posterior, MAP or maximum likelihood.
+    pub estimate: Estimate,
+    /// Concentration of the frequencies: pi ~ Dirichlet(alpha/K).
+    pub alpha: f64,
+    /// K.
+    pub num_clusters: usize,
+    /// L that a run starts with.
+    pub sparsity: usize,
+    /// How the clusters of a row are found, and what is made of them.
+    pub step: Box<dyn LocalStep<T>>,
+}
+
+/// Global parameters of a mixture.
+pub struct MixtureParams<T: Real> {
+    /// q(pi) or its point estimate.
+    pub frequencies: Frequencies,
+    /// The clusters.
+    pub clusters: Box<dyn Clusters<T>>,
+    /// What the search has learned of them.
+    pub search: Arc<SearchState>,
+}
+
+/// What of a mixture's parameters its statistics do not give.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CarriedClusters {
+    pub(crate) search: Arc<SearchState>,
+    /// Under maximum likelihood the shapes of clusters that have lost all rows, as the arrays of all.
+    pub(crate) arrays: Option<Vec<(Vec<usize>, Vec<f64>)>>,
+}
+
+/// What the rows of a batch remember of their last visit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub enum RowMemory {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Each row its clusters.
+    Kept(KeptClusters),
+    /// Sparse EM: what is renewed, and what is frozen.
+    Frozen(Frozen),
+}
+
+impl Kept for RowMemory {
+    fn kept_bytes(&self) -> u64 {
+        match self {
+            RowMemory::Nothing => 0,
+            RowMemory::Kept(kept) => kept.kept_bytes(),
+            RowMemory::Frozen(frozen) => frozen.kept_bytes(),
+        }
+    }
+}
+
+/// Work done by visits of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MixtureTally {
+    /// Weights computed in full.
+    pub weights: u64,
+    /// Products of bounds.
+    pub products: u64,
+    /// Weights of the full table.
+    pub table: u64,
+}
+
+impl Tally for MixtureTally {
+    fn add(&mut self, other: &Self) {
+        self.weights += other.weights;
+        self.products += other.products;
+        self.table += other.table;
+    }
+}
+
+/// What a visit of rows leaves behind.
+pub type VisitedRows<T> = Visited<Mixture<T>>;
+
+/// How the rows of a batch choose their clusters, and the parts of training that go with it: L-sparse search and its
+/// siblings, the methods that it is compared with.
+pub trait LocalStep<T: Scalar>: Send + Sync {
+    /// Local step and statistics of one batch, and the L that its rows need; pure, as [`Model::local`] is.
+    fn local(
+        &self,
+        mixture: &Mixture<T>,
+        params: &MixtureParams<T>,
+        batch: &Batch<'_>,
+        memory: &RowMemory,
+        worker: &mut MixtureWorker<T>,
+    ) -> Result<VisitedRows<T>>;
+
+    /// What is known of the clusters before any visit.
+    fn state(&self, _num_clusters: usize, sparsity: usize) -> SearchState {
+        SearchState::of(sparsity)
+    }
+
+    /// Rows that are best worked on at once.
+    fn least_panel_rows(&self) -> usize {
+        0
+    }
+
+    /// Whether rows remember something each.
+    fn keeps_rows(&self) -> bool {
+        false
+    }
+
+    /// Take up what rows remember, and the L that they need; 0 where nobody asked.
+    fn take_up(&self, _params: &mut MixtureParams<T>, _memory: &RowMemory, _needed: usize) {}
+
+    /// A lap is over.
+    fn end_lap(&self, _params: &mut MixtureParams<T>) {}
+
+    /// The statistics to start from, where not from seeds.
+    fn initial(&self, _mixture: &Mixture<T>, _data: &Dealt<'_>) -> Option<ClusterSummary> {
+        None
+    }
+
+    /// The best parameters for these statistics.
+    fn global_step(
+        &self,
+        mixture: &Mixture<T>,
+        total: &ClusterSummary,
+        previous: Option<&MixtureParams<T>>,
+    ) -> Result<MixtureParams<T>> {
+        let clusters = previous.map(|p| p.clusters.as_ref());
+        Ok(MixtureParams {
+            frequencies: Frequencies::estimate(mixture.estimate, mixture.alpha, &total.counts),
+            clusters: mixture.likelihood.global_step(mixture.estimate, &total.counts, &total.stats, clusters)?,
+            search: mixture.search_state(previous),
+        })
+    }
+
+    /// What training raises.
+    fn objective(&self, mixture: &Mixture<T>, params: &MixtureParams<T>, total: &ClusterSummary) -> Objective {
+        Objective {
+            data: params.clusters.own_data_term(),
+            entropy: total.entropy,
+            alloc: allocation_term(mixture.estimate, mixture.alpha, &total.counts),
+        }
+    }
+
+    /// What there is to report of a lap.
+    fn report(
+        &self,
+        _mixture: &Mixture<T>,
+        _params: &MixtureParams<T>,
+        _tally: &MixtureTally,
+    ) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
+    /// Last changes to the model that is saved.
+    fn finish(&self, _model: &mut MixtureModel) {}
+}
+
+/// Bytes of a panel of rows, the unit that is read and worked on at a time.
+pub(super) const PANEL_BYTES: usize = 4 << 20;
+
+/// Rows of a panel: a rule on the row's width alone, so that results do not depend on threads or memory.
+pub(crate) fn panel_rows<T>(dim: usize) -> usize {
+    (PANEL_BYTES / (dim * size_of::<T>()).max(1)).clamp(512, 16_384)
+}
+
+/// A panel of rows with its buffers, kept from batch to batch.
+pub struct Panel<T> {
+    pub(super) rows: Rows<T>,
+    pub(super) row_ids: Vec<usize>,
+    pub(super) row_weights: Vec<f64>,
+    pub(super) resp: Responsibilities<T>,
+    pub(super) members: Members<T>,
+}
+
+impl<T: Real> Panel<T> {
+    pub(super) fn new(layout: Layout, dim: usize) -> Self {
+        Panel {
+            rows: Rows::new(layout, dim),
+            row_ids: Vec::new(),
+            row_weights: Vec::new(),
+            resp: Responsibilities::default(),
+            members: Members::default(),
+        }
+    }
+}
+
+/// The panel that is worked on, and what reads the next one meanwhile.
+pub struct Panels<T> {
+    pub(super) ahead: Ahead<T>,
+    pub(super) panel: Panel<T>,
+}
+
+/// What works on rows: buffers, of which no result depends on what is in them.
+pub struct MixtureWorker<T> {
+    pub(super) panels: Option<Panels<T>>,
+    /// Statistics whose memory is free: those of many clusters are large, and new memory from the system costs more than
+    /// summing them.
+    pub(super) spare: Option<ClusterSummary>,
+    /// Bounds follow where rows lie from batch to batch: that changes the work, not the result.
+    pub(super) bounds: Option<Bounds<T>>,
+    pub(super) pairs: Pairs<T>,
+}
+
+/// An error that counted rows within a panel, with the row's number in the source instead.
+pub(super) fn with_source_row(error: Error, row_ids: &[usize]) -> Error {
+    let id = |row: usize| row_ids.get(row).copied().unwrap_or(row);
+    match error {
+        Error::NanWeight { row, cluster } => Error::NanWeight { row: id(row), cluster },
+        Error::RowOutOfRange { row } => Error::RowOutOfRange { row: id(row) },
+        other => other,
+    }
+}
+
+impl<T: Scalar> Mixture<T> {
+    /// The layout that the likelihood wants its rows in.
+    pub fn layout(&self) -> Layout {
+        if self.likelihood.kind().family().wants_sparse_rows { Layout::Sparse } else { Layout::Dense }
+    }
+
+    /// Run `visit` over the panels of a batch: the rows, and their numbers in the source.
+    pub fn for_each_panel(
+        &self,
+        batch: &Batch<'_>,
+        panels: &mut Option<Panels<T>>,
+        mut visit: impl FnMut(&mut Panel<T>) -> Result<()>,
+    ) -> Result<()> {
+        let (dim, data) = (self.likelihood.dim(), batch.data);
+        let Panels { ahead, panel } = panels.get_or_insert_with(|| {
+            let layout = self.layout();
+            Panels { ahead: Ahead::new(layout, dim), panel: Panel::new(layout, dim) }
+        });
+        let rows_at_once = panel_rows::<T>(dim).max(self.step.least_panel_rows());
+        ahead.for_each_panel(data.source, &data.batches, batch.number, rows_at_once, |read| {
+            std::mem::swap(&mut panel.rows, &mut read.rows);
+            std::mem::swap(&mut panel.row_ids, &mut read.row_ids);
+            panel.row_weights.clear();
+            if let Some(weights) = data.row_weights {
+                panel.row_weights.extend(panel.row_ids.iter().map(|&n| weights[n]));
+            }
+            visit(panel).map_err(|error| with_source_row(error, &panel.row_ids))
+        })
+    }
+}
+
+impl<T: Scalar> Mixture<T> {
+    /// What the search knows, with these parameters or before any.
+    pub(super) fn search_state(&self, previous: Option<&MixtureParams<T>>) -> Arc<SearchState> {
+        previous.map_or_else(|| self.step.state(self.num_clusters, self.sparsity).into(), |p| Arc::clone(&p.search))
+    }
+
+    /// Parameters under which the best cluster of a row is the one with the nearest centre.
+    pub(super) fn equal_params(
+        &self,
+        clusters: Box<dyn Clusters<T>>,
+        previous: Option<&MixtureParams<T>>,
+    ) -> MixtureParams<T> {
+        let num = clusters.num_clusters();
+        let frequencies = Frequencies { log_pi: vec![-(num as f64).ln(); num], pi: vec![1.0 / num as f64; num] };
+        MixtureParams { frequencies, clusters, search: self.search_state(previous) }
+    }
+}
+
+impl<T: Scalar> Model for Mixture<T> {
+    type Params = MixtureParams<T>;
+    type Carried = CarriedClusters;
+    type Summary = ClusterSummary;
+    type Memory = RowMemory;
+    type Found = usize;
+    type Tally = MixtureTally;
+    type Worker = MixtureWorker<T>;
+
+    fn worker(&self) -> MixtureWorker<T> {
+        MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default() }
+    }
+
+    fn local(
+        &self,
+        params: &MixtureParams<T>,
+        batch: &Batch<'_>,
+        memory: &RowMemory,
+        worker: &mut MixtureWorker<T>,
+    ) -> Result<Visited<Self>> {
+        self.step.local(self, params, batch, memory, worker)
+    }
+
+    fn reuse(&self, spent: ClusterSummary, worker: &mut MixtureWorker<T>) {
+        worker.spare = Some(spent);
+    }
+
+    fn take_up(&self, params: &mut MixtureParams<T>, _batch: usize, visited: &Visited<Self>) {
+        self.step.take_up(params, &visited.memory, visited.found);
+    }
+
+    fn end_lap(&self, params: &mut MixtureParams<T>) {
+        self.step.end_lap(params);
+    }
+
+    fn global_step(&self, total: &ClusterSummary, previous: Option<&MixtureParams<T>>) -> Result<MixtureParams<T>> {
+        self.step.global_step(self, total, previous)
+    }
+
+    fn objective(&self, params: &MixtureParams<T>, total: &ClusterSummary) -> Objective {
+        self.step.objective(self, params, total)
+    }
+
+    fn carried(&self, params: &MixtureParams<T>) -> CarriedClusters {
+        let shapes = || params.clusters.arrays().into_iter().map(|a| (a.shape, a.values)).collect();
+        let arrays = (self.estimate == Estimate::MaxLikelihood).then(shapes);
+        CarriedClusters { search: Arc::clone(&params.search), arrays }
+    }
+
+    fn restore(&mut self, total: &ClusterSummary, carried: CarriedClusters) -> Result<Option<MixtureParams<T>>> {
+        let CarriedClusters { search, arrays } = carried;
+        if self.estimate != Estimate::MaxLikelihood {
+            let params = self.global_step(total, None)?;
+            return Ok(Some(MixtureParams { search, ..params }));
+        }
+        let Some(stored) = arrays else { return Ok(None) };
+        let named = self.likelihood.kind().arrays(self.estimate).map(|array| array.name).zip(stored);
+        let arrays: Vec<NamedArray> = named.map(|(name, (shape, values))| NamedArray { name, shape, values }).collect();
+        let frequencies = Frequencies { log_pi: Vec::new(), pi: Vec::new() };
+        let previous = MixtureParams { frequencies, clusters: self.likelihood.clusters_of(&arrays)?, search };
+        self.global_step(total, Some(&previous)).map(Some)
+    }
+
+    fn keeps_rows(&self) -> bool {
+        self.step.keeps_rows()
+    }
+
+    fn report(&self, params: &MixtureParams<T>, tally: &MixtureTally) -> Vec<(&'static str, f64)> {
+        self.step.report(self, params, tally)
+    }
+}

@@ -1,0 +1,567 @@
+//! k-means over a sample of dense rows: greedy k-means++ seeds, and Lloyd passes until little changes.
+
+use lsparse_kernels::CenterPack;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use crate::data::{Scalar, USUAL_VALUES, usual};
+use crate::error::Result;
+use crate::math::random::draw_index;
+use crate::mixture::seed::Sample;
+use crate::mixture::seed::trade::{Groups, Split, carry_out, cheapest};
+use crate::training::rules::Patience;
+
+/// Which distance between rows is meant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Units {
+    /// Squared Euclidean distance.
+    Raw,
+    /// The same with every column divided by its standard deviation.
+    Standard,
+}
+
+/// Rows that are tried for a seed, of which the one that explains the sample best is taken: 2 + ln K, as is usual, but
+/// no more than the kernel compares with at a time.
+const MOST_TRIES: usize = 6;
+
+/// Lloyd passes end when fewer than one row in so many moves.
+const MOVES_TO_END: usize = 500;
+
+/// Powers of a group's covariance that find the direction in which it is longest.
+const POWERS: usize = 3;
+
+/// Passes over a group that split it.
+const SPLIT_PASSES: usize = 3;
+
+/// A sample as tiles whose lanes are rows, about its mean and in units that keep every number near one, so that neither
+/// an offset nor a scale costs digits.
+pub struct Space<'a, T> {
+    sample: &'a Sample<T>,
+    dim: usize,
+    num_rows: usize,
+    /// The mean of the sample.
+    origin: Vec<f64>,
+    /// What a column is multiplied by.
+    scale: Vec<f64>,
+    /// `dim * TILE` entries a tile; rows that fill up the last are zero.
+    tiles: Vec<T>,
+    /// |x|^2 of every row, and of those that fill up the last tile.
+    norms: Vec<T>,
+    /// One a row; zero for those that fill up the last tile.
+    weights: Vec<f64>,
+}
+
+impl<'a, T: Scalar> Space<'a, T> {
+    /// Rows of the sample, which must be dense.
+    pub fn new(sample: &'a Sample<T>, units: Units) -> Self {
+        let (dim, num_rows) = (sample.rows.dim(), sample.rows.len());
+        let (origin, variance) = moments(sample);
+        let overall = variance.iter().sum::<f64>() / dim as f64;
+        let rate = |v: f64| if v > 0.0 { v.sqrt().recip() } else { 0.0 };
+        let scale: Vec<f64> = match units {
+            Units::Raw => vec![rate(overall); dim],
+            // What varies by rounding alone is no column to tell rows apart by.
+            Units::Standard => variance.iter().zip(&origin).map(|(&v, m)| rate(noise_free::<T>(v, *m))).collect(),
+        };
+        let num_tiles = num_rows.div_ceil(T::TILE);
+        let mut tiles = vec![T::ZERO; num_tiles * dim * T::TILE];
+        let mut norms = vec![T::ZERO; num_tiles * T::TILE];
+        let chunks = tiles.par_chunks_mut(dim * T::TILE).zip(norms.par_chunks_mut(T::TILE));
+        chunks.enumerate().for_each(|(t, (tile, norms))| {
+            let first = t * T::TILE;
+            for r in 0..T::TILE.min(num_rows - first) {
+                let row = sample.rows.dense_rows(first + r..first + r + 1);
+                let mut norm = 0.0;
+                for (d, x) in row.iter().enumerate() {
+                    let x = T::from_f64((x.to_f64() - origin[d]) * scale[d]);
+                    tile[d * T::TILE + r] = x;
+                    norm += x.to_f64() * x.to_f64();
+                }
+                norms[r] = T::from_f64(norm);
+            }
+        });
+        let weight = |n: usize| if n < num_rows { sample.weight(n) } else { 0.0 };
+        let weights = (0..norms.len()).map(weight).collect();
+        Space { sample, dim, num_rows, origin, scale, tiles, norms, weights }
+    }
+
+    fn row(&self, n: usize) -> impl Iterator<Item = f64> + '_ {
+        let tile = &self.tiles[n / T::TILE * self.dim * T::TILE..];
+        (0..self.dim).map(move |d| tile[d * T::TILE + n % T::TILE].to_f64())
+    }
+
+    /// Greedy k-means++: for each seed a few rows drawn in proportion to their squared distance from the seeds so far,
+    /// of which the one is taken that leaves the smallest sum of squared distances. Returns the rows and every row's
+    /// nearest of them.
+    pub fn seeds(&self, num: usize, patience: Patience<'_>, rng: &mut ChaCha8Rng) -> Result<(Vec<usize>, Vec<u32>)> {
+        let tries = (2 + (num as f64).ln() as usize).min(MOST_TRIES);
+        let len = self.norms.len();
+        let mut nearest = vec![T::ZERO; len];
+        let mut owner = vec![0u32; len];
+        let mut taken = vec![false; self.num_rows];
+        let mut chosen = Vec::with_capacity(num);
+        let mut found: Vec<T> = Vec::new();
+        for k in 0..num {
+            patience.check()?;
+            let chance = |n: usize| match (taken[n], k) {
+                (true, _) => 0.0,
+                (false, 0) => self.weights[n],
+                (false, _) => self.weights[n] * nearest[n].to_f64(),
+            };
+            let mut rows: Vec<usize> = match k {
+                0 => draw_index(self.num_rows, chance, rng).into_iter().collect(),
+                _ => draw_indices(self.num_rows, chance, tries, rng),
+            };
+            // Only copies of the seeds are left, or rows of no weight: any other row will do.
+            if rows.is_empty() {
+                rows.extend(draw_index(self.num_rows, |n| if taken[n] { 0.0 } else { 1.0 }, rng));
+            }
+            rows.sort_unstable();
+            rows.dedup();
+            let best = self.try_rows(&rows, k > 0, &nearest, &mut found);
+            let (row, stride) = (rows[best], rows.len() * T::TILE);
+            for (t, found) in found.chunks_exact(stride).enumerate() {
+                for (r, &d) in found[best * T::TILE..(best + 1) * T::TILE].iter().enumerate() {
+                    let n = t * T::TILE + r;
+                    if k == 0 || d < nearest[n] {
+                        (nearest[n], owner[n]) = (d, k as u32);
+                    }
+                }
+            }
+            (nearest[row], owner[row], taken[row]) = (T::ZERO, k as u32, true);
+            chosen.push(row);
+        }
+        owner.truncate(self.num_rows);
+        Ok((chosen, owner))
+    }
+
+    /// Squared distances of all rows from each of `rows` into `found` (tile by tile), and which of these would leave
+    /// the smallest sum of distances, given the `nearest` so far if there are any.
+    fn try_rows(&self, rows: &[usize], any: bool, nearest: &[T], found: &mut Vec<T>) -> usize {
+        let centers: Vec<f64> = rows.iter().flat_map(|&n| self.row(n)).collect();
+        let center_norms: Vec<T> = rows.iter().map(|&n| self.norms[n]).collect();
+        let pack = CenterPack::<T>::new(&centers, self.dim);
+        found.resize(self.norms.len() * rows.len(), T::ZERO);
+        let tiles = found.par_chunks_mut(rows.len() * T::TILE).zip(self.tiles.par_chunks(self.dim * T::TILE));
+        let sums: Vec<Vec<f64>> = tiles
+            .enumerate()
+            .map_init(
+                || vec![T::ZERO; pack.score_len()],
+                |scores, (t, (found, tile))| {
+                    pack.scores(tile, scores);
+                    let of_tile = t * T::TILE..(t + 1) * T::TILE;
+                    let (norms, weights) = (&self.norms[of_tile.clone()], &self.weights[of_tile.clone()]);
+                    let nearest = &nearest[of_tile];
+                    let each = found.chunks_exact_mut(T::TILE).zip(scores.chunks_exact(T::TILE)).zip(&center_norms);
+                    each.map(|((found, scores), &center)| {
+                        let mut sum = 0.0;
+                        for r in 0..T::TILE {
+                            found[r] = distance(norms[r], scores[r], center);
+                            let left = if any && nearest[r] < found[r] { nearest[r] } else { found[r] };
+                            sum += weights[r] * left.to_f64();
+                        }
+                        sum
+                    })
+                    .collect()
+                },
+            )
+            .collect();
+        // Tile by tile in order, so that threads change nothing.
+        let mut totals = vec![0.0; rows.len()];
+        sums.iter().for_each(|sums| totals.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum));
+        (0..rows.len()).min_by(|&a, &b| totals[a].total_cmp(&totals[b])).unwrap_or(0)
+    }
+
+    /// Lloyd passes from these groups of rows: at most `passes`, fewer if rows stay where they are. A group that has
+    /// lost its rows is opened again at the row farthest from its centre.
+    pub fn lloyd(&self, owner: &mut [u32], num: usize, passes: usize, patience: Patience<'_>) -> Result<()> {
+        let mut next = vec![0u32; self.norms.len()];
+        let mut distances = vec![T::ZERO; self.norms.len()];
+        for _ in 0..passes {
+            patience.check()?;
+            let pack = CenterPack::<T>::new(&self.centers(&Groups::new(owner, num)), self.dim);
+            let tiles = next.par_chunks_mut(T::TILE).zip(distances.par_chunks_mut(T::TILE));
+            tiles.enumerate().for_each(|(t, (index, score))| {
+                pack.nearest(&self.tiles[t * self.dim * T::TILE..(t + 1) * self.dim * T::TILE], index, score);
+                for (r, score) in score.iter_mut().enumerate() {
+                    *score = distance(self.norms[t * T::TILE + r], *score, T::ZERO);
+                }
+            });
+            self.reopen(&mut next[..self.num_rows], &distances, num);
+            let moves = owner.iter().zip(&next).filter(|(a, b)| a != b).count();
+            owner.copy_from_slice(&next[..self.num_rows]);
+            if moves * MOVES_TO_END < self.num_rows {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Groups without rows take one each, the farthest from their centres, from groups that have others.
+    fn reopen(&self, owner: &mut [u32], distances: &[T], num: usize) {
+        let mut sizes = vec![0usize; num];
+        for k in owner.iter_mut() {
+            // Numbers are near one here, so that there is a nearest centre.
+            *k = (*k).min(num as u32 - 1);
+            sizes[*k as usize] += 1;
+        }
+        let empty: Vec<usize> = (0..num).filter(|&k| sizes[k] == 0).collect();
+        if empty.is_empty() {
+            return;
+        }
+        let mut far: Vec<usize> = (0..owner.len()).filter(|&n| self.weights[n] > 0.0).collect();
+        let loss = |n: usize| self.weights[n] * distances[n].to_f64();
+        far.sort_by(|&a, &b| loss(b).total_cmp(&loss(a)).then(a.cmp(&b)));
+        let mut far = far.into_iter();
+        for k in empty {
+            let Some(n) = far.find(|&n| sizes[owner[n] as usize] > 1) else { break };
+            sizes[owner[n] as usize] -= 1;
+            (owner[n], sizes[k]) = (k as u32, 1);
+        }
+    }
+
+    /// Give up groups that are hardly needed for ones that are. The sum of squared distances falls with every such trade,
+    /// which passes alone cannot make: their centres do not cross others. Returns how many trades were made.
+    pub fn trade(&self, owner: &mut [u32], num: usize) -> usize {
+        let groups = Groups::new(owner, num);
+        let centers = self.centers(&groups);
+        let center = |k: usize| &centers[k * self.dim..(k + 1) * self.dim];
+        let weights: Vec<f64> = (0..num).map(|k| self.weight(groups.of(k))).collect();
+        let splits = (0..num).into_par_iter().map(|k| self.split(k, groups.of(k), center(k))).collect();
+        // What the sum grows by with the mean of both as the one centre.
+        let cost = |a: usize, b: usize| {
+            let apart: f64 = center(a).iter().zip(center(b)).map(|(x, y)| (x - y) * (x - y)).sum();
+            apart * weights[a] * weights[b] / (weights[a] + weights[b]).max(f64::MIN_POSITIVE)
+        };
+        carry_out(owner, &groups, cheapest(num, |_| 0..num, cost), splits)
+    }
+
+    fn weight(&self, members: &[u32]) -> f64 {
+        members.iter().map(|&n| self.weights[n as usize]).sum()
+    }
+
+    /// What the sum of squared distances of a group loses by splitting it in two along the direction in which it is
+    /// longest, and the rows of one half.
+    pub fn split(&self, cluster: usize, members: &[u32], center: &[f64]) -> Split {
+        let whole = Split { gain: 0.0, cluster, apart: Vec::new() };
+        let mut along = vec![0.0; self.dim];
+        let mut rest = vec![0.0; members.len()];
+        // Powers of the covariance, from the row that is farthest away.
+        let offset = |n: u32| self.row(n as usize).zip(center).map(|(x, c)| x - c);
+        let length = |n: u32| offset(n).map(|x| x * x).sum::<f64>();
+        let Some(&farthest) = members.iter().max_by(|&&a, &&b| length(a).total_cmp(&length(b))) else { return whole };
+        along.iter_mut().zip(offset(farthest)).for_each(|(a, x)| *a = x);
+        for _ in 0..POWERS {
+            let size = along.iter().map(|a| a * a).sum::<f64>().sqrt();
+            if size <= 0.0 {
+                return whole;
+            }
+            along.iter_mut().for_each(|a| *a /= size);
+            let mut next = vec![0.0; self.dim];
+            for (&n, place) in members.iter().zip(&mut rest) {
+                *place = offset(n).zip(&along).map(|(x, a)| x * a).sum();
+                let factor = self.weights[n as usize] * *place;
+                next.iter_mut().zip(offset(n)).for_each(|(next, x)| *next += factor * x);
+            }
+            along = next;
+        }
+        // Two centres from the signs, then rows to the nearer of them.
+        let mut is_apart: Vec<bool> = rest.iter().map(|&place| place > 0.0).collect();
+        let mut gain = 0.0;
+        for pass in 0..SPLIT_PASSES {
+            let mut sums = [vec![0.0; self.dim], vec![0.0; self.dim]];
+            let mut sizes = [0.0; 2];
+            for (&n, &apart) in members.iter().zip(&is_apart) {
+                let (w, side) = (self.weights[n as usize], usize::from(apart));
+                sizes[side] += w;
+                sums[side].iter_mut().zip(offset(n)).for_each(|(sum, x)| *sum += w * x);
+            }
+            if sizes[0] <= 0.0 || sizes[1] <= 0.0 {
+                return whole;
+            }
+            let mean = |side: usize| sums[side].iter().map(|s| s / sizes[side]).collect::<Vec<f64>>();
+            let means = [mean(0), mean(1)];
+            gain = (0..2).map(|side| sizes[side] * means[side].iter().map(|m| m * m).sum::<f64>()).sum();
+            if pass + 1 < SPLIT_PASSES {
+                let half: f64 =
+                    (0..2).map(|side| means[side].iter().map(|m| m * m).sum::<f64>() * [-0.5, 0.5][side]).sum();
+                for (&n, apart) in members.iter().zip(&mut is_apart) {
+                    let lead: f64 = offset(n).zip(means[1].iter().zip(&means[0])).map(|(x, (b, a))| x * (b - a)).sum();
+                    *apart = lead > half;
+                }
+            }
+        }
+        let apart = members.iter().zip(&is_apart).filter(|(_, apart)| **apart).map(|(&n, _)| n).collect();
+        Split { gain, cluster, apart }
+    }
+
+    /// The means of groups of rows; zero where there is none.
+    pub fn centers(&self, groups: &Groups) -> Vec<f64> {
+        let mut centers = vec![0.0; groups.len() * self.dim];
+        // A group is summed by one thread over its rows in order.
+        centers.par_chunks_mut(self.dim).enumerate().for_each(|(k, center)| {
+            let mut weight = 0.0;
+            for &n in groups.of(k) {
+                let w = self.weights[n as usize];
+                weight += w;
+                let row = self.sample.rows.dense_rows(n as usize..n as usize + 1);
+                center.iter_mut().zip(row).for_each(|(c, x)| *c += w * x.to_f64());
+            }
+            if weight > 0.0 {
+                let place = self.origin.iter().zip(&self.scale);
+                center.iter_mut().zip(place).for_each(|(c, (o, s))| *c = (*c / weight - o) * s);
+            }
+        });
+        centers
+    }
+}
+
+/// |x - c|^2 = |x|^2 - 2 (x.c - |c|^2 / 2); what rounding alone may have left counts as zero.
+fn distance<T: Scalar>(norm: T, score: T, center_norm: T) -> T {
+    let distance = norm - (score + score);
+    let noise = T::from_f64(8.0 * T::EPSILON) * (norm + center_norm);
+    if distance > noise { distance } else { T::ZERO }
+}
+
+/// The variance of a column, or zero where rounding of numbers as large as its mean would explain it.
+fn noise_free<T: Scalar>(variance: f64, mean: f64) -> f64 {
+    let noise = 4.0 * T::EPSILON * mean.abs();
+    if variance > noise * noise { variance } else { 0.0 }
+}
+
+/// Weighted mean and variance of every column, or of what is usual in it.
+fn moments<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
+    let dim = sample.rows.dim();
+    let total = sample.total_weight().max(f64::MIN_POSITIVE);
+    let mean_of = |of: &(dyn Fn(usize, f64) -> f64 + Sync)| -> Vec<f64> {
+        let mut sums = vec![0.0; dim];
+        for n in 0..sample.rows.len() {
+            let w = sample.weight(n);
+            let row = sample.rows.dense_rows(n..n + 1);
+            sums.iter_mut().zip(row).enumerate().for_each(|(d, (sum, x))| *sum += w * of(d, x.to_f64()));
+        }
+        sums.iter().map(|sum| sum / total).collect()
+    };
+    let mean = mean_of(&|_, x| x);
+    let variance = mean_of(&|d, x| (x - mean[d]).powi(2));
+    let values = sample.rows.dense_rows(0..sample.rows.len());
+    let step = dim * sample.rows.len().div_ceil(USUAL_VALUES).max(1);
+    let of_column = |d: usize| values[d..].iter().step_by(step).map(|x| x.to_f64()).collect();
+    (0..dim).map(|d| usual(of_column(d), mean[d], variance[d])).unzip()
+}
+
+/// Several indices drawn in proportion to `chance`, in one pass; none when all chances are zero.
+fn draw_indices(num: usize, chance: impl Fn(usize) -> f64, draws: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
+    use rand::RngExt;
+    let total: f64 = (0..num).map(&chance).sum();
+    let mut points: Vec<f64> = (0..draws).map(|_| rng.random::<f64>() * total).collect();
+    points.sort_by(f64::total_cmp);
+    let mut points = points.into_iter().peekable();
+    let (mut sum, mut last, mut drawn) = (0.0, None, Vec::new());
+    for n in 0..num {
+        let c = chance(n);
+        if c > 0.0 {
+            (sum, last) = (sum + c, Some(n));
+            while points.next_if(|&point| point <= sum).is_some() {
+                drawn.push(n);
+            }
+        }
+    }
+    // Rounding may leave a point just behind the last.
+    drawn.extend(points.filter_map(|_| last));
+    drawn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Rows;
+    use rand::{RngExt, SeedableRng};
+
+    fn sample(dim: usize, values: &[f64], weights: Vec<f64>) -> Sample<f64> {
+        let mut rows = Rows::dense(dim);
+        values.chunks_exact(dim).for_each(|row| rows.push_dense(row));
+        Sample { rows, weights }
+    }
+
+    fn random_sample(num: usize, dim: usize, seed: u64) -> Sample<f64> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let values: Vec<f64> = (0..num * dim).map(|_| 50.0 + rng.random_range(-1.0..1.0)).collect();
+        sample(dim, &values, (0..num).map(|_| rng.random_range(0.5..2.0)).collect())
+    }
+
+    fn squared(a: &[f64], b: &[f64]) -> f64 {
+        a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum()
+    }
+
+    /// Weighted means of groups, and the weighted sum of squared distances from them, in plain loops.
+    fn slow_groups(sample: &Sample<f64>, owner: &[u32], num: usize) -> (Vec<Vec<f64>>, f64) {
+        let dim = sample.rows.dim();
+        let row = |n: usize| sample.rows.dense_rows(n..n + 1);
+        let (mut means, mut sizes) = (vec![vec![0.0; dim]; num], vec![0.0; num]);
+        for (n, &k) in owner.iter().enumerate() {
+            sizes[k as usize] += sample.weight(n);
+            means[k as usize].iter_mut().zip(row(n)).for_each(|(m, x)| *m += sample.weight(n) * x);
+        }
+        for (mean, size) in means.iter_mut().zip(&sizes) {
+            mean.iter_mut().for_each(|m| *m /= size);
+        }
+        let error =
+            owner.iter().enumerate().map(|(n, &k)| sample.weight(n) * squared(row(n), &means[k as usize])).sum();
+        (means, error)
+    }
+
+    #[test]
+    fn every_row_belongs_to_its_nearest_seed() {
+        let sample = random_sample(500, 3, 1);
+        let space = Space::new(&sample, Units::Raw);
+        let (chosen, owner) = space.seeds(20, Patience::default(), &mut ChaCha8Rng::seed_from_u64(2)).unwrap();
+        let mut distinct = chosen.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!((distinct.len(), owner.len()), (20, 500));
+        let row = |n: usize| sample.rows.dense_rows(n..n + 1);
+        for n in 0..500 {
+            let best = chosen.iter().map(|&seed| squared(row(n), row(seed))).fold(f64::INFINITY, f64::min);
+            let own = squared(row(n), row(chosen[owner[n] as usize]));
+            assert!(own <= best + 1e-9, "row {n}: {own} instead of {best}");
+        }
+    }
+
+    #[test]
+    fn passes_lower_the_error_and_end_at_nearest_means() {
+        let (sample, num) = (random_sample(700, 4, 3), 12);
+        let space = Space::new(&sample, Units::Raw);
+        let (_, mut owner) = space.seeds(num, Patience::default(), &mut ChaCha8Rng::seed_from_u64(4)).unwrap();
+        let (_, mut before) = slow_groups(&sample, &owner, num);
+        for _ in 0..10 {
+            let (means, _) = slow_groups(&sample, &owner, num);
+            space.lloyd(&mut owner, num, 1, Patience::default()).unwrap();
+            for (n, &k) in owner.iter().enumerate() {
+                let row = sample.rows.dense_rows(n..n + 1);
+                let best = means.iter().map(|mean| squared(row, mean)).fold(f64::INFINITY, f64::min);
+                assert!(squared(row, &means[k as usize]) <= best + 1e-9);
+            }
+            let (_, after) = slow_groups(&sample, &owner, num);
+            assert!(after <= before + 1e-9, "{after} after {before}");
+            before = after;
+        }
+    }
+
+    #[test]
+    fn greedy_seeds_explain_more_than_single_draws() {
+        // 30 tight groups: a draw in proportion to distance misses some of them, the best of six hardly ever does.
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        let values: Vec<f64> = (0..3000)
+            .flat_map(|n| [(n % 6) as f64 * 9.0, (n / 6 % 5) as f64 * 9.0].map(|c| c + rng.random::<f64>()))
+            .collect();
+        let sample = sample(2, &values, Vec::new());
+        let space = Space::new(&sample, Units::Raw);
+        let groups = |seed| -> usize {
+            let (chosen, _) = space.seeds(30, Patience::default(), &mut ChaCha8Rng::seed_from_u64(seed)).unwrap();
+            let mut met: Vec<usize> = chosen.iter().map(|n| n % 30).collect();
+            met.sort_unstable();
+            met.dedup();
+            met.len()
+        };
+        assert!((0..10).map(groups).sum::<usize>() >= 295, "{:?}", (0..10).map(groups).collect::<Vec<_>>());
+    }
+
+    /// Twelve tight groups of 50 rows on a grid, and the sum of squared distances of any groups of theirs.
+    fn grid() -> (Sample<f64>, impl Fn(&Sample<f64>, &[u32]) -> f64) {
+        let mut rng = ChaCha8Rng::seed_from_u64(10);
+        let values: Vec<f64> = (0..600)
+            .flat_map(|n| [(n % 4) as f64 * 9.0, (n / 4 % 3) as f64 * 9.0].map(|c| c + rng.random::<f64>()))
+            .collect();
+        (sample(2, &values, Vec::new()), |sample: &Sample<f64>, owner: &[u32]| slow_groups(sample, owner, 12).1)
+    }
+
+    #[test]
+    fn trades_reach_what_passes_cannot() {
+        // The first group of the grid has two centres and the last two share one: passes stay there.
+        let (sample, loss) = grid();
+        let space = Space::new(&sample, Units::Raw);
+        let mut owner: Vec<u32> = (0..600).map(|n| (n % 12).min(10)).collect();
+        (0..600).filter(|n| n % 24 == 0).for_each(|n| owner[n] = 11);
+        space.lloyd(&mut owner, 12, 20, Patience::default()).unwrap();
+        let stuck = loss(&sample, &owner);
+        assert_eq!(space.trade(&mut owner, 12), 1);
+        let traded = loss(&sample, &owner);
+        assert!(traded < 0.1 * stuck, "{traded} after {stuck}");
+        assert!((0..600).all(|n| owner[n] == owner[n % 12]));
+        assert_eq!(space.trade(&mut owner, 12), 0);
+    }
+
+    #[test]
+    fn a_split_gains_what_it_says() {
+        let sample = random_sample(300, 4, 11);
+        let space = Space::new(&sample, Units::Raw);
+        let owner = vec![0u32; 300];
+        let groups = Groups::new(&owner, 1);
+        let split = space.split(0, groups.of(0), &space.centers(&groups));
+        let mut parted = owner.clone();
+        split.apart.iter().for_each(|&n| parted[n as usize] = 1);
+        // Distances are in units of the average variance.
+        let (_, variance) = moments(&sample);
+        let unit = variance.iter().sum::<f64>() / 4.0;
+        let gain = (slow_groups(&sample, &owner, 1).1 - slow_groups(&sample, &parted, 2).1) / unit;
+        assert!((split.gain - gain).abs() < 1e-9 * gain, "{} is {gain}", split.gain);
+        assert!(gain > 0.1 * slow_groups(&sample, &owner, 1).1 / unit);
+    }
+
+    #[test]
+    fn groups_without_rows_are_opened_at_the_farthest() {
+        let sample = sample(1, &[0.0, 0.1, 0.2, 9.0, 0.3, 20.0], Vec::new());
+        let space = Space::new(&sample, Units::Raw);
+        let mut owner = vec![0, 0, 0, 0, 0, 0];
+        let distances = [0.0, 0.1, 0.2, 9.0, 0.3, 20.0];
+        space.reopen(&mut owner, &distances, 3);
+        assert_eq!(owner, [0, 0, 0, 2, 0, 1]);
+    }
+
+    #[test]
+    fn copies_of_few_rows_give_as_many_seeds_as_asked_for() {
+        let sample = sample(2, &[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 5.0, 5.0, 5.0, 5.0], Vec::new());
+        for units in [Units::Raw, Units::Standard] {
+            let space = Space::new(&sample, units);
+            let (mut chosen, mut owner) =
+                space.seeds(5, Patience::default(), &mut ChaCha8Rng::seed_from_u64(1)).unwrap();
+            chosen.sort_unstable();
+            assert_eq!(chosen, [0, 1, 2, 3, 4]);
+            space.lloyd(&mut owner, 5, 5, Patience::default()).unwrap();
+            assert!(owner.iter().all(|&k| k < 5));
+        }
+    }
+
+    #[test]
+    fn standard_units_see_a_small_column_beside_a_large_one() {
+        let mut rng = ChaCha8Rng::seed_from_u64(6);
+        let values: Vec<f64> = (0..400).flat_map(|n| [1e4 * rng.random::<f64>(), 1e-3 * (n % 2) as f64, 7.0]).collect();
+        let sample = sample(3, &values, Vec::new());
+        let agreement = |units| -> usize {
+            let space = Space::new(&sample, units);
+            let (_, mut owner) = space.seeds(2, Patience::default(), &mut ChaCha8Rng::seed_from_u64(7)).unwrap();
+            space.lloyd(&mut owner, 2, 30, Patience::default()).unwrap();
+            let same = owner.iter().enumerate().filter(|&(n, &k)| n % 2 == k as usize).count();
+            same.max(400 - same)
+        };
+        assert_eq!(agreement(Units::Standard), 400);
+        assert!(agreement(Units::Raw) < 260);
+    }
+
+    #[test]
+    fn threads_do_not_change_a_group() {
+        let sample = random_sample(3000, 5, 8);
+        let groups = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let space = Space::new(&sample, Units::Standard);
+                let (chosen, mut owner) =
+                    space.seeds(40, Patience::default(), &mut ChaCha8Rng::seed_from_u64(9)).unwrap();
+                space.lloyd(&mut owner, 40, 20, Patience::default()).unwrap();
+                (chosen, owner)
+            })
+        };
+        assert_eq!(groups(1), groups(3));
+    }
+}

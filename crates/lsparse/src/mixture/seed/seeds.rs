@@ -1,0 +1,220 @@
+//! Drawing seeds as k-means++ does, under the likelihood's own divergence or squared Euclidean distance.
+//!
+//! The Bregman divergence of row n from seed c is what the row loses when it must live with the seed's shape instead
+//! of its own: max_phi [log F(x_n | phi) + log P(phi)] - [log F(x_n | phi_c) + log P(phi_c)], where phi_c is the MAP
+//! estimate from the seed alone. Seeds are drawn in proportion to the divergence itself (`ackermann2009bregman`).
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use crate::data::{RowRef, Rows, Scalar};
+use crate::error::Result;
+use crate::likelihood::{Clusters, Estimate, Likelihood, Scratch};
+use crate::math::random::draw_index;
+use crate::mixture::seed::Sample;
+use crate::training::rules::Patience;
+
+/// How far a row is from a seed.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Metric {
+    /// The likelihood's own divergence.
+    Bregman,
+    /// Squared Euclidean distance.
+    Euclidean,
+}
+
+/// How seeds are drawn.
+#[derive(Clone, Copy)]
+pub struct Seeding<'a> {
+    pub metric: Metric,
+    /// Uniformly, rather than in proportion to the distance from the seeds so far.
+    pub uniform: bool,
+    /// Asked before every seed.
+    pub patience: Patience<'a>,
+}
+
+impl Seeding<'_> {
+    /// Rows chosen as seeds, and for every row of the sample the nearest of them.
+    pub fn draw<T: Scalar>(
+        &self,
+        likelihood: &dyn Likelihood<T>,
+        sample: &Sample<T>,
+        num_seeds: usize,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<(Vec<usize>, Vec<u32>)> {
+        let rows = &sample.rows;
+        let num_rows = rows.len();
+        let mut own = vec![0.0; num_rows];
+        match self.metric {
+            Metric::Bregman => likelihood.own_score(rows, 0..num_rows, &mut own),
+            Metric::Euclidean => own = squared_norms(rows),
+        }
+        let mut chosen: Vec<usize> = Vec::with_capacity(num_seeds);
+        let mut nearest = vec![f64::INFINITY; num_rows];
+        let mut owner = vec![0u32; num_rows];
+        let mut taken = vec![false; num_rows];
+        let mut scratch = Scratch::default();
+        for k in 0..num_seeds {
+            self.patience.check()?;
+            let first_or_uniform = k == 0 || self.uniform;
+            let chance = |n: usize| match (taken[n], first_or_uniform) {
+                (true, _) => 0.0,
+                (false, true) => sample.weight(n),
+                (false, false) => sample.weight(n) * nearest[n],
+            };
+            let row = draw_index(num_rows, chance, rng).unwrap_or_else(|| {
+                // Only copies of the seeds are left (or rows of no weight): any other row will do.
+                let free: Vec<usize> = (0..num_rows).filter(|&n| !taken[n]).collect();
+                free[rng.random_range(0..free.len())]
+            });
+            taken[row] = true;
+            chosen.push(row);
+            let distance: Box<dyn Fn(std::ops::Range<usize>, &mut [f64]) + Sync> = match self.metric {
+                Metric::Euclidean => {
+                    let center = dense_row(rows, row);
+                    let own = &own;
+                    Box::new(move |range, out| squared_distances(rows, own, &center, range, out))
+                }
+                Metric::Bregman => {
+                    let seed = seed_cluster(likelihood, rows, row, &mut scratch)?;
+                    let log_prior = seed.log_prior()[0];
+                    let own = &own;
+                    Box::new(move |range, out| {
+                        divergences(seed.as_ref(), log_prior, rows, &own[range.clone()], range, out)
+                    })
+                }
+            };
+            let chunk = T::TILE * 4;
+            nearest.par_chunks_mut(chunk).zip(owner.par_chunks_mut(chunk)).enumerate().for_each(
+                |(c, (best, owner))| {
+                    let mut found = vec![0.0; best.len()];
+                    distance(c * chunk..c * chunk + best.len(), &mut found);
+                    for ((best, owner), &d) in best.iter_mut().zip(owner).zip(&found) {
+                        if d < *best {
+                            (*best, *owner) = (d, k as u32);
+                        }
+                    }
+                },
+            );
+            nearest[row] = 0.0;
+            owner[row] = k as u32;
+        }
+        Ok((chosen, owner))
+    }
+}
+
+/// The MAP cluster of one row alone.
+fn seed_cluster<T: Scalar>(
+    likelihood: &dyn Likelihood<T>,
+    rows: &Rows<T>,
+    row: usize,
+    scratch: &mut Scratch<T>,
+) -> Result<Box<dyn Clusters<T>>> {
+    let mut stats = likelihood.no_statistics(1).stats;
+    let (stat, shared) = stats.split_at_mut(likelihood.stat_width());
+    likelihood.accumulate(rows, &[row as u32], &[T::ONE], scratch, stat);
+    likelihood.accumulate_shared(rows, &[row as u32], &[1.0], shared);
+    likelihood.global_step(Estimate::Map, &[1.0], &stats, None)
+}
+
+fn divergences<T: Scalar>(
+    seed: &dyn Clusters<T>,
+    log_prior: f64,
+    rows: &Rows<T>,
+    own: &[f64],
+    range: std::ops::Range<usize>,
+    out: &mut [f64],
+) {
+    let mut scratch = Scratch::default();
+    let mut weights = vec![T::ZERO; T::TILE];
+    for (t, out) in out.chunks_mut(T::TILE).enumerate() {
+        let first = range.start + t * T::TILE;
+        let weights = &mut weights[..out.len()];
+        weights.fill(T::ZERO);
+        seed.add_log_lik(rows, first..first + out.len(), &mut scratch, weights);
+        for (r, d) in out.iter_mut().enumerate() {
+            // Rounding may take a divergence of zero below it.
+            *d = (own[t * T::TILE + r] - weights[r].to_f64() - log_prior).max(0.0);
+        }
+    }
+}
+
+fn dense_row<T: Scalar>(rows: &Rows<T>, n: usize) -> Vec<f64> {
+    let mut out = vec![0.0; rows.dim()];
+    add_row(rows, n, 1.0, &mut out);
+    out
+}
+
+/// `out += factor * row`.
+fn add_row<T: Scalar>(rows: &Rows<T>, n: usize, factor: f64, out: &mut [f64]) {
+    match rows.row(n) {
+        RowRef::Dense(values) => out.iter_mut().zip(values).for_each(|(o, v)| *o += factor * v.to_f64()),
+        RowRef::Sparse(index, value) => {
+            for (&i, v) in index.iter().zip(value) {
+                out[i as usize] += factor * v.to_f64();
+            }
+        }
+    }
+}
+
+fn squared_norms<T: Scalar>(rows: &Rows<T>) -> Vec<f64> {
+    let norm = |n: usize| match rows.row(n) {
+        RowRef::Dense(values) | RowRef::Sparse(_, values) => values.iter().map(|v| v.to_f64() * v.to_f64()).sum(),
+    };
+    (0..rows.len()).map(norm).collect()
+}
+
+/// |x - c|^2 of the rows in `range`; sparse rows through |x|^2 - 2 x c + |c|^2, which costs their nonzeros only.
+fn squared_distances<T: Scalar>(
+    rows: &Rows<T>,
+    norms: &[f64],
+    center: &[f64],
+    range: std::ops::Range<usize>,
+    out: &mut [f64],
+) {
+    let center_norm: f64 = center.iter().map(|c| c * c).sum();
+    for (n, d) in range.zip(out) {
+        *d = match rows.row(n) {
+            RowRef::Dense(values) => values.iter().zip(center).map(|(v, c)| (v.to_f64() - c).powi(2)).sum(),
+            RowRef::Sparse(index, value) => {
+                let cross: f64 = index.iter().zip(value).map(|(&i, v)| center[i as usize] * v.to_f64()).sum();
+                (norms[n] - 2.0 * cross + center_norm).max(0.0)
+            }
+        };
+    }
+}
+
+/// One Euclidean Lloyd pass: centroids of the groups in `owner`, then the nearest centroid of every row.
+pub fn nearest_centroid<T: Scalar>(rows: &Rows<T>, owner: &[u32], num: usize) -> Vec<u32> {
+    let dim = rows.dim();
+    let mut sums = vec![0.0; num * dim];
+    let mut sizes = vec![0.0f64; num];
+    for (n, &k) in owner.iter().enumerate() {
+        add_row(rows, n, 1.0, &mut sums[k as usize * dim..(k as usize + 1) * dim]);
+        sizes[k as usize] += 1.0;
+    }
+    for (center, &size) in sums.chunks_exact_mut(dim).zip(&sizes) {
+        center.iter_mut().for_each(|c| *c /= size.max(1.0));
+    }
+    let norms = squared_norms(rows);
+    let chunk = 256;
+    let mut nearest = owner.to_vec();
+    nearest.par_chunks_mut(chunk).enumerate().for_each(|(c, owner)| {
+        let first = c * chunk;
+        let mut best = vec![f64::INFINITY; owner.len()];
+        let mut found = vec![0.0; owner.len()];
+        for (k, center) in sums.chunks_exact(dim).enumerate() {
+            if sizes[k] == 0.0 {
+                continue;
+            }
+            squared_distances(rows, &norms, center, first..first + owner.len(), &mut found);
+            for ((best, owner), &d) in best.iter_mut().zip(owner.iter_mut()).zip(&found) {
+                if d < *best {
+                    (*best, *owner) = (d, k as u32);
+                }
+            }
+        }
+    });
+    nearest
+}

@@ -1,0 +1,518 @@
+//! Training from settings to a model: several runs, each a session that goes on until a rule says stop, of which the best
+//! is kept.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::backend::instructions;
+use crate::data::Dealt;
+use crate::error::{Error, Result};
+use crate::settings::BestBy;
+use crate::store::checkpoint::{Content, Fingerprint, Found, Keeper, Storage, StoredRun};
+use crate::training::model::{Model, Objective};
+use crate::training::observe::{Observer, Stopwatch};
+use crate::training::rules::{EVIDENCE, Outcome, Patience, Progress, StopReason, StopRules, count_empty};
+use crate::training::schedule::Pace;
+use crate::training::session::{Places, Session, Snapshot, Start};
+use crate::training::summary::Summary;
+use crate::training::trace::{Beginning, Ending};
+
+/// The settings of training that all models have in common.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Runs from different seeds.
+    pub runs: usize,
+    /// What decides between them.
+    pub best_by: BestBy,
+    /// When a run ends.
+    pub rules: StopRules,
+    /// When statistics enter the total.
+    pub pace: Pace,
+}
+
+/// A trained model as files hold it.
+pub trait ModelFile: Sized {
+    /// As the bytes of a file.
+    fn to_bytes(&self) -> std::io::Result<Vec<u8>>;
+
+    /// From the bytes of a file; `path` is for messages.
+    fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self>;
+}
+
+/// A kind of model with its data and settings: where its sessions start, and what becomes of them.
+pub trait Family<'a> {
+    /// The model.
+    type Model: Model;
+    /// A trained model as files hold it.
+    type Saved: ModelFile;
+
+    /// The settings that all models have in common.
+    fn plan(&self) -> Plan;
+
+    /// What it is and what it is trained on, for whoever watches.
+    fn beginning(&self) -> Beginning;
+
+    /// What data and settings it is made of.
+    fn fingerprint(&self) -> Result<Fingerprint>;
+
+    /// The data of a run, dealt into batches.
+    fn deal(&self, run: usize) -> Result<Dealt<'a>>;
+
+    /// The model of a run.
+    fn model(&self, run: usize) -> Self::Model;
+
+    /// Find where a run starts: seed, or take up the model to go on from. Seeding asks `patience` now and then.
+    fn start(
+        &self,
+        model: &mut Self::Model,
+        data: &Dealt<'a>,
+        run: usize,
+        patience: Patience<'_>,
+    ) -> Result<Start<Self::Model>>;
+
+    /// The held-out score, where there is something to score.
+    fn score(
+        &self,
+        model: &Self::Model,
+        params: &<Self::Model as Model>::Params,
+        total: &<Self::Model as Model>::Summary,
+    ) -> Result<Option<f64>>;
+
+    /// The model as it is when a run has ended.
+    fn saved(&self, session: &Session<'a, Self::Model>, outcome: &Outcome) -> Self::Saved;
+
+    /// A model of an earlier lap as the model of a run that ended so, by the rules of now.
+    fn kept(&self, earlier: Self::Saved, outcome: &Outcome) -> Self::Saved;
+
+    /// A run from its start, with everything remembered in memory.
+    fn session(&self, run: usize) -> Result<Session<'a, Self::Model>> {
+        self.begin(run, Patience::default(), Places::default())
+    }
+
+    /// A run that was saved.
+    fn restore(&self, saved: Snapshot<Self::Model>, places: Places, run: usize) -> Result<Session<'a, Self::Model>> {
+        Session::restore(self.model(run), self.deal(run)?, saved, &self.plan().pace, places, run)
+    }
+
+    /// A run from its start.
+    fn begin(&self, run: usize, patience: Patience<'_>, places: Places) -> Result<Session<'a, Self::Model>> {
+        let (data, mut model) = (self.deal(run)?, self.model(run));
+        let mut clock = Stopwatch::default();
+        clock.start();
+        let start = self.start(&mut model, &data, run, patience)?;
+        Ok(Session::begin(model, data, start, &self.plan().pace, places, run).after(&clock))
+    }
+}
+
+/// What is around a training besides data and settings.
+#[derive(Default)]
+pub struct Beside<'a> {
+    /// Take the held-out score after every so many steps instead of every lap, and at the end of the run; 0 for laps.
+    pub heldout_every: u64,
+    /// Told of every step.
+    pub observer: Option<&'a mut dyn Observer>,
+    /// Set from outside to stop after the current batch.
+    pub interrupt: Option<&'a AtomicBool>,
+    /// Checkpoints, and the limit on memory for what is remembered of batches and rows.
+    pub storage: Storage,
+}
+
+/// A trained model and how its training went.
+pub struct Fitted<M> {
+    /// The model of the best run.
+    pub model: M,
+    /// How the best run ended.
+    pub outcome: Outcome,
+    /// Which run was kept, from 0.
+    pub run: usize,
+    /// Final objective and held-out score of every run.
+    pub runs: Vec<(f64, Option<f64>)>,
+}
+
+/// Train all runs of a family and keep the best.
+pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted<F::Saved>> {
+    let Beside { heldout_every, observer, interrupt, storage } = beside;
+    let mut silent = ();
+    let observer: &mut dyn Observer = match observer {
+        Some(observer) => observer,
+        None => &mut silent,
+    };
+    let plan = family.plan();
+    let places = storage.places(family.model(0).keeps_rows())?;
+    let forget = storage.checkpoint.as_ref().and_then(|options| options.forget_batch);
+    let (ledger, found) = Ledger::open(family, storage)?;
+    let by_other_rules = found.as_ref().is_some_and(|found| found.by_other_rules && forget.is_none());
+    let mut resumed = found.map(|found| found.content);
+    let best_lap = resumed.as_mut().and_then(|content| content.best_lap.take());
+    let mut training = Training { family, plan, heldout_every, observer, interrupt, ledger, best_lap };
+    if let Some(content) = &resumed {
+        if by_other_rules {
+            training.reopen(content)?;
+        }
+        if content.finished && forget.is_none() && !by_other_rules {
+            training.observer.go_on_from(&content.reached())?;
+            training.begin()?;
+            let progress = &content.session.progress;
+            let ended = training.plan.rules.ended(progress).zip(training.ledger.runs.last());
+            if let Some((reason, &came_to)) = ended {
+                training.observer.end(&Ending::new(content.run, progress, reason, came_to))?;
+            }
+            return training.ledger.close();
+        }
+    }
+    if let Some(batch) = forget {
+        return training.forget_batch(resumed, batch, places);
+    }
+    for run in resumed.as_ref().map_or(0, |content| content.run)..training.plan.runs {
+        let mut ended = None;
+        let mut session = match resumed.take() {
+            Some(content) => {
+                // With the rules of now the run may have been at its end where the checkpoint is, and one that had
+                // ended before a batch was taken out has not begun anew.
+                let progress = &content.session.progress;
+                let may_have_ended = by_other_rules || progress.forgotten > 0;
+                ended = training.plan.rules.ended(progress).filter(|_| may_have_ended);
+                let reached = content.reached();
+                let session = family.restore(content.session, places.clone(), run)?;
+                // The first thing that is written, once all else is known to be sound.
+                training.observer.go_on_from(&reached)?;
+                training.begin()?;
+                session
+            }
+            None => {
+                let patience = Patience::new(&training.plan.rules, interrupt);
+                let mut session = match family.begin(run, patience, places.clone()) {
+                    // The runs before were not in vain.
+                    Err(Error::Interrupted { .. } | Error::Config { option: "max-seconds", .. })
+                        if training.ledger.best.is_some() =>
+                    {
+                        break;
+                    }
+                    session => session?,
+                };
+                training.begin()?;
+                training.best_lap = None;
+                // Seeding may have been long. What the run before remembered of batches is written over only once the
+                // last checkpoint does not refer to it.
+                training.checkpoint(&mut session, false)?;
+                training.ledger.settle(&mut session)?;
+                session
+            }
+        };
+        let outcome = match ended {
+            Some(reason) => {
+                session.make_whole()?;
+                training.at_rest(&session, reason)?
+            }
+            None => training.follow(&mut session)?,
+        };
+        let (reason, interrupted) = (outcome.reason, outcome.reason == StopReason::Interrupted);
+        let came_to = training.enter(&session, outcome)?;
+        let ending = Ending::new(run, session.progress(), reason, came_to);
+        if !interrupted && run + 1 == training.plan.runs {
+            training.checkpoint(&mut session, true)?;
+            training.ledger.settle(&mut session)?;
+        }
+        // No checkpoint counts it: a run that goes on has not ended.
+        training.observer.end(&ending)?;
+        if interrupted {
+            break;
+        }
+    }
+    training.ledger.close()
+}
+
+/// A family before its first lap.
+pub fn start<'a, F: Family<'a>>(family: &F) -> Result<Fitted<F::Saved>> {
+    let session = family.session(0)?;
+    let objective = session.objective();
+    let heldout = family.score(session.model(), session.params(), session.total())?;
+    let outcome = outcome(session.progress(), StopReason::Laps(0), objective, heldout);
+    Ok(Fitted { model: family.saved(&session, &outcome), outcome, run: 0, runs: vec![(objective.total(), heldout)] })
+}
+
+/// A family in training, and all that is around it.
+struct Training<'t, F, M> {
+    family: &'t F,
+    plan: Plan,
+    heldout_every: u64,
+    observer: &'t mut dyn Observer,
+    interrupt: Option<&'t AtomicBool>,
+    ledger: Ledger<M>,
+    /// The model after the lap of this run that scored best, where one is to be kept.
+    best_lap: Option<Arc<StoredRun>>,
+}
+
+impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
+    /// Tell whoever watches what this is, unless it was said in what is kept of it.
+    fn begin(&mut self) -> Result<()> {
+        match self.observer.written() {
+            0 => self.observer.begin(&self.family.beginning()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Step until a rule says stop.
+    fn follow(&mut self, session: &mut Session<'a, F::Model>) -> Result<Outcome> {
+        let mut worker = session.worker();
+        loop {
+            let mut info = session.step(&mut worker)?;
+            let keeps_best = self.plan.rules.early_stopping > 0 && info.ends_lap;
+            if keeps_best {
+                // At the end of a lap nothing is left out.
+                info.heldout = self.family.score(session.model(), session.params(), session.total())?;
+            }
+            let is_best = keeps_best && session.progress_mut().note_score(info.heldout);
+            let reason = session.judge(&info, &self.plan.rules, self.interrupt);
+            let due = match self.heldout_every {
+                0 => info.ends_lap,
+                every => info.step.is_multiple_of(every),
+            };
+            // Scores and what a run leaves behind are of all batches, also in the middle of a lap.
+            let whole = if due || reason.is_some() { session.whole()? } else { None };
+            let model = session.model();
+            let (params, total) =
+                whole.as_ref().map_or((session.params(), session.total()), |(params, total)| (params, total));
+            if whole.is_some() {
+                info.objective = Some(model.objective(params, total));
+                info.empty_clusters = count_empty(total.counts());
+            }
+            if let Some(value) = info.objective.map(|o| o.total()).filter(|value| !value.is_finite()) {
+                return Err(Error::Diverged { step: info.step, value });
+            }
+            if (due || reason.is_some()) && info.heldout.is_none() {
+                info.heldout = self.family.score(model, params, total)?;
+            }
+            if info.ends_lap {
+                session.progress_mut().remember_lap(&info);
+            }
+            if let (true, Some(objective)) = (is_best, info.objective) {
+                self.keep_lap(session, outcome(session.progress(), StopReason::Heldout(0), objective, info.heldout))?;
+            }
+            self.observer.step(&info)?;
+            self.after_step(session, reason)?;
+            if let (Some(reason), Some(objective)) = (reason, info.objective) {
+                whole.into_iter().for_each(|whole| session.set_whole(whole));
+                return Ok(outcome(session.progress(), reason, objective, info.heldout));
+            }
+        }
+    }
+
+    /// Keep the model as it is after this lap.
+    fn keep_lap(&mut self, session: &Session<'a, F::Model>, outcome: Outcome) -> Result<()> {
+        let failed = |source| Error::Unwritable { path: "the model of the best lap".into(), source };
+        let model = self.family.saved(session, &outcome).to_bytes().map_err(failed)?;
+        self.best_lap = Some(Arc::new(StoredRun { run: session.run(), outcome, model }));
+        Ok(())
+    }
+
+    /// The end of a run that takes no further step.
+    fn at_rest(&self, session: &Session<'a, F::Model>, reason: StopReason) -> Result<Outcome> {
+        let heldout = self.family.score(session.model(), session.params(), session.total())?;
+        Ok(outcome(session.progress(), reason, session.objective(), heldout))
+    }
+
+    /// Take a batch out of a run at rest, and write the checkpoint of the run without it.
+    fn forget_batch(
+        mut self,
+        resumed: Option<Content<F::Model>>,
+        batch: usize,
+        places: Places,
+    ) -> Result<Fitted<F::Saved>> {
+        let refuse = |problem: &str, remedy: &str| {
+            Err(Error::Config { option: "forget-batch", problem: problem.into(), remedy: remedy.into() })
+        };
+        let Some(content) = resumed else {
+            return refuse("there is no checkpoint to take a batch out of", "train with `checkpoint` first");
+        };
+        if self.plan.runs > 1 {
+            // Every run deals the rows into batches of its own.
+            return refuse("the batches of several runs are not the same", "train with `runs 1`");
+        }
+        let Content { written, run, session, .. } = content;
+        let mut session = self.family.restore(session, places, run)?;
+        session.forget_batch(batch)?;
+        let outcome = self.at_rest(&session, StopReason::Forgotten(batch))?;
+        (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);
+        self.best_lap = None;
+        self.ledger.checkpoint(&mut session, written, false, None)?;
+        self.ledger.settle(&mut session)?;
+        self.enter(&session, outcome)?;
+        self.ledger.close()
+    }
+
+    /// The run of a checkpoint is to end by other rules than it was: nothing has ended yet. Refused where what was kept
+    /// would not be that of a run with these rules from the start.
+    fn reopen(&mut self, content: &Content<F::Model>) -> Result<()> {
+        let refuse = |option, problem: String, remedy: &str| {
+            Err(Error::Config {
+                option,
+                problem,
+                remedy: format!("{remedy}, or start again with another checkpoint file"),
+            })
+        };
+        let (ended, runs) = (self.ledger.runs.len(), self.plan.runs);
+        if runs > 1 && ended > 0 {
+            let problem = format!("{ended} of {runs} runs have ended by other rules for stopping");
+            return refuse("resume", problem, "give the rules of the run in the checkpoint");
+        }
+        let progress = &content.session.progress;
+        let (done, most) = (progress.laps, self.plan.rules.laps);
+        let is_past = done > most || (done == most && progress.lap_change.is_none());
+        if most > 0 && is_past {
+            let (more, least) = match progress.lap_change {
+                None => (" and a part of the next", done + 1),
+                Some(_) => ("", done),
+            };
+            let problem = format!("{most} is too few: the run in the checkpoint has done {done}{more}");
+            return refuse("laps", problem, &format!("give {least} or more"));
+        }
+        let patience = self.plan.rules.early_stopping;
+        if patience > 0 && progress.best.is_none() && done > 0 && progress.forgotten == 0 {
+            let problem = "the run in the checkpoint has not kept its best lap".into();
+            return refuse("early-stopping", problem, "leave it out");
+        }
+        let waited = self.plan.rules.waited(progress).unwrap_or(0);
+        if waited > patience || (waited == patience && waited > 0 && progress.lap_change.is_none()) {
+            let problem = format!("{patience} is too few: the run in the checkpoint has waited for {waited} laps");
+            let least = waited + usize::from(progress.lap_change.is_none());
+            return refuse("early-stopping", problem, &format!("give {least} or more"));
+        }
+        (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);
+        Ok(())
+    }
+
+    /// A run has ended. Its model is that of its best lap where one is kept, unless the end scores better still.
+    /// Gives its objective and held-out score.
+    fn enter(&mut self, session: &Session<'a, F::Model>, outcome: Outcome) -> Result<(f64, Option<f64>)> {
+        let Training { family, plan, ledger, best_lap, .. } = self;
+        let best_lap =
+            best_lap.clone().filter(|best| plan.rules.early_stopping > 0 && best.outcome.heldout > outcome.heldout);
+        let outcome = match &best_lap {
+            None => outcome,
+            Some(best) => Outcome { objective: best.outcome.objective, heldout: best.outcome.heldout, ..outcome },
+        };
+        let came_to = (outcome.objective.total(), outcome.heldout);
+        ledger.runs.push(came_to);
+        if ledger.best.as_ref().is_some_and(|best| plan.quality(&outcome) <= plan.quality(&best.1)) {
+            return Ok(came_to);
+        }
+        let model = match best_lap {
+            None => family.saved(session, &outcome),
+            Some(best) => {
+                let earlier = F::Saved::from_bytes(Path::new("the model of the best lap"), &best.model)?;
+                family.kept(earlier, &outcome)
+            }
+        };
+        if let Some(keeper) = &ledger.keeper {
+            let model = model.to_bytes().map_err(|source| keeper.failed(source))?;
+            ledger.stored = Some(Arc::new(StoredRun { run: session.run(), outcome: outcome.clone(), model }));
+        }
+        ledger.best = Some((session.run(), outcome, model));
+        Ok(came_to)
+    }
+
+    fn checkpoint(&mut self, session: &mut Session<'a, F::Model>, finished: bool) -> Result<()> {
+        self.ledger.checkpoint(session, self.observer.written(), finished, self.best_lap.clone())
+    }
+
+    /// A checkpoint where one is due, and where a run is interrupted, which is to go on later. Once a run has ended the
+    /// next run's, or the last, will do.
+    fn after_step(&mut self, session: &mut Session<'a, F::Model>, reason: Option<StopReason>) -> Result<()> {
+        let Some(keeper) = &mut self.ledger.keeper else { return Ok(()) };
+        if keeper.is_done() {
+            self.ledger.settle(session)?;
+        }
+        let interrupted = reason == Some(StopReason::Interrupted);
+        let is_due = self.ledger.keeper.as_ref().is_some_and(Keeper::is_due);
+        if interrupted || (reason.is_none() && is_due) {
+            self.checkpoint(session, false)?;
+        }
+        if interrupted { self.ledger.settle(session) } else { Ok(()) }
+    }
+}
+
+/// How a run that came so far ended.
+fn outcome(progress: &Progress, reason: StopReason, objective: Objective, heldout: Option<f64>) -> Outcome {
+    let Progress { laps, seconds, rows, ref recent, .. } = *progress;
+    let rows_per_second = rows as f64 / seconds.max(1e-9);
+    Outcome { reason, objective, heldout, laps, seconds, rows_per_second, recent: recent.clone() }
+}
+
+/// The runs that have ended, and the checkpoints of the one under way.
+struct Ledger<M> {
+    /// Final objective and held-out score of every run that has ended.
+    runs: Vec<(f64, Option<f64>)>,
+    /// The best of them: its number, how it ended, its model.
+    best: Option<(usize, Outcome, M)>,
+    /// The same for checkpoints.
+    stored: Option<Arc<StoredRun>>,
+    keeper: Option<Keeper>,
+}
+
+impl<S: ModelFile> Ledger<S> {
+    /// A new one, or that of the checkpoint to go on from.
+    fn open<'a, F: Family<'a>>(family: &F, storage: Storage) -> Result<(Self, Option<Found<F::Model>>)> {
+        let mut ledger = Ledger { runs: Vec::new(), best: None, stored: None, keeper: None };
+        let Some(options) = storage.checkpoint else { return Ok((ledger, None)) };
+        let path = options.path.clone();
+        let (keeper, mut found) = Keeper::open(options, family.fingerprint()?)?;
+        ledger.keeper = Some(keeper);
+        if let Some(Found { content, .. }) = &mut found {
+            ledger.runs = std::mem::take(&mut content.runs);
+            ledger.stored = content.best.take();
+        }
+        if let Some(stored) = &ledger.stored {
+            ledger.best = Some((stored.run, stored.outcome.clone(), S::from_bytes(&path, &stored.model)?));
+        }
+        Ok((ledger, found))
+    }
+
+    /// Begin a checkpoint, after the one under way.
+    fn checkpoint<M: Model>(
+        &mut self,
+        session: &mut Session<'_, M>,
+        written: u64,
+        finished: bool,
+        best_lap: Option<Arc<StoredRun>>,
+    ) -> Result<()> {
+        self.settle(session)?;
+        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        let (run, runs, best) = (session.run(), self.runs.clone(), self.stored.clone());
+        let instructions = instructions().to_owned();
+        let session = session.save();
+        keeper.begin(Content { run, finished, written, instructions, runs, best, best_lap, session });
+        Ok(())
+    }
+
+    /// Wait for the checkpoint under way.
+    fn settle<M: Model>(&mut self, session: &mut Session<'_, M>) -> Result<()> {
+        if let Some(keeper) = &mut self.keeper
+            && keeper.wait()?
+        {
+            session.save_is_safe();
+        }
+        Ok(())
+    }
+
+    fn close(self) -> Result<Fitted<S>> {
+        let none =
+            || Error::Config { option: "runs", problem: "must be at least 1".into(), remedy: "give 1 or more".into() };
+        let (run, outcome, model) = self.best.ok_or_else(none)?;
+        Ok(Fitted { model, outcome, run, runs: self.runs })
+    }
+}
+
+impl Plan {
+    /// What "best" compares. Where batches are left out and nothing is held out, the evidence of what was left out says
+    /// more than the objective, which many small clusters please; a run that was stopped before it had any comes last.
+    fn quality(&self, outcome: &Outcome) -> (bool, f64) {
+        let evidence = outcome.recent.last().and_then(|lap| lap.get(EVIDENCE)).filter(|_| self.pace.leave_out);
+        match (self.best_by, outcome.heldout, evidence) {
+            (BestBy::Heldout, Some(score), _) => (true, score),
+            (BestBy::Objective, None, Some(evidence)) => (true, evidence),
+            _ => (false, outcome.objective.total()),
+        }
+    }
+}

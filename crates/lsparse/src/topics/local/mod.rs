@@ -1,0 +1,192 @@
+//! The local step over a panel of documents: solve each, then add their statistics up word by word.
+
+pub mod document;
+mod restart;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::allocation::alpha_bound;
+use crate::data::Rows;
+use crate::topics::local::document::{Document, DocumentOptions, Tally};
+use crate::topics::summary::{Entries, TopicSummary, WordStats};
+use crate::topics::table::WordTable;
+
+/// Documents of a parallel task. Fixed, so that sums do not depend on the number of threads.
+const DOCUMENTS_A_TASK: usize = 16;
+
+/// What one task of documents leaves behind.
+#[derive(Default)]
+struct Piece {
+    /// Word, topic and mass of every responsibility, token by token.
+    word: Vec<u32>,
+    topic: Vec<u32>,
+    mass: Vec<f32>,
+    /// Where each document's entries end.
+    entries_end: Vec<usize>,
+    /// (topic, count) of each document, one after the other.
+    counts: Vec<(u32, f32)>,
+    counts_end: Vec<usize>,
+    /// Evidence and tokens of each document.
+    explained: Vec<Explained>,
+    entropy: f64,
+    alloc: f64,
+    bound: f64,
+    alpha_topic: Vec<(u32, f64, f64)>,
+    alpha_total: f64,
+    tally: Tally,
+}
+
+impl Piece {
+    /// The entries of each document.
+    fn lists(&self) -> impl Iterator<Item = Entries<'_>> {
+        let starts = std::iter::once(0).chain(self.entries_end.iter().copied());
+        starts.zip(&self.entries_end).map(|(from, &to)| Entries {
+            word: &self.word[from..to],
+            topic: &self.topic[from..to],
+            mass: &self.mass[from..to],
+        })
+    }
+}
+
+/// What documents start from and how their counts are wanted back.
+pub struct PanelRequest<'a> {
+    /// The topics.
+    pub table: &'a WordTable,
+    /// alpha_k.
+    pub alpha: &'a [f32],
+    /// Settings of the document step.
+    pub options: &'a DocumentOptions,
+    /// Counts of earlier visits, one list a document, for a warm start.
+    pub warm: Option<&'a [Vec<(u32, f32)>]>,
+    /// Whether statistics for learning alpha are wanted.
+    pub learn_alpha: bool,
+}
+
+/// How well a document was explained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// The bound on its log likelihood under the topics it was solved with.
+    pub evidence: f32,
+    /// Its length.
+    pub tokens: f32,
+}
+
+/// What documents leave behind besides statistics.
+#[derive(Default)]
+pub struct Visited {
+    /// (topic, count) of each document.
+    pub counts: Vec<Vec<(u32, f32)>>,
+    /// How well each was explained.
+    pub explained: Vec<Explained>,
+}
+
+/// Solve the documents of a panel, and add their statistics to `summary`.
+pub fn summarize_panel(
+    request: &PanelRequest<'_>,
+    rows: &Rows<f32>,
+    summary: &mut TopicSummary,
+    tally: &mut Tally,
+) -> Visited {
+    let tasks = rows.len().div_ceil(DOCUMENTS_A_TASK);
+    let pieces: Vec<Piece> = (0..tasks)
+        .into_par_iter()
+        .map_init(Document::default, |document, task| {
+            let range = task * DOCUMENTS_A_TASK..((task + 1) * DOCUMENTS_A_TASK).min(rows.len());
+            solve_range(request, document, rows, range)
+        })
+        .collect();
+    let mut visited = Visited::default();
+    for piece in &pieces {
+        summary.entropy += piece.entropy;
+        summary.alloc += piece.alloc;
+        summary.bound += piece.bound;
+        summary.alpha_total += piece.alpha_total;
+        for &(k, tables, slope) in &piece.alpha_topic {
+            summary.alpha_topic[k as usize] += tables;
+            summary.alpha_slope[k as usize] += slope;
+        }
+        piece.counts.iter().for_each(|&(k, n)| summary.counts[k as usize] += f64::from(n));
+        tally.add(&piece.tally);
+        let mut start = 0;
+        for &end in &piece.counts_end {
+            visited.counts.push(piece.counts[start..end].to_vec());
+            start = end;
+        }
+        visited.explained.extend_from_slice(&piece.explained);
+    }
+    summary.documents += rows.len() as f64;
+    let lists: Vec<Entries<'_>> = pieces.iter().flat_map(Piece::lists).collect();
+    match &mut summary.words {
+        WordStats::Batch(stats) => stats.add_lists(summary.num_topics, &lists),
+        WordStats::Total(stats) => stats.add_lists(summary.num_topics, &lists),
+    }
+    visited
+}
+
+fn solve_range(
+    request: &PanelRequest<'_>,
+    document: &mut Document,
+    rows: &Rows<f32>,
+    range: std::ops::Range<usize>,
+) -> Piece {
+    let mut piece = Piece::default();
+    let before = document.tally();
+    let alpha_sum: f64 = request.alpha.iter().map(|&a| f64::from(a)).sum();
+    let psi = lsparse_kernels::digamma;
+    for n in range {
+        let (words, counts) = rows.sparse_row(n);
+        let tokens: f64 = counts.iter().map(|&c| f64::from(c)).sum();
+        if words.is_empty() || tokens <= 0.0 {
+            piece.counts_end.push(piece.counts.len());
+            piece.explained.push(Explained::default());
+            continue;
+        }
+        let start = request.warm.map(|warm| warm[n].as_slice());
+        document.solve(request.table, request.alpha, words, counts, request.options, start);
+        for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
+            for (k, r) in document.responsibilities(u) {
+                if r > 0.0 {
+                    piece.word.push(v);
+                    piece.topic.push(k);
+                    piece.mass.push(c * r);
+                }
+            }
+        }
+        piece.entries_end.push(piece.word.len());
+        piece.entropy += document.entropy(words.len());
+        // ln G(alpha) - ln G(N_d + alpha) + sum_k ln G(N_dk + alpha_k) - ln G(alpha_k)
+        let alloc = document.allocation() + lsparse_kernels::ln_gamma(alpha_sum)
+            - lsparse_kernels::ln_gamma(tokens + alpha_sum);
+        piece.alloc += alloc;
+        let evidence = document.evidence(alloc);
+        piece.bound += evidence;
+        piece.explained.push(Explained { evidence: evidence as f32, tokens: tokens as f32 });
+        if request.learn_alpha {
+            // What is left of the term when the rest of its bound is taken out.
+            let slope = psi(tokens + alpha_sum) - psi(alpha_sum);
+            piece.alpha_total += slope;
+            piece.alloc += slope * alpha_sum;
+            for (k, count) in document.topic_counts() {
+                let a = f64::from(request.alpha[k as usize]);
+                let (tables, slope) = alpha_bound(f64::from(count), a);
+                piece.alpha_topic.push((k, tables, slope));
+                piece.alloc -= tables * a.ln() - slope * a;
+            }
+        }
+        piece.counts.extend(document.topic_counts());
+        piece.counts_end.push(piece.counts.len());
+    }
+    piece.tally = difference(&document.tally(), &before);
+    piece
+}
+
+fn difference(after: &Tally, before: &Tally) -> Tally {
+    Tally {
+        documents: after.documents - before.documents,
+        iterations: after.iterations - before.iterations,
+        active: after.active - before.active,
+        proposed: after.proposed - before.proposed,
+        accepted: after.accepted - before.accepted,
+    }
+}

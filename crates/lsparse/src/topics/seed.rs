@@ -1,0 +1,318 @@
+//! The first topics: Bregman k-means++ over documents through an inverted index, and passes that gather documents.
+//!
+//! With y = x + lambda and mu_c = (x_c + lambda)/sum, the divergence of document n from seed c is
+//! sum y log y - (sum y) log(sum y) - sum y log mu_c (`ackermann2009bregman`). Only words that the two share make it
+//! differ from a function of their lengths, so a seed costs the postings of its words and no logarithm a posting.
+
+use lsparse_kernels::{add_table_rows, top_l};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use crate::allocation::AlphaRule;
+use crate::data::{Batches, RowSource, Rows};
+use crate::error::Result;
+use crate::math::random::draw_index;
+use crate::topics::local::Explained;
+use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats};
+use crate::topics::{Topics, WordTable};
+use crate::training::rules::Patience;
+
+/// Documents that seeding looks at, at least; more where there are many topics.
+const SAMPLE_DOCUMENTS: usize = 20_000;
+
+/// Statistics of initial topics on the scale of the whole corpus: seeds by Bregman k-means++, then `lloyd` passes.
+pub fn initial_topics(
+    topics: &Topics,
+    source: &dyn RowSource,
+    lloyd: usize,
+    rng: &mut ChaCha8Rng,
+    patience: Patience<'_>,
+) -> Result<TopicSummary> {
+    let sample = Sample::draw(topics, source, rng)?;
+    let (seeds, mut owner) = sample.seeds(topics.num_topics, topics.lambda, rng, patience)?;
+    if lloyd == 0 {
+        return Ok(sample.seeds_alone(topics, &seeds));
+    }
+    let mut total = sample.gathered(topics, &owner, &seeds, rng);
+    for _ in 1..lloyd {
+        patience.check()?;
+        owner = sample.nearest(topics, &total);
+        total = sample.gathered(topics, &owner, &seeds, rng);
+    }
+    scale_to(&mut total, source.num_rows() as f64 / sample.rows.len() as f64);
+    Ok(total)
+}
+
+/// Statistics of topics that are random groups of documents.
+pub fn random_topics(topics: &Topics, source: &dyn RowSource, rng: &mut ChaCha8Rng) -> Result<TopicSummary> {
+    let sample = Sample::draw(topics, source, rng)?;
+    let owner: Vec<u32> = (0..sample.rows.len()).map(|_| rng.random_range(0..topics.num_topics as u32)).collect();
+    let mut total = sample.gathered(topics, &owner, &[], rng);
+    scale_to(&mut total, source.num_rows() as f64 / sample.rows.len() as f64);
+    Ok(total)
+}
+
+/// After this many laps lost topics stay lost. Where there are more topics than documents can tell apart, lending for ever
+/// keeps a share of them changing lap by lap (kos, K = 800: the score wanders by 0.02); then they come to rest, and higher.
+const LAPS_THAT_LEND: usize = 8;
+
+/// Documents that seeding of a lost topic looks at, for each of them.
+const DOCUMENTS_A_LOST_TOPIC: usize = 10;
+
+/// Statistics for topics that have lost everything: groups of documents that are explained worse than the average, each
+/// drawn in proportion to what it falls short by.
+pub(in crate::topics) fn renewed_topics(
+    topics: &Topics,
+    source: &dyn RowSource,
+    counts: &[f64],
+    explained: &[Explained],
+    laps: usize,
+) -> Result<Option<TopicSummary>> {
+    if laps >= LAPS_THAT_LEND {
+        return Ok(None);
+    }
+    let lost: Vec<u32> = (0..counts.len() as u32).filter(|&k| counts[k as usize] < 1.0).collect();
+    let sum = |of: fn(&Explained) -> f32| explained.iter().map(|e| f64::from(of(e))).sum::<f64>();
+    let mean = sum(|e| e.evidence) / sum(|e| e.tokens).max(f64::MIN_POSITIVE);
+    // Drawn without putting back: the largest ln(u) / weight (`efraimidis2006weighted`).
+    let mut rng = ChaCha8Rng::seed_from_u64(laps as u64);
+    let key = |(n, e): (usize, &Explained)| {
+        let draw: f64 = 1.0 - rng.random::<f64>();
+        let short = mean * f64::from(e.tokens) - f64::from(e.evidence);
+        (short > 0.0).then(|| (draw.ln() / short, n))
+    };
+    let mut drawn: Vec<(f64, usize)> = explained.iter().enumerate().filter_map(key).collect();
+    let num = (DOCUMENTS_A_LOST_TOPIC * lost.len()).min(drawn.len());
+    if num == 0 {
+        return Ok(None);
+    }
+    drawn.select_nth_unstable_by(num - 1, |a, b| b.0.total_cmp(&a.0));
+    drawn.truncate(num);
+    drawn.sort_unstable_by_key(|&(_, n)| n);
+    let mut rows = Rows::sparse(topics.vocab_size);
+    drawn.iter().try_for_each(|&(_, n)| source.read_f32(n, 1, &mut rows))?;
+    let sample = Sample::of(rows);
+    let document = topics.document.clone();
+    let few = Topics { num_topics: lost.len(), pull: None, sampling: None, document, ..*topics };
+    let (seeds, owner) = sample.seeds(lost.len(), topics.lambda, &mut rng, Patience::default())?;
+    let mut total = sample.gathered(&few, &owner, &seeds, &mut rng);
+    for _ in 0..2 {
+        let owner = sample.nearest(&few, &total);
+        total = sample.gathered(&few, &owner, &seeds, &mut rng);
+    }
+    let mut all = TopicSummary::new(topics.num_topics, WordStats::Total(SparseStats::empty(0)));
+    lost.iter().zip(&total.counts).for_each(|(&k, &n)| all.counts[k as usize] = n);
+    if topics.alpha_rule != AlphaRule::Fixed {
+        // A document of one topic has about one table.
+        let length = (sum(|e| e.tokens) / explained.len() as f64).max(1.0);
+        lost.iter().for_each(|&k| all.alpha_topic[k as usize] = all.counts[k as usize] / length);
+    }
+    if let WordStats::Total(mut stats) = total.words {
+        stats.topic.iter_mut().for_each(|k| *k = lost[*k as usize]);
+        all.words = WordStats::Total(stats);
+    }
+    Ok(Some(all))
+}
+
+fn scale_to(total: &mut TopicSummary, factor: f64) {
+    use crate::training::summary::Summary;
+    total.scale(factor);
+}
+
+/// Documents held in memory, by document and by word.
+struct Sample {
+    rows: Rows<f32>,
+    /// Postings of word v are `start[v]..start[v + 1]`.
+    start: Vec<usize>,
+    document: Vec<u32>,
+    count: Vec<f32>,
+    length: Vec<f64>,
+}
+
+impl Sample {
+    fn draw(topics: &Topics, source: &dyn RowSource, rng: &mut ChaCha8Rng) -> Result<Self> {
+        let size = SAMPLE_DOCUMENTS.max(50 * topics.num_topics);
+        let parts = (source.num_rows() / size).max(1);
+        let batches = Batches::new(source.num_rows(), parts, rng.random())?;
+        let mut rows = Rows::sparse(topics.vocab_size);
+        let (mut spare, mut ids) = (Rows::sparse(topics.vocab_size), Vec::new());
+        for panel in batches.panels(0, batches.len(0)) {
+            batches.read_panel(source, panel, &mut spare, &mut rows, &mut ids)?;
+        }
+        Ok(Sample::of(rows))
+    }
+
+    fn of(rows: Rows<f32>) -> Self {
+        let vocab_size = rows.dim();
+        let mut start = vec![0usize; vocab_size + 1];
+        let mut length = Vec::with_capacity(rows.len());
+        for n in 0..rows.len() {
+            let (words, counts) = rows.sparse_row(n);
+            words.iter().for_each(|&v| start[v as usize + 1] += 1);
+            length.push(counts.iter().map(|&c| f64::from(c)).sum());
+        }
+        for v in 0..vocab_size {
+            start[v + 1] += start[v];
+        }
+        let mut next = start.clone();
+        let (mut document, mut count) = (vec![0; start[vocab_size]], vec![0.0; start[vocab_size]]);
+        for n in 0..rows.len() {
+            let (words, counts) = rows.sparse_row(n);
+            for (&v, &c) in words.iter().zip(counts) {
+                let at = &mut next[v as usize];
+                document[*at] = n as u32;
+                count[*at] = c;
+                *at += 1;
+            }
+        }
+        Sample { rows, start, document, count, length }
+    }
+
+    /// Documents chosen as seeds, and for every document the nearest of them.
+    fn seeds(
+        &self,
+        num: usize,
+        lambda: f64,
+        rng: &mut ChaCha8Rng,
+        patience: Patience<'_>,
+    ) -> Result<(Vec<usize>, Vec<u32>)> {
+        let (documents, vocab) = (self.rows.len(), self.start.len() - 1);
+        let own = self.own_scores(lambda, vocab as f64);
+        let mut nearest = vec![f64::INFINITY; documents];
+        let mut owner = vec![0u32; documents];
+        let mut taken = vec![false; documents];
+        let mut chosen = Vec::with_capacity(num);
+        let mut cross = vec![0.0f32; documents];
+        for k in 0..num.min(documents) {
+            patience.check()?;
+            let chance = |n: usize| match (taken[n], k == 0) {
+                (true, _) => 0.0,
+                (false, true) => 1.0,
+                (false, false) => nearest[n],
+            };
+            let seed = draw_index(documents, chance, rng).unwrap_or_else(|| {
+                // Only copies of the seeds are left: any other document will do.
+                let free: Vec<usize> = (0..documents).filter(|&n| !taken[n]).collect();
+                free[rng.random_range(0..free.len())]
+            });
+            taken[seed] = true;
+            chosen.push(seed);
+            // sum_v (x_nv + lambda) log mu_cv = constant + length_n * unseen + sum over shared words of x_nv gain_v
+            let total = self.length[seed] + lambda * vocab as f64;
+            let unseen = lambda.ln() - total.ln();
+            let (words, counts) = self.rows.sparse_row(seed);
+            let gains: Vec<f64> = counts.iter().map(|&c| (f64::from(c) + lambda).ln() - lambda.ln()).collect();
+            let constant = lambda * (gains.iter().sum::<f64>() + vocab as f64 * unseen);
+            cross.fill(0.0);
+            for (&v, &gain) in words.iter().zip(&gains) {
+                let postings = self.start[v as usize]..self.start[v as usize + 1];
+                for (&n, &c) in self.document[postings.clone()].iter().zip(&self.count[postings]) {
+                    cross[n as usize] += c * gain as f32;
+                }
+            }
+            for n in 0..documents {
+                let divergence = own[n] - constant - self.length[n] * unseen - f64::from(cross[n]);
+                if divergence < nearest[n] {
+                    nearest[n] = divergence.max(0.0);
+                    owner[n] = k as u32;
+                }
+            }
+            nearest[seed] = 0.0;
+            owner[seed] = k as u32;
+        }
+        Ok((chosen, owner))
+    }
+
+    /// sum y log y - (sum y) log (sum y): what each document scores under its own frequencies.
+    fn own_scores(&self, lambda: f64, vocab: f64) -> Vec<f64> {
+        let x_ln_x = |x: f64| x * x.ln();
+        // Counts are small whole numbers nearly always: one logarithm each.
+        let small: Vec<f64> = (0..256).map(|c| x_ln_x(f64::from(c) + lambda) - x_ln_x(lambda)).collect();
+        let gain = |c: f32| match small.get(c as usize) {
+            Some(&value) if c.fract() == 0.0 => value,
+            _ => x_ln_x(f64::from(c) + lambda) - x_ln_x(lambda),
+        };
+        (0..self.rows.len())
+            .map(|n| {
+                let own: f64 = self.rows.sparse_row(n).1.iter().map(|&c| gain(c)).sum();
+                own + vocab * x_ln_x(lambda) - x_ln_x(self.length[n] + vocab * lambda)
+            })
+            .collect()
+    }
+
+    /// One document a topic, and nothing else.
+    fn seeds_alone(&self, topics: &Topics, seeds: &[usize]) -> TopicSummary {
+        let whole = |(k, &n): (usize, &usize)| Owned { topic: k as u32, entries: self.rows.sparse_row(n) };
+        total_of(topics, seeds.iter().enumerate().map(whole).collect())
+    }
+
+    /// Every document in the topic that owns it. Topics beyond the documents get half of a random one's words each.
+    fn gathered(&self, topics: &Topics, owner: &[u32], seeds: &[usize], rng: &mut ChaCha8Rng) -> TopicSummary {
+        let whole = |(n, &topic): (usize, &u32)| Owned { topic, entries: self.rows.sparse_row(n) };
+        let beyond = if seeds.is_empty() { topics.num_topics } else { seeds.len() };
+        let halves: Vec<(u32, Vec<u32>, Vec<f32>)> = (beyond..topics.num_topics)
+            .map(|k| {
+                let (words, counts) = self.rows.sparse_row(rng.random_range(0..self.rows.len()));
+                let kept = words.iter().zip(counts).filter(|_| rng.random::<bool>());
+                let (words, counts) = kept.map(|(&v, &c)| (v, c)).unzip();
+                (k as u32, words, counts)
+            })
+            .collect();
+        let mut owned: Vec<Owned<'_>> = owner.iter().enumerate().map(whole).collect();
+        owned.extend(halves.iter().map(|(topic, words, counts)| Owned { topic: *topic, entries: (words, counts) }));
+        total_of(topics, owned)
+    }
+
+    /// The topic under which each document is most likely, whole.
+    fn nearest(&self, topics: &Topics, total: &TopicSummary) -> Vec<u32> {
+        let point = topics.point_topics(total);
+        let logs = WordTable::new(topics.vocab_size, topics.num_topics, 0, |v, out| {
+            out.copy_from_slice(point.row(v));
+            lsparse_kernels::ln_slice(out);
+        });
+        (0..self.rows.len())
+            .into_par_iter()
+            .map_init(
+                || vec![0.0f32; logs.width],
+                |weights, n| {
+                    let (words, counts) = self.rows.sparse_row(n);
+                    weights.fill(0.0);
+                    add_table_rows(&logs.values, logs.width, words, counts, weights);
+                    let (mut index, mut value) = ([0u32], [0.0f32]);
+                    // Logarithms of positive numbers are never NaN.
+                    let _ = top_l(&weights[..topics.num_topics], 1, &mut index, &mut value);
+                    index[0]
+                },
+            )
+            .collect()
+    }
+}
+
+/// A document, or part of it, that a topic owns.
+struct Owned<'a> {
+    topic: u32,
+    entries: (&'a [u32], &'a [f32]),
+}
+
+/// The statistics of topics that own documents.
+fn total_of(topics: &Topics, owned: Vec<Owned<'_>>) -> TopicSummary {
+    let longest = owned.iter().map(|o| o.entries.0.len()).max().unwrap_or(0);
+    // One list of each topic's number, as long as any document needs it.
+    let mut numbers = vec![Vec::new(); topics.num_topics];
+    owned.iter().for_each(|o| numbers[o.topic as usize].resize(longest, o.topic));
+    let lists: Vec<Entries<'_>> = owned
+        .iter()
+        .map(|o| {
+            let (word, mass) = o.entries;
+            Entries { word, topic: &numbers[o.topic as usize][..word.len()], mass }
+        })
+        .collect();
+    let mut stats = SparseStats::empty(topics.vocab_size);
+    stats.add_lists(topics.num_topics, &lists);
+    let mut total = TopicSummary::new(topics.num_topics, WordStats::Total(stats));
+    for o in &owned {
+        total.counts[o.topic as usize] += o.entries.1.iter().map(|&c| f64::from(c)).sum::<f64>();
+    }
+    total
+}

@@ -1,0 +1,152 @@
+//! What watches a run: observers, clocks and memory. Nothing here changes the training.
+
+use std::time::{Duration, Instant};
+
+use crate::backend::instructions;
+use crate::error::Result;
+use crate::training::trace::{Beginning, Ending, StepInfo};
+
+/// Something that is told of every step: a progress bar, a trace, a checkpoint.
+pub trait Observer {
+    /// Called before the first step of the first run.
+    fn begin(&mut self, _beginning: &Beginning) -> Result<()> {
+        Ok(())
+    }
+
+    /// Called when a run has ended.
+    fn end(&mut self, _ending: &Ending) -> Result<()> {
+        Ok(())
+    }
+
+    /// Called after every step.
+    fn step(&mut self, info: &StepInfo) -> Result<()>;
+
+    /// Bytes written so far, which a checkpoint keeps.
+    fn written(&self) -> u64 {
+        0
+    }
+
+    /// A run goes on from a checkpoint that was taken here: what was written after it is void.
+    fn go_on_from(&mut self, _reached: &Reached) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// How far a training had come when a checkpoint of it was taken.
+#[derive(Clone, Debug)]
+pub struct Reached {
+    /// Run under way, from 0.
+    pub run: usize,
+    /// Steps of that run.
+    pub step: u64,
+    /// Bytes that observers had written.
+    pub written: u64,
+    /// The instruction set it was trained with.
+    pub instructions: String,
+}
+
+impl Reached {
+    /// What is to be said where the training goes on with other instructions than before.
+    pub fn elsewhere(&self) -> Option<String> {
+        let (then, now) = (&self.instructions, instructions());
+        (then != now).then(|| {
+            format!(
+                "the checkpoint was trained with {then} instructions, it goes on with {now}: last digits may differ"
+            )
+        })
+    }
+}
+
+/// Nobody watches.
+impl Observer for () {
+    fn step(&mut self, _info: &StepInfo) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Several watch.
+impl Observer for Vec<Box<dyn Observer + '_>> {
+    fn begin(&mut self, beginning: &Beginning) -> Result<()> {
+        self.iter_mut().try_for_each(|observer| observer.begin(beginning))
+    }
+
+    fn end(&mut self, ending: &Ending) -> Result<()> {
+        self.iter_mut().try_for_each(|observer| observer.end(ending))
+    }
+
+    fn step(&mut self, info: &StepInfo) -> Result<()> {
+        self.iter_mut().try_for_each(|observer| observer.step(info))
+    }
+}
+
+/// A stopwatch of training time that can be halted while something else is done.
+#[derive(Default)]
+pub struct Stopwatch {
+    before: Times,
+    since: Option<(Instant, Option<Duration>)>,
+}
+
+/// Times by the clock and of computing.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    wall: Duration,
+    cpu: Duration,
+}
+
+impl Stopwatch {
+    /// Start, or go on.
+    pub fn start(&mut self) {
+        self.since = Some((Instant::now(), cpu_time()));
+    }
+
+    /// One that has run for so many seconds, of which so many of computing, and is halted.
+    pub fn at(seconds: f64, cpu_seconds: f64) -> Self {
+        let time = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        Stopwatch { before: Times { wall: time(seconds), cpu: time(cpu_seconds) }, since: None }
+    }
+
+    /// Halt.
+    pub fn halt(&mut self) {
+        self.before = self.now();
+        self.since = None;
+    }
+
+    /// Seconds so far.
+    pub fn seconds(&self) -> f64 {
+        self.now().wall.as_secs_f64()
+    }
+
+    /// Seconds of computing so far, all threads of the process together; those of the clock where the system does not
+    /// say.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.now().cpu.as_secs_f64()
+    }
+
+    fn now(&self) -> Times {
+        let Times { wall, cpu } = self.before;
+        let Some((since, cpu_since)) = self.since else { return self.before };
+        let elapsed = since.elapsed();
+        let computed = cpu_time().zip(cpu_since).map_or(elapsed, |(now, then)| now.saturating_sub(then));
+        Times { wall: wall + elapsed, cpu: cpu + computed }
+    }
+}
+
+/// Time that all threads of the process have computed, where the system says so.
+#[cfg(unix)]
+fn cpu_time() -> Option<Duration> {
+    rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).try_into().ok()
+}
+
+/// Time that all threads of the process have computed, where the system says so.
+#[cfg(not(unix))]
+fn cpu_time() -> Option<Duration> {
+    None
+}
+
+/// Most memory this process has had resident, where the system says so.
+pub fn peak_memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024)
+}

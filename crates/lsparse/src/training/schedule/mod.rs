@@ -1,0 +1,165 @@
+//! When a batch is visited and how its statistics enter the total. A schedule knows summaries, not models.
+
+mod memoized;
+mod memos;
+mod one_step;
+mod stochastic;
+
+use std::fs::File;
+use std::sync::Arc;
+
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::training::summary::Summary;
+
+pub use memoized::{Memoized, MemoizedState};
+pub use memos::{Extent, Kept, Memo, MemoPlace, Memos};
+pub use one_step::{Increment, OneStep};
+pub use stochastic::{Stochastic, StochasticState};
+
+/// The schedules that a configuration can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScheduleKind {
+    /// All rows, then a global step: memoized with one batch.
+    Full,
+    /// A global step after each batch, with exact totals: each batch's statistics are remembered and replaced.
+    Memoized,
+    /// A natural-gradient step after each batch drawn at random, with a decaying rate.
+    Stochastic,
+    /// One pass, nothing remembered: the first lap of the memoized schedule.
+    Streaming,
+}
+
+/// Decides which batch comes next, and folds its statistics into the total.
+pub trait Schedule<S>: Send + Sync {
+    /// The batch to visit when those `ahead` of it are folded in; none while that is not known.
+    fn next_batch(&mut self, ahead: usize) -> Option<usize>;
+
+    /// How many batches of this lap are folded in, and how many a lap has.
+    fn place(&self) -> (usize, usize);
+
+    /// Bring the statistics `fresh` of `batch` into `total`. Says whether that ended a lap.
+    fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> Result<bool>;
+
+    /// Take what the batch to be visited now gave at its last visit out of `total`, where the schedule leaves batches
+    /// out: its observations are then worked out under parameters that have not seen them. Says whether `total` changed;
+    /// `fold` puts the fresh statistics in the place of those taken out.
+    fn take_out_next(&mut self, _total: &mut S) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Whether a lap after the first begins, at whose end the total will be made anew from what batches gave: until then
+    /// clusters may be lent statistics.
+    fn may_lend(&self) -> bool {
+        false
+    }
+
+    /// Whether batches are left out of what they are worked out under, so that they come one after the other.
+    fn leaves_out(&self) -> bool {
+        false
+    }
+
+    /// Whether the batch to be visited now is taken out of the total.
+    fn is_out(&self) -> bool {
+        false
+    }
+
+    /// The sum of all batches, where one is taken out of `total`.
+    fn whole(&self, _total: &S) -> Result<Option<S>> {
+        Ok(None)
+    }
+
+    /// The total is that of all batches again.
+    fn is_whole(&mut self) {}
+
+    /// Statistics that the last `fold` had no more use for, where it has any: their memory may be used again.
+    fn spent(&mut self) -> Option<S> {
+        None
+    }
+
+    /// Take a batch out for good: `total` becomes the sum of all others, and the batch is not visited again. Says whether
+    /// that ended a lap, as it does where no other was left to be visited.
+    fn remove_batch(&mut self, total: &mut S, batch: usize) -> Result<bool>;
+
+    /// What a later run needs to go on from here, to be written to a checkpoint.
+    fn snapshot(&mut self) -> Snapshot<S>;
+
+    /// The checkpoint with the last snapshot is on disk.
+    fn snapshot_is_safe(&mut self) {}
+}
+
+/// When batches enter the total, as settings say it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pace {
+    /// The schedule.
+    pub schedule: ScheduleKind,
+    /// delta of the stochastic rate.
+    pub delay: f64,
+    /// kappa of the stochastic rate.
+    pub decay: f64,
+    /// Whether memoized batches are taken out of the total before they are visited.
+    pub leave_out: bool,
+}
+
+impl Pace {
+    /// Whether batches are remembered, not only their sum.
+    fn remembers(&self) -> bool {
+        self.schedule != ScheduleKind::Streaming
+    }
+
+    /// A schedule that begins with statistics of other data, which stay in the total for good, or with statistics that
+    /// the batches take the place of.
+    pub fn begin<S: Summary>(
+        &self,
+        shares: Vec<f64>,
+        first: &S,
+        stays: bool,
+        rng: ChaCha8Rng,
+        place: MemoPlace,
+    ) -> Box<dyn Schedule<S>> {
+        if self.schedule == ScheduleKind::Stochastic {
+            return Box::new(Stochastic::new(shares, self.delay, self.decay, rng));
+        }
+        let begin = if stays { Memoized::on_top_of } else { Memoized::new };
+        let schedule = begin(shares, first.clone(), self.remembers(), rng);
+        Box::new(schedule.remember_in(place).leaving_out(self.leave_out))
+    }
+
+    /// A schedule that was at rest.
+    pub fn restore<S: Summary>(
+        &self,
+        shares: Vec<f64>,
+        state: ScheduleState<S>,
+        place: MemoPlace,
+    ) -> Result<Box<dyn Schedule<S>>> {
+        Ok(match state {
+            ScheduleState::Memoized(state) => {
+                Box::new(Memoized::restore(shares, self.remembers(), state, place)?.leaving_out(self.leave_out))
+            }
+            ScheduleState::Stochastic(state) => Box::new(Stochastic::restore(shares, self.delay, self.decay, state)),
+            ScheduleState::OneStep(schedule) => Box::new(schedule),
+        })
+    }
+}
+
+/// A schedule at rest.
+#[derive(Clone, Serialize, Deserialize)]
+pub enum ScheduleState<S> {
+    /// Full, memoized or streaming.
+    Memoized(MemoizedState<S>),
+    /// Stochastic.
+    Stochastic(StochasticState),
+    /// One step on new rows.
+    OneStep(OneStep),
+}
+
+/// A schedule at rest, and the file that it refers to.
+pub struct Snapshot<S> {
+    /// Everything but what is in the file.
+    pub state: ScheduleState<S>,
+    /// To be flushed to the disk before the snapshot is worth anything.
+    pub file: Option<Arc<File>>,
+}

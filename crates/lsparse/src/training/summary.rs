@@ -1,0 +1,21 @@
+//! The additive statistics of a batch: the only thing that crosses from the local step to schedules and global step.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Statistics that can be added, subtracted and scaled, so that schedules need to know nothing about models.
+pub trait Summary: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {
+    /// `self += factor * other`.
+    fn add_scaled(&mut self, other: &Self, factor: f64);
+    /// `self *= factor`.
+    fn scale(&mut self, factor: f64);
+    /// Expected number of observations in each cluster or topic, N_k.
+    fn counts(&self) -> &[f64];
+    /// The bound on the log likelihood of the observations under the very parameters that they were summarised under,
+    /// where it is known. Of a batch alone: a sum over batches would mix parameters.
+    fn evidence(&self) -> Option<f64> {
+        None
+    }
+    /// Bytes of memory held.
+    fn resident_bytes(&self) -> usize;
+}
