@@ -112,7 +112,7 @@ class BayesianGaussianMixture(lsparse.GaussianMixture):
 
 
 class LatentDirichletAllocation(lsparse.TopicModel):
-    """scikit-learn's: a posterior of dense topics, with its default priors, schedules and numbers of iterations."""
+    """scikit-learn's: a posterior of dense topics from a random start, with its priors, schedules and numbers of laps."""
 
     def __init__(
         self,
@@ -150,6 +150,7 @@ class LatentDirichletAllocation(lsparse.TopicModel):
             verbose=verbose,
             random_state=random_state,
             estimate="vb",
+            init_params="random",
             sparsity=ALL,
             tol=0.0,
         )
@@ -178,8 +179,28 @@ SUITES = {
 }
 _IMPORTS = r"^from sklearn\.(?:mixture|decomposition) import ([\w, ]+)$"
 
-#: Tests of ours that fail as they are known to, by name, and why.
-KNOWN_FAILURES: dict[str, str] = {}
+#: Tests that fail as they are known to, by name, and why.
+_PRIVATE = "it looks into scikit-learn's class and not at what a fit gives"
+_PERPLEXITY = "perplexity is of held-out words, and there is no bound_ of the words that were fitted"
+_NO_WORDS = "a corpus without a single word is refused: there is nothing to learn topics from"
+_PROGRESS = "progress is a bar on standard error, and not lines on standard output"
+KNOWN_FAILURES = {
+    "test_gaussian_score[float32]": "score adds up in 64 bits, also where score_samples gives 32",
+    "test_gaussian_regularisation": "singular covariances under reg_covar=0 are refused in other words",
+    "test_gaussian_gaussian_mixture_all_init_does_not_estimate_gaussian_parameters": _PRIVATE,
+    "test_bayesian_bayesian_mixture_precisions_prior_initialisation": "priors expect a covariance: they have more degrees "
+    "of freedom than n_features + 1, and a diagonal scale, whose default is by rows, columns and components",
+    "test_bayesian_bayesian_mixture_weights": "there is no Dirichlet process, whose concentrations are pairs",
+    "test_bayesian_compare_covar_type": _PRIVATE,
+    "test_lda_lda_preplexity_mismatch": _PRIVATE,
+    **{f"test_lda_lda_fit_perplexity[{kind}]": _PERPLEXITY for kind in ("csr_matrix", "csr_array")},
+    **{f"test_lda_lda_empty_docs[{kind}]": _NO_WORDS for kind in ("csr_matrix", "csr_array")},
+    **{
+        f"test_lda_verbosity[{kind}-True-{lines}]": _PROGRESS
+        for kind in ("csr_matrix", "csr_array")
+        for lines in ("0-3-0", "1-3-3", "2-3-1")
+    },
+}
 
 
 def suite(name):

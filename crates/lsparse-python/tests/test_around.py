@@ -83,7 +83,9 @@ def test_a_fit_that_was_ended_goes_on_with_the_same_bits(kind, few, documents, t
     assert saved(model, tmp_path / "pieces.st") == whole
     one, other = (lsparse.read_trace(tmp_path / name) for name in ("whole.jsonl", "run.jsonl"))
     for name in ("step", "batch", "lap", "objective", "heldout"):
-        np.testing.assert_array_equal(one.steps[name], other.steps[name])
+        # Where a fit was ended in the middle of a lap more is known.
+        known = ~np.isnan(one.steps[name])
+        np.testing.assert_array_equal(one.steps[name][known], other.steps[name][known])
     assert one.beginning == other.beginning and one.endings[-1] == other.endings[-1]
 
 
@@ -171,4 +173,7 @@ def test_rounds_of_several_batches_do_not_ask_who_is_first(blobs):
     params, tickets = exchange.hand_out(settled, session, X, n_batches=4)
     done = [exchange.summarize(settled, X, params, ticket) for ticket in tickets]
     assert len(done) == 4
-    assert exchange.fold(settled, session, X, done) == exchange.fold(settled, session, X, done[::-1])
+    after = [exchange.fold(settled, session, X, each)[0] for each in (done, done[::-1])]
+    # Sessions know the time that was spent; parameters do not.
+    one, other = (exchange.hand_out(settled, each, X)[0] for each in after)
+    assert one == other

@@ -466,7 +466,8 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> FLOATS:
         """In 64 bits."""
-        return self.model_.score(self._fitted(X), threads=threads_of(self.n_jobs))
+        X = self._fitted(X)
+        return self.model_.score(X, threads=threads_of(self.n_jobs))
 
     def _n_parameters(self) -> int:
         """Free parameters."""

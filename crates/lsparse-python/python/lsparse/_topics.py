@@ -336,23 +336,23 @@ class TopicModel(Estimator):
         X = self._rows(X, reset=True)
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
         around = self._around(X_val, checkpoint, checkpoint_every, resume, trace, callback)
-        before = None if start is None else self._rest()
+        words = float(X.sum())
+        before = None if start is None else self._rest(words)
         # Warm starts see the same documents again, which must not count twice.
         model, report = _core.fit_topics(
             X, self._config(**({} if start is None else {"history": "replace"})), around, self._given(X), start=start
         )
         self._settle(model, report, around, float_type(X))
-        now = self._rest()
-        if before is not None and now is not None and now - before < self.tol:
+        if before is not None and before[0] == (now := self._rest(words))[0] and abs(now[1] - before[1]) < self.tol:
             # What one lap gains shows against the fit before, however few laps each has.
             self.converged_ = True
         return self
 
-    def _rest(self) -> float | None:
-        """What laps are compared by: the last evidence of a token, where batches are left out."""
-        evidence = self.trace_.get("evidence", np.array([])) if self.trace_ else np.array([])
+    def _rest(self, words: float) -> tuple[str, float]:
+        """What laps are compared by: the last evidence of a word where batches are left out, or the objective."""
+        evidence = self.trace_.get("evidence", np.array([]))
         known = evidence[~np.isnan(evidence)]
-        return float(known[-1]) if known.size else None
+        return ("evidence", float(known[-1])) if known.size else ("objective", self.objective_ / words)
 
     @checked
     def partial_fit(self, X: Any, y: Any = None) -> TopicModel:
