@@ -200,7 +200,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         >>> X = np.random.default_rng(0).normal(size=(120, 3))
         >>> gm = GaussianMixture(20, estimate="ml", covariance_type="diag", early_stopping=3, tol=0, random_state=0)
         >>> gm = gm.fit(X[:60], X_val=X[60:])
-        >>> gm.n_iter_ == np.nanargmax(gm.trace_["heldout"]) + 1
+        >>> bool(gm.n_iter_ == np.nanargmax(gm.trace_["heldout"]) + 1)
         True
         """
         X = self._rows(X, reset=True, min_samples=2)
@@ -856,11 +856,8 @@ class GaussianMixture(_MixtureBase):
         """The inverses of the covariances."""
         check_is_fitted(self)
         arrays = self.model_.arrays()
-        if "variances" in arrays:
-            inverses = 1.0 / arrays["variances"]
-        else:
-            inverses = np.linalg.inv(arrays["covariances"])
-        return inverses.astype(self._dtype, copy=False)
+        inverses: Any = 1.0 / arrays["variances"] if "variances" in arrays else np.linalg.inv(arrays["covariances"])
+        return inverses.astype(self._dtype, copy=False)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -915,6 +912,7 @@ def _prior_variance(given: Any, kind: str, degrees: float | None, columns: int) 
     """The variance of each column that a prior of this scale expects."""
     shapes: dict[str, tuple[int, ...]] = {"diag": (columns,), "spherical": ()}
     name = f"{kind} covariance_prior"
+    scale: Any
     if kind == "spherical":
         scale = np.full(columns, float(given))
     else:

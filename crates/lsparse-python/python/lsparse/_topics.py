@@ -542,7 +542,7 @@ class TopicModel(Estimator):
         >>> X = [[5, 5, 0, 0], [0, 0, 5, 5]] * 10
         >>> model = TopicModel(n_components=2, random_state=0).fit(X)
         >>> model.score_samples([[5, 5, 0, 0], [1, 0, 0, 0]]).round(1)
-        array([-0.8,  nan])
+        array([-0.7,  nan])
         """
         X = self._fitted(X)
         sums, words = self.model_.completions(X, 0.2, 0, threads_of(self.n_jobs))

@@ -65,8 +65,7 @@ def begin(model: Estimator, X: Any) -> tuple[str, bytes]:
     """
     rows = model._rows(X, reset=True)
     kind = "topics" if isinstance(model, TopicModel) else "mixture"
-    config: str = model._config()  # type: ignore[attr-defined]
-    return _core.begin_session(rows, kind, config, threads=threads_of(model.n_jobs))
+    return _core.begin_session(rows, kind, model._config(), threads=threads_of(model.n_jobs))
 
 
 class _AnyRows(_MixtureBase):

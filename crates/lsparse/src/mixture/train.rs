@@ -415,7 +415,7 @@ fn settle_prior<T: Scalar>(
         && config.likelihood.family().spread.is_of_variances()
     {
         let problem = format!("with {} degrees of freedom or fewer the prior expects no covariance", usual - 1.0);
-        return Err(Error::Config { option: "nu", problem, remedy: format!("give more, or 0 for {usual}") });
+        return Err(Error::Config { option: "nu", problem, remedy: format!("give more, or leave it out for {usual}") });
     }
     if config.prior_scale == 0.0 {
         config.prior_scale = config.likelihood.default_prior_scale(source.dim(), config.clusters, source.num_rows());
