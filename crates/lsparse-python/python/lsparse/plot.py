@@ -148,7 +148,7 @@ def clusters(
     """Draw the largest components: for Gaussians mean, covariance and samples, else probabilities or rates.
 
     Rows that are images are drawn as such, others as lines over their columns, the means of Gaussians with a standard
-    deviation about them.
+    deviation about them and correlations in the place of covariances.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def clusters(
     check_is_fitted(model)
     shape = _patch_shape(model.n_features_in_, patch_shape)
     chosen = np.argsort(-model.weights_, kind="stable")[:n_clusters]
-    panels = [_panels(model, int(k), n_samples) for k in chosen]
+    panels = [_panels(model, int(k), n_samples, images=shape is not None) for k in chosen]
     width = 1.1 if shape is not None else 1.7
     figure, axes = _pyplot().subplots(
         len(panels),
@@ -215,7 +215,7 @@ def _draw_panel(
     ax.tick_params(labelsize="x-small", labelbottom=last)
 
 
-def _panels(model: Any, k: int, n_samples: int) -> list[tuple[str, NDArray[Any], NDArray[Any] | None]]:
+def _panels(model: Any, k: int, n_samples: int, *, images: bool) -> list[tuple[str, NDArray[Any], NDArray[Any] | None]]:
     """What is drawn of one component, each with its title and, of means, the standard deviations."""
     if not isinstance(model, GaussianMixture):
         return [("rates" if isinstance(model, PoissonMixture) else "probabilities", model.components_[k], None)]
@@ -226,7 +226,9 @@ def _panels(model: Any, k: int, n_samples: int) -> list[tuple[str, NDArray[Any],
     panels: list[tuple[str, NDArray[Any], NDArray[Any] | None]] = []
     if model._fitted_type() != "zero-mean":
         panels.append(("mean", model.means_[k], np.sqrt(np.diag(full))))
-    panels.append(("covariance", full, None))
+    deviation = np.sqrt(np.diag(full))
+    # Columns that are no pixels may have scales of their own, of which the largest would be all there is to see.
+    panels.append(("covariance", full, None) if images else ("correlation", full / np.outer(deviation, deviation), None))
     return panels + [(f"sample {n + 1}", sample, None) for n, sample in enumerate(samples)]
 
 
@@ -281,7 +283,8 @@ def mass(
             share = np.arange(1, distance.size + 1) / distance.size
             # Up from zero at the left edge, so that what is lost nowhere is seen as well, and on to the right one.
             places = np.concatenate([[_LEAST_LOSS], np.maximum(distance, _LEAST_LOSS), [1.0]])
-            label = f"L = {kept}, {100 * distance.mean():.3g} % lost"
+            lost = 100 * distance.mean()
+            label = f"L = {kept}, {lost if lost > 1e-3 else 0:.3g} % lost"
             ax.step(places, np.concatenate([[0.0], share, [1.0]]), where="post", label=label)
     ax.set_xlabel("mass not captured (variational distance)")
     ax.set_ylabel("share of words" if isinstance(model, TopicModel) else "share of rows")
