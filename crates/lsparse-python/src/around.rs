@@ -74,7 +74,8 @@ impl<'py> Around<'py> {
                 Beside { observer: Some(&mut watchers), interrupt: Some(&brake.soon), storage, ..Default::default() };
             fit(&rows, heldout, beside)
         })?;
-        tell(py)?;
+        // What a watcher raises of the last steps is raised once the model is kept, too.
+        let raised = tell(py).err().or(raised);
         let Fitted { model, outcome, .. } = fitted;
         let report = recorder.report(py, &outcome, raised)?;
         report.set_item("notes", watchers.notes)?;

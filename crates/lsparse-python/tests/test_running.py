@@ -110,8 +110,10 @@ def test_a_callback_is_told_of_every_step_and_may_end_the_fit(blobs):
     model = GaussianMixture(4, batch_size=500, max_iter=7, tol=0, random_state=0).fit(X, callback=told.append)
     assert [step["step"] for step in told] == list(model.trace_["step"]) and len(told) == 28
     assert [step["objective"] for step in told] == list(model.trace_["objective"])
+    broken = GaussianMixture(4, random_state=0)
     with pytest.raises(ZeroDivisionError):
-        GaussianMixture(4, random_state=0).fit(X, callback=lambda step: 1 / 0)
+        broken.fit(X, callback=lambda step: 1 / 0)
+    assert broken.predict(X).shape == (2000,), "the model is kept"
 
     def enough(step):
         return step["lap"] >= 2

@@ -114,6 +114,10 @@ def test_priors_and_posteriors(blobs):
     # A prior that is worth more than the data decides.
     strong = GaussianMixture(1, mean_prior=mean, mean_precision_prior=1e9, random_state=0).fit(X)
     np.testing.assert_allclose(strong.means_[0], mean, atol=1e-4)
+    one_for_all = GaussianMixture(2, covariance_prior=0.5, random_state=0).fit(X)
+    np.testing.assert_allclose(one_for_all.covariance_prior_, 0.5 * np.eye(3))
+    with pytest.raises(LsparseError, match="mean_prior: the means are zero"):
+        GaussianMixture(2, covariance_type="zero-mean", mean_prior=mean).fit(X)
     with pytest.raises(ValueError, match="'full covariance_prior' should be diagonal"):
         GaussianMixture(2, covariance_prior=np.ones((3, 3))).fit(X)
 

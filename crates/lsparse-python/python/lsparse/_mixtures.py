@@ -325,7 +325,8 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         >>> bool(labels[0] == labels[1] != labels[2])
         True
         """
-        return self.fit(X, sample_weight=sample_weight).predict(X)
+        self.fit(X, sample_weight=sample_weight)
+        return self.labels_ if self.compute_labels else self.predict(X)
 
     def _assign(self, X: Any, sparsity: int) -> tuple[Any, FLOATS]:
         X = self._fitted(X)
@@ -792,6 +793,10 @@ class GaussianMixture(_MixtureBase):
         }
 
     def _given(self, X: Any) -> dict[str, Any]:
+        if self.covariance_type == "zero-mean":
+            for name in ("means_init", "mean_prior"):
+                if getattr(self, name) is not None:
+                    raise LsparseError(f'{name}: the means are zero under covariance_type="zero-mean"; leave it out')
         rows, columns = int(self.n_components), int(X.shape[1])
         arrays = {}
         if self.means_init is not None:
@@ -913,7 +918,7 @@ def _prior_variance(given: Any, kind: str, degrees: float | None, columns: int) 
     shapes: dict[str, tuple[int, ...]] = {"diag": (columns,), "spherical": ()}
     name = f"{kind} covariance_prior"
     scale: Any
-    if kind == "spherical":
+    if np.ndim(given) == 0:
         scale = np.full(columns, float(given))
     else:
         scale = _shaped(name, given, shapes.get(kind, (columns, columns)))
@@ -1088,7 +1093,7 @@ class BernoulliMixture(_ProbabilityMixture):
     binarize: float | None = parameter(
         0.0,
         "float or None",
-        Real,
+        Interval(Real, None, None, closed="neither"),
         "Values above it are ones, all others zeros; the data is not copied for it. None for data that must be zeros "
         "and ones already.",
     )
