@@ -207,6 +207,11 @@ impl<W: Write> Trace<W> {
         Trace { out, path: path.into(), written: 0 }
     }
 
+    /// Where it writes to.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     fn write(&mut self, line: Line) -> Result<()> {
         let failed = |source| Error::Unwritable { path: self.path.clone(), source };
         let mut line = serde_json::to_vec(&line).map_err(|e| failed(e.into()))?;
