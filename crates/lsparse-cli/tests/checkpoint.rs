@@ -91,6 +91,7 @@ fn a_killed_mixture_ends_with_the_same_bits() {
     for (seed, settings) in [
         "-k 12 --schedule memoized --batches 7 --laps 6 --memo-memory 10KB",
         "-k 12 --schedule memoized --batches 5 --laps 3 --runs 3 --best-by heldout --memo-memory 1KB",
+        "-k 12 --schedule stochastic --batches 7 --laps 8 --runs 2 --early-stopping 2",
         "-k 12 --schedule stochastic --batches 7 --laps 6 --estimate map",
         "-k 12 --sparsity 2 --search neighbours --batches 5 --laps 6",
         "-k 12 --sparsity 2 --search neighbours --batches 5 --laps 3 --runs 2 --memo-memory 12KB",

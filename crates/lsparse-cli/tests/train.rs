@@ -58,6 +58,72 @@ fn from_a_file_to_a_scored_model() {
     assert_eq!(info["config"]["clusters"], 4);
 }
 
+/// Many clusters of few rows, which training data like better and better and others do not.
+const OVERFITTING: &str = "fit mixture train.npy -k 25 --likelihood diag-gauss --estimate ml --batches 2 --tolerance 0 \
+                           --laps 60 --init responsibilities --sparsity 25 -q";
+
+/// Held-out scores of the laps of a trace.
+fn lap_scores(place: &Place, trace: &str) -> Vec<f64> {
+    let laps = place.steps(trace).into_iter().filter(|step| step["ends_lap"] == true);
+    laps.map(|step| step["heldout"].as_f64().unwrap()).collect()
+}
+
+#[test]
+fn early_stopping_keeps_the_lap_that_scored_best() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 200, 300, 4, 3);
+    let fit = format!("{OVERFITTING} --heldout test.npy --trace run.jsonl --out m.st --json");
+    let whole = place.json(&fit);
+    let scores = lap_scores(&place, "run.jsonl");
+    let best = (0..scores.len()).max_by(|&a, &b| scores[a].total_cmp(&scores[b]).then(b.cmp(&a))).unwrap();
+    assert!(best > 0 && best + 5 < scores.len(), "lap {best} of {scores:?} is no example");
+    assert_eq!((whole["laps"].as_u64(), whole.get("laps_done")), (Some(60), None));
+    // The rule ends the run so many laps after the best one, and the model is that of the best.
+    let stopped = place.json(&format!("{fit} --early-stopping 5"));
+    let seen = lap_scores(&place, "run.jsonl");
+    let waits = |laps: &[f64]| laps[laps.len() - 5..].iter().all(|&score| score <= laps[laps.len() - 6]);
+    assert!(waits(&seen) && seen == scores[..seen.len()]);
+    let kept = seen.len() - 5;
+    assert_eq!((&stopped["stopped_by"], &stopped["laps"]), (&"early-stopping".into(), &kept.into()));
+    assert_eq!((&stopped["converged"], &stopped["laps_done"]), (&true.into(), &seen.len().into()));
+    assert_eq!(stopped["heldout"].as_f64().unwrap(), seen[kept - 1]);
+    let scored = place.json("score m.st test.npy --json");
+    assert!((scored["mean_log_likelihood"].as_f64().unwrap() - seen[kept - 1]).abs() < 1e-9);
+    // Whatever ends the run, the best lap is kept.
+    let limited = place.json(&format!("{} --early-stopping 100", fit.replace("--laps 60", "--laps 40")));
+    let seen = lap_scores(&place, "run.jsonl");
+    assert_eq!(limited["stopped_by"], "laps");
+    assert_eq!(limited["heldout"].as_f64().unwrap(), seen.iter().copied().fold(f64::MIN, f64::max));
+    place
+        .lsparse(&format!("{} --heldout test.npy --early-stopping 5", OVERFITTING.replace(" -q", "")))
+        .assert()
+        .success()
+        .stdout(contains("stopped     the held-out score did not rise over 5 laps"))
+        .stdout(contains(format!("kept        the model of lap {kept} of {}, which scored best", kept + 5)));
+    place.lsparse(&format!("{OVERFITTING} --early-stopping 5")).assert().failure().stderr(contains("--heldout <DATA>"));
+    place.write("run.json", "{\"early-stopping\": 5}");
+    refused(&place, &format!("{OVERFITTING} --config run.json"), &["no held-out rows to stop by; give --heldout too"]);
+}
+
+#[test]
+fn the_best_lap_is_kept_across_checkpoints() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 200, 300, 4, 3);
+    let fit = format!("{OVERFITTING} --heldout test.npy --early-stopping 5");
+    place.lsparse(&format!("{fit} --out whole.st")).assert().success();
+    // Ended by laps before and after the best lap, and gone on with.
+    for laps in [1, 12] {
+        let part = format!("{} --checkpoint run.ckpt --resume", fit.replace("--laps 60", &format!("--laps {laps}")));
+        place.lsparse(&format!("{part} --out part.st")).assert().success();
+    }
+    place.lsparse(&format!("{fit} --checkpoint run.ckpt --resume --out pieces.st")).assert().success();
+    assert!(place.read("pieces.st") == place.read("whole.st"));
+    let fewer = fit.replace("--early-stopping 5", "--early-stopping 2");
+    refused(&place, &format!("{fewer} --checkpoint run.ckpt --resume"), &["has waited for 5 laps; give 5 or more"]);
+    // What was not kept from the start cannot be kept later.
+    let plain = fit.replace("--early-stopping 5", "").replace("--laps 60", "--laps 3");
+    place.lsparse(&format!("{plain} --checkpoint plain.ckpt")).assert().success();
+    refused(&place, &format!("{fit} --checkpoint plain.ckpt --resume"), &["has not kept its best lap; leave it out"]);
+}
+
 #[test]
 fn held_out_rows_are_scored_as_often_as_asked() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 300, 100, 2, 3);

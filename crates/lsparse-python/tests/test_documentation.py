@@ -1,5 +1,6 @@
 """Docstrings have examples, the types hold, and the notebook runs. The examples themselves are run by doctest."""
 
+import importlib.metadata
 import inspect
 import subprocess
 import sys
@@ -72,6 +73,11 @@ def test_the_package_itself_passes_strict_type_checks(tmp_path, cache):
         [sys.executable, "-m", "mypy.stubtest", "lsparse._core"], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_the_wheel_has_its_licences():
+    names = {Path(file).name for file in importlib.metadata.files("lsparse") or []}
+    assert {"LICENSE-MIT", "LICENSE-APACHE"} <= names
 
 
 def test_the_notebook_runs(tmp_path):

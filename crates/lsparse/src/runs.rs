@@ -73,6 +73,9 @@ pub trait Family<'a> {
     /// The model as it is when a run has ended.
     fn saved(&self, session: &Session<'a, Self::Model>, outcome: &Outcome) -> Self::Saved;
 
+    /// A model of an earlier lap as the model of a run that ended so, by the rules of now.
+    fn kept(&self, earlier: Self::Saved, outcome: &Outcome) -> Self::Saved;
+
     /// A run from its start, with everything remembered in memory.
     fn session(&self, run: usize) -> Result<Session<'a, Self::Model>> {
         self.begin(run, Patience::default(), Places::default())
@@ -133,8 +136,9 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
     let (ledger, found) = Ledger::open(family, storage)?;
     let by_other_rules = found.as_ref().is_some_and(|found| found.by_other_rules && forget.is_none());
     let mut resumed = found.map(|found| found.content);
+    let best_lap = resumed.as_mut().and_then(|content| content.best_lap.take());
     let mut training =
-        Training { family, plan, heldout_every, observer, interrupt, ledger, failure: None, torn: false };
+        Training { family, plan, heldout_every, observer, interrupt, ledger, best_lap, failure: None, torn: false };
     if let Some(content) = &resumed {
         if by_other_rules {
             training.reopen(content)?;
@@ -169,6 +173,15 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
     }
 }
 
+/// A family before its first lap.
+pub fn start<'a, F: Family<'a>>(family: &F) -> Result<Fitted<F::Saved>> {
+    let session = family.session(0)?;
+    let objective = session.objective();
+    let heldout = family.score(session.model(), session.params(), session.total())?;
+    let outcome = outcome(session.progress(), StopReason::Laps(0), objective, heldout);
+    Ok(Fitted { model: family.saved(&session, &outcome), outcome, run: 0, runs: vec![(objective.total(), heldout)] })
+}
+
 /// A family in training, and all that is around it.
 struct Training<'t, F, M> {
     family: &'t F,
@@ -181,6 +194,8 @@ struct Training<'t, F, M> {
     failure: Option<Error>,
     /// Whether the run ended in the middle of a step.
     torn: bool,
+    /// The model after the lap of this run that scored best, where one is to be kept.
+    best_lap: Option<Arc<StoredRun>>,
 }
 
 impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
@@ -223,6 +238,7 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                     session => session?,
                 };
                 self.begin()?;
+                self.best_lap = None;
                 // Seeding may have been long. What the run before remembered of batches is written over only once the
                 // last checkpoint does not refer to it.
                 self.checkpoint(&mut session, false)?;
@@ -237,10 +253,9 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             }
             None => self.follow(&mut session)?,
         };
-        let interrupted = outcome.reason == StopReason::Interrupted;
-        let came_to = (outcome.objective.total(), outcome.heldout);
-        let ending = Ending::new(run, session.progress(), outcome.reason, came_to);
-        self.enter(&session, outcome)?;
+        let (reason, interrupted) = (outcome.reason, outcome.reason == StopReason::Interrupted);
+        let came_to = self.enter(&session, outcome)?;
+        let ending = Ending::new(run, session.progress(), reason, came_to);
         // A step that was not done leaves nothing to go on from but the checkpoint before it.
         if !interrupted && !self.torn && run + 1 == self.plan.runs {
             self.checkpoint(&mut session, true)?;
@@ -274,6 +289,12 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                 }
                 (step, _) => step?,
             };
+            let keeps_best = self.plan.rules.early_stopping.is_some() && info.ends_lap;
+            if keeps_best {
+                // At the end of a lap nothing is left out.
+                info.heldout = self.family.score(session.model(), session.params(), session.total())?;
+            }
+            let is_best = keeps_best && session.progress_mut().note_score(info.heldout);
             let reason = session.judge(&info, &self.plan.rules, self.interrupt);
             let due = match self.heldout_every {
                 None => info.ends_lap,
@@ -291,11 +312,14 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             if let Some(value) = info.objective.map(|o| o.total()).filter(|value| !value.is_finite()) {
                 return Err(Error::Diverged { step: info.step, value });
             }
-            if due || reason.is_some() {
+            if (due || reason.is_some()) && info.heldout.is_none() {
                 info.heldout = self.family.score(model, params, total)?;
             }
             if info.ends_lap {
                 session.progress_mut().remember_lap(&info);
+            }
+            if let (true, Some(objective)) = (is_best, info.objective) {
+                self.keep_lap(session, outcome(session.progress(), StopReason::Heldout(0), objective, info.heldout))?;
             }
             self.observer.step(&info)?;
             self.after_step(session, reason)?;
@@ -305,6 +329,14 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                 return Ok(outcome(session.progress(), reason, objective, info.heldout));
             }
         }
+    }
+
+    /// Keep the model as it is after this lap.
+    fn keep_lap(&mut self, session: &Session<'a, F::Model>, outcome: Outcome) -> Result<()> {
+        let failed = |source| Error::Unwritable { path: "the model of the best lap".into(), source };
+        let model = self.family.saved(session, &outcome).to_bytes().map_err(failed)?;
+        self.best_lap = Some(Arc::new(StoredRun { run: session.run(), outcome, model }));
+        Ok(())
     }
 
     /// The end of a run that takes no further step.
@@ -335,7 +367,8 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
         session.forget_batch(batch)?;
         let outcome = self.at_rest(&session, StopReason::Forgotten(batch))?;
         (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);
-        self.ledger.checkpoint(&mut session, written, false)?;
+        self.best_lap = None;
+        self.ledger.checkpoint(&mut session, written, false, None)?;
         self.settle(&mut session)?;
         self.enter(&session, outcome)?;
         self.ledger.close()
@@ -367,29 +400,56 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             let problem = format!("{most} is too few: the run in the checkpoint has done {done}{more}");
             return refuse("laps", problem, &format!("give {least} or more"));
         }
+        let asked = self.plan.rules.early_stopping;
+        if asked.is_some() && progress.best.is_none() && done > 0 && progress.forgotten == 0 {
+            let problem = "the run in the checkpoint has not kept its best lap".into();
+            return refuse("early-stopping", problem, "leave it out");
+        }
+        let waited = self.plan.rules.waited(progress).unwrap_or(0);
+        let is_past = |patience: usize| waited > patience || (waited == patience && progress.lap_change.is_none());
+        if let Some(patience) = asked.filter(|&patience| waited > 0 && is_past(patience)) {
+            let problem = format!("{patience} is too few: the run in the checkpoint has waited for {waited} laps");
+            let least = waited + usize::from(progress.lap_change.is_none());
+            return refuse("early-stopping", problem, &format!("give {least} or more"));
+        }
         (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);
         Ok(())
     }
 
-    /// A run has ended.
-    fn enter(&mut self, session: &Session<'a, F::Model>, outcome: Outcome) -> Result<()> {
-        let Training { family, plan, ledger, .. } = self;
-        ledger.runs.push((outcome.objective.total(), outcome.heldout));
+    /// A run has ended. Its model is that of its best lap where one is kept, unless the end scores better still.
+    /// Gives its objective and held-out score.
+    fn enter(&mut self, session: &Session<'a, F::Model>, outcome: Outcome) -> Result<(f64, Option<f64>)> {
+        let Training { family, plan, ledger, best_lap, .. } = self;
+        let best_lap = best_lap
+            .clone()
+            .filter(|best| plan.rules.early_stopping.is_some() && best.outcome.heldout > outcome.heldout);
+        let outcome = match &best_lap {
+            None => outcome,
+            Some(best) => Outcome { objective: best.outcome.objective, heldout: best.outcome.heldout, ..outcome },
+        };
+        let came_to = (outcome.objective.total(), outcome.heldout);
+        ledger.runs.push(came_to);
         if ledger.best.as_ref().is_some_and(|best| plan.quality(&outcome) <= plan.quality(&best.1)) {
-            return Ok(());
+            return Ok(came_to);
         }
-        let model = family.saved(session, &outcome);
+        let model = match best_lap {
+            None => family.saved(session, &outcome),
+            Some(best) => {
+                let earlier = F::Saved::from_bytes(Path::new("the model of the best lap"), &best.model)?;
+                family.kept(earlier, &outcome)
+            }
+        };
         if let Some(keeper) = &ledger.keeper {
             let model = model.to_bytes().map_err(|source| keeper.failed(source))?;
             ledger.stored = Some(Arc::new(StoredRun { run: session.run(), outcome: outcome.clone(), model }));
         }
         ledger.best = Some((session.run(), outcome, model));
-        Ok(())
+        Ok(came_to)
     }
 
     fn checkpoint(&mut self, session: &mut Session<'a, F::Model>, finished: bool) -> Result<()> {
         self.settle(session)?;
-        self.ledger.checkpoint(session, self.observer.written(), finished)
+        self.ledger.checkpoint(session, self.observer.written(), finished, self.best_lap.clone())
     }
 
     /// Wait for the checkpoint under way. Whether the training goes on if it cannot be written is for others to say.
@@ -418,9 +478,9 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
 
 /// How a run that came so far ended.
 fn outcome(progress: &Progress, reason: StopReason, objective: Objective, heldout: Option<f64>) -> Outcome {
-    let Progress { seconds, rows, ref recent, .. } = *progress;
+    let Progress { laps, seconds, rows, ref recent, .. } = *progress;
     let rows_per_second = rows as f64 / seconds.max(1e-9);
-    Outcome { reason, objective, heldout, seconds, rows_per_second, recent: recent.clone() }
+    Outcome { reason, objective, heldout, laps, seconds, rows_per_second, recent: recent.clone() }
 }
 
 /// The runs that have ended, and the checkpoints of the one under way.
@@ -453,12 +513,19 @@ impl<S: ModelFile> Ledger<S> {
     }
 
     /// Begin a checkpoint, after the one under way.
-    fn checkpoint<M: Model>(&mut self, session: &mut Session<'_, M>, written: u64, finished: bool) -> Result<()> {
+    fn checkpoint<M: Model>(
+        &mut self,
+        session: &mut Session<'_, M>,
+        written: u64,
+        finished: bool,
+        best_lap: Option<Arc<StoredRun>>,
+    ) -> Result<()> {
         self.settle(session)?;
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         let (run, runs, best) = (session.run(), self.runs.clone(), self.stored.clone());
         let instructions = instructions().to_owned();
-        keeper.begin(Content { run, finished, written, instructions, runs, best, session: session.save() });
+        let session = session.save();
+        keeper.begin(Content { run, finished, written, instructions, runs, best, best_lap, session });
         Ok(())
     }
 

@@ -106,7 +106,7 @@ fn train<M: Model>(session: &mut Session<'_, M>, round: usize, mut work: impl Fn
 fn model<'a, F: Family<'a>>(family: &F, session: &Session<'a, F::Model>) -> Vec<u8> {
     let (seconds, rows_per_second) = (0.0, 0.0);
     let (reason, objective, recent) = (StopReason::Laps(LAPS), session.objective(), Vec::new());
-    let outcome = Outcome { reason, objective, heldout: None, seconds, rows_per_second, recent };
+    let outcome = Outcome { reason, objective, heldout: None, laps: LAPS, seconds, rows_per_second, recent };
     family.saved(session, &outcome).to_bytes().unwrap()
 }
 

@@ -49,8 +49,8 @@ pub struct RunArgs {
     pub checkpoint_every: Duration,
     /// Go on from the checkpoint, or start if there is none; the result is that of a run that was never ended.
     ///
-    /// Only the rules for stopping (--laps, --tolerance, --count-tolerance, --max-seconds) may differ from those of the
-    /// run in the checkpoint; they are looked at from where it is. The data must be the same, by their sizes and a
+    /// Only the rules for stopping (--laps, --tolerance, --count-tolerance, --max-seconds, --early-stopping) may differ
+    /// from those of the run in the checkpoint; they are looked at from where it is. The data must be the same, by their sizes and a
     /// checksum: of all rows, or where dense data have more than 8 million values, of as many in up to 1024 places.
     #[arg(long, requires = "checkpoint", help_heading = "Checkpoints")]
     pub resume: bool,

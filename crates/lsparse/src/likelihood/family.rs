@@ -104,6 +104,22 @@ pub(super) fn array<'a>(arrays: &'a [NamedArray], name: &str) -> Result<&'a Name
     arrays.iter().find(|array| array.name == name).ok_or_else(missing)
 }
 
+/// Add the second moments of so many rows to a packed lower triangle: `count` (covariance + y y^T), where `y` is their
+/// mean.
+pub(super) fn add_second_moments(count: f64, y: &[f64], covariance: &[f64], packed: &mut [f64]) {
+    let dim = y.len();
+    for i in 0..dim {
+        for j in 0..=i {
+            packed[i * (i + 1) / 2 + j] += count * (covariance[i * dim + j] + y[i] * y[j]);
+        }
+    }
+}
+
+/// Means about a center.
+pub(super) fn about(means: &[f64], center: &[f64]) -> Vec<f64> {
+    means.iter().zip(center.iter().cycle()).map(|(m, c)| m - c).collect()
+}
+
 /// A Gaussian with a full covariance, of cluster `k` for the error; a mean of none is zero.
 pub(super) fn full_draw(k: usize, mean: Vec<f64>, covariance: &[f64], dim: usize) -> Result<Draw> {
     let mut factor = covariance.to_vec();

@@ -215,6 +215,12 @@ pub trait Likelihood<T: Real>: Send + Sync {
     /// Arrays of a Gaussian posterior give its predictive too.
     fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>>;
 
+    /// The statistics of so many rows a cluster whose maximum likelihood clusters have these arrays: where training
+    /// starts from clusters that are given. None in families that have no such start.
+    fn statistics_of(&self, _counts: &[f64], _arrays: &[NamedArray]) -> Result<Option<Vec<f64>>> {
+        Ok(None)
+    }
+
     /// For each row the value of the MAP objective of a cluster that holds this row alone, at its optimum:
     /// max over phi of log F(x | phi) + log P(phi). What a row loses against it by belonging to another cluster is the
     /// Bregman divergence that seeding draws by.

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Frequencies;
-use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, scan_rows};
+use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded, scan_rows};
 use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::{Array, Extent, NamedArray, Prior};
@@ -28,6 +28,8 @@ pub struct MixtureModel {
     pub prior: Prior,
     /// Those units, where they are not the data's own (`standardize`).
     pub units: Option<ColumnUnits>,
+    /// The names of the columns; none where they have none.
+    pub columns: Vec<String>,
     /// How training went.
     pub training: TrainingRecord,
     /// pi_k: `E[pi_k]` under a posterior.
@@ -43,6 +45,8 @@ pub struct MixtureModel {
 struct Metadata {
     config: MixtureConfig,
     prior: Prior,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    columns: Vec<String>,
     training: TrainingRecord,
     entropy: f64,
 }
@@ -122,11 +126,12 @@ impl MixtureModel {
         }
     }
 
-    /// Rows of the data in the units that they are worked on in.
+    /// Rows of the data as the model takes them: as they are, as zeros and ones, or in the units that they are worked on in.
     pub(crate) fn with_working_rows<R>(&self, source: &dyn RowSource, work: impl FnOnce(&dyn RowSource) -> R) -> R {
-        match &self.units {
-            None => work(source),
-            Some(units) => work(&Standardized::new(source, units)),
+        match (self.config.binarize, &self.units) {
+            (Some(threshold), _) => work(&Thresholded::new(source, threshold)),
+            (None, Some(units)) => work(&Standardized::new(source, units)),
+            (None, None) => work(source),
         }
     }
 
@@ -176,6 +181,7 @@ impl MixtureModel {
         let metadata = Metadata {
             config: self.config.clone(),
             prior: self.prior.clone(),
+            columns: self.columns.clone(),
             training: self.training.clone(),
             entropy: self.total.entropy,
         };
@@ -237,6 +243,9 @@ impl MixtureModel {
             return Err(bad("its arrays disagree in shape".into()));
         }
         metadata.config.check(usize::MAX).map_err(|error| bad(error.to_string()))?;
+        if !metadata.columns.is_empty() && metadata.columns.len() != dim {
+            return Err(bad("its columns are not as many as their names".into()));
+        }
         if weights.values.iter().chain(&counts.values).any(|&value| value < 0.0) {
             return Err(bad("weights or counts are negative".into()));
         }
@@ -257,6 +266,7 @@ impl MixtureModel {
             config: metadata.config,
             prior: metadata.prior,
             units,
+            columns: metadata.columns,
             training: metadata.training,
             weights: weights.values,
             arrays,
@@ -291,13 +301,17 @@ impl MixtureModel {
             scores.extend(densities.iter().map(|density| density + mixture.units_change));
             Ok(())
         })?;
-        let num = self.num_clusters();
-        let num_parameters = match self.config.method.has_centres_alone() {
+        Ok(RowScores { log_density: scores, num_parameters: self.num_parameters() })
+    }
+
+    /// Free parameters, for BIC and AIC.
+    pub fn num_parameters(&self) -> usize {
+        let (num, likelihood) = (self.num_clusters(), self.config.likelihood.build::<f64>(&self.prior));
+        match self.config.method.has_centres_alone() {
             // Equal weights, and one variance for all.
-            true => num * source.dim() + 1,
-            false => num - 1 + num * mixture.likelihood.num_parameters() + mixture.likelihood.num_shared_parameters(),
-        };
-        Ok(RowScores { log_density: scores, num_parameters })
+            true => num * self.dim() + 1,
+            false => num - 1 + num * likelihood.num_parameters() + likelihood.num_shared_parameters(),
+        }
     }
 
     /// The L most probable clusters of every row, as training would assign them, handed to `visit` a panel at a time:

@@ -7,9 +7,11 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::data::{Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, scan_rows};
+use crate::data::{
+    Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, Thresholded, scan_rows,
+};
 use crate::error::{Error, Result};
-use crate::likelihood::{ClusterSummary, Prior, PriorShape, Spread};
+use crate::likelihood::{ClusterSummary, Estimate, Extent, NamedArray, Prior, PriorShape, Spread};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
 use crate::mixture::prior::is_constant;
@@ -38,8 +40,51 @@ pub struct MixtureInputs<'a> {
     pub start: Option<&'a MixtureModel>,
     /// The units that rows and held-out rows were put into, where settings say `standardize`; [`fit_mixture_with`] does so.
     pub units: Option<&'a ColumnUnits>,
+    /// The names of the columns, kept in the model.
+    pub columns: Option<&'a [String]>,
+    /// What is known of the first clusters.
+    pub given: GivenStart,
+    /// Numbers of the prior that are known.
+    pub given_prior: GivenPrior,
     /// Chooses the clusters of a row under [`MixtureMethod::Truncation`], in place of a built-in function.
     pub select: Option<Arc<Select>>,
+}
+
+/// What is known of the clusters beforehand: it takes the place of what seeding finds.
+#[derive(Clone, Debug, Default)]
+pub struct GivenStart {
+    /// Their frequencies.
+    pub weights: Option<Vec<f64>>,
+    /// Some of the family's arrays, as model files have them.
+    pub arrays: Vec<NamedArray>,
+}
+
+impl GivenStart {
+    fn is_empty(&self) -> bool {
+        self.weights.is_none() && self.arrays.is_empty()
+    }
+
+    /// Every number as it is, for fingerprints.
+    fn numbers(&self) -> Vec<f64> {
+        self.weights.iter().flatten().chain(self.arrays.iter().flat_map(|array| &array.values)).copied().collect()
+    }
+}
+
+/// Numbers of a prior in the units of the data, in place of those that the data's moments give.
+#[derive(Clone, Debug, Default)]
+pub struct GivenPrior {
+    /// The prior mean.
+    pub mean: Option<Vec<f64>>,
+    /// The variance of each column that the prior expects.
+    pub variance: Option<Vec<f64>>,
+    /// Smallest variance under maximum likelihood.
+    pub variance_floor: Option<f64>,
+}
+
+impl GivenPrior {
+    fn is_some(&self) -> bool {
+        self.mean.is_some() || self.variance.is_some() || self.variance_floor.is_some()
+    }
 }
 
 /// Train a mixture on the rows of `source`.
@@ -68,34 +113,49 @@ pub fn fit_mixture_with(
 ) -> Result<Fitted<MixtureModel>> {
     let checked = config.check(source.num_rows())?;
     check_memory(source, &checked, &beside.storage)?;
-    let Some(units) = &settle_units(source, &checked, &inputs)? else {
-        return fit_rows(source, config, inputs, beside);
-    };
-    let rows = Standardized::new(source, units);
-    let held = inputs.heldout.map(|held| Standardized::new(held, units));
-    let heldout = held.as_ref().map(|held| held as &dyn RowSource);
-    fit_rows(&rows, config, MixtureInputs { heldout, units: Some(units), ..inputs }, beside)
+    on_working_rows(source, config, inputs, |source, inputs| match working_element(config.precision, source) {
+        Element::F32 => runs::train(&Mixtures::<f32>::new(source, config, inputs)?, beside),
+        Element::F64 => runs::train(&Mixtures::<f64>::new(source, config, inputs)?, beside),
+    })
 }
 
-/// The same with rows in the units that they are worked on in.
-fn fit_rows(
+/// The mixture that a training would start from: no lap is done.
+pub fn initial_mixture(
     source: &dyn RowSource,
     config: &MixtureConfig,
     inputs: MixtureInputs<'_>,
-    beside: Beside<'_>,
 ) -> Result<Fitted<MixtureModel>> {
-    match working_element(config.precision, source) {
-        Element::F32 => runs::train(&Mixtures::<f32>::new(source, config, inputs)?, beside),
-        Element::F64 => runs::train(&Mixtures::<f64>::new(source, config, inputs)?, beside),
+    on_working_rows(source, config, inputs, |source, inputs| match working_element(config.precision, source) {
+        Element::F32 => runs::start(&Mixtures::<f32>::new(source, config, inputs)?),
+        Element::F64 => runs::start(&Mixtures::<f64>::new(source, config, inputs)?),
+    })
+}
+
+/// Run `work` on rows as settings take them: as they are, as zeros and ones, or in the units of their columns.
+fn on_working_rows<R>(
+    source: &dyn RowSource,
+    config: &MixtureConfig,
+    inputs: MixtureInputs<'_>,
+    work: impl FnOnce(&dyn RowSource, MixtureInputs<'_>) -> Result<R>,
+) -> Result<R> {
+    if let Some(threshold) = config.binarize {
+        let held = inputs.heldout.map(|held| Thresholded::new(held, threshold));
+        let heldout = held.as_ref().map(|held| held as &dyn RowSource);
+        return work(&Thresholded::new(source, threshold), MixtureInputs { heldout, ..inputs });
     }
+    let Some(units) = &settle_units(source, config, &inputs)? else { return work(source, inputs) };
+    let held = inputs.heldout.map(|held| Standardized::new(held, units));
+    let heldout = held.as_ref().map(|held| held as &dyn RowSource);
+    work(&Standardized::new(source, units), MixtureInputs { heldout, units: Some(units), ..inputs })
 }
 
 /// The units to put rows into, where settings ask for it: those of the model to go on from, or of these rows.
 fn settle_units(
     source: &dyn RowSource,
-    config: &Checked<MixtureConfig>,
+    config: &MixtureConfig,
     inputs: &MixtureInputs<'_>,
 ) -> Result<Option<ColumnUnits>> {
+    let config = config.check(source.num_rows())?;
     if !config.standardize || inputs.units.is_some() {
         return Ok(None);
     }
@@ -143,7 +203,9 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
     pub fn new(source: &'a dyn RowSource, config: &MixtureConfig, inputs: MixtureInputs<'a>) -> Result<Self> {
         let config = config.check(source.num_rows())?;
         check_units(&config, &inputs)?;
-        let (prior, config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
+        let (mut prior, config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
+        take_given_prior(&mut prior, &inputs)?;
+        check_given(&config, &prior, &inputs.given)?;
         if let Some(held) = inputs.heldout {
             if held.dim() != source.dim() {
                 let (name, model, data) = (held.name().into(), source.dim(), held.dim());
@@ -152,9 +214,17 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             scan_for::<T>(config.likelihood.build::<T>(&prior).as_ref(), held, config.missing)?;
         }
         check_row_weights(source, inputs.row_weights)?;
+        if let Some(columns) = inputs.columns.filter(|columns| columns.len() != source.dim()) {
+            let problem = format!("{} names for {} columns", columns.len(), source.dim());
+            return Err(Error::Config { option: "columns", problem, remedy: "give one name a column".into() });
+        }
         if config.best_by == BestBy::Heldout && inputs.heldout.is_none() {
             let problem = "there are no held-out rows to compare runs by".into();
             return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
+        }
+        if config.early_stopping > None && inputs.heldout.is_none() {
+            let problem = "there are no held-out rows to stop by".into();
+            return Err(Error::Config { option: "early-stopping", problem, remedy: "give `heldout` too".into() });
         }
         if config.history == History::Keep && config.method.has_centres_alone() {
             let problem = format!("{} has no counts that could stay", config.method.name());
@@ -196,6 +266,26 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
     /// What the log density of a row changes by to be in the data's own units.
     fn units_change(&self) -> f64 {
         self.inputs.units.map_or(0.0, ColumnUnits::log_density_change)
+    }
+
+    /// The statistics of clusters that are given, with what is not given from those that seeding found; none where
+    /// something is left to be found.
+    fn given_summary(&self, model: &Mixture<T>, found: Option<&ClusterSummary>) -> Result<Option<ClusterSummary>> {
+        let GivenStart { weights, arrays: given } = &self.inputs.given;
+        let found = found.map(|found| model.global_step(found, None)).transpose()?;
+        let mut arrays = found.as_ref().map(|found| found.clusters.arrays()).unwrap_or_default();
+        arrays.retain(|array| given.iter().all(|known| known.name != array.name));
+        arrays.extend(given.iter().cloned());
+        let weights = weights.as_ref().or_else(|| found.as_ref().map(|found| &found.frequencies.pi));
+        let needed = self.settled.config.likelihood.arrays(Estimate::MaxLikelihood);
+        let complete = needed.into_iter().all(|needed| arrays.iter().any(|array| array.name == needed.name));
+        let Some(weights) = weights.filter(|_| complete) else { return Ok(None) };
+        // Not positive definite, say.
+        model.likelihood.clusters_of(&arrays)?;
+        let rows = self.inputs.row_weights.map_or(self.source.num_rows() as f64, |weights| weights.iter().sum());
+        let counts: Vec<f64> = weights.iter().map(|weight| weight * rows).collect();
+        let Some(stats) = model.likelihood.statistics_of(&counts, &arrays)? else { return Ok(None) };
+        Ok(Some(ClusterSummary { counts, stats, width: model.likelihood.stat_width(), entropy: 0.0 }))
     }
 
     /// How rows choose their clusters in a run.
@@ -250,7 +340,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     }
 
     fn fingerprint(&self) -> Result<Fingerprint> {
-        let MixtureInputs { heldout, row_weights, start, .. } = self.inputs;
+        let MixtureInputs { heldout, row_weights, start, ref given, ref given_prior, .. } = self.inputs;
         let mut print = vec![("model".into(), "mixture".into()), ("data".into(), print_rows(self.source)?)];
         if let Some(held) = heldout {
             print.push(("heldout".into(), print_rows(held)?));
@@ -260,6 +350,12 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         }
         if let Some(start) = start {
             print.push(("from".into(), print_numbers(&start.total.stats)));
+        }
+        if !given.is_empty() {
+            print.push(("given clusters".into(), print_numbers(&given.numbers())));
+        }
+        if given_prior.is_some() {
+            print.push(("given prior".into(), print_prior(&self.settled.prior)));
         }
         print.extend(print_settings(&self.settled.config));
         Ok(print)
@@ -293,10 +389,17 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         model.set_deadline(patience.until());
         let rng = |stream| ChaCha8Rng::seed_from_u64(run_seed(&self.settled.config, run, stream));
         let start = self.inputs.start;
-        let given = || model.step.initial(model, data);
-        let total = match start.map(|start| start.total.clone()).or_else(given) {
+        let known = || model.step.initial(model, data);
+        let total = match start.map(|start| start.total.clone()).or_else(known) {
             Some(total) => total,
-            None => initial_summary(model, data, &self.settled.config, &mut rng(Stream::Init), patience)?,
+            None => match self.given_summary(model, None)? {
+                Some(total) => total,
+                None => initial_summary(model, data, &self.settled.config, &mut rng(Stream::Init), patience)?,
+            },
+        };
+        let total = match self.inputs.given.is_empty() || start.is_some() {
+            true => total,
+            false => self.given_summary(model, Some(&total))?.unwrap_or(total),
         };
         let previous = start.map(|start| start.params_of(model)).transpose()?;
         let params = model.global_step(&total, previous.as_ref())?;
@@ -317,6 +420,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
             config: MixtureConfig { sparsity: Sparsity::Of(params.search.sparsity), ..self.settled.config.of_record() },
             prior: self.settled.prior.clone(),
             units: self.inputs.units.cloned(),
+            columns: self.inputs.columns.map(<[String]>::to_vec).unwrap_or_default(),
             training: TrainingRecord::new(observations, progress, outcome),
             weights: params.frequencies.pi.clone(),
             arrays,
@@ -324,6 +428,14 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         };
         session.model().step.finish(&mut model);
         model
+    }
+
+    fn kept(&self, mut earlier: MixtureModel, outcome: &Outcome) -> MixtureModel {
+        let MixtureConfig { laps, tolerance, count_tolerance, max_seconds, early_stopping, .. } = *self.settled.config;
+        let rest = earlier.config;
+        earlier.config = MixtureConfig { laps, tolerance, count_tolerance, max_seconds, early_stopping, ..rest };
+        earlier.training.stopped_by = outcome.reason.rule().into();
+        earlier
     }
 }
 
@@ -462,6 +574,77 @@ fn settle_prior<T: Scalar>(
     }
     config.nu = Some(prior.nu);
     Ok((prior, config, remarks))
+}
+
+/// The prior with the numbers that are given.
+fn take_given_prior(prior: &mut Prior, inputs: &MixtureInputs<'_>) -> Result<()> {
+    let GivenPrior { mean, variance, variance_floor } = &inputs.given_prior;
+    let refuse = |problem: String, remedy: &str| Err(Error::Config { option: "prior", problem, remedy: remedy.into() });
+    if inputs.start.is_some() {
+        // The prior goes on with the model.
+        return Ok(());
+    }
+    for (given, known, least) in [(mean, &mut prior.center, f64::NEG_INFINITY), (variance, &mut prior.variance, 0.0)] {
+        let Some(given) = given else { continue };
+        if given.len() != known.len() {
+            let problem = format!("{} numbers are given where {} are needed", given.len(), known.len());
+            return refuse(problem, "give one a column, to a family that has them");
+        }
+        if let Some(value) = given.iter().find(|value| !(value.is_finite() && **value > least)) {
+            return refuse(format!("{value} cannot be in it"), "give finite means, and variances above zero");
+        }
+        known.clone_from(given);
+    }
+    if let Some(floor) = variance_floor {
+        if !(floor.is_finite() && *floor >= 0.0) {
+            return refuse(format!("{floor} is no smallest variance"), "give zero or more");
+        }
+        prior.variance_floor.fill(*floor);
+    }
+    Ok(())
+}
+
+/// Clusters that are given have the shapes of the family's, and frequencies that sum to one.
+fn check_given(config: &MixtureConfig, prior: &Prior, given: &GivenStart) -> Result<()> {
+    let refuse = |problem: String, remedy: &str| Err(Error::Config { option: "init", problem, remedy: remedy.into() });
+    if given.is_empty() {
+        return Ok(());
+    }
+    let family = config.likelihood.family();
+    if !family.spread.is_of_variances() {
+        let problem = format!("{} clusters cannot be given to start from", family.name);
+        return refuse(problem, "leave them out, or choose a Gaussian family");
+    }
+    let extent = Extent { clusters: config.clusters, dim: prior.dim, missing: config.missing };
+    for array in &given.arrays {
+        let expected = family.arrays.iter().find(|known| known.name == array.name && !known.of_posterior);
+        let Some(expected) = expected else {
+            return refuse(format!("{} clusters have no {}", family.name, array.name), "leave them out");
+        };
+        let shape = (expected.shape)(&extent);
+        if array.shape != shape || array.values.len() != shape.iter().product::<usize>() {
+            let problem = format!("the {} have shape {:?}, expected {shape:?}", array.name, array.shape);
+            return refuse(problem, "give them for each cluster and column");
+        }
+        if let Some(value) = array.values.iter().find(|value| !value.is_finite()) {
+            return refuse(format!("the {} have {value}", array.name), "give finite numbers");
+        }
+    }
+    if let Some(weights) = &given.weights {
+        let legal = weights.iter().all(|weight| (0.0..=1.0).contains(weight));
+        let sum: f64 = weights.iter().sum();
+        if weights.len() != config.clusters || !legal || (sum - 1.0).abs() > 1e-6 {
+            let problem = format!("{} weights with sum {sum} for {} clusters", weights.len(), config.clusters);
+            return refuse(problem, "give a share to each cluster, with sum one");
+        }
+    }
+    Ok(())
+}
+
+/// A checksum of the numbers of a prior.
+fn print_prior(prior: &Prior) -> String {
+    let numbers = prior.center.iter().chain(&prior.variance).chain(&prior.variance_floor);
+    print_numbers(&numbers.copied().collect::<Vec<_>>())
 }
 
 /// One weight a row, none of them negative, some above zero.

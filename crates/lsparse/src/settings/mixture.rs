@@ -145,6 +145,9 @@ settings! {
             /// Rows may have missing values (NaN; in text files also empty fields and NA), which gauss and diag-gauss
             /// integrate out.
             missing: bool = false, passed_on();
+            /// Values above this number are ones and all others zeros, now and whenever the model is used; without it
+            /// values count as they are.
+            binarize: Option<f64> = None, passed_on();
             /// Work on columns about their means in units of their standard deviations (root mean squares for
             /// zero-mean-gauss): spherical-gauss, kmeans and dp-means take all columns alike, so that those of large
             /// numbers would decide alone. The model keeps the units; means, covariances, drawn rows and log likelihoods

@@ -368,6 +368,8 @@ macro_rules! settings {
                     count_tolerance: Option<f64> = None, least(0.0), only($Name::RESTING);
                     /// Stop after so many seconds of training.
                     max_seconds: Option<f64> = None, above(0.0), placeholder("SECONDS");
+                    /// Stop when `heldout` has not scored better for so many laps; the model is then that of the best lap.
+                    early_stopping: Option<usize> = None, least(1.0), placeholder("LAPS");
                 }
                 $($($after)*)?
             }
@@ -377,11 +379,11 @@ macro_rules! settings {
             /// The settings that all runs have in common, as training looks at them.
             pub fn plan(&self) -> $crate::settings::Plan {
                 let $Name { runs, best_by, laps, tolerance, count_tolerance, max_seconds, .. } = *self;
-                let $Name { schedule, delay, decay, .. } = *self;
+                let $Name { schedule, delay, decay, early_stopping, .. } = *self;
                 $crate::settings::Plan {
                     runs,
                     best_by,
-                    rules: StopRules { laps, tolerance, count_tolerance, max_seconds, stride: 1 },
+                    rules: StopRules { laps, tolerance, count_tolerance, max_seconds, stride: 1, early_stopping },
                     pace: Pace { schedule, delay, decay, leave_out: false },
                 }
             }
@@ -390,7 +392,7 @@ macro_rules! settings {
             fn check_shared(&self) -> $crate::error::Result<()> {
                 $crate::settings::table::Settings::check_ranges(self)?;
                 let rules = self.plan().rules;
-                let off = rules.laps.is_none() && rules.max_seconds.is_none();
+                let off = rules.laps.is_none() && rules.max_seconds.is_none() && rules.early_stopping.is_none();
                 if off && rules.tolerance.is_none() && rules.count_tolerance.is_none() {
                     return Err($crate::error::Error::Config {
                         option: "laps",

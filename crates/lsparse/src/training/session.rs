@@ -428,6 +428,8 @@ impl<'a, M: Model> Session<'a, M> {
         self.progress.forgotten += self.data.batches.len(batch);
         // The lap before is not one to compare with, but if the run was at the end of a lap it still is.
         self.progress.lap_before = None;
+        // What was best before had the batch in it.
+        self.progress.best = None;
         let at_end = ends_lap || self.progress.lap_change.is_some();
         self.progress.lap_change = at_end.then_some((f64::INFINITY, f64::INFINITY));
         Ok(())

@@ -28,7 +28,7 @@ EXAMPLES:
   lsparse fit topics corpus --config run.json --seed 1 --quiet --json
   lsparse topics topics.safetensors                            read the topics
 
-Training ends at the first of --laps, --tolerance, --count-tolerance and --max-seconds.
+Training ends at the first of --laps, --tolerance, --count-tolerance, --max-seconds and --early-stopping.
 Ctrl-C ends it after the current batch, and the model is written all the same.
 With --checkpoint a run that was killed or interrupted goes on with --resume and the same settings, and so does one
 that has ended, with more --laps say: the rules for stopping may change."

@@ -61,6 +61,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
             start: words.start.as_ref(),
             seed_words: &seed_words,
             tokenizer: words.tokenizer.clone(),
+            ..Default::default()
         },
         Beside {
             heldout_every: args.run.heldout_every,

@@ -395,4 +395,8 @@ impl<'a> Family<'a> for GibbsFamily<'a> {
         let total = average.as_ref().unwrap_or(session.total());
         self.inner.saved_with(&self.inner.model(0), training, &session.params().alpha, total)
     }
+
+    fn kept(&self, earlier: TopicModel, outcome: &Outcome) -> TopicModel {
+        self.inner.kept(earlier, outcome)
+    }
 }
