@@ -45,7 +45,7 @@ def test_early_stopping_keeps_the_lap_that_scored_best(few, command, tmp_path):
     # The command's, bit for bit.
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "val.npy", X_val)
-    settings = "--likelihood diag-gauss --estimate ml --init responsibilities -l 25 --rows-per-batch 100 --tolerance 0"
+    settings = "--likelihood diag-gauss --estimate ml --init responsibilities -l 25 --rows-per-batch 100 --tolerance none"
     run = f"{command} fit mixture x.npy -k 25 {settings} --laps 60 --heldout val.npy --early-stopping 5 -q --out m.st"
     subprocess.run(run.split(), check=True, cwd=tmp_path)
     lsparse.save(stopped, tmp_path / "ours.st")
@@ -121,7 +121,7 @@ def test_traces_are_read_whoever_wrote_them(blobs, command, tmp_path):
     assert ours.beginning["model"] == "mixture" and ours.beginning["settings"]["clusters"] == 4
     assert [end["run"] for end in ours.endings] == [0, 1]
     np.save(tmp_path / "x.npy", X)
-    run = f"{command} fit mixture x.npy -k 4 --runs 2 --laps 5 --tolerance 0 --trace theirs.jsonl -q"
+    run = f"{command} fit mixture x.npy -k 4 --runs 2 --laps 5 --tolerance none --trace theirs.jsonl -q"
     subprocess.run(run.split(), check=True, cwd=tmp_path)
     theirs = lsparse.read_trace(tmp_path / "theirs.jsonl")
     assert theirs.beginning == ours.beginning

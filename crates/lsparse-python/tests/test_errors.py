@@ -124,7 +124,7 @@ def test_messages_speak_of_parameters(tmp_path):
     assert said(grown.fit, X) == (
         "n_components: the model to start from has 2 clusters; give n_components=2"
     )
-    assert said(_core.fit_mixture, X, '{"clusters": 2, "laps": 0, "tolerance": 0}', AROUND) == (
+    assert said(_core.fit_mixture, X, '{"clusters": 2, "laps": null, "tolerance": null}', AROUND) == (
         "max_iter: every rule that stops training is off; set max_iter, tol or max_seconds"
     )
     assert "take NaN with missing=True" in said(_core.fit_mixture, np.full((5, 2), np.nan), '{"clusters": 2}', AROUND)

@@ -216,7 +216,9 @@ class Estimator(_Fitted):
             **overrides,
         }
         numbers = {name: value.item() if isinstance(value, np.generic) else value for name, value in config.items()}
-        return {name: value for name, value in numbers.items() if value is not None}
+        given = {name: value for name, value in numbers.items() if value is not None}
+        # No tolerance at all, rather than the default.
+        return given | {"tolerance": None} if given.get("tolerance") == 0 else given
 
     def _around(
         self,

@@ -160,11 +160,11 @@ class TopicModel(Estimator):
         "How the first topics are found: k-means++ over documents under the likelihood's own divergence, or random "
         "groups of documents (of tokens, for samplers, whose default that is).",
     )
-    burn_in: int = parameter(
-        0,
+    burn_in: int | None = parameter(
+        None,
         "int",
-        Interval(Integral, 0, None, closed="left"),
-        "Laps of a sampler after which its statistics are averaged over laps; 0 for those of the last lap alone.",
+        COUNT,
+        "Laps of a sampler after which its statistics are averaged over laps; those of the last lap alone if not given.",
     )
     samples: int = parameter(
         10, "int", COUNT, 'Sweeps over a document of ``method="svi-gibbs"``, of which the first half is burn-in.'
