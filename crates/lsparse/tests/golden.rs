@@ -457,7 +457,7 @@ fn samplers(found: &mut Table) {
                 method,
                 schedule,
                 init,
-                burn_in: Some(burn_in),
+                burn_in: (burn_in > 0).then_some(burn_in),
                 laps: Some(4),
                 runs: 2,
                 ..topics_config()

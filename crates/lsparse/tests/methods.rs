@@ -236,7 +236,7 @@ fn threads_change_no_bits_and_interrupted_runs_go_on_as_if_they_had_not_been() {
         let config = TopicsConfig {
             topics: 6,
             laps: Some(4),
-            burn_in: Some(burn_in),
+            burn_in: (burn_in > 0).then_some(burn_in),
             tolerance: None,
             batches: Some(3),
             ..config_of(method)
@@ -278,9 +278,11 @@ fn laps_after_burn_in_are_averaged() {
     for method in SAMPLERS {
         let config = TopicsConfig { topics: 6, batches: Some(3), ..config_of(method) };
         let dense = |laps: usize, burn_in: usize| {
-            let fitted =
-                fit_topics(&corpora[0], &TopicsConfig { laps: Some(laps), burn_in: Some(burn_in), ..config.clone() })
-                    .unwrap();
+            let fitted = fit_topics(
+                &corpora[0],
+                &TopicsConfig { laps: Some(laps), burn_in: (burn_in > 0).then_some(burn_in), ..config.clone() },
+            )
+            .unwrap();
             let total = fitted.model.total;
             let rows = (0..total.vocab_size()).map(|v| total.total().dense_word(v, 6));
             (rows.collect::<Vec<_>>().concat(), total.counts)
@@ -294,7 +296,10 @@ fn laps_after_burn_in_are_averaged() {
             assert!((mean - (ended[0].1[k] + ended[1].1[k]) / 2.0).abs() < 1e-9, "{method:?}");
         }
         let score = |burn_in: usize| {
-            fit_scored(&corpora, &TopicsConfig { laps: Some(40), burn_in: Some(burn_in), ..config.clone() })
+            fit_scored(
+                &corpora,
+                &TopicsConfig { laps: Some(40), burn_in: (burn_in > 0).then_some(burn_in), ..config.clone() },
+            )
         };
         let (last, mean) = (score(0).outcome.heldout.unwrap(), score(20).outcome.heldout.unwrap());
         // Sixty documents score a little better or worse by chance.

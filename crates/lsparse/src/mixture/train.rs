@@ -332,7 +332,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     }
 
     fn beginning(&self) -> Beginning {
-        Beginning::new("mixture", self.source.num_rows(), self.source.dim(), &self.settled.config)
+        Beginning::new("mixture", self.source.num_rows(), self.source.dim(), &*self.settled.config)
     }
 
     fn remarks(&self) -> &[String] {
@@ -357,7 +357,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         if given_prior.is_some() {
             print.push(("given prior".into(), print_prior(&self.settled.prior)));
         }
-        print.extend(print_settings(&self.settled.config));
+        print.extend(print_settings(&*self.settled.config));
         Ok(print)
     }
 

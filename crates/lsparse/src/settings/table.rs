@@ -243,7 +243,7 @@ impl Setting {
         Err(Error::Config {
             option: self.name,
             problem: format!("{} is not {range}", show_number(number)),
-            remedy: self.advice.map_or_else(|| format!("give a number {range}{none}"), str::to_owned),
+            remedy: self.advice.map_or_else(|| format!("give what is {range}{none}"), str::to_owned),
         })
     }
 
@@ -312,11 +312,12 @@ impl Range {
     }
 
     fn words(&self) -> String {
-        let bounds = [("above", self.above), ("at least", self.least), ("below", self.below), ("at most", self.most)];
-        let words =
-            bounds.iter().filter_map(|(word, bound)| bound.map(|bound| format!("{word} {}", show_number(bound))));
-        let words: Vec<String> = words.collect();
-        if words.is_empty() { "finite".to_owned() } else { words.join(" and ") }
+        let least = self.least.map(|bound| format!("{} or more", show_number(bound)));
+        let others = [("above", self.above), ("below", self.below), ("at most", self.most)];
+        let others =
+            others.iter().filter_map(|(word, bound)| bound.map(|bound| format!("{word} {}", show_number(bound))));
+        let words: Vec<String> = least.into_iter().chain(others).collect();
+        if words.is_empty() { "a finite number".to_owned() } else { words.join(" and ") }
     }
 }
 

@@ -197,7 +197,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     }
 
     fn beginning(&self) -> Beginning {
-        Beginning::new("topics", self.source.num_rows(), self.source.dim(), &self.config)
+        Beginning::new("topics", self.source.num_rows(), self.source.dim(), &*self.config)
     }
 
     fn fingerprint(&self) -> Result<Fingerprint> {
@@ -224,7 +224,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         for (name, numbers) in [("given alpha", alpha), ("given word prior", word_prior)] {
             print.extend(numbers.map(|numbers| (name.into(), print_numbers(numbers))));
         }
-        print.extend(print_settings(&self.config));
+        print.extend(print_settings(&*self.config));
         Ok(print)
     }
 
