@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import lsparse
+import lsparse.exchange
 import lsparse.plot
 import nbformat
 import pytest
@@ -17,8 +18,8 @@ ESTIMATORS = [lsparse.GaussianMixture, lsparse.MultinomialMixture, lsparse.Poiss
 
 
 def public():
-    for module, names in ((lsparse, lsparse.__all__), (lsparse.plot, lsparse.plot.__all__)):
-        for name in names:
+    for module in (lsparse, lsparse.exchange, lsparse.plot):
+        for name in module.__all__:
             yield f"{module.__name__}.{name}", getattr(module, name)
     for estimator in ESTIMATORS:
         for name, member in inspect.getmembers(estimator, inspect.isfunction):
