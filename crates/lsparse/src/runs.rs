@@ -575,6 +575,7 @@ mod tests {
         rows: MemoryRows<f64>,
         reads: AtomicUsize,
         fails: Range<usize>,
+        error: fn() -> Error,
     }
 
     impl RowSource for Treacherous {
@@ -604,7 +605,7 @@ mod tests {
 
         fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
             if self.fails.contains(&self.reads.fetch_add(1, Ordering::Relaxed)) {
-                return Err(Error::Diverged { step: 1, value: f64::NAN });
+                return Err((self.error)());
             }
             self.rows.read_f64(start, count, out)
         }
@@ -628,15 +629,35 @@ mod tests {
 
     /// The result of so many runs, the times rows were read, and the runs that failed.
     fn train(runs: usize, fails: Range<usize>) -> (Result<Fitted<MixtureModel>>, usize, Vec<usize>) {
+        train_until(runs, fails, || Error::Diverged { step: 1, value: f64::NAN })
+    }
+
+    fn train_until(
+        runs: usize,
+        fails: Range<usize>,
+        error: fn() -> Error,
+    ) -> (Result<Fitted<MixtureModel>>, usize, Vec<usize>) {
         let rows: Vec<f64> = (0..400).map(|n| f64::from(n % 2) * 9.0 + f64::from(n % 7) * 0.1).collect();
         let rows = MemoryRows::new("two groups", 1, rows).unwrap();
-        let source = Treacherous { rows, reads: AtomicUsize::new(0), fails };
+        let source = Treacherous { rows, reads: AtomicUsize::new(0), fails, error };
         let config =
             MixtureConfig { clusters: 2, batches: Some(2), laps: Some(2), tolerance: None, runs, ..Default::default() };
         let mut failures = Failures::default();
         let beside = Beside { observer: Some(&mut failures), ..Default::default() };
         let fitted = fit_mixture_with(&source, &config, MixtureInputs::default(), beside);
         (fitted, source.reads.into_inner(), failures.0)
+    }
+
+    #[test]
+    fn a_step_that_is_out_of_time_leaves_the_one_before_it() {
+        let (_, reads, _) = train(1, 0..0);
+        let (late, ..) = train_until(1, reads - 1..usize::MAX, || Error::out_of_time("a step was done"));
+        let late = late.unwrap();
+        assert!(matches!(late.outcome.reason, StopReason::Seconds(_)), "{:?}", late.outcome.reason);
+        assert!(late.model.training.steps > 0 && late.outcome.objective.total().is_finite());
+        // Before the first step there is nothing.
+        let (never, ..) = train_until(1, 1..usize::MAX, || Error::out_of_time("a step was done"));
+        assert!(never.err().unwrap().is_out_of_time());
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Watchers {
     }
 
     /// Write to the trace, as long as that works.
-    fn to_trace(&mut self, write: impl FnOnce(&mut Trace<TraceFile>) -> Result<()>) {
+    fn write_trace(&mut self, write: impl FnOnce(&mut Trace<TraceFile>) -> Result<()>) {
         let Some(trace) = &mut self.trace else { return };
         if let Err(error) = write(trace) {
             self.written = trace.written();
@@ -110,12 +110,12 @@ impl Watchers {
 
 impl Observer for Watchers {
     fn begin(&mut self, beginning: &Beginning) -> Result<()> {
-        self.to_trace(|trace| trace.begin(beginning));
+        self.write_trace(|trace| trace.begin(beginning));
         Ok(())
     }
 
     fn end(&mut self, ending: &Ending) -> Result<()> {
-        self.to_trace(|trace| trace.end(ending));
+        self.write_trace(|trace| trace.end(ending));
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl Observer for Watchers {
 
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.progress.step(info)?;
-        self.to_trace(|trace| trace.step(info));
+        self.write_trace(|trace| trace.step(info));
         Ok(())
     }
 

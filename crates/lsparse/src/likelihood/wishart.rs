@@ -412,6 +412,22 @@ mod tests {
     }
 
     #[test]
+    fn a_large_estimate_ends_when_the_time_is_over() {
+        let dim = 600;
+        let mut prior =
+            WishartPrior { dim, nu: 602.0, b: vec![1.0; dim], variance_floor: vec![1e-6; dim], ..some_prior() };
+        let scatter = vec![0.0; linalg::packed_len(dim)];
+        let estimate = |prior: &WishartPrior| {
+            let never = |_| unreachable!("no cluster is empty");
+            Precision::estimate_all(prior, Estimate::Posterior, &[5.0], &scatter, &[0], &[], never).map(|all| all.len())
+        };
+        prior.until = Some(Instant::now());
+        assert!(estimate(&prior).unwrap_err().is_out_of_time());
+        prior.until = None;
+        assert_eq!(estimate(&prior).unwrap(), 1);
+    }
+
+    #[test]
     fn only_clusters_that_changed_are_estimated_anew() {
         let prior = some_prior();
         let counts = vec![5.0; 20];

@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn other_encodings_come_with_a_remedy() {
-        for text in [&b"\xff\xfe1\0,\0"[..], b"\xfe\xff\01\0,"] {
+        for text in [&b"\xff\xfe1\x00,\x00"[..], b"\xfe\xff\x001\x00,"] {
             let error = read_named("x.csv", text, &CsvOptions::default()).unwrap_err().to_string();
             assert!(error.contains("UTF-16") && error.contains("iconv"), "{error}");
         }
