@@ -45,6 +45,10 @@ pub struct AssignArgs {
     /// Threads, 0 for one a core; the result is the same with any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
+    /// Rows may have missing values (NaN; in text files also empty fields and NA), as with `fit mixture --missing`,
+    /// whichever way the model was trained (gauss and diag-gauss).
+    #[arg(long)]
+    pub missing: bool,
     #[command(flatten)]
     pub reading: DataArgs,
     #[command(flatten)]
@@ -113,6 +117,7 @@ fn assign(args: &AssignArgs) -> Result<()> {
         "npy" => 1,
         _ => args.sparsity.unwrap_or_default().of(clusters, model.sparsity())?,
     };
+    let model = if args.missing { model.allowing_missing()? } else { *model };
     let data = Input::open(&args.data, ".csv")?;
     let source = args.reading.open(data.path(), model.config.missing)?;
     let source = source.as_ref();

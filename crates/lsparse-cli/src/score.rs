@@ -71,6 +71,10 @@ pub struct ScoreArgs {
     /// Threads, 0 for one a core; the result is the same with any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
+    /// Rows may have missing values (NaN; in text files also empty fields and NA), as with `fit mixture --missing`,
+    /// whichever way the model was trained (gauss and diag-gauss).
+    #[arg(long)]
+    pub missing: bool,
     #[command(flatten)]
     pub reading: DataArgs,
     #[command(flatten)]
@@ -124,6 +128,7 @@ fn score(args: &ScoreArgs) -> Result<()> {
     topics::refuse_given(&foreign, "a mixture")?;
     topics::refuse_given(&args.text.given(), "a mixture")?;
     let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
+    let model = if args.missing { model.allowing_missing()? } else { *model };
     let data = Input::open(&args.data, ".csv")?;
     let source = args.reading.open(data.path(), model.config.missing)?;
     let labels = args.labels.as_deref().map(|path| read_labels(path, source.num_rows())).transpose()?;

@@ -40,6 +40,31 @@ fn values_that_are_not_finite() {
 }
 
 #[test]
+fn columns_whose_squares_are_zero_or_that_are_not_there() {
+    let place = Place::new();
+    let values: Vec<f64> = (0..80).map(|n| f64::from(n % 7) - 3.0).collect();
+    let scaled = |scale: f64| values.iter().map(|x| x * scale).collect::<Vec<f64>>();
+    place.npy("tiny.npy", 4, &scaled(1e-200));
+    refused(&place, "tiny.npy -k 2", &["tiny.npy column 1", "no value is larger than 3e-200", "other units"]);
+    place.npy_f32("small.npy", 4, &scaled(1e-20));
+    refused(&place, "small.npy -k 2 --likelihood diag-gauss", &["small.npy column 1", "or in f64"]);
+    let mut lacking = values.clone();
+    lacking.iter_mut().skip(2).step_by(4).for_each(|x| *x = f64::NAN);
+    place.npy("lacking.npy", 4, &lacking);
+    refused(&place, "lacking.npy -k 2 --missing", &["column 3 of lacking.npy has no value", "leave the column out"]);
+    // Small numbers that can be squared, and a constant column of zeros, are no trouble.
+    place.npy("fine.npy", 4, &scaled(1e-100));
+    place.lsparse("fit mixture fine.npy -k 2 --quiet --out fine.safetensors").assert().success();
+    // Nor are rows with holes for a model of rows without, where that is asked for.
+    let mut some = scaled(1e-100);
+    some[5] = f64::NAN;
+    place.npy("some.npy", 4, &some);
+    common::refused(&place, "score fine.safetensors some.npy", &["some.npy row 2, column 2", "NaN is not finite"]);
+    place.lsparse("score fine.safetensors some.npy --missing").assert().success();
+    place.lsparse("assign fine.safetensors some.npy --missing").assert().success();
+}
+
+#[test]
 fn text_that_is_not_a_table_of_numbers() {
     let place = Place::new();
     place.write("ragged.csv", "1,2\n3,4\n5,6,7\n");

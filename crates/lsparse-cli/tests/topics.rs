@@ -124,6 +124,9 @@ fn documents_are_assigned_and_compared() {
     let (table, message) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(table.contains("\"sky, at night.txt\",") && !table.contains("void"), "{table}");
     assert!(message.contains("words are not in the vocabulary"), "{message}");
+    refused(&place, "fit topics train -k 3 --leave-out on --batches 1", &["--leave-out", "one batch", "--batches"]);
+    let stochastic = "fit topics train -k 3 --leave-out on --schedule stochastic";
+    refused(&place, stochastic, &["--leave-out", "--schedule memoized"]);
     refused(&place, "similar m.safetensors files --doc void.txt", &["void.txt", "no words that the model knows"]);
     refused(&place, "similar m.safetensors train --doc nobody", &["no document \"nobody\"", "\"1\"", "from 1 to 500"]);
     let by_number = place.json("similar m.safetensors files --doc 1 --json");

@@ -10,7 +10,7 @@ fn prior(kind: LikelihoodKind, dim: usize) -> Prior {
     // Columns of different scales, so that B is not a multiple of I.
     let variance: Vec<f64> = (0..dim).map(|d| 1.3 * 0.6f64.powi(d as i32)).collect();
     let moments =
-        Moments { count: 10, mean: vec![0.3; dim], variance: variance.clone(), second_moment: variance, nonzeros: 0 };
+        Moments { mean: vec![0.3; dim], variance: variance.clone(), second_moment: variance, ..Moments::unknown(dim) };
     let config =
         MixtureConfig { likelihood: kind, lambda: 0.7, kappa: 0.4, prior_scale: Some(0.9), ..MixtureConfig::default() };
     Prior::for_data(&config, &moments)

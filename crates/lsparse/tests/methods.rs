@@ -106,7 +106,7 @@ fn samplers_draw_from_the_posterior() {
                 topics: num,
                 alpha,
                 lambda,
-                table_draws: Some(table_draws),
+                table_draws: (table_draws > 0).then_some(table_draws),
                 ..Default::default()
             };
             let mut chain = Chain::random(Arc::clone(&tokens), &config, ChaCha8Rng::seed_from_u64(7)).unwrap();

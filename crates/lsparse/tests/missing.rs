@@ -28,7 +28,7 @@ fn prior(likelihood: LikelihoodKind, dim: usize, missing: bool) -> Prior {
         mean: vec![0.3; dim],
         variance: vec![1.3; dim],
         second_moment: vec![1.3; dim],
-        nonzeros: 0,
+        ..Moments::unknown(dim)
     };
     let config =
         MixtureConfig { likelihood, missing, nu: Some(7.0), kappa: 0.4, prior_scale: Some(0.9), ..Default::default() };
@@ -425,8 +425,43 @@ fn what_cannot_do_without_values_says_so() {
     refused(&MixtureConfig { search: SearchKind::Neighbours, ..config.clone() }, "complete rows");
     let infinite = MemoryRows::new("infinite", 2, vec![1.0, NAN, f64::INFINITY, 3.0]).unwrap();
     assert!(fit_mixture(&infinite, &config).err().unwrap().to_string().contains("inf"));
+    let empty = MemoryRows::new("a column of nothing", 2, vec![1.0, NAN, 2.0, NAN, 3.0, NAN]).unwrap();
+    let text = fit_mixture(&empty, &config).err().unwrap().to_string();
+    assert!(text.contains("column 2 of a column of nothing has no value"), "{text}");
     let sparse = CsrRows::new("sparse", 2, vec![0, 1, 2], vec![0, 1], vec![1.0f64, 2.0]).unwrap();
     assert!(fit_mixture(&sparse, &config).err().unwrap().to_string().contains("sparse rows"));
+}
+
+/// A model of complete rows weighs rows with holes by its own marginals: its density is integrated over what is missing.
+#[test]
+fn models_of_complete_rows_score_rows_with_holes() {
+    let mut rng = ChaCha8Rng::seed_from_u64(12);
+    let value = |n: usize| if n / 3 % 2 == 0 { 1.5 } else { -1.5 };
+    let values: Vec<f64> = (0..600).map(|n| value(n) + 2.0 * rng.random::<f64>() - 1.0).collect();
+    let source = MemoryRows::new("complete", 3, values).unwrap();
+    let (reach, steps) = (30.0, 600);
+    let at = |i: usize| -reach + 2.0 * reach * i as f64 / steps as f64;
+    let grid: Vec<f64> = (0..=steps).flat_map(|i| (0..=steps).flat_map(move |j| [at(i), 0.7, at(j)])).collect();
+    let grid = MemoryRows::new("grid", 3, grid).unwrap();
+    let holes = MemoryRows::new("holes", 3, vec![NAN, 0.7, NAN]).unwrap();
+    for likelihood in FAMILIES {
+        for estimate in ESTIMATES {
+            let what = format!("{} {estimate:?}", likelihood.name());
+            let config = MixtureConfig { likelihood, estimate, clusters: 2, laps: Some(5), ..Default::default() };
+            let model = fit_mixture(&source, &config).unwrap().model;
+            assert!(model.score(&holes).is_err(), "{what}");
+            let sum: f64 = model.score(&grid).unwrap().log_density.iter().map(|log| log.exp()).sum();
+            let complete = model.score(&source).unwrap().mean();
+            let allowing = model.allowing_missing().unwrap();
+            let expected = (sum * (2.0 * reach / steps as f64).powi(2)).ln();
+            close(allowing.score(&holes).unwrap().mean(), expected, 1e-3, &what);
+            close(allowing.score(&source).unwrap().mean(), complete, 1e-9, &what);
+            let read = MixtureModel::from_bytes("m".as_ref(), &allowing.to_bytes().unwrap()).unwrap();
+            close(read.score(&holes).unwrap().mean(), expected, 1e-3, &what);
+        }
+    }
+    let config = MixtureConfig { likelihood: LikelihoodKind::SphericalGauss, clusters: 2, ..Default::default() };
+    assert!(fit_mixture(&source, &config).unwrap().model.allowing_missing().is_err());
 }
 
 /// Weights of rows count for holes too: a row of weight two is two rows.

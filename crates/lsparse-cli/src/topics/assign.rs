@@ -22,6 +22,7 @@ struct Row<'a> {
 
 /// `format` is what the name of the output says, which has been checked.
 pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()> {
+    super::refuse_given(&[("missing", args.missing)], "a topic model")?;
     if let Some(sparsity) = args.sparsity {
         model.config.sparsity = Sparsity::Of(sparsity.of(model.num_topics(), model.sparsity())?);
     }

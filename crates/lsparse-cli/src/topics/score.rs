@@ -43,6 +43,7 @@ struct Scores {
 }
 
 pub fn run(args: &ScoreArgs, mut model: TopicModel) -> Result<()> {
+    super::refuse_given(&[("missing", args.missing)], "a topic model")?;
     if let Some(alpha) = args.alpha {
         set_alpha(&mut model, alpha)?;
     }

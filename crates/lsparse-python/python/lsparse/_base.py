@@ -105,7 +105,8 @@ class Estimator(_Fitted):
         None,
         "int",
         COUNT,
-        "L, the number of components that a row keeps, K if that is smaller; 8 if not given. ``sparsity=n_components`` is the ordinary dense algorithm, ``sparsity=1`` hard assignment.",
+        "L, the number of components that a row keeps, K if that is smaller; 8 if not given, or K if there are at most 16. "
+        "``sparsity=n_components`` is the ordinary dense algorithm, ``sparsity=1`` hard assignment.",
     )
     schedule: str = choice(
         "memoized",

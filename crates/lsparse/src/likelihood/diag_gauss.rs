@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::ops::Range;
 
-use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, weighted_square_sum, weighted_sum};
+use lsparse_kernels::{
+    Real, diag_quad_forms, digamma, ln_gamma, weighted_moments, weighted_square_sum, weighted_sum,
+};
 
 use super::family::{Array, Extent, Family, Spread, about, array, diagonal_draw, planted_means, planted_variance};
 use super::missing::{holes, observed, zero_filled};
@@ -165,8 +167,11 @@ impl<T: Real> Likelihood<T> for DiagGauss {
         let dim = self.prior.dim;
         let (first, rest) = stat.split_at_mut(dim);
         let (second, lost) = rest.split_at_mut(dim);
+        if lost.is_empty() {
+            return weighted_moments(rows.dense_rows(0..rows.len()), members, resp, &self.center, first, second);
+        }
         scratch.gather(rows, members, resp, &self.center, |rows, shares, _| {
-            let rows = if lost.is_empty() { rows.into() } else { zero_filled(rows, shares, dim, lost) };
+            let rows = zero_filled(rows, shares, dim, lost);
             weighted_sum(&rows, shares, dim, first);
             weighted_square_sum(&rows, shares, dim, second);
         });

@@ -103,11 +103,11 @@ impl LikelihoodKind {
 
     /// The prior's expected variance in units of the data's, where none is given: a tenth where a cluster has no more
     /// rows than a covariance has columns (one by one in diagonal ones), since only the prior tells the shape of such a
-    /// cluster; less by the square where it has more, down to a thousandth, since clusters may be far tighter than the
+    /// cluster; less by the square where it has more, down to a ten thousandth, since clusters may be far tighter than the
     /// data.
     pub fn default_prior_scale(self, dim: usize, clusters: usize, rows: usize) -> f64 {
         let share = (self.family().least_rows)(dim, clusters) as f64 / rows.max(1) as f64;
-        (0.1 * share * share).clamp(1e-3, 0.1)
+        (0.1 * share * share).clamp(1e-4, 0.1)
     }
 
     /// The arrays of a model file under this estimate.

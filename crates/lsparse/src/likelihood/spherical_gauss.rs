@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::ops::Range;
 
-use lsparse_kernels::{Real, digamma, ln_gamma, square_distances, weighted_square_sum, weighted_sum};
+use lsparse_kernels::{Real, digamma, ln_gamma, square_distances, weighted_moments};
 
 use super::family::{Array, Family, Spread, about, array, diagonal_draw, planted_means, planted_variance};
 use super::student::Student;
@@ -114,14 +114,11 @@ impl<T: Real> Likelihood<T> for SphericalGauss {
         self.prior.dim + 1
     }
 
-    fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
+    fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], _scratch: &mut Scratch<T>, stat: &mut [f64]) {
         let dim = self.prior.dim;
         let (first, second) = stat.split_at_mut(dim);
         let mut squares = vec![0.0; dim];
-        scratch.gather(rows, members, resp, &self.center, |rows, shares, _| {
-            weighted_sum(rows, shares, dim, first);
-            weighted_square_sum(rows, shares, dim, &mut squares);
-        });
+        weighted_moments(rows.dense_rows(0..rows.len()), members, resp, &self.center, first, &mut squares);
         second[0] += squares.iter().sum::<f64>();
     }
 

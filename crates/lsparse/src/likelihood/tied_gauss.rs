@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lsparse_kernels::{Real, dot_f64, square_distances, triangular_product, weighted_gram, weighted_sum};
+use lsparse_kernels::{Real, dot_f64, square_distances, triangular_product, weighted_gram, weighted_moments};
 use rayon::prelude::*;
 
 use super::family::{Array, Family, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means};
@@ -130,10 +130,8 @@ impl<T: Real> Likelihood<T> for TiedGauss {
         linalg::packed_len(self.prior.dim)
     }
 
-    fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
-        scratch.gather(rows, members, resp, &self.center, |rows, shares, _| {
-            weighted_sum(rows, shares, self.prior.dim, stat);
-        });
+    fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], _scratch: &mut Scratch<T>, stat: &mut [f64]) {
+        weighted_moments(rows.dense_rows(0..rows.len()), members, resp, &self.center, stat, &mut []);
     }
 
     fn accumulate_shared(&self, rows: &Rows<T>, members: &[u32], weights: &[f64], shared: &mut [f64]) {

@@ -281,6 +281,37 @@ impl MixtureModel {
         Ok(model)
     }
 
+    /// The same model for rows that may have missing values, whichever way it was trained: a marginal of a Gaussian needs
+    /// nothing that training has not left. Counts that were one a cluster become one a column.
+    pub fn allowing_missing(mut self) -> Result<Self> {
+        if self.config.missing {
+            return Ok(self);
+        }
+        let config = MixtureConfig { missing: true, ..self.config };
+        config.check_missing()?;
+        self.config = config;
+        self.prior.missing = true;
+        let (num, dim) = (self.weights.len(), self.prior.dim);
+        let extent = Extent { clusters: num, dim, missing: true };
+        for (array, expected) in self.arrays.iter_mut().zip(self.config.likelihood.arrays(self.config.estimate)) {
+            let shape = (expected.shape)(&extent);
+            let times = shape.iter().product::<usize>() / array.values.len().max(1);
+            array.values = array.values.iter().flat_map(|&value| std::iter::repeat_n(value, times)).collect();
+            array.shape = shape;
+        }
+        // No row of those that were counted lacks a column.
+        let width = self.config.likelihood.build::<f64>(&self.prior).stat_width();
+        let shared = self.total.shared().to_vec();
+        let mut stats = Vec::with_capacity(num * width + shared.len());
+        for stat in self.total.stats[..num * self.total.width].chunks_exact(self.total.width) {
+            stats.extend_from_slice(stat);
+            stats.resize(stats.len() + width - self.total.width, 0.0);
+        }
+        stats.extend(shared);
+        (self.total.stats, self.total.width) = (stats, width);
+        Ok(self)
+    }
+
     /// log p(x_n) = log sum_k pi_k p(x_n | cluster k) of every row: under the point estimates, and of Gaussian posteriors
     /// the predictive density, a Student t.
     pub fn score(&self, source: &dyn RowSource) -> Result<RowScores> {
@@ -383,5 +414,7 @@ pub(super) fn scan_for<T: Scalar>(
             need,
         })
     };
-    scan_rows(source, T::ELEMENT, missing, Some(&check))
+    // Gaussians explain any number, and a question for every value costs as much as all else here.
+    let any_number = likelihood.kind().family().spread.is_of_variances();
+    scan_rows(source, T::ELEMENT, missing, if any_number { None } else { Some(&check) })
 }

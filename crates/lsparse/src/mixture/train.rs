@@ -364,7 +364,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     fn deal(&self, run: usize) -> Result<Dealt<'a>> {
         let seed = run_seed(&self.settled.config, run, Stream::Batches);
         let batches = Batches::new(self.source.num_rows(), self.settled.config.batches, seed)?;
-        Ok(Dealt { source: self.source, batches, row_weights: self.inputs.row_weights })
+        Ok(Dealt { row_weights: self.inputs.row_weights, ..Dealt::new(self.source, batches) })
     }
 
     fn model(&self, run: usize) -> Mixture<T> {
@@ -523,11 +523,9 @@ fn settle_prior<T: Scalar>(
     let usual = config.likelihood.default_prior_scale(source.dim(), config.clusters, source.num_rows());
     config.prior_scale.get_or_insert(usual);
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
-    let family = config.likelihood.build::<T>(&Prior::for_data(&config, &Moments::blank(source.dim())));
+    let family = config.likelihood.build::<T>(&Prior::for_data(&config, &Moments::unknown(source.dim())));
     let moments = scan_for::<T>(family.as_ref(), source, config.missing)?;
-    if config.likelihood.family().spread.is_of_variances() && moments.vanish() {
-        return Err(Error::TooSmall { name: source.name().to_owned() });
-    }
+    check_columns::<T>(source, &config, &moments)?;
     let mut remarks = Vec::new();
     let prior = match start {
         None => {
@@ -645,6 +643,27 @@ fn check_given(config: &MixtureConfig, prior: &Prior, given: &GivenStart) -> Res
 fn print_prior(prior: &Prior) -> String {
     let numbers = prior.center.iter().chain(&prior.variance).chain(&prior.variance_floor);
     print_numbers(&numbers.copied().collect::<Vec<_>>())
+}
+
+/// Columns that variances can be estimated of: with some values, and not all so small that their squares are zero.
+fn check_columns<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, moments: &Moments) -> Result<()> {
+    if let Some(column) = moments.present.iter().position(|&rows| rows == 0) {
+        let problem = format!("column {} of {} has no value in any row", column + 1, source.name());
+        return Err(Error::Config { option: "missing", problem, remedy: "leave the column out".into() });
+    }
+    // The precision of a cluster that is a thousandth as wide must be a number still.
+    let least = match T::ELEMENT {
+        Element::F32 => 1e-15,
+        Element::F64 => 1e-145,
+    };
+    let is_tiny = |&largest: &f64| largest > 0.0 && largest < least;
+    match moments.largest.iter().position(is_tiny).filter(|_| config.likelihood.family().spread.is_of_variances()) {
+        Some(column) => {
+            let (name, largest) = (source.name().into(), moments.largest[column]);
+            Err(Error::TinyColumn { name, column, largest, least })
+        }
+        None => Ok(()),
+    }
 }
 
 /// One weight a row, none of them negative, some above zero.

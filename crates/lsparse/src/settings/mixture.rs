@@ -157,7 +157,7 @@ settings! {
             clusters: usize = 10, short('k'), placeholder("K"), least(1.0), passed_on();
             /// L, the number of clusters that a row keeps, from 1 to K, "K" for all, or "auto" for as few as lose less
             /// than `sparsity-tolerance`.
-            sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K if smaller"),
+            sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K up to 16"),
                 only(&["lsparse", "sparse-em", "truncation"]), passed_on();
             /// Share of its responsibility that a row may lose on average under `sparsity auto`; L is checked on a sample
             /// of rows before every lap, and may only rise.
@@ -211,7 +211,7 @@ settings! {
             init_lloyd: Option<usize> = None, otherwise("1; up to 10 of the k-means of auto"), only(SEEDED);
             /// Rows of the sample that seeds are drawn from.
             init_rows: Option<usize> = None, least(1.0), only(SEEDED), otherwise(
-                "100 a cluster, at least 10,000; for the contest of auto 250 a cluster, at least 10,000, fewer where K or \
+                "100 a cluster, at least 10,000; for the contest of auto 250 a cluster, at least 6,000 (full covariances 10,000), fewer where K or \
                  the columns are many");
         }
     }
@@ -221,6 +221,14 @@ settings! {
             precision: Precision = Precision::Auto, placeholder("TYPE");
         }
     }
+}
+
+/// Up to so many clusters a row keeps all: sorting them costs more than what the smallest add to the statistics.
+const DENSE_CLUSTERS: usize = 16;
+
+/// L where none is given.
+fn default_sparsity(clusters: usize) -> usize {
+    if clusters <= DENSE_CLUSTERS { clusters } else { DEFAULT_SPARSITY }
 }
 
 /// The mass that may be discarded when L is to be chosen and nothing else is said.
@@ -251,7 +259,7 @@ impl MixtureConfig {
         }
         let sparsity = match config.sparsity {
             Sparsity::Usual | Sparsity::Auto if config.sparsity_tolerance.is_some() => 1,
-            sparsity => sparsity.of(config.clusters, DEFAULT_SPARSITY)?,
+            sparsity => sparsity.of(config.clusters, default_sparsity(config.clusters))?,
         };
         config.sparsity = Sparsity::Of(sparsity);
         let batches = config.settle_batches(num_rows)?;
@@ -297,7 +305,7 @@ impl MixtureConfig {
     }
 
     /// Missing values are for families and searches that can do without them.
-    fn check_missing(&self) -> Result<()> {
+    pub(crate) fn check_missing(&self) -> Result<()> {
         if !self.missing {
             return Ok(());
         }
@@ -380,7 +388,9 @@ mod tests {
         let config = MixtureConfig { clusters: 5, ..Default::default() }.check(25_000).unwrap();
         assert_eq!((config.sparsity, config.batches), (5, 12));
         let config = MixtureConfig { rows_per_batch: Some(300), ..Default::default() }.check(1000).unwrap();
-        assert_eq!((config.sparsity, config.batches), (8, 4));
+        assert_eq!((config.sparsity, config.batches), (10, 4));
+        let sparsity = |clusters| MixtureConfig { clusters, ..Default::default() }.check(1000).unwrap().sparsity;
+        assert_eq!([16, 17].map(sparsity), [16, 8]);
     }
 
     #[test]

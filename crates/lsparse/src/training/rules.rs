@@ -153,7 +153,7 @@ impl fmt::Display for StopReason {
             StopReason::Laps(1) => write!(f, "1 lap is done"),
             StopReason::Laps(laps) => write!(f, "{laps} laps are done"),
             StopReason::Gain(gain) if *gain < 0.0 => write!(f, "a lap gained nothing"),
-            StopReason::Gain(gain) => write!(f, "a lap gained {gain:.1e} nats an observation"),
+            StopReason::Gain(gain) => write!(f, "a lap gained {gain:.1e} an observation"),
             StopReason::Counts(change) => write!(f, "no cluster's count changed by more than {change:.3} over a lap"),
             StopReason::Seconds(seconds) => write!(f, "{seconds:.1} s of training are over"),
             StopReason::Heldout(1) => write!(f, "the held-out score did not rise over a lap"),

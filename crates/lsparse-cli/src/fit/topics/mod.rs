@@ -11,7 +11,7 @@ use lsparse::corpus::{Corpus, Documents};
 use lsparse::data::RowSource;
 use lsparse::settings::{Checked, TopicMethod, TopicsConfig};
 use lsparse::topics::{TopicInputs, TopicModel, Words, fit_topics_with, memory_needed, read_seed_words};
-use lsparse::{Beside, Fitted, History, Result};
+use lsparse::{Beside, Error, Fitted, History, Result, ScheduleKind};
 
 use super::Watchers;
 use crate::format::{bytes, counted, grouped};
@@ -36,6 +36,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let corpus = Corpus::open(&args.corpus)?;
     let heldout = args.heldout.as_deref().map(Corpus::open).transpose()?;
     let config = config.check(corpus.num_docs())?;
+    args.check_leave_out(&config)?;
     let tokens = corpus.num_tokens();
     let words = Words::new(&corpus, start)?;
     let documents = Documents::in_words(corpus, &words.vocab)?;
@@ -87,6 +88,18 @@ fn train(args: &TopicsArgs) -> Result<()> {
 }
 
 impl TopicsArgs {
+    /// What was asked for must be what is done.
+    fn check_leave_out(&self, config: &TopicsConfig) -> Result<()> {
+        if self.settings.values.get("leave-out") != Some(&true.into()) || config.leave_out {
+            return Ok(());
+        }
+        let (problem, remedy) = match config.schedule {
+            ScheduleKind::Memoized => ("with one batch nothing would be left to train on", "ask for more `batches`"),
+            _ => ("only memoized training can leave a batch out", "choose `schedule memoized`"),
+        };
+        Err(Error::Config { option: "leave-out", problem: problem.into(), remedy: format!("{remedy}, or give off") })
+    }
+
     /// The files that are read: results must not be written over them.
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs: Vec<PathBuf> = [&self.run.config, &self.seed_words].into_iter().flatten().cloned().collect();
