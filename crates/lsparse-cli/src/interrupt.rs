@@ -1,8 +1,9 @@
-//! Ctrl-C: the first asks work to stop at the next good moment, the second ends the program.
+//! Ctrl-C, and the signals that ask a program to end (SIGTERM) or tell it that its terminal is gone (SIGHUP): the first asks
+//! work to stop at the next good moment, a Ctrl-C after it ends the program.
 
-use std::io;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use lsparse::{Error, Result};
 
@@ -10,30 +11,64 @@ use crate::output::message;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Exit status of a program ended by Ctrl-C, as shells have it.
-pub const ENDED_BY_INTERRUPT: u8 = 130;
+/// The number of the signal that came first; that of Ctrl-C before there was any.
+static SIGNAL: AtomicI32 = AtomicI32::new(CTRL_C);
 
-/// Listen for Ctrl-C; the first sets the flag and, unless `quiet`, says what will happen.
+const CTRL_C: i32 = 2;
+
+/// Exit status of a program that was ended by a signal, as shells have it: 128 and the number of the signal.
+pub fn status() -> u8 {
+    (128 + SIGNAL.load(Ordering::Relaxed)) as u8
+}
+
+/// Listen for what asks to stop; the first sets the flag and, unless `quiet`, says what will happen.
+///
+/// Only Ctrl-C hurries: schedulers and terminals that close may send the others several times.
 pub fn listen(quiet: bool) -> &'static AtomicBool {
-    let handler = move || {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(ENDED_BY_INTERRUPT.into());
-        }
-        if !quiet {
-            message("\nstopping after this batch; press Ctrl-C again to end at once");
-        }
-    };
-    // Where no handler can be set Ctrl-C ends the program, as it would without this one.
-    let _ = ctrlc::set_handler(handler);
+    static LISTENING: Once = Once::new();
+    LISTENING.call_once(|| {
+        on_signal(move |signal| {
+            if STOP.load(Ordering::Relaxed) {
+                if signal == CTRL_C {
+                    process::exit(status().into());
+                }
+                return;
+            }
+            SIGNAL.store(signal, Ordering::Relaxed);
+            STOP.store(true, Ordering::Release);
+            match signal {
+                _ if quiet => {}
+                CTRL_C => message("\nstopping after this batch; press Ctrl-C again to end at once"),
+                _ => message("\nasked to end: stopping after this batch"),
+            }
+        });
+    });
     &STOP
 }
 
-/// An error once Ctrl-C was pressed, for work whose output is worth nothing unless it is whole: on the way out the
+/// Call `handler` with the number of every signal that asks to stop, from a thread of its own. Where no handler can be
+/// set signals end the program, as they would without one.
+#[cfg(unix)]
+fn on_signal(handler: impl Fn(i32) + Send + 'static) {
+    use lsparse::system::ignores_signal;
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::iterator::Signals;
+    // What is ignored was to be: nohup is for runs that go on when the terminal is gone. Where that is not known,
+    // a SIGHUP does what it always did.
+    let wanted = [(SIGINT, false), (SIGTERM, false), (SIGHUP, true)];
+    let wanted = wanted.into_iter().filter(|&(signal, unknown)| !ignores_signal(signal).unwrap_or(unknown));
+    let Ok(mut signals) = Signals::new(wanted.map(|(signal, _)| signal)) else { return };
+    std::thread::spawn(move || signals.forever().for_each(handler));
+}
+
+/// Call `handler` at every Ctrl-C.
+#[cfg(not(unix))]
+fn on_signal(handler: impl Fn(i32) + Send + 'static) {
+    let _ = ctrlc::set_handler(move || handler(CTRL_C));
+}
+
+/// An error once somebody asked to stop, for work whose output is worth nothing unless it is whole: on the way out the
 /// temporary file goes away, which it would not if the program just ended.
-pub fn check(output: &Path) -> Result<()> {
-    if STOP.load(Ordering::Relaxed) {
-        let source = io::Error::from(io::ErrorKind::Interrupted);
-        return Err(Error::Io { path: output.to_owned(), action: "finish", source });
-    }
-    Ok(())
+pub fn check(during: &'static str) -> Result<()> {
+    if STOP.load(Ordering::Acquire) { Err(Error::Interrupted { during }) } else { Ok(()) }
 }

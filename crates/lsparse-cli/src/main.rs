@@ -8,10 +8,12 @@ mod completions;
 mod corpus;
 mod data_args;
 mod demo;
+mod examples;
 mod fit;
 mod format;
 mod info;
 mod interrupt;
+mod labels;
 mod messages;
 mod output;
 mod parse;
@@ -19,12 +21,14 @@ mod patches;
 mod progress;
 mod score;
 mod select;
+mod stdin;
 mod topics;
 
 use std::io;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, FromArgMatches};
+use lsparse::backend::check_instructions;
 use lsparse::{Error, Result};
 
 use cli::{Cli, Command, Family, Fit};
@@ -35,7 +39,7 @@ fn main() -> ExitCode {
         output::be_quiet();
     }
     let outcome = match Cli::from_arg_matches(&matches) {
-        Ok(cli) => run(cli.command),
+        Ok(cli) => check_instructions().and_then(|()| run(cli.command)),
         Err(error) => error.exit(),
     };
     match outcome {
@@ -48,7 +52,7 @@ fn main() -> ExitCode {
         }
         Err(error @ Error::Interrupted { .. }) => {
             output::message(&error.to_string());
-            ExitCode::from(interrupt::ENDED_BY_INTERRUPT)
+            ExitCode::from(interrupt::status())
         }
         Err(error) => {
             output::message(&format!("error: {}", messages::of_error(&error)));

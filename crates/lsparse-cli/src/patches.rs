@@ -70,6 +70,9 @@ fn cut(args: &PatchesArgs) -> Result<()> {
         return Err(Error::NotFound { path: args.images.clone() });
     }
     let source = ImagePatches::open(&args.images, &args.patches.options())?;
+    if let Some(note) = source.note() {
+        output::note(note);
+    }
     let element = match args.dtype {
         Dtype::F32 => Element::F32,
         Dtype::F64 => Element::F64,
@@ -85,7 +88,7 @@ fn cut(args: &PatchesArgs) -> Result<()> {
         source.read_f64(start, count, &mut rows)?;
         writer.write_rows(rows.as_dense().unwrap_or_default())?;
         progress.at(start + count);
-        interrupt::check(&args.out)?;
+        interrupt::check("cutting patches")?;
     }
     progress.finish();
     writer.finish()?;

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Place, with_planted};
+use common::{Place, csv, with_planted};
 use lsparse::LikelihoodKind;
+use lsparse::data::write_csr_npz;
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -73,7 +74,7 @@ fn text_that_is_not_a_table_of_numbers() {
     place.write("hole.csv", "1,2\n,4\n");
     refused(&place, "hole.csv -k 1", &["hole.csv line 2, column 1", "empty field"]);
     place.write("header.csv", "a,b\n");
-    refused(&place, "header.csv -k 1", &["header.csv has no rows", "at least one row"]);
+    refused(&place, "header.csv -k 1", &["header.csv: there are no rows", "line 1", "--header no", "at least one row"]);
     place.write("names.csv", "a,b\n1,2\n");
     refused(&place, "names.csv -k 1 --header no", &["line 1, column 1", "\"a\" is not a number"]);
     refused(&place, "names.csv -k 1 --delimiter e", &["delimiter", "choose a comma"]);
@@ -125,8 +126,6 @@ fn files_that_are_damaged_or_of_another_kind() {
     let header = |descr: &str, fortran: &str, shape: &str| {
         format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}")
     };
-    place.write("fortran.npy", npy_bytes(&header("<f8", "True", "(2, 2)"), &[0; 32]));
-    refused(&place, "fortran.npy -k 1", &["fortran.npy", "np.ascontiguousarray"]);
     place.write("text.npy", npy_bytes(&header("<U3", "False", "(2, 2)"), &[0; 48]));
     refused(&place, "text.npy -k 1", &["text.npy", "<U3", "astype"]);
     place.write("short.npy", npy_bytes(&header("<f8", "False", "(4, 2)"), &[0; 40]));
@@ -164,7 +163,7 @@ fn settings_that_cannot_be_used() {
         ("train.npy -k 2 --decay 0.3 --schedule stochastic", &["decay", "0.55"]),
         ("train.npy -k 2 --batches 21", &["batches", "at most 20"]),
         ("train.npy -k 2 --schedule full --batches 2", &["batches", "memoized"]),
-        ("train.npy -k 2 --laps 0 --tolerance 0", &["every rule that stops training is off", "--laps"]),
+        ("train.npy -k 2 --laps none --tolerance none", &["every rule that stops training is off", "--laps"]),
         ("train.npy -k 2 --best-by heldout --runs 2", &["best-by", "--heldout"]),
         ("train.npy -k 2 --heldout wide.csv", &["wide.csv has 3 columns", "2"]),
         ("train.npy -k 2 --likelihood cauchy", &["cauchy", "zero-mean-gauss"]),
@@ -219,7 +218,7 @@ fn models_that_do_not_fit() {
 fn outputs_are_checked_before_training() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 60, 5, 2, 2);
     let before = place.files();
-    let long = "fit mixture train.npy -k 2 --laps 1000000000 --tolerance 0";
+    let long = "fit mixture train.npy -k 2 --laps 1000000000 --tolerance none";
     for (options, words) in [
         ("--out none/m.safetensors", "cannot write none/m.safetensors"),
         ("--out .", "not a plain file"),
@@ -246,4 +245,268 @@ fn what_was_there_before_survives_a_refusal() {
     place.write("t.jsonl", "old trace");
     place.lsparse("fit mixture nan.npy -k 1 --out m.safetensors --trace t.jsonl").assert().code(2);
     assert_eq!((place.text("m.safetensors").as_str(), place.text("t.jsonl").as_str()), ("old model", "old trace"));
+}
+
+/// What cannot fit into the memory that a process may have is refused before anything is begun, and what fits is not.
+#[cfg(target_os = "linux")]
+#[test]
+fn runs_that_do_not_fit_into_memory() {
+    let place = Place::new();
+    // 400 documents of 5 of 20,000 words.
+    let (rows, words) = (400, 20_000);
+    let indptr: Vec<i64> = (0..=rows).map(|n| 5 * n as i64).collect();
+    let indices: Vec<i32> = (0..rows).flat_map(|n| (0..5).map(move |w| (n * 7 % 400 + w * 4000) as i32)).collect();
+    write_csr_npz(&place.path("wide.npz"), rows, words, &indptr, &indices, &vec![1.0f32; 5 * rows]).unwrap();
+    let limit = "ulimit -v 2000000";
+    let say = |arguments: &str, words: &[&str]| {
+        let before = place.files();
+        let output = place.limited(limit, arguments);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {message}");
+        words.iter().for_each(|word| assert!(message.contains(word), "{arguments}: {word:?} is not in {message}"));
+        assert_eq!(place.files(), before);
+    };
+    let fit = "fit mixture wide.npz -k 10 --threads 1 --out m.safetensors";
+    let needs = ["needs about ", "GB of memory", "left to this process (ulimit -v)", "--likelihood multinomial"];
+    say(fit, &needs);
+    say(&format!("{fit} --likelihood tied-gauss"), &["needs about ", "--likelihood diag-gauss"]);
+    let kept = place.limited(limit, &format!("{fit} --likelihood multinomial"));
+    assert!(kept.status.success(), "{}", String::from_utf8_lossy(&kept.stderr));
+    assert!(String::from_utf8_lossy(&kept.stderr).contains(" MB of memory"));
+    place.lsparse("corpus build wide.npz --out c").assert().success();
+    say("fit topics c -k 20000 --threads 1", &["20000 topics over 20000 words needs about", "fewer topics"]);
+    let note = "--likelihood multinomial finds clusters of documents, lsparse fit topics";
+    place.lsparse("fit mixture c -k 2 --likelihood diag-gauss --laps 1").assert().success().stderr(contains(note));
+}
+
+#[test]
+fn rows_and_text_come_from_standard_input() {
+    let (place, truth) = with_planted(LikelihoodKind::Gauss, 60, 5, 2, 2);
+    let text = csv(2, &truth.values[..120], ",");
+    place.write("train.csv", &text);
+    let fit =
+        |data: &str| format!("fit mixture {data} -k 2 --out {}.st --json -q", if data == "-" { "a" } else { "b" });
+    place.lsparse(&fit("-")).write_stdin(text).assert().success();
+    place.lsparse(&fit("train.csv")).assert().success();
+    assert!(place.read("a.st") == place.read("b.st"));
+    let scored =
+        |data: &str| place.lsparse(&format!("score a.st {data} --json")).write_stdin(place.read("train.npy")).assert();
+    assert_eq!(scored("-").success().get_output().stdout, scored("train.npy").success().get_output().stdout);
+    place.lsparse("assign a.st - --out r.npz").write_stdin(place.read("train.npy")).assert().success();
+    place.lsparse("corpus build - --out c --min-docs 1").write_stdin("cat dog\nbird dog cat\n").assert().success();
+    assert_eq!(place.text("c/vocab.txt"), "bird\n");
+    for (arguments, input, said) in [
+        ("fit mixture - -k 1", "1,2\n3,x\n", "standard input line 2, column 2"),
+        ("fit mixture - -k 1", "", "standard input has no rows"),
+        ("score a.st -", "1,2,3\n", "standard input has 3 columns"),
+    ] {
+        place.lsparse(arguments).write_stdin(input).assert().code(2).stderr(contains(said));
+    }
+}
+
+#[test]
+fn arrays_by_columns_and_many_columns_are_read() {
+    let (place, truth) = with_planted(LikelihoodKind::Gauss, 60, 5, 3, 2);
+    let by_columns: Vec<u8> =
+        (0..3).flat_map(|d| truth.values[d..180].iter().step_by(3).flat_map(|v| v.to_le_bytes())).collect();
+    place.write("f.npy", npy_bytes("{'descr': '<f8', 'fortran_order': True, 'shape': (60, 3), }", &by_columns));
+    place.lsparse("fit mixture f.npy -k 2 --out f.st").assert().success().stderr(contains("np.ascontiguousarray(x)"));
+    place.lsparse("fit mixture train.npy -k 2 --out c.st").assert().success();
+    assert!(place.read("f.st") == place.read("c.st"));
+    // Words that are hashed to one of 2^20 columns.
+    let indices: Vec<i32> = (0..40).map(|j| (j % 4) * 250_000 + j / 20).collect();
+    let indptr: Vec<i64> = (0..=20).map(|n| 2 * n).collect();
+    write_csr_npz(&place.path("hashed.npz"), 20, 1 << 20, &indptr, &indices, &[1.0f32; 40]).unwrap();
+    place.lsparse("fit mixture hashed.npz --likelihood multinomial -k 2 --laps 2").assert().success();
+    place.lsparse("corpus build hashed.npz --out hashed").assert().success();
+}
+
+#[test]
+fn settings_and_surroundings_that_were_passed_over() {
+    let (place, _) = with_planted(LikelihoodKind::Poisson, 60, 5, 2, 2);
+    for likelihood in ["multinomial", "poisson"] {
+        let fit = format!("train.npy -k 2 --likelihood {likelihood} --lambda 1e300");
+        refused(&place, &fit, &["lambda", "1e300", "1e15 at most"]);
+    }
+    let fit = "fit mixture train.npy -k 2 --out m.st";
+    let with = |level: &str| place.lsparse(fit).env("LSPARSE_SIMD", level).assert();
+    with("bogus").code(2).stderr(contains("LSPARSE_SIMD").and(contains("portable")));
+    with("portable").success();
+    place.write("all.json", r#"{"sparsity": "K", "clusters": 3}"#);
+    assert_eq!(place.json("fit mixture train.npy --config all.json --json -q")["config"]["sparsity"], 3);
+    assert_eq!(place.json("fit mixture train.npy --config all.json -k 5 --json -q")["config"]["sparsity"], 5);
+    place.write("auto.json", r#"{"sparsity": "auto"}"#);
+    let report = place.json("fit mixture train.npy --config auto.json -k 5 --json -q");
+    assert_eq!(report["config"]["sparsity-tolerance"], 0.01);
+    // What is there and was not named is not written over, nor what may not be written.
+    place.write("demo.safetensors", "mine");
+    place.lsparse("demo").assert().code(2).stderr(contains("demo.safetensors exists already").and(contains("--out")));
+    let mut permissions = std::fs::metadata(place.path("m.st")).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(place.path("m.st"), permissions).unwrap();
+    place.lsparse(fit).assert().code(2).stderr(contains("cannot write m.st: it is read-only"));
+    place.npy("tiny.npy", 1, &[1e-300, 2e-300, -1e-300]);
+    refused(&place, "tiny.npy -k 2", &["tiny.npy", "too small", "multiply them"]);
+}
+
+#[test]
+fn the_largest_clusters_of_centres_are_those_with_most_rows() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 400, 5, 2, 12);
+    place.lsparse("fit mixture train.npy -k 12 --method kmeans --out m.st").assert().success();
+    let info = place.json("info m.st --json");
+    let rows: Vec<f64> =
+        info["largest"].as_array().unwrap().iter().map(|note| note["count"].as_f64().unwrap()).collect();
+    assert!(rows.is_sorted_by(|a, b| a >= b) && rows[0] > rows[9], "{rows:?}");
+}
+
+/// The name of a file that is not what it should be; the ending is that of the sound one.
+fn bad_name(sound: &str) -> String {
+    format!("bad.{}", sound.split_once('.').unwrap().1)
+}
+
+/// A place with a sound file of every kind.
+fn with_everything() -> Place {
+    let (place, truth) = with_planted(LikelihoodKind::Gauss, 60, 20, 2, 2);
+    place.write("rows.csv", csv(2, &truth.values[..120], ","));
+    let weights: Vec<u8> = (0..60).flat_map(|_| 1f64.to_le_bytes()).collect();
+    place.write("weights.npy", npy_bytes("{'descr': '<f8', 'fortran_order': False, 'shape': (60,), }", &weights));
+    let indices: Vec<i32> = (0..80).map(|j| j % 4).collect();
+    let indptr: Vec<i64> = (0..=40).map(|n| 2 * n).collect();
+    write_csr_npz(&place.path("counts.npz"), 40, 4, &indptr, &indices, &[1.0f32; 80]).unwrap();
+    place.write("run.json", r#"{"clusters": 2, "laps": 3}"#);
+    place.write("topics.json", r#"{"topics": 2, "laps": 3}"#);
+    place.write("docword.txt", "4\n3\n5\n1 1 2\n1 3 1\n2 2 4\n4 1 1\n4 2 1\n");
+    place.write("vocab.txt", "apple\nbee\ncat\n");
+    place.write("ids.txt", "a\nb\nc\nd\n");
+    place.write("split.txt", "train\ntest\ntrain\nval\n");
+    place.write("x.mtx", "%%MatrixMarket matrix coordinate integer general\n2 3 3\n1 1 2\n1 3 1\n2 2 4\n");
+    place.write("x.ldac", "2 0:1 2:2\n1 1:4\n");
+    place.write("x.svm", "1 1:1 3:2\n-1 2:4\n");
+    place.write("x.jsonl", "{\"text\": \"apple bee\"}\n{\"text\": \"apple cat\"}\n");
+    place.write("x.mallet", "one X apple bee\ntwo X apple cat\n");
+    place.write("texts.csv", "id,text\n1,apple bee\n2,\"apple cat\"\n");
+    place.write("values.txt", "0.5 0.25\n0.75 oops\n".replace("oops", "1"));
+    for command in [
+        "fit mixture train.npy -k 2 -q --out m.st",
+        "corpus build docword.txt --vocab vocab.txt --out c -q",
+        "fit topics c -k 2 -q --out t.st",
+    ] {
+        place.lsparse(command).assert().success();
+    }
+    place
+}
+
+/// For every command, every file that it reads and everything that may be wrong with one: status 2, and a message that
+/// names the file and says what to do about it.
+#[test]
+fn every_command_refuses_every_kind_of_bad_file() {
+    let place = with_everything();
+    // The command, a sound file in the place of BAD, and what is nothing wrong with such a file.
+    let files: &[(&str, &str, &[&str])] = &[
+        ("fit mixture BAD -k 2", "train.npy", &[]),
+        ("fit mixture BAD -k 2", "rows.csv", &["cut"]),
+        ("fit mixture BAD -k 2 --likelihood multinomial", "counts.npz", &[]),
+        ("fit mixture train.npy -k 2 --heldout BAD", "test.npy", &[]),
+        ("fit mixture train.npy -k 2 --row-weights BAD", "weights.npy", &[]),
+        ("fit mixture train.npy --config BAD", "run.json", &[]),
+        ("fit mixture train.npy --from BAD", "m.st", &[]),
+        ("fit topics c --config BAD", "topics.json", &[]),
+        ("fit topics c --from BAD", "t.st", &[]),
+        ("score BAD test.npy", "m.st", &[]),
+        ("score m.st BAD", "test.npy", &[]),
+        ("score t.st BAD --format jsonl --strict", "x.jsonl", &[]),
+        ("assign BAD test.npy", "m.st", &[]),
+        ("assign m.st BAD", "test.npy", &[]),
+        ("info BAD", "m.st", &[]),
+        ("info BAD", "t.st", &[]),
+        ("topics BAD", "t.st", &[]),
+        ("similar BAD c --doc 1", "t.st", &[]),
+        ("similar t.st BAD --doc 1", "c.x", &["cut", "noise", "another"]),
+        ("corpus build BAD --format uci --out o", "docword.txt", &[]),
+        ("corpus build BAD --out o", "x.mtx", &[]),
+        ("corpus build BAD --out o", "x.ldac", &["cut"]),
+        ("corpus build BAD --out o", "x.svm", &["cut"]),
+        ("corpus build BAD --out o --min-docs 1 --max-share 1", "x.jsonl", &[]),
+        ("corpus build BAD --out o --strict --min-docs 1 --max-share 1", "x.mallet", &["cut"]),
+        ("corpus build BAD --out o --strict --min-docs 1 --max-share 1", "texts.csv", &["cut"]),
+        ("corpus build BAD --out o", "counts.npz", &[]),
+        ("corpus build docword.txt --vocab BAD --strict --out o", "vocab.txt", &[]),
+        ("corpus build docword.txt --ids BAD --out o", "ids.txt", &["noise"]),
+        ("corpus build x.jsonl --like BAD --out o", "c.x", &["cut"]),
+        ("corpus split c --file BAD --out o", "split.txt", &[]),
+        ("corpus split BAD --out o", "c.x", &["cut"]),
+        ("corpus info BAD", "c.x", &["cut"]),
+        ("fit topics BAD -k 2", "c.x", &["cut"]),
+        ("fit topics c -k 2 --heldout BAD", "c.x", &["cut"]),
+        ("patches BAD --out o.npy", "c.x", &["cut"]),
+        ("select BAD", "values.txt", &["cut"]),
+    ];
+    let noise: Vec<u8> = (0..997u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let mut complaints = Vec::new();
+    for &(arguments, sound, sound_kinds) in files {
+        let bad = bad_name(sound);
+        for kind in ["missing", "empty", "noise", "folder", "cut", "another", "device"] {
+            if sound_kinds.contains(&kind) {
+                continue;
+            }
+            match kind {
+                "empty" => place.write(&bad, ""),
+                "noise" => place.write(&bad, &noise),
+                "folder" => std::fs::create_dir(place.path(&bad)).unwrap(),
+                "cut" => {
+                    let whole = place.read(sound);
+                    place.write(&bad, &whole[..whole.len() * 2 / 3]);
+                }
+                "another" if sound.ends_with(".st") => place.write(&bad, place.read("train.npy")),
+                "another" => place.write(&bad, place.read("m.st")),
+                _ => {}
+            }
+            let name = if kind == "device" { "/dev/null" } else { &bad };
+            let before = place.files();
+            let output = place.lsparse(&arguments.replace("BAD", name)).output().unwrap();
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            let error = message.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+            let is_said = error.contains(name) && (error.contains("; ") || error.contains("spelling"));
+            if output.status.code() != Some(2) || !is_said || place.files() != before {
+                complaints.push(format!("{arguments}, {kind}: {:?}, {message}", output.status.code()));
+            }
+            let _ = std::fs::remove_dir_all(place.path("o"));
+            let _ = std::fs::remove_file(place.path(&bad)).or_else(|_| std::fs::remove_dir(place.path(&bad)));
+        }
+    }
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+#[test]
+fn what_was_said_badly_or_not_at_all() {
+    let place = with_everything();
+    let say = |arguments: &str, words: &[&str]| common::refused(&place, arguments, words);
+    say("topics t.st --by probability --relevance 0.5", &["relevance", "by probability", "--by relevance"]);
+    std::fs::create_dir(place.path("images")).unwrap();
+    image::GrayImage::new(8, 8).save(place.path("images/small.png")).unwrap();
+    say("patches images --out p.npy", &["small.png", "8 x 8 pixels", "--patch-grid full"]);
+    place.write("images/other.bmp", "BM");
+    let patches = "patches images --out p.npy --patch-grid full";
+    place.lsparse(patches).assert().success().stderr(contains("only PNG and JPEG images are read; 1 others are not"));
+    write_csr_npz(&place.path("huge.npz"), 1, 2, &[0, 2], &[0, 1], &[1.0f64, 8e15]).unwrap();
+    say(
+        "corpus build huge.npz --out o",
+        &["huge.npz row 1, column 2", "8000000000000000", "2147483647 is the largest"],
+    );
+    place.write("negative.txt", "2\n3\n2\n1 1 -1\n2 3 1\n");
+    say("corpus build negative.txt --out o", &["negative.txt line 4", "-1 is negative", "zero or more"]);
+    place.write("words.txt", "some words and no number\n");
+    say("fit mixture words.txt -k 1", &["words.txt: there are no rows", "line 1", "lsparse corpus build"]);
+    place.write("wide.csv", b"\xff\xfe1\0,\x002\0\n\0");
+    say("fit mixture wide.csv -k 1", &["wide.csv", "UTF-16", "iconv"]);
+    place.write("mac.csv", "a,b\r1,2\r3,4\r5,6\r");
+    place.lsparse("fit mixture mac.csv -k 1").assert().success().stderr(contains("3 rows of 2 columns"));
+    // A link stays a link.
+    #[cfg(unix)]
+    {
+        std::fs::create_dir(place.path("store")).unwrap();
+        std::os::unix::fs::symlink("store/m.st", place.path("link.st")).unwrap();
+        place.lsparse("fit mixture train.npy -k 2 -q --out link.st").assert().success();
+        assert!(place.path("link.st").is_symlink() && place.read("store/m.st") == place.read("m.st"));
+    }
 }

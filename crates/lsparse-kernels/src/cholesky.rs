@@ -26,13 +26,33 @@ pub fn invert_cholesky_batch(
     inverse: &mut [f64],
     log_det: &mut [f64],
 ) -> Result<(), (usize, f64)> {
+    invert_cholesky_batch_while(packed, dim, inverse, log_det, &|| true).map(|_| ())
+}
+
+/// The same as long as `go_on` says so, which is asked now and then where matrices are large. Whether it was done.
+///
+/// # Errors
+/// As [`invert_cholesky_batch`].
+///
+/// # Panics
+/// As [`invert_cholesky_batch`].
+pub fn invert_cholesky_batch_while(
+    packed: &[f64],
+    dim: usize,
+    inverse: &mut [f64],
+    log_det: &mut [f64],
+    go_on: &dyn Fn() -> bool,
+) -> Result<bool, (usize, f64)> {
     assert!(dim > 0, "dim must be positive");
     let num = log_det.len();
     let square = dim.checked_mul(dim).and_then(|square| square.checked_mul(num));
     assert_eq!(Some(inverse.len()), square, "inverse must hold dim * dim entries a matrix");
     assert_eq!(packed.len(), num * (dim * (dim + 1) / 2), "packed must hold a triangle a matrix");
-    dispatch::<f64, _>(CholeskyBatch { packed, dim, inverse, log_det })
+    dispatch::<f64, _>(CholeskyBatch { packed, dim, inverse, log_det, go_on })
 }
+
+/// Matrices of this many rows take so long that a clock may be looked at between two blocks of them.
+const LARGE: usize = 512;
 
 /// Arguments of [`invert_cholesky_batch`], lengths checked.
 struct CholeskyBatch<'a> {
@@ -40,10 +60,11 @@ struct CholeskyBatch<'a> {
     dim: usize,
     inverse: &'a mut [f64],
     log_det: &'a mut [f64],
+    go_on: &'a dyn Fn() -> bool,
 }
 
 impl Kernel<f64> for CholeskyBatch<'_> {
-    type Output = Result<(), (usize, f64)>;
+    type Output = Result<bool, (usize, f64)>;
 
     #[inline(always)]
     fn run<V: Vector<Elem = f64>>(self) -> Self::Output {
@@ -55,7 +76,7 @@ impl Kernel<f64> for CholeskyBatch<'_> {
 impl CholeskyBatch<'_> {
     /// All matrices, `LANES` at a time.
     #[inline(always)]
-    fn groups<V: Vector<Elem = f64>, const B: usize>(self) -> Result<(), (usize, f64)> {
+    fn groups<V: Vector<Elem = f64>, const B: usize>(self) -> Result<bool, (usize, f64)> {
         let (dim, triangle) = (self.dim, self.dim * (self.dim + 1) / 2);
         let size = dim.next_multiple_of(B);
         let mut scratch = Vec::new();
@@ -68,6 +89,9 @@ impl CholeskyBatch<'_> {
             let num = log_det.len();
             let mut sum = V::splat(0.0);
             for block in 0..size / B {
+                if dim >= LARGE && !(self.go_on)() {
+                    return Ok(false);
+                }
                 group.load(packed, block);
                 sum = sum.add(group.factor(block));
                 group.invert(block);
@@ -83,7 +107,7 @@ impl CholeskyBatch<'_> {
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 

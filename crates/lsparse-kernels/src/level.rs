@@ -41,7 +41,7 @@ static CURRENT: AtomicU8 = AtomicU8::new(UNSET);
 /// The level the kernels run at: what the CPU has, or less if `LSPARSE_SIMD` asks for less.
 ///
 /// `LSPARSE_SIMD` is `portable`, `avx2` or `avx512`; a value that is unknown or that the CPU does
-/// not support is ignored.
+/// not support is ignored here, see [`check_asked`].
 #[inline]
 pub fn level() -> Level {
     match CURRENT.load(Ordering::Relaxed) {
@@ -50,6 +50,13 @@ pub fn level() -> Level {
         2 => Level::Avx512,
         _ => initial_level(),
     }
+}
+
+/// What is wrong with the value of `LSPARSE_SIMD`, if anything is: the names of the levels that there are.
+pub fn check_asked() -> Result<(), Vec<&'static str>> {
+    let Ok(asked) = std::env::var("LSPARSE_SIMD") else { return Ok(()) };
+    let there = || Level::ALL.into_iter().filter(|&level| level <= detected());
+    if there().any(|level| level.name() == asked) { Ok(()) } else { Err(there().map(Level::name).collect()) }
 }
 
 /// Sets the level for the whole process, lowered to what the CPU has, and returns what was set.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{at_every_level, random, rng};
-use lsparse_kernels::invert_cholesky_batch;
+use lsparse_kernels::{invert_cholesky_batch, invert_cholesky_batch_while};
 use rand_chacha::ChaCha8Rng;
 
 /// The lower triangle of `X X^T + I / 10`, row by row.
@@ -138,4 +138,20 @@ fn the_first_failing_matrix_is_named_with_its_pivot() {
 #[test]
 fn an_empty_batch_is_fine() {
     assert_eq!(invert_cholesky_batch(&[], 3, &mut [], &mut []), Ok(()));
+}
+
+#[test]
+fn large_matrices_can_be_left_undone() {
+    let dim = 600;
+    let packed: Vec<f64> = (0..dim).flat_map(|i| (0..=i).map(move |j| f64::from(u8::from(i == j)) * 4.0)).collect();
+    let (mut inverse, mut log_det) = (vec![0.0; dim * dim], vec![0.0]);
+    let asked = std::cell::Cell::new(0);
+    let go_on = |most: usize| {
+        asked.set(asked.get() + 1);
+        asked.get() <= most
+    };
+    assert_eq!(invert_cholesky_batch_while(&packed, dim, &mut inverse, &mut log_det, &|| go_on(10)), Ok(false));
+    assert_eq!(asked.get(), 11);
+    assert_eq!(invert_cholesky_batch_while(&packed, dim, &mut inverse, &mut log_det, &|| true), Ok(true));
+    assert!((log_det[0] - dim as f64 * 4f64.ln()).abs() < 1e-9 && (inverse[dim * dim - 1] - 0.5).abs() < 1e-15);
 }

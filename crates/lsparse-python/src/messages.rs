@@ -11,15 +11,20 @@ use pyo3::prelude::*;
 const PARAMETERS: &[(&str, &str)] = &[
     ("alpha", "weight_concentration_prior or doc_topic_prior"),
     ("batches", "batch_size"),
+    ("binarize", "binarize"),
     ("build-corpus", "lsparse.build_corpus"),
+    ("burn-in", "burn_in"),
+    ("checkpoint", "checkpoint"),
     ("clusters", "n_components"),
     ("decay", "learning_decay"),
     ("delay", "learning_offset"),
     ("doc-iterations", "max_doc_update_iter"),
     ("doc-tolerance", "mean_change_tol"),
     ("docs-per-batch", "batch_size"),
+    ("early-stopping", "early_stopping"),
     ("estimate", "estimate"),
     ("from", "warm_start"),
+    ("heldout", "X_val"),
     ("init", "init_params"),
     ("init-lloyd", "init_params"),
     ("kappa", "mean_precision_prior"),
@@ -31,32 +36,47 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("max-seconds", "max_seconds"),
     ("max-share", "max_df"),
     ("max-words", "max_features"),
+    ("memo-memory", "memo_memory"),
+    ("method", "method"),
+    ("mh-steps", "mh_steps"),
     ("min-docs", "min_df"),
     ("min-length", "min_length"),
     ("missing", "missing"),
     ("nu", "degrees_of_freedom_prior"),
+    ("penalty", "penalty"),
     ("phrases", "phrases"),
     ("population", "total_samples"),
     ("precision", "precision"),
     ("prior-scale", "prior_scale"),
     ("prior-shape", "prior_shape"),
+    ("refresh", "refresh"),
     ("restarts", "restarts"),
+    ("resume", "resume"),
+    ("row-weights", "sample_weight"),
     ("rows-per-batch", "batch_size"),
     ("runs", "n_init"),
+    ("samples", "samples"),
     ("schedule", "schedule"),
     ("search", "search"),
     ("seed", "random_state"),
+    ("seed-weight", "seed_weight"),
+    ("seed-words", "seed_words"),
+    ("selection-function", "selection_function"),
     ("sparsity", "sparsity"),
+    ("standardize", "standardize"),
     ("stem", "stem"),
     ("stop-words", "stop_words"),
+    ("table-draws", "table_draws"),
+    ("threshold", "threshold"),
     ("tolerance", "tol"),
     ("topics", "n_components"),
+    ("trace", "trace"),
     ("variance-floor", "variance_floor"),
     ("vocab", "vocabulary"),
 ];
 
 /// Settings that are on or off, which messages name where they are on.
-const SWITCHES: [&str; 2] = ["from", "missing"];
+const SWITCHES: [&str; 4] = ["from", "missing", "resume", "standardize"];
 
 /// The library's families of Gaussians, as `covariance_type` has them.
 const COVARIANCE_TYPES: [(&str, &str); 5] = [
@@ -76,6 +96,11 @@ pub fn of_error(error: &Error) -> String {
         _ => error.to_string(),
     };
     call_settings(&text, call)
+}
+
+/// A remark on data and settings as Python tells it.
+pub fn of_remark(text: &str) -> String {
+    call_settings(text, call)
 }
 
 /// The library's settings and the parameters that set them; for the tests.

@@ -9,6 +9,16 @@ pub fn instructions() -> &'static str {
     lsparse_kernels::level().name()
 }
 
+/// Refuse an instruction set that was asked for (the environment variable `LSPARSE_SIMD`) and is not known, or not one of
+/// this machine.
+pub fn check_instructions() -> Result<()> {
+    lsparse_kernels::check_asked().map_err(|there| Error::Config {
+        option: "LSPARSE_SIMD",
+        problem: "this environment variable names no instruction set that this machine has".into(),
+        remedy: format!("set it to {}, or unset it", there.join(" or ")),
+    })
+}
+
 /// Run `work` with `threads` threads (0 for one a core).
 ///
 /// Parallel loops in this library are over fixed chunks whose results are merged in order, so the number of threads

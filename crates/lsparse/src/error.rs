@@ -8,7 +8,7 @@
 //! `max_iter`.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -27,7 +27,7 @@ pub enum Error {
     },
 
     /// The system could not read a file.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}; {}", path.display(), what_to_do(source))]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -303,7 +303,7 @@ pub enum Error {
 
     /// The covariance of a cluster is not positive definite.
     #[error(
-        "the covariance of cluster {cluster} is not positive definite (pivot {pivot:e}); strengthen the prior, ask for fewer clusters, or drop columns that repeat others"
+        "the covariance of cluster {cluster} is not positive definite (pivot {pivot:e}); strengthen the prior, ask for fewer clusters, use f64 (`precision f64`), or drop columns that repeat others"
     )]
     NotPositiveDefinite {
         /// The cluster, from 0.
@@ -364,10 +364,7 @@ pub enum Error {
     },
 
     /// A checkpoint could not be written; the one before it is as it was.
-    #[error(
-        "cannot write the checkpoint {}: {source}; the last one that was written is intact: make room and give `resume`",
-        path.display()
-    )]
+    #[error("cannot write the checkpoint {}: {source}; {}", path.display(), describe_checkpoint(path))]
     Checkpoint {
         /// The file.
         path: PathBuf,
@@ -380,6 +377,25 @@ pub enum Error {
     Interrupted {
         /// What was being done: "looking for the first clusters".
         during: &'static str,
+    },
+
+    /// It would take more memory than there is.
+    #[error(
+        "{what} needs about {} of memory, and {} are left {left}; {remedy}",
+        show_bytes(*needed),
+        show_bytes(*available)
+    )]
+    TooLarge {
+        /// What would take it.
+        what: String,
+        /// Bytes that it would take.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+        /// Where they are left: "on this machine".
+        left: &'static str,
+        /// What to do about it.
+        remedy: String,
     },
 
     /// There is not one word in any document.
@@ -414,6 +430,31 @@ pub enum Error {
 }
 
 impl Error {
+    /// The time that training may take was over before this: "a step was done".
+    pub(crate) fn out_of_time(before: &str) -> Error {
+        Error::Config {
+            option: "max-seconds",
+            problem: format!("the time was over before {before}"),
+            remedy: "give more time, ask for fewer clusters or topics, or for fewer columns".into(),
+        }
+    }
+
+    /// Whether it is that of [`out_of_time`](Error::out_of_time).
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        matches!(self, Error::Config { option: "max-seconds", .. })
+    }
+
+    /// Whether it came of where a run had come to: from another seed it may not.
+    pub fn is_of_a_run(&self) -> bool {
+        matches!(
+            self,
+            Error::NanWeight { .. }
+                | Error::RowOutOfRange { .. }
+                | Error::NotPositiveDefinite { .. }
+                | Error::Diverged { .. }
+        )
+    }
+
     /// Whether the one who called can mend it (a wrong setting, path or value), as opposed to a failing disk.
     pub fn is_bad_input(&self) -> bool {
         match self {
@@ -426,6 +467,7 @@ impl Error {
                     | io::ErrorKind::NotADirectory
                     | io::ErrorKind::ReadOnlyFilesystem
                     | io::ErrorKind::InvalidInput
+                    | io::ErrorKind::InvalidData
             ),
             _ => true,
         }
@@ -437,6 +479,25 @@ fn describe_kind(kind: &str) -> &'static str {
         "mixture" => "a mixture model",
         "topics" => "a topic model",
         _ => "a model of another kind",
+    }
+}
+
+/// What to do about a file that the system could not read.
+fn what_to_do(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::IsADirectory => "give a file",
+        io::ErrorKind::NotADirectory => "give a folder",
+        io::ErrorKind::PermissionDenied => "see to it that you may read it",
+        io::ErrorKind::InvalidData => "give a text file in UTF-8",
+        _ => "try again, or copy it to another disk",
+    }
+}
+
+/// What there is to go on from, and what to do.
+fn describe_checkpoint(path: &Path) -> &'static str {
+    match path.is_file() {
+        true => "the last one that was written is intact: make room, and give `resume` to go on from it",
+        false => "make room, or give another checkpoint file",
     }
 }
 
@@ -496,6 +557,15 @@ pub(crate) fn show_number(value: f64) -> String {
         return format!("{value:e}");
     }
     value.to_string()
+}
+
+/// A size of memory as messages show it: 312 MB.
+pub fn show_bytes(bytes: u64) -> String {
+    match bytes as f64 {
+        b if b >= 1e10 => format!("{:.0} GB", b / 1e9),
+        b if b >= 1e9 => format!("{:.1} GB", b / 1e9),
+        b => format!("{:.0} MB", (b / 1e6).max(1.0)),
+    }
 }
 
 fn describe_line(line: Option<u64>) -> String {

@@ -31,7 +31,7 @@ pub struct InfoArgs {
 pub fn run(args: &InfoArgs) -> Result<()> {
     let corpus = Corpus::open(&args.corpus)?;
     let mut progress = TaskProgress::new(false);
-    let stats = corpus_stats(&corpus, args.top, &mut |at| progress.at(at, &args.corpus))?;
+    let stats = corpus_stats(&corpus, args.top, &mut |at| progress.at(at))?;
     drop(progress);
     if args.json {
         return output::print_json(&stats);

@@ -44,7 +44,7 @@ pub struct SplitArgs {
     /// A file with train, val or test on a line for each document, instead of a draw.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["val", "test", "seed"])]
     pub file: Option<PathBuf>,
-    /// Replace parts that are there already.
+    /// Replace parts that are there already; what else is in their folders stays.
     #[arg(long)]
     pub force: bool,
     /// Print how many documents went where as JSON.
@@ -71,7 +71,7 @@ pub fn run(args: &SplitArgs) -> Result<()> {
         None => draw_parts(corpus.num_docs(), args.val, args.test, args.seed)?,
     };
     let mut progress = TaskProgress::new(args.quiet);
-    let num_docs = split(&corpus, &parts, &args.out, args.force, &mut |at| progress.at(at, &args.out))?;
+    let num_docs = split(&corpus, &parts, &args.out, args.force, &mut |at| progress.at(at))?;
     drop(progress);
     if !args.quiet {
         let list: Vec<String> = (Part::ALL.iter().zip(num_docs))

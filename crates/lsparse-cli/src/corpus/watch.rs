@@ -1,7 +1,6 @@
-//! Show how far work on a corpus has come, and end it when Ctrl-C was pressed.
+//! Show how far work on a corpus has come, and end it when somebody asks for it.
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -36,9 +35,9 @@ impl TaskProgress {
         TaskProgress { quiet, bar, last: Instant::now() }
     }
 
-    /// Work that will become `output` has come so far.
-    pub fn at(&mut self, progress: &Progress, output: &Path) -> Result<()> {
-        interrupt::check(output)?;
+    /// Work has come so far.
+    pub fn at(&mut self, progress: &Progress) -> Result<()> {
+        interrupt::check(progress.task)?;
         let text = || format!("{}: {} documents", progress.task, grouped(progress.docs));
         if let Some(bar) = &self.bar {
             bar.set_length(progress.total.max(1));

@@ -11,7 +11,7 @@ use lsparse::backend::with_threads;
 use lsparse::data::RowSource;
 use lsparse::training::observe::Observer;
 use lsparse::training::trace::StepInfo;
-use lsparse::{Beside, Fitted, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
+use lsparse::{Beside, Error, Fitted, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 use serde::Serialize;
 
 use crate::progress::{Plan, TrainingProgress};
@@ -86,7 +86,14 @@ struct MixtureResults {
 
 fn demo(args: &DemoArgs) -> Result<()> {
     let (mixture, topics) = args.outputs();
-    [&mixture, &topics].into_iter().flatten().try_for_each(|out| output::check_writable(out))?;
+    for out in [&mixture, &topics].into_iter().flatten() {
+        // A name that nobody gave is not one to write over.
+        if args.out.is_none() && out.exists() {
+            let (detail, remedy) = ("exists already", "remove it, or say where the model goes with --out");
+            return Err(Error::Exists { path: out.clone(), detail, remedy });
+        }
+        output::check_writable(out)?;
+    }
     let mut results = Results { mixture: None, topics: None };
     if let Some(out) = &mixture {
         results.mixture = Some(demo_mixture(args, out)?);
@@ -126,7 +133,7 @@ fn demo_mixture(args: &DemoArgs, path: &Path) -> Result<MixtureResults> {
     let planted = planted::run(args)?;
     let (model, leaves) = leaves::run(args)?;
     model.save_to(path)?;
-    let (out, sparsity) = (path.display(), model.config.sparsity);
+    let (out, sparsity) = (path.display(), model.sparsity());
     args.say(&format!(
         "\nThe model with L = {sparsity} is in {out}. Next:\n\
          \x20 lsparse info {out}\n\
@@ -169,7 +176,8 @@ fn fit(
     config: &MixtureConfig,
 ) -> Result<Shown> {
     let config = config.check(source.num_rows())?;
-    let progress = TrainingProgress::new(args.quiet, label, Plan::from(&config));
+    let plan = Plan::new(&config.plan(), "rows", "row").over(source.num_rows() as f64);
+    let progress = TrainingProgress::new(args.quiet, label, plan);
     let mut watcher = Watcher { progress, laps: Vec::new() };
     let inputs = MixtureInputs { heldout: Some(heldout), ..Default::default() };
     let beside =

@@ -2,17 +2,18 @@
 
 mod args;
 mod mixture;
+mod options;
 mod report;
-mod settings;
 mod topics;
 
 use std::path::Path;
 
 use lsparse::training::observe::{Observer, Reached};
-use lsparse::training::trace::{Beginning, Ending, StepInfo, Trace};
+use lsparse::training::trace::{Beginning, Ending, StepInfo, Trace, TraceFile};
 use lsparse::{Error, Result};
 
-use crate::output::{self, TraceFile, check_not_input};
+use crate::messages;
+use crate::output::{self, check_not_input};
 use crate::progress::TrainingProgress;
 
 use args::RunArgs;
@@ -48,7 +49,7 @@ impl RunArgs {
 
     /// The trace, if one is wanted.
     fn open_trace(&self) -> Result<Option<Trace<TraceFile>>> {
-        self.trace.as_ref().map(|path| Ok(Trace::new(TraceFile::create(path)?, path))).transpose()
+        self.trace.as_deref().map(Trace::to_file).transpose()
     }
 }
 
@@ -65,33 +66,86 @@ fn check_apart(option: &'static str, path: &Path, others: &[(Option<&Path>, &str
 }
 
 /// Progress and trace.
+///
+/// Training is worth more than its trace or a checkpoint: where one cannot be written, as on a full disk, that is said, the
+/// training goes on and its model is kept. What went wrong is for the end.
 struct Watchers {
     progress: TrainingProgress,
     trace: Option<Trace<TraceFile>>,
+    /// Bytes of a trace that could not be written to its end.
+    written: u64,
+    /// The first thing that could not be written.
+    trouble: Option<Error>,
+}
+
+impl Watchers {
+    fn new(progress: TrainingProgress, trace: Option<Trace<TraceFile>>) -> Self {
+        Watchers { progress, trace, written: 0, trouble: None }
+    }
+
+    /// Write to the trace, as long as that works.
+    fn write_trace(&mut self, write: impl FnOnce(&mut Trace<TraceFile>) -> Result<()>) {
+        let Some(trace) = &mut self.trace else { return };
+        if let Err(error) = write(trace) {
+            self.written = trace.written();
+            // Half a line is none.
+            trace.get_mut().cut(self.written);
+            self.trace = None;
+            self.tell(error);
+        }
+    }
+
+    fn tell(&mut self, error: Error) {
+        if self.trouble.is_none() {
+            output::message(&format!("warning: {}; training goes on", messages::of_error(&error)));
+            self.trouble = Some(error);
+        }
+    }
+
+    /// The first thing that could not be written is an error once the model is safe.
+    fn finish(self) -> Result<()> {
+        self.trouble.map_or(Ok(()), Err)
+    }
 }
 
 impl Observer for Watchers {
     fn begin(&mut self, beginning: &Beginning) -> Result<()> {
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.begin(beginning))
+        self.write_trace(|trace| trace.begin(beginning));
+        Ok(())
     }
 
     fn end(&mut self, ending: &Ending) -> Result<()> {
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.end(ending))
+        self.write_trace(|trace| trace.end(ending));
+        Ok(())
+    }
+
+    fn failed(&mut self, run: usize, error: &Error) -> Result<()> {
+        output::message(&format!("warning: run {} failed: {}", run + 1, messages::of_error(error)));
+        Ok(())
+    }
+
+    fn no_checkpoint(&mut self, error: Error) -> Result<()> {
+        self.tell(error);
+        Ok(())
+    }
+
+    fn remark(&mut self, text: &str) {
+        self.progress.remark(text);
     }
 
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.progress.step(info)?;
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.step(info))
+        self.write_trace(|trace| trace.step(info));
+        Ok(())
     }
 
     fn written(&self) -> u64 {
-        self.trace.as_ref().map_or(0, Trace::written)
+        self.trace.as_ref().map_or(self.written, Trace::written)
     }
 
     fn go_on_from(&mut self, reached: &Reached) -> Result<()> {
         if let Some(trace) = &mut self.trace {
-            let kept = trace.get_mut().go_on_from(reached)?;
-            trace.set_written(kept);
+            trace.go_on_from(reached)?;
         }
         if let Some(what) = reached.elsewhere() {
             output::message(&format!("warning: {what}"));

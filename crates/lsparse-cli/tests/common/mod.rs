@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Output;
 
 use assert_cmd::Command;
 use lsparse::LikelihoodKind;
@@ -34,6 +35,14 @@ impl Place {
         command.current_dir(self.folder.path()).args(arguments.split_whitespace());
         command.timeout(std::time::Duration::from_secs(120));
         command
+    }
+
+    /// The command in this folder under a limit that a shell sets, such as `ulimit -v 1000000`.
+    pub fn limited(&self, limit: &str, arguments: &str) -> Output {
+        let command = assert_cmd::cargo::cargo_bin("lsparse");
+        // A file that must not grow is an error to the command, not its end.
+        let line = format!("trap '' XFSZ; {limit}; exec {} {arguments}", command.display());
+        std::process::Command::new("sh").current_dir(self.folder.path()).args(["-c", &line]).output().unwrap()
     }
 
     /// Run, and give what it printed; it must succeed.

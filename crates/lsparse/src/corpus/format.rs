@@ -121,7 +121,10 @@ fn guess_lines(lines: &[Vec<u8>]) -> Option<Format> {
         fields.len() == count && fields.iter().all(is_whole)
     };
     let header = lines.len() >= 3 && lines[..3].iter().all(|line| numbers(line, 1));
-    if header && lines.get(3).is_none_or(|line| numbers(line, 3)) {
+    // A count below zero makes it no text, but a file whose error should be that of its format.
+    let is_number = |field: &Vec<u8>| std::str::from_utf8(field).is_ok_and(|text| text.parse::<f64>().is_ok());
+    let is_entry = |line: &Vec<u8>| fields(line).len() == 3 && fields(line).iter().all(is_number);
+    if header && lines.get(3).is_none_or(is_entry) {
         return Some(Format::Uci);
     }
     // Lines that start with a number and go on with pairs; LDA-C says how many.
@@ -180,6 +183,7 @@ mod tests {
         for (name, text, expected) in [
             ("docword.x.txt", "2\n3\n2\n1 1 1\n2 3 1\n", Format::Uci),
             ("x", "2\n3\n0\n", Format::Uci),
+            ("x", "2\n3\n1\n1 1 -1\n", Format::Uci),
             ("x.txt", "%%MatrixMarket matrix coordinate integer general\n", Format::Mtx),
             ("x.dat", "2 0:1 4:2\n0\n1 3:1\n", Format::LdaC),
             ("x.dat", "1 1:1 4:2\n-1 3:1 # note\n", Format::Svmlight),

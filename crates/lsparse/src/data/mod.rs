@@ -14,8 +14,10 @@ mod check;
 mod dealt;
 pub(crate) mod formats;
 mod memory;
+pub(crate) mod part;
 pub(crate) mod positioned;
 mod rows;
+mod standardized;
 mod thresholded;
 
 use lsparse_kernels::Real;
@@ -32,11 +34,12 @@ pub use dealt::{Batch, Dealt, HeldBatches};
 pub use formats::csv::{CsvOptions, read_csv};
 pub use formats::images::{ImagePatches, PatchGrid, PatchOptions};
 pub use formats::npy::NpyRows;
-pub use formats::npy_write::{NpyWriter, write_npy_f32, write_npy_f64};
+pub use formats::npy_write::{NpyWriter, write_npy_f32, write_npy_f64, write_npy_i64};
 pub use formats::npz::read_csr_npz;
 pub use formats::npz_write::write_csr_npz;
 pub use memory::{BorrowedRows, CsrRows, MemoryRows};
 pub use rows::{Layout, RowRef, Rows};
+pub use standardized::{ColumnUnits, Standardized};
 pub use thresholded::Thresholded;
 
 /// A precision of floating point numbers.
@@ -67,6 +70,11 @@ pub trait RowSource: Send + Sync {
 
     /// What people should know about how it was read, such as a line that was taken for a header.
     fn note(&self) -> Option<&str> {
+        None
+    }
+
+    /// What a row is called, where rows have names.
+    fn row_name(&self, _row: usize) -> Option<String> {
         None
     }
 
@@ -147,6 +155,15 @@ pub(crate) fn check_claim(what: &str, claimed: usize, entries: usize) -> std::re
     }
     let detail = format!("{claimed} {what} are claimed, but there are only {entries} entries");
     Err((detail, "mend the numbers".to_owned()))
+}
+
+/// Columns or words that a sparse file may claim however few entries it has: words that are hashed to numbers have as many
+/// columns as somebody thought enough (2^20 in scikit-learn).
+const MODEST_DIM: usize = 1 << 20;
+
+/// The same for columns or words, of which a modest number need no entries.
+pub(crate) fn check_columns(what: &str, claimed: usize, entries: usize) -> std::result::Result<(), (String, String)> {
+    if claimed <= MODEST_DIM { Ok(()) } else { check_claim(what, claimed, entries) }
 }
 
 /// What every source checks when it is made: at least one row and one column.

@@ -7,11 +7,12 @@
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use lsparse_kernels::{Real, dot_f64, square_distances, triangular_product, weighted_gram, weighted_moments};
 use rayon::prelude::*;
 
-use super::family::{Array, Family, Spread, array, full_draw, planted_covariance, planted_means};
+use super::family::{Array, Family, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means};
 use super::student::Student;
 use super::wishart::{Precision, WishartPrior, fingerprint, ln_wishart};
 use super::{
@@ -32,6 +33,7 @@ pub const FAMILY: Family = Family {
     allows_missing: false,
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
+    takes_columns_alike: false,
     default_nu: |dim| dim as f64 + 2.0,
     // One covariance for all.
     least_rows: |dim, _| dim,
@@ -116,6 +118,10 @@ impl<T: Real> Likelihood<T> for TiedGauss {
         self.prior.dim
     }
 
+    fn set_deadline(&mut self, until: Option<Instant>) {
+        self.prior.until = until;
+    }
+
     fn stat_width(&self) -> usize {
         self.prior.dim
     }
@@ -185,6 +191,18 @@ impl<T: Real> Likelihood<T> for TiedGauss {
         let mut clusters = TiedGaussClusters::new(self, Estimate::Map, means, &precisions[0], &vec![0.0; num]);
         clusters.student = Student::find(arrays, &vec![precisions[0].log_det; num], dim, false)?;
         Ok(Box::new(clusters))
+    }
+
+    fn statistics_of(&self, counts: &[f64], arrays: &[NamedArray]) -> Result<Option<Vec<f64>>> {
+        let dim = self.prior.dim;
+        let (_, covariance) = find_array(arrays, "covariances", &[dim])?;
+        let means = about(find_array(arrays, "means", &[dim])?.1, &self.center);
+        let clusters = || means.chunks_exact(dim).zip(counts);
+        let mut stats: Vec<f64> = clusters().flat_map(|(y, count)| y.iter().map(move |y| count * y)).collect();
+        let mut shared = vec![0.0; linalg::packed_len(dim)];
+        clusters().for_each(|(y, &count)| add_second_moments(count, y, covariance, &mut shared));
+        stats.extend(shared);
+        Ok(Some(stats))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {

@@ -1,8 +1,9 @@
 //! What the two full-covariance families share: the Wishart normaliser, its expectations, and K precision factors.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use lsparse_kernels::{Real, TriangularPack, digamma, invert_cholesky_batch, ln_gamma};
+use lsparse_kernels::{Real, TriangularPack, digamma, invert_cholesky_batch_while, ln_gamma};
 use rayon::prelude::*;
 
 use super::{Estimate, Prior};
@@ -39,13 +40,16 @@ pub struct WishartPrior {
     log_det_b: f64,
     /// One a column.
     pub variance_floor: Vec<f64>,
+    /// When there is no more time for estimates.
+    pub until: Option<Instant>,
 }
 
 impl WishartPrior {
     pub fn new(prior: &Prior) -> Self {
         let b: Vec<f64> = prior.variance.iter().map(|v| v * (prior.nu - prior.dim as f64 - 1.0)).collect();
         let log_det_b = b.iter().map(|b| b.ln()).sum();
-        WishartPrior { dim: prior.dim, nu: prior.nu, b, log_det_b, variance_floor: prior.variance_floor.clone() }
+        let variance_floor = prior.variance_floor.clone();
+        WishartPrior { dim: prior.dim, nu: prior.nu, b, log_det_b, variance_floor, until: None }
     }
 
     pub fn log_det_b(&self) -> f64 {
@@ -173,9 +177,10 @@ impl Precision {
         };
         let mut times = vec![1.0; numbers.len()];
         let mut precisions = loop {
-            let (i, pivot) = match Self::invert_some(&packed, dim) {
+            let (i, pivot) = match Self::invert_some(&packed, dim, prior.until) {
                 Err(bad) => bad,
-                Ok(all) => {
+                Ok(None) => return Err(Error::out_of_time("a step was done")),
+                Ok(Some(all)) => {
                     let below = |(i, p): (usize, &Self)| p.pivot_below(&floor(i), dim).map(|pivot| (i, pivot));
                     let kept = |(i, _): &(usize, &Self)| clipped[*i] || estimate == Estimate::MaxLikelihood;
                     match all.iter().enumerate().filter(|p| !kept(p)).find_map(below) {
@@ -234,7 +239,8 @@ impl Precision {
                 for (full, packed) in covariances.chunks_exact(dim * dim).zip(packed.chunks_exact_mut(width)) {
                     linalg::pack(full, dim, packed);
                 }
-                Self::invert_some(&packed, dim)
+                Self::invert_some(&packed, dim, None)
+                    .map(Option::unwrap_or_default)
                     .map_err(|(k, pivot)| Error::NotPositiveDefinite { cluster: group * AT_ONCE + k, pivot })
             })
             .collect();
@@ -245,11 +251,19 @@ impl Precision {
         Ok(all)
     }
 
-    /// M = L^-1 and log |M^T M| of a few packed covariances; which one has which bad pivot, where one has.
-    fn invert_some(packed: &[f64], dim: usize) -> std::result::Result<Vec<Self>, (usize, f64)> {
+    /// M = L^-1 and log |M^T M| of a few packed covariances, if there is time; which one has which bad pivot, where one
+    /// has.
+    fn invert_some(
+        packed: &[f64],
+        dim: usize,
+        until: Option<Instant>,
+    ) -> std::result::Result<Option<Vec<Self>>, (usize, f64)> {
         let num = packed.len() / linalg::packed_len(dim);
         let (mut inverse, mut log_det) = (vec![0.0; num * dim * dim], vec![0.0; num]);
-        invert_cholesky_batch(packed, dim, &mut inverse, &mut log_det)?;
+        let go_on = || until.is_none_or(|until| Instant::now() < until);
+        if !invert_cholesky_batch_while(packed, dim, &mut inverse, &mut log_det, &go_on)? {
+            return Ok(None);
+        }
         let make = |(factor, log_det): (&[f64], &f64)| Precision {
             factor: factor.to_vec(),
             log_det: -log_det,
@@ -258,7 +272,7 @@ impl Precision {
             own_trace: 0.0,
             source: None,
         };
-        Ok(inverse.chunks_exact(dim * dim).zip(&log_det).map(make).collect())
+        Ok(Some(inverse.chunks_exact(dim * dim).zip(&log_det).map(make).collect()))
     }
 
     /// The point estimate of the covariance: `E[Sigma]` = B/(nu - D - 1) under a posterior, Phi^-1 otherwise.
@@ -371,7 +385,8 @@ mod tests {
     }
 
     fn some_prior() -> WishartPrior {
-        WishartPrior { dim: 2, nu: 4.0, b: vec![0.5, 2e-8], log_det_b: 1e-8f64.ln(), variance_floor: vec![1e-6; 2] }
+        let (b, variance_floor) = (vec![0.5, 2e-8], vec![1e-6; 2]);
+        WishartPrior { dim: 2, nu: 4.0, b, log_det_b: 1e-8f64.ln(), variance_floor, until: None }
     }
 
     /// Rounding may leave a scatter matrix with a negative eigenvalue; S + B is at least B all the same.
@@ -394,6 +409,22 @@ mod tests {
                 assert!((largest / limit - 1.0).abs() < 1e-6, "{estimate:?}: {largest} against {limit}");
             }
         }
+    }
+
+    #[test]
+    fn a_large_estimate_ends_when_the_time_is_over() {
+        let dim = 600;
+        let mut prior =
+            WishartPrior { dim, nu: 602.0, b: vec![1.0; dim], variance_floor: vec![1e-6; dim], ..some_prior() };
+        let scatter = vec![0.0; linalg::packed_len(dim)];
+        let estimate = |prior: &WishartPrior| {
+            let never = |_| unreachable!("no cluster is empty");
+            Precision::estimate_all(prior, Estimate::Posterior, &[5.0], &scatter, &[0], &[], never).map(|all| all.len())
+        };
+        prior.until = Some(Instant::now());
+        assert!(estimate(&prior).unwrap_err().is_out_of_time());
+        prior.until = None;
+        assert_eq!(estimate(&prior).unwrap(), 1);
     }
 
     #[test]

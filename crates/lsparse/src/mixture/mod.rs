@@ -1,18 +1,23 @@
 //! Finite mixtures: frequencies over any likelihood, with seeds, the local step, the objective, training and saved models.
 
 pub mod local;
+mod memory;
 mod model;
 mod prior;
 mod sample;
 mod saved;
 pub mod seed;
 mod train;
+mod units;
 
 pub use local::search::{Search, SearchState};
 pub use local::{Members, accumulate, log_density, respond, respond_dense};
+pub use memory::{MemoryNeed, memory_needed};
 pub use model::*;
 pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};
 pub(crate) use saved::{check_rows, working_element};
 pub(crate) use train::check_row_weights;
-pub use train::{MixtureInputs, Mixtures, SettledMixture, fit_mixture, fit_mixture_with};
+pub use train::{
+    GivenPrior, GivenStart, MixtureInputs, Mixtures, SettledMixture, fit_mixture, fit_mixture_with, initial_mixture,
+};

@@ -1,6 +1,7 @@
 //! A mixture as training sees it: parameters, local step, global step and objective.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,8 @@ pub struct Mixture<T: Scalar> {
     pub sparsity: usize,
     /// How the clusters of a row are found, and what is made of them.
     pub step: Box<dyn LocalStep<T>>,
+    /// What the log density of a row changes by from the units that rows are in to the data's own; 0 where they are those.
+    pub units_change: f64,
 }
 
 /// Global parameters of a mixture.
@@ -124,8 +127,8 @@ pub trait LocalStep<T: Scalar>: Send + Sync {
         false
     }
 
-    /// Take up what rows remember, and the L that they need; 0 where nobody asked.
-    fn take_up(&self, _params: &mut MixtureParams<T>, _memory: &RowMemory, _needed: usize) {}
+    /// Take up what a visit found: what rows remember, the L that they need, the work it took.
+    fn take_up(&self, _mixture: &Mixture<T>, _params: &mut MixtureParams<T>, _visited: &VisitedRows<T>) {}
 
     /// A lap is over.
     fn end_lap(&self, _params: &mut MixtureParams<T>) {}
@@ -153,7 +156,7 @@ pub trait LocalStep<T: Scalar>: Send + Sync {
     /// What training raises.
     fn objective(&self, mixture: &Mixture<T>, params: &MixtureParams<T>, total: &ClusterSummary) -> Objective {
         Objective {
-            data: params.clusters.own_data_term(),
+            data: params.clusters.own_data_term() + mixture.units_change * total.total_weight(),
             entropy: total.entropy,
             alloc: allocation_term(mixture.estimate, mixture.alpha, &total.counts),
         }
@@ -298,6 +301,10 @@ impl<T: Scalar> Model for Mixture<T> {
         MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default() }
     }
 
+    fn set_deadline(&mut self, until: Option<Instant>) {
+        self.likelihood.set_deadline(until);
+    }
+
     fn local(
         &self,
         params: &MixtureParams<T>,
@@ -313,7 +320,7 @@ impl<T: Scalar> Model for Mixture<T> {
     }
 
     fn take_up(&self, params: &mut MixtureParams<T>, _batch: usize, visited: &Visited<Self>) {
-        self.step.take_up(params, &visited.memory, visited.found);
+        self.step.take_up(self, params, visited);
     }
 
     fn end_lap(&self, params: &mut MixtureParams<T>) {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::data::part::has_name;
 use crate::data::{RowSource, Rows, natural_layout};
 use crate::error::{Error, Result};
 use crate::training::model::Model;
@@ -100,7 +101,7 @@ impl Storage {
 pub type Fingerprint = Vec<(String, String)>;
 
 /// The settings that say when a run ends, and nothing of how it goes.
-const STOP_RULES: [&str; 4] = ["laps", "tolerance", "count-tolerance", "max-seconds"];
+const STOP_RULES: [&str; 5] = ["laps", "tolerance", "count-tolerance", "max-seconds", "early-stopping"];
 
 /// The settings among a fingerprint.
 pub fn print_settings<C: Serialize>(config: &C) -> Fingerprint {
@@ -195,6 +196,8 @@ pub struct Content<M: Model> {
     pub runs: Vec<(f64, Option<f64>)>,
     /// The best of them.
     pub best: Option<Arc<StoredRun>>,
+    /// The best lap so far of the run under way, where it is kept.
+    pub best_lap: Option<Arc<StoredRun>>,
     /// The session of the run under way.
     pub session: Snapshot<M>,
 }
@@ -217,7 +220,7 @@ pub struct Found<M: Model> {
 
 const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
 /// Version of the layout; only the present one is read, since a checkpoint lives no longer than its run.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 /// Length and checksum.
 const TAIL: usize = 12;
 
@@ -278,19 +281,6 @@ impl Lock {
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
     }
-}
-
-/// Whether a file is the one of this name. Where that cannot be told, locks are not removed, so that it always is.
-#[cfg(unix)]
-fn has_name(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let id = |found: io::Result<fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
-    id(file.metadata()) == id(fs::metadata(path))
-}
-
-#[cfg(not(unix))]
-fn has_name(_file: &File, _path: &Path) -> bool {
-    true
 }
 
 impl Drop for Lock {
@@ -501,7 +491,7 @@ mod tests {
             files: Vec::new(),
         };
         let (instructions, runs) = ("plain".into(), vec![(1.0, None)]);
-        Content { run: 0, finished: false, written: 7, instructions, runs, best: None, session }
+        Content { run: 0, finished: false, written: 7, instructions, runs, best: None, best_lap: None, session }
     }
 
     fn print(rows: &str) -> Fingerprint {

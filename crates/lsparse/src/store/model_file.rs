@@ -65,6 +65,8 @@ impl View for &StoredArray {
 
 /// The bytes of a model file: arrays and `content` (anything serde can write) as a model of this `kind`.
 pub fn encode_model<M: Serialize>(kind: &str, content: &M, arrays: &[StoredArray]) -> std::io::Result<Vec<u8>> {
+    // What could not be read again is not written in the place of something that can.
+    check_finite(arrays).map_err(|detail| std::io::Error::new(ErrorKind::InvalidInput, detail))?;
     let envelope = Envelope { format: FORMAT, kind: kind.into(), content };
     let text = serde_json::to_string(&envelope)?;
     let views = arrays.iter().map(|array| (array.name.as_str(), array));

@@ -109,7 +109,7 @@ impl Topics {
             alpha_rule: config.learn_alpha,
             lambda: config.lambda,
             document: DocumentOptions::of(config),
-            start_width: config.sparsity,
+            start_width: config.sparsity.within(config.topics),
             pull: None,
             warm_start: config.warm_start,
             lends: config.leave_out,

@@ -1,6 +1,7 @@
 //! What training asks of a model: visit a batch, take a global step, value the objective.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -78,6 +79,9 @@ pub trait Model: Send + Sync + 'static {
 
     /// Buffers for this model.
     fn worker(&self) -> Self::Worker;
+
+    /// Global steps that are not done by then, and would take long, are to end in an error.
+    fn set_deadline(&mut self, _until: Option<Instant>) {}
 
     /// Local step and statistics of one batch. Pure: the same parameters, rows and memory give the same statistics,
     /// memory and findings bit for bit, at any number of threads and whatever the worker did before.

@@ -1,10 +1,12 @@
-//! What watches a run: observers, clocks and memory. Nothing here changes the training.
+//! What watches a run: observers and clocks. Nothing here changes the training.
 
 use std::time::{Duration, Instant};
 
 use crate::backend::instructions;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::training::trace::{Beginning, Ending, StepInfo};
+
+pub use crate::system::peak_memory_bytes;
 
 /// Something that is told of every step: a progress bar, a trace, a checkpoint.
 pub trait Observer {
@@ -17,6 +19,20 @@ pub trait Observer {
     fn end(&mut self, _ending: &Ending) -> Result<()> {
         Ok(())
     }
+
+    /// Called when a run of several could not be finished; the others go on.
+    fn failed(&mut self, _run: usize, _error: &Error) -> Result<()> {
+        Ok(())
+    }
+
+    /// Called when a checkpoint could not be written. Without an error the training goes on, and the next one is tried
+    /// when it is due.
+    fn no_checkpoint(&mut self, error: Error) -> Result<()> {
+        Err(error)
+    }
+
+    /// Called before all else with what people should know of data and settings.
+    fn remark(&mut self, _text: &str) {}
 
     /// Called after every step.
     fn step(&mut self, info: &StepInfo) -> Result<()>;
@@ -72,6 +88,14 @@ impl Observer for Vec<Box<dyn Observer + '_>> {
 
     fn end(&mut self, ending: &Ending) -> Result<()> {
         self.iter_mut().try_for_each(|observer| observer.end(ending))
+    }
+
+    fn failed(&mut self, run: usize, error: &Error) -> Result<()> {
+        self.iter_mut().try_for_each(|observer| observer.failed(run, error))
+    }
+
+    fn remark(&mut self, text: &str) {
+        self.iter_mut().for_each(|observer| observer.remark(text));
     }
 
     fn step(&mut self, info: &StepInfo) -> Result<()> {
@@ -141,12 +165,4 @@ fn cpu_time() -> Option<Duration> {
 #[cfg(not(unix))]
 fn cpu_time() -> Option<Duration> {
     None
-}
-
-/// Most memory this process has had resident, where the system says so.
-pub fn peak_memory_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes * 1024)
 }

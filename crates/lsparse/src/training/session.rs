@@ -24,6 +24,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -376,6 +377,11 @@ impl<'a, M: Model> Session<'a, M> {
         Ok(step)
     }
 
+    /// The next step must be done by then, if it would take long.
+    pub fn set_deadline(&mut self, until: Option<Instant>) {
+        self.model.set_deadline(until);
+    }
+
     /// The rule that ends the run with this step, if any does.
     pub fn judge(&mut self, info: &StepInfo, rules: &StopRules, interrupt: Option<&AtomicBool>) -> Option<StopReason> {
         rules.compare(&mut self.progress, info, self.total.counts());
@@ -422,6 +428,8 @@ impl<'a, M: Model> Session<'a, M> {
         self.progress.forgotten += self.data.batches.len(batch);
         // The lap before is not one to compare with, but if the run was at the end of a lap it still is.
         self.progress.lap_before = None;
+        // What was best before had the batch in it.
+        self.progress.best = None;
         let at_end = ends_lap || self.progress.lap_change.is_some();
         self.progress.lap_change = at_end.then_some((f64::INFINITY, f64::INFINITY));
         Ok(())
@@ -440,7 +448,7 @@ mod tests {
     fn laps_go_on_where_batches_are_forgotten() {
         let rows: Vec<f64> = (0..400).map(|n| f64::from(n % 2) * 9.0 + f64::from(n % 7) * 0.1).collect();
         let source = MemoryRows::new("two groups", 1, rows).unwrap();
-        let config = MixtureConfig { clusters: 2, batches: 5, ..Default::default() };
+        let config = MixtureConfig { clusters: 2, batches: Some(5), ..Default::default() };
         let mixtures = Mixtures::<f64>::new(&source, &config, MixtureInputs::default()).unwrap();
         for steps in 1..=12 {
             for gone in 0..5 {

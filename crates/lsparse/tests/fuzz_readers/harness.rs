@@ -22,8 +22,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// A case that takes longer is taken for an endless loop, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Memory that a case may take whatever its size, and for every byte of it.
-const MEMORY_BASE: usize = 64 << 20;
+/// Memory that a case may take whatever its size, some numbers for each of a million columns, and for every byte of it.
+const MEMORY_BASE: usize = 192 << 20;
 const MEMORY_A_BYTE: usize = 100;
 
 /// Longer messages show what is in the file instead of saying what is wrong with it.

@@ -3,27 +3,25 @@
 mod args;
 mod config;
 mod report;
-mod start;
 
 use std::path::{Path, PathBuf};
 
 use lsparse::backend::with_threads;
-use lsparse::corpus::Corpus;
+use lsparse::corpus::{Corpus, Documents};
 use lsparse::data::RowSource;
-use lsparse::settings::{TopicMethod, TopicsConfig};
-use lsparse::topics::{TopicInputs, TopicModel, fit_topics_with};
-use lsparse::{Beside, Error, Fitted, Result, ScheduleKind};
+use lsparse::settings::{Checked, TopicMethod, TopicsConfig};
+use lsparse::topics::{TopicInputs, TopicModel, Words, fit_topics_with, memory_needed, read_seed_words};
+use lsparse::{Beside, Error, Fitted, History, Result, ScheduleKind};
 
 use super::Watchers;
-use crate::format::grouped;
+use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
-use crate::topics::Documents;
+use crate::topics::mention_unknown;
 
 pub use args::TopicsArgs;
 use report::Report;
-use start::{Words, read_seed_words};
 
 pub fn run(args: &TopicsArgs) -> Result<()> {
     with_threads(args.run.threads, || train(args))?
@@ -48,10 +46,13 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
-        introduce(&documents, tokens, &words, &config);
-        heldout.iter().for_each(Documents::mention_unknown);
+        introduce(&documents, tokens, &words, &config, memory_needed(&documents, &config));
+        heldout.iter().for_each(mention_unknown);
     }
-    let mut watchers = Watchers { progress: TrainingProgress::new(args.run.quiet, "", Plan::from(&config)), trace };
+    let kept = words.start.as_ref().filter(|_| config.history == History::Keep);
+    let kept: f64 = kept.map_or(0.0, |start| start.total.counts.iter().sum());
+    let plan = Plan::new(&config.plan(), "documents", "token").over(tokens as f64 + kept);
+    let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", plan), trace);
     let fitted = fit_topics_with(
         &documents,
         &config,
@@ -61,6 +62,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
             start: words.start.as_ref(),
             seed_words: &seed_words,
             tokenizer: words.tokenizer.clone(),
+            ..Default::default()
         },
         Beside {
             heldout_every: args.run.heldout_every,
@@ -69,7 +71,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
             storage: args.run.storage(),
         },
     )?;
-    drop(watchers);
+    watchers.progress.finish();
     if let Some(path) = &args.run.out {
         fitted.model.save_to(path)?;
     }
@@ -82,13 +84,13 @@ fn train(args: &TopicsArgs) -> Result<()> {
     if !args.run.quiet {
         conclude(args, &fitted);
     }
-    Ok(())
+    watchers.finish()
 }
 
 impl TopicsArgs {
     /// What was asked for must be what is done.
     fn check_leave_out(&self, config: &TopicsConfig) -> Result<()> {
-        if self.settings.batches.leave_out != Some(true) || config.leave_out {
+        if self.settings.values.get("leave-out") != Some(&true.into()) || config.leave_out {
             return Ok(());
         }
         let (problem, remedy) = match config.schedule {
@@ -110,19 +112,20 @@ impl TopicsArgs {
     }
 }
 
-fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &TopicsConfig) {
-    let batches = if config.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", config.batches) };
+fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &Checked<TopicsConfig>, memory: u64) {
+    let batches = counted(config.batches, "batch", "batches");
     let how = match config.method {
         TopicMethod::Lsparse => format!("L = {}", config.sparsity),
         method => method.name().to_owned(),
     };
     message(&format!(
-        "{}: {} documents, {} tokens of {} words; K = {}, {how}, {batches}",
+        "{}: {} documents, {} tokens of {} words; K = {}, {how}, {batches}; about {} of memory",
         documents.name(),
         grouped(documents.num_rows()),
         grouped(tokens as usize),
         grouped(documents.corpus().vocab().len()),
         config.topics,
+        bytes(memory),
     ));
     if words.new > 0 {
         message(&format!("{} of the words are new to the model", grouped(words.new)));
@@ -133,7 +136,7 @@ fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &TopicsC
              differently count as different (lsparse corpus build --like treats text alike)",
         );
     }
-    config::hard_assignment_warning(config).into_iter().for_each(message);
+    config::hard_assignment_warning(config.sparsity, config.topics).into_iter().for_each(message);
 }
 
 /// What there is to say after the report.

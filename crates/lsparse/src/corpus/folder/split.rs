@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 use crate::corpus::folder::counts::Corpus;
 use crate::corpus::folder::filter::for_each_doc;
-use crate::corpus::folder::staging::Staging;
+use crate::corpus::folder::staging::{Kind, Staging};
 use crate::corpus::folder::write::CorpusWriter;
 use crate::corpus::text::pipeline::Watch;
 use crate::corpus::text::text_file::{TextFile, shorten};
@@ -116,7 +116,7 @@ pub fn split(corpus: &Corpus, parts: &[Part], out: &Path, force: bool, watch: &m
             remedy: "give one for each document".to_owned(),
         });
     }
-    let staging = Staging::create(out, force)?;
+    let staging = Staging::create(out, Kind::Split, force)?;
     let num_docs = write_parts(corpus, parts, &staging, watch).map_err(|error| staging.rename_error(error))?;
     staging.finish(force)?;
     Ok(num_docs)
@@ -148,7 +148,7 @@ fn write_parts(corpus: &Corpus, parts: &[Part], staging: &Staging, watch: &mut W
 
 /// Write a corpus, such as one in memory, to a folder.
 pub fn save(corpus: &Corpus, out: &Path, force: bool) -> Result<()> {
-    let staging = Staging::create(out, force)?;
+    let staging = Staging::create(out, Kind::Corpus, force)?;
     write_all(corpus, &staging.out()).map_err(|error| staging.rename_error(error))?;
     staging.finish(force)
 }

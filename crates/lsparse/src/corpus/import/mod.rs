@@ -16,7 +16,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::check_claim;
+use crate::data::check_columns;
 use crate::error::{Error, Result};
 
 use crate::corpus::folder::write::CorpusWriter;
@@ -122,7 +122,7 @@ impl Import<'_> {
             return Ok(vocab.len());
         }
         let found = largest.map_or(0, |largest| largest as usize + 1);
-        check_claim("words", found, entries).map_err(|(detail, remedy)| Error::Format {
+        check_columns("words", found, entries).map_err(|(detail, remedy)| Error::Format {
             path: self.path.to_owned(),
             detail,
             remedy,

@@ -1,6 +1,6 @@
 //! SciPy CSR matrices: documents are rows, words are columns.
 
-use crate::corpus::folder::write::CorpusWriter;
+use crate::corpus::folder::write::{CorpusWriter, MAX_COUNT};
 use crate::corpus::text::pipeline::{Progress, Watch};
 use crate::data::{Rows, read_csr_npz};
 use crate::error::{Error, Result};
@@ -39,7 +39,10 @@ pub(in crate::corpus) fn read(
                     row: start + row,
                     column: word as usize,
                     value,
-                    need: "a count (a whole number, zero or more)",
+                    need: match value.fract() == 0.0 && value > f64::from(MAX_COUNT) {
+                        true => "a count that is held (2147483647 is the largest)",
+                        false => "a count (a whole number, zero or more)",
+                    },
                 })?;
                 document.push((word, count));
             }

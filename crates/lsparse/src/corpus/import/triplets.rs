@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use crate::corpus::folder::write::CorpusWriter;
 use crate::corpus::text::pipeline::Watch;
 use crate::corpus::text::text_file::{TextFile, shorten};
-use crate::data::check_claim;
+use crate::data::{check_claim, check_columns};
 use crate::error::Result;
 
 use crate::corpus::import::numbers::{MEND_COUNTS, count, fields, number};
@@ -116,12 +116,12 @@ fn gather(
 
 /// Documents without words are no error, but there cannot be many times more of them than of others.
 fn check_docs(file: &TextFile, header: &Header, entries: u64) -> Result<()> {
-    let claimed = |what, claimed: u64| {
-        let checked = check_claim(what, usize::try_from(claimed).unwrap_or(usize::MAX), entries as usize);
+    let size = |claimed: u64| usize::try_from(claimed).unwrap_or(usize::MAX);
+    let agrees = |checked: std::result::Result<(), (String, String)>| {
         checked.map_err(|(detail, remedy)| file.bad(format!("the header and the body disagree: {detail}"), &remedy))
     };
-    claimed("documents", header.docs)?;
-    claimed("words", header.words)
+    agrees(check_claim("documents", size(header.docs), entries as usize))?;
+    agrees(check_columns("words", size(header.words), entries as usize))
 }
 
 /// Hand every entry to `take`, numbers from 0, until it gives false. The number of entries must be that of the header.

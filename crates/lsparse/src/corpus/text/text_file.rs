@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::data::formats::csv::GZIP_MAGIC;
+use crate::data::formats::csv::{GZIP_MAGIC, check_encoding};
 use crate::error::{Error, Result};
 
 /// Longer lines belong to no text.
@@ -45,13 +45,7 @@ impl TextFile {
         let mut opened = TextFile { path: path.to_owned(), text, gzipped, line: 0, buffer: Vec::new(), taken };
         let start = opened.text.fill_buf();
         let start = start.map_err(|source| read_failed(path, gzipped, source))?;
-        if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
-            return Err(Error::Format {
-                path: path.to_owned(),
-                detail: "the text is UTF-16".to_owned(),
-                remedy: "convert it with iconv -f UTF-16 -t UTF-8".to_owned(),
-            });
-        }
+        check_encoding(path, start)?;
         // Some editors mark the start of a text.
         if start.starts_with(b"\xef\xbb\xbf") {
             opened.text.consume(3);

@@ -10,6 +10,7 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, Result};
+use crate::system::check_room;
 
 use crate::data::memory::MemoryRows;
 
@@ -64,32 +65,59 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<MemoryRows<f64>> {
 
     let (header, missing) = (options.header, options.missing);
     let mut table = Table { path, header, missing, note: None, dim: None, num_rows: 0, values: Vec::new() };
+    check_encoding(path, text.fill_buf().map_err(failed)?)?;
     let mut delimiter = options.delimiter;
-    let mut bytes = Vec::new();
-    for number in 1.. {
+    let (mut bytes, mut number) = (Vec::new(), 0);
+    while text.read_until(b'\n', &mut bytes).map_err(failed)? > 0 {
+        let lines = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        // Old files end their lines with a carriage return alone, and are one line by line feeds.
+        for line in lines.strip_suffix(b"\r").unwrap_or(lines).split(|&byte| byte == b'\r') {
+            number += 1;
+            // Some editors mark the start of a text.
+            let marked = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf") } else { None };
+            push_line(&mut table, &mut delimiter, number, marked.unwrap_or(line))?;
+        }
         bytes.clear();
-        if text.read_until(b'\n', &mut bytes).map_err(failed)? == 0 {
-            break;
-        }
-        // Some editors mark the start of a text.
-        let marked = if number == 1 { bytes.strip_prefix(b"\xef\xbb\xbf") } else { None };
-        let line = marked.unwrap_or(&bytes);
-        if line.trim_ascii().is_empty() || line.starts_with(b"#") {
-            continue;
-        }
-        if !line.iter().filter(|&&byte| byte == b'"').count().is_multiple_of(2) {
-            return Err(Error::BadLine {
-                path: path.to_owned(),
-                line: number,
-                detail: "a quote is opened and not closed".to_owned(),
-                remedy: "close it, or take it out".to_owned(),
-            });
-        }
-        let delimiter = *delimiter.get_or_insert_with(|| guess_delimiter(path, line));
-        table.push_line(number, &split(line, delimiter))?;
     }
-    let note = table.note.take();
+    if let (Some(note), 0) = (&table.note, table.num_rows) {
+        return Err(Error::Format {
+            path: path.to_owned(),
+            detail: format!("there are no rows: {note}"),
+            remedy: "give data with at least one row (text becomes rows of counts by `build-corpus`)".to_owned(),
+        });
+    }
+    let note = table.note.take().map(|note| format!("{}: {note}", path.display()));
     Ok(MemoryRows::new(path.display().to_string(), table.dim.unwrap_or(1), table.values)?.with_note(note))
+}
+
+/// Refuse text that is no UTF-8 by the mark at its start.
+pub(crate) fn check_encoding(path: &Path, start: &[u8]) -> Result<()> {
+    if !start.starts_with(b"\xff\xfe") && !start.starts_with(b"\xfe\xff") {
+        return Ok(());
+    }
+    Err(Error::Format {
+        path: path.to_owned(),
+        detail: "the text is UTF-16".to_owned(),
+        remedy: "convert it with iconv -f UTF-16 -t UTF-8".to_owned(),
+    })
+}
+
+/// Put a line into a table, unless it is empty or a comment.
+fn push_line(table: &mut Table<'_>, delimiter: &mut Option<u8>, number: u64, line: &[u8]) -> Result<()> {
+    let path = table.path;
+    if line.trim_ascii().is_empty() || line.starts_with(b"#") {
+        return Ok(());
+    }
+    if !line.iter().filter(|&&byte| byte == b'"').count().is_multiple_of(2) {
+        return Err(Error::BadLine {
+            path: path.to_owned(),
+            line: number,
+            detail: "a quote is opened and not closed".to_owned(),
+            remedy: "close it, or take it out".to_owned(),
+        });
+    }
+    let delimiter = *delimiter.get_or_insert_with(|| guess_delimiter(path, line));
+    table.push_line(number, &split(line, delimiter))
 }
 
 /// The first of the usual delimiters on the first line that holds anything.
@@ -149,6 +177,12 @@ impl Table<'_> {
         if count != expected {
             return Err(Error::Ragged { path: self.path.to_owned(), line, expected, found: count });
         }
+        // Memory is asked for by doubling: that is when to see whether there is any. (A few MB are.)
+        if self.values.len() + count > self.values.capacity() && self.values.capacity() > 1 << 20 {
+            let what = || format!("{} (unpacked, from line {line} on)", self.path.display());
+            let remedy = || "give fewer rows at a time, or a .npy file, which is read as it is needed".to_owned();
+            check_room(2 * size_of_val(&self.values[..]) as u64, what, remedy)?;
+        }
         for (column, field) in fields.iter().enumerate() {
             if self.missing && is_missing(field) {
                 self.values.push(f64::NAN);
@@ -189,11 +223,13 @@ impl Table<'_> {
                 remedy: "mend it, or say that the line names the columns (`header yes`)".to_owned(),
             });
         }
-        let names: Vec<String> = fields.iter().take(4).map(|field| shorten(field)).collect();
+        // A name with a comma would look like two.
+        let quoted = |name: String| if name.contains([',', '"']) { format!("{name:?}") } else { name };
+        let names: Vec<String> = fields.iter().take(4).map(|field| quoted(shorten(field))).collect();
         let more = if fields.len() > names.len() { ", ..." } else { "" };
-        let (path, names) = (self.path.display(), names.join(", "));
+        let names = names.join(", ");
         self.note = Some(format!(
-            "{path}: line {line} is taken for the names of the columns ({names}{more}); `header no` reads it as data"
+            "line {line} is taken for the names of the columns ({names}{more}); `header no` reads it as data"
         ));
         Ok(true)
     }
@@ -265,6 +301,8 @@ mod tests {
             "# made by hand\n1,2\n# more\n3,4\n\n",
             "\u{feff}1,2\n3,4\n",
             "name value\n1 2\n3 4\n",
+            "a,b\r1,2\r3,4\r",
+            "1,2\r3,4",
         ];
         for text in texts {
             let rows = read(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
@@ -278,7 +316,7 @@ mod tests {
     fn a_header_is_mentioned_and_a_misspelt_number_is_none() {
         let rows = read("height,weight,\"a, or b\"\n1,2,3\n").unwrap();
         let note = rows.note().unwrap();
-        assert!(note.contains("line 1 is taken for the names of the columns (height, weight, a, or b)"), "{note}");
+        assert!(note.contains("line 1 is taken for the names of the columns (height, weight, \"a, or b\")"), "{note}");
         assert!(note.contains("`header no`"), "{note}");
         assert_eq!(read("1,2\n").unwrap().note(), None);
         let told = CsvOptions { header: Some(true), ..Default::default() };
@@ -333,6 +371,14 @@ mod tests {
     }
 
     #[test]
+    fn other_encodings_come_with_a_remedy() {
+        for text in [&b"\xff\xfe1\x00,\x00"[..], b"\xfe\xff\x001\x00,"] {
+            let error = read_named("x.csv", text, &CsvOptions::default()).unwrap_err().to_string();
+            assert!(error.contains("UTF-16") && error.contains("iconv"), "{error}");
+        }
+    }
+
+    #[test]
     fn errors_name_line_and_column() {
         for (text, expected) in [
             ("1,2\n\n# c\n3,4,5\n", "x.csv line 4: 3 fields where the lines before have 2"),
@@ -344,7 +390,9 @@ mod tests {
             ("1 2\n-inf 4\n", "line 2, row 2, column 1: -inf is not finite"),
             ("", "no rows"),
             ("a,b\n", "no rows"),
+            ("a,b\n", "line 1 is taken for the names of the columns (a, b)"),
             ("# only this\n", "no rows"),
+            ("1,2\r3,x\r", "x.csv line 2, column 2"),
         ] {
             let message = read(text).unwrap_err().to_string();
             assert!(message.contains(expected), "{text:?}: {message}");

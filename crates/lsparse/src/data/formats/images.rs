@@ -97,8 +97,12 @@ pub struct ImagePatches {
     name: String,
     options: PatchOptions,
     images: Vec<Grey>,
+    /// The names of their files; none of images in memory.
+    files: Vec<String>,
     /// The row that each image's patches start at, and where the last ones end.
     starts: Vec<usize>,
+    /// What people should know about it.
+    note: Option<String>,
 }
 
 impl ImagePatches {
@@ -106,10 +110,12 @@ impl ImagePatches {
     /// folders within are passed over.
     pub fn open(folder: &Path, options: &PatchOptions) -> Result<Self> {
         options.check()?;
-        let paths = image_paths(folder)?;
+        let (paths, note) = image_paths(folder)?;
         let loaded: Vec<Result<Grey>> = paths.par_iter().map(|path| load(path, options)).collect();
         let images = loaded.into_iter().collect::<Result<Vec<Grey>>>()?;
-        Ok(Self::assemble(folder.display().to_string(), images, options))
+        let files =
+            paths.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy().into_owned()).collect();
+        Ok(ImagePatches { files, note, ..Self::assemble(folder.display().to_string(), images, options) })
     }
 
     /// The patches of grey images in memory, each as width, height and its pixels line by line; `name` is for messages.
@@ -145,7 +151,7 @@ impl ImagePatches {
             total += options.along(image.width) * options.along(image.height);
             starts.push(total);
         }
-        ImagePatches { name, options: options.clone(), images, starts }
+        ImagePatches { name, options: options.clone(), images, files: Vec::new(), starts, note: None }
     }
 
     /// Images read.
@@ -209,6 +215,19 @@ impl RowSource for ImagePatches {
         false
     }
 
+    fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// The file, and the pixel at the top left of the patch.
+    fn row_name(&self, row: usize) -> Option<String> {
+        let number = self.starts.partition_point(|&first| first <= row) - 1;
+        let (file, patch) = (self.files.get(number)?, row - self.starts[number]);
+        let across = self.options.along(self.images[number].width);
+        let (top, left) = (patch / across * self.options.stride, patch % across * self.options.stride);
+        Some(format!("{file} at {left}, {top}"))
+    }
+
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
         self.append(start, count, out)
     }
@@ -224,16 +243,27 @@ pub(crate) fn is_image(path: &Path) -> bool {
     extension == "png" || extension == "jpg" || extension == "jpeg"
 }
 
-fn image_paths(folder: &Path) -> Result<Vec<PathBuf>> {
+/// Endings of images that are not read.
+const OTHER_IMAGES: [&str; 8] = ["bmp", "gif", "tif", "tiff", "webp", "ppm", "pgm", "heic"];
+
+/// The images of a folder that are read, and a note on those that are not.
+fn image_paths(folder: &Path) -> Result<(Vec<PathBuf>, Option<String>)> {
     let failed = |source| Error::Io { path: folder.to_owned(), action: "list", source };
-    let mut paths = Vec::new();
+    let (mut paths, mut others) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let hidden = path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
         if is_image(&path) && !hidden && path.is_file() {
             paths.push(path);
+        } else if !hidden && path.extension().is_some_and(|e| OTHER_IMAGES.iter().any(|o| e.eq_ignore_ascii_case(o))) {
+            others.push(path);
         }
     }
+    others.sort();
+    let note = others.first().map(|first| {
+        let (folder, first) = (folder.display(), first.file_name().unwrap_or_default().to_string_lossy());
+        format!("{folder}: only PNG and JPEG images are read; {} others are not, such as {first}", others.len())
+    });
     if paths.is_empty() {
         return Err(Error::Format {
             path: folder.to_owned(),
@@ -242,7 +272,7 @@ fn image_paths(folder: &Path) -> Result<Vec<PathBuf>> {
         });
     }
     paths.sort();
-    Ok(paths)
+    Ok((paths, note))
 }
 
 /// Whether the end-of-image marker stands near the end of a file. Decoders make up what is missing without a word;
@@ -313,7 +343,13 @@ fn load(path: &Path, options: &PatchOptions) -> Result<Grey> {
         return Err(Error::Format {
             path: path.to_owned(),
             detail: format!("{width} x {height} pixels are too few for a patch"),
-            remedy: format!("give images of {needed} x {needed} pixels or more, or move this one away"),
+            remedy: match options.grid {
+                PatchGrid::Paper if width >= options.size && height >= options.size => format!(
+                    "take the patches at the edges too (`patch-grid full`), give images of {needed} x {needed} pixels or \
+                     more, or move this one away"
+                ),
+                _ => format!("give images of {needed} x {needed} pixels or more, or move this one away"),
+            },
         });
     }
     Ok(Grey { width, height, pixels: grey.into_raw() })
@@ -401,8 +437,11 @@ mod tests {
         let message = |options: &PatchOptions| ImagePatches::open(folder.path(), options).unwrap_err().to_string();
         let options = PatchOptions::default();
         assert!(message(&options).contains("no PNG or JPEG images"));
+        write_grey(folder.path(), "small.png", 1, 40, 7);
+        assert!(!message(&options).contains("patch-grid"));
         write_grey(folder.path(), "small.png", 1, 40, 11);
         let text = message(&options);
+        assert!(text.contains("`patch-grid full`"), "{text}");
         assert!(text.contains("small.png: 40 x 11 pixels are too few"), "{text}");
         fs::remove_file(folder.path().join("small.png")).unwrap();
         write_grey(folder.path(), "broken.png", 1, 40, 40);

@@ -13,6 +13,10 @@ use crate::data::{Element, RowSource, Rows, Scalar, check_read, check_size};
 /// Bytes read at once: enough to keep a disk busy, little enough to stay in the cache.
 const READ_BYTES: usize = 1 << 18;
 
+/// What is said of an array that is stored by columns.
+const BY_COLUMNS: &str = "the array is stored column by column (Fortran order), which takes longer to read; \
+                          np.save(\"x.npy\", np.ascontiguousarray(x)) stores it by rows";
+
 /// The rows of a two-dimensional `.npy` file.
 #[derive(Debug)]
 pub struct NpyRows {
@@ -23,6 +27,10 @@ pub struct NpyRows {
     num_rows: usize,
     dim: usize,
     data_start: u64,
+    /// Whether columns, not rows, are stored one after the other.
+    by_columns: bool,
+    /// What people should know about it.
+    note: Option<String>,
 }
 
 impl NpyRows {
@@ -66,8 +74,12 @@ impl NpyRows {
                 remedy: r#"write the array alone with np.save("x.npy", x)"#.to_owned(),
             });
         }
+        // A single row or column is the same in either order.
+        let by_columns = header.fortran_order && num_rows > 1 && dim > 1;
         Ok(NpyRows {
             path: path.to_owned(),
+            note: by_columns.then(|| format!("{name}: {BY_COLUMNS}")),
+            by_columns,
             name,
             file: PositionedFile::new(file),
             dtype,
@@ -79,6 +91,9 @@ impl NpyRows {
 
     fn append<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
         check_read(self, start, count, out)?;
+        if self.by_columns {
+            return self.append_by_columns(start, count, out);
+        }
         let row_bytes = self.dim * self.dtype.size();
         let rows_at_once = (READ_BYTES / row_bytes).clamp(1, count.max(1));
         let mut bytes = vec![0; rows_at_once * row_bytes];
@@ -99,6 +114,25 @@ impl NpyRows {
             }
             row += rows;
         }
+        Ok(())
+    }
+
+    /// The same of an array by columns: a stretch of each column at a time.
+    fn append_by_columns<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        let size = self.dtype.size();
+        let (mut bytes, mut column) = (vec![0; count * size], Vec::with_capacity(count));
+        let mut rows = vec![T::ZERO; count * self.dim];
+        for d in 0..self.dim {
+            let offset = self.data_start + (d as u64 * self.num_rows as u64 + start as u64) * size as u64;
+            self.file.read_exact_at(&mut bytes, offset).map_err(|source| self.failed(source))?;
+            column.clear();
+            self.dtype.decode(&bytes, &mut column);
+            rows[d..].iter_mut().step_by(self.dim).zip(&column).for_each(|(place, &value)| *place = value);
+        }
+        rows.chunks_exact(self.dim).for_each(|row| out.push_dense(row));
         Ok(())
     }
 
@@ -126,6 +160,10 @@ impl RowSource for NpyRows {
 
     fn is_sparse(&self) -> bool {
         false
+    }
+
+    fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
@@ -163,20 +201,11 @@ fn check_shape(name: &str, header: &Header) -> Result<(usize, usize)> {
     let wrong = |remedy: &str| Error::WrongShape {
         name: name.to_owned(),
         found: header.shape_text(),
-        expected: "(rows, columns), stored row by row".to_owned(),
+        expected: "(rows, columns)".to_owned(),
         remedy: remedy.to_owned(),
     };
     match header.shape[..] {
         [rows, columns] => {
-            // A single row or column is the same in either order.
-            if header.fortran_order && rows > 1 && columns > 1 {
-                return Err(Error::WrongShape {
-                    name: name.to_owned(),
-                    found: format!("{} in Fortran order", header.shape_text()),
-                    expected: "rows stored one after the other".to_owned(),
-                    remedy: r#"save it with np.save("x.npy", np.ascontiguousarray(x))"#.to_owned(),
-                });
-            }
             let sizes = usize::try_from(rows).ok().zip(usize::try_from(columns).ok());
             sizes.ok_or_else(|| wrong("save a smaller array"))
         }
@@ -272,12 +301,28 @@ mod tests {
         assert!(message(&array("<f4", "1, 1, 3", &[0; 12])).contains("reshape(len(x), -1)"));
         assert!(message(&array("<f4", "0, 3", &[])).contains("no rows"));
         assert!(message(&array("<f4", "3, 0", &[])).contains("no columns"));
-        let text = String::from_utf8_lossy(&header_bytes("<f4", "2, 2")).replace("False", "True ");
-        let mut bytes = header_bytes("<f4", "2, 2");
-        let at = text.find("True").unwrap() - '\u{fffd}'.len_utf8() + 1;
+    }
+
+    #[test]
+    fn arrays_by_columns_are_read_by_rows() {
+        let (rows, columns) = (7, 3);
+        let value = |n: usize, d: usize| (10 * n + d) as f32;
+        let mut bytes = header_bytes("<f4", "7, 3");
+        let at = bytes.windows(5).position(|word| word == b"False").unwrap();
         bytes[at..at + 5].copy_from_slice(b"True ");
-        bytes.extend([0; 16]);
-        assert!(message(&bytes).contains("np.ascontiguousarray(x)"), "{}", message(&bytes));
+        bytes.extend((0..columns).flat_map(|d| (0..rows).flat_map(move |n| value(n, d).to_le_bytes())));
+        let source = open_bytes(&bytes).unwrap();
+        assert!(source.note().unwrap().contains("np.ascontiguousarray(x)"));
+        for start in 0..rows {
+            for count in 0..=rows - start {
+                let (mut dense, mut sparse) = (Rows::<f64>::dense(3), Rows::<f64>::sparse(3));
+                source.read_f64(start, count, &mut dense).unwrap();
+                source.read_f64(start, count, &mut sparse).unwrap();
+                let expected = (start..start + count).flat_map(|n| (0..columns).map(move |d| f64::from(value(n, d))));
+                assert_eq!(dense.as_dense().unwrap(), expected.collect::<Vec<_>>());
+                assert_eq!(sparse.into_dense(), dense);
+            }
+        }
     }
 
     #[test]

@@ -9,11 +9,12 @@ use zip::read::ZipFile;
 use zip::result::ZipError;
 
 use crate::error::{Error, Result};
+use crate::system::check_room;
 
 use crate::data::formats::npy::check_dtype;
 use crate::data::formats::npy_header::{Dtype, Header};
 use crate::data::memory::CsrRows;
-use crate::data::{Element, RowSource, Scalar, check_claim};
+use crate::data::{Element, RowSource, Scalar, check_columns};
 
 /// The first bytes of every `.npz` file that holds anything.
 pub(crate) const MAGIC: &[u8; 4] = b"PK\x03\x04";
@@ -32,10 +33,12 @@ pub fn read_csr_npz(path: &Path) -> Result<Box<dyn RowSource>> {
     let (Ok(num_rows), Ok(dim)) = (usize::try_from(num_rows), usize::try_from(dim)) else {
         return Err(archive.broken("a size of the matrix is negative".to_owned()));
     };
+    let what = || format!("{} (unpacked)", path.display());
+    check_room(archive.memory_needed()?, what, || "give fewer rows at a time".to_owned())?;
     let indptr = archive.row_starts(num_rows)?;
     let index = archive.columns(&indptr)?;
     // Rows were counted; columns cost memory too.
-    check_claim("columns", dim, index.len()).map_err(|(detail, _)| archive.broken(detail))?;
+    check_columns("columns", dim, index.len()).map_err(|(detail, _)| archive.broken(detail))?;
     let name = path.display().to_string();
     match archive.dtype("data")?.element() {
         Element::F32 => {
@@ -107,6 +110,30 @@ impl Archive {
             ));
         }
         Ok(())
+    }
+
+    /// Bytes that the matrix takes in memory: a small file may unpack to gigabytes.
+    fn memory_needed(&mut self) -> Result<u64> {
+        let mut needed = 0u64;
+        for member in ["indptr", "indices", "data"] {
+            let path = self.path.clone();
+            let (header, file) = self.member(member)?;
+            let (unpacked, count) = (file.size(), header.num_elements().unwrap_or(u64::MAX));
+            let promised = Dtype::parse(&header.descr).map(|dtype| count.saturating_mul(dtype.size() as u64));
+            // What the archive itself says that it lacks need not be looked for.
+            if let Some(lacking) = promised.and_then(|bytes| bytes.checked_sub(unpacked)).filter(|&bytes| bytes > 0) {
+                return Err(broken(&path, format!("{member}.npy ends {lacking} bytes too early")));
+            }
+            let held = match (member, Dtype::parse(&header.descr)) {
+                // Row starts are held as they are read and as they are used.
+                ("indptr", _) => 16,
+                ("indices", _) => 4,
+                (_, Some(dtype)) if dtype.element() == Element::F32 => 4,
+                _ => 8,
+            };
+            needed = needed.saturating_add(count.saturating_mul(held));
+        }
+        Ok(needed)
     }
 
     fn dtype(&mut self, member: &str) -> Result<Dtype> {
@@ -311,6 +338,9 @@ mod tests {
     #[test]
     fn sizes_without_end_are_refused() {
         let mut members = members();
+        // Hashed words have more columns than there are entries.
+        members[3].3 = [3i64, 1 << 20].map(i64::to_le_bytes).concat();
+        assert_eq!(read_bytes(&archive(&members)).unwrap().dim(), 1 << 20);
         members[3].3 = [3i64, 1 << 31].map(i64::to_le_bytes).concat();
         assert!(message(&archive(&members)).contains("columns are claimed"));
         members[3].3 = [i64::MAX, 2].map(i64::to_le_bytes).concat();
@@ -318,6 +348,18 @@ mod tests {
         members[4].1 = "<c8";
         members[3].3 = [3i64, 2].map(i64::to_le_bytes).concat();
         assert!(message(&archive(&members)).contains(r#"save_npz("x.npz", x.real.astype"#));
+    }
+
+    #[test]
+    fn what_an_archive_unpacks_to_is_known_before_it_is_unpacked() {
+        let mut bomb = members();
+        bomb[0] = ("indices", "<i8", "1000000,", vec![0; 8_000_000]);
+        bomb[4] = ("data", "|i1", "1000000,", vec![0; 1_000_000]);
+        let bytes = archive(&bomb);
+        assert!(bytes.len() < 20_000);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), bytes).unwrap();
+        assert_eq!(Archive::open(file.path()).unwrap().memory_needed().unwrap(), 4 * 16 + 8_000_000);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Write sparse matrices as SciPy does: compressed sparse rows in an `.npz` archive.
 
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use zip::result::ZipError;
@@ -35,7 +35,7 @@ pub fn write_csr_npz<T: Scalar>(
             remedy: "give one start a row and the end of the last".to_owned(),
         });
     }
-    let write = |zip: &mut ZipWriter<AtomicFile>| -> std::result::Result<(), ZipError> {
+    let write = |zip: &mut ZipWriter<Hushed>| -> std::result::Result<(), ZipError> {
         write_member(zip, "indices", "<i4", &format!("{},", indices.len()), indices, |v, bytes| {
             bytes.extend(v.iter().flat_map(|i| i.to_le_bytes()));
         })?;
@@ -52,14 +52,51 @@ pub fn write_csr_npz<T: Scalar>(
         ZipError::Io(source) => Error::Unwritable { path: path.to_owned(), source },
         other => Error::Unwritable { path: path.to_owned(), source: io::Error::other(other) },
     };
-    let mut zip = ZipWriter::new(AtomicFile::create(path)?);
+    let mut zip = ZipWriter::new(Hushed { file: AtomicFile::create(path)?, failed: false, position: 0, length: 0 });
     write(&mut zip).map_err(failed)?;
-    zip.finish().map_err(failed)?.finish()
+    zip.finish().map_err(failed)?.file.finish()
+}
+
+/// A file that fails once: an archive that is dropped after an error tries to write its end, and complains on standard
+/// error if it cannot. Then it is told that all is well.
+struct Hushed {
+    file: AtomicFile,
+    failed: bool,
+    position: u64,
+    length: u64,
+}
+
+impl Write for Hushed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = match self.failed {
+            true => bytes.len(),
+            false => self.file.write(bytes).inspect_err(|_| self.failed = true)?,
+        };
+        self.position += count as u64;
+        self.length = self.length.max(self.position);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.failed { Ok(()) } else { self.file.flush().inspect_err(|_| self.failed = true) }
+    }
+}
+
+impl Seek for Hushed {
+    fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
+        self.position = match (self.failed, place) {
+            (false, _) => self.file.seek(place).inspect_err(|_| self.failed = true)?,
+            (true, SeekFrom::Start(position)) => position,
+            (true, SeekFrom::Current(by)) => self.position.saturating_add_signed(by),
+            (true, SeekFrom::End(by)) => self.length.saturating_add_signed(by),
+        };
+        Ok(self.position)
+    }
 }
 
 /// Append one array to an archive, a stretch of it at a time.
 fn write_member<V>(
-    zip: &mut ZipWriter<AtomicFile>,
+    zip: &mut ZipWriter<Hushed>,
     name: &str,
     descr: &str,
     shape: &str,

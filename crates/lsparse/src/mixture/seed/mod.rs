@@ -133,13 +133,8 @@ pub fn initial_summary<T: Scalar>(
     rng: &mut ChaCha8Rng,
     patience: Patience<'_>,
 ) -> Result<ClusterSummary> {
-    let by_contest = config.init == Init::Auto && config.likelihood.family().has_means;
-    let size = match config.init_rows {
-        0 if by_contest => contest_rows(config.clusters, mixture.likelihood.as_ref()),
-        0 => (100 * config.clusters).max(10_000),
-        rows => rows.max(config.clusters),
-    };
-    let sample = Sample::draw(mixture, data, size, rng)?;
+    let by_contest = starts_by_contest(config);
+    let sample = Sample::draw(mixture, data, sample_size(config, mixture.likelihood.as_ref()), rng)?;
     let (sample, judges) = if by_contest { sample.part(config.clusters) } else { (sample, None) };
     let factor = data.total_weight() / sample.total_weight();
     let start = Start { mixture, sample: &sample, clusters: config.clusters, factor, patience };
@@ -165,6 +160,20 @@ pub fn initial_summary<T: Scalar>(
         summary.scale(factor);
     }
     Ok(summary)
+}
+
+/// Whether several starts are tried and one is kept.
+pub(crate) fn starts_by_contest(config: &MixtureConfig) -> bool {
+    config.init == Init::Auto && config.likelihood.family().has_means
+}
+
+/// Rows that are drawn to start from, of those there are.
+pub(crate) fn sample_size<T: Scalar>(config: &MixtureConfig, likelihood: &dyn Likelihood<T>) -> usize {
+    match config.init_rows {
+        None if starts_by_contest(config) => contest_rows(config.clusters, likelihood),
+        None => config.clusters.saturating_mul(100).max(10_000),
+        Some(rows) => rows.max(config.clusters),
+    }
 }
 
 /// Whether a cluster has no more numbers than two a column, so that few rows tell its shape.
@@ -543,7 +552,7 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let mut rows = Rows::dense(dim);
         (0..4000).for_each(|n| rows.push_dense(&draw(n % K, &mut rng)));
-        let config = MixtureConfig { likelihood: kind, prior_scale: 1e-3, ..Default::default() };
+        let config = MixtureConfig { likelihood: kind, prior_scale: Some(1e-3), ..Default::default() };
         let all = Sample { rows, weights: Vec::new() };
         let (mean, variance) = lloyd::moments(&all);
         let moments = Moments { mean, second_moment: variance.clone(), variance, ..Moments::unknown(dim) };
@@ -554,6 +563,7 @@ mod tests {
             num_clusters: K,
             sparsity: K,
             step: Box::new(Search::dense(K, K)),
+            units_change: 0.0,
         };
         let (sample, judges) = all.part(K);
         let start =

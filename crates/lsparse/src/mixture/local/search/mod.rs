@@ -37,6 +37,9 @@ pub(in crate::mixture) use pairs::Pairs;
 /// Rows of a panel for each cluster of a candidate search.
 const ROWS_A_CLUSTER: usize = 4;
 
+/// Exact search that does more than this share of the dense work takes longer than dense search.
+const MOST_WORK: f64 = 0.75;
+
 /// Work of a visit, as sums that do not depend on the order of threads.
 #[derive(Default)]
 pub struct Work {
@@ -64,6 +67,8 @@ pub struct Search {
     tolerance: f64,
     panel_rows: usize,
     seed: u64,
+    /// Whether exact search makes way for dense search where bounds rule too little out.
+    gives_way: bool,
 }
 
 /// What a search has learned of the clusters, which goes with the parameters.
@@ -72,12 +77,16 @@ pub struct SearchState {
     /// L, which may only rise.
     pub sparsity: usize,
     neighbours: Neighbours,
+    /// Laps that exact search makes way for dense search.
+    idle_laps: u32,
+    /// How many they were when they began, which doubles when the next try is no better.
+    last_idle: u32,
 }
 
 impl SearchState {
     /// Rows keep `sparsity` clusters, and nothing is known of the clusters.
     pub(crate) fn of(sparsity: usize) -> Self {
-        SearchState { sparsity, neighbours: Neighbours::new(0) }
+        SearchState { sparsity, neighbours: Neighbours::new(0), idle_laps: 0, last_idle: 0 }
     }
 }
 
@@ -88,7 +97,12 @@ impl Search {
         // Rows that keep all clusters have nothing to be found, nor K clusters each to be remembered.
         let kind = if kind == SearchKind::Exact && sparsity == num_clusters { SearchKind::Dense } else { kind };
         let panel_rows = if kind == SearchKind::Neighbours { ROWS_A_CLUSTER * num_clusters } else { 0 };
-        Search { kind, tolerance, panel_rows, seed: 0 }
+        Search { kind, tolerance, panel_rows, seed: 0, gives_way: false }
+    }
+
+    /// Whether exact search makes way for dense search where it does more work: the responsibilities are the same.
+    pub fn giving_way(self, gives_way: bool) -> Self {
+        Search { gives_way, ..self }
     }
 
     /// Candidates are drawn with this seed.
@@ -105,6 +119,16 @@ impl Search {
     fn remembers_rows(&self) -> bool {
         self.kind != SearchKind::Dense
     }
+}
+
+/// Laps that exact search makes way for at most before it is tried again: clusters settle, and bounds with them.
+const MOST_IDLE_LAPS: u32 = 16;
+
+/// Work as a share of that of the full table.
+fn work_share<T: Scalar>(mixture: &Mixture<T>, tally: &MixtureTally) -> f64 {
+    // Products that a weight takes.
+    let products = (mixture.likelihood.kind().family().products)(mixture.likelihood.dim());
+    (tally.weights as f64 + tally.products as f64 / products as f64) / (tally.table as f64).max(1.0)
 }
 
 /// A batch being searched.
@@ -159,7 +183,7 @@ impl<T: Real> Visit<'_, T> {
                 work.add_weights(rows.len() * sparsity);
                 respond_dense(clusters, log_pi, rows, out)?
             }
-            SearchKind::Exact if kept.know(of_batch.clone(), sparsity) => {
+            SearchKind::Exact if self.state.idle_laps == 0 && kept.know(of_batch.clone(), sparsity) => {
                 let bounds = bounds.get_or_insert_with(|| Bounds::new(clusters, rows.dim()));
                 if std::mem::take(&mut self.bounds_due) {
                     bounds.update(clusters, log_pi_t, rows);
@@ -218,7 +242,7 @@ impl<T: Real> Visit<'_, T> {
 impl<T: Scalar> LocalStep<T> for Search {
     fn state(&self, num_clusters: usize, sparsity: usize) -> SearchState {
         let counted = if self.kind == SearchKind::Neighbours { num_clusters } else { 0 };
-        SearchState { sparsity, neighbours: Neighbours::new(counted) }
+        SearchState { neighbours: Neighbours::new(counted), ..SearchState::of(sparsity) }
     }
 
     fn least_panel_rows(&self) -> usize {
@@ -282,17 +306,25 @@ impl<T: Scalar> LocalStep<T> for Search {
         Ok(Visited { summary, memory, found: sparsity, tally })
     }
 
-    fn take_up(&self, params: &mut MixtureParams<T>, memory: &RowMemory, needed: usize) {
+    fn take_up(&self, mixture: &Mixture<T>, params: &mut MixtureParams<T>, visited: &VisitedRows<T>) {
+        let (memory, needed, tally) = (&visited.memory, visited.found, &visited.tally);
         let state = Arc::make_mut(&mut params.search);
         state.sparsity = state.sparsity.max(needed);
         if let (SearchKind::Neighbours, RowMemory::Kept(kept)) = (self.kind, memory) {
             state.neighbours.observe(kept);
         }
+        if self.gives_way && tally.products > 0 {
+            let too_much = work_share(mixture, tally) > MOST_WORK;
+            state.last_idle = if too_much { (2 * state.last_idle).clamp(1, MOST_IDLE_LAPS) } else { 0 };
+            state.idle_laps = state.last_idle;
+        }
     }
 
     fn end_lap(&self, params: &mut MixtureParams<T>) {
+        let state = Arc::make_mut(&mut params.search);
+        state.idle_laps = state.idle_laps.saturating_sub(1);
         if self.kind == SearchKind::Neighbours {
-            Arc::make_mut(&mut params.search).neighbours.end_lap();
+            state.neighbours.end_lap();
         }
     }
 
@@ -302,13 +334,9 @@ impl<T: Scalar> LocalStep<T> for Search {
         params: &MixtureParams<T>,
         tally: &MixtureTally,
     ) -> Vec<(&'static str, f64)> {
-        let dim = mixture.likelihood.dim();
-        // Products that a weight takes.
-        let products = (mixture.likelihood.kind().family().products)(dim);
-        let (weights, bounds, table) = (tally.weights as f64, tally.products as f64, tally.table as f64);
-        let mut report = vec![("weights_evaluated", weights / table.max(1.0))];
+        let mut report = vec![("weights_evaluated", tally.weights as f64 / (tally.table as f64).max(1.0))];
         if self.kind == SearchKind::Exact {
-            report.push(("search_work", (weights + bounds / products as f64) / table.max(1.0)));
+            report.push(("search_work", work_share(mixture, tally)));
         }
         if self.tolerance > 0.0 {
             report.push(("sparsity", params.search.sparsity as f64));

@@ -119,7 +119,7 @@ mod tests {
         let moments = Moments::unknown(3);
         let config = MixtureConfig {
             likelihood: LikelihoodKind::DiagGauss,
-            prior_scale: 0.1,
+            prior_scale: Some(0.1),
             variance_floor: 1e-9,
             ..Default::default()
         };

@@ -1,0 +1,47 @@
+//! Standard input as a file: rows and text are read at any place and more than once, which a pipe does not allow.
+
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use lsparse::{Error, Result};
+use tempfile::NamedTempFile;
+
+use crate::output;
+
+/// What messages call standard input.
+pub const STDIN: &str = "standard input";
+
+/// Data to be read: a path as it was given, or a copy of standard input, which goes away with this.
+pub struct Input {
+    path: PathBuf,
+    _copy: Option<NamedTempFile>,
+}
+
+impl Input {
+    /// What `path` names, where "-" is standard input. `ending` is what text would be called: data that are none are known
+    /// by their first bytes.
+    pub fn open(path: &Path, ending: &str) -> Result<Self> {
+        if path.as_os_str() != "-" {
+            return Ok(Input { path: path.to_owned(), _copy: None });
+        }
+        let mut stdin = io::stdin().lock();
+        if stdin.is_terminal() {
+            return Err(Error::Format {
+                path: STDIN.into(),
+                detail: "it is a terminal".into(),
+                remedy: "pipe data into the command, or give a file".into(),
+            });
+        }
+        let unwritable = |source| Error::Unwritable { path: std::env::temp_dir(), source };
+        let copy = tempfile::Builder::new().prefix("lsparse-").suffix(ending).tempfile().map_err(unwritable)?;
+        let mut file: &File = copy.as_file();
+        io::copy(&mut stdin, &mut file).map_err(unwritable)?;
+        output::call(copy.path(), STDIN);
+        Ok(Input { path: copy.path().to_owned(), _copy: Some(copy) })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
