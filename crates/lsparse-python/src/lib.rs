@@ -25,7 +25,7 @@ mod _core {
     #[pymodule_export]
     use super::gate::panic_for_test;
     #[pymodule_export]
-    use super::messages::parameters;
+    use super::messages::{parameters, settings};
     #[pymodule_export]
     use super::mixture::{Mixture, fit_mixture};
     #[pymodule_export]

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use lsparse::Error;
 use lsparse::error::call_settings;
+use lsparse::settings::{Settings, TopicsConfig};
+use lsparse::{Error, MixtureConfig};
 use pyo3::prelude::*;
 
 /// The library's settings and the parameters that set them; a setting of both mixtures and topics may have two. Settings
@@ -107,6 +108,15 @@ pub fn of_remark(text: &str) -> String {
 #[pyfunction]
 pub fn parameters() -> HashMap<&'static str, &'static str> {
     PARAMETERS.iter().copied().collect()
+}
+
+/// The settings of mixtures and of topics with their defaults, as JSON; for the tests.
+#[pyfunction]
+pub fn settings(kind: &str) -> String {
+    fn defaults<C: Settings>() -> String {
+        serde_json::Value::Object(C::default().values()).to_string()
+    }
+    if kind == "topics" { defaults::<TopicsConfig>() } else { defaults::<MixtureConfig>() }
 }
 
 fn parameter_of(setting: &str) -> Option<&'static str> {

@@ -3,7 +3,7 @@
 use crate::choice::choices;
 use crate::error::{Error, Result};
 use crate::likelihood::{Estimate, LikelihoodKind, PriorShape};
-use crate::settings::table::settings;
+use crate::settings::table::{Settings, settings};
 use crate::settings::{BestBy, Checked, DEFAULT_SPARSITY, History, LARGEST_PRIOR, Sparsity};
 use crate::training::rules::StopRules;
 use crate::training::schedule::{Pace, ScheduleKind};
@@ -242,7 +242,7 @@ impl MixtureConfig {
 
     /// Check every value against its range and against `num_rows` rows, and fill in what depends on them.
     pub fn check(&self, num_rows: usize) -> Result<Checked<MixtureConfig>> {
-        self.check_shared()?;
+        self.check_ranges()?;
         let mut config = self.clone();
         if config.method == MixtureMethod::DpMeans {
             // K is what there is room for.
@@ -252,6 +252,7 @@ impl MixtureConfig {
             return Err(Error::TooManyClusters { clusters: config.clusters, rows: num_rows });
         }
         config.settle_method()?;
+        config.check_stops()?;
         config.check_missing()?;
         config.check_standardize()?;
         if config.sparsity == Sparsity::Auto {

@@ -389,9 +389,8 @@ macro_rules! settings {
                 }
             }
 
-            /// What every run is checked for, whatever it trains.
-            fn check_shared(&self) -> $crate::error::Result<()> {
-                $crate::settings::table::Settings::check_ranges(self)?;
+            /// A run must end some day.
+            fn check_stops(&self) -> $crate::error::Result<()> {
                 let rules = self.plan().rules;
                 let off = rules.laps.is_none() && rules.max_seconds.is_none() && rules.early_stopping.is_none();
                 if off && rules.tolerance.is_none() && rules.count_tolerance.is_none() {

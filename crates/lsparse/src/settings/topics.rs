@@ -7,7 +7,7 @@ use crate::allocation::AlphaRule;
 use crate::choice::{Name, choices};
 use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
-use crate::settings::table::{Kind, SettingValue, settings};
+use crate::settings::table::{Kind, SettingValue, Settings, settings};
 use crate::settings::{BestBy, Checked, DEFAULT_SPARSITY, History, LARGEST_PRIOR, Sparsity};
 use crate::training::rules::StopRules;
 use crate::training::schedule::{Pace, ScheduleKind};
@@ -219,12 +219,13 @@ impl TopicsConfig {
 
     /// Check every value against its range and `num_docs` documents, and fill in what depends on them.
     pub fn check(&self, num_docs: usize) -> Result<Checked<TopicsConfig>> {
-        self.check_shared()?;
+        self.check_ranges()?;
         let mut config = self.clone();
         let bad = |option: &'static str, problem: String, remedy: &str| {
             Err(Error::Config { option, problem, remedy: remedy.into() })
         };
         config.settle_method()?;
+        config.check_stops()?;
         if config.sparsity == Sparsity::Auto {
             return bad("sparsity", "it is not chosen for topics".into(), "give L");
         }

@@ -70,7 +70,7 @@ fn what_readers_must_not_do_is_noticed() {
         ((|_| panic!("as a reader must not")) as fn(&Path) -> Result<()>, "a panic"),
         (
             |_| {
-                std::hint::black_box(vec![0u8; 100 << 20]);
+                std::hint::black_box(vec![0u8; 300 << 20]);
                 Ok(())
             },
             "bytes of memory",

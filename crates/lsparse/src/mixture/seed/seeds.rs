@@ -65,7 +65,7 @@ impl Seeding<'_> {
                 (false, true) => sample.weight(n),
                 (false, false) => sample.weight(n) * nearest[n],
             };
-            let tries = if first_or_uniform { 1 } else { self.tries };
+            let tries = if first_or_uniform || likelihood.shared_width() > 0 { 1 } else { self.tries };
             let mut rows_tried: Vec<usize> = (0..tries).filter_map(|_| draw_index(num_rows, chance, rng)).collect();
             if rows_tried.is_empty() {
                 // Only copies of the seeds are left (or rows of no weight): any other row will do.
