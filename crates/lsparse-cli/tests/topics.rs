@@ -359,7 +359,7 @@ fn topics_one_by_one_and_in_files() {
     let both = place.json("topics m.safetensors --topic 7 --topic 2 --json");
     assert_eq!(both["topics"].as_array().unwrap().len(), 2);
     refused(&place, "topics m.safetensors --topic 30", &["topic", "0 to 29"]);
-    refused(&place, "topics m.safetensors --by probability --relevance 0.5", &["relevance", "leave one"]);
+    refused(&place, "topics m.safetensors --by probability --relevance 0.5", &["relevance", "leave it out"]);
 
     let written = place.json("topics m.safetensors --top 5 --out t.csv --json");
     assert_eq!((&written["topics"], &written["out"]), (&30.into(), &"t.csv".into()));

@@ -99,7 +99,11 @@ fn early_stopping_keeps_the_lap_that_scored_best() {
         .success()
         .stdout(contains("stopped     the held-out score did not rise over 5 laps"))
         .stdout(contains(format!("kept        the model of lap {kept} of {}, which scored best", kept + 5)));
-    place.lsparse(&format!("{OVERFITTING} --early-stopping 5")).assert().failure().stderr(contains("--heldout <DATA>"));
+    place
+        .lsparse(&format!("{OVERFITTING} --early-stopping 5"))
+        .assert()
+        .failure()
+        .stderr(contains("give --heldout too"));
     place.write("run.json", "{\"early-stopping\": 5}");
     refused(&place, &format!("{OVERFITTING} --config run.json"), &["no held-out rows to stop by; give --heldout too"]);
 }
@@ -137,7 +141,7 @@ fn held_out_rows_are_scored_as_often_as_asked() {
     // The end of the run is scored in any case.
     place.lsparse(&format!("{} --heldout test.npy", fit.replace("every 2", "every 7"))).assert().success();
     assert_eq!(steps(), [7, 10]);
-    place.lsparse(fit).assert().failure().stderr(contains("--heldout <DATA>"));
+    place.lsparse(fit).assert().failure().stderr(contains("give --heldout too"));
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn mixtures_are_pure() {
                     search,
                     likelihood,
                     estimate,
-                    sparsity_tolerance: Some(sparsity_tolerance),
+                    sparsity_tolerance: (sparsity_tolerance > 0.0).then_some(sparsity_tolerance),
                     schedule,
                     clusters: 12,
                     sparsity: if hard || sparsity_tolerance > 0.0 { Sparsity::Of(1) } else { Sparsity::Of(3) },

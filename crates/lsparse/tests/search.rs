@@ -334,7 +334,8 @@ fn exact_search_makes_way_where_it_does_more_work() {
             batches: Some(5),
             laps: Some(5),
             tolerance: None,
-            prior_scale: Some(0.1),
+            // Clusters that all look alike.
+            prior_scale: Some(30.0),
             init: Init::Examples,
             search,
             ..Default::default()

@@ -855,7 +855,7 @@ fn learned_alpha_rests_where_full_batches_rest() {
 fn more_topics_than_memory_holds_are_refused() {
     let corpus = planted_corpus(20, 10, 2, 40, 1);
     let error = fit_topics(&corpus.rows, &TopicsConfig { topics: usize::MAX, ..Default::default() }).err().unwrap();
-    assert!(error.to_string().contains("do not fit into memory"), "{error}");
+    assert!(error.to_string().contains("GB of memory"), "{error}");
 }
 
 #[test]

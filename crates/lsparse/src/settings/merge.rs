@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::Settings;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, show_number};
 
 /// What a run is asked for besides the defaults.
 #[derive(Clone, Debug, Default)]
@@ -101,10 +101,21 @@ pub fn check_fixed<C: Settings>(asked: &C, model: &C) -> Result<()> {
             option: setting.name,
             problem: format!(
                 "{} is asked for, the model to start from has {}",
-                asked.get(setting.name).unwrap_or(&Value::Null),
-                has.get(setting.name).unwrap_or(&Value::Null)
+                plain(asked.get(setting.name)),
+                plain(has.get(setting.name))
             ),
             remedy: "leave it out, or train without `from`".into(),
         }),
+    }
+}
+
+/// A value as one would write it.
+pub(super) fn plain(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "none".to_owned(),
+        Some(Value::String(name)) => name.clone(),
+        Some(Value::Bool(on)) => (if *on { "on" } else { "off" }).to_owned(),
+        Some(Value::Number(number)) => number.as_f64().map_or_else(|| number.to_string(), show_number),
+        Some(other) => other.to_string(),
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::choice::{Choice, Name};
 use crate::error::{Error, Result, show_number};
+use crate::settings::merge::plain;
 
 /// Settings of a kind of run.
 pub trait Settings: Clone + Default + Serialize + DeserializeOwned {
@@ -243,7 +244,7 @@ impl Setting {
         Err(Error::Config {
             option: self.name,
             problem: format!("{} is not {range}", show_number(number)),
-            remedy: self.advice.map_or_else(|| format!("give what is {range}{none}"), str::to_owned),
+            remedy: self.advice.map_or_else(|| format!("give a number {range}{none}"), str::to_owned),
         })
     }
 
@@ -292,14 +293,7 @@ impl Setting {
 
     /// The default as one would write it, or in words.
     pub fn default_text(&self) -> String {
-        match (self.otherwise, &self.default) {
-            (Some(words), _) => words.to_owned(),
-            (None, Value::Null) => "none".to_owned(),
-            (None, Value::String(name)) => name.clone(),
-            (None, Value::Bool(on)) => (if *on { "on" } else { "off" }).to_owned(),
-            (None, Value::Number(number)) => number.as_f64().map_or_else(|| number.to_string(), show_number),
-            (None, other) => other.to_string(),
-        }
+        self.otherwise.map_or_else(|| plain(Some(&self.default)), str::to_owned)
     }
 }
 
@@ -312,12 +306,11 @@ impl Range {
     }
 
     fn words(&self) -> String {
-        let least = self.least.map(|bound| format!("{} or more", show_number(bound)));
-        let others = [("above", self.above), ("below", self.below), ("at most", self.most)];
-        let others =
-            others.iter().filter_map(|(word, bound)| bound.map(|bound| format!("{word} {}", show_number(bound))));
-        let words: Vec<String> = least.into_iter().chain(others).collect();
-        if words.is_empty() { "a finite number".to_owned() } else { words.join(" and ") }
+        let show = |bound: f64| if bound.abs() < 1e6 { bound.to_string() } else { format!("{bound:e}") };
+        let bounds = [("above", self.above), ("at least", self.least), ("below", self.below), ("at most", self.most)];
+        let words = bounds.iter().filter_map(|(word, bound)| bound.map(|bound| format!("{word} {}", show(bound))));
+        let words: Vec<String> = words.collect();
+        if words.is_empty() { "finite".to_owned() } else { words.join(" and ") }
     }
 }
 
