@@ -158,7 +158,7 @@ fn settings_that_cannot_be_used() {
         ("train.npy -k 4 -l 5", &["sparsity of 5", "K = 4", "from 1 to 4"]),
         ("train.npy -k 4 -l 0", &["--sparsity", "from 1 to K"]),
         ("train.npy -k 0", &["clusters", "at least 1"]),
-        ("train.npy -k 2 --alpha 0", &["alpha", "positive"]),
+        ("train.npy -k 2 --alpha 0", &["alpha", "above 0"]),
         ("train.npy -k 2 --alpha nan", &["--alpha", "finite"]),
         ("train.npy -k 2 --decay 0.3 --schedule stochastic", &["decay", "0.55"]),
         ("train.npy -k 2 --batches 21", &["batches", "at most 20"]),
@@ -346,7 +346,7 @@ fn settings_and_surroundings_that_were_passed_over() {
     std::fs::set_permissions(place.path("m.st"), permissions).unwrap();
     place.lsparse(fit).assert().code(2).stderr(contains("cannot write m.st: it is read-only"));
     place.npy("tiny.npy", 1, &[1e-300, 2e-300, -1e-300]);
-    refused(&place, "tiny.npy -k 2", &["tiny.npy", "too small", "multiply them"]);
+    refused(&place, "tiny.npy -k 2", &["tiny.npy column 1", "variances need values", "other units"]);
 }
 
 #[test]

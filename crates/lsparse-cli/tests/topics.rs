@@ -239,7 +239,7 @@ fn bad_input_is_refused() {
         ("train -k 4 -l 0", &["--sparsity", "from 1 to K"]),
         ("train -k 4 --estimate ml", &["ml", "map"]),
         ("train -k 4 --learn-alpha much", &["much", "asymmetric"]),
-        ("train -k 4 --alpha 0", &["alpha", "positive"]),
+        ("train -k 4 --alpha 0", &["alpha", "above 0"]),
         ("train -k 4 --lambda nan", &["--lambda", "finite"]),
         ("train -k 4 --batches 501", &["501 batches", "500 documents"]),
         ("train -k 4 --best-by heldout", &["best-by", "--heldout"]),

@@ -141,7 +141,7 @@ fn held_out_rows_are_scored_as_often_as_asked() {
     // The end of the run is scored in any case.
     place.lsparse(&format!("{} --heldout test.npy", fit.replace("every 2", "every 7"))).assert().success();
     assert_eq!(steps(), [7, 10]);
-    place.lsparse(fit).assert().failure().stderr(contains("give --heldout too"));
+    place.lsparse(fit).assert().failure().stderr(contains("--heldout <DATA>"));
 }
 
 #[test]

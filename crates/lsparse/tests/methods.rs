@@ -408,7 +408,7 @@ fn every_mixture_method_finds_planted_clusters_and_never_falls() {
         for method in [MixtureMethod::SparseEm, MixtureMethod::Truncation, MixtureMethod::HardEm] {
             for estimate in [Estimate::Map, Estimate::MaxLikelihood] {
                 let config = MixtureConfig {
-                    sparsity: Sparsity::Of(usize::from(method != MixtureMethod::HardEm) * 2),
+                    sparsity: if method == MixtureMethod::HardEm { Sparsity::Usual } else { Sparsity::Of(2) },
                     estimate,
                     ..config(method)
                 };

@@ -335,7 +335,7 @@ fn exact_search_makes_way_where_it_does_more_work() {
             laps: Some(5),
             tolerance: None,
             // Clusters that all look alike.
-            prior_scale: Some(30.0),
+            prior_scale: Some(1e3),
             init: Init::Examples,
             search,
             ..Default::default()

@@ -154,7 +154,7 @@ settings! {
             /// are in those of the data.
             standardize: bool = false, passed_on();
             /// K, the number of clusters.
-            clusters: usize = 10, short('k'), placeholder("K"), least(1.0), passed_on();
+            clusters: usize = 10, short('k'), placeholder("K"), least(1.0), otherwise("none, it must be given"), passed_on();
             /// L, the number of clusters that a row keeps, from 1 to K, "K" for all, or "auto" for as few as lose less
             /// than `sparsity-tolerance`.
             sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K up to 16"),
@@ -179,7 +179,7 @@ settings! {
             kappa: f64 = 1e-4, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed();
             /// Variance that the prior expects of a cluster, in units of the variance that the data has.
             prior_scale: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(), otherwise(
-                "0.1 where clusters have as many rows as columns or fewer, less where they have more, down to 0.001");
+                "0.1 where clusters have as many rows as columns or fewer, less where they have more, down to 0.0001");
             /// Which variance of the data that is.
             prior_shape: PriorShape = PriorShape::Columns, fixed();
             /// Smallest variance under `estimate ml`, in the same units.
