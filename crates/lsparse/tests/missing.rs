@@ -436,7 +436,7 @@ fn what_cannot_do_without_values_says_so() {
 #[test]
 fn models_of_complete_rows_score_rows_with_holes() {
     let mut rng = ChaCha8Rng::seed_from_u64(12);
-    let value = |n: usize| if n / 3 % 2 == 0 { 1.5 } else { -1.5 };
+    let value = |n: usize| if (n / 3).is_multiple_of(2) { 1.5 } else { -1.5 };
     let values: Vec<f64> = (0..600).map(|n| value(n) + 2.0 * rng.random::<f64>() - 1.0).collect();
     let source = MemoryRows::new("complete", 3, values).unwrap();
     let (reach, steps) = (30.0, 600);
