@@ -16,20 +16,9 @@ use crate::gate::run;
 use crate::messages::of_remark;
 use crate::mixture::json;
 
-/// Remembers every step, for `trace_` and for whoever watches, and what was said before the first.
+/// Remembers every step, for `trace_` and for whoever watches.
 #[derive(Clone, Default)]
-pub struct Recorder(Arc<Mutex<Vec<StepInfo>>>, Arc<Mutex<Vec<String>>>);
-
-impl Observer for Recorder {
-    fn remark(&mut self, text: &str) {
-        self.1.lock().unwrap_or_else(|e| e.into_inner()).push(of_remark(text));
-    }
-
-    fn step(&mut self, info: &StepInfo) -> Result<()> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner()).push(info.clone());
-        Ok(())
-    }
-}
+pub struct Recorder(Arc<Mutex<Vec<StepInfo>>>);
 
 impl Recorder {
     fn push(&self, info: &StepInfo) {
@@ -60,7 +49,6 @@ impl Recorder {
         report.set_item("reason", outcome.reason.to_string())?;
         report.set_item("heldout", outcome.heldout)?;
         report.set_item("seconds", outcome.seconds)?;
-        report.set_item("remarks", self.1.lock().unwrap_or_else(|e| e.into_inner()).clone())?;
         let steps = self.0.lock().unwrap_or_else(|e| e.into_inner());
         report.set_item("trace", columns(py, &steps)?)?;
         Ok(report)
@@ -71,11 +59,15 @@ impl Recorder {
 pub struct Watchers {
     pub recorder: Recorder,
     pub trace: Option<Trace<TraceFile>>,
-    /// What is to be said of where a training goes on from.
+    /// What is to be said of data and settings, and of where a training goes on from.
     pub notes: Vec<String>,
 }
 
 impl Observer for Watchers {
+    fn remark(&mut self, text: &str) {
+        self.notes.push(of_remark(text));
+    }
+
     fn begin(&mut self, beginning: &Beginning) -> Result<()> {
         self.trace.as_mut().map_or(Ok(()), |trace| trace.begin(beginning))
     }

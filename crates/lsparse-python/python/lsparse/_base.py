@@ -254,8 +254,8 @@ class Estimator(_Fitted):
         self.converged_ = report["converged"]
         self.trace_ = report["trace"]
         self.fit_seconds_ = report["seconds"]
-        for remark in [*report["remarks"], *report["notes"]]:
-            warnings.warn(remark, UserWarning, stacklevel=4)
+        for note in report["notes"]:
+            warnings.warn(note, UserWarning, stacklevel=4)
         if report["raised"] is not None:
             raise report["raised"]
 

@@ -781,7 +781,7 @@ class GaussianMixture(_MixtureBase):
         "boolean",
         "Whether columns are worked on about their means in units of their standard deviations (root mean squares for "
         '"zero-mean"): "spherical" takes all columns alike, so that those of large numbers would decide alone. '
-        "Attributes, scores and drawn rows are in the units of the data.",
+        "Means, covariances, scores and drawn rows are in the units of the data.",
     )
 
     # As scikit-learn's: a Gaussian about sparse rows is dense all the same.
