@@ -260,7 +260,7 @@ impl Setting {
             },
             Kind::Number => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Value::from(number),
-                _ => return Err(format!("give a number{}", self.or_none())),
+                _ => return Err(format!("give a finite number{}", self.or_none())),
             },
             Kind::Switch => match text {
                 "on" | "true" => Value::Bool(true),
