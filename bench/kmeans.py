@@ -23,7 +23,7 @@ def lsparse(program, file, clusters, schedule):
         line = [program, "fit", "mixture", file, "--method", "kmeans", "-k", str(clusters), "--threads", "1"]
         line += ["--init", "kmeans", "--init-lloyd", "1", "--init-rows", "10000", "--schedule", schedule]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([*line, "--laps", str(iterations), "--tolerance", "0", "--quiet"], check=True)
+        subprocess.run([*line, "--laps", str(iterations), "--tolerance", "none", "--quiet"], check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

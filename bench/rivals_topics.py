@@ -111,9 +111,9 @@ def ours(options, settings, task):
 
 RUNS = {
     "default": [],
-    "long": ["--laps", 30, "--tolerance", 0],
-    "memoized": ["--laps", 20, "--tolerance", 0],
-    "stochastic": ["--laps", 20, "--tolerance", 0, "--schedule", "stochastic"],
+    "long": ["--laps", 30, "--tolerance", "none"],
+    "memoized": ["--laps", 20, "--tolerance", "none"],
+    "stochastic": ["--laps", 20, "--tolerance", "none", "--schedule", "stochastic"],
 }
 
 

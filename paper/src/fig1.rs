@@ -14,7 +14,7 @@ use lsparse::training::responsibilities::{Responsibilities, dense_responsibiliti
 use lsparse::training::schedule::{Pace, ScheduleKind};
 use lsparse::training::session::{Done, Places, Session, Start, Ticket};
 use lsparse::training::summary::Summary;
-use lsparse::{Init, LikelihoodKind, MixtureConfig, fit_mixture};
+use lsparse::{Init, LikelihoodKind, MixtureConfig, Sparsity, fit_mixture};
 use lsparse_kernels::Real;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -112,15 +112,15 @@ fn measure(settings: &Settings, plan: &Plan) -> Result<Vec<Value>> {
 fn train(rows: &NpyRows, clusters: usize, sparsity: usize, laps: usize) -> Result<MixtureModel> {
     let config = MixtureConfig {
         likelihood: LikelihoodKind::ZeroMeanGauss,
-        prior_scale: 0.1,
+        prior_scale: Some(0.1),
         prior_shape: PriorShape::Isotropic,
         clusters,
-        sparsity,
+        sparsity: Sparsity::Of(sparsity),
         alpha: 10.0,
         init: Init::Bregman,
         init_lloyd: Some(1),
-        laps,
-        tolerance: 0.0,
+        laps: Some(laps),
+        tolerance: None,
         search: SearchKind::Dense,
         seed: 1,
         ..Default::default()
@@ -137,6 +137,7 @@ fn mixture<T: Scalar>(model: &MixtureModel, sparsity: usize, search: SearchKind)
         num_clusters: model.num_clusters(),
         sparsity,
         step: Box::new(Search::new(search, model.num_clusters(), sparsity, 0.0)),
+        units_change: 0.0,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Figure 3: what the substeps of a pass over documents cost by K and L, and how far sparse documents are from dense.
 
 use lsparse::Estimate;
+use lsparse::Sparsity;
 use lsparse::allocation::AlphaRule;
 use lsparse::backend::with_threads;
 use lsparse::corpus::Corpus;
@@ -145,7 +146,12 @@ fn model(topics: usize, vocab_size: usize, document: DocumentOptions) -> Topics 
 
 /// The document step as training has it.
 fn options(topics: usize, sparsity: usize) -> DocumentOptions {
-    DocumentOptions::of(&TopicsConfig { topics, sparsity, restarts: 5, ..TopicsConfig::default() })
+    DocumentOptions::of(&TopicsConfig {
+        topics,
+        sparsity: Sparsity::Of(sparsity),
+        restarts: 5,
+        ..TopicsConfig::default()
+    })
 }
 
 /// Statistics of documents: the local step and the summary step on their own clocks.

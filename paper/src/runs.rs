@@ -96,7 +96,10 @@ impl Run {
         let mut words: Vec<String> = vec!["fit".into(), kind.into(), text(&files.train)];
         words.extend(self.of_the_paper().into_iter().map(String::from));
         words.extend(["--config".into(), text(config), "--heldout".into(), text(&files.heldout)]);
-        words.extend(["--heldout-every".into(), self.heldout_every.to_string(), "--trace".into(), text(trace)]);
+        words.extend(["--trace".into(), text(trace)]);
+        if self.heldout_every > 0 {
+            words.extend(["--heldout-every".into(), self.heldout_every.to_string()]);
+        }
         words.extend(["--checkpoint".into(), text(checkpoint), "--resume".into()]);
         // Writing what is remembered of a hundred batches takes computing time that counts; seldom is often enough.
         words.extend(["--checkpoint-every", "5m"].map(String::from));

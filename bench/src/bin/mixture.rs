@@ -13,7 +13,7 @@ use lsparse::runs::Family;
 use lsparse::settings::SearchKind;
 use lsparse::training::model::Model;
 use lsparse::training::responsibilities::Responsibilities;
-use lsparse::{LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Session, fit_mixture};
+use lsparse::{LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Session, Sparsity, fit_mixture};
 use lsparse_bench::{median, seconds};
 use serde_json::json;
 
@@ -34,10 +34,10 @@ fn bench<T: Scalar>(rows: &NpyRows) {
     let config = MixtureConfig {
         likelihood: LikelihoodKind::ZeroMeanGauss,
         clusters: CLUSTERS,
-        sparsity: SPARSITY,
-        laps: 2,
-        tolerance: 0.0,
-        batches: 1,
+        sparsity: Sparsity::Of(SPARSITY),
+        laps: Some(2),
+        tolerance: None,
+        batches: Some(1),
         ..Default::default()
     };
     let (seeding, model) = with_threads(1, || seconds(|| fit_mixture(rows, &config).expect("training").model)).unwrap();

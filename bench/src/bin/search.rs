@@ -12,7 +12,7 @@ use lsparse::data::{NpyRows, RowSource, Rows, read};
 use lsparse::mixture::{Mixtures, log_density};
 use lsparse::runs::Family;
 use lsparse::settings::SearchKind;
-use lsparse::{LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, fit_mixture};
+use lsparse::{LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Sparsity, fit_mixture};
 use lsparse_bench::{Timer, median};
 use serde_json::json;
 
@@ -30,11 +30,11 @@ fn main() {
     let config = MixtureConfig {
         likelihood,
         clusters,
-        sparsity: SPARSITY,
-        laps: 1,
-        tolerance: 0.0,
-        batches: 1,
-        init_rows: 4 * clusters,
+        sparsity: Sparsity::Of(SPARSITY),
+        laps: Some(1),
+        tolerance: None,
+        batches: Some(1),
+        init_rows: Some(4 * clusters),
         search: SearchKind::Dense,
         ..Default::default()
     };

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lsparse::backend::with_threads;
-use lsparse::data::{AtomicFile, Element, RowSource, write_csr_npz};
-use lsparse::{Error, MixtureModel, Precision, Result};
+use lsparse::data::{AtomicFile, Element, RowSource, write_csr_npz, write_npy_i64};
+use lsparse::{AnyModel, Error, MixtureModel, Precision, Result, Sparsity};
 use serde::Serialize;
 
 use crate::data_args::DataArgs;
-use crate::parse::{self, Sparsity};
+use crate::parse;
 use crate::stdin::Input;
-use crate::topics::{self, AnyModel, TextArgs};
+use crate::topics::{self, TextArgs};
 use crate::{interrupt, output};
 
 /// The L most probable clusters of every row, or the topics of every document.
@@ -20,12 +20,15 @@ use crate::{interrupt, output};
 /// A .npz file holds a sparse matrix of rows x clusters (or documents x topics) as scipy.sparse.load_npz reads it. CSV
 /// has the columns row, cluster and responsibility, the most probable cluster of a row first; for topics document,
 /// topic and share. JSON has an object a line for each row, with its clusters and responsibilities, or for each
-/// document, with its topics and shares. Rows, clusters and topics count from 0; documents go by name.
+/// document, with its topics and shares. A .npy file has the most probable cluster of every row alone, or the main topic
+/// of every document, as whole numbers (-1 for a document without words that the model knows). Rows, clusters and topics
+/// count from 0; documents go by name.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
   lsparse assign model.safetensors data.npy --out clusters.npz
   lsparse assign model.safetensors data.npy -l 1 > clusters.csv    # hard assignment
+  lsparse assign model.safetensors data.npy --out labels.npy       # the same as an array of whole numbers
   lsparse assign model.safetensors data.csv --json | head -1       # one object a row
   lsparse assign topics.safetensors corpus --out topics.npz
   lsparse assign topics.safetensors articles/ --out topics.csv     # a folder of text files")]
@@ -42,11 +45,15 @@ pub struct AssignArgs {
     /// Threads, 0 for one a core; the result is the same with any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
+    /// Rows may have missing values (NaN; in text files also empty fields and NA), as with `fit mixture --missing`,
+    /// whichever way the model was trained (gauss and diag-gauss).
+    #[arg(long)]
+    pub missing: bool,
     #[command(flatten)]
     pub reading: DataArgs,
     #[command(flatten)]
     pub text: TextArgs,
-    /// Write here (.npz, .csv or .jsonl) [default: CSV to standard output].
+    /// Write here (.npy, .npz, .csv or .jsonl) [default: CSV to standard output].
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Print JSON: an object a line for each row, or with --out what was written.
@@ -88,7 +95,12 @@ fn assign(args: &AssignArgs) -> Result<()> {
         None if args.json => "jsonl",
         None => "csv",
         Some(path) => {
-            let format = output::check_extension("out", path, &["npz", "csv", "jsonl"])?;
+            let format = output::check_extension("out", path, &["npy", "npz", "csv", "jsonl"])?;
+            if format == "npy" && args.sparsity.is_some_and(|sparsity| sparsity != Sparsity::Of(1)) {
+                let problem = "a .npy file has one cluster or topic a row".into();
+                let remedy = "leave it out, or end the file in .npz, .csv or .jsonl".into();
+                return Err(Error::Config { option: "sparsity", problem, remedy });
+            }
             output::check_not_input("out", path, &[&args.model, &args.data])?;
             output::check_writable(path)?;
             interrupt::listen(true);
@@ -100,15 +112,20 @@ fn assign(args: &AssignArgs) -> Result<()> {
         AnyModel::Topics(model) => return topics::assign::run(args, *model, format),
     };
     topics::refuse_given(&args.text.given(), "a mixture")?;
-    let (clusters, sparsity) = (model.num_clusters(), model.config.sparsity);
-    let sparsity = args.sparsity.map_or(sparsity, |l| l.of(clusters));
-    if sparsity > clusters {
-        return Err(Error::SparsityTooLarge { sparsity, clusters });
-    }
+    let clusters = model.num_clusters();
+    let sparsity = match format {
+        "npy" => 1,
+        _ => args.sparsity.unwrap_or_default().of(clusters, model.sparsity())?,
+    };
+    let model = if args.missing { model.allowing_missing()? } else { *model };
     let data = Input::open(&args.data, ".csv")?;
     let source = args.reading.open(data.path(), model.config.missing)?;
     let source = source.as_ref();
     match (&args.out, format) {
+        (Some(path), "npy") => {
+            let labels = hard_labels(&model, source)?;
+            write_npy_i64(path, &labels.iter().map(|&k| i64::from(k)).collect::<Vec<i64>>())?;
+        }
         (Some(path), "npz") => write_npz(&model, source, sparsity, path)?,
         (out, format) => {
             write_text(out.as_deref(), format, |lines, out, failed| {
@@ -117,6 +134,17 @@ fn assign(args: &AssignArgs) -> Result<()> {
         }
     }
     report(args, source.num_rows(), clusters, sparsity)
+}
+
+/// The most probable cluster of every row.
+pub fn hard_labels(model: &MixtureModel, source: &dyn RowSource) -> Result<Vec<u32>> {
+    let mut labels = Vec::with_capacity(source.num_rows());
+    model.assign(source, 1, &mut |clusters, _| {
+        interrupt::check("assigning")?;
+        labels.extend(clusters);
+        Ok(())
+    })?;
+    Ok(labels)
 }
 
 /// Say what was written to a file, if that is asked for.

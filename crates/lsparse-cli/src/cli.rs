@@ -1,10 +1,6 @@
-//! The command line as a whole: the commands there are, and the defaults that their help shows.
+//! The command line as a whole: the commands there are.
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use lsparse::MixtureConfig;
-use lsparse::settings::TopicsConfig;
-use serde::Serialize;
-use serde_json::Value;
 
 use crate::assign::AssignArgs;
 use crate::completions::CompletionsArgs;
@@ -84,40 +80,16 @@ pub enum Family {
     Topics(Box<TopicsArgs>),
 }
 
-/// The command line, with the library's defaults in the help of `fit`.
+/// The command line.
 pub fn command() -> clap::Command {
-    let (mixture, topics) = (MixtureConfig::default(), TopicsConfig::default());
-    Cli::command().mut_subcommand("fit", |fit| {
-        fit.mut_subcommand("mixture", |command| show_defaults(command, &mixture))
-            .mut_subcommand("topics", |command| show_defaults(command, &topics))
-    })
-}
-
-/// Write the default of every setting behind its help, straight from the library so that the two cannot part.
-/// Where the help says it already, since zero stands for something else, it stays as it is.
-fn show_defaults<C: Serialize>(command: clap::Command, defaults: &C) -> clap::Command {
-    let defaults = serde_json::to_value(defaults).unwrap_or_default();
-    command.mut_args(|arg| {
-        let key = arg.get_id().as_str().replace('_', "-");
-        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        match defaults.get(&key) {
-            Some(value) if !help.contains("[default:") => arg.help(format!("{help} [default: {}]", plain(value))),
-            _ => arg,
-        }
-    })
-}
-
-/// A value as one would type it.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(name) => name.clone(),
-        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |value| value.to_string()),
-        other => other.to_string(),
-    }
+    Cli::command()
 }
 
 #[cfg(test)]
 mod tests {
+    use lsparse::MixtureConfig;
+    use lsparse::settings::{Settings, TopicsConfig};
+
     use super::*;
 
     #[test]
@@ -127,13 +99,12 @@ mod tests {
 
     #[test]
     fn every_setting_of_the_library_is_an_option_and_shows_its_default() {
-        let (mixture, topics) = (MixtureConfig::default(), TopicsConfig::default());
-        let of_mixture = headings_of("mixture", &mixture);
+        let of_mixture = headings_of::<MixtureConfig>("mixture");
         assert_eq!(
             of_mixture,
             ["Model", "Prior", "Methods", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]
         );
-        let of_topics = headings_of("topics", &topics);
+        let of_topics = headings_of::<TopicsConfig>("topics");
         assert_eq!(
             of_topics,
             ["Model", "Prior", "Documents", "Sampling", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]
@@ -141,11 +112,10 @@ mod tests {
     }
 
     /// The headings of a kind of training, each of whose settings must be an option.
-    fn headings_of<C: Serialize>(name: &str, defaults: &C) -> Vec<String> {
+    fn headings_of<C: Settings>(name: &str) -> Vec<String> {
         let mut command = command();
         let fit = command.find_subcommand_mut("fit").and_then(|fit| fit.find_subcommand_mut(name)).unwrap();
-        let Value::Object(settings) = serde_json::to_value(defaults).unwrap() else { panic!() };
-        for key in settings.keys() {
+        for key in C::default().values().keys() {
             let arg = fit.get_arguments().find(|arg| arg.get_long() == Some(key));
             let arg = arg.unwrap_or_else(|| panic!("--{key} is missing"));
             let help = arg.get_help().unwrap().to_string();

@@ -64,6 +64,11 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     std::iter::once(&header).chain(rows).map(line).collect()
 }
 
+/// A number of things, as in "1 batch" and "2 batches".
+pub fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { many })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::training::rules::count_empty;
-use lsparse::{MixtureConfig, MixtureModel, Result};
+use lsparse::{AnyModel, MixtureConfig, MixtureModel, Result};
 use serde::Serialize;
 
-use crate::format::{grouped, significant, table};
+use crate::data_args::DataArgs;
+use crate::examples::{Example, examples, read_names};
+use crate::format::{counted, grouped, significant, table};
 use crate::output;
-use crate::topics::{self, AnyModel};
+use crate::topics;
 
 /// Columns named for a cluster of counts or bits.
 const TOP_COLUMNS: usize = 5;
@@ -19,17 +21,30 @@ const TOP_COLUMNS: usize = 5;
 #[command(after_help = "\
 EXAMPLES:
   lsparse info model.safetensors
-  lsparse info model.safetensors --top 3 --json")]
+  lsparse info model.safetensors --top 3 --json
+  lsparse info model.safetensors data.csv --examples 5 --names names.txt    # typical rows of each cluster")]
 pub struct InfoArgs {
     /// A model file.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
+    /// Rows to take examples of each cluster from, in any format that training reads.
+    #[arg(value_name = "DATA")]
+    pub data: Option<PathBuf>,
+    /// How many rows of DATA to name for each cluster: those at its middle; of clusters without means, those that are most
+    /// clearly of it.
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "data")]
+    pub examples: usize,
+    /// Names of the rows of DATA, one a line [default: those that documents and images have].
+    #[arg(long, value_name = "FILE", requires = "data")]
+    pub names: Option<PathBuf>,
     /// How many of the largest clusters or topics to show.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub reading: DataArgs,
 }
 
 /// A cluster in a few numbers; which ones depends on the family.
@@ -47,6 +62,9 @@ struct ClusterNote {
     /// The most probable columns, from 0, and their probabilities.
     #[serde(skip_serializing_if = "Option::is_none")]
     top_columns: Option<Vec<(usize, f64)>>,
+    /// Typical rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    examples: Option<Vec<Example>>,
 }
 
 #[derive(Serialize)]
@@ -72,7 +90,13 @@ pub fn run(args: &InfoArgs) -> Result<()> {
         AnyModel::Mixture(model) => model,
         AnyModel::Topics(model) => return topics::info::run(args, &model),
     };
-    let info = describe(&model, args.top);
+    let mut info = describe(&model, args.top);
+    if let Some(path) = &args.data {
+        let source = args.reading.open(path, model.config.missing)?;
+        let names = args.names.as_deref().map(|names| read_names(names, source.num_rows())).transpose()?;
+        let mut found = examples(&model, source.as_ref(), names.as_deref(), args.examples)?;
+        info.largest.iter_mut().for_each(|note| note.examples = Some(std::mem::take(&mut found[note.cluster])));
+    }
     if args.json {
         return output::print_json(&info);
     }
@@ -129,6 +153,7 @@ fn note(model: &MixtureModel, k: usize) -> ClusterNote {
         std: mean_variance.map(f64::sqrt),
         mean_norm: of_cluster("means").map(|mean| mean.iter().map(|m| m * m).sum::<f64>().sqrt()),
         top_columns,
+        examples: None,
     }
 }
 
@@ -143,18 +168,16 @@ fn text(name: &str, info: &Info) -> String {
     let mut text = format!("{name}: a mixture of {} {} clusters", info.clusters, config.likelihood.name());
     text += &format!(" over {} columns, {} of them empty\n", grouped(info.dim), info.empty_clusters);
     let (estimate, schedule) = (setting(&config.estimate), setting(&config.schedule));
-    text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity, info.clusters);
+    text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity.within(info.clusters), info.clusters);
     if config.method.name() != "lsparse" {
         text += &format!("  method      {}\n", config.method.name());
     }
     text += &format!("  estimate    {estimate}, alpha {}\n", config.alpha);
-    let batches = if config.batches == 1 { "batch" } else { "batches" };
-    text += &format!(
-        "  trained     {schedule} on {} rows in {} {batches}, seed {}",
-        grouped(info.rows),
-        config.batches,
-        config.seed
-    );
+    if config.standardize {
+        text += "  columns     worked on in units of their own (--standardize), shown in those of the data\n";
+    }
+    let batches = counted(config.batches.unwrap_or(1), "batch", "batches");
+    text += &format!("  trained     {schedule} on {} rows in {batches}, seed {}", grouped(info.rows), config.seed);
     let laps = if info.laps == 1 { "lap" } else { "laps" };
     text += &format!(", {} {laps}, stopped by {}\n", info.laps, info.stopped_by);
     text += &format!(
@@ -175,6 +198,13 @@ fn text(name: &str, info: &Info) -> String {
     header.extend(first.top_columns.as_ref().map(|_| "most probable columns"));
     let rows: Vec<Vec<String>> = info.largest.iter().map(cells).collect();
     text += &table(&header, &rows);
+    if first.examples.is_some() {
+        text += "\ntypical rows of each (rows count from 0)\n";
+        let rows =
+            |note: &ClusterNote| note.examples.iter().flatten().map(Example::text).collect::<Vec<_>>().join("  ");
+        let lines = info.largest.iter().map(|note| format!("  {:>7}  {}\n", note.cluster, rows(note)));
+        text.extend(lines);
+    }
     text
 }
 

@@ -1,11 +1,9 @@
-//! Turn the text of arguments into values: names, numbers, and L, which may also be "K".
+//! Turn the text of arguments into values: names, numbers, times and sizes.
 
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use lsparse::LikelihoodKind;
 use serde::de::DeserializeOwned;
-use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// One of the names that the library's own (de)serialisation of `T` knows, each with a word of help.
@@ -14,13 +12,6 @@ where
     T: DeserializeOwned + Clone + Send + Sync + 'static,
 {
     let values = names.iter().map(|(name, help)| PossibleValue::new(name).help(help));
-    PossibleValuesParser::new(values).try_map(|name| serde_json::from_value(Value::String(name)))
-}
-
-/// The name of a likelihood.
-pub fn likelihoods() -> impl TypedValueParser<Value = LikelihoodKind> {
-    let families = LikelihoodKind::ALL.map(LikelihoodKind::family);
-    let values = families.map(|family| PossibleValue::new(family.name).help(family.about));
     PossibleValuesParser::new(values).try_map(|name| serde_json::from_value(Value::String(name)))
 }
 
@@ -80,41 +71,6 @@ pub fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// L as given: a number, or "K" for all clusters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sparsity {
-    Count(usize),
-    All,
-}
-
-impl Sparsity {
-    pub fn parse(text: &str) -> Result<Self, String> {
-        match text.parse::<usize>() {
-            Ok(count) if count > 0 => Ok(Sparsity::Count(count)),
-            _ if text.eq_ignore_ascii_case("k") => Ok(Sparsity::All),
-            _ => Err("give a whole number from 1 to K, or K itself for dense responsibilities".to_owned()),
-        }
-    }
-
-    /// L for this many clusters.
-    pub fn of(self, num_clusters: usize) -> usize {
-        match self {
-            Sparsity::Count(count) => count,
-            Sparsity::All => num_clusters,
-        }
-    }
-}
-
-impl Serialize for Sparsity {
-    /// "K" has no number until the number of clusters is known.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Sparsity::Count(count) => count.serialize(serializer),
-            Sparsity::All => serializer.serialize_none(),
-        }
-    }
-}
-
 /// The byte between fields of a text file.
 pub fn delimiter(text: &str) -> Result<u8, String> {
     match text {
@@ -132,13 +88,6 @@ pub fn delimiter(text: &str) -> Result<u8, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sparsity_is_a_number_or_k() {
-        assert_eq!(Sparsity::parse("4"), Ok(Sparsity::Count(4)));
-        assert_eq!(Sparsity::parse("K").map(|l| l.of(7)), Ok(7));
-        assert!(Sparsity::parse("0").is_err() && Sparsity::parse("-1").is_err() && Sparsity::parse("many").is_err());
-    }
 
     #[test]
     fn numbers_are_finite() {

@@ -4,13 +4,13 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lsparse::settings::TopicsConfig;
+use lsparse::Result;
 use lsparse::training::observe::Observer;
 use lsparse::training::rules::EVIDENCE;
 use lsparse::training::trace::StepInfo;
-use lsparse::{MixtureConfig, Result};
 
 use crate::format::{duration, rate, significant};
+use crate::messages::in_options;
 use crate::output::message;
 
 /// Parts of a bar, whatever it measures.
@@ -64,6 +64,15 @@ impl Display {
         }
     }
 
+    /// Say something besides.
+    fn say(&self, text: &str) {
+        match self {
+            Display::Nowhere => {}
+            Display::Bar(bar) => bar.suspend(|| message(text)),
+            Display::Lines { .. } => message(text),
+        }
+    }
+
     fn finish(&mut self) {
         match self {
             Display::Nowhere => {}
@@ -80,22 +89,35 @@ impl Display {
 /// How long a training may take, and what it works through.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    laps: usize,
-    max_seconds: f64,
+    laps: Option<usize>,
+    max_seconds: Option<f64>,
     runs: usize,
     /// What rows are called.
     unit: &'static str,
+    /// What the objective is one of a row of (or a token), and how many there are, by weight; 0 where that is not known.
+    observation: &'static str,
+    weight: f64,
 }
 
-impl From<&MixtureConfig> for Plan {
-    fn from(config: &MixtureConfig) -> Self {
-        Plan { laps: config.laps, max_seconds: config.max_seconds, runs: config.runs, unit: "rows" }
+impl Plan {
+    /// A training on rows or tokens of this weight altogether, of which the objective is shown.
+    pub fn over(self, weight: f64) -> Self {
+        Plan { weight, ..self }
+    }
+
+    /// What training raises, in nats a row or token, which do not grow with the data; in total where nothing else is known.
+    fn objective(&self, total: f64) -> String {
+        match self.weight > 0.0 {
+            true => format!("objective {} a {}", significant(total / self.weight, 6), self.observation),
+            false => format!("objective {}", significant(total, 9)),
+        }
     }
 }
 
-impl From<&TopicsConfig> for Plan {
-    fn from(config: &TopicsConfig) -> Self {
-        Plan { laps: config.laps, max_seconds: config.max_seconds, runs: config.runs, unit: "documents" }
+impl Plan {
+    /// That of a run over `unit` with these settings; `observation` is what scores are a piece of.
+    pub fn new(of: &lsparse::settings::Plan, unit: &'static str, observation: &'static str) -> Self {
+        Plan { laps: of.rules.laps, max_seconds: of.rules.max_seconds, runs: of.runs, unit, observation, weight: 0.0 }
     }
 }
 
@@ -133,8 +155,8 @@ impl TrainingProgress {
     /// How much of all runs is done at least, if a rule says when they must end.
     fn share(&self, info: &StepInfo) -> Option<f64> {
         let Plan { laps, max_seconds, runs, .. } = self.plan;
-        let by_laps = (laps > 0).then(|| info.lap / laps as f64);
-        let by_time = (max_seconds > 0.0).then(|| info.seconds / max_seconds);
+        let by_laps = laps.map(|laps| info.lap / laps as f64);
+        let by_time = max_seconds.map(|most| info.seconds / most);
         by_laps
             .into_iter()
             .chain(by_time)
@@ -144,6 +166,10 @@ impl TrainingProgress {
 }
 
 impl Observer for TrainingProgress {
+    fn remark(&mut self, text: &str) {
+        self.display.say(&format!("warning: {}", in_options(text)));
+    }
+
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         if info.run != self.run {
             // The last line of the run before must not be lost.
@@ -157,7 +183,7 @@ impl Observer for TrainingProgress {
         let elapsed = self.started.elapsed().as_secs_f64();
         self.heldout = info.heldout.or(self.heldout);
         self.evidence = info.report.get(EVIDENCE).copied().or(self.evidence);
-        let (label, Plan { laps, runs, unit, .. }) = (&self.label, self.plan);
+        let (label, plan, Plan { laps, runs, unit, .. }) = (&self.label, self.plan, self.plan);
         let (heldout, evidence) = (self.heldout, self.evidence);
         let text = || {
             let mut text = label.clone();
@@ -165,12 +191,15 @@ impl Observer for TrainingProgress {
                 text += &format!("run {}/{runs}  ", info.run + 1);
             }
             text += &if info.ends_lap { format!("lap {:.0}", info.lap) } else { format!("lap {:.1}", info.lap) };
-            if laps > 0 {
+            if let Some(laps) = laps {
                 text += &format!("/{laps}");
             }
             text += &match (evidence, info.objective) {
-                (Some(evidence), _) => format!("  evidence {}", significant(evidence, 6)),
-                (None, Some(objective)) => format!("  objective {}", significant(objective.total(), 9)),
+                (Some(evidence), _) => {
+                    let perplexity = significant((-evidence).exp(), 4);
+                    format!("  evidence {} a token (perplexity {perplexity})", significant(evidence, 6))
+                }
+                (None, Some(objective)) => format!("  {}", plan.objective(objective.total())),
                 (None, None) => String::new(),
             };
             text += &format!("  {} {unit}/s", rate(info.rows_per_second));
@@ -228,5 +257,22 @@ impl RowProgress {
 impl Drop for RowProgress {
     fn drop(&mut self) {
         self.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lsparse::MixtureConfig;
+    use lsparse::settings::TopicsConfig;
+
+    use super::*;
+
+    #[test]
+    fn the_objective_is_that_of_a_row_where_rows_are_counted() {
+        let plan = Plan::new(&MixtureConfig::default().plan(), "rows", "row");
+        assert_eq!(plan.objective(-1234.5), "objective -1234.50000");
+        assert_eq!(plan.over(100.0).objective(-1234.5), "objective -12.3450 a row");
+        let plan = Plan::new(&TopicsConfig::default().plan(), "documents", "token");
+        assert_eq!(plan.over(1e3).objective(-7500.0), "objective -7.50000 a token");
     }
 }

@@ -7,14 +7,17 @@ use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, write_npy_f64};
 use lsparse::likelihood::Estimate;
+use lsparse::math::agreement::Agreement;
 use lsparse::training::rules::count_empty;
-use lsparse::{Error, Result};
+use lsparse::{AnyModel, Error, Result};
 use serde::Serialize;
 
+use crate::assign::hard_labels;
 use crate::data_args::DataArgs;
 use crate::format::{grouped, significant};
+use crate::labels::{self, read_labels};
 use crate::stdin::Input;
-use crate::topics::{self, AnyModel, TextArgs};
+use crate::topics::{self, TextArgs};
 use crate::{output, parse};
 
 /// Log likelihood of rows, or of held-out words of documents, under a model.
@@ -27,6 +30,9 @@ use crate::{output, parse};
 /// given the others, and perplexity; and for the ten most probable words of each topic, coherence (NPMI and UMass,
 /// over the same documents) and diversity. Pairs with a word that no reference document has are left out of
 /// coherence, and how many such words there are is said.
+///
+/// With --labels, how well the most probable clusters (or topics) of the rows agree with known classes: normalised mutual
+/// information, adjusted Rand index and purity.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
@@ -35,7 +41,9 @@ EXAMPLES:
   lsparse score model.safetensors photos/ --json
   lsparse score topics.safetensors test-corpus
   lsparse score topics.safetensors test-corpus --per-row scores.csv     # one line a document
-  lsparse score topics.safetensors new.txt --reference corpus --json    # text, one document a line")]
+  lsparse score topics.safetensors new.txt --reference corpus --json    # text, one document a line
+  lsparse score topics.safetensors test-corpus --alpha 5           # the same topics, documents of more of them
+  lsparse score model.safetensors data.npy --labels classes.txt    # one class a line, or a .npy array")]
 pub struct ScoreArgs {
     /// A model file.
     #[arg(value_name = "MODEL")]
@@ -52,9 +60,21 @@ pub struct ScoreArgs {
     /// Documents that coherence is measured on [default: DATA].
     #[arg(long, value_name = "CORPUS", help_heading = "Topic models")]
     pub reference: Option<PathBuf>,
+    /// Concentration of a document's topics in total, in place of the model's: scores depend on it, and documents of many
+    /// topics want more. Topics keep their shares of it [default: the model's].
+    #[arg(long, value_name = "NUMBER", value_parser = parse::number, help_heading = "Topic models")]
+    pub alpha: Option<f64>,
+    /// Known classes of the rows or documents, to compare the most probable clusters or topics with: text with one a line,
+    /// or a .npy array.
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
     /// Threads, 0 for one a core; the result is the same with any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
+    /// Rows may have missing values (NaN; in text files also empty fields and NA), as with `fit mixture --missing`,
+    /// whichever way the model was trained (gauss and diag-gauss).
+    #[arg(long)]
+    pub missing: bool,
     #[command(flatten)]
     pub reading: DataArgs,
     #[command(flatten)]
@@ -82,6 +102,9 @@ struct Scores {
     /// Why there are no criteria, where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_criteria: Option<&'static str>,
+    /// With the labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agreement: Option<Agreement>,
 }
 
 /// Why a posterior has no BIC and AIC.
@@ -94,16 +117,24 @@ pub fn run(args: &ScoreArgs) -> Result<()> {
 fn score(args: &ScoreArgs) -> Result<()> {
     let model = match AnyModel::load(&args.model)? {
         AnyModel::Mixture(model) => model,
-        AnyModel::Topics(model) => return topics::score::run(args, &model),
+        AnyModel::Topics(model) => return topics::score::run(args, *model),
     };
-    let foreign =
-        [("share", args.share.is_some()), ("seed", args.seed.is_some()), ("reference", args.reference.is_some())];
+    let foreign = [
+        ("share", args.share.is_some()),
+        ("seed", args.seed.is_some()),
+        ("reference", args.reference.is_some()),
+        ("alpha", args.alpha.is_some()),
+    ];
     topics::refuse_given(&foreign, "a mixture")?;
     topics::refuse_given(&args.text.given(), "a mixture")?;
     let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
+    let model = if args.missing { model.allowing_missing()? } else { *model };
     let data = Input::open(&args.data, ".csv")?;
     let source = args.reading.open(data.path(), model.config.missing)?;
+    let labels = args.labels.as_deref().map(|path| read_labels(path, source.num_rows())).transpose()?;
     let rows = model.score(source.as_ref())?;
+    let agreement = labels.map(|labels| Ok(Agreement::of(&labels, &hard_labels(&model, source.as_ref())?)));
+    let agreement = agreement.transpose()?;
     if let Some((path, format)) = per_row {
         match format {
             "npy" => write_npy_f64(path, 1, &rows.log_density)?,
@@ -121,6 +152,7 @@ fn score(args: &ScoreArgs) -> Result<()> {
         bic: is_point.then(|| rows.bic()),
         aic: is_point.then(|| rows.aic()),
         no_criteria: (!is_point).then_some(NO_CRITERIA),
+        agreement,
     };
     if args.json {
         return output::print_json(&scores);
@@ -137,6 +169,7 @@ fn score(args: &ScoreArgs) -> Result<()> {
         text += &format!("BIC, AIC              none: {reason}\n");
     }
     text += &format!("clusters              {}, of which {} empty\n", scores.clusters, scores.empty_clusters);
+    text += &scores.agreement.as_ref().map(labels::lines).unwrap_or_default();
     if let Some((path, _)) = per_row {
         text += &format!("scores of the rows    {}\n", path.display());
     }
@@ -145,7 +178,9 @@ fn score(args: &ScoreArgs) -> Result<()> {
 
 pub fn check_per_row<'a>(args: &ScoreArgs, path: &'a Path) -> Result<(&'a Path, &'static str)> {
     let format = output::check_extension("per-row", path, &["npy", "csv"])?;
-    output::check_not_input("per-row", path, &[&args.model, &args.data])?;
+    let inputs: Vec<&Path> =
+        [Some(&args.model), Some(&args.data), args.labels.as_ref()].into_iter().flatten().map(AsRef::as_ref).collect();
+    output::check_not_input("per-row", path, &inputs)?;
     output::check_writable(path)?;
     Ok((path, format))
 }

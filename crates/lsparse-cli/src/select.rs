@@ -6,12 +6,11 @@ use std::path::Path;
 
 use clap::Args;
 use lsparse::training::responsibilities::top_l_responsibilities;
-use lsparse::{Error, Result};
+use lsparse::{Error, Result, Sparsity};
 use serde::Serialize;
 
 use crate::format::table;
 use crate::output;
-use crate::parse::Sparsity;
 
 /// The list in the paper's appendix.
 const PAPER: [f64; 10] = [0.35, 0.77, 0.49, 0.41, 0.58, 0.02, 0.26, 0.86, 0.68, 0.16];
@@ -73,7 +72,11 @@ struct Selection {
 pub fn run(args: &SelectArgs) -> Result<()> {
     let values = read_values(&args.values)?;
     let num = values.len();
-    let sparsity = args.sparsity.map_or(4.min(num), |l| l.of(num));
+    let sparsity = match args.sparsity.unwrap_or_default() {
+        Sparsity::Of(sparsity) => sparsity,
+        Sparsity::All => num,
+        Sparsity::Usual | Sparsity::Auto => 4.min(num),
+    };
     if sparsity > num {
         return Err(Error::Config {
             option: "sparsity",

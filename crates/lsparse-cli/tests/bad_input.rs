@@ -40,6 +40,31 @@ fn values_that_are_not_finite() {
 }
 
 #[test]
+fn columns_whose_squares_are_zero_or_that_are_not_there() {
+    let place = Place::new();
+    let values: Vec<f64> = (0..80).map(|n| f64::from(n % 7) - 3.0).collect();
+    let scaled = |scale: f64| values.iter().map(|x| x * scale).collect::<Vec<f64>>();
+    place.npy("tiny.npy", 4, &scaled(1e-200));
+    refused(&place, "tiny.npy -k 2", &["tiny.npy column 1", "no value is larger than 3e-200", "other units"]);
+    place.npy_f32("small.npy", 4, &scaled(1e-20));
+    refused(&place, "small.npy -k 2 --likelihood diag-gauss", &["small.npy column 1", "or in f64"]);
+    let mut lacking = values.clone();
+    lacking.iter_mut().skip(2).step_by(4).for_each(|x| *x = f64::NAN);
+    place.npy("lacking.npy", 4, &lacking);
+    refused(&place, "lacking.npy -k 2 --missing", &["column 3 of lacking.npy has no value", "leave the column out"]);
+    // Small numbers that can be squared, and a constant column of zeros, are no trouble.
+    place.npy("fine.npy", 4, &scaled(1e-100));
+    place.lsparse("fit mixture fine.npy -k 2 --quiet --out fine.safetensors").assert().success();
+    // Nor are rows with holes for a model of rows without, where that is asked for.
+    let mut some = scaled(1e-100);
+    some[5] = f64::NAN;
+    place.npy("some.npy", 4, &some);
+    common::refused(&place, "score fine.safetensors some.npy", &["some.npy row 2, column 2", "NaN is not finite"]);
+    place.lsparse("score fine.safetensors some.npy --missing").assert().success();
+    place.lsparse("assign fine.safetensors some.npy --missing").assert().success();
+}
+
+#[test]
 fn text_that_is_not_a_table_of_numbers() {
     let place = Place::new();
     place.write("ragged.csv", "1,2\n3,4\n5,6,7\n");
@@ -133,12 +158,12 @@ fn settings_that_cannot_be_used() {
         ("train.npy -k 4 -l 5", &["sparsity of 5", "K = 4", "from 1 to 4"]),
         ("train.npy -k 4 -l 0", &["--sparsity", "from 1 to K"]),
         ("train.npy -k 0", &["clusters", "at least 1"]),
-        ("train.npy -k 2 --alpha 0", &["alpha", "positive"]),
+        ("train.npy -k 2 --alpha 0", &["alpha", "above 0"]),
         ("train.npy -k 2 --alpha nan", &["--alpha", "finite"]),
         ("train.npy -k 2 --decay 0.3 --schedule stochastic", &["decay", "0.55"]),
         ("train.npy -k 2 --batches 21", &["batches", "at most 20"]),
         ("train.npy -k 2 --schedule full --batches 2", &["batches", "memoized"]),
-        ("train.npy -k 2 --laps 0 --tolerance 0", &["every rule that stops training is off", "--laps"]),
+        ("train.npy -k 2 --laps none --tolerance none", &["every rule that stops training is off", "--laps"]),
         ("train.npy -k 2 --best-by heldout --runs 2", &["best-by", "--heldout"]),
         ("train.npy -k 2 --heldout wide.csv", &["wide.csv has 3 columns", "2"]),
         ("train.npy -k 2 --likelihood cauchy", &["cauchy", "zero-mean-gauss"]),
@@ -193,7 +218,7 @@ fn models_that_do_not_fit() {
 fn outputs_are_checked_before_training() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 60, 5, 2, 2);
     let before = place.files();
-    let long = "fit mixture train.npy -k 2 --laps 1000000000 --tolerance 0";
+    let long = "fit mixture train.npy -k 2 --laps 1000000000 --tolerance none";
     for (options, words) in [
         ("--out none/m.safetensors", "cannot write none/m.safetensors"),
         ("--out .", "not a plain file"),
@@ -302,7 +327,7 @@ fn settings_and_surroundings_that_were_passed_over() {
     let (place, _) = with_planted(LikelihoodKind::Poisson, 60, 5, 2, 2);
     for likelihood in ["multinomial", "poisson"] {
         let fit = format!("train.npy -k 2 --likelihood {likelihood} --lambda 1e300");
-        refused(&place, &fit, &["lambda", "1e300", "1e15 at most"]);
+        refused(&place, &fit, &["lambda", "1e300", "at most 1e15"]);
     }
     let fit = "fit mixture train.npy -k 2 --out m.st";
     let with = |level: &str| place.lsparse(fit).env("LSPARSE_SIMD", level).assert();
@@ -322,7 +347,7 @@ fn settings_and_surroundings_that_were_passed_over() {
     std::fs::set_permissions(place.path("m.st"), permissions).unwrap();
     place.lsparse(fit).assert().code(2).stderr(contains("cannot write m.st: it is read-only"));
     place.npy("tiny.npy", 1, &[1e-300, 2e-300, -1e-300]);
-    refused(&place, "tiny.npy -k 2", &["tiny.npy", "too small", "multiply them"]);
+    refused(&place, "tiny.npy -k 2", &["tiny.npy column 1", "variances need values", "other units"]);
 }
 
 #[test]

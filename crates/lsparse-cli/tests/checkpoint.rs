@@ -87,10 +87,11 @@ fn same_when_killed(place: &Place, fit: &str, seed: u64) {
 #[test]
 fn a_killed_mixture_ends_with_the_same_bits() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 6000, 500, 6, 5);
-    let common = "--tolerance 0 --heldout test.npy";
+    let common = "--tolerance none --heldout test.npy";
     for (seed, settings) in [
         "-k 12 --schedule memoized --batches 7 --laps 6 --memo-memory 10KB",
         "-k 12 --schedule memoized --batches 5 --laps 3 --runs 3 --best-by heldout --memo-memory 1KB",
+        "-k 12 --schedule stochastic --batches 7 --laps 8 --runs 2 --early-stopping 2",
         "-k 12 --schedule stochastic --batches 7 --laps 6 --estimate map",
         "-k 12 --sparsity 2 --search neighbours --batches 5 --laps 6",
         "-k 12 --sparsity 2 --search neighbours --batches 5 --laps 3 --runs 2 --memo-memory 12KB",
@@ -128,7 +129,7 @@ fn killed_topics_end_with_the_same_bits() {
     .iter()
     .enumerate()
     {
-        let fit = format!("fit topics train {settings} --tolerance 0 --heldout test");
+        let fit = format!("fit topics train {settings} --tolerance none --heldout test");
         same_when_killed(&place, &fit, 1000 + 100 * seed as u64);
     }
 }
@@ -138,8 +139,8 @@ fn threads_memory_for_statistics_and_checkpoints_change_no_bit() {
     // More rows a batch than are read at once, so that reading ahead comes in.
     let (mixture, topics) = (with_planted(LikelihoodKind::ZeroMeanGauss, 35_000, 10, 8, 4).0, with_corpora(2300));
     for (place, fit) in [
-        (&mixture, "fit mixture train.npy --likelihood zero-mean-gauss -k 9 --batches 2 --laps 3 --tolerance 0"),
-        (&topics, "fit topics train -k 12 --batches 2 --laps 3 --tolerance 0"),
+        (&mixture, "fit mixture train.npy --likelihood zero-mean-gauss -k 9 --batches 2 --laps 3 --tolerance none"),
+        (&topics, "fit topics train -k 12 --batches 2 --laps 3 --tolerance none"),
     ] {
         place.lsparse(&format!("{fit} --threads 1 --out one.st -q")).assert().success();
         for (threads, rest) in [(2, ""), (3, "--memo-memory 1KB"), (8, "--checkpoint c --checkpoint-every 0")] {
@@ -154,7 +155,7 @@ fn only_its_own_run_goes_on_from_a_checkpoint() {
     let (place, mut truth) = with_planted(LikelihoodKind::Gauss, 900, 900, 3, 4);
     truth.values[1234] += 0.5;
     place.npy("changed.npy", 3, &truth.values[..2700]);
-    let run = "--batches 3 --laps 2 --tolerance 0 --checkpoint c -q";
+    let run = "--batches 3 --laps 2 --tolerance none --checkpoint c -q";
     place.lsparse(&format!("fit mixture train.npy -k 4 {run}")).assert().success();
     let checkpoint = place.read("c");
     let refused = |arguments: &str, words: &str| {
@@ -202,28 +203,28 @@ fn rules_for_stopping_may_change() {
         (&topics, "fit topics train -k 12 --batches 5 --schedule stochastic"),
     ] {
         place
-            .lsparse(&format!("{fit} --laps 6 --tolerance 0 --out whole.st --trace whole.jsonl -q"))
+            .lsparse(&format!("{fit} --laps 6 --tolerance none --out whole.st --trace whole.jsonl -q"))
             .assert()
             .success();
         let run = format!("{fit} --checkpoint c --resume --out m.st --trace t.jsonl -q");
         let laps = |laps: &str| place.lsparse(&format!("{run} {laps}")).assert();
-        laps("--laps 2 --tolerance 0").success();
+        laps("--laps 2 --tolerance none").success();
         // By a rule that holds at once, the run is over where it is.
         laps("--laps 3 --tolerance 0.99 --count-tolerance 1e9").success();
         assert_eq!(steps(place, "t.jsonl").len(), steps(place, "whole.jsonl").len() / 3, "{fit}");
-        laps("--laps 6 --tolerance 0").success();
+        laps("--laps 6 --tolerance none").success();
         assert!(place.read("m.st") == place.read("whole.st"), "{fit}");
         assert_eq!(steps(place, "t.jsonl"), steps(place, "whole.jsonl"), "{fit}");
         // What is done cannot be undone, and everything else stays as it was.
         let checkpoint = place.read("c");
         let too_few = "5 is too few: the run in the checkpoint has done 6; give 6 or more";
-        laps("--laps 5 --tolerance 0").code(2).stderr(contains(too_few));
-        laps("--laps 7 --tolerance 0 --seed 3").code(2).stderr(contains("seed was 0, and is 3 now"));
+        laps("--laps 5 --tolerance none").code(2).stderr(contains(too_few));
+        laps("--laps 7 --tolerance none --seed 3").code(2).stderr(contains("seed was 0, and is 3 now"));
         assert!(place.read("c") == checkpoint);
         assert_eq!(steps(place, "t.jsonl"), steps(place, "whole.jsonl"), "{fit}");
         std::fs::remove_file(place.path("c")).unwrap();
     }
-    let runs = "fit mixture train.npy -k 4 --batches 3 --tolerance 0 --runs 2 --checkpoint c --resume -q";
+    let runs = "fit mixture train.npy -k 4 --batches 3 --tolerance none --runs 2 --checkpoint c --resume -q";
     mixture.lsparse(&format!("{runs} --laps 2")).assert().success();
     let refused = mixture.lsparse(&format!("{runs} --laps 3")).assert().code(2);
     refused.stderr(contains("2 of 2 runs have ended by other rules"));
@@ -233,7 +234,7 @@ fn rules_for_stopping_may_change() {
 #[test]
 fn a_file_that_is_not_the_trace_of_the_run_is_left_alone() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 900, 10, 3, 4);
-    let run = "fit mixture train.npy -k 4 --batches 3 --tolerance 0 --checkpoint c --resume -q";
+    let run = "fit mixture train.npy -k 4 --batches 3 --tolerance none --checkpoint c --resume -q";
     let refused = |laps: usize, content: &str| {
         place.write("other", content);
         let message = "choose another file for the trace";
@@ -269,7 +270,7 @@ fn a_file_that_is_not_the_trace_of_the_run_is_left_alone() {
 #[test]
 fn files_of_a_checkpoint_that_are_foreign_damaged_or_missing_are_found_at_the_start() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 900, 10, 3, 4);
-    let run = "fit mixture train.npy -k 9 --sparsity 2 --search neighbours --batches 3 --tolerance 0 --memo-memory 1KB \
+    let run = "fit mixture train.npy -k 9 --sparsity 2 --search neighbours --batches 3 --tolerance none --memo-memory 1KB \
                --checkpoint c --resume -q --trace t";
     let refused = |words: &str| {
         let (files, before) = (place.files(), place.path("c").exists().then(|| (place.read("c"), place.read("t"))));
@@ -301,7 +302,8 @@ fn files_of_a_checkpoint_that_are_foreign_damaged_or_missing_are_found_at_the_st
 #[test]
 fn a_full_disk_leaves_the_last_good_checkpoint_and_the_model() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 3000, 10, 10, 4);
-    let fit = "fit mixture train.npy -k 60 --batches 30 --laps 2 --tolerance 0 --checkpoint c --checkpoint-every 0 -q";
+    let fit =
+        "fit mixture train.npy -k 60 --batches 30 --laps 2 --tolerance none --checkpoint c --checkpoint-every 0 -q";
     let output = place.limited("ulimit -f 1024", &format!("{fit} --out limited.st"));
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{message}");
@@ -310,7 +312,7 @@ fn a_full_disk_leaves_the_last_good_checkpoint_and_the_model() {
     // There is room again.
     place.lsparse(&format!("{fit} --resume --out resumed.st")).assert().success();
     place
-        .lsparse("fit mixture train.npy -k 60 --batches 30 --laps 2 --tolerance 0 -q --out whole.st")
+        .lsparse("fit mixture train.npy -k 60 --batches 30 --laps 2 --tolerance none -q --out whole.st")
         .assert()
         .success();
     assert!(place.read("resumed.st") == place.read("whole.st"));
@@ -321,8 +323,8 @@ fn a_full_disk_leaves_the_last_good_checkpoint_and_the_model() {
 fn a_batch_can_be_taken_out_and_training_goes_on_without_it() {
     let (mixture, topics) = (with_planted(LikelihoodKind::Gauss, 900, 10, 3, 4).0, with_corpora(500));
     for (place, fit, left) in [
-        (&mixture, "fit mixture train.npy -k 4 --batches 3 --laps 2 --tolerance 0", 600),
-        (&topics, "fit topics train -k 12 --batches 5 --laps 2 --tolerance 0", 400),
+        (&mixture, "fit mixture train.npy -k 4 --batches 3 --laps 2 --tolerance none", 600),
+        (&topics, "fit topics train -k 12 --batches 5 --laps 2 --tolerance none", 400),
     ] {
         let run = format!("{fit} --checkpoint c -q --json --resume --out m.st");
         place.lsparse(&format!("{run} --forget-batch 1")).assert().code(2).stderr(contains("train with --checkpoint"));
@@ -375,7 +377,7 @@ fn interrupt_soon(place: &Place, arguments: &str) -> usize {
 #[test]
 fn an_interrupted_run_goes_on() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 6000, 10, 6, 5);
-    let fit = "fit mixture train.npy -k 60 --batches 6 --laps 30 --tolerance 0 -q";
+    let fit = "fit mixture train.npy -k 60 --batches 6 --laps 30 --tolerance none -q";
     place.lsparse(&format!("{fit} --out whole.st")).assert().success();
     let run = format!("{fit} --out m.st --checkpoint c --resume --trace t");
     // On a busy machine a run may be over before anybody can press a key.
@@ -413,7 +415,7 @@ fn going_on_with_other_instructions_is_said() {
         return;
     }
     let (place, _) = with_planted(LikelihoodKind::Gauss, 300, 10, 4, 3);
-    let fit = "fit mixture train.npy -k 3 --tolerance 0 --out m.st --checkpoint c --resume --quiet --laps";
+    let fit = "fit mixture train.npy -k 3 --tolerance none --out m.st --checkpoint c --resume --quiet --laps";
     place.lsparse(&format!("{fit} 2")).env("LSPARSE_SIMD", "portable").assert().success();
     let same = place.lsparse(&format!("{fit} 3")).env("LSPARSE_SIMD", "portable").assert().success();
     same.stderr(contains("instructions").not());

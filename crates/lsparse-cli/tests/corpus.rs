@@ -7,6 +7,7 @@ use std::io::Write;
 
 use common::{Place, refused};
 use lsparse::corpus::Corpus;
+use predicates::prelude::*;
 use predicates::str::contains;
 
 /// A small corpus of counts with its vocabulary.
@@ -231,4 +232,32 @@ fn what_is_there_is_replaced_only_when_forced() {
     fs::create_dir(place.path("photos")).unwrap();
     place.write("photos/a.jpg", "");
     refused(&place, "corpus build docword.txt --force --out photos", &["photos", "never replaced"]);
+}
+
+#[test]
+fn words_that_filters_leave_out_are_named() {
+    let place = Place::new();
+    place.write("x.txt", "apple bee cat\napple bee dog\napple bee cat\napple elk fox\n");
+    let built =
+        "corpus build x.txt --min-docs 2 --max-share 0.8 --vocab-size 1 --stop-words none --dropped d.csv --out c";
+    let said = place.lsparse(built).assert().success();
+    said.stderr(
+        contains("3 in too few documents (dog, elk, fox)")
+            .and(contains("1 in too many (apple)"))
+            .and(contains("(cat)")),
+    );
+    assert_eq!(place.text("c/vocab.txt"), "bee\n");
+    let table = place.text("d.csv");
+    let expected =
+        ["word,documents,tokens,reason", "apple,4,4,common", "cat,2,2,beyond", "dog,1,1,rare", "elk,1,1,rare"];
+    assert_eq!(table.lines().take(5).collect::<Vec<_>>(), expected);
+    let report = place.json("corpus build x.txt --out d --json -q");
+    assert_eq!(report["dropped_words"][0]["word"], "apple");
+    // All of them are in the file, a few in what is said.
+    let rare: String = (0..30).map(|n| format!("w{n} w{n} both\nboth other\nother third\nthird\n")).collect();
+    place.write("y.txt", rare);
+    let said = place.lsparse("corpus build y.txt --dropped all.csv --out e").assert().success();
+    said.stderr(contains("30 in too few documents (w0, w1, w10, w11, w12, ...)"));
+    assert_eq!(place.text("all.csv").lines().count(), 31);
+    refused(&place, "corpus build y.txt --dropped none/all.csv --out f", &["cannot write none/all.csv"]);
 }

@@ -51,7 +51,7 @@ fn topics_by_every_method() {
     let go_on = "fit topics train --from m.safetensors --method sparse-lda --laps 2 --out n.safetensors -q";
     refused(&place, &format!("{go_on} --history keep"), &["--history replace"]);
     place.lsparse(go_on).assert().success();
-    place.lsparse("fit topics train -k 10 --method alias-lda --laps 0 --max-seconds 0.2 -q").assert().success();
+    place.lsparse("fit topics train -k 10 --method alias-lda --laps none --max-seconds 0.2 -q").assert().success();
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn sparse_em_rests_where_full_laps_do() {
     // Under a strong prior, since hard clusters of weak ones crawl on for hundreds of laps.
     let fit = "fit mixture train.npy -k 8 --likelihood diag-gauss --method sparse-em -l 1 --seed 3 --laps 400 \
                --prior-shape isotropic --prior-scale 0.1 --nu 12 --json -q";
-    let (rest, long) = (place.json(fit), place.json(&format!("{fit} --tolerance 0")));
+    let (rest, long) = (place.json(fit), place.json(&format!("{fit} --tolerance none")));
     assert_eq!(rest["stopped_by"], "tolerance");
     assert_eq!(rest["laps"].as_u64().unwrap() % 5, 1, "{rest}");
     let (rest, long) = (rest["objective"].as_f64().unwrap(), long["objective"].as_f64().unwrap());

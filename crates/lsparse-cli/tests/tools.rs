@@ -155,7 +155,7 @@ fn help_has_headings_defaults_and_examples() {
         assert!(help.contains(word), "{word} is not in {help}");
     }
     let help = place.stdout("fit topics --help");
-    for word in ["Documents:", "EXAMPLES:", "--learn-alpha", "asymmetric", "[default: 100]", "[default: false]"] {
+    for word in ["Documents:", "EXAMPLES:", "--learn-alpha", "asymmetric", "[default: 100]", "[default: off]"] {
         assert!(help.contains(word), "{word} is not in {help}");
     }
     assert!(place.stdout("--version").starts_with("lsparse "));

@@ -65,7 +65,9 @@ fn from_text_to_topics() {
     let about = |word: &String| words.iter().any(|&v| truth.vocab[v as usize] == *word);
     assert!(top(&topics[0]).iter().filter(|word| about(word)).count() >= 5);
     let text = place.stdout("topics m.safetensors --by relevance --relevance 0.3 --top 3");
-    assert!(text.contains("28 topics") && text.lines().count() == 3 + 28, "{text}");
+    assert!(text.contains("28 topics") && text.lines().filter(|line| line.contains(" %  ")).count() == 28, "{text}");
+    // Of 28 topics for 24 themes some are left over.
+    assert!(text.contains("\ntiny, with less than a tenth of the average share: "), "{text}");
 
     // Scores of the corpus, and of the same documents as text, are those of training.
     let score = place.json("score m.safetensors test --json");
@@ -122,6 +124,9 @@ fn documents_are_assigned_and_compared() {
     let (table, message) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(table.contains("\"sky, at night.txt\",") && !table.contains("void"), "{table}");
     assert!(message.contains("words are not in the vocabulary"), "{message}");
+    refused(&place, "fit topics train -k 3 --leave-out on --batches 1", &["leave-out: with one batch", "--batches"]);
+    let stochastic = "fit topics train -k 3 --leave-out on --schedule stochastic";
+    refused(&place, stochastic, &["leave-out: only memoized", "--schedule memoized"]);
     refused(&place, "similar m.safetensors files --doc void.txt", &["void.txt", "no words that the model knows"]);
     refused(&place, "similar m.safetensors train --doc nobody", &["no document \"nobody\"", "\"1\"", "from 1 to 500"]);
     let by_number = place.json("similar m.safetensors files --doc 1 --json");
@@ -234,12 +239,12 @@ fn bad_input_is_refused() {
         ("train -k 4 -l 0", &["--sparsity", "from 1 to K"]),
         ("train -k 4 --estimate ml", &["ml", "map"]),
         ("train -k 4 --learn-alpha much", &["much", "asymmetric"]),
-        ("train -k 4 --alpha 0", &["alpha", "positive"]),
+        ("train -k 4 --alpha 0", &["alpha", "above 0"]),
         ("train -k 4 --lambda nan", &["--lambda", "finite"]),
         ("train -k 4 --batches 501", &["501 batches", "500 documents"]),
         ("train -k 4 --best-by heldout", &["best-by", "--heldout"]),
         ("train -k 4 --seed-weight 1", &["seed-weight", "--seed-words"]),
-        ("train -k 4 --laps 0 --tolerance 0", &["every rule that stops training is off"]),
+        ("train -k 4 --laps none --tolerance none", &["every rule that stops training is off"]),
         ("train -k 3 --seed-words unknown.txt", &["unknown.txt line 2", "\"zzz\"", "vocab.txt"]),
         ("train -k 3 --seed-words many.txt", &["many.txt line 4", "3 topics"]),
         ("train -k 3 --seed-words blank.txt", &["blank.txt", "no words"]),
@@ -284,4 +289,101 @@ fn bad_input_is_refused() {
     let model = place.read("m.safetensors");
     place.write("short.safetensors", &model[..model.len() - 9]);
     refused(&place, "info short.safetensors", &["short.safetensors"]);
+}
+
+#[test]
+fn scores_with_another_alpha_and_with_known_classes() {
+    let (place, truth) = with_corpora();
+    place.lsparse("fit topics train -k 24 --laps 6 --out m.safetensors -q").assert().success();
+    let score = |options: &str| place.json(&format!("score m.safetensors test {options} --json"));
+    let own = score("");
+    assert!((number(&own["alpha"]) - 0.5).abs() < 1e-6);
+    let same = score("--alpha 0.5");
+    assert!((number(&same["mean_log_probability"]) - number(&own["mean_log_probability"])).abs() < 1e-6);
+    let scores: Vec<f64> = ["1e-6", "5", "50", "1e6"]
+        .iter()
+        .map(|alpha| number(&score(&format!("--alpha {alpha}"))["mean_log_probability"]))
+        .collect();
+    // Under a very large one every document is the same mixture of all topics.
+    assert!(scores.iter().all(|score| score.is_finite()) && scores[3] < scores[1], "{scores:?}");
+    place
+        .lsparse("score m.safetensors test --alpha 5")
+        .assert()
+        .success()
+        .stdout(contains("alpha                 5.000"));
+    for alpha in ["0", "-1", "1e7"] {
+        refused(&place, &format!("score m.safetensors test --alpha={alpha}"), &["alpha", "not above 0"]);
+    }
+
+    // The theme that a document has most of is its class.
+    let main = truth.mixes[TRAIN..].iter().map(|mix| mix.iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap().0);
+    place.write("themes.txt", main.map(|theme| format!("{theme}\n")).collect::<String>());
+    let agreement = score("--labels themes.txt")["agreement"].clone();
+    assert!(number(&agreement["nmi"]) > 0.7 && number(&agreement["purity"]) > 0.5, "{agreement}");
+    place.lsparse("assign m.safetensors test --out main.npy").assert().success();
+    let labels = lsparse::open::read_column(&place.path("main.npy"), &Default::default()).unwrap();
+    assert_eq!(labels.len(), ALL - TRAIN);
+    assert!(labels.iter().all(|k| (0.0..24.0).contains(k)));
+    // A document without known words has no topic.
+    place.write("void.txt", "star planet\nqqq\n");
+    place.lsparse("assign m.safetensors void.txt --out void.npy").assert().success();
+    assert_eq!(lsparse::open::read_column(&place.path("void.npy"), &Default::default()).unwrap()[1], -1.0);
+}
+
+#[test]
+fn topics_one_by_one_and_in_files() {
+    let (place, _) = with_corpora();
+    place.lsparse("fit topics train -k 30 --laps 6 --out m.safetensors -q").assert().success();
+    let listing = place.json("topics m.safetensors --top 5 --json");
+    let topics = listing["topics"].as_array().unwrap();
+    assert_eq!(topics.len(), 30);
+    let model = load(&place, "m.safetensors");
+    // What is flagged is what it says.
+    let average = 1.0 / 30.0;
+    for topic in topics {
+        assert_eq!(topic["tiny"], number(&topic["share"]) < 0.1 * average, "{topic}");
+        let (k, own) = (topic["topic"].as_u64().unwrap() as usize, |k: usize| dense_counts(&model, k));
+        for other in topic["near_duplicates"].as_array().unwrap() {
+            let cosine = cosine(&own(k), &own(other["topic"].as_u64().unwrap() as usize));
+            assert!(cosine >= 0.8 && (cosine - number(&other["cosine"])).abs() < 1e-9, "{topic}");
+        }
+    }
+    let filled = model.total.counts.iter().filter(|&&count| count > 0.0).count();
+    assert_eq!(model.alike(0.0).len(), filled * (filled - 1) / 2);
+    for (a, b, found) in model.alike(0.3) {
+        assert!((found - cosine(&dense_counts(&model, a), &dense_counts(&model, b))).abs() < 1e-9);
+    }
+
+    let one = place.stdout("topics m.safetensors --topic 7 --top 3");
+    assert!(one.starts_with("topic 7: ") && one.contains("probability") && !one.contains("topic 8:"), "{one}");
+    let both = place.json("topics m.safetensors --topic 7 --topic 2 --json");
+    assert_eq!(both["topics"].as_array().unwrap().len(), 2);
+    refused(&place, "topics m.safetensors --topic 30", &["topic", "0 to 29"]);
+    refused(&place, "topics m.safetensors --by probability --relevance 0.5", &["relevance", "leave it out"]);
+
+    let written = place.json("topics m.safetensors --top 5 --out t.csv --json");
+    assert_eq!((&written["topics"], &written["out"]), (&30.into(), &"t.csv".into()));
+    let table = place.text("t.csv");
+    assert!(table.starts_with("topic,share,rank,word,probability\n") && table.lines().count() == 1 + 30 * 5);
+    place.lsparse("topics m.safetensors --top 5 --out t.json").assert().success().stdout("");
+    assert_eq!(serde_json::from_str::<Value>(&place.text("t.json")).unwrap(), listing);
+    place.lsparse("topics m.safetensors --out t.txt").assert().success().stdout("");
+    assert_eq!(place.text("t.txt"), place.stdout("topics m.safetensors"));
+    refused(&place, "topics m.safetensors --out t.pdf", &["t.pdf", ".csv or .json or .txt"]);
+    refused(&place, "topics m.safetensors --out m.safetensors", &["m.safetensors"]);
+}
+
+/// The counts of words of a topic.
+fn dense_counts(model: &TopicModel, k: usize) -> Vec<f64> {
+    let stats = model.total.total();
+    let of_word = |v: usize| {
+        let mut entries = stats.indptr[v]..stats.indptr[v + 1];
+        entries.find(|&e| stats.topic[e] as usize == k).map_or(0.0, |e| stats.mass[e])
+    };
+    (0..model.vocab_size()).map(of_word).collect()
+}
+
+fn cosine(a: &[f64], b: &[f64]) -> f64 {
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    product(a, b) / (product(a, a) * product(b, b)).sqrt()
 }

@@ -6,6 +6,7 @@ use std::io::Write;
 
 use common::{Place, csv, refused, with_planted};
 use lsparse::data::{Rows, read_csr_npz, write_csr_npz};
+use lsparse::open::{OpenOptions, read_column};
 use lsparse::synthetic::{dead_leaves, planted};
 use lsparse::{LikelihoodKind, MixtureModel};
 use predicates::prelude::*;
@@ -57,10 +58,80 @@ fn from_a_file_to_a_scored_model() {
     assert_eq!(info["config"]["clusters"], 4);
 }
 
+/// Many clusters of few rows, which training data like better and better and others do not.
+const OVERFITTING: &str = "fit mixture train.npy -k 25 --likelihood diag-gauss --estimate ml --batches 2 --tolerance 0 \
+                           --laps 60 --init responsibilities --sparsity 25 -q";
+
+/// Held-out scores of the laps of a trace.
+fn lap_scores(place: &Place, trace: &str) -> Vec<f64> {
+    let laps = place.steps(trace).into_iter().filter(|step| step["ends_lap"] == true);
+    laps.map(|step| step["heldout"].as_f64().unwrap()).collect()
+}
+
+#[test]
+fn early_stopping_keeps_the_lap_that_scored_best() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 200, 300, 4, 3);
+    let fit = format!("{OVERFITTING} --heldout test.npy --trace run.jsonl --out m.st --json");
+    let whole = place.json(&fit);
+    let scores = lap_scores(&place, "run.jsonl");
+    let best = (0..scores.len()).max_by(|&a, &b| scores[a].total_cmp(&scores[b]).then(b.cmp(&a))).unwrap();
+    assert!(best > 0 && best + 5 < scores.len(), "lap {best} of {scores:?} is no example");
+    assert_eq!((whole["laps"].as_u64(), whole.get("laps_done")), (Some(60), None));
+    // The rule ends the run so many laps after the best one, and the model is that of the best.
+    let stopped = place.json(&format!("{fit} --early-stopping 5"));
+    let seen = lap_scores(&place, "run.jsonl");
+    let waits = |laps: &[f64]| laps[laps.len() - 5..].iter().all(|&score| score <= laps[laps.len() - 6]);
+    assert!(waits(&seen) && seen == scores[..seen.len()]);
+    let kept = seen.len() - 5;
+    assert_eq!((&stopped["stopped_by"], &stopped["laps"]), (&"early-stopping".into(), &kept.into()));
+    assert_eq!((&stopped["converged"], &stopped["laps_done"]), (&true.into(), &seen.len().into()));
+    assert_eq!(stopped["heldout"].as_f64().unwrap(), seen[kept - 1]);
+    let scored = place.json("score m.st test.npy --json");
+    assert!((scored["mean_log_likelihood"].as_f64().unwrap() - seen[kept - 1]).abs() < 1e-9);
+    // Whatever ends the run, the best lap is kept.
+    let limited = place.json(&format!("{} --early-stopping 100", fit.replace("--laps 60", "--laps 40")));
+    let seen = lap_scores(&place, "run.jsonl");
+    assert_eq!(limited["stopped_by"], "laps");
+    assert_eq!(limited["heldout"].as_f64().unwrap(), seen.iter().copied().fold(f64::MIN, f64::max));
+    place
+        .lsparse(&format!("{} --heldout test.npy --early-stopping 5", OVERFITTING.replace(" -q", "")))
+        .assert()
+        .success()
+        .stdout(contains("stopped     the held-out score did not rise over 5 laps"))
+        .stdout(contains(format!("kept        the model of lap {kept} of {}, which scored best", kept + 5)));
+    place
+        .lsparse(&format!("{OVERFITTING} --early-stopping 5"))
+        .assert()
+        .failure()
+        .stderr(contains("give --heldout too"));
+    place.write("run.json", "{\"early-stopping\": 5}");
+    refused(&place, &format!("{OVERFITTING} --config run.json"), &["no held-out rows to stop by; give --heldout too"]);
+}
+
+#[test]
+fn the_best_lap_is_kept_across_checkpoints() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 200, 300, 4, 3);
+    let fit = format!("{OVERFITTING} --heldout test.npy --early-stopping 5");
+    place.lsparse(&format!("{fit} --out whole.st")).assert().success();
+    // Ended by laps before and after the best lap, and gone on with.
+    for laps in [1, 12] {
+        let part = format!("{} --checkpoint run.ckpt --resume", fit.replace("--laps 60", &format!("--laps {laps}")));
+        place.lsparse(&format!("{part} --out part.st")).assert().success();
+    }
+    place.lsparse(&format!("{fit} --checkpoint run.ckpt --resume --out pieces.st")).assert().success();
+    assert!(place.read("pieces.st") == place.read("whole.st"));
+    let fewer = fit.replace("--early-stopping 5", "--early-stopping 2");
+    refused(&place, &format!("{fewer} --checkpoint run.ckpt --resume"), &["has waited for 5 laps; give 5 or more"]);
+    // What was not kept from the start cannot be kept later.
+    let plain = fit.replace("--early-stopping 5", "").replace("--laps 60", "--laps 3");
+    place.lsparse(&format!("{plain} --checkpoint plain.ckpt")).assert().success();
+    refused(&place, &format!("{fit} --checkpoint plain.ckpt --resume"), &["has not kept its best lap; leave it out"]);
+}
+
 #[test]
 fn held_out_rows_are_scored_as_often_as_asked() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 300, 100, 2, 3);
-    let fit = "fit mixture train.npy -k 3 --batches 5 --laps 2 --tolerance 0 -q --trace run.jsonl --heldout-every 2";
+    let fit = "fit mixture train.npy -k 3 --batches 5 --laps 2 --tolerance none -q --trace run.jsonl --heldout-every 2";
     place.lsparse(&format!("{fit} --heldout test.npy")).assert().success();
     let steps = || -> Vec<u64> {
         let lines = place.steps("run.jsonl").into_iter();
@@ -155,12 +226,12 @@ fn every_likelihood_and_every_format() {
 fn every_schedule_and_every_stop_is_reported() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 400, 10, 2, 3);
     for (options, stopped_by) in [
-        ("--schedule full --tolerance 0 --laps 3", "laps"),
+        ("--schedule full --tolerance none --laps 3", "laps"),
         ("--schedule memoized --batches 4 --tolerance 1e-3", "tolerance"),
-        ("--schedule stochastic --rows-per-batch 100 --laps 2 --tolerance 0", "laps"),
+        ("--schedule stochastic --rows-per-batch 100 --laps 2 --tolerance none", "laps"),
         ("--schedule streaming --batches 4", "laps"),
-        ("--tolerance 0 --laps 0 --count-tolerance 0.5", "count-tolerance"),
-        ("--tolerance 0 --laps 0 --max-seconds 0.5", "max-seconds"),
+        ("--tolerance none --laps none --count-tolerance 0.5", "count-tolerance"),
+        ("--tolerance none --laps none --max-seconds 0.5", "max-seconds"),
     ] {
         let report = place.json(&format!("fit mixture train.npy -k 3 --json --quiet {options}"));
         assert_eq!(report["stopped_by"], stopped_by, "{options}");
@@ -171,7 +242,7 @@ fn every_schedule_and_every_stop_is_reported() {
 fn quiet_is_quiet_json_is_json_and_an_unsaved_model_is_mentioned() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 200, 10, 2, 2);
     let nothing = predicate::str::is_empty();
-    let fit = "fit mixture train.npy -k 2 --laps 3 --tolerance 0";
+    let fit = "fit mixture train.npy -k 2 --laps 3 --tolerance none";
     place.lsparse(&format!("{fit} --quiet")).assert().success().stdout(nothing).stderr(nothing);
     place.lsparse(fit).assert().success().stderr(contains("not saved").and(contains("--out")));
     let output = place.lsparse(&format!("{fit} --json")).assert().success().get_output().clone();
@@ -269,7 +340,7 @@ fn degenerate_data_train() {
 #[test]
 fn the_report_counts_the_work_of_a_search() {
     let (place, _) = with_planted(LikelihoodKind::DiagGauss, 900, 10, 8, 4);
-    let fit = "fit mixture train.npy -k 30 --sparsity 2 --laps 3 --tolerance 0";
+    let fit = "fit mixture train.npy -k 30 --sparsity 2 --laps 3 --tolerance none";
     let exact = place.json(&format!("{fit} --likelihood diag-gauss --search exact --json -q"));
     let (work, weights) = (exact["search_work"].as_f64().unwrap(), exact["weights_evaluated"].as_f64().unwrap());
     assert!(0.0 < weights && weights < 1.0 && weights < work, "bounds are work too: {exact}");
@@ -288,7 +359,7 @@ fn spherical_and_tied_clusters_go_all_the_way() {
     for kind in [LikelihoodKind::SphericalGauss, LikelihoodKind::TiedGauss] {
         let (place, _) = with_planted(kind, 600, 50, 3, 4);
         let likelihood = format!("--likelihood {}", kind.name());
-        let given = "--tolerance 0 --batches 3 --estimate map --heldout test.npy -q --json";
+        let given = "--tolerance none --batches 3 --estimate map --heldout test.npy -q --json";
         let fit = format!("fit mixture train.npy -k 4 {likelihood} {given}");
         place.json(&format!("{fit} --laps 4 --checkpoint run.ckpt --out m.safetensors"));
         place.json(&format!("{fit} --laps 6 --checkpoint run.ckpt --resume --out on.safetensors"));
@@ -329,4 +400,125 @@ fn missing_values_are_taken_where_that_is_said() {
     }
     let tied = place.lsparse("fit mixture holes.npy -k 2 --likelihood tied-gauss --missing -q").assert().failure();
     tied.stderr(contains("cannot integrate missing values out"));
+}
+
+/// Clusters in columns of scales 1e-3 to 1e3 with their classes, as text and as an array.
+fn with_mixed_scales() -> (Place, Vec<usize>) {
+    let place = Place::new();
+    let truth = planted(LikelihoodKind::SphericalGauss, 800, 4, 5, 3);
+    let values: Vec<f64> =
+        truth.values.iter().enumerate().map(|(i, x)| x * 10f64.powi(2 * (i % 4) as i32 - 3)).collect();
+    place.npy("x.npy", 4, &values);
+    place.write("classes.txt", truth.labels.iter().map(|label| format!("class {label}\n")).collect::<String>());
+    place.npy("classes.npy", 1, &truth.labels.iter().map(|&label| label as f64).collect::<Vec<f64>>());
+    (place, truth.labels)
+}
+
+#[test]
+fn columns_of_mixed_scales_are_standardized_and_judged_by_their_classes() {
+    let (place, classes) = with_mixed_scales();
+    let fit = "fit mixture x.npy -k 5 --method kmeans --runs 3";
+    let said = place.lsparse(&format!("{fit} --out raw.safetensors")).assert().success();
+    said.stderr(contains("warning: column 4 spreads 2e6 times as far as column 1").and(contains("give --standardize")));
+    let said = place.lsparse(&format!("{fit} --standardize --out m.safetensors")).assert().success();
+    said.stderr(contains("warning").not()).stdout(contains("a row"));
+    place.lsparse(&format!("{fit} --quiet")).assert().success().stderr("");
+
+    let nmi = |model: &str, labels: &str| {
+        let agreement = place.json(&format!("score {model} x.npy --labels {labels} --json"))["agreement"].clone();
+        assert_eq!((&agreement["classes"], &agreement["clusters"]), (&5.into(), &5.into()));
+        (agreement["nmi"].as_f64().unwrap(), agreement["ari"].as_f64().unwrap(), agreement["purity"].as_f64().unwrap())
+    };
+    let (raw, with) = (nmi("raw.safetensors", "classes.txt"), nmi("m.safetensors", "classes.txt"));
+    assert!(with.0 > raw.0 + 0.1 && with.1 > raw.1 + 0.1 && with.2 > raw.2 + 0.1, "{raw:?} {with:?}");
+    assert_eq!(nmi("m.safetensors", "classes.npy"), with);
+    let text = place.stdout("score m.safetensors x.npy --labels classes.txt");
+    assert!(text.contains("NMI with the labels") && text.contains("5 classes in 5 clusters"), "{text}");
+
+    // Means are in the units of the data, and so is what is shown of them.
+    let info = place.stdout("info m.safetensors");
+    assert!(info.contains("in units of their own (--standardize)"), "{info}");
+    let model = MixtureModel::load(&place.path("m.safetensors")).unwrap();
+    let means = &model.array("means").unwrap().values;
+    let largest = |column: usize| means.iter().skip(column).step_by(4).fold(0.0f64, |most, m| most.max(m.abs()));
+    assert!(largest(3) > 1e3 && largest(0) < 0.1, "{means:?}");
+    // A model that training goes on from has its units.
+    let further = place.json("fit mixture x.npy --from m.safetensors --method kmeans --json -q");
+    assert_eq!(further["config"]["standardize"], true);
+    let counts = "fit mixture x.npy -k 5 --likelihood poisson --standardize";
+    refused(&place, counts, &["standardize", "no units"]);
+
+    // Hard labels as an array are those of the table.
+    place.lsparse("assign m.safetensors x.npy --out labels.npy").assert().success().stdout("");
+    let labels = read_column(&place.path("labels.npy"), &OpenOptions::default()).unwrap();
+    let table = place.stdout("assign m.safetensors x.npy -l 1");
+    let of_table: Vec<f64> = table.lines().skip(1).map(|l| l.split(',').nth(1).unwrap().parse().unwrap()).collect();
+    assert_eq!((labels.len(), labels), (classes.len(), of_table));
+    refused(&place, "assign m.safetensors x.npy -l 2 --out two.npy", &["sparsity", "one cluster", ".npz"]);
+
+    place.write("few.txt", "a\nb\n");
+    refused(
+        &place,
+        "score m.safetensors x.npy --labels few.txt",
+        &["few.txt", "2 labels for 800 rows", "one label a line"],
+    );
+    refused(&place, "score m.safetensors x.npy --alpha 2", &["alpha", "a mixture"]);
+}
+
+#[test]
+fn typical_rows_of_clusters_are_named() {
+    let (place, truth) = with_planted(LikelihoodKind::Gauss, 600, 10, 3, 4);
+    place.lsparse("fit mixture train.npy -k 4 --runs 3 --out m.safetensors -q").assert().success();
+    place.write("names.txt", (0..600).map(|n| format!("row {n}, of {}\n", truth.labels[n])).collect::<String>());
+    let info = place.json("info m.safetensors train.npy --examples 2 --names names.txt --json");
+    let model = MixtureModel::load(&place.path("m.safetensors")).unwrap();
+    let means = &model.array("means").unwrap().values;
+    for note in info["largest"].as_array().unwrap() {
+        let (k, examples) = (note["cluster"].as_u64().unwrap() as usize, note["examples"].as_array().unwrap());
+        assert_eq!(examples.len(), 2);
+        for example in examples {
+            let row = example["row"].as_u64().unwrap() as usize;
+            assert_eq!(example["name"], format!("row {row}, of {}", truth.labels[row]));
+            assert!(example["responsibility"].as_f64().unwrap() > 0.5);
+            // At the middle of the cluster, that is nearer to its mean than most.
+            let distance =
+                |n: usize| -> f64 { (0..3).map(|d| (truth.values[3 * n + d] - means[3 * k + d]).powi(2)).sum() };
+            let nearer = (0..600).filter(|&n| distance(n) < distance(row)).count();
+            assert!(nearer < 60, "{nearer} rows are nearer to cluster {k} than row {row}");
+        }
+    }
+    let text = place.stdout("info m.safetensors train.npy");
+    assert!(text.contains("typical rows of each"), "{text}");
+    refused(&place, "info m.safetensors --examples 2", &["<DATA>"]);
+    refused(&place, "info m.safetensors train.npy --names train.npy", &["names for 600 rows"]);
+
+    // Documents and images have names.
+    place.write("a.txt", "star planet star\nsauce oven\nplanet star star planet\nsauce sauce oven oven\n".repeat(5));
+    place.lsparse("corpus build a.txt --max-share 1 --out c -q").assert().success();
+    let note = contains("note: c has counts of words: --likelihood multinomial, or lsparse fit topics");
+    place.lsparse("fit mixture c -k 2 --laps 1").assert().success().stderr(note.clone());
+    place.lsparse("fit mixture c -k 2 --laps 1 --likelihood multinomial").assert().success().stderr(note.not());
+    let fit = "fit mixture c --likelihood multinomial -k 2 --runs 3 --out w.safetensors -q";
+    place.lsparse(fit).assert().success();
+    let info = place.json("info w.safetensors c --examples 1 --json");
+    let names: Vec<&str> =
+        info["largest"].as_array().unwrap().iter().map(|note| note["examples"][0]["name"].as_str().unwrap()).collect();
+    assert!(names == ["3", "4"] || names == ["4", "3"], "{names:?}");
+}
+
+#[test]
+fn progress_is_that_of_a_row() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 600, 10, 3, 4);
+    let report = place.lsparse("fit mixture train.npy -k 4 --laps 2").assert().success().get_output().clone();
+    let (said, report) = (String::from_utf8(report.stderr).unwrap(), String::from_utf8(report.stdout).unwrap());
+    let of_row = |line: &str| -> Option<f64> {
+        let (before, _) = line.split_once(" a row")?;
+        before.split_whitespace().last()?.parse().ok()
+    };
+    let shown: Vec<f64> = said.lines().filter_map(of_row).collect();
+    let last = report.lines().find_map(of_row).unwrap();
+    assert!(!shown.is_empty() && (shown[shown.len() - 1] - last).abs() < 1e-4, "{said}{report}");
+    let json = place.json("fit mixture train.npy -k 4 --laps 2 --json -q");
+    let (total, a_row) = (json["objective"].as_f64().unwrap(), json["objective_per_row"].as_f64().unwrap());
+    assert!((total / 600.0 - a_row).abs() < 1e-9 && (a_row - last).abs() < 1e-4, "{json}");
 }

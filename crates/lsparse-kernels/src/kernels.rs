@@ -13,17 +13,17 @@ use crate::gram::WeightedGram;
 use crate::log_sum::WeightedLogSum;
 use crate::partial::PartialSums;
 use crate::peak::FmaBurst;
-use crate::reduce::WeightedSum;
+use crate::reduce::{WeightedMoments, WeightedSum};
 use crate::select::TopL;
 use crate::simd::dispatch;
 use crate::sketch::Sketch;
-use crate::softmax::{LogSumExp, Softmax};
+use crate::softmax::{LogSumExp, Softmax, SoftmaxTile};
 use crate::table::AddTableRows;
 use crate::tile::DiagQuadForms;
 use crate::triangular::QuadForms;
 
 macro_rules! kernels {
-    ($($name:ident: $kernel:ty $(=> $output:ty)?;)*) => {
+    ($($name:ident: $kernel:ty $(=> $output:ty)? $(, in $lane:ty)?;)*) => {
         /// The kernels of one element type, run at the current level.
         ///
         /// The vector types are no part of it: outside this crate nothing leads to them, which the
@@ -34,18 +34,21 @@ macro_rules! kernels {
                 fn $name(kernel: $kernel) $(-> $output)?;
             )*
         }
-        kernels!(@impl f32 $($name: $kernel $(=> $output)?;)*);
-        kernels!(@impl f64 $($name: $kernel $(=> $output)?;)*);
+        kernels!(@impl f32 $($name: $kernel $(=> $output)? $(, in $lane)?;)*);
+        kernels!(@impl f64 $($name: $kernel $(=> $output)? $(, in $lane)?;)*);
     };
-    (@impl $real:ident $($name:ident: $kernel:ty $(=> $output:ty)?;)*) => {
+    (@impl $real:ident $($name:ident: $kernel:ty $(=> $output:ty)? $(, in $lane:ty)?;)*) => {
         impl Kernels for $real {
             $(
                 fn $name(kernel: $kernel) $(-> $output)? {
-                    dispatch::<$real, _>(kernel)
+                    dispatch::<kernels!(@lane $real $(, $lane)?), _>(kernel)
                 }
             )*
         }
     };
+    // The type of the lanes: that of the data unless it is said.
+    (@lane $real:ident) => { $real };
+    (@lane $real:ident, $lane:ty) => { $lane };
 }
 
 kernels! {
@@ -64,10 +67,12 @@ kernels! {
     quad_forms: QuadForms<'_, Self>;
     sketch: Sketch<'_, Self> => u64;
     softmax: Softmax<'_, Self>;
+    softmax_tile: SoftmaxTile<'_, Self>;
     square_distances: SquareDistances<'_, Self>;
     top_l: TopL<'_, Self> => Result<(), usize>;
     triangular_product: TriangularProduct<'_, Self>;
     weighted_gram: WeightedGram<'_, Self>;
     weighted_log_sum: WeightedLogSum<'_, Self> => f64;
+    weighted_moments: WeightedMoments<'_, Self>, in f64;
     weighted_sum: WeightedSum<'_, Self>;
 }

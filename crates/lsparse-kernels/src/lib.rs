@@ -8,10 +8,11 @@
 //!    [`PartialPack::alive`] rule clusters out before, [`add_table_rows`] gives those of topics,
 //!    [`CenterPack::nearest`] the nearest centre alone;
 //! 3. [`top_l`] keeps the largest weights of a row, [`softmax_rows`] turns them into
-//!    responsibilities;
+//!    responsibilities, and [`softmax_tile`] those of all clusters;
 //! 4. [`gather_block`] collects the weights of a document's words, [`block_step()`] and
 //!    [`weighted_log_sum`] iterate on them;
-//! 5. [`weighted_gram`], [`weighted_sum`] and [`weighted_square_sum`] sum the statistics;
+//! 5. [`weighted_gram`], [`weighted_sum`], [`weighted_square_sum`] and [`weighted_moments`] sum the
+//!    statistics;
 //! 6. [`invert_cholesky_batch`], [`exp_slice`], [`ln_slice`], [`digamma_slice`] and
 //!    [`ln_gamma_slice`] serve the global steps, [`log_form_sums`] the scores of a posterior.
 //!
@@ -79,10 +80,10 @@ pub use log_forms::log_form_sums;
 pub use log_sum::weighted_log_sum;
 pub use partial::PartialPack;
 pub use real::Real;
-pub use reduce::{dot_f64, weighted_square_sum, weighted_sum};
+pub use reduce::{dot_f64, weighted_moments, weighted_square_sum, weighted_sum};
 pub use select::top_l;
 pub use sketch::{Limits, SketchPack, fill_sketch};
-pub use softmax::{log_sum_exp, softmax_rows};
+pub use softmax::{log_sum_exp, softmax_rows, softmax_tile};
 pub use table::add_table_rows;
 pub use tile::{diag_quad_forms, transpose_tile};
 pub use triangular::TriangularPack;

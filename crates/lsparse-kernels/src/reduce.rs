@@ -109,6 +109,144 @@ impl<T: Real> WeightedSum<'_, T> {
     }
 }
 
+/// `first += sum_m weights[m] * y_m` over the rows `members` of `rows`, `dim` entries each, where y is a row less
+/// `center` in `f64`; and `second += sum_m weights[m] * y_m^2`, entry by entry, unless it is empty.
+///
+/// The bits are those of rows that are gathered in `f64` and then summed with [`weighted_sum`] and
+/// [`weighted_square_sum`], 256 at a time.
+///
+/// # Panics
+/// If the lengths do not fit, or a member is beyond the rows.
+pub fn weighted_moments<T: Real>(
+    rows: &[T],
+    members: &[u32],
+    weights: &[T],
+    center: &[f64],
+    first: &mut [f64],
+    second: &mut [f64],
+) {
+    let dim = center.len();
+    assert!(dim > 0, "dim must be positive");
+    assert_eq!(members.len(), weights.len(), "one weight a member");
+    assert_eq!(first.len(), dim, "first must hold dim entries");
+    assert!(second.is_empty() || second.len() == dim, "second must hold dim entries or none");
+    let largest = members.iter().fold(0, |largest, &m| largest.max(m));
+    assert!(members.is_empty() || (largest as usize) < rows.len() / dim, "row {largest} of {}", rows.len() / dim);
+    T::weighted_moments(WeightedMoments { rows, members, weights, center, first, second });
+}
+
+/// Arguments of [`weighted_moments`], lengths and members checked.
+pub struct WeightedMoments<'a, T> {
+    rows: &'a [T],
+    members: &'a [u32],
+    weights: &'a [T],
+    center: &'a [f64],
+    first: &'a mut [f64],
+    second: &'a mut [f64],
+}
+
+impl<T: Real> Kernel<f64> for WeightedMoments<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector<Elem = f64>>(mut self) {
+        if self.second.is_empty() {
+            self.columns::<V, false>();
+        } else {
+            self.columns::<V, true>();
+        }
+    }
+}
+
+impl<T: Real> WeightedMoments<'_, T> {
+    #[inline(always)]
+    fn columns<V: Vector<Elem = f64>, const SECOND: bool>(&mut self) {
+        const N: usize = 4;
+        let (members, weights, dim) = (self.members, self.weights, self.center.len());
+        for (members, weights) in members.chunks(CHUNK).zip(weights.chunks(CHUNK)) {
+            let mut start = 0;
+            while start + N * V::LANES <= dim {
+                // SAFETY: N vectors of columns from `start` on are within each row.
+                unsafe { self.block::<V, N, SECOND>(members, weights, start, N * V::LANES) };
+                start += N * V::LANES;
+            }
+            while start < dim {
+                let width = V::LANES.min(dim - start);
+                // SAFETY: `width` columns from `start` on are within each row.
+                unsafe { self.block::<V, 1, SECOND>(members, weights, start, width) };
+                start += width;
+            }
+        }
+    }
+
+    /// # Safety
+    /// `members` must be rows, columns `start..start + width` exist, and `width` be `N * LANES`, or less if `N` is 1.
+    #[inline(always)]
+    unsafe fn block<V: Vector<Elem = f64>, const N: usize, const SECOND: bool>(
+        &mut self,
+        members: &[u32],
+        weights: &[T],
+        start: usize,
+        width: usize,
+    ) {
+        let zero = V::splat(0.0);
+        let (mut first, mut second, mut center) = ([zero; N], [zero; N], [zero; N]);
+        for n in 0..N {
+            let rest = &self.center[start + n * V::LANES..start + width];
+            // SAFETY: no more is read than there is.
+            center[n] = unsafe { V::load_upto(rest.as_ptr(), rest.len(), zero) };
+        }
+        for (&m, &w) in members.iter().zip(weights) {
+            // SAFETY: the caller's promise.
+            let row = unsafe { self.rows.as_ptr().add(m as usize * self.center.len() + start) };
+            let w = V::splat(w.to_f64());
+            for n in 0..N {
+                let offset = n * V::LANES;
+                // SAFETY: as above.
+                let y = unsafe { widened::<T, V>(row.add(offset), width - offset) }.sub(center[n]);
+                first[n] = w.fma(y, first[n]);
+                if SECOND {
+                    second[n] = w.mul(y).fma(y, second[n]);
+                }
+            }
+        }
+        for n in 0..N {
+            let columns = start + n * V::LANES..start + width;
+            let totals = &mut self.first[columns.clone()];
+            // SAFETY: no more lanes are added than there are totals.
+            unsafe { first[n].add_to(totals.as_mut_ptr(), totals.len()) };
+            if SECOND {
+                let totals = &mut self.second[columns];
+                // SAFETY: as above.
+                unsafe { second[n].add_to(totals.as_mut_ptr(), totals.len()) };
+            }
+        }
+    }
+}
+
+/// The first `count` numbers as lanes if there are fewer than `LANES`, else all; zero behind them.
+///
+/// # Safety
+/// `min(count, LANES)` numbers must be readable at `from`.
+#[inline(always)]
+unsafe fn widened<T: Real, V: Vector<Elem = f64>>(from: *const T, count: usize) -> V {
+    let mut lanes = [0.0; 16];
+    const { assert!(V::LANES <= 16) };
+    // SAFETY: the caller's promise; no vector has more than 16 lanes.
+    unsafe {
+        if count >= V::LANES {
+            for i in 0..V::LANES {
+                lanes[i] = from.add(i).read().to_f64();
+            }
+        } else {
+            for i in 0..count {
+                lanes[i] = from.add(i).read().to_f64();
+            }
+        }
+        V::load(lanes.as_ptr())
+    }
+}
+
 /// The dot product of two slices of the same length, summed in an order that only depends on the
 /// length and the level.
 ///

@@ -5,7 +5,7 @@ mod common;
 use common::{assert_near, at_every_level, random, random_positive, rng};
 use lsparse_kernels::{
     Real, TriangularPack, diag_quad_forms, dot_f64, log_form_sums, square_distances, transpose_tile,
-    triangular_product, weighted_gram, weighted_square_sum, weighted_sum,
+    triangular_product, weighted_gram, weighted_moments, weighted_square_sum, weighted_sum,
 };
 use rand::RngExt;
 
@@ -266,5 +266,41 @@ fn sums_of_logarithms_are_those_of_plain_loops() {
                 }
             }
         }
+    });
+}
+
+#[test]
+fn weighted_moments_have_the_bits_of_gathered_rows() {
+    fn check<T: Real>(level: &str) {
+        let mut rng = rng(21);
+        for dim in [1, 3, 8, 31, 32, 40, 100] {
+            for num in [0, 1, 255, 256, 700] {
+                let rows = random::<T>(&mut rng, 900 * dim);
+                let center: Vec<f64> = random(&mut rng, dim);
+                let members: Vec<u32> = (0..num).map(|_| rng.random_range(0..900)).collect();
+                let weights = random_positive::<T>(&mut rng, num);
+                let (mut first, mut second): (Vec<f64>, Vec<f64>) = (random(&mut rng, dim), random(&mut rng, dim));
+                let (mut slow_first, mut slow_second) = (first.clone(), second.clone());
+                let mut alone = first.clone();
+                weighted_moments(&rows, &members, &weights, &center, &mut first, &mut second);
+                weighted_moments(&rows, &members, &weights, &center, &mut alone, &mut []);
+                for (members, weights) in members.chunks(256).zip(weights.chunks(256)) {
+                    let offset = |&m: &u32| {
+                        let row = &rows[m as usize * dim..(m as usize + 1) * dim];
+                        row.iter().zip(&center).map(|(x, c)| x.to_f64() - c).collect::<Vec<f64>>()
+                    };
+                    let gathered: Vec<f64> = members.iter().flat_map(offset).collect();
+                    let weights: Vec<f64> = weights.iter().map(|w| w.to_f64()).collect();
+                    weighted_sum(&gathered, &weights, dim, &mut slow_first);
+                    weighted_square_sum(&gathered, &weights, dim, &mut slow_second);
+                }
+                assert_eq!((&first, &second), (&slow_first, &slow_second), "{level} {} {dim} x {num}", T::NAME);
+                assert_eq!(alone, slow_first, "{level} {} {dim} x {num}", T::NAME);
+            }
+        }
+    }
+    at_every_level(|level| {
+        check::<f32>(level);
+        check::<f64>(level);
     });
 }

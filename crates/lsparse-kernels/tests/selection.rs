@@ -3,7 +3,7 @@
 mod common;
 
 use common::{assert_near, at_every_level, random, rng};
-use lsparse_kernels::{Real, add_table_rows, log_sum_exp, softmax_rows, top_l};
+use lsparse_kernels::{Real, add_table_rows, log_sum_exp, softmax_rows, softmax_tile, top_l};
 use rand::RngExt;
 
 /// Full sort: descending weight, then ascending index.
@@ -156,6 +156,47 @@ fn softmax_rows_normalise() {
                     let ulps = 10.0 + 60.0;
                     assert_near::<T>(new.to_f64(), expected, ulps, expected, level);
                 }
+            }
+        }
+    }
+    at_every_level(|level| {
+        check::<f32>(level);
+        check::<f64>(level);
+    });
+}
+
+#[test]
+fn softmax_tile_normalises_over_clusters() {
+    fn check<T: Real>(level: &str) {
+        let mut rng = rng(7);
+        for num in [1, 2, 10, 33] {
+            let mut weights = random::<T>(&mut rng, num * T::TILE);
+            weights.iter_mut().for_each(|w| *w *= T::from_f64(30.0));
+            // Row 0 has nothing but minus infinity behind its first cluster, row 1 nowhere anything else, row 2 a NaN,
+            // and all of row 3 are equal.
+            for k in 0..num {
+                weights[k * T::TILE] = if k == 0 { T::ONE } else { T::NEG_INFINITY };
+                weights[k * T::TILE + 1] = T::NEG_INFINITY;
+                weights[k * T::TILE + 3] = T::ONE;
+            }
+            weights[(num - 1) * T::TILE + 2] = T::from_f64(f64::NAN);
+            let (mut tile, mut top, mut entropy) = (weights.clone(), vec![9; T::TILE], vec![T::ONE; T::TILE]);
+            softmax_tile(&mut tile, &mut top, &mut entropy);
+            assert!(entropy[1].is_nan() && entropy[2].is_nan(), "{level} {num}");
+            assert_eq!((top[0], top[3], tile[0], entropy[0]), (0, 0, T::ONE, T::ZERO), "{level} {num}");
+            for r in (0..T::TILE).filter(|&r| r != 1 && r != 2) {
+                let of_row = |from: &[T]| (0..num).map(|k| from[k * T::TILE + r].to_f64()).collect::<Vec<f64>>();
+                let (old, new) = (of_row(&weights), of_row(&tile));
+                let largest = old.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                assert_eq!(old[top[r] as usize], largest);
+                let sum: f64 = old.iter().map(|w| (w - largest).exp()).sum();
+                let mut expected_entropy = 0.0;
+                for (w, &r) in old.iter().zip(&new) {
+                    let expected = (w - largest).exp() / sum;
+                    assert_near::<T>(r, expected, 70.0, expected, level);
+                    expected_entropy -= if expected > 0.0 { expected * expected.ln() } else { 0.0 };
+                }
+                assert_near::<T>(entropy[r].to_f64(), expected_entropy, 70.0, 1.0 + expected_entropy, level);
             }
         }
     }

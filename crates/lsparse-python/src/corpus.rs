@@ -14,7 +14,7 @@ type Opened = (Vec<String>, Vec<String>, Option<String>);
 /// Check a corpus folder and say what is in it besides the counts, which are plain `.npy` files.
 #[pyfunction]
 pub fn open_corpus(py: Python<'_>, path: PathBuf) -> PyResult<Opened> {
-    let corpus = run(py, 1, || {
+    let corpus = run(py, 1, |_| {
         let corpus = Corpus::open(&path)?;
         corpus.ids()?;
         Ok(corpus)
@@ -49,5 +49,5 @@ pub fn build_corpus(
         force,
         ..Default::default()
     };
-    run(py, threads, || build(&input, &options, &out, &mut |_| Ok(())).map(|_| ()))
+    run(py, threads, |_| build(&input, &options, &out, &mut |_| Ok(())).map(|_| ()))
 }

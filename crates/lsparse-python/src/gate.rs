@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use rayon::ThreadPoolBuilder;
 
@@ -22,62 +21,56 @@ pub fn raise(error: lsparse::Error) -> PyErr {
     LsparseError::new_err(messages::of_error(&error))
 }
 
-/// Work that can be stopped early, and who watches it.
-pub struct Watched<'a> {
-    /// Set when Ctrl-C is pressed.
-    pub interrupt: &'a AtomicBool,
-    /// Called every so often.
-    pub tick: &'a mut dyn FnMut(Python<'_>) -> PyResult<()>,
+/// How work is asked to end early.
+#[derive(Default)]
+pub struct Brake {
+    /// Soon, with what there is by then: after the current batch.
+    pub soon: AtomicBool,
+    /// At once, with nothing: rows are not read any more.
+    pub now: AtomicBool,
 }
 
-/// Run `work` on `threads` threads (0 for one a core) while other Python threads go on.
-pub fn run<R: Send>(py: Python<'_>, threads: usize, work: impl FnOnce() -> lsparse::Result<R> + Send) -> PyResult<R> {
-    let ended = enter(py, threads, None, work)?;
-    match ended.raised {
-        Some(error) => Err(error),
-        None => Ok(ended.result),
-    }
+/// Called every so often; true if the work is to end soon.
+pub type Tick<'a> = &'a mut dyn FnMut(Python<'_>) -> PyResult<bool>;
+
+/// Run `work` on `threads` threads (0 for one a core) while other Python threads go on. Ctrl-C, and whatever else a signal
+/// handler raises, ends it at once where it looks at the brake.
+pub fn run<R: Send>(
+    py: Python<'_>,
+    threads: usize,
+    work: impl FnOnce(&Brake) -> lsparse::Result<R> + Send,
+) -> PyResult<R> {
+    let (result, raised) = enter(py, threads, None, work)?;
+    raised.map_or(Ok(result), Err)
 }
 
-/// As [`run`], for work that stops early when `watched.interrupt` is set, which Ctrl-C does. Says whether it was
-/// pressed. Pressed twice it is raised all the same, and so is whatever else a signal handler or the tick raises.
+/// As [`run`], for work that has something to show for when it ends early: also gives what was raised meanwhile, which is
+/// to be raised once the result is safe. A second press ends it at once.
 pub fn run_watched<R: Send>(
     py: Python<'_>,
     threads: usize,
-    watched: Watched<'_>,
-    work: impl FnOnce() -> lsparse::Result<R> + Send,
-) -> PyResult<(R, bool)> {
-    let ended = enter(py, threads, Some(watched), work)?;
-    match ended.raised {
-        Some(error) if ended.times > 1 || !error.is_instance_of::<PyKeyboardInterrupt>(py) => Err(error),
-        raised => Ok((ended.result, raised.is_some())),
-    }
-}
-
-/// How work ended.
-struct Ended<R> {
-    result: R,
-    /// What was raised meanwhile, the latest.
-    raised: Option<PyErr>,
-    /// How often something was raised.
-    times: usize,
+    tick: Tick<'_>,
+    work: impl FnOnce(&Brake) -> lsparse::Result<R> + Send,
+) -> PyResult<(R, Option<PyErr>)> {
+    enter(py, threads, Some(tick), work)
 }
 
 fn enter<R: Send>(
     py: Python<'_>,
     threads: usize,
-    mut watched: Option<Watched<'_>>,
-    work: impl FnOnce() -> lsparse::Result<R> + Send,
-) -> PyResult<Ended<R>> {
+    mut tick: Option<Tick<'_>>,
+    work: impl FnOnce(&Brake) -> lsparse::Result<R> + Send,
+) -> PyResult<(R, Option<PyErr>)> {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|e| LsparseError::new_err(format!("threads: {e}; ask for fewer threads")))?;
     let (sender, mut receiver) = sync_channel(1);
-    let (mut raised, mut times) = (None, 0);
+    let brake = Brake::default();
+    let (braked, mut raised) = (&brake, None);
     // The work is done on the pool. This thread only waits: signals reach Python on the main thread alone.
     let outcome = pool.in_place_scope(|scope| {
         scope.spawn(move |_| {
             // Nobody looks at what the work left behind if it panics.
-            let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
+            let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(braked))));
         });
         loop {
             let waiting = &mut receiver;
@@ -86,18 +79,21 @@ fn enter<R: Send>(
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let tick = |watched: &mut Option<Watched<'_>>| watched.as_mut().map_or(Ok(()), |w| (w.tick)(py));
-            if let Err(error) = py.check_signals().and_then(|()| tick(&mut watched)) {
-                raised = Some(error);
-                times += 1;
-                if let Some(watched) = &watched {
-                    watched.interrupt.store(true, Ordering::Relaxed);
+            let seen = py.check_signals().and_then(|()| tick.as_mut().map_or(Ok(false), |tick| tick(py)));
+            let ends_soon = *seen.as_ref().unwrap_or(&true);
+            if let Err(error) = seen {
+                if tick.is_none() || raised.is_some() {
+                    brake.now.store(true, Ordering::Relaxed);
                 }
+                raised = Some(error);
+            }
+            if ends_soon {
+                brake.soon.store(true, Ordering::Relaxed);
             }
         }
     });
     match outcome {
-        Some(Ok(Ok(result))) => Ok(Ended { result, raised, times }),
+        Some(Ok(Ok(result))) => Ok((result, raised)),
         Some(Ok(Err(error))) => Err(raised.unwrap_or_else(|| raise(error))),
         Some(Err(panic)) => Err(broken(&message_of(panic.as_ref()))),
         None => Err(broken("the work ended without a result")),
@@ -117,5 +113,5 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
 /// Panic within the gate, on a thread of the pool; for the tests.
 #[pyfunction]
 pub fn panic_for_test(py: Python<'_>) -> PyResult<()> {
-    run(py, 2, || rayon::join(|| (), || panic!("asked for")).1)
+    run(py, 2, |_| rayon::join(|| (), || panic!("asked for")).1)
 }

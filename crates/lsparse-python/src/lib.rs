@@ -3,7 +3,9 @@
 //! Everything that takes time goes through `gate`, which lets other Python threads run, honours Ctrl-C and turns
 //! errors and panics into exceptions. The estimators over it are in `python/lsparse`.
 
+mod around;
 mod corpus;
+mod exchange;
 mod gate;
 mod messages;
 mod mixture;
@@ -19,11 +21,15 @@ mod _core {
     #[pymodule_export]
     use super::corpus::{build_corpus, open_corpus};
     #[pymodule_export]
+    use super::exchange::{begin_session, fold_batches, hand_out_batches, model_of_session, summarize_batch};
+    #[pymodule_export]
     use super::gate::panic_for_test;
     #[pymodule_export]
-    use super::messages::parameters;
+    use super::messages::{parameters, settings};
     #[pymodule_export]
     use super::mixture::{Mixture, fit_mixture};
     #[pymodule_export]
     use super::topics::{Topics, coherence, completion, fit_topics, model_kind};
+    #[pymodule_export]
+    use super::trace::read_trace;
 }

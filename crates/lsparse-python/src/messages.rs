@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use lsparse::Error;
 use lsparse::error::call_settings;
+use lsparse::settings::{Settings, TopicsConfig};
+use lsparse::{Error, MixtureConfig};
 use pyo3::prelude::*;
 
 /// The library's settings and the parameters that set them; a setting of both mixtures and topics may have two. Settings
@@ -11,15 +12,20 @@ use pyo3::prelude::*;
 const PARAMETERS: &[(&str, &str)] = &[
     ("alpha", "weight_concentration_prior or doc_topic_prior"),
     ("batches", "batch_size"),
+    ("binarize", "binarize"),
     ("build-corpus", "lsparse.build_corpus"),
+    ("burn-in", "burn_in"),
+    ("checkpoint", "checkpoint"),
     ("clusters", "n_components"),
     ("decay", "learning_decay"),
     ("delay", "learning_offset"),
     ("doc-iterations", "max_doc_update_iter"),
     ("doc-tolerance", "mean_change_tol"),
     ("docs-per-batch", "batch_size"),
+    ("early-stopping", "early_stopping"),
     ("estimate", "estimate"),
     ("from", "warm_start"),
+    ("heldout", "X_val"),
     ("init", "init_params"),
     ("init-lloyd", "init_params"),
     ("kappa", "mean_precision_prior"),
@@ -31,32 +37,47 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("max-seconds", "max_seconds"),
     ("max-share", "max_df"),
     ("max-words", "max_features"),
+    ("memo-memory", "memo_memory"),
+    ("method", "method"),
+    ("mh-steps", "mh_steps"),
     ("min-docs", "min_df"),
     ("min-length", "min_length"),
     ("missing", "missing"),
     ("nu", "degrees_of_freedom_prior"),
+    ("penalty", "penalty"),
     ("phrases", "phrases"),
     ("population", "total_samples"),
     ("precision", "precision"),
     ("prior-scale", "prior_scale"),
     ("prior-shape", "prior_shape"),
+    ("refresh", "refresh"),
     ("restarts", "restarts"),
+    ("resume", "resume"),
+    ("row-weights", "sample_weight"),
     ("rows-per-batch", "batch_size"),
     ("runs", "n_init"),
+    ("samples", "samples"),
     ("schedule", "schedule"),
     ("search", "search"),
     ("seed", "random_state"),
+    ("seed-weight", "seed_weight"),
+    ("seed-words", "seed_words"),
+    ("selection-function", "selection_function"),
     ("sparsity", "sparsity"),
+    ("standardize", "standardize"),
     ("stem", "stem"),
     ("stop-words", "stop_words"),
+    ("table-draws", "table_draws"),
+    ("threshold", "threshold"),
     ("tolerance", "tol"),
     ("topics", "n_components"),
+    ("trace", "trace"),
     ("variance-floor", "variance_floor"),
     ("vocab", "vocabulary"),
 ];
 
 /// Settings that are on or off, which messages name where they are on.
-const SWITCHES: [&str; 2] = ["from", "missing"];
+const SWITCHES: [&str; 4] = ["from", "missing", "resume", "standardize"];
 
 /// The library's families of Gaussians, as `covariance_type` has them.
 const COVARIANCE_TYPES: [(&str, &str); 5] = [
@@ -78,10 +99,24 @@ pub fn of_error(error: &Error) -> String {
     call_settings(&text, call)
 }
 
+/// A remark on data and settings as Python tells it.
+pub fn of_remark(text: &str) -> String {
+    call_settings(text, call)
+}
+
 /// The library's settings and the parameters that set them; for the tests.
 #[pyfunction]
 pub fn parameters() -> HashMap<&'static str, &'static str> {
     PARAMETERS.iter().copied().collect()
+}
+
+/// The settings of mixtures and of topics with their defaults, as JSON; for the tests.
+#[pyfunction]
+pub fn settings(kind: &str) -> String {
+    fn defaults<C: Settings>() -> String {
+        serde_json::Value::Object(C::default().values()).to_string()
+    }
+    if kind == "topics" { defaults::<TopicsConfig>() } else { defaults::<MixtureConfig>() }
 }
 
 fn parameter_of(setting: &str) -> Option<&'static str> {

@@ -1,17 +1,19 @@
 //! Mixtures: training, and the trained model.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use lsparse::increment::Increment;
-use lsparse::{Beside, MixtureConfig, MixtureInputs, MixtureModel, fit_mixture_with};
-use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1};
+use lsparse::likelihood::NamedArray;
+use lsparse::mixture::{GivenPrior, GivenStart, initial_mixture};
+use lsparse::{MixtureConfig, MixtureInputs, MixtureModel, fit_mixture_with};
+use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::gate::{Watched, raise, run, run_watched};
-use crate::rows::{Held, array};
-use crate::trace::Recorder;
+use crate::around::{Around, Reported};
+use crate::gate::{raise, run};
+use crate::rows::{Braked, Held, array};
 
 /// A trained mixture.
 #[pyclass(frozen, module = "lsparse._core")]
@@ -26,39 +28,68 @@ pub fn settings<C: serde::de::DeserializeOwned>(json: &str) -> PyResult<C> {
     })
 }
 
-/// Train a mixture; gives the model and a dict that says how it went.
+/// Clusters to start from and numbers of the prior that are given, every entry there; arrays by the names of model files.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Given<'py> {
+    weights: Option<Vec<f64>>,
+    arrays: HashMap<String, PyReadonlyArrayDyn<'py, f64>>,
+    prior_mean: Option<Vec<f64>>,
+    prior_variance: Option<Vec<f64>>,
+    variance_floor: Option<f64>,
+}
+
+impl Given<'_> {
+    fn start(&self, config: &MixtureConfig) -> PyResult<GivenStart> {
+        let mut arrays = Vec::new();
+        for array in config.likelihood.family().arrays {
+            if let Some(values) = self.arrays.get(array.name) {
+                arrays.push(NamedArray::new(array.name, values.shape().to_vec(), values.as_slice()?.to_vec()));
+            }
+        }
+        Ok(GivenStart { weights: self.weights.clone(), arrays })
+    }
+
+    fn prior(&self) -> GivenPrior {
+        GivenPrior {
+            mean: self.prior_mean.clone(),
+            variance: self.prior_variance.clone(),
+            variance_floor: self.variance_floor,
+        }
+    }
+}
+
+/// Train a mixture; gives the model and a dict that says how it went. Without laps, the start of one.
 #[pyfunction]
-#[pyo3(signature = (x, config, *, binarize=None, sample_weight=None, start=None, threads=0, progress=None))]
+#[pyo3(signature = (x, config, around, *, columns=None, sample_weight=None, start=None, given=None, laps=true))]
 #[allow(clippy::too_many_arguments)]
 pub fn fit_mixture<'py>(
     py: Python<'py>,
     x: &Bound<'py, PyAny>,
     config: &str,
-    binarize: Option<f64>,
+    around: Around<'py>,
+    columns: Option<Vec<String>>,
     sample_weight: Option<PyReadonlyArray1<'py, f64>>,
     start: Option<&Bound<'py, Mixture>>,
-    threads: usize,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<(Mixture, Bound<'py, PyDict>)> {
+    given: Option<Given<'py>>,
+    laps: bool,
+) -> PyResult<Reported<'py, Mixture>> {
     let config: MixtureConfig = settings(config)?;
-    let held = Held::borrow(x)?;
+    let (held, heldout) = (Held::borrow(x)?, around.heldout()?);
+    let (rows, heldout) = (held.rows()?, heldout.as_ref().map(Held::rows).transpose()?);
     let row_weights = sample_weight.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let start = start.map(|start| &start.get().model);
-    let (interrupt, recorder) = (AtomicBool::new(false), Recorder::default());
-    let mut observer = recorder.clone();
-    let mut tick = |py: Python<'_>| progress.as_ref().map_or(Ok(()), |progress| recorder.show(py, progress));
-    let watched = Watched { interrupt: &interrupt, tick: &mut tick };
-    let (fitted, interrupted) = held.with(binarize, |rows| {
-        run_watched(py, threads, watched, || {
-            let observer: &mut dyn lsparse::training::observe::Observer = &mut observer;
-            let (observer, interrupt) = (Some(observer), Some(&interrupt));
-            let inputs = MixtureInputs { row_weights, start, ..Default::default() };
-            let beside = Beside { observer, interrupt, ..Default::default() };
-            fit_mixture_with(rows, &config, inputs, beside)
-        })
+    let given_prior = given.as_ref().map(Given::prior).unwrap_or_default();
+    let given = given.map(|given| given.start(&config)).transpose()?.unwrap_or_default();
+    let (model, report) = around.fit(py, rows.as_ref(), heldout.as_deref(), |rows, heldout, beside| {
+        let columns = columns.as_deref();
+        let inputs = MixtureInputs { heldout, row_weights, start, columns, given, given_prior, ..Default::default() };
+        match laps {
+            true => fit_mixture_with(rows, &config, inputs, beside),
+            false => initial_mixture(rows, &config, inputs),
+        }
     })?;
-    let report = recorder.report(py, &fitted.outcome, interrupted)?;
-    Ok((Mixture { model: fitted.model }, report))
+    Ok((Mixture { model }, report))
 }
 
 #[pymethods]
@@ -66,23 +97,23 @@ impl Mixture {
     /// A model from a file.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Ok(Mixture { model: run(py, 1, || MixtureModel::load(&path))? })
+        Ok(Mixture { model: run(py, 1, |_| MixtureModel::load(&path))? })
     }
 
     /// Write the model to a file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        run(py, 1, || self.model.save_to(&path))
+        run(py, 1, |_| self.model.save_to(&path))
     }
 
     /// A model from the bytes of a file.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        Ok(Mixture { model: run(py, 1, || MixtureModel::from_bytes(Path::new("the pickled model"), bytes))? })
+        Ok(Mixture { model: run(py, 1, |_| MixtureModel::from_bytes(Path::new("the pickled model"), bytes))? })
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let model = &slf.get().model;
-        let bytes = run(slf.py(), 1, || {
+        let bytes = run(slf.py(), 1, |_| {
             model.to_bytes().map_err(|source| lsparse::Error::Unwritable { path: "the model".into(), source })
         })?;
         Ok((slf.get_type().getattr("from_bytes")?, (PyBytes::new(slf.py(), &bytes),)))
@@ -100,57 +131,76 @@ impl Mixture {
         json(&self.model.training)
     }
 
+    /// The prior, as settled for the data, as JSON.
+    #[getter]
+    fn prior(&self) -> PyResult<String> {
+        json(&self.model.prior)
+    }
+
+    /// The names of the columns, where they have some.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        self.model.columns.clone()
+    }
+
+    /// Free parameters.
+    #[getter]
+    fn num_parameters(&self) -> usize {
+        self.model.num_parameters()
+    }
+
     /// Columns of the data.
     #[getter]
     fn dim(&self) -> usize {
         self.model.dim()
     }
 
-    /// Frequencies of the clusters, and their point estimates by name.
+    /// Frequencies of the clusters, the weight of their rows, and their point estimates by name.
     fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         dict.set_item("weights", PyArray1::from_slice(py, &self.model.weights))?;
+        dict.set_item("counts", PyArray1::from_slice(py, &self.model.total.counts))?;
         for named in &self.model.arrays {
             dict.set_item(named.name, array(py, &named.shape, named.values.clone())?)?;
         }
         Ok(dict)
     }
 
-    /// The log density of every row, and the free parameters of the model.
-    #[pyo3(signature = (x, *, binarize=None, threads=0))]
+    /// The log density of every row.
+    #[pyo3(signature = (x, *, threads=0))]
     fn score<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
-        binarize: Option<f64>,
         threads: usize,
-    ) -> PyResult<(Bound<'py, PyArray1<f64>>, usize)> {
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let held = Held::borrow(x)?;
-        let scores = held.with(binarize, |rows| run(py, threads, || self.model.score(rows)))?;
-        Ok((PyArray1::from_vec(py, scores.log_density), scores.num_parameters))
+        let rows = held.rows()?;
+        let rows = rows.as_ref();
+        let scores = run(py, threads, |brake| self.model.score(&Braked { rows, now: &brake.now }))?;
+        Ok(PyArray1::from_vec(py, scores.log_density))
     }
 
     /// The most probable clusters of every row and their responsibilities, `sparsity` of each.
-    #[pyo3(signature = (x, sparsity, *, binarize=None, threads=0))]
+    #[pyo3(signature = (x, sparsity, *, threads=0))]
     fn assign<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         sparsity: usize,
-        binarize: Option<f64>,
         threads: usize,
     ) -> PyResult<(Bound<'py, PyArrayDyn<i32>>, Bound<'py, PyArrayDyn<f64>>)> {
         let held = Held::borrow(x)?;
-        let (index, value) = held.with(binarize, |rows| {
-            run(py, threads, || {
-                let (mut index, mut value) = (Vec::new(), Vec::new());
-                self.model.assign(rows, sparsity, &mut |clusters, shares| {
-                    index.extend(clusters.iter().map(|&k| k as i32));
-                    value.extend_from_slice(shares);
-                    Ok(())
-                })?;
-                Ok((index, value))
-            })
+        let rows = held.rows()?;
+        let rows = rows.as_ref();
+        let (index, value) = run(py, threads, |brake| {
+            let (mut index, mut value) = (Vec::new(), Vec::new());
+            self.model.assign(&Braked { rows, now: &brake.now }, sparsity, &mut |clusters, shares| {
+                index.extend(clusters.iter().map(|&k| k as i32));
+                value.extend_from_slice(shares);
+                Ok(())
+            })?;
+            Ok((index, value))
         })?;
         let count = value.len() / sparsity;
         Ok((array(py, &[count, sparsity], index)?, array(py, &[count, sparsity], value)?))
@@ -165,33 +215,30 @@ impl Mixture {
         trials: Option<usize>,
         seed: u64,
     ) -> PyResult<(Bound<'py, PyArrayDyn<f64>>, Bound<'py, PyArray1<i64>>)> {
-        let drawn = run(py, 1, || self.model.sample(rows, trials, seed))?;
+        let drawn = run(py, 1, |_| self.model.sample(rows, trials, seed))?;
         let clusters = drawn.clusters.iter().map(|&k| i64::from(k)).collect();
         Ok((array(py, &[rows, self.model.dim()], drawn.values)?, PyArray1::from_vec(py, clusters)))
     }
 
     /// The model after a step on rows that it has not seen: added to what was there, or blended in at a rate. The total
     /// then stands for `population` rows (their weight), or for those seen so far.
-    #[pyo3(signature = (x, *, binarize=None, sample_weight=None, rate=None, population=None, threads=0))]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (x, *, sample_weight=None, rate=None, population=None, threads=0))]
     fn update<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
-        binarize: Option<f64>,
         sample_weight: Option<PyReadonlyArray1<'py, f64>>,
         rate: Option<f64>,
         population: Option<f64>,
         threads: usize,
     ) -> PyResult<Self> {
         let held = Held::borrow(x)?;
+        let rows = held.rows()?;
+        let rows = rows.as_ref();
         let weights = sample_weight.as_ref().map(|weights| weights.as_slice()).transpose()?;
-        let seen = self.model.total.total_weight();
-        let model = held.with(binarize, |rows| {
-            let fresh = weights.map_or(rows.num_rows() as f64, |weights| weights.iter().sum());
-            let how = increment(rate, population.unwrap_or(seen + fresh));
-            run(py, threads, || self.model.update(rows, weights, how))
-        })?;
+        let fresh = weights.map_or(rows.num_rows() as f64, |weights| weights.iter().sum());
+        let how = increment(rate, population.unwrap_or(self.model.total.total_weight() + fresh));
+        let model = run(py, threads, |brake| self.model.update(&Braked { rows, now: &brake.now }, weights, how))?;
         Ok(Mixture { model })
     }
 }

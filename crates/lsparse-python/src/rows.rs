@@ -1,17 +1,22 @@
 //! NumPy arrays and SciPy matrices as rows for the library, read where they are.
 
-use lsparse::data::{BorrowedCsr, BorrowedRows, CsrIndex, CsrValue, RowSource, Scalar, Thresholded};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lsparse::data::{BorrowedCsr, BorrowedRows, CsrIndex, CsrValue, Element as Precision, RowSource, Rows, Scalar};
 use numpy::{Element, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::gate::raise;
 
-/// What messages call the data.
-const NAME: &str = "X";
-
 /// Borrowed arrays: while this lives they cannot go away, and nobody can borrow them to write.
-pub enum Held<'py> {
+pub struct Held<'py> {
+    /// What messages call them.
+    name: &'static str,
+    arrays: Arrays<'py>,
+}
+
+enum Arrays<'py> {
     /// Dense rows.
     DenseF32(PyReadonlyArray2<'py, f32>),
     /// Dense rows.
@@ -48,9 +53,9 @@ macro_rules! values_enum {
                 Err(PyTypeError::new_err(format!("values of type {} are not read", array.getattr("dtype")?)))
             }
 
-            fn rows<'a, I: CsrIndex>(&'a self, dim: usize, indptr: &'a [I], index: &'a [I]) -> PyResult<Box<dyn RowSource + 'a>> {
+            fn rows<'a, I: CsrIndex>(&'a self, name: &'static str, dim: usize, indptr: &'a [I], index: &'a [I]) -> PyResult<Box<dyn RowSource + 'a>> {
                 match self {
-                    $(Values::$name(values) => csr(values.py(), dim, indptr, index, slice(values)?)),*
+                    $(Values::$name(values) => csr(values.py(), name, dim, indptr, index, slice(values)?)),*
                 }
             }
         }
@@ -70,23 +75,40 @@ fn slice<'a, T: Element>(array: &'a PyReadonlyArray1<'_, T>) -> PyResult<&'a [T]
 
 fn csr<'a, I: CsrIndex, V: CsrValue>(
     py: Python<'_>,
+    name: &'static str,
     dim: usize,
     indptr: &'a [I],
     index: &'a [I],
     values: &'a [V],
 ) -> PyResult<Box<dyn RowSource + 'a>> {
     // Every entry is looked at.
-    Ok(Box::new(py.detach(|| BorrowedCsr::new(NAME, dim, indptr, index, values)).map_err(raise)?))
+    Ok(Box::new(py.detach(|| BorrowedCsr::new(name, dim, indptr, index, values)).map_err(raise)?))
 }
 
 impl<'py> Held<'py> {
     /// Borrow a two-dimensional array (C order, f32 or f64) or a CSR matrix with sorted columns.
     pub fn borrow(x: &Bound<'py, PyAny>) -> PyResult<Self> {
+        Held::named("X", x)
+    }
+
+    /// The same for rows that are called otherwise in messages.
+    pub fn named(name: &'static str, x: &Bound<'py, PyAny>) -> PyResult<Self> {
+        Ok(Held { name, arrays: Arrays::borrow(x)? })
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> PyResult<Box<dyn RowSource + '_>> {
+        self.arrays.rows(self.name)
+    }
+}
+
+impl<'py> Arrays<'py> {
+    fn borrow(x: &Bound<'py, PyAny>) -> PyResult<Self> {
         if !x.hasattr("indptr")? {
             if let Ok(array) = x.extract() {
-                return Ok(Held::DenseF32(array));
+                return Ok(Arrays::DenseF32(array));
             }
-            return Ok(Held::DenseF64(x.extract()?));
+            return Ok(Arrays::DenseF64(x.extract()?));
         }
         let (indptr, index) = (x.getattr("indptr")?, x.getattr("indices")?);
         let (_, dim): (usize, usize) = x.getattr("shape")?.extract()?;
@@ -94,39 +116,79 @@ impl<'py> Held<'py> {
             (Some(indptr), Some(index)) => Places::I32(indptr, index),
             _ => Places::I64(indptr.extract()?, index.extract()?),
         };
-        Ok(Held::Csr { dim, places, values: Values::borrow(&x.getattr("data")?)? })
+        Ok(Arrays::Csr { dim, places, values: Values::borrow(&x.getattr("data")?)? })
     }
 
-    /// Run `work` on the rows, as they are or as zeros and ones if a threshold is given.
-    pub fn with<R>(&self, binarize: Option<f64>, work: impl FnOnce(&dyn RowSource) -> PyResult<R>) -> PyResult<R> {
-        let rows = self.rows()?;
-        match binarize {
-            None => work(rows.as_ref()),
-            Some(threshold) => work(&Thresholded::new(rows.as_ref(), threshold)),
-        }
-    }
-
-    /// The rows.
-    pub fn rows(&self) -> PyResult<Box<dyn RowSource + '_>> {
+    fn rows(&self, name: &'static str) -> PyResult<Box<dyn RowSource + '_>> {
         match self {
-            Held::DenseF32(array) => dense(array),
-            Held::DenseF64(array) => dense(array),
-            Held::Csr { dim, places: Places::I32(indptr, index), values } => {
-                values.rows(*dim, slice(indptr)?, slice(index)?)
+            Arrays::DenseF32(array) => dense(name, array),
+            Arrays::DenseF64(array) => dense(name, array),
+            Arrays::Csr { dim, places: Places::I32(indptr, index), values } => {
+                values.rows(name, *dim, slice(indptr)?, slice(index)?)
             }
-            Held::Csr { dim, places: Places::I64(indptr, index), values } => {
-                values.rows(*dim, slice(indptr)?, slice(index)?)
+            Arrays::Csr { dim, places: Places::I64(indptr, index), values } => {
+                values.rows(name, *dim, slice(indptr)?, slice(index)?)
             }
         }
     }
 }
 
-fn dense<'a, T: Scalar + Element>(array: &'a PyReadonlyArray2<'_, T>) -> PyResult<Box<dyn RowSource + 'a>> {
+/// Rows that are not read any more once somebody has asked for the end: work on them ends at its next panel.
+pub struct Braked<'a> {
+    pub rows: &'a dyn RowSource,
+    pub now: &'a AtomicBool,
+}
+
+impl Braked<'_> {
+    fn check(&self) -> lsparse::Result<()> {
+        match self.now.load(Ordering::Relaxed) {
+            true => Err(lsparse::Error::Interrupted { during: "reading the rows" }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl RowSource for Braked<'_> {
+    fn name(&self) -> &str {
+        self.rows.name()
+    }
+
+    fn num_rows(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    fn dim(&self) -> usize {
+        self.rows.dim()
+    }
+
+    fn element(&self) -> Precision {
+        self.rows.element()
+    }
+
+    fn is_sparse(&self) -> bool {
+        self.rows.is_sparse()
+    }
+
+    fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> lsparse::Result<()> {
+        self.check()?;
+        self.rows.read_f32(start, count, out)
+    }
+
+    fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> lsparse::Result<()> {
+        self.check()?;
+        self.rows.read_f64(start, count, out)
+    }
+}
+
+fn dense<'a, T: Scalar + Element>(
+    name: &'static str,
+    array: &'a PyReadonlyArray2<'_, T>,
+) -> PyResult<Box<dyn RowSource + 'a>> {
     // A slice is also had of arrays in Fortran's order, whose rows are columns.
     if !array.is_c_contiguous() {
         return Err(PyTypeError::new_err("the array is not in C order"));
     }
-    Ok(Box::new(BorrowedRows::new(NAME, array.shape()[1], array.as_slice()?).map_err(raise)?))
+    Ok(Box::new(BorrowedRows::new(name, array.shape()[1], array.as_slice()?).map_err(raise)?))
 }
 
 /// An array of a shape from its values, row by row.

@@ -1,9 +1,7 @@
 //! Topics: training, the trained model, and scores of any topics.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
-use lsparse::Beside;
 use lsparse::data::{RowSource, Rows};
 use lsparse::settings::TopicsConfig;
 use lsparse::topics::coherence::coherence as coherence_of;
@@ -13,10 +11,10 @@ use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1, PyReadonlyArray2, PyUntypedA
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::gate::{Watched, raise, run, run_watched};
+use crate::around::{Around, Reported};
+use crate::gate::{raise, run};
 use crate::mixture::{increment, json, settings};
-use crate::rows::{Held, array};
-use crate::trace::Recorder;
+use crate::rows::{Braked, Held, array};
 
 /// Documents read at a time to count their words.
 const STRETCH: usize = 4096;
@@ -27,36 +25,46 @@ pub struct Topics {
     model: TopicModel,
 }
 
+/// What topics are trained with besides documents and settings, every entry there.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Given<'py> {
+    /// The words of the columns.
+    vocabulary: Option<Vec<String>>,
+    /// How text became them, as JSON.
+    tokenizer: Option<String>,
+    /// Columns that pull a topic, list by list.
+    seed_words: Vec<Vec<u32>>,
+    /// alpha of each topic.
+    alpha: Option<Vec<f64>>,
+    /// Pseudo-counts of words in topics, K x V.
+    word_prior: Option<PyReadonlyArray2<'py, f64>>,
+}
+
 /// Train topics; gives the model and a dict that says how it went.
 #[pyfunction]
-#[pyo3(signature = (x, config, *, vocabulary=None, tokenizer=None, start=None, threads=0, progress=None))]
-#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (x, config, around, given, *, start=None))]
 pub fn fit_topics<'py>(
     py: Python<'py>,
     x: &Bound<'py, PyAny>,
     config: &str,
-    vocabulary: Option<Vec<String>>,
-    tokenizer: Option<&str>,
+    around: Around<'py>,
+    given: Given<'py>,
     start: Option<&Bound<'py, Topics>>,
-    threads: usize,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<(Topics, Bound<'py, PyDict>)> {
+) -> PyResult<Reported<'py, Topics>> {
     let config: TopicsConfig = settings(config)?;
-    let held = Held::borrow(x)?;
-    let rows = held.rows()?;
-    let tokenizer = tokenizer.map(settings).transpose()?;
+    let (held, heldout) = (Held::borrow(x)?, around.heldout()?);
+    let (rows, heldout) = (held.rows()?, heldout.as_ref().map(Held::rows).transpose()?);
+    let Given { vocabulary, tokenizer, seed_words, alpha, word_prior } = given;
+    let tokenizer = tokenizer.as_deref().map(settings).transpose()?;
+    let word_prior = word_prior.as_ref().map(|prior| prior.as_slice()).transpose()?;
     let start = start.map(|start| &start.get().model);
-    let (interrupt, recorder) = (AtomicBool::new(false), Recorder::default());
-    let mut observer = recorder.clone();
-    let mut tick = |py: Python<'_>| progress.as_ref().map_or(Ok(()), |progress| recorder.show(py, progress));
-    let watched = Watched { interrupt: &interrupt, tick: &mut tick };
-    let (fitted, interrupted) = run_watched(py, threads, watched, || {
-        let inputs = TopicInputs { vocab: vocabulary.as_deref(), start, tokenizer, ..Default::default() };
-        let beside = Beside { observer: Some(&mut observer), interrupt: Some(&interrupt), ..Default::default() };
-        fit_topics_with(rows.as_ref(), &config, inputs, beside)
+    let (model, report) = around.fit(py, rows.as_ref(), heldout.as_deref(), |rows, heldout, beside| {
+        let (vocab, alpha, seed_words) = (vocabulary.as_deref(), alpha.as_deref(), &seed_words[..]);
+        let inputs = TopicInputs { vocab, heldout, start, seed_words, alpha, word_prior, tokenizer };
+        fit_topics_with(rows, &config, inputs, beside)
     })?;
-    let report = recorder.report(py, &fitted.outcome, interrupted)?;
-    Ok((Topics { model: fitted.model }, report))
+    Ok((Topics { model }, report))
 }
 
 #[pymethods]
@@ -64,23 +72,23 @@ impl Topics {
     /// A model from a file.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Ok(Topics { model: run(py, 1, || TopicModel::load(&path))? })
+        Ok(Topics { model: run(py, 1, |_| TopicModel::load(&path))? })
     }
 
     /// Write the model to a file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        run(py, 1, || self.model.save_to(&path))
+        run(py, 1, |_| self.model.save_to(&path))
     }
 
     /// A model from the bytes of a file.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        Ok(Topics { model: run(py, 1, || TopicModel::from_bytes(Path::new("the pickled model"), bytes))? })
+        Ok(Topics { model: run(py, 1, |_| TopicModel::from_bytes(Path::new("the pickled model"), bytes))? })
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let model = &slf.get().model;
-        let bytes = run(slf.py(), 1, || {
+        let bytes = run(slf.py(), 1, |_| {
             model.to_bytes().map_err(|source| lsparse::Error::Unwritable { path: "the model".into(), source })
         })?;
         Ok((slf.get_type().getattr("from_bytes")?, (PyBytes::new(slf.py(), &bytes),)))
@@ -144,9 +152,10 @@ impl Topics {
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<f64>>)> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
-        let (indptr, index, value) = run(py, threads, || {
+        let (indptr, index, value) = run(py, threads, |brake| {
+            let rows = Braked { rows: rows.as_ref(), now: &brake.now };
             let (mut indptr, mut index, mut value) = (vec![0i64], Vec::new(), Vec::new());
-            self.model.assign(rows.as_ref(), &mut |_, shares| {
+            self.model.assign(&rows, &mut |_, shares| {
                 let mut shares = shares.to_vec();
                 shares.sort_unstable_by_key(|share| share.0);
                 index.extend(shares.iter().map(|share| i64::from(share.0)));
@@ -159,7 +168,7 @@ impl Topics {
         Ok((PyArray1::from_vec(py, indptr), PyArray1::from_vec(py, index), PyArray1::from_vec(py, value)))
     }
 
-    /// The posterior mean of every document's topics, (N_dk + alpha_k) / (N_d + alpha): one row a document.
+    /// N_dk + alpha_k of every document, the pseudo-counts of its topics: one row a document.
     #[pyo3(signature = (x, threads=0))]
     fn transform<'py>(
         &self,
@@ -170,24 +179,48 @@ impl Topics {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
         let num = self.model.num_topics();
-        let values = run(py, threads, || {
-            let lengths = lengths(rows.as_ref())?;
+        let values = run(py, threads, |brake| {
+            let rows = Braked { rows: rows.as_ref(), now: &brake.now };
+            let lengths = lengths(&rows)?;
             let alpha: Vec<f64> = self.model.alpha.iter().map(|&a| f64::from(a)).collect();
-            let sum: f64 = alpha.iter().sum();
             let mut values = Vec::with_capacity(rows.num_rows() * num);
-            self.model.assign(rows.as_ref(), &mut |document, shares| {
-                let (start, length) = (values.len(), lengths[document]);
-                values.extend(alpha.iter().map(|a| a / (length + sum)));
-                // Shares are rounded to 32 bits; the rows are to sum to one in 64.
+            self.model.assign(&rows, &mut |document, shares| {
+                let start = values.len();
+                values.extend_from_slice(&alpha);
+                // Shares are rounded to 32 bits; together they are to be all words in 64.
                 let mass: f64 = shares.iter().map(|share| f64::from(share.1)).sum();
                 for &(k, share) in shares {
-                    values[start + k as usize] += f64::from(share) / mass * length / (length + sum);
+                    values[start + k as usize] += f64::from(share) / mass * lengths[document];
                 }
                 Ok(())
             })?;
             Ok(values)
         })?;
         array(py, &[values.len() / num, num], values)
+    }
+
+    /// Document completion of every document: the sum of log probabilities of its held-out words, and how many there are.
+    #[pyo3(signature = (x, share, seed, threads=0))]
+    fn completions<'py>(
+        &self,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+        share: f64,
+        seed: u64,
+        threads: usize,
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>)> {
+        let held = Held::borrow(x)?;
+        let rows = held.rows()?;
+        let (sums, tokens) = run(py, threads, |brake| {
+            let rows = Braked { rows: rows.as_ref(), now: &brake.now };
+            let (mut sums, mut tokens) = (Vec::new(), Vec::new());
+            self.model.score_documents(&rows, &options(share, seed)?, &mut |found| {
+                sums.push(found.log_probability);
+                tokens.push(found.tokens);
+            })?;
+            Ok((sums, tokens))
+        })?;
+        Ok((PyArray1::from_vec(py, sums), PyArray1::from_vec(py, tokens)))
     }
 
     /// Document completion: (sum of log probabilities, held-out tokens, documents, documents skipped).
@@ -202,7 +235,10 @@ impl Topics {
     ) -> PyResult<(f64, f64, usize, usize)> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
-        run(py, threads, || Ok(parts(&self.model.score(rows.as_ref(), &options(share, seed)?)?)))
+        run(py, threads, |brake| {
+            let rows = Braked { rows: rows.as_ref(), now: &brake.now };
+            Ok(parts(&self.model.score(&rows, &options(share, seed)?)?))
+        })
     }
 
     /// Documents drawn from the model, as compressed sparse rows of counts: (indptr, indices, data).
@@ -214,7 +250,7 @@ impl Topics {
         words: Option<usize>,
         seed: u64,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>)> {
-        let drawn = run(py, 1, || Ok(self.model.sample(documents, words, seed)))?;
+        let drawn = run(py, 1, |_| Ok(self.model.sample(documents, words, seed)))?;
         let (mut indptr, mut index, mut value) = (vec![0i64], Vec::new(), Vec::new());
         for document in drawn {
             index.extend(document.iter().map(|word| i64::from(word.0)));
@@ -227,7 +263,7 @@ impl Topics {
     /// The `count` most relevant words of every topic, by number.
     #[pyo3(signature = (count, weight))]
     fn relevant_words(&self, py: Python<'_>, count: usize, weight: f64) -> PyResult<Vec<Vec<u32>>> {
-        let all = run(py, 0, || Ok(self.model.all_relevant_words(count, weight)))?;
+        let all = run(py, 0, |_| Ok(self.model.all_relevant_words(count, weight)))?;
         Ok(all.into_iter().map(|words| words.into_iter().map(|word| word.0).collect()).collect())
     }
 
@@ -245,7 +281,7 @@ impl Topics {
         let rows = held.rows()?;
         let seen = self.model.total.documents + rows.num_rows() as f64;
         let how = increment(rate, population.unwrap_or(seen));
-        let model = run(py, threads, || self.model.update(rows.as_ref(), how))?;
+        let model = run(py, threads, |brake| self.model.update(&Braked { rows: rows.as_ref(), now: &brake.now }, how))?;
         Ok(Topics { model })
     }
 }
@@ -282,11 +318,12 @@ pub fn completion<'py>(
         }));
     }
     let alpha: Vec<f32> = alpha.iter().map(|&a| a as f32).collect();
-    run(py, threads, || {
+    run(py, threads, |brake| {
+        let rows = Braked { rows: rows.as_ref(), now: &brake.now };
         let table = WordTable::new(vocab, num, 0, |v, out| {
             out.iter_mut().enumerate().for_each(|(k, o)| *o = values[k * vocab + v] as f32);
         });
-        Ok(parts(&complete(&table, &alpha, rows.as_ref(), &options(share, seed)?)?))
+        Ok(parts(&complete(&table, &alpha, &rows, &options(share, seed)?)?))
     })
 }
 
@@ -307,7 +344,7 @@ pub fn coherence<'py>(
         let remedy = "give documents in the words of the model".into();
         return Err(raise(lsparse::Error::Config { option: "words", problem, remedy }));
     }
-    let found = run(py, threads, || coherence_of(&words, rows.as_ref()))?;
+    let found = run(py, threads, |brake| coherence_of(&words, &Braked { rows: rows.as_ref(), now: &brake.now }))?;
     Ok((found.iter().map(|c| c.npmi).collect(), found.iter().map(|c| c.umass).collect()))
 }
 

@@ -1,21 +1,30 @@
-//! What is remembered of the steps of a fit, and shown while it runs.
+//! What is remembered of the steps of a fit, told while it runs, written to a file, and read from one.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use lsparse::Result;
-use lsparse::training::observe::Observer;
+use lsparse::training::observe::{Observer, Reached};
 use lsparse::training::rules::Outcome;
-use lsparse::training::trace::StepInfo;
+use lsparse::training::trace::{Beginning, Ending, Line, StepInfo, Trace, TraceFile};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Remembers every step, for `trace_` and for a progress bar.
+use crate::gate::run;
+use crate::messages::of_remark;
+use crate::mixture::json;
+
+/// Remembers every step, for `trace_` and for whoever watches, and what was said before the first.
 #[derive(Clone, Default)]
-pub struct Recorder(Arc<Mutex<Vec<StepInfo>>>);
+pub struct Recorder(Arc<Mutex<Vec<StepInfo>>>, Arc<Mutex<Vec<String>>>);
 
 impl Observer for Recorder {
+    fn remark(&mut self, text: &str) {
+        self.1.lock().unwrap_or_else(|e| e.into_inner()).push(of_remark(text));
+    }
+
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.0.lock().unwrap_or_else(|e| e.into_inner()).push(info.clone());
         Ok(())
@@ -23,51 +32,113 @@ impl Observer for Recorder {
 }
 
 impl Recorder {
-    /// Hand the latest step to a Python function.
-    pub fn show(&self, py: Python<'_>, progress: &Py<PyAny>) -> PyResult<()> {
-        let steps = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        // Not every step has an objective: the latest that is known.
-        let objective = steps.iter().rev().find_map(|step| step.objective).map(|o| o.total());
-        let latest = steps.last().map(|step| (step.run, step.lap, step.seconds, objective));
-        drop(steps);
-        if let Some(latest) = latest {
-            progress.call1(py, latest)?;
-        }
-        Ok(())
+    fn push(&self, info: &StepInfo) {
+        self.0.lock().unwrap_or_else(|e| e.into_inner()).push(info.clone());
     }
 
-    /// How a fit went: why it ended, its seconds of training, and every step.
-    pub fn report<'py>(&self, py: Python<'py>, outcome: &Outcome, interrupted: bool) -> PyResult<Bound<'py, PyDict>> {
+    /// Tell a Python function of the steps from number `told` on, each as JSON. True if it wants the fit to end.
+    pub fn tell(&self, py: Python<'_>, watch: &Py<PyAny>, told: &mut usize) -> PyResult<bool> {
+        let steps = self.0.lock().unwrap_or_else(|e| e.into_inner())[*told..].to_vec();
+        if steps.is_empty() {
+            return Ok(false);
+        }
+        *told += steps.len();
+        let lines = steps.iter().map(json).collect::<PyResult<Vec<String>>>()?;
+        watch.call1(py, (lines,))?.is_truthy(py)
+    }
+
+    /// How a fit went: why it ended, its seconds of training, every step, and what is to be raised once that is kept.
+    pub fn report<'py>(
+        &self,
+        py: Python<'py>,
+        outcome: &Outcome,
+        raised: Option<PyErr>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let report = PyDict::new(py);
-        report.set_item("interrupted", interrupted)?;
+        report.set_item("raised", raised.map(|error| error.into_value(py)))?;
         report.set_item("converged", outcome.reason.converged())?;
         report.set_item("reason", outcome.reason.to_string())?;
+        report.set_item("heldout", outcome.heldout)?;
         report.set_item("seconds", outcome.seconds)?;
-        report.set_item("trace", self.columns(py)?)?;
+        report.set_item("remarks", self.1.lock().unwrap_or_else(|e| e.into_inner()).clone())?;
+        let steps = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        report.set_item("trace", columns(py, &steps)?)?;
         Ok(report)
     }
+}
 
-    /// One array a column, one entry a step; what is not known at a step is NaN.
-    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let steps = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        let dict = PyDict::new(py);
-        let whole = |value: &dyn Fn(&StepInfo) -> i64| PyArray1::from_vec(py, steps.iter().map(value).collect());
-        let real = |value: &dyn Fn(&StepInfo) -> f64| PyArray1::from_vec(py, steps.iter().map(value).collect());
-        dict.set_item("run", whole(&|s| s.run as i64))?;
-        dict.set_item("step", whole(&|s| s.step as i64))?;
-        dict.set_item("batch", whole(&|s| s.batch as i64))?;
-        dict.set_item("lap", real(&|s| s.lap))?;
-        dict.set_item("seconds", real(&|s| s.seconds))?;
-        dict.set_item("objective", real(&|s| s.objective.map_or(f64::NAN, |o| o.total())))?;
-        dict.set_item("objective_data", real(&|s| s.objective.map_or(f64::NAN, |o| o.data)))?;
-        dict.set_item("objective_entropy", real(&|s| s.objective.map_or(f64::NAN, |o| o.entropy)))?;
-        dict.set_item("objective_alloc", real(&|s| s.objective.map_or(f64::NAN, |o| o.alloc)))?;
-        dict.set_item("rows_per_second", real(&|s| s.rows_per_second))?;
-        dict.set_item("empty_components", whole(&|s| s.empty_clusters as i64))?;
-        let names: BTreeSet<&String> = steps.iter().flat_map(|s| s.report.keys()).collect();
-        for name in names {
-            dict.set_item(name, real(&|s| s.report.get(name).copied().unwrap_or(f64::NAN)))?;
-        }
-        Ok(dict)
+/// Remembers, and writes to a file where one is wanted.
+pub struct Watchers {
+    pub recorder: Recorder,
+    pub trace: Option<Trace<TraceFile>>,
+    /// What is to be said of where a training goes on from.
+    pub notes: Vec<String>,
+}
+
+impl Observer for Watchers {
+    fn begin(&mut self, beginning: &Beginning) -> Result<()> {
+        self.trace.as_mut().map_or(Ok(()), |trace| trace.begin(beginning))
     }
+
+    fn end(&mut self, ending: &Ending) -> Result<()> {
+        self.trace.as_mut().map_or(Ok(()), |trace| trace.end(ending))
+    }
+
+    fn step(&mut self, info: &StepInfo) -> Result<()> {
+        self.recorder.push(info);
+        self.trace.as_mut().map_or(Ok(()), |trace| trace.step(info))
+    }
+
+    fn written(&self) -> u64 {
+        self.trace.as_ref().map_or(0, Trace::written)
+    }
+
+    fn go_on_from(&mut self, reached: &Reached) -> Result<()> {
+        self.notes.extend(reached.elsewhere());
+        self.trace.as_mut().map_or(Ok(()), |trace| trace.go_on_from(reached))
+    }
+}
+
+/// One array a column, one entry a step; what is not known at a step is NaN.
+fn columns<'py>(py: Python<'py>, steps: &[StepInfo]) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let whole = |value: &dyn Fn(&StepInfo) -> i64| PyArray1::from_vec(py, steps.iter().map(value).collect());
+    let real = |value: &dyn Fn(&StepInfo) -> f64| PyArray1::from_vec(py, steps.iter().map(value).collect());
+    dict.set_item("run", whole(&|s| s.run as i64))?;
+    dict.set_item("step", whole(&|s| s.step as i64))?;
+    dict.set_item("batch", whole(&|s| s.batch as i64))?;
+    dict.set_item("lap", real(&|s| s.lap))?;
+    dict.set_item("seconds", real(&|s| s.seconds))?;
+    dict.set_item("objective", real(&|s| s.objective.map_or(f64::NAN, |o| o.total())))?;
+    dict.set_item("objective_data", real(&|s| s.objective.map_or(f64::NAN, |o| o.data)))?;
+    dict.set_item("objective_entropy", real(&|s| s.objective.map_or(f64::NAN, |o| o.entropy)))?;
+    dict.set_item("objective_alloc", real(&|s| s.objective.map_or(f64::NAN, |o| o.alloc)))?;
+    if steps.iter().any(|s| s.heldout.is_some()) {
+        dict.set_item("heldout", real(&|s| s.heldout.unwrap_or(f64::NAN)))?;
+    }
+    dict.set_item("rows_per_second", real(&|s| s.rows_per_second))?;
+    dict.set_item("empty_components", whole(&|s| s.empty_clusters as i64))?;
+    let names: BTreeSet<&String> = steps.iter().flat_map(|s| s.report.keys()).collect();
+    for name in names {
+        dict.set_item(name, real(&|s| s.report.get(name).copied().unwrap_or(f64::NAN)))?;
+    }
+    Ok(dict)
+}
+
+/// How a trace begins and how its runs ended, both as JSON, and the columns of its steps.
+type Read<'py> = (Option<String>, Bound<'py, PyDict>, Vec<String>);
+
+/// Read a trace that a fit or the command has written, or is writing.
+#[pyfunction]
+pub fn read_trace(py: Python<'_>, path: PathBuf) -> PyResult<Read<'_>> {
+    let lines = run(py, 1, |_| lsparse::training::trace::read_trace(&path))?;
+    let (mut beginning, mut steps, mut endings) = (None, Vec::new(), Vec::new());
+    for line in lines {
+        match line {
+            Line::Begin(found) => beginning = Some(json(&found)?),
+            Line::Step(info) => steps.push(info),
+            Line::End(found) => endings.push(json(&found)?),
+        }
+    }
+    Ok((beginning, columns(py, &steps)?, endings))
 }

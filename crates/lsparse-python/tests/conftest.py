@@ -8,6 +8,7 @@ import lsparse
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn_adapters import KNOWN_FAILURES
 
 
 def pytest_configure(config):
@@ -46,6 +47,26 @@ def documents():
     return sp.csr_array(counts.astype(np.int32)), subjects
 
 
+#: What a fit has around it, as the compiled part takes it, when there is nothing.
+AROUND = {
+    "heldout": None,
+    "checkpoint": None,
+    "checkpoint_every": 60.0,
+    "resume": False,
+    "memo_memory": None,
+    "trace": None,
+    "threads": 1,
+    "watch": None,
+}
+
+
 def agreement(found, truth):
     """The share of rows that are with the majority of their group."""
     return sum(np.bincount(truth[found == k]).max() for k in np.unique(found)) / len(truth)
+
+
+def pytest_collection_modifyitems(items):
+    """Tests of scikit-learn's that fail as they are known to."""
+    for item in items:
+        if item.module.__name__ == "test_sklearn_suites" and item.name in KNOWN_FAILURES:
+            item.add_marker(pytest.mark.xfail(reason=KNOWN_FAILURES[item.name], strict=True))

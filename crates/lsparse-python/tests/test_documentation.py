@@ -1,11 +1,13 @@
 """Docstrings have examples, the types hold, and the notebook runs. The examples themselves are run by doctest."""
 
+import importlib.metadata
 import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import lsparse
+import lsparse.exchange
 import lsparse.plot
 import nbformat
 import pytest
@@ -16,8 +18,8 @@ ESTIMATORS = [lsparse.GaussianMixture, lsparse.MultinomialMixture, lsparse.Poiss
 
 
 def public():
-    for module, names in ((lsparse, lsparse.__all__), (lsparse.plot, lsparse.plot.__all__)):
-        for name in names:
+    for module in (lsparse, lsparse.exchange, lsparse.plot):
+        for name in module.__all__:
             yield f"{module.__name__}.{name}", getattr(module, name)
     for estimator in ESTIMATORS:
         for name, member in inspect.getmembers(estimator, inspect.isfunction):
@@ -72,6 +74,11 @@ def test_the_package_itself_passes_strict_type_checks(tmp_path, cache):
         [sys.executable, "-m", "mypy.stubtest", "lsparse._core"], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_the_wheel_has_its_licences():
+    names = {Path(file).name for file in importlib.metadata.files("lsparse") or []}
+    assert {"LICENSE-MIT", "LICENSE-APACHE"} <= names
 
 
 def test_the_notebook_runs(tmp_path):

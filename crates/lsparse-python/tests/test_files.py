@@ -4,6 +4,7 @@ import subprocess
 
 import lsparse
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from lsparse import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture, TopicModel
@@ -28,7 +29,7 @@ SETTINGS = {
     "zero-mean-gauss": ["--sparsity", "2"],
     "multinomial": ["--rows-per-batch", "100"],
     "poisson": [],
-    "bernoulli": ["--estimate", "ml", "--runs", "2"],
+    "bernoulli": ["--estimate", "ml", "--runs", "2", "--binarize", "0"],
 }
 
 
@@ -43,7 +44,7 @@ def test_mixtures_equal_the_commands_bit_for_bit(command, family, tmp_path):
         X = (X > 1.0).astype(np.float32) if family == "bernoulli" else X
         np.save(tmp_path / "x.npy", X)
     data = next(tmp_path.glob("x.*"))
-    shared = ["-k", "5", "--laps", "10", "--tolerance", "0", "--seed", "3", "--threads", "1", "--quiet"]
+    shared = ["-k", "5", "--laps", "10", "--tolerance", "none", "--seed", "3", "--threads", "1", "--quiet"]
     theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
     fit = [command, "fit", "mixture", str(data), "--likelihood", family, "--out", str(theirs)]
     subprocess.run([*fit, *shared, *SETTINGS[family]], check=True)
@@ -52,7 +53,7 @@ def test_mixtures_equal_the_commands_bit_for_bit(command, family, tmp_path):
     assert ours.read_bytes() == theirs.read_bytes()
     again = lsparse.load(theirs)
     assert type(again) is type(model)
-    np.testing.assert_array_equal(again.weights_, model.weights_)
+    np.testing.assert_array_equal(again.weights_.astype(model.weights_.dtype), model.weights_)
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert again.objective_ == model.objective_ and again.n_iter_ == 10 and again.trace_ == {}
     # The parameters are those of the run: fitting once more gives the same model but for the batches.
@@ -104,15 +105,53 @@ def test_files_open_without_lsparse(blobs, documents, tmp_path):
     np.testing.assert_array_equal(load_file(tmp_path / "t.safetensors")["topics"], topics.topics_)
 
 
-def test_a_model_of_another_method_predicts_and_is_not_trained_by_ours(command, tmp_path):
-    X = np.random.default_rng(0).normal(size=(300, 3)) + 20.0 * np.arange(300)[:, None] % 40
+@pytest.mark.parametrize("method", ["sparse-em", "truncation", "hard-em", "kmeans", "dp-means"])
+def test_every_method_of_mixtures_is_the_commands(command, method, tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 3)) + 6.0 * np.random.default_rng(1).integers(3, size=(300, 1))
     np.save(tmp_path / "x.npy", X)
-    fit = [command, "fit", "mixture", str(tmp_path / "x.npy"), "--method", "kmeans", "-k", "2", "--quiet"]
-    subprocess.run([*fit, "--out", str(tmp_path / "m.safetensors")], check=True)
-    model = lsparse.load(tmp_path / "m.safetensors")
-    assert len(set(model.predict(X))) == 2
-    with pytest.raises(ValueError, match="trained by kmeans"):
-        model.fit(X)
+    theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
+    fit = [command, "fit", "mixture", str(tmp_path / "x.npy"), "--method", method, "-k", "3", "--seed", "1", "--quiet"]
+    subprocess.run([*fit, "--laps", "20", "--out", str(theirs)], check=True)
+    model = GaussianMixture(3, method=method, max_iter=20, random_state=1).fit(X)
+    lsparse.save(model, ours)
+    assert ours.read_bytes() == theirs.read_bytes()
+    again = lsparse.load(theirs)
+    assert again.method == method
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.precisions_.shape == again.covariances_.shape
+    np.testing.assert_allclose(again.fit(X).means_, model.means_)
+
+
+@pytest.mark.parametrize("method", ["sparse-lda", "alias-lda", "light-lda", "svi-gibbs"])
+def test_every_sampler_of_topics_is_the_commands(command, method, tmp_path, documents):
+    X, _ = documents
+    np.savetxt(tmp_path / "vocab.txt", [f"w{v}" for v in range(60)], fmt="%s")
+    sp.save_npz(tmp_path / "x.npz", X)
+    corpus, theirs, ours = (tmp_path / name for name in ("corpus", "theirs.safetensors", "ours.safetensors"))
+    build = [command, "corpus", "build", str(tmp_path / "x.npz"), "--vocab", str(tmp_path / "vocab.txt"), "--out", str(corpus)]
+    subprocess.run([*build, "--quiet"], check=True)
+    fit = [command, "fit", "topics", str(corpus), "--method", method, "-k", "3", "--seed", "1", "--laps", "5", "--quiet"]
+    subprocess.run([*fit, "--out", str(theirs)], check=True)
+    read = lsparse.read_corpus(corpus)
+    model = TopicModel(3, method=method, max_iter=5, random_state=1, vocabulary=read.vocabulary).fit(read.counts)
+    lsparse.save(model, ours)
+    assert ours.read_bytes() == theirs.read_bytes()
+    assert lsparse.load(ours).method == method
+
+
+def test_a_file_remembers_threshold_and_names_of_columns(tmp_path):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 4)) + 3.0, columns=["a", "b", "c", "d"])
+    model = BernoulliMixture(3, binarize=3.0, random_state=0).fit(X)
+    lsparse.save(model, tmp_path / "m.safetensors")
+    again = lsparse.load(tmp_path / "m.safetensors")
+    assert again.binarize == 3.0
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.feature_names_in_, ["a", "b", "c", "d"])
+    with pytest.raises(ValueError, match="feature names should match"):
+        again.predict(X.rename(columns={"a": "z"}))
+    lsparse.save(GaussianMixture(2, random_state=0).fit(X.to_numpy()), tmp_path / "plain.safetensors")
+    assert not hasattr(lsparse.load(tmp_path / "plain.safetensors"), "feature_names_in_")
+
 
 
 def test_what_cannot_be_saved_or_loaded(tmp_path):

@@ -1,6 +1,7 @@
 """What mixtures find, and that their results mean what they say."""
 
 import json
+import warnings
 from pathlib import Path
 
 import lsparse
@@ -293,3 +294,35 @@ def test_stochastic_partial_fit_takes_the_rate_and_the_scale_of_the_library(blob
     model.partial_fit(X, sample_weight=weights).partial_fit(X, sample_weight=weights)
     counts = model.model_.arrays()["mean_counts"] - model.mean_precision_prior
     np.testing.assert_allclose(counts, 2 * weights.sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical", "tied"])
+def test_columns_may_be_in_any_units(blobs, covariance_type, tmp_path):
+    """Standardized columns give the same components in any units, and all that is shown is in those of the data."""
+    X, labels = blobs
+    scale, shift = np.geomspace(1e-4, 1e3, X.shape[1]), np.linspace(-5.0, 300.0, X.shape[1])
+    other = X * scale + shift
+    model = GaussianMixture(4, covariance_type=covariance_type, standardize=True, n_init=3, random_state=0)
+    a, b = clone(model).fit(X), clone(model).fit(other)
+    assert (a.predict(X) == b.predict(other)).all()
+    np.testing.assert_allclose((b.means_ - shift) / scale, a.means_, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(b.score(other), a.score(X) - np.log(scale).sum(), rtol=1e-6)
+    drawn, _ = b.sample(2000)
+    assert (np.abs(drawn.mean(axis=0) - other.mean(axis=0)) < 0.2 * other.std(axis=0)).all()
+    assert b.covariances_.shape == ((4, X.shape[1]) if covariance_type == "spherical" else a.covariances_.shape)
+    # Files keep the units, and going on does too.
+    lsparse.save(b, tmp_path / "m.safetensors")
+    again = lsparse.load(tmp_path / "m.safetensors")
+    assert again.standardize and (again.predict(other) == b.predict(other)).all()
+    assert clone(b).set_params(max_iter=2).fit(other).partial_fit(other).score(other) > -np.inf
+
+
+def test_scales_far_apart_are_warned_of(blobs):
+    X, _ = blobs
+    other = X * np.geomspace(1e-4, 1e3, X.shape[1])
+    with pytest.warns(UserWarning, match="standardize=True"):
+        GaussianMixture(4, covariance_type="spherical", random_state=0).fit(other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GaussianMixture(4, covariance_type="spherical", standardize=True, random_state=0).fit(other)
+        GaussianMixture(4, covariance_type="full", random_state=0).fit(other)

@@ -17,6 +17,10 @@ def test_trace(blobs, tmp_path):
     model = GaussianMixture(4, n_init=2, random_state=0).fit(blobs[0])
     ax = plot.trace(model)
     assert len(ax.lines) == 2
+    # Labels have the room that they need.
+    ax.figure.canvas.draw()
+    label = ax.yaxis.label.get_window_extent()
+    assert label.x0 >= 0 and label.y0 >= 0
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.trace_["objective"][model.trace_["run"] == 0])
     assert plot.trace(model, x="seconds", y="rows_per_second", ax=ax) is ax
     with pytest.raises(ValueError, match="there is no 'time' in the trace"):
@@ -44,6 +48,11 @@ def test_clusters(blobs):
     assert figure.axes[1].images[0].get_array().shape == (3, 3)
     assert len(plot.clusters(GaussianMixture(2, covariance_type="diag").fit(patches), n_samples=1).axes) == 2 * 3
     assert len(plot.clusters(BernoulliMixture(2).fit(patches), patch_shape=(1, 9)).axes) == 2
+    # Rows that are no images are lines, with correlations between their columns.
+    lines = plot.clusters(GaussianMixture(2, random_state=0).fit(blobs[0]), n_samples=1)
+    mean, correlation, sample = lines.axes[:3]
+    assert len(mean.lines) == len(sample.lines) == 1 and not mean.images
+    np.testing.assert_allclose(np.diag(correlation.images[0].get_array()), 1.0)
     with pytest.raises(ValueError, match="do not have 9 pixels"):
         plot.clusters(zero_mean, patch_shape=(2, 4))
 
@@ -53,6 +62,7 @@ def test_mass(blobs, documents):
     ax = plot.mass(model, blobs[0], sparsity=(1, 2, 12, 50))
     assert len(ax.lines) == 3, "L above K is left out"
     lost = 1 - np.sort(model.predict_proba(blobs[0]), axis=1)[:, -2:].sum(axis=1)
-    np.testing.assert_allclose(ax.lines[1].get_xdata()[1:], np.sort(lost).clip(0), atol=1e-12)
+    np.testing.assert_allclose(ax.lines[1].get_xdata()[1:-1], np.sort(lost).clip(1e-6), atol=1e-12)
+    assert ax.get_xscale() == "log" and ax.get_xlim() == (1e-6, 1.0)
     topics = TopicModel(3, random_state=0).fit(documents[0])
     assert plot.mass(topics, documents[0], sparsity=(1, 3)).get_ylabel() == "share of words"

@@ -221,11 +221,23 @@ pub enum Error {
         need: &'static str,
     },
 
-    /// All values are so small that their squares are zero.
-    #[error("{name}: the values are too small to have a variance, their squares are zero; multiply them by a constant")]
-    TooSmall {
+    /// All values of a column are so small that their squares, which variances are made of, would be zero.
+    #[error(
+        "{name} column {}: no value is larger than {}, and variances need values of {} or more; give the column in other \
+         units, or in f64",
+        column + 1,
+        show_number(*largest),
+        show_number(*least)
+    )]
+    TinyColumn {
         /// The file or array.
         name: String,
+        /// The column, from 0.
+        column: usize,
+        /// The size of its largest value.
+        largest: f64,
+        /// What it should be at least.
+        least: f64,
     },
 
     /// A setting has a value that cannot be used.

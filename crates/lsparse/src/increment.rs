@@ -48,10 +48,10 @@ impl MixtureModel {
     /// # Ok::<(), lsparse::Error>(())
     /// ```
     pub fn update(&self, source: &dyn RowSource, row_weights: Option<&[f64]>, how: Increment) -> Result<MixtureModel> {
-        match working_element(self.config.precision, source) {
-            Element::F32 => self.update_as::<f32>(source, row_weights, how),
-            Element::F64 => self.update_as::<f64>(source, row_weights, how),
-        }
+        self.with_working_rows(source, |rows| match working_element(self.config.precision, rows) {
+            Element::F32 => self.update_as::<f32>(rows, row_weights, how),
+            Element::F64 => self.update_as::<f64>(rows, row_weights, how),
+        })
     }
 
     fn update_as<T: Scalar>(
@@ -71,11 +71,13 @@ impl MixtureModel {
         let state = (self.params_of(&mixture)?, self.total.clone());
         let (session, objective) = one_step(mixture, data, state, how, self.total.total_weight())?;
         let params = session.params();
+        let mut arrays = params.clusters.arrays();
+        self.units.iter().for_each(|units| units.undo_arrays(&mut arrays));
         Ok(MixtureModel {
             config: MixtureConfig { schedule: how.schedule(), ..self.config.clone() },
             training: record_after(&self.training, source.num_rows(), &objective),
             weights: params.frequencies.pi.clone(),
-            arrays: params.clusters.arrays(),
+            arrays,
             total: session.total().clone(),
             ..self.clone()
         })

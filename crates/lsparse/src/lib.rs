@@ -17,12 +17,14 @@
 //! - [`settings`]: what may be asked of a run. [`store`]: checkpoints and model files. [`runs`]: from settings to the best
 //!   model of several runs.
 //! - [`mixture`] and [`topics`] put the pieces together, in the same shape; [`increment`] goes on from data that keeps
-//!   coming.
+//!   coming, [`any`] reads whatever a file holds, [`math::agreement`] compares clusters with known classes.
 
 #![forbid(unsafe_code)]
 
 pub mod allocation;
+pub mod any;
 pub mod backend;
+pub mod choice;
 pub mod corpus;
 pub mod data;
 pub mod error;
@@ -39,11 +41,12 @@ pub mod system;
 pub mod topics;
 pub mod training;
 
+pub use any::AnyModel;
 pub use error::{Error, Result};
 pub use likelihood::{Estimate, LikelihoodKind};
 pub use mixture::{MixtureInputs, MixtureModel, fit_mixture, fit_mixture_with};
 pub use runs::{Beside, Fitted};
-pub use settings::{BestBy, History, Init, MixtureConfig, Precision};
+pub use settings::{BestBy, History, Init, MixtureConfig, Precision, Sparsity};
 pub use store::checkpoint::{Checkpointing, Storage};
 pub use training::schedule::ScheduleKind;
 pub use training::session::Session;

@@ -8,28 +8,14 @@ use std::sync::atomic::AtomicBool;
 use crate::backend::instructions;
 use crate::data::Dealt;
 use crate::error::{Error, Result};
-use crate::settings::BestBy;
+use crate::settings::{BestBy, Plan};
 use crate::store::checkpoint::{Content, Fingerprint, Found, Keeper, Storage, StoredRun};
 use crate::training::model::{Model, Objective};
 use crate::training::observe::{Observer, Stopwatch};
-use crate::training::rules::{EVIDENCE, Outcome, Patience, Progress, StopReason, StopRules, count_empty};
-use crate::training::schedule::Pace;
+use crate::training::rules::{EVIDENCE, Outcome, Patience, Progress, StopReason, count_empty};
 use crate::training::session::{Places, Session, Snapshot, Start};
 use crate::training::summary::Summary;
 use crate::training::trace::{Beginning, Ending};
-
-/// The settings of training that all models have in common.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Runs from different seeds.
-    pub runs: usize,
-    /// What decides between them.
-    pub best_by: BestBy,
-    /// When a run ends.
-    pub rules: StopRules,
-    /// When statistics enter the total.
-    pub pace: Pace,
-}
 
 /// A trained model as files hold it.
 pub trait ModelFile: Sized {
@@ -52,6 +38,11 @@ pub trait Family<'a> {
 
     /// What it is and what it is trained on, for whoever watches.
     fn beginning(&self) -> Beginning;
+
+    /// What people should know before it starts, with settings by their names.
+    fn remarks(&self) -> &[String] {
+        &[]
+    }
 
     /// What data and settings it is made of.
     fn fingerprint(&self) -> Result<Fingerprint>;
@@ -82,6 +73,9 @@ pub trait Family<'a> {
     /// The model as it is when a run has ended.
     fn saved(&self, session: &Session<'a, Self::Model>, outcome: &Outcome) -> Self::Saved;
 
+    /// A model of an earlier lap as the model of a run that ended so, by the rules of now.
+    fn kept(&self, earlier: Self::Saved, outcome: &Outcome) -> Self::Saved;
+
     /// A run from its start, with everything remembered in memory.
     fn session(&self, run: usize) -> Result<Session<'a, Self::Model>> {
         self.begin(run, Patience::default(), Places::default())
@@ -105,8 +99,8 @@ pub trait Family<'a> {
 /// What is around a training besides data and settings.
 #[derive(Default)]
 pub struct Beside<'a> {
-    /// Take the held-out score after every so many steps instead of every lap, and at the end of the run; 0 for laps.
-    pub heldout_every: u64,
+    /// Take the held-out score after every so many steps instead of every lap, and at the end of the run.
+    pub heldout_every: Option<u64>,
     /// Told of every step.
     pub observer: Option<&'a mut dyn Observer>,
     /// Set from outside to stop after the current batch.
@@ -135,14 +129,16 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
         Some(observer) => observer,
         None => &mut silent,
     };
+    family.remarks().iter().for_each(|remark| observer.remark(remark));
     let plan = family.plan();
     let places = storage.places(family.model(0).keeps_rows())?;
     let forget = storage.checkpoint.as_ref().and_then(|options| options.forget_batch);
     let (ledger, found) = Ledger::open(family, storage)?;
     let by_other_rules = found.as_ref().is_some_and(|found| found.by_other_rules && forget.is_none());
     let mut resumed = found.map(|found| found.content);
+    let best_lap = resumed.as_mut().and_then(|content| content.best_lap.take());
     let mut training =
-        Training { family, plan, heldout_every, observer, interrupt, ledger, failure: None, torn: false };
+        Training { family, plan, heldout_every, observer, interrupt, ledger, best_lap, failure: None, torn: false };
     if let Some(content) = &resumed {
         if by_other_rules {
             training.reopen(content)?;
@@ -177,11 +173,20 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
     }
 }
 
+/// A family before its first lap.
+pub fn start<'a, F: Family<'a>>(family: &F) -> Result<Fitted<F::Saved>> {
+    let session = family.session(0)?;
+    let objective = session.objective();
+    let heldout = family.score(session.model(), session.params(), session.total())?;
+    let outcome = outcome(session.progress(), StopReason::Laps(0), objective, heldout);
+    Ok(Fitted { model: family.saved(&session, &outcome), outcome, run: 0, runs: vec![(objective.total(), heldout)] })
+}
+
 /// A family in training, and all that is around it.
 struct Training<'t, F, M> {
     family: &'t F,
     plan: Plan,
-    heldout_every: u64,
+    heldout_every: Option<u64>,
     observer: &'t mut dyn Observer,
     interrupt: Option<&'t AtomicBool>,
     ledger: Ledger<M>,
@@ -189,6 +194,8 @@ struct Training<'t, F, M> {
     failure: Option<Error>,
     /// Whether the run ended in the middle of a step.
     torn: bool,
+    /// The model after the lap of this run that scored best, where one is to be kept.
+    best_lap: Option<Arc<StoredRun>>,
 }
 
 impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
@@ -231,6 +238,7 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                     session => session?,
                 };
                 self.begin()?;
+                self.best_lap = None;
                 // Seeding may have been long. What the run before remembered of batches is written over only once the
                 // last checkpoint does not refer to it.
                 self.checkpoint(&mut session, false)?;
@@ -245,10 +253,9 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             }
             None => self.follow(&mut session)?,
         };
-        let interrupted = outcome.reason == StopReason::Interrupted;
-        let came_to = (outcome.objective.total(), outcome.heldout);
-        let ending = Ending::new(run, session.progress(), outcome.reason, came_to);
-        self.enter(&session, outcome)?;
+        let (reason, interrupted) = (outcome.reason, outcome.reason == StopReason::Interrupted);
+        let came_to = self.enter(&session, outcome)?;
+        let ending = Ending::new(run, session.progress(), reason, came_to);
         // A step that was not done leaves nothing to go on from but the checkpoint before it.
         if !interrupted && !self.torn && run + 1 == self.plan.runs {
             self.checkpoint(&mut session, true)?;
@@ -277,15 +284,21 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                 // Clusters are those of the step before, which is better than nothing.
                 (Err(error), Some((objective, heldout))) if error.is_out_of_time() => {
                     self.torn = true;
-                    let reason = StopReason::Seconds(self.plan.rules.max_seconds);
+                    let reason = StopReason::Seconds(session.progress().seconds);
                     return Ok(outcome(session.progress(), reason, objective, heldout));
                 }
                 (step, _) => step?,
             };
+            let keeps_best = self.plan.rules.early_stopping.is_some() && info.ends_lap;
+            if keeps_best {
+                // At the end of a lap nothing is left out.
+                info.heldout = self.family.score(session.model(), session.params(), session.total())?;
+            }
+            let is_best = keeps_best && session.progress_mut().note_score(info.heldout);
             let reason = session.judge(&info, &self.plan.rules, self.interrupt);
             let due = match self.heldout_every {
-                0 => info.ends_lap,
-                every => info.step.is_multiple_of(every),
+                None => info.ends_lap,
+                Some(every) => info.step.is_multiple_of(every),
             };
             // Scores and what a run leaves behind are of all batches, also in the middle of a lap.
             let whole = if due || reason.is_some() { session.whole()? } else { None };
@@ -299,11 +312,14 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             if let Some(value) = info.objective.map(|o| o.total()).filter(|value| !value.is_finite()) {
                 return Err(Error::Diverged { step: info.step, value });
             }
-            if due || reason.is_some() {
+            if (due || reason.is_some()) && info.heldout.is_none() {
                 info.heldout = self.family.score(model, params, total)?;
             }
             if info.ends_lap {
                 session.progress_mut().remember_lap(&info);
+            }
+            if let (true, Some(objective)) = (is_best, info.objective) {
+                self.keep_lap(session, outcome(session.progress(), StopReason::Heldout(0), objective, info.heldout))?;
             }
             self.observer.step(&info)?;
             self.after_step(session, reason)?;
@@ -313,6 +329,14 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                 return Ok(outcome(session.progress(), reason, objective, info.heldout));
             }
         }
+    }
+
+    /// Keep the model as it is after this lap.
+    fn keep_lap(&mut self, session: &Session<'a, F::Model>, outcome: Outcome) -> Result<()> {
+        let failed = |source| Error::Unwritable { path: "the model of the best lap".into(), source };
+        let model = self.family.saved(session, &outcome).to_bytes().map_err(failed)?;
+        self.best_lap = Some(Arc::new(StoredRun { run: session.run(), outcome, model }));
+        Ok(())
     }
 
     /// The end of a run that takes no further step.
@@ -343,7 +367,8 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
         session.forget_batch(batch)?;
         let outcome = self.at_rest(&session, StopReason::Forgotten(batch))?;
         (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);
-        self.ledger.checkpoint(&mut session, written, false)?;
+        self.best_lap = None;
+        self.ledger.checkpoint(&mut session, written, false, None)?;
         self.settle(&mut session)?;
         self.enter(&session, outcome)?;
         self.ledger.close()
@@ -365,9 +390,9 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             return refuse("resume", problem, "give the rules of the run in the checkpoint");
         }
         let progress = &content.session.progress;
-        let (done, most) = (progress.laps, self.plan.rules.laps);
-        let is_past = done > most || (done == most && progress.lap_change.is_none());
-        if most > 0 && is_past {
+        let done = progress.laps;
+        let is_past = |most: usize| done > most || (done == most && progress.lap_change.is_none());
+        if let Some(most) = self.plan.rules.laps.filter(|&most| is_past(most)) {
             let (more, least) = match progress.lap_change {
                 None => (" and a part of the next", done + 1),
                 Some(_) => ("", done),
@@ -375,29 +400,56 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             let problem = format!("{most} is too few: the run in the checkpoint has done {done}{more}");
             return refuse("laps", problem, &format!("give {least} or more"));
         }
+        let asked = self.plan.rules.early_stopping;
+        if asked.is_some() && progress.best.is_none() && done > 0 && progress.forgotten == 0 {
+            let problem = "the run in the checkpoint has not kept its best lap".into();
+            return refuse("early-stopping", problem, "leave it out");
+        }
+        let waited = self.plan.rules.waited(progress).unwrap_or(0);
+        let is_past = |patience: usize| waited > patience || (waited == patience && progress.lap_change.is_none());
+        if let Some(patience) = asked.filter(|&patience| waited > 0 && is_past(patience)) {
+            let problem = format!("{patience} is too few: the run in the checkpoint has waited for {waited} laps");
+            let least = waited + usize::from(progress.lap_change.is_none());
+            return refuse("early-stopping", problem, &format!("give {least} or more"));
+        }
         (self.ledger.runs, self.ledger.best, self.ledger.stored) = (Vec::new(), None, None);
         Ok(())
     }
 
-    /// A run has ended.
-    fn enter(&mut self, session: &Session<'a, F::Model>, outcome: Outcome) -> Result<()> {
-        let Training { family, plan, ledger, .. } = self;
-        ledger.runs.push((outcome.objective.total(), outcome.heldout));
+    /// A run has ended. Its model is that of its best lap where one is kept, unless the end scores better still.
+    /// Gives its objective and held-out score.
+    fn enter(&mut self, session: &Session<'a, F::Model>, outcome: Outcome) -> Result<(f64, Option<f64>)> {
+        let Training { family, plan, ledger, best_lap, .. } = self;
+        let best_lap = best_lap
+            .clone()
+            .filter(|best| plan.rules.early_stopping.is_some() && best.outcome.heldout > outcome.heldout);
+        let outcome = match &best_lap {
+            None => outcome,
+            Some(best) => Outcome { objective: best.outcome.objective, heldout: best.outcome.heldout, ..outcome },
+        };
+        let came_to = (outcome.objective.total(), outcome.heldout);
+        ledger.runs.push(came_to);
         if ledger.best.as_ref().is_some_and(|best| plan.quality(&outcome) <= plan.quality(&best.1)) {
-            return Ok(());
+            return Ok(came_to);
         }
-        let model = family.saved(session, &outcome);
+        let model = match best_lap {
+            None => family.saved(session, &outcome),
+            Some(best) => {
+                let earlier = F::Saved::from_bytes(Path::new("the model of the best lap"), &best.model)?;
+                family.kept(earlier, &outcome)
+            }
+        };
         if let Some(keeper) = &ledger.keeper {
             let model = model.to_bytes().map_err(|source| keeper.failed(source))?;
             ledger.stored = Some(Arc::new(StoredRun { run: session.run(), outcome: outcome.clone(), model }));
         }
         ledger.best = Some((session.run(), outcome, model));
-        Ok(())
+        Ok(came_to)
     }
 
     fn checkpoint(&mut self, session: &mut Session<'a, F::Model>, finished: bool) -> Result<()> {
         self.settle(session)?;
-        self.ledger.checkpoint(session, self.observer.written(), finished)
+        self.ledger.checkpoint(session, self.observer.written(), finished, self.best_lap.clone())
     }
 
     /// Wait for the checkpoint under way. Whether the training goes on if it cannot be written is for others to say.
@@ -426,9 +478,9 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
 
 /// How a run that came so far ended.
 fn outcome(progress: &Progress, reason: StopReason, objective: Objective, heldout: Option<f64>) -> Outcome {
-    let Progress { seconds, rows, ref recent, .. } = *progress;
+    let Progress { laps, seconds, rows, ref recent, .. } = *progress;
     let rows_per_second = rows as f64 / seconds.max(1e-9);
-    Outcome { reason, objective, heldout, seconds, rows_per_second, recent: recent.clone() }
+    Outcome { reason, objective, heldout, laps, seconds, rows_per_second, recent: recent.clone() }
 }
 
 /// The runs that have ended, and the checkpoints of the one under way.
@@ -461,12 +513,19 @@ impl<S: ModelFile> Ledger<S> {
     }
 
     /// Begin a checkpoint, after the one under way.
-    fn checkpoint<M: Model>(&mut self, session: &mut Session<'_, M>, written: u64, finished: bool) -> Result<()> {
+    fn checkpoint<M: Model>(
+        &mut self,
+        session: &mut Session<'_, M>,
+        written: u64,
+        finished: bool,
+        best_lap: Option<Arc<StoredRun>>,
+    ) -> Result<()> {
         self.settle(session)?;
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         let (run, runs, best) = (session.run(), self.runs.clone(), self.stored.clone());
         let instructions = instructions().to_owned();
-        keeper.begin(Content { run, finished, written, instructions, runs, best, session: session.save() });
+        let session = session.save();
+        keeper.begin(Content { run, finished, written, instructions, runs, best, best_lap, session });
         Ok(())
     }
 
@@ -581,7 +640,8 @@ mod tests {
         let rows: Vec<f64> = (0..400).map(|n| f64::from(n % 2) * 9.0 + f64::from(n % 7) * 0.1).collect();
         let rows = MemoryRows::new("two groups", 1, rows).unwrap();
         let source = Treacherous { rows, reads: AtomicUsize::new(0), fails, error };
-        let config = MixtureConfig { clusters: 2, batches: 2, laps: 2, tolerance: 0.0, runs, ..Default::default() };
+        let config =
+            MixtureConfig { clusters: 2, batches: Some(2), laps: Some(2), tolerance: None, runs, ..Default::default() };
         let mut failures = Failures::default();
         let beside = Beside { observer: Some(&mut failures), ..Default::default() };
         let fitted = fit_mixture_with(&source, &config, MixtureInputs::default(), beside);

@@ -10,9 +10,9 @@ fn prior(kind: LikelihoodKind, dim: usize) -> Prior {
     // Columns of different scales, so that B is not a multiple of I.
     let variance: Vec<f64> = (0..dim).map(|d| 1.3 * 0.6f64.powi(d as i32)).collect();
     let moments =
-        Moments { count: 10, mean: vec![0.3; dim], variance: variance.clone(), second_moment: variance, nonzeros: 0 };
+        Moments { mean: vec![0.3; dim], variance: variance.clone(), second_moment: variance, ..Moments::unknown(dim) };
     let config =
-        MixtureConfig { likelihood: kind, lambda: 0.7, kappa: 0.4, prior_scale: 0.9, ..MixtureConfig::default() };
+        MixtureConfig { likelihood: kind, lambda: 0.7, kappa: 0.4, prior_scale: Some(0.9), ..MixtureConfig::default() };
     Prior::for_data(&config, &moments)
 }
 
@@ -575,4 +575,26 @@ fn the_allocation_term_is_the_probability_of_the_assignments() {
     close(term, log_probability, 1e-12, "vb");
     let ml = lsparse::allocation::allocation_term(Estimate::MaxLikelihood, alpha, &counts);
     close(ml, 3.0 * 0.6f64.ln() + 2.0 * 0.4f64.ln(), 1e-12, "ml");
+}
+
+/// Clusters that are given become statistics whose maximum likelihood clusters they are.
+#[test]
+fn statistics_of_given_clusters_give_them_back() {
+    for kind in LikelihoodKind::ALL {
+        let (clusters, dim, counts) = (3, 4, [10.0, 2.5, 40.0]);
+        let family = kind.build::<f64>(&prior(kind, dim));
+        let arrays = (kind.family().plant)(clusters, dim, &mut ChaCha8Rng::seed_from_u64(7));
+        let Some(stats) = family.statistics_of(&counts, &arrays).unwrap() else {
+            assert!(!kind.family().spread.is_of_variances(), "{}", kind.name());
+            continue;
+        };
+        assert_eq!(stats.len(), clusters * family.stat_width() + family.shared_width());
+        let found = family.global_step(Estimate::MaxLikelihood, &counts, &stats, None).unwrap().arrays();
+        for given in &arrays {
+            let found = &found.iter().find(|array| array.name == given.name).unwrap().values;
+            for (a, b) in found.iter().zip(&given.values) {
+                assert!((a - b).abs() < 1e-9 * (1.0 + b.abs()), "{} {}: {a} and {b}", kind.name(), given.name);
+            }
+        }
+    }
 }

@@ -6,7 +6,9 @@ use lsparse::synthetic::{planted, planted_patches};
 use lsparse::training::observe::Observer;
 use lsparse::training::schedule::ScheduleKind;
 use lsparse::training::trace::StepInfo;
-use lsparse::{Beside, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, fit_mixture, fit_mixture_with};
+use lsparse::{
+    Beside, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Sparsity, fit_mixture, fit_mixture_with,
+};
 
 const ESTIMATES: [Estimate; 3] = [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood];
 const SCHEDULES: [ScheduleKind; 4] =
@@ -70,12 +72,12 @@ fn every_likelihood_estimate_schedule_and_sparsity_trains() {
                     let config = MixtureConfig {
                         likelihood: kind,
                         clusters: 6,
-                        sparsity,
+                        sparsity: Sparsity::Of(sparsity),
                         estimate,
                         schedule,
-                        batches: if schedule == ScheduleKind::Full { 1 } else { 4 },
-                        laps: 8,
-                        tolerance: 0.0,
+                        batches: if schedule == ScheduleKind::Full { Some(1) } else { Some(4) },
+                        laps: Some(8),
+                        tolerance: None,
                         ..Default::default()
                     };
                     check_model(&train(&source, &config, &what), &source, &what);
@@ -123,12 +125,12 @@ fn objectives_are_monotone_on_data_that_looks_real_with_many_clusters() {
                     let config = MixtureConfig {
                         likelihood: kind,
                         clusters: 60,
-                        sparsity,
+                        sparsity: Sparsity::Of(sparsity),
                         estimate,
                         schedule,
-                        batches: if schedule == ScheduleKind::Full { 1 } else { 5 },
-                        laps: 8,
-                        tolerance: 0.0,
+                        batches: if schedule == ScheduleKind::Full { Some(1) } else { Some(5) },
+                        laps: Some(8),
+                        tolerance: None,
                         ..Default::default()
                     };
                     check_model(&train(&source, &config, &what), &source, &what);
@@ -158,10 +160,10 @@ fn planted_clusters_are_found_again() {
             let config = MixtureConfig {
                 likelihood: kind,
                 clusters: 5,
-                sparsity: 2,
+                sparsity: Sparsity::Of(2),
                 estimate,
                 runs: 10,
-                laps: 40,
+                laps: Some(40),
                 ..Default::default()
             };
             let fitted = fit_mixture(&source, &config).unwrap();
@@ -188,10 +190,10 @@ fn empty_clusters_under_streaming_maximum_likelihood_stay_empty() {
         let config = MixtureConfig {
             likelihood: kind,
             clusters: 7,
-            sparsity: 2,
+            sparsity: Sparsity::Of(2),
             estimate: Estimate::MaxLikelihood,
             schedule: ScheduleKind::Streaming,
-            batches: 3,
+            batches: Some(3),
             ..Default::default()
         };
         let fitted = fit_mixture(&source, &config).unwrap();

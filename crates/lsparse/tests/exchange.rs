@@ -15,7 +15,7 @@ use lsparse::training::exchange::{Remote, Round, fold, hand_out, pack, params, u
 use lsparse::training::model::Model;
 use lsparse::training::rules::{Outcome, StopReason};
 use lsparse::training::session::Session;
-use lsparse::{Init, LikelihoodKind, MixtureConfig, ScheduleKind};
+use lsparse::{Init, LikelihoodKind, MixtureConfig, ScheduleKind, Sparsity};
 
 /// Where a process that is started by a test finds it.
 const ADDRESS: &str = "LSPARSE_TEST_ADDRESS";
@@ -106,7 +106,7 @@ fn train<M: Model>(session: &mut Session<'_, M>, round: usize, mut work: impl Fn
 fn model<'a, F: Family<'a>>(family: &F, session: &Session<'a, F::Model>) -> Vec<u8> {
     let (seconds, rows_per_second) = (0.0, 0.0);
     let (reason, objective, recent) = (StopReason::Laps(LAPS), session.objective(), Vec::new());
-    let outcome = Outcome { reason, objective, heldout: None, seconds, rows_per_second, recent };
+    let outcome = Outcome { reason, objective, heldout: None, laps: LAPS, seconds, rows_per_second, recent };
     family.saved(session, &outcome).to_bytes().unwrap()
 }
 
@@ -148,10 +148,10 @@ fn two_processes_end_with_the_bytes_of_one() {
     ] {
         let config = MixtureConfig {
             clusters: 8,
-            sparsity: 3,
+            sparsity: Sparsity::Of(3),
             search,
             schedule,
-            batches: 4,
+            batches: Some(4),
             init: Init::Bregman,
             ..Default::default()
         };
@@ -162,8 +162,8 @@ fn two_processes_end_with_the_bytes_of_one() {
     for (leave_out, round) in [(true, 1), (false, 1), (false, 3)] {
         let config = TopicsConfig {
             topics: 12,
-            sparsity: 3,
-            batches: 4,
+            sparsity: Sparsity::Of(3),
+            batches: Some(4),
             leave_out,
             warm_start: !leave_out,
             ..Default::default()
@@ -176,7 +176,7 @@ fn two_processes_end_with_the_bytes_of_one() {
 #[test]
 fn a_batch_is_in_flight_once_and_folded_in_its_turn() {
     let source = rows();
-    let config = MixtureConfig { clusters: 8, batches: 4, init: Init::Bregman, ..Default::default() };
+    let config = MixtureConfig { clusters: 8, batches: Some(4), init: Init::Bregman, ..Default::default() };
     let family = Mixtures::<f32>::new(&source, &config, MixtureInputs::default()).unwrap();
     let mut session = family.session(0).unwrap();
     let mut worker = session.worker();
@@ -202,7 +202,7 @@ fn a_batch_is_in_flight_once_and_folded_in_its_turn() {
     assert!(session.fold(again).is_err(), "it is folded in already");
     // Where batches are left out of what they are worked out under they come one by one.
     let source = documents();
-    let config = TopicsConfig { topics: 12, batches: 4, ..Default::default() };
+    let config = TopicsConfig { topics: 12, batches: Some(4), ..Default::default() };
     let mut session = TopicFamily::new(&source, &config, TopicInputs::default()).unwrap().session(0).unwrap();
     assert!(session.hand_out().unwrap().is_some() && session.hand_out().unwrap().is_none());
 }

@@ -23,7 +23,7 @@ use lsparse::training::observe::Observer;
 use lsparse::training::trace::{StepInfo, Trace};
 use lsparse::{
     Beside, BestBy, Checkpointing, Estimate, Init, LikelihoodKind, MixtureConfig, MixtureInputs, Precision,
-    ScheduleKind, Storage, fit_mixture_with,
+    ScheduleKind, Sparsity, Storage, fit_mixture_with,
 };
 use lsparse_kernels::{Level, set_level};
 
@@ -117,7 +117,7 @@ impl Observer for Watching<'_> {
 #[derive(Default)]
 struct Given<'a> {
     heldout: Option<&'a dyn RowSource>,
-    heldout_every: u64,
+    heldout_every: Option<u64>,
     row_weights: Option<&'a [f64]>,
     mixture: Option<&'a MixtureModel>,
     topics: Option<&'a TopicModel>,
@@ -130,7 +130,7 @@ fn mixture_bytes(source: &dyn RowSource, config: &MixtureConfig, given: Given<'_
     let stop = AtomicBool::new(false);
     let mut watching = Watching::new(given.stop_after, &stop);
     let Given { heldout, row_weights, mixture: start, .. } = given;
-    let inputs = MixtureInputs { heldout, row_weights, start, select: None };
+    let inputs = MixtureInputs { heldout, row_weights, start, ..Default::default() };
     let beside = Beside {
         heldout_every: given.heldout_every,
         observer: Some(&mut watching),
@@ -169,15 +169,15 @@ fn rows(kind: LikelihoodKind, precision: Precision, seed: u64) -> Box<dyn RowSou
 fn mixture_config() -> MixtureConfig {
     MixtureConfig {
         clusters: 6,
-        sparsity: 2,
+        sparsity: Sparsity::Of(2),
         init: Init::Bregman,
         init_lloyd: Some(1),
-        init_rows: 240,
-        prior_scale: 0.1,
+        init_rows: Some(240),
+        prior_scale: Some(0.1),
         search: SearchKind::Dense,
-        batches: 4,
-        laps: 3,
-        tolerance: 0.0,
+        batches: Some(4),
+        laps: Some(3),
+        tolerance: None,
         seed: 3,
         ..Default::default()
     }
@@ -206,7 +206,7 @@ fn mixtures(found: &mut Table) {
                         search,
                         estimate,
                         schedule,
-                        batches,
+                        batches: Some(batches),
                         precision,
                         ..mixture_config()
                     };
@@ -245,11 +245,11 @@ fn methods_of_mixtures(found: &mut Table) {
                     precision,
                     schedule,
                     estimate: if hard { Estimate::Map } else { Estimate::Posterior },
-                    sparsity: if hard { 1 } else { 2 },
+                    sparsity: if hard { Sparsity::Of(1) } else { Sparsity::Of(2) },
                     search: SearchKind::Auto,
-                    batches: if schedule == ScheduleKind::Full { 1 } else { 3 },
+                    batches: if schedule == ScheduleKind::Full { Some(1) } else { Some(3) },
                     refresh: 3,
-                    laps: 7,
+                    laps: Some(7),
                     ..mixture_config()
                 };
                 let (model, trace) = mixture_bytes(source.as_ref(), &config, Given::default());
@@ -297,13 +297,13 @@ fn around_mixtures(found: &mut Table) {
 
     let weights: Vec<f64> = (0..240).map(|n| f64::from(n % 5)).collect();
     for schedule in SCHEDULES {
-        let config = MixtureConfig { schedule, batches: batches_of(schedule), ..base.clone() };
+        let config = MixtureConfig { schedule, batches: Some(batches_of(schedule)), ..base.clone() };
         let given = Given { row_weights: Some(&weights), ..Given::default() };
         add(&format!("weights {}", name(schedule)), mixture_bytes(source.as_ref(), &config, given));
     }
-    for heldout_every in [0, 3] {
+    for heldout_every in [None, Some(3)] {
         let given = Given { heldout: Some(held.as_ref()), heldout_every, ..Given::default() };
-        add(&format!("heldout {heldout_every}"), mixture_bytes(source.as_ref(), &base, given));
+        add(&format!("heldout {}", heldout_every.unwrap_or(0)), mixture_bytes(source.as_ref(), &base, given));
     }
     for best_by in [BestBy::Objective, BestBy::Heldout] {
         let config = MixtureConfig { runs: 3, best_by, search: SearchKind::Neighbours, ..base.clone() };
@@ -311,14 +311,15 @@ fn around_mixtures(found: &mut Table) {
         add(&format!("runs {}", name(best_by)), mixture_bytes(source.as_ref(), &config, given));
     }
     for search in searches {
-        let config = MixtureConfig { sparsity_tolerance: 0.01, sparsity: 1, search, ..base.clone() };
+        let config =
+            MixtureConfig { sparsity_tolerance: Some(0.01), sparsity: Sparsity::Of(1), search, ..base.clone() };
         add(&format!("tolerance {}", name(search)), mixture_bytes(source.as_ref(), &config, Given::default()));
     }
     for init in [Init::Auto, Init::Kmeans, Init::Examples, Init::Responsibilities] {
         let config = MixtureConfig { init, ..base.clone() };
         add(&format!("init {}", name(init)), mixture_bytes(source.as_ref(), &config, Given::default()));
     }
-    let config = MixtureConfig { tolerance: 0.5, count_tolerance: 0.1, laps: 50, ..base.clone() };
+    let config = MixtureConfig { tolerance: Some(0.5), count_tolerance: Some(0.1), laps: Some(50), ..base.clone() };
     add("rest", mixture_bytes(source.as_ref(), &config, Given::default()));
 
     let mut gaps = planted(kind, 240, 4, 5, 12).values;
@@ -341,7 +342,8 @@ fn around_mixtures(found: &mut Table) {
             (Estimate::Posterior, ScheduleKind::Full),
         ] {
             let batches = batches_of(schedule);
-            let config = MixtureConfig { search, estimate, schedule, batches, laps: 4, ..base.clone() };
+            let config =
+                MixtureConfig { search, estimate, schedule, batches: Some(batches), laps: Some(4), ..base.clone() };
             let case = format!("{} {} {} {memo_memory:?}", name(search), name(estimate), name(schedule));
             let folder = tempfile::tempdir().unwrap();
             let run = |config: &MixtureConfig, resume: bool, forget_batch: Option<usize>, stop_after: u64| {
@@ -354,7 +356,7 @@ fn around_mixtures(found: &mut Table) {
             assert_eq!(resumed, whole.0, "{case}");
             if (schedule, estimate) == (ScheduleKind::Memoized, Estimate::Posterior) {
                 add(&format!("forgotten {case}"), run(&config, true, Some(1), 0));
-                let longer = MixtureConfig { laps: 6, ..config };
+                let longer = MixtureConfig { laps: Some(6), ..config };
                 add(&format!("after forgetting {case}"), run(&longer, true, None, 0));
             }
         }
@@ -375,7 +377,7 @@ fn around_mixtures(found: &mut Table) {
     let (bytes, _) = mixture_bytes(source.as_ref(), &base, Given::default());
     let first = MixtureModel::from_bytes(Path::new("first"), &bytes).unwrap();
     for schedule in SCHEDULES {
-        let config = MixtureConfig { schedule, batches: batches_of(schedule), ..base.clone() };
+        let config = MixtureConfig { schedule, batches: Some(batches_of(schedule)), ..base.clone() };
         let given = Given { mixture: Some(&first), ..Given::default() };
         add(&format!("from {}", name(schedule)), mixture_bytes(held.as_ref(), &config, given));
     }
@@ -394,10 +396,10 @@ fn documents(num: usize, seed: u64) -> (CsrRows<f32>, Vec<String>) {
 fn topics_config() -> TopicsConfig {
     TopicsConfig {
         topics: 8,
-        sparsity: 3,
-        batches: 4,
-        laps: 3,
-        tolerance: 0.0,
+        sparsity: Sparsity::Of(3),
+        batches: Some(4),
+        laps: Some(3),
+        tolerance: None,
         init_lloyd: 2,
         seed: 5,
         ..Default::default()
@@ -413,7 +415,8 @@ fn topics(found: &mut Table) {
     for estimate in [Estimate::Posterior, Estimate::Map] {
         for schedule in SCHEDULES {
             for (leave_out, sparsity) in [(true, 3), (false, 3), (true, 8), (false, 8)] {
-                let config = TopicsConfig { estimate, schedule, leave_out, sparsity, ..topics_config() };
+                let config =
+                    TopicsConfig { estimate, schedule, leave_out, sparsity: Sparsity::Of(sparsity), ..topics_config() };
                 add(format!("{} {} {leave_out} {sparsity}", name(estimate), name(schedule)), &config);
             }
             for learn_alpha in [AlphaRule::Symmetric, AlphaRule::Asymmetric, AlphaRule::Direction] {
@@ -429,10 +432,13 @@ fn topics(found: &mut Table) {
     }
     add("no restarts".into(), &TopicsConfig { restarts: 0, ..topics_config() });
     add("random".into(), &TopicsConfig { init: TopicInit::Random, ..topics_config() });
-    add("rest".into(), &TopicsConfig { tolerance: 0.05, laps: 30, ..topics_config() });
+    add("rest".into(), &TopicsConfig { tolerance: Some(0.05), laps: Some(30), ..topics_config() });
     // More topics than the documents need: some are lost, and lent documents.
-    add("many".into(), &TopicsConfig { topics: 40, laps: 6, ..topics_config() });
-    add("many at random".into(), &TopicsConfig { topics: 40, laps: 6, init: TopicInit::Random, ..topics_config() });
+    add("many".into(), &TopicsConfig { topics: 40, laps: Some(6), ..topics_config() });
+    add(
+        "many at random".into(),
+        &TopicsConfig { topics: 40, laps: Some(6), init: TopicInit::Random, ..topics_config() },
+    );
     add("svi-gibbs".into(), &TopicsConfig { method: TopicMethod::SviGibbs, ..topics_config() });
     add("svi-gibbs runs".into(), &TopicsConfig { method: TopicMethod::SviGibbs, runs: 2, ..topics_config() });
     let learn_alpha = AlphaRule::Asymmetric;
@@ -447,7 +453,15 @@ fn samplers(found: &mut Table) {
             (ScheduleKind::Memoized, TopicInit::Bregman, 0),
             (ScheduleKind::Memoized, TopicInit::Auto, 2),
         ] {
-            let config = TopicsConfig { method, schedule, init, burn_in, laps: 4, runs: 2, ..topics_config() };
+            let config = TopicsConfig {
+                method,
+                schedule,
+                init,
+                burn_in: (burn_in > 0).then_some(burn_in),
+                laps: Some(4),
+                runs: 2,
+                ..topics_config()
+            };
             let (model, trace) = topic_bytes(&source, &config, Given::default());
             found.add(format!("topics {} {} {}", name(method), name(schedule), name(init)), &model, &trace);
         }
@@ -467,10 +481,10 @@ fn around_topics(found: &mut Table) {
         let given = Given { seed_words: &seed_words, ..Given::default() };
         add(&format!("seed words {}", name(schedule)), topic_bytes(&source, &config, given));
     }
-    for (heldout_every, leave_out) in [(0, true), (3, true), (3, false)] {
+    for (heldout_every, leave_out) in [(None, true), (Some(3), true), (Some(3), false)] {
         let config = TopicsConfig { leave_out, ..topics_config() };
         let given = Given { heldout: Some(&held), heldout_every, ..Given::default() };
-        add(&format!("heldout {heldout_every} {leave_out}"), topic_bytes(&source, &config, given));
+        add(&format!("heldout {} {leave_out}", heldout_every.unwrap_or(0)), topic_bytes(&source, &config, given));
     }
     for best_by in [BestBy::Objective, BestBy::Heldout] {
         let config = TopicsConfig { runs: 3, best_by, ..topics_config() };
@@ -486,8 +500,8 @@ fn around_topics(found: &mut Table) {
         ("many", TopicsConfig { topics: 40, init: TopicInit::Random, ..plain.clone() }),
         ("stochastic", TopicsConfig { schedule: ScheduleKind::Stochastic, ..plain.clone() }),
         ("svi-gibbs", TopicsConfig { method: TopicMethod::SviGibbs, ..plain.clone() }),
-        ("sparse-lda", TopicsConfig { method: TopicMethod::SparseLda, burn_in: 1, ..plain.clone() }),
-        ("light-lda", TopicsConfig { method: TopicMethod::LightLda, burn_in: 1, ..plain.clone() }),
+        ("sparse-lda", TopicsConfig { method: TopicMethod::SparseLda, burn_in: Some(1), ..plain.clone() }),
+        ("light-lda", TopicsConfig { method: TopicMethod::LightLda, burn_in: Some(1), ..plain.clone() }),
     ];
     for ((case, config), memo_memory) in cases.into_iter().flat_map(|case| [(case.clone(), None), (case, Some(0))]) {
         let folder = tempfile::tempdir().unwrap();
@@ -501,7 +515,7 @@ fn around_topics(found: &mut Table) {
         assert_eq!(resumed, whole.0, "{case}");
         if config.schedule == ScheduleKind::Memoized && config.method == TopicMethod::Lsparse {
             add(&format!("forgotten {case} {memo_memory:?}"), run(&config, true, Some(1), 0));
-            let longer = TopicsConfig { laps: 5, ..config };
+            let longer = TopicsConfig { laps: Some(5), ..config };
             add(&format!("after forgetting {case} {memo_memory:?}"), run(&longer, true, None, 0));
         }
     }

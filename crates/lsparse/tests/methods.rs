@@ -19,7 +19,8 @@ use lsparse::training::observe::Observer;
 use lsparse::training::rules::StopReason;
 use lsparse::training::trace::StepInfo;
 use lsparse::{
-    Beside, Fitted, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture, fit_mixture_with,
+    Beside, Fitted, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Result, Sparsity, fit_mixture,
+    fit_mixture_with,
 };
 use lsparse_kernels::ln_gamma;
 use rand::{RngExt, SeedableRng};
@@ -100,7 +101,14 @@ fn samplers_draw_from_the_posterior() {
     for (num, alpha, lambda) in [(2, 1.0, 0.5), (3, 0.6, 0.2)] {
         let expected = exact_pairs(&tokens, num, alpha, lambda);
         for (method, table_draws) in SAMPLERS.map(|m| (m, 1)).into_iter().chain(SAMPLERS[1..].iter().map(|&m| (m, 0))) {
-            let config = TopicsConfig { method, topics: num, alpha, lambda, table_draws, ..Default::default() };
+            let config = TopicsConfig {
+                method,
+                topics: num,
+                alpha,
+                lambda,
+                table_draws: (table_draws > 0).then_some(table_draws),
+                ..Default::default()
+            };
             let mut chain = Chain::random(Arc::clone(&tokens), &config, ChaCha8Rng::seed_from_u64(7)).unwrap();
             let (errors, plain) = deviation(&mut chain, &expected, 200_000);
             if table_draws == 1 {
@@ -144,7 +152,7 @@ fn planted_corpora(num_topics: usize, vocab: usize, documents: [usize; 2]) -> [C
 
 fn config_of(method: TopicMethod) -> TopicsConfig {
     let laps = if method.samples_tokens() { 150 } else { 10 };
-    TopicsConfig { method, topics: 12, laps, seed: 1, ..Default::default() }
+    TopicsConfig { method, topics: 12, laps: Some(laps), seed: 1, ..Default::default() }
 }
 
 fn fit_scored(corpora: &[CsrRows<f32>; 2], config: &TopicsConfig) -> Fitted<TopicModel> {
@@ -186,7 +194,7 @@ fn samplers_count_every_token_and_report_the_joint_probability() {
     let corpora = planted_corpora(4, 40, [50, 10]);
     let tokens = Tokens::read(&corpora[0]).unwrap();
     for method in SAMPLERS {
-        let config = TopicsConfig { topics: 5, laps: 3, ..config_of(method) };
+        let config = TopicsConfig { topics: 5, laps: Some(3), ..config_of(method) };
         let fitted = fit_topics(&corpora[0], &config).unwrap();
         let total = fitted.model.total.total();
         assert_eq!(fitted.model.total.counts.iter().sum::<f64>(), tokens.word.len() as f64);
@@ -200,7 +208,7 @@ fn samplers_count_every_token_and_report_the_joint_probability() {
         assert!(objective.entropy == 0.0 && objective.alloc < 0.0);
     }
     // With a single topic there is nothing to draw, and the joint probability is known.
-    let config = TopicsConfig { topics: 1, laps: 2, ..config_of(TopicMethod::SparseLda) };
+    let config = TopicsConfig { topics: 1, laps: Some(2), ..config_of(TopicMethod::SparseLda) };
     let fitted = fit_topics(&corpora[0], &config).unwrap();
     let expected = log_joint(&tokens, &vec![0; tokens.word.len()], 1, config.alpha, config.lambda);
     assert!((fitted.outcome.objective.total() - expected).abs() < 1e-8 * expected.abs());
@@ -225,7 +233,14 @@ fn threads_change_no_bits_and_interrupted_runs_go_on_as_if_they_had_not_been() {
     for method in SAMPLERS.into_iter().chain([TopicMethod::SviGibbs]) {
         // Samplers of all tokens average; the others know no burn-in.
         let burn_in = usize::from(SAMPLERS.contains(&method));
-        let config = TopicsConfig { topics: 6, laps: 4, burn_in, tolerance: 0.0, batches: 3, ..config_of(method) };
+        let config = TopicsConfig {
+            topics: 6,
+            laps: Some(4),
+            burn_in: (burn_in > 0).then_some(burn_in),
+            tolerance: None,
+            batches: Some(3),
+            ..config_of(method)
+        };
         let whole = fit_topics(&corpora[0], &config).unwrap();
         let again = with_threads(3, || fit_topics(&corpora[0], &config).unwrap()).unwrap();
         assert_eq!(whole.model.total, again.model.total, "{method:?}");
@@ -261,9 +276,13 @@ fn threads_change_no_bits_and_interrupted_runs_go_on_as_if_they_had_not_been() {
 fn laps_after_burn_in_are_averaged() {
     let corpora = planted_corpora(4, 40, [300, 60]);
     for method in SAMPLERS {
-        let config = TopicsConfig { topics: 6, batches: 3, ..config_of(method) };
+        let config = TopicsConfig { topics: 6, batches: Some(3), ..config_of(method) };
         let dense = |laps: usize, burn_in: usize| {
-            let fitted = fit_topics(&corpora[0], &TopicsConfig { laps, burn_in, ..config.clone() }).unwrap();
+            let fitted = fit_topics(
+                &corpora[0],
+                &TopicsConfig { laps: Some(laps), burn_in: (burn_in > 0).then_some(burn_in), ..config.clone() },
+            )
+            .unwrap();
             let total = fitted.model.total;
             let rows = (0..total.vocab_size()).map(|v| total.total().dense_word(v, 6));
             (rows.collect::<Vec<_>>().concat(), total.counts)
@@ -276,12 +295,17 @@ fn laps_after_burn_in_are_averaged() {
         for (k, mean) in counts.iter().enumerate() {
             assert!((mean - (ended[0].1[k] + ended[1].1[k]) / 2.0).abs() < 1e-9, "{method:?}");
         }
-        let score = |burn_in: usize| fit_scored(&corpora, &TopicsConfig { laps: 40, burn_in, ..config.clone() });
+        let score = |burn_in: usize| {
+            fit_scored(
+                &corpora,
+                &TopicsConfig { laps: Some(40), burn_in: (burn_in > 0).then_some(burn_in), ..config.clone() },
+            )
+        };
         let (last, mean) = (score(0).outcome.heldout.unwrap(), score(20).outcome.heldout.unwrap());
         // Sixty documents score a little better or worse by chance.
         assert!(mean > last - 0.01, "{method:?}: {last} fell to {mean}");
     }
-    let none_left = TopicsConfig { topics: 3, laps: 2, burn_in: 2, ..config_of(TopicMethod::SparseLda) };
+    let none_left = TopicsConfig { topics: 3, laps: Some(2), burn_in: Some(2), ..config_of(TopicMethod::SparseLda) };
     assert!(fit_topics(&corpora[0], &none_left).err().unwrap().to_string().contains("burn-in"));
 }
 
@@ -291,7 +315,7 @@ fn a_sampler_goes_on_from_a_model_in_its_place() {
     let config = TopicsConfig { topics: 4, ..config_of(TopicMethod::SparseLda) };
     let first = fit_scored(&corpora, &config);
     let go_on = |history: History| {
-        let config = TopicsConfig { laps: 1, history, ..config.clone() };
+        let config = TopicsConfig { laps: Some(1), history, ..config.clone() };
         let inputs = TopicInputs { start: Some(&first.model), heldout: Some(&corpora[1]), ..Default::default() };
         fit_topics_with(&corpora[0], &config, inputs, Beside::default())
     };
@@ -312,7 +336,7 @@ fn what_a_method_cannot_do_is_refused() {
     refused(TopicsConfig { learn_alpha: AlphaRule::Symmetric, ..config.clone() }, "learn-alpha");
     refused(TopicsConfig { schedule: lsparse::ScheduleKind::Stochastic, ..config.clone() }, "schedule");
     refused(TopicsConfig { mh_steps: 0, ..config.clone() }, "mh-steps");
-    refused(TopicsConfig { laps: 0, ..config.clone() }, "laps");
+    refused(TopicsConfig { laps: None, ..config.clone() }, "laps");
     refused(TopicsConfig { samples: 1, method: TopicMethod::SviGibbs, ..config.clone() }, "samples");
     let halves = CsrRows::new("halves", 2, vec![0, 2], vec![0, 1], vec![1.0f32, 0.5]).unwrap();
     for method in SAMPLERS.into_iter().chain([TopicMethod::SviGibbs]) {
@@ -357,8 +381,8 @@ fn planted_rows(kind: LikelihoodKind) -> (Planted, MemoryRows<f64>) {
 }
 
 fn mixture_config(method: MixtureMethod, kind: LikelihoodKind) -> MixtureConfig {
-    let base = MixtureConfig { method, likelihood: kind, clusters: 5, batches: 3, ..Default::default() };
-    MixtureConfig { laps: 20, tolerance: 0.0, seed: 2, ..base }
+    let base = MixtureConfig { method, likelihood: kind, clusters: 5, batches: Some(3), ..Default::default() };
+    MixtureConfig { laps: Some(20), tolerance: None, seed: 2, ..base }
 }
 
 /// The share of rows that are with most of their cluster's rows.
@@ -384,7 +408,7 @@ fn every_mixture_method_finds_planted_clusters_and_never_falls() {
         for method in [MixtureMethod::SparseEm, MixtureMethod::Truncation, MixtureMethod::HardEm] {
             for estimate in [Estimate::Map, Estimate::MaxLikelihood] {
                 let config = MixtureConfig {
-                    sparsity: usize::from(method != MixtureMethod::HardEm) * 2,
+                    sparsity: if method == MixtureMethod::HardEm { Sparsity::Usual } else { Sparsity::Of(2) },
                     estimate,
                     ..config(method)
                 };
@@ -410,9 +434,9 @@ fn every_mixture_method_finds_planted_clusters_and_never_falls() {
 fn sparse_em_with_full_steps_alone_is_dense_em_and_in_between_it_is_cheaper_but_no_worse() {
     for kind in [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::Gauss, LikelihoodKind::Bernoulli] {
         let (_, source) = planted_rows(kind);
-        let dense = MixtureConfig { sparsity: 5, ..mixture_config(MixtureMethod::Lsparse, kind) };
+        let dense = MixtureConfig { sparsity: Sparsity::Of(5), ..mixture_config(MixtureMethod::Lsparse, kind) };
         let dense = fit_monotone(&source, &dense, None).outcome.objective.total();
-        let config = MixtureConfig { sparsity: 2, ..mixture_config(MixtureMethod::SparseEm, kind) };
+        let config = MixtureConfig { sparsity: Sparsity::Of(2), ..mixture_config(MixtureMethod::SparseEm, kind) };
         let full = fit_monotone(&source, &MixtureConfig { refresh: 1, ..config.clone() }, None);
         let value = full.outcome.objective.total();
         assert!((value - dense).abs() < 1e-8 * dense.abs(), "{kind:?}: {value} against {dense}");
@@ -428,7 +452,10 @@ fn sparse_em_with_full_steps_alone_is_dense_em_and_in_between_it_is_cheaper_but_
 #[test]
 fn truncation_takes_any_selection_function() {
     let (_, source) = planted_rows(LikelihoodKind::DiagGauss);
-    let config = MixtureConfig { sparsity: 5, ..mixture_config(MixtureMethod::Truncation, LikelihoodKind::DiagGauss) };
+    let config = MixtureConfig {
+        sparsity: Sparsity::Of(5),
+        ..mixture_config(MixtureMethod::Truncation, LikelihoodKind::DiagGauss)
+    };
     // All clusters: dense.
     let all = |about: &Selecting<'_>, out: &mut Vec<u32>| out.extend(0..about.frequencies.len() as u32);
     let chosen = fit_monotone(&source, &config, Some(Arc::new(all))).outcome.objective.total();
@@ -449,7 +476,7 @@ fn truncation_takes_any_selection_function() {
         order.sort_by(|&a, &b| distances[a as usize].total_cmp(&distances[b as usize]));
         out.extend(&order[..2]);
     };
-    let two = MixtureConfig { sparsity: 2, ..config.clone() };
+    let two = MixtureConfig { sparsity: Sparsity::Of(2), ..config.clone() };
     let own = fit_mixture_with(
         &source,
         &two,
@@ -477,7 +504,7 @@ fn hard_em_is_one_cluster_a_row_with_point_estimates() {
     let (_, source) = planted_rows(LikelihoodKind::Gauss);
     let hard = fit_mixture(&source, &mixture_config(MixtureMethod::HardEm, LikelihoodKind::Gauss)).unwrap();
     let config = MixtureConfig {
-        sparsity: 1,
+        sparsity: Sparsity::Of(1),
         estimate: Estimate::Map,
         ..mixture_config(MixtureMethod::Lsparse, LikelihoodKind::Gauss)
     };
@@ -495,8 +522,8 @@ fn distances(fitted: &Fitted<MixtureModel>, row: &[f64]) -> Vec<f64> {
 fn k_means_rests_where_every_row_is_with_its_nearest_centre() {
     let (truth, source) = planted_rows(LikelihoodKind::Gauss);
     let config = MixtureConfig {
-        laps: 100,
-        count_tolerance: 1e-9,
+        laps: Some(100),
+        count_tolerance: Some(1e-9),
         ..mixture_config(MixtureMethod::Kmeans, LikelihoodKind::Gauss)
     };
     let fitted = fit_mixture(&source, &config).unwrap();
@@ -531,7 +558,11 @@ fn dp_means_opens_as_many_clusters_as_the_penalty_allows() {
     let (truth, source) = planted_rows(LikelihoodKind::Gauss);
     let open = |clusters: usize, penalty: f64| {
         let config = mixture_config(MixtureMethod::DpMeans, LikelihoodKind::DiagGauss);
-        let fitted = fit_monotone(&source, &MixtureConfig { clusters, penalty, batches: 1, ..config }, None);
+        let fitted = fit_monotone(
+            &source,
+            &MixtureConfig { clusters, penalty: Some(penalty), batches: Some(1), ..config },
+            None,
+        );
         assert!(fitted.model.total.counts.iter().all(|&n| n > 0.0));
         assert_eq!(fitted.model.config.clusters, fitted.model.num_clusters());
         assert!((fitted.model.total.total_weight() - 600.0).abs() < 1e-9);

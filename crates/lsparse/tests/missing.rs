@@ -9,7 +9,7 @@ use lsparse::synthetic::planted;
 use lsparse::training::observe::Observer;
 use lsparse::training::trace::StepInfo;
 use lsparse::{
-    Beside, Fitted, MixtureConfig, MixtureInputs, MixtureModel, ScheduleKind, fit_mixture, fit_mixture_with,
+    Beside, Fitted, MixtureConfig, MixtureInputs, MixtureModel, ScheduleKind, Sparsity, fit_mixture, fit_mixture_with,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -28,9 +28,10 @@ fn prior(likelihood: LikelihoodKind, dim: usize, missing: bool) -> Prior {
         mean: vec![0.3; dim],
         variance: vec![1.3; dim],
         second_moment: vec![1.3; dim],
-        nonzeros: 0,
+        ..Moments::unknown(dim)
     };
-    let config = MixtureConfig { likelihood, missing, nu: 7.0, kappa: 0.4, prior_scale: 0.9, ..Default::default() };
+    let config =
+        MixtureConfig { likelihood, missing, nu: Some(7.0), kappa: 0.4, prior_scale: Some(0.9), ..Default::default() };
     Prior::for_data(&config, &moments)
 }
 
@@ -217,12 +218,12 @@ fn objectives_are_monotone_with_holes_in_the_data() {
                         likelihood: kind,
                         missing: true,
                         clusters: 8,
-                        sparsity,
+                        sparsity: Sparsity::Of(sparsity),
                         estimate,
                         schedule,
-                        batches: if schedule == ScheduleKind::Full { 1 } else { 3 },
-                        laps: 12,
-                        tolerance: 0.0,
+                        batches: if schedule == ScheduleKind::Full { Some(1) } else { Some(3) },
+                        laps: Some(12),
+                        tolerance: None,
                         ..Default::default()
                     };
                     let what = format!("{} {estimate:?} {schedule:?} L={sparsity}", kind.name());
@@ -247,8 +248,8 @@ fn at_rest_the_objective_is_the_log_likelihood_of_what_is_there() {
             clusters: 2,
             estimate: Estimate::MaxLikelihood,
             schedule: ScheduleKind::Full,
-            laps: 400,
-            tolerance: 1e-13,
+            laps: Some(400),
+            tolerance: Some(1e-13),
             ..Default::default()
         };
         let fitted = fit_mixture(&source, &config).unwrap();
@@ -270,10 +271,10 @@ fn with_nothing_missing_the_option_changes_nothing() {
                 let config = MixtureConfig {
                     likelihood: kind,
                     clusters: 6,
-                    sparsity: 3,
+                    sparsity: Sparsity::Of(3),
                     estimate,
-                    batches: 3,
-                    laps: 6,
+                    batches: Some(3),
+                    laps: Some(6),
                     ..Default::default()
                 };
                 let without = fit_mixture(source, &config).unwrap().model;
@@ -298,8 +299,14 @@ fn holes_give_the_same_bits_at_any_number_of_threads() {
         let truth = planted(kind, 3000, 8, 6, 5);
         let values = with_holes(&truth.values, 0.1, 3).iter().map(|&x| x as f32).collect::<Vec<f32>>();
         let source = MemoryRows::new("holes", 8, values).unwrap();
-        let config =
-            MixtureConfig { likelihood: kind, missing: true, clusters: 6, sparsity: 3, laps: 3, ..Default::default() };
+        let config = MixtureConfig {
+            likelihood: kind,
+            missing: true,
+            clusters: 6,
+            sparsity: Sparsity::Of(3),
+            laps: Some(3),
+            ..Default::default()
+        };
         let run = |threads| with_threads(threads, || fit_mixture(&source, &config).unwrap().model).unwrap();
         let one = run(1);
         assert!([2, 3].into_iter().all(|threads| run(threads) == one), "{}", kind.name());
@@ -365,7 +372,7 @@ fn a_row_of_nothing_has_the_frequencies() {
             missing: true,
             clusters: 3,
             estimate: Estimate::Map,
-            laps: 5,
+            laps: Some(5),
             ..Default::default()
         };
         let model = fit_mixture(&source, &config).unwrap().model;
@@ -387,7 +394,8 @@ fn models_with_holes_are_saved_and_go_on() {
     for kind in FAMILIES {
         let truth = planted(kind, 400, 4, 3, 8);
         let source = MemoryRows::new("holes", 4, with_holes(&truth.values, 0.2, 2)).unwrap();
-        let config = MixtureConfig { likelihood: kind, missing: true, clusters: 3, laps: 4, ..Default::default() };
+        let config =
+            MixtureConfig { likelihood: kind, missing: true, clusters: 3, laps: Some(4), ..Default::default() };
         let model = fit_mixture(&source, &config).unwrap().model;
         let again = MixtureModel::from_bytes("m".as_ref(), &model.to_bytes().unwrap()).unwrap();
         assert_eq!(again, model);
@@ -398,7 +406,7 @@ fn models_with_holes_are_saved_and_go_on() {
         let inputs = MixtureInputs { start: Some(&again), ..Default::default() };
         let without = fit_mixture_with(&source, &MixtureConfig { missing: false, ..config }, inputs, Beside::default());
         assert!(without.is_err());
-        let complete = MixtureConfig { likelihood: kind, clusters: 3, laps: 4, ..Default::default() };
+        let complete = MixtureConfig { likelihood: kind, clusters: 3, laps: Some(4), ..Default::default() };
         assert!(fit_mixture(&source, &complete).err().unwrap().to_string().contains("NaN"));
     }
 }
@@ -417,8 +425,43 @@ fn what_cannot_do_without_values_says_so() {
     refused(&MixtureConfig { search: SearchKind::Neighbours, ..config.clone() }, "complete rows");
     let infinite = MemoryRows::new("infinite", 2, vec![1.0, NAN, f64::INFINITY, 3.0]).unwrap();
     assert!(fit_mixture(&infinite, &config).err().unwrap().to_string().contains("inf"));
+    let empty = MemoryRows::new("a column of nothing", 2, vec![1.0, NAN, 2.0, NAN, 3.0, NAN]).unwrap();
+    let text = fit_mixture(&empty, &config).err().unwrap().to_string();
+    assert!(text.contains("column 2 of a column of nothing has no value"), "{text}");
     let sparse = CsrRows::new("sparse", 2, vec![0, 1, 2], vec![0, 1], vec![1.0f64, 2.0]).unwrap();
     assert!(fit_mixture(&sparse, &config).err().unwrap().to_string().contains("sparse rows"));
+}
+
+/// A model of complete rows weighs rows with holes by its own marginals: its density is integrated over what is missing.
+#[test]
+fn models_of_complete_rows_score_rows_with_holes() {
+    let mut rng = ChaCha8Rng::seed_from_u64(12);
+    let value = |n: usize| if (n / 3).is_multiple_of(2) { 1.5 } else { -1.5 };
+    let values: Vec<f64> = (0..600).map(|n| value(n) + 2.0 * rng.random::<f64>() - 1.0).collect();
+    let source = MemoryRows::new("complete", 3, values).unwrap();
+    let (reach, steps) = (30.0, 600);
+    let at = |i: usize| -reach + 2.0 * reach * i as f64 / steps as f64;
+    let grid: Vec<f64> = (0..=steps).flat_map(|i| (0..=steps).flat_map(move |j| [at(i), 0.7, at(j)])).collect();
+    let grid = MemoryRows::new("grid", 3, grid).unwrap();
+    let holes = MemoryRows::new("holes", 3, vec![NAN, 0.7, NAN]).unwrap();
+    for likelihood in FAMILIES {
+        for estimate in ESTIMATES {
+            let what = format!("{} {estimate:?}", likelihood.name());
+            let config = MixtureConfig { likelihood, estimate, clusters: 2, laps: Some(5), ..Default::default() };
+            let model = fit_mixture(&source, &config).unwrap().model;
+            assert!(model.score(&holes).is_err(), "{what}");
+            let sum: f64 = model.score(&grid).unwrap().log_density.iter().map(|log| log.exp()).sum();
+            let complete = model.score(&source).unwrap().mean();
+            let allowing = model.allowing_missing().unwrap();
+            let expected = (sum * (2.0 * reach / steps as f64).powi(2)).ln();
+            close(allowing.score(&holes).unwrap().mean(), expected, 1e-3, &what);
+            close(allowing.score(&source).unwrap().mean(), complete, 1e-9, &what);
+            let read = MixtureModel::from_bytes("m".as_ref(), &allowing.to_bytes().unwrap()).unwrap();
+            close(read.score(&holes).unwrap().mean(), expected, 1e-3, &what);
+        }
+    }
+    let config = MixtureConfig { likelihood: LikelihoodKind::SphericalGauss, clusters: 2, ..Default::default() };
+    assert!(fit_mixture(&source, &config).unwrap().model.allowing_missing().is_err());
 }
 
 /// Weights of rows count for holes too: a row of weight two is two rows.
@@ -433,8 +476,8 @@ fn a_weight_of_two_is_a_row_twice() {
             likelihood: kind,
             missing: true,
             clusters: 1,
-            laps: 20,
-            tolerance: 0.0,
+            laps: Some(20),
+            tolerance: None,
             schedule: ScheduleKind::Full,
             ..Default::default()
         };

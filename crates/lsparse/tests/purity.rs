@@ -14,7 +14,7 @@ use lsparse::topics::{TopicFamily, TopicInputs};
 use lsparse::training::exchange::{Remote, pack, params, unpack};
 use lsparse::training::model::Model;
 use lsparse::training::session::{Done, Session};
-use lsparse::{Estimate, Init, LikelihoodKind, MixtureConfig, ScheduleKind};
+use lsparse::{Estimate, Init, LikelihoodKind, MixtureConfig, ScheduleKind, Sparsity};
 
 /// Statistics, memory and findings as bytes: all but the tally of the work.
 fn results<M: Model>(bytes: &[u8]) -> Vec<u8> {
@@ -116,11 +116,11 @@ fn mixtures_are_pure() {
                     search,
                     likelihood,
                     estimate,
-                    sparsity_tolerance,
+                    sparsity_tolerance: (sparsity_tolerance > 0.0).then_some(sparsity_tolerance),
                     schedule,
                     clusters: 12,
-                    sparsity: if hard || sparsity_tolerance > 0.0 { 1 } else { 3 },
-                    batches: if schedule == ScheduleKind::Full { 1 } else { 3 },
+                    sparsity: if hard || sparsity_tolerance > 0.0 { Sparsity::Of(1) } else { Sparsity::Of(3) },
+                    batches: if schedule == ScheduleKind::Full { Some(1) } else { Some(3) },
                     refresh: 2,
                     init: Init::Bregman,
                     ..Default::default()
@@ -138,15 +138,16 @@ fn mixtures_are_pure() {
 fn topics_are_pure() {
     let corpus = themed_corpus(80, 3);
     let source = corpus.rows("themes", 0..80).unwrap();
-    let base = TopicsConfig { topics: 10, sparsity: 3, batches: 3, tolerance: 0.0, ..Default::default() };
+    let base =
+        TopicsConfig { topics: 10, sparsity: Sparsity::Of(3), batches: Some(3), tolerance: None, ..Default::default() };
     let cases = [
         ("left out", base.clone()),
         ("lent", TopicsConfig { topics: 40, init: lsparse::settings::TopicInit::Random, ..base.clone() }),
         ("the paper's", TopicsConfig { leave_out: false, estimate: Estimate::Posterior, ..base.clone() }),
         ("warm", TopicsConfig { warm_start: true, ..base.clone() }),
-        ("dense", TopicsConfig { sparsity: 10, ..base.clone() }),
+        ("dense", TopicsConfig { sparsity: Sparsity::Of(10), ..base.clone() }),
         ("stochastic", TopicsConfig { schedule: ScheduleKind::Stochastic, ..base.clone() }),
-        ("full", TopicsConfig { schedule: ScheduleKind::Full, batches: 1, ..base.clone() }),
+        ("full", TopicsConfig { schedule: ScheduleKind::Full, batches: Some(1), ..base.clone() }),
         ("alpha", TopicsConfig { learn_alpha: AlphaRule::Symmetric, ..base.clone() }),
         ("svi-gibbs", TopicsConfig { method: TopicMethod::SviGibbs, ..base.clone() }),
     ];
@@ -158,7 +159,7 @@ fn topics_are_pure() {
         }
     }
     for method in [TopicMethod::SparseLda, TopicMethod::AliasLda, TopicMethod::LightLda] {
-        let config = TopicsConfig { method, burn_in: 1, ..base.clone() };
+        let config = TopicsConfig { method, burn_in: Some(1), ..base.clone() };
         let family = TopicFamily::new(&source, &config, TopicInputs::default()).unwrap();
         check(&GibbsFamily::new(family).unwrap(), method.name());
     }

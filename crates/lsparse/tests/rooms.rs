@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms (folders and files of `src`) in the order that they may know each other in.
-const ROOMS: [&str; 18] = [
+const ROOMS: [&str; 20] = [
     "error",
+    "choice",
     "system",
     "backend",
     "math",
@@ -23,6 +24,7 @@ const ROOMS: [&str; 18] = [
     "mixture",
     "topics",
     "increment",
+    "any",
     "lib",
 ];
 

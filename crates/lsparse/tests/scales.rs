@@ -1,9 +1,17 @@
 //! Gaussians on badly scaled rows: training never ends in a covariance that is not positive definite, and rows held in
 //! single precision give what they give in double precision.
 
-use lsparse::data::MemoryRows;
+use lsparse::data::{MemoryRows, RowSource};
+use lsparse::increment::Increment;
 use lsparse::likelihood::{Estimate, PriorShape};
-use lsparse::{Beside, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Precision, fit_mixture_with};
+use lsparse::settings::MixtureMethod;
+use lsparse::synthetic::planted;
+use lsparse::training::observe::Observer;
+use lsparse::training::trace::StepInfo;
+use lsparse::{
+    Beside, Init, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Precision, Result, fit_mixture,
+    fit_mixture_with,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -66,7 +74,15 @@ fn pixels(rows: usize) -> (usize, Vec<f32>) {
 }
 
 fn config(likelihood: LikelihoodKind, estimate: Estimate, clusters: usize) -> MixtureConfig {
-    MixtureConfig { likelihood, estimate, clusters, prior_scale: 1e-4, tolerance: 0.0, laps: 5, ..Default::default() }
+    MixtureConfig {
+        likelihood,
+        estimate,
+        clusters,
+        prior_scale: Some(1e-4),
+        tolerance: None,
+        laps: Some(5),
+        ..Default::default()
+    }
 }
 
 fn train(rows: &MemoryRows<f32>, config: &MixtureConfig, start: Option<&MixtureModel>) -> MixtureModel {
@@ -90,7 +106,7 @@ fn assert_alike(name: &str, (dim, values): (usize, Vec<f32>), clusters: usize) {
         for estimate in [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood] {
             let settings = config(likelihood, estimate, clusters);
             let in_double = MixtureConfig { precision: Precision::F64, ..settings.clone() };
-            let start = train(&rows, &MixtureConfig { laps: 3, ..in_double.clone() }, None);
+            let start = train(&rows, &MixtureConfig { laps: Some(3), ..in_double.clone() }, None);
             let (single, double) = (train(&rows, &settings, Some(&start)), train(&rows, &in_double, Some(&start)));
             let what = format!("{name}, {} {estimate:?}", likelihood.name());
             let spread = |k: usize, d: usize| match double.array("covariances") {
@@ -131,8 +147,11 @@ fn many_rows_of_columns_of_any_scale() {
     let (dim, values) = columns_of_many_scales(200_000);
     let rows = MemoryRows::new("many rows", dim, values).unwrap();
     for shape in [PriorShape::Columns, PriorShape::Isotropic] {
-        let settings =
-            MixtureConfig { laps: 2, prior_shape: shape, ..config(LikelihoodKind::Gauss, Estimate::Posterior, 4) };
+        let settings = MixtureConfig {
+            laps: Some(2),
+            prior_shape: shape,
+            ..config(LikelihoodKind::Gauss, Estimate::Posterior, 4)
+        };
         train(&rows, &settings, None);
     }
 }
@@ -175,4 +194,204 @@ fn a_few_far_rows_do_not_set_the_scale() {
             assert!(far > near - 2.0, "{likelihood:?}: {far} with rows {times} times as far, {near} without");
         }
     }
+}
+
+/// What planted columns are multiplied by, and what is added.
+const UNITS: [(f64, f64); 4] = [(1e-4, 3.0), (1.0, -2.0), (50.0, 1e4), (2e3, 0.0)];
+
+/// Planted clusters, and the same in columns of other units.
+fn in_other_units(likelihood: LikelihoodKind, rows: usize) -> (MemoryRows<f64>, MemoryRows<f64>) {
+    let values = planted(likelihood, rows, 4, 5, 3).values;
+    let other = values.iter().enumerate().map(|(i, x)| x * UNITS[i % 4].0 + UNITS[i % 4].1).collect();
+    (MemoryRows::new("planted", 4, values).unwrap(), MemoryRows::new("in other units", 4, other).unwrap())
+}
+
+/// The best cluster of every row.
+fn labels(model: &MixtureModel, rows: &dyn RowSource) -> Vec<u32> {
+    let mut labels = Vec::new();
+    model
+        .assign(rows, 1, &mut |clusters, _| {
+            labels.extend(clusters);
+            Ok(())
+        })
+        .unwrap();
+    labels
+}
+
+fn assert_near(a: f64, b: f64, tolerance: f64, what: &str) {
+    assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{what}: {a} and {b}");
+}
+
+/// Rows in any units give the same clusters under `standardize`, and all that is said of them is in those units.
+#[test]
+fn standardized_columns_may_be_in_any_units() {
+    let log_scale: f64 = UNITS.iter().map(|unit| unit.0.ln()).sum();
+    let methods = FAMILIES.map(|family| (family, MixtureMethod::Lsparse)).into_iter();
+    for (likelihood, method) in methods.chain([(LikelihoodKind::DiagGauss, MixtureMethod::Kmeans)]) {
+        if likelihood == LikelihoodKind::ZeroMeanGauss {
+            continue; // Zero is somewhere else in other units.
+        }
+        let what = format!("{} {}", likelihood.name(), method.name());
+        let (plain, other) = in_other_units(likelihood, 1500);
+        let config = MixtureConfig {
+            likelihood,
+            method,
+            clusters: 5,
+            standardize: true,
+            tolerance: None,
+            laps: Some(6),
+            ..Default::default()
+        };
+        let inputs = |rows| MixtureInputs { heldout: Some(rows), ..Default::default() };
+        let fit = |rows| fit_mixture_with(rows, &config, inputs(rows), Beside::default()).unwrap();
+        let (a, b) = (fit(&plain), fit(&other));
+        assert_eq!(labels(&a.model, &plain), labels(&b.model, &other), "{what}");
+        let heldout = |fitted: &lsparse::Fitted<MixtureModel>| fitted.outcome.heldout.unwrap();
+        assert_near(heldout(&b), heldout(&a) - log_scale, 1e-6, &what);
+        if method == MixtureMethod::Lsparse {
+            let objective = |fitted: &lsparse::Fitted<MixtureModel>| fitted.outcome.objective.total();
+            assert_near(objective(&b), objective(&a) - 1500.0 * log_scale, 1e-7, &what);
+        }
+        let (a, b) = (a.model, b.model);
+        assert_near(b.score(&other).unwrap().mean(), a.score(&plain).unwrap().mean() - log_scale, 1e-6, &what);
+        let (from, to) = (a.array("means").unwrap(), b.array("means").unwrap());
+        for (i, (x, y)) in from.values.iter().zip(&to.values).enumerate() {
+            let (scale, shift) = UNITS[i % 4];
+            assert_near((y - shift) / scale, *x, 1e-6, &what);
+        }
+        let (x, y) = (a.sample(50, None, 1).unwrap(), b.sample(50, None, 1).unwrap());
+        for (i, (x, y)) in x.values.iter().zip(&y.values).enumerate() {
+            assert_near((y - UNITS[i % 4].1) / UNITS[i % 4].0, *x, 1e-6, &what);
+        }
+        // Files, going on and new rows have the units too.
+        let path = std::path::Path::new("bytes");
+        let again = MixtureModel::from_bytes(path, &b.to_bytes().unwrap()).unwrap();
+        assert_eq!(again, b, "{what}");
+        let start = MixtureInputs { start: Some(&again), ..Default::default() };
+        let further = fit_mixture_with(&other, &config, start.clone(), Beside::default()).unwrap().model;
+        assert_eq!(further.units, b.units, "{what}");
+        let without = MixtureConfig { standardize: false, ..config.clone() };
+        let refused = fit_mixture_with(&other, &without, start, Beside::default()).err().unwrap().to_string();
+        assert!(refused.contains("`standardize`"), "{refused}");
+        if method == MixtureMethod::Lsparse {
+            let more = b.update(&other, None, Increment::Add).unwrap();
+            assert_near(more.score(&other).unwrap().mean(), b.score(&other).unwrap().mean(), 0.05, &what);
+        }
+    }
+}
+
+/// The priors of these families are in units of the columns already: the objective, too, is that of the rows as they are.
+#[test]
+fn the_objective_is_in_the_units_of_the_data() {
+    for likelihood in
+        [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss, LikelihoodKind::TiedGauss, LikelihoodKind::ZeroMeanGauss]
+    {
+        let (_, rows) = in_other_units(likelihood, 1000);
+        let config = |standardize| MixtureConfig {
+            likelihood,
+            standardize,
+            clusters: 5,
+            init: Init::Bregman,
+            tolerance: None,
+            laps: Some(4),
+            ..Default::default()
+        };
+        let [with, without] = [true, false].map(|standardize| fit_mixture(&rows, &config(standardize)).unwrap().model);
+        assert!(with.units.is_some() && without.units.is_none());
+        assert_near(with.training.objective, without.training.objective, 1e-6, likelihood.name());
+        for (a, b) in with.arrays.iter().zip(&without.arrays) {
+            assert!(
+                a.values.iter().zip(&b.values).all(|(a, b)| (a - b).abs() <= 1e-6 * b.abs().max(1e-9)),
+                "{}",
+                a.name
+            );
+        }
+    }
+}
+
+/// log sum_k pi_k N(x | mean, diagonal) by the arrays that a file holds is the score, whatever the units of training.
+#[test]
+fn the_arrays_of_a_standardized_model_are_its_densities() {
+    let (_, rows) = in_other_units(LikelihoodKind::SphericalGauss, 600);
+    let mut values = lsparse::data::Rows::<f64>::dense(4);
+    rows.read_f64(0, 600, &mut values).unwrap();
+    let kmeans = MixtureConfig { method: MixtureMethod::Kmeans, clusters: 5, ..Default::default() };
+    let estimate = Estimate::MaxLikelihood;
+    let spherical =
+        MixtureConfig { likelihood: LikelihoodKind::SphericalGauss, estimate, clusters: 5, ..Default::default() };
+    for config in [kmeans, spherical] {
+        let model = fit_mixture(&rows, &MixtureConfig { standardize: true, ..config }).unwrap().model;
+        let (means, variances) = (model.array("means").unwrap(), model.array("variances").unwrap());
+        assert_eq!(variances.shape, [5, 4]);
+        let scores = model.score(&rows).unwrap().log_density;
+        for (row, score) in values.as_dense().unwrap().chunks_exact(4).zip(scores) {
+            let of_cluster = |k: usize| {
+                let columns = means.values[4 * k..4 * k + 4].iter().zip(&variances.values[4 * k..4 * k + 4]);
+                let log_density = row
+                    .iter()
+                    .zip(columns)
+                    .map(|(x, (m, v))| -0.5 * ((x - m).powi(2) / v + v.ln() + std::f64::consts::TAU.ln()));
+                model.weights[k] * log_density.sum::<f64>().exp()
+            };
+            assert_near(score, (0..5).map(of_cluster).sum::<f64>().ln(), 1e-6, "log density");
+        }
+    }
+}
+
+#[derive(Default)]
+struct Remarks(Vec<String>);
+
+impl Observer for Remarks {
+    fn remark(&mut self, text: &str) {
+        self.0.push(text.to_owned());
+    }
+
+    fn step(&mut self, _info: &StepInfo) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Scales that are far apart are mentioned where they matter, and where `standardize` helps.
+#[test]
+fn scales_far_apart_are_said_where_they_matter() {
+    let said = |config: MixtureConfig, rows: &dyn RowSource| {
+        let mut remarks = Remarks::default();
+        let beside = Beside { observer: Some(&mut remarks), ..Default::default() };
+        let config = MixtureConfig { clusters: 5, laps: Some(2), ..config };
+        fit_mixture_with(rows, &config, MixtureInputs::default(), beside).unwrap();
+        remarks.0.join("\n")
+    };
+    let (plain, other) = in_other_units(LikelihoodKind::SphericalGauss, 600);
+    let default = MixtureConfig::default;
+    let spherical = MixtureConfig { likelihood: LikelihoodKind::SphericalGauss, ..default() };
+    let kmeans = MixtureConfig { method: MixtureMethod::Kmeans, ..default() };
+    let isotropic = MixtureConfig { prior_shape: PriorShape::Isotropic, ..default() };
+    let seeded = MixtureConfig { init: Init::Kmeans, ..default() };
+    for config in [spherical.clone(), kmeans, isotropic, seeded] {
+        let text = said(config.clone(), &other);
+        assert!(
+            text.contains("column 4 spreads") && text.contains("column 1") && text.contains("`standardize`"),
+            "{text}"
+        );
+        assert_eq!(said(config.clone(), &plain), "");
+        assert_eq!(said(MixtureConfig { standardize: true, ..config }, &other), "");
+    }
+    assert_eq!(said(default(), &other), "");
+    assert_eq!(said(MixtureConfig { likelihood: LikelihoodKind::DiagGauss, ..default() }, &other), "");
+}
+
+#[test]
+fn columns_without_units_are_not_standardized() {
+    let rows = MemoryRows::new("ones", 2, vec![1.0; 20]).unwrap();
+    let config = MixtureConfig { clusters: 2, standardize: true, ..Default::default() };
+    for (config, word) in [
+        (MixtureConfig { likelihood: LikelihoodKind::Poisson, ..config.clone() }, "no units"),
+        (MixtureConfig { missing: true, ..config.clone() }, "`missing`"),
+    ] {
+        let error = fit_mixture(&rows, &config).err().unwrap().to_string();
+        assert!(error.contains("standardize") && error.contains(word), "{error}");
+    }
+    // A column that never varies is no trouble.
+    let model = fit_mixture(&rows, &config).unwrap().model;
+    assert_eq!(model.units.unwrap().scale, [1.0, 1.0]);
 }

@@ -10,7 +10,7 @@ use lsparse::synthetic::{dead_leaves, planted};
 use lsparse::training::observe::Observer;
 use lsparse::training::trace::StepInfo;
 use lsparse::{
-    Beside, Estimate, Init, LikelihoodKind, MixtureConfig, MixtureInputs, Precision, ScheduleKind, Storage,
+    Beside, Estimate, Init, LikelihoodKind, MixtureConfig, MixtureInputs, Precision, ScheduleKind, Sparsity, Storage,
     fit_mixture_with,
 };
 
@@ -68,7 +68,15 @@ const WITH_A_BOUND: [LikelihoodKind; 4] =
     [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::Gauss, LikelihoodKind::DiagGauss, LikelihoodKind::SphericalGauss];
 
 fn config(likelihood: LikelihoodKind, clusters: usize) -> MixtureConfig {
-    MixtureConfig { likelihood, clusters, sparsity: 4, batches: 3, laps: 4, tolerance: 0.0, ..Default::default() }
+    MixtureConfig {
+        likelihood,
+        clusters,
+        sparsity: Sparsity::Of(4),
+        batches: Some(3),
+        laps: Some(4),
+        tolerance: None,
+        ..Default::default()
+    }
 }
 
 fn assert_exact_is_dense(source: &dyn RowSource, config: &MixtureConfig) -> Log {
@@ -83,7 +91,7 @@ fn exact_search_gives_the_dense_model_bit_for_bit() {
     for precision in [Precision::F32, Precision::F64] {
         for likelihood in WITH_A_BOUND {
             for sparsity in [1, 4] {
-                let config = MixtureConfig { precision, sparsity, ..config(likelihood, 60) };
+                let config = MixtureConfig { precision, sparsity: Sparsity::Of(sparsity), ..config(likelihood, 60) };
                 let log = assert_exact_is_dense(&patches(8), &config);
                 let share = log.reported("weights_evaluated");
                 assert_eq!(share[0], 1.0, "nothing is known of rows in the first lap");
@@ -137,8 +145,8 @@ fn searches_give_the_same_bits_at_any_number_of_threads() {
     for search in [SearchKind::Exact, SearchKind::Neighbours] {
         let config = MixtureConfig {
             search,
-            sparsity: 0,
-            sparsity_tolerance: 0.05,
+            sparsity: Sparsity::Usual,
+            sparsity_tolerance: Some(0.05),
             ..config(LikelihoodKind::ZeroMeanGauss, 100)
         };
         let models: Vec<MixtureModel> =
@@ -161,9 +169,9 @@ fn candidate_search_is_monotone() {
                         search: SearchKind::Neighbours,
                         estimate,
                         schedule,
-                        sparsity,
-                        batches: if schedule == ScheduleKind::Full { 1 } else { 4 },
-                        laps: 8,
+                        sparsity: Sparsity::Of(sparsity),
+                        batches: if schedule == ScheduleKind::Full { Some(1) } else { Some(4) },
+                        laps: Some(8),
                         ..config(kind, 80)
                     };
                     let (_, log) = train(&source, &config);
@@ -182,7 +190,7 @@ fn candidate_search_is_monotone() {
 #[test]
 fn candidate_search_comes_close_to_dense() {
     let source = patches(8);
-    let config = MixtureConfig { laps: 8, ..config(LikelihoodKind::ZeroMeanGauss, 150) };
+    let config = MixtureConfig { laps: Some(8), ..config(LikelihoodKind::ZeroMeanGauss, 150) };
     let (dense, _) = train(&source, &MixtureConfig { search: SearchKind::Dense, ..config.clone() });
     let (near, log) = train(&source, &MixtureConfig { search: SearchKind::Neighbours, ..config });
     let (dense, near) = (dense.score(&source).unwrap().mean(), near.score(&source).unwrap().mean());
@@ -198,10 +206,10 @@ fn candidate_search_finds_planted_clusters() {
         let source = MemoryRows::new("planted", dim, truth.values.clone()).unwrap();
         let config = MixtureConfig {
             search: SearchKind::Neighbours,
-            sparsity: 2,
+            sparsity: Sparsity::Of(2),
             runs: 10,
-            laps: 40,
-            tolerance: 1e-5,
+            laps: Some(40),
+            tolerance: Some(1e-5),
             ..config(kind, 5)
         };
         let (model, _) = train(&source, &config);
@@ -238,21 +246,21 @@ fn the_smallest_sparsity_that_loses_little_is_chosen_and_only_rises() {
     for tolerance in [0.3, 0.1, 0.01] {
         for search in [SearchKind::Dense, SearchKind::Exact, SearchKind::Neighbours] {
             let config = MixtureConfig {
-                sparsity: 0,
-                sparsity_tolerance: tolerance,
+                sparsity: Sparsity::Usual,
+                sparsity_tolerance: Some(tolerance),
                 search,
-                laps: 5,
+                laps: Some(5),
                 ..config(LikelihoodKind::ZeroMeanGauss, 40)
             };
             let (model, log) = train(&source, &config);
             let by_lap = log.reported("sparsity");
             assert!(by_lap.is_sorted(), "{by_lap:?}");
-            assert_eq!(by_lap[4], model.config.sparsity as f64, "the model has the L that was used last");
+            assert_eq!(by_lap[4], model.sparsity() as f64, "the model has the L that was used last");
             if search != SearchKind::Neighbours {
-                chosen.push(model.config.sparsity);
+                chosen.push(model.sparsity());
             }
             // The sample is a tenth of the rows, and the last step came after the check.
-            let lost = discarded(&model, &source, model.config.sparsity);
+            let lost = discarded(&model, &source, model.sparsity());
             assert!(lost < 1.5 * tolerance, "{tolerance}: {lost}");
         }
     }
@@ -264,8 +272,13 @@ fn the_smallest_sparsity_that_loses_little_is_chosen_and_only_rises() {
 fn clusters_far_apart_need_one_cluster_a_row() {
     let rows: Vec<f64> = (0..300).map(|n| 1000.0 * (n % 3) as f64 + (n % 7) as f64).collect();
     let source = MemoryRows::new("far", 1, rows).unwrap();
-    let config = MixtureConfig { sparsity: 0, sparsity_tolerance: 0.01, runs: 5, ..config(LikelihoodKind::Gauss, 3) };
-    assert_eq!(train(&source, &config).0.config.sparsity, 1);
+    let config = MixtureConfig {
+        sparsity: Sparsity::Usual,
+        sparsity_tolerance: Some(0.01),
+        runs: 5,
+        ..config(LikelihoodKind::Gauss, 3)
+    };
+    assert_eq!(train(&source, &config).0.config.sparsity, Sparsity::Of(1));
 }
 
 #[test]
@@ -292,8 +305,8 @@ fn stored_clusters_in_a_file_change_no_bit() {
     for search in [SearchKind::Exact, SearchKind::Neighbours] {
         let config = MixtureConfig {
             search,
-            sparsity: 0,
-            sparsity_tolerance: 0.05,
+            sparsity: Sparsity::Usual,
+            sparsity_tolerance: Some(0.05),
             ..config(LikelihoodKind::ZeroMeanGauss, 60)
         };
         let (whole, _) = train(&source, &config);
@@ -324,11 +337,12 @@ fn exact_search_makes_way_where_it_does_more_work() {
         let config = MixtureConfig {
             likelihood: LikelihoodKind::Gauss,
             clusters: 400,
-            sparsity: 4,
-            batches: 5,
-            laps: 5,
-            tolerance: 0.0,
-            prior_scale: 0.1,
+            sparsity: Sparsity::Of(4),
+            batches: Some(5),
+            laps: Some(5),
+            tolerance: None,
+            // Clusters that all look alike.
+            prior_scale: Some(1e3),
             init: Init::Examples,
             search,
             ..Default::default()

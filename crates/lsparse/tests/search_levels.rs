@@ -22,9 +22,9 @@ fn exact_search_is_exact_at_every_level() {
                 let config = MixtureConfig {
                     likelihood,
                     clusters: 50,
-                    batches: 2,
-                    laps: 3,
-                    tolerance: 0.0,
+                    batches: Some(2),
+                    laps: Some(3),
+                    tolerance: None,
                     precision,
                     search,
                     ..Default::default()

@@ -10,7 +10,7 @@ use lsparse::training::responsibilities::top_l_responsibilities;
 use lsparse::training::summary::Summary;
 use lsparse::{
     Beside, Estimate, Init, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Precision, ScheduleKind,
-    fit_mixture, fit_mixture_with,
+    Sparsity, fit_mixture, fit_mixture_with,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -76,7 +76,14 @@ proptest! {
 }
 
 fn gauss_config() -> MixtureConfig {
-    MixtureConfig { clusters: 7, sparsity: 3, laps: 6, tolerance: 0.0, batches: 4, ..Default::default() }
+    MixtureConfig {
+        clusters: 7,
+        sparsity: Sparsity::Of(3),
+        laps: Some(6),
+        tolerance: None,
+        batches: Some(4),
+        ..Default::default()
+    }
 }
 
 fn source(seed: u64) -> MemoryRows<f64> {
@@ -101,10 +108,10 @@ fn the_same_seed_gives_the_same_bits_at_any_number_of_threads() {
         let config = MixtureConfig {
             likelihood,
             clusters: 20,
-            sparsity: 4,
+            sparsity: Sparsity::Of(4),
             schedule,
-            batches: 3,
-            laps: 3,
+            batches: Some(3),
+            laps: Some(3),
             ..Default::default()
         };
         let run = |threads| with_threads(threads, || fit_mixture(&rows, &config).unwrap().model).unwrap();
@@ -134,7 +141,7 @@ fn batching_is_additive() {
 fn batches_add_up(kind: LikelihoodKind) {
     let rows = source(2);
     let config = MixtureConfig { likelihood: kind, ..gauss_config() };
-    let prior = fit_mixture(&rows, &MixtureConfig { laps: 1, ..config.clone() }).unwrap().model.prior;
+    let prior = fit_mixture(&rows, &MixtureConfig { laps: Some(1), ..config.clone() }).unwrap().model.prior;
     let mixture = Mixture {
         likelihood: kind.build::<f64>(&prior),
         estimate: Estimate::Posterior,
@@ -142,6 +149,7 @@ fn batches_add_up(kind: LikelihoodKind) {
         num_clusters: 7,
         sparsity: 3,
         step: Box::new(Search::dense(7, 3)),
+        units_change: 0.0,
     };
     let data = |num| Dealt::new(&rows, Batches::new(600, num, 4).unwrap());
     let start =
@@ -166,7 +174,7 @@ fn batches_add_up(kind: LikelihoodKind) {
 #[test]
 fn permuting_clusters_permutes_results() {
     let rows = source(3);
-    let start = fit_mixture(&rows, &MixtureConfig { laps: 2, ..gauss_config() }).unwrap().model;
+    let start = fit_mixture(&rows, &MixtureConfig { laps: Some(2), ..gauss_config() }).unwrap().model;
     let order = [3, 0, 6, 2, 5, 1, 4];
     let mut permuted = start.clone();
     permuted.total = start.total.reordered(&order);
@@ -198,13 +206,13 @@ fn permuting_clusters_permutes_results() {
 #[test]
 fn row_weights_are_copies_of_rows() {
     let rows = source(4);
-    let start = fit_mixture(&rows, &MixtureConfig { laps: 1, ..gauss_config() }).unwrap().model;
+    let start = fit_mixture(&rows, &MixtureConfig { laps: Some(1), ..gauss_config() }).unwrap().model;
     let weights: Vec<f64> = (0..600).map(|n| (n % 3) as f64).collect();
     let copies: Vec<f64> =
         rows.values().chunks_exact(4).zip(&weights).flat_map(|(row, &w)| row.repeat(w as usize)).collect();
     let copied = MemoryRows::new("copies", 4, copies).unwrap();
     for estimate in [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood] {
-        let config = MixtureConfig { schedule: ScheduleKind::Full, batches: 1, estimate, ..gauss_config() };
+        let config = MixtureConfig { schedule: ScheduleKind::Full, batches: Some(1), estimate, ..gauss_config() };
         let inputs = MixtureInputs { start: Some(&start), row_weights: Some(&weights), ..Default::default() };
         let weighted = fit_mixture_with(&rows, &config, inputs, Beside::default()).unwrap().model;
         let inputs = MixtureInputs { start: Some(&start), ..Default::default() };
@@ -248,9 +256,9 @@ fn single_precision_stays_close_to_double() {
         let config = MixtureConfig {
             likelihood: LikelihoodKind::ZeroMeanGauss,
             clusters: 16,
-            sparsity: 4,
-            laps: 4,
-            tolerance: 0.0,
+            sparsity: Sparsity::Of(4),
+            laps: Some(4),
+            tolerance: None,
             precision,
             // The same start: seeds are drawn by divergences, whose last digits differ.
             init: Init::Responsibilities,
@@ -281,7 +289,7 @@ fn models_come_back_from_their_files_as_they_were() {
         let truth = planted(kind, 200, 5, 3, 2);
         let rows = MemoryRows::new("planted", 5, truth.values).unwrap();
         for estimate in [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood] {
-            let config = MixtureConfig { likelihood: kind, clusters: 3, estimate, laps: 3, ..Default::default() };
+            let config = MixtureConfig { likelihood: kind, clusters: 3, estimate, laps: Some(3), ..Default::default() };
             let model = fit_mixture(&rows, &config).unwrap().model;
             let path = folder.path().join("model.safetensors");
             model.save_to(&path).unwrap();

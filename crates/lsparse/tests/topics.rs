@@ -16,7 +16,7 @@ use lsparse::training::model::Model;
 use lsparse::training::rules::{EVIDENCE, StopReason};
 use lsparse::training::schedule::ScheduleKind;
 use lsparse::training::summary::Summary;
-use lsparse::{Beside, Estimate};
+use lsparse::{Beside, Estimate, Sparsity};
 use lsparse_kernels::{digamma, ln_gamma};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -176,7 +176,7 @@ fn the_fast_document_step_matches_the_plain_one() {
                 iterations: 300,
                 tolerance: 0.0,
                 active_floor: floor,
-                max_active: 0,
+                max_active: None,
                 selection,
                 restarts: 0,
             };
@@ -237,7 +237,7 @@ fn the_terms_of_a_document_are_those_of_the_definition() {
         iterations: 20,
         tolerance: 0.0,
         active_floor: 0.01,
-        max_active: 0,
+        max_active: None,
         selection: Selection::End,
         restarts: 3,
     };
@@ -362,11 +362,11 @@ fn planted_topics_are_found_again_under_every_schedule_and_estimate() {
         for estimate in [Estimate::Map, Estimate::Posterior] {
             let config = TopicsConfig {
                 topics: 8,
-                sparsity: 4,
+                sparsity: Sparsity::Of(4),
                 schedule,
                 estimate,
-                batches: if schedule == ScheduleKind::Full { 1 } else { 6 },
-                laps: 15,
+                batches: if schedule == ScheduleKind::Full { Some(1) } else { Some(6) },
+                laps: Some(15),
                 runs: 3,
                 ..Default::default()
             };
@@ -388,11 +388,11 @@ fn restarts_cure_the_decay_of_cold_starts_on_short_documents() {
     let curve = |restarts: usize| {
         let config = TopicsConfig {
             topics: 40,
-            sparsity: 8,
+            sparsity: Sparsity::Of(8),
             restarts,
-            laps: 8,
-            tolerance: 0.0,
-            batches: 4,
+            laps: Some(8),
+            tolerance: None,
+            batches: Some(4),
             leave_out: false,
             ..Default::default()
         };
@@ -423,7 +423,7 @@ fn restarts_cure_the_decay_of_cold_starts_on_short_documents() {
 fn batches_that_are_left_out_keep_documents_from_convincing_themselves() {
     let (corpus, test) = (planted_corpus(600, 10, 20, 400, 7), planted_corpus(300, 10, 20, 400, 8));
     let score = |leave_out: bool| {
-        let config = TopicsConfig { topics: 40, laps: 10, tolerance: 0.0, leave_out, ..Default::default() };
+        let config = TopicsConfig { topics: 40, laps: Some(10), tolerance: None, leave_out, ..Default::default() };
         let inputs = TopicInputs { heldout: Some(&test.rows), ..Default::default() };
         let fitted = fit_topics_with(&corpus.rows, &config, inputs, Beside::default()).unwrap();
         (fitted.outcome.heldout.unwrap(), fitted.outcome.recent)
@@ -453,7 +453,7 @@ fn runs_that_leave_batches_out_are_compared_by_evidence() {
     let corpus = planted_corpus(150, 12, 10, 200, 7);
     let mut disagreed = false;
     for seed in 0..12 {
-        let config = TopicsConfig { topics: 20, laps: 4, tolerance: 0.0, runs: 4, seed, ..Default::default() };
+        let config = TopicsConfig { topics: 20, laps: Some(4), tolerance: None, runs: 4, seed, ..Default::default() };
         let mut laps = Laps(Vec::new());
         let beside = Beside { observer: Some(&mut laps), ..Default::default() };
         let fitted = fit_topics_with(&corpus.rows, &config, TopicInputs::default(), beside).unwrap();
@@ -474,7 +474,7 @@ fn runs_that_leave_batches_out_are_compared_by_evidence() {
 fn a_run_rests_when_the_evidence_does() {
     let corpus = planted_corpus(600, 60, 8, 160, 1);
     let fit = |tolerance: f64| {
-        let config = TopicsConfig { topics: 8, laps: 100, tolerance, ..Default::default() };
+        let config = TopicsConfig { topics: 8, laps: Some(100), tolerance: Some(tolerance), ..Default::default() };
         fit_topics(&corpus.rows, &config).unwrap()
     };
     let fitted = fit(1e-3);
@@ -525,7 +525,7 @@ fn lost_topics_are_lent_badly_explained_documents() {
 #[test]
 fn the_same_seed_gives_the_same_bits_at_any_number_of_threads() {
     let corpus = planted_corpus(400, 40, 10, 200, 2);
-    let config = TopicsConfig { topics: 12, batches: 3, laps: 3, ..Default::default() };
+    let config = TopicsConfig { topics: 12, batches: Some(3), laps: Some(3), ..Default::default() };
     let run = |threads| with_threads(threads, || fit_topics(&corpus.rows, &config).unwrap().model).unwrap();
     let one = run(1);
     for threads in [2, 4, 8] {
@@ -542,7 +542,7 @@ fn six_topics(estimate: Estimate) -> Topics {
         alpha: 0.5,
         alpha_rule: AlphaRule::Fixed,
         lambda: 0.1,
-        document: DocumentOptions::of(&TopicsConfig { topics: 6, sparsity: 3, ..Default::default() }),
+        document: DocumentOptions::of(&TopicsConfig { topics: 6, sparsity: Sparsity::Of(3), ..Default::default() }),
         start_width: 3,
         pull: None,
         warm_start: false,
@@ -655,7 +655,7 @@ fn completion_of_a_hand_computed_document() {
 fn models_come_back_from_their_files_and_go_on_with_new_words() {
     let corpus = planted_corpus(200, 40, 5, 100, 3);
     let vocab: Vec<String> = (0..100).map(|v| format!("word{v}")).collect();
-    let config = TopicsConfig { topics: 5, laps: 3, ..Default::default() };
+    let config = TopicsConfig { topics: 5, laps: Some(3), ..Default::default() };
     let inputs = || TopicInputs { vocab: Some(&vocab), ..Default::default() };
     let model = fit_topics_with(&corpus.rows, &config, inputs(), Beside::default()).unwrap().model;
     let folder = tempfile::tempdir().unwrap();
@@ -674,7 +674,7 @@ fn models_come_back_from_their_files_and_go_on_with_new_words() {
     let moved = back.with_vocab(&words);
     let more = fit_topics_with(
         &corpus.rows,
-        &TopicsConfig { laps: 2, history: lsparse::History::Keep, ..config },
+        &TopicsConfig { laps: Some(2), history: lsparse::History::Keep, ..config },
         TopicInputs { vocab: Some(&words), start: Some(&moved), ..Default::default() },
         Beside::default(),
     )
@@ -691,7 +691,7 @@ fn models_come_back_from_their_files_and_go_on_with_new_words() {
 fn seed_words_pull_their_topic() {
     let corpus = planted_corpus(300, 60, 6, 120, 9);
     let lists = vec![vec![40u32, 41], vec![80u32, 81]];
-    let config = TopicsConfig { topics: 6, laps: 8, ..Default::default() };
+    let config = TopicsConfig { topics: 6, laps: Some(8), ..Default::default() };
     let inputs = TopicInputs { seed_words: &lists, ..Default::default() };
     let model = fit_topics_with(&corpus.rows, &config, inputs, Beside::default()).unwrap().model;
     for (k, list) in lists.iter().enumerate() {
@@ -706,7 +706,7 @@ fn seed_words_pull_on_after_training() {
     let corpus = planted_corpus(200, 40, 6, 120, 9);
     let lists = vec![vec![40u32, 41, 119], vec![80u32, 81]];
     for estimate in [Estimate::Map, Estimate::Posterior] {
-        let config = TopicsConfig { topics: 6, laps: 3, estimate, seed_weight: 20.0, ..Default::default() };
+        let config = TopicsConfig { topics: 6, laps: Some(3), estimate, seed_weight: 20.0, ..Default::default() };
         let inputs = TopicInputs { seed_words: &lists, ..Default::default() };
         let family = TopicFamily::new(&corpus.rows, &config, inputs.clone()).unwrap();
         let trained = fit_topics_with(&corpus.rows, &config, inputs, Beside::default()).unwrap().model;
@@ -753,7 +753,8 @@ fn seed_words_pull_on_after_training() {
 fn alpha_is_learned() {
     let corpus = planted_corpus(400, 60, 6, 120, 9);
     for rule in [AlphaRule::Symmetric, AlphaRule::Asymmetric, AlphaRule::Direction] {
-        let config = TopicsConfig { topics: 6, laps: 10, learn_alpha: rule, tolerance: 0.0, ..Default::default() };
+        let config =
+            TopicsConfig { topics: 6, laps: Some(10), learn_alpha: rule, tolerance: None, ..Default::default() };
         let model = fit_topics(&corpus.rows, &config).unwrap().model;
         assert!(model.alpha.iter().all(|a| a.is_finite() && *a > 0.0));
         let different = rule != AlphaRule::Symmetric;
@@ -816,10 +817,10 @@ fn learned_alpha_rests_where_full_batches_rest() {
         let run = |schedule: ScheduleKind| {
             let config = TopicsConfig {
                 topics: 10,
-                sparsity: 10,
+                sparsity: Sparsity::Of(10),
                 learn_alpha,
                 schedule,
-                batches: 6,
+                batches: Some(6),
                 leave_out: false,
                 warm_start: true,
                 restarts: 0,
@@ -854,7 +855,7 @@ fn learned_alpha_rests_where_full_batches_rest() {
 fn more_topics_than_memory_holds_are_refused() {
     let corpus = planted_corpus(20, 10, 2, 40, 1);
     let error = fit_topics(&corpus.rows, &TopicsConfig { topics: usize::MAX, ..Default::default() }).err().unwrap();
-    assert!(error.to_string().contains("do not fit into memory"), "{error}");
+    assert!(error.to_string().contains("GB of memory"), "{error}");
 }
 
 #[test]

@@ -1,21 +1,25 @@
 //! `lsparse corpus build`: a corpus folder from text or from counts of words.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::corpus::{
-    BuildOptions, BuildReport, Format, IndexBase, PhraseConfig, StopWords, TextOptions, TokenizerConfig, VocabFilter,
-    build,
+    BuildOptions, BuildReport, DroppedWord, Format, IndexBase, PhraseConfig, Reason, StopWords, TextOptions,
+    TokenizerConfig, VocabFilter, build,
 };
+use lsparse::data::AtomicFile;
 use lsparse::{Error, Result};
 use serde::Serialize;
 
 use super::watch::TaskProgress;
 use crate::format::grouped;
+use crate::info::setting;
 use crate::output::{self, message};
 use crate::parse;
 use crate::stdin::Input;
+use crate::topics::assign::csv_field;
 
 /// Build a corpus from text or from counts of words.
 ///
@@ -30,6 +34,7 @@ EXAMPLES:
   lsparse corpus build posts.jsonl.gz --field body --id-field url --out corpus
   lsparse corpus build reviews.csv --column text --min-docs 5 --phrases --out corpus
   lsparse corpus build zeilen.txt --stop-words german --stem german --out corpus
+  lsparse corpus build wenzhang.jsonl --stop-words chinese --out corpus    words by a dictionary
   lsparse corpus build docword.kos.txt.gz --vocab vocab.kos.txt --out corpus
   lsparse corpus build new.txt --like corpus --out new              words of another corpus
   lsparse corpus build corpus --vocab-size 10000 --out smaller      fewer words")]
@@ -135,6 +140,10 @@ pub struct WordArgs {
     /// Letters that a word has at most [default: 40].
     #[arg(long, value_name = "N")]
     pub max_length: Option<usize>,
+    /// Whether text in scripts without blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese) is cut into words; every letter
+    /// is a word where not [default: on].
+    #[arg(long, value_name = "ON", value_parser = parse::on_off())]
+    pub segment: Option<bool>,
     /// Join pairs of words that follow each other far more often than by chance, as new_york.
     #[arg(long)]
     pub phrases: bool,
@@ -146,7 +155,7 @@ pub struct WordArgs {
     pub phrase_threshold: Option<f64>,
     /// Treat text as another corpus was: its settings, its words.
     #[arg(long, value_name = "CORPUS", conflicts_with_all = [
-        "stop_words", "stem", "keep_case", "numbers", "min_length", "max_length", "phrases",
+        "stop_words", "stem", "keep_case", "numbers", "min_length", "max_length", "segment", "phrases",
     ])]
     pub like: Option<PathBuf>,
 }
@@ -167,6 +176,10 @@ pub struct VocabularyArgs {
     /// Words at most, those in most documents; 0 for no limit [default: 100000 for text].
     #[arg(long, value_name = "N")]
     pub vocab_size: Option<usize>,
+    /// Write the words that these choices leave out here, as CSV with the documents and tokens of each and why: rare,
+    /// common or beyond the size.
+    #[arg(long, value_name = "FILE")]
+    pub dropped: Option<PathBuf>,
 }
 
 pub fn run(args: &BuildArgs) -> Result<()> {
@@ -176,10 +189,17 @@ pub fn run(args: &BuildArgs) -> Result<()> {
         args.words.check_unused()?;
     }
     let options = args.options(format)?;
+    if let Some(path) = &args.vocabulary.dropped {
+        output::check_not_input("dropped", path, &[&args.input])?;
+        output::check_writable(path)?;
+    }
     let report = with_threads(args.threads, || {
         let mut progress = TaskProgress::new(args.quiet);
         build(input.path(), &options, &args.out, &mut |at| progress.at(at))
     })??;
+    if let Some(path) = &args.vocabulary.dropped {
+        write_dropped(path, &report.dropped.words)?;
+    }
     if !args.quiet {
         say(args, &report);
     }
@@ -211,6 +231,7 @@ impl BuildArgs {
             ids: input.ids.clone(),
             index_base: input.index_base,
             force: self.force,
+            list_dropped: vocabulary.dropped.is_some(),
         })
     }
 }
@@ -228,6 +249,7 @@ impl WordArgs {
                 None => default.stop_words,
             },
             stem: self.stem.clone(),
+            segment: self.segment.unwrap_or(default.segment),
             phrases: Vec::new(),
         })
     }
@@ -249,6 +271,7 @@ impl WordArgs {
             ("numbers", self.numbers),
             ("min-length", self.min_length.is_some()),
             ("max-length", self.max_length.is_some()),
+            ("segment", self.segment.is_some()),
         ];
         match given.into_iter().find(|(_, given)| *given) {
             Some((option, _)) => Err(Error::Config {
@@ -272,6 +295,22 @@ fn stop_words(which: &str) -> Result<StopWords> {
         Ok(StopWords::Language(which.to_lowercase()))
     }
 }
+
+/// A line for each word that was left out.
+fn write_dropped(path: &Path, words: &[DroppedWord]) -> Result<()> {
+    let mut file = AtomicFile::create(path)?;
+    let write = |file: &mut AtomicFile| -> std::io::Result<()> {
+        writeln!(file, "word,documents,tokens,reason")?;
+        words.iter().try_for_each(|DroppedWord { word, documents, tokens, reason }| {
+            writeln!(file, "{},{documents},{tokens},{}", csv_field(word), setting(reason))
+        })
+    };
+    write(&mut file).map_err(|source| Error::Unwritable { path: path.to_owned(), source })?;
+    file.finish()
+}
+
+/// Words that are named where some are left out.
+const NAMED: usize = 5;
 
 fn say(args: &BuildArgs, report: &BuildReport) {
     message(&format!(
@@ -298,17 +337,19 @@ fn say(args: &BuildArgs, report: &BuildReport) {
     }
     let dropped = &report.dropped;
     let left_out = [
-        (dropped.rare, "in too few documents"),
-        (dropped.common, "in too many"),
-        (dropped.beyond, "beyond the size of the vocabulary"),
+        (dropped.rare, Reason::Rare, "in too few documents"),
+        (dropped.common, Reason::Common, "in too many"),
+        (dropped.beyond, Reason::Beyond, "beyond the size of the vocabulary"),
     ];
-    let left_out: Vec<String> = left_out
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, reason)| format!("{} {reason}", grouped(*count)))
-        .collect();
+    let named = |(count, reason, what): &(usize, Reason, &str)| {
+        let words = dropped.words.iter().filter(|word| word.reason == *reason).map(|word| word.word.as_str());
+        let shown: Vec<&str> = words.take(NAMED).collect();
+        let more = if *count > shown.len() { ", ..." } else { "" };
+        format!("{} {what} ({}{more})", grouped(*count), shown.join(", "))
+    };
+    let left_out: Vec<String> = left_out.iter().filter(|(count, ..)| *count > 0).map(named).collect();
     if !left_out.is_empty() {
-        message(&format!("  words left out: {}", left_out.join(", ")));
+        message(&format!("  words left out: {}", left_out.join("; ")));
     }
     for (count, what) in [
         (report.num_phrases as u64, "phrases that are joined"),
@@ -333,6 +374,8 @@ struct Note {
     dropped_rare: usize,
     dropped_common: usize,
     dropped_beyond: usize,
+    /// Those in most documents of each kind, at least.
+    dropped_words: Vec<DroppedWord>,
     phrases: usize,
     unknown_words: u64,
     replaced: u64,
@@ -351,6 +394,7 @@ impl From<&BuildReport> for Note {
             dropped_rare: report.dropped.rare,
             dropped_common: report.dropped.common,
             dropped_beyond: report.dropped.beyond,
+            dropped_words: report.dropped.words.clone(),
             phrases: report.num_phrases,
             unknown_words: report.text.unknown,
             replaced: report.text.replaced,

@@ -4,7 +4,7 @@ use lsparse::data::{ImagePatches, PatchOptions, RowSource};
 use lsparse::likelihood::LikelihoodKind;
 use lsparse::synthetic::dead_leaves;
 use lsparse::training::rules::StopReason;
-use lsparse::{MixtureConfig, MixtureModel, Result};
+use lsparse::{MixtureConfig, MixtureModel, Result, Sparsity};
 use serde::Serialize;
 
 use super::{DemoArgs, fit};
@@ -58,10 +58,10 @@ pub fn run(args: &DemoArgs) -> Result<(MixtureModel, Vec<Results>)> {
         let config = MixtureConfig {
             likelihood: LikelihoodKind::ZeroMeanGauss,
             clusters: CLUSTERS,
-            sparsity,
-            batches: 5,
-            laps: 10,
-            tolerance: 0.0,
+            sparsity: Sparsity::Of(sparsity),
+            batches: Some(5),
+            laps: Some(10),
+            tolerance: None,
             seed: args.seed,
             ..Default::default()
         };

@@ -133,7 +133,7 @@ fn demo_mixture(args: &DemoArgs, path: &Path) -> Result<MixtureResults> {
     let planted = planted::run(args)?;
     let (model, leaves) = leaves::run(args)?;
     model.save_to(path)?;
-    let (out, sparsity) = (path.display(), model.config.sparsity);
+    let (out, sparsity) = (path.display(), model.sparsity());
     args.say(&format!(
         "\nThe model with L = {sparsity} is in {out}. Next:\n\
          \x20 lsparse info {out}\n\
@@ -176,7 +176,8 @@ fn fit(
     config: &MixtureConfig,
 ) -> Result<Shown> {
     let config = config.check(source.num_rows())?;
-    let progress = TrainingProgress::new(args.quiet, label, Plan::from(&config));
+    let plan = Plan::new(&config.plan(), "rows", "row").over(source.num_rows() as f64);
+    let progress = TrainingProgress::new(args.quiet, label, plan);
     let mut watcher = Watcher { progress, laps: Vec::new() };
     let inputs = MixtureInputs { heldout: Some(heldout), ..Default::default() };
     let beside =

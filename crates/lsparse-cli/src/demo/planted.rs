@@ -3,7 +3,7 @@
 use lsparse::data::{BorrowedRows, RowSource};
 use lsparse::likelihood::LikelihoodKind;
 use lsparse::synthetic::{Planted, planted_patches};
-use lsparse::{MixtureConfig, MixtureModel, Result};
+use lsparse::{MixtureConfig, MixtureModel, Result, Sparsity};
 use serde::Serialize;
 
 use super::{DemoArgs, fit};
@@ -42,9 +42,9 @@ pub fn run(args: &DemoArgs) -> Result<Results> {
     let config = MixtureConfig {
         likelihood: LikelihoodKind::ZeroMeanGauss,
         clusters: CLUSTERS,
-        sparsity: 4,
-        batches: 5,
-        laps: 30,
+        sparsity: Sparsity::Of(4),
+        batches: Some(5),
+        laps: Some(30),
         runs: 3,
         init_lloyd: Some(5),
         seed: args.seed,

@@ -51,9 +51,10 @@ pub fn run(args: &DemoArgs, path: &Path) -> Result<Results> {
         grouped(truth.vocab.len()),
         grouped(num_heldout),
     ))?;
-    let config = TopicsConfig { topics: TOPICS, batches: 4, laps: 20, seed: args.seed, ..Default::default() };
+    let config =
+        TopicsConfig { topics: TOPICS, batches: Some(4), laps: Some(20), seed: args.seed, ..Default::default() };
     let config = config.check(train.num_rows())?;
-    let mut progress = TrainingProgress::new(args.quiet, "themes  ", Plan::from(&config));
+    let mut progress = TrainingProgress::new(args.quiet, "themes  ", Plan::new(&config.plan(), "documents", "token"));
     let fitted = fit_topics_with(
         &train,
         &config,

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use lsparse::{BestBy, Checkpointing, ScheduleKind, Storage};
-use serde::Serialize;
+use lsparse::settings::{Given, Settings};
+use lsparse::{Checkpointing, Result, Storage};
 
+use super::options::Options;
 use crate::parse;
 
 /// How a training is run and what it leaves behind.
@@ -20,15 +21,9 @@ pub struct RunArgs {
     pub trace: Option<PathBuf>,
     /// Score --heldout after every so many steps, and at the end of the run, instead of after every lap: a lap has as many
     /// steps as batches, one for most samplers.
-    #[arg(
-        long,
-        value_name = "STEPS",
-        default_value_t = 0,
-        hide_default_value = true,
-        requires = "heldout",
-        help_heading = "Output"
-    )]
-    pub heldout_every: u64,
+    #[arg(long, value_name = "STEPS", requires = "heldout", help_heading = "Output",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub heldout_every: Option<u64>,
     /// Print the final report as JSON.
     #[arg(long, help_heading = "Output")]
     pub json: bool,
@@ -54,8 +49,8 @@ pub struct RunArgs {
     pub checkpoint_every: Duration,
     /// Go on from the checkpoint, or start if there is none; the result is that of a run that was never ended.
     ///
-    /// Only the rules for stopping (--laps, --tolerance, --count-tolerance, --max-seconds) may differ from those of the
-    /// run in the checkpoint; they are looked at from where it is. The data must be the same, by their sizes and a
+    /// Only the rules for stopping (--laps, --tolerance, --count-tolerance, --max-seconds, --early-stopping) may differ
+    /// from those of the run in the checkpoint; they are looked at from where it is. The data must be the same, by their sizes and a
     /// checksum: of all rows, or where dense data have more than 8 million values, of as many in up to 1024 places.
     #[arg(long, requires = "checkpoint", help_heading = "Checkpoints")]
     pub resume: bool,
@@ -73,6 +68,12 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// What the run is asked for: by options, and by the file of --config.
+    pub fn given<C: Settings>(&self, options: &Options<C>) -> Result<Given> {
+        let file = self.config.as_deref().map(Given::read::<C>).transpose()?.unwrap_or_default();
+        Ok(Given { file, options: options.values.clone() })
+    }
+
     /// What the run keeps on disk while it goes.
     pub fn storage(&self) -> Storage {
         let checkpoint = self.checkpoint.as_ref().map(|path| Checkpointing {
@@ -83,61 +84,4 @@ impl RunArgs {
         });
         Storage { checkpoint, memo_memory: self.memo_memory }
     }
-}
-
-/// When statistics enter the total.
-#[derive(Args, Debug, Serialize)]
-#[command(next_help_heading = "Schedule")]
-#[serde(rename_all = "kebab-case")]
-pub struct ScheduleSettings {
-    /// When statistics enter the total.
-    #[arg(long, value_name = "NAME", value_parser = parse::names::<ScheduleKind>(&[
-        ("full", "after all of the data"),
-        ("memoized", "after every batch, replacing what the batch gave before"),
-        ("stochastic", "after every batch, at a falling rate"),
-        ("streaming", "after every batch, in one pass")]))]
-    pub schedule: Option<ScheduleKind>,
-    /// Delay of the stochastic rate (delay + t)^-decay.
-    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
-    pub delay: Option<f64>,
-    /// Decay of the stochastic rate, above 0.5 and at most 1.
-    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
-    pub decay: Option<f64>,
-}
-
-/// Several runs, and the seed of the first.
-#[derive(Args, Debug, Serialize)]
-#[command(next_help_heading = "Start")]
-#[serde(rename_all = "kebab-case")]
-pub struct RunsSettings {
-    /// Runs from different seeds, of which the best is kept.
-    #[arg(long, value_name = "N")]
-    pub runs: Option<usize>,
-    /// What the best run is best by.
-    #[arg(long, value_name = "WHAT", value_parser = parse::names::<BestBy>(&[
-        ("objective", "the training objective"), ("heldout", "the score of --heldout")]))]
-    pub best_by: Option<BestBy>,
-    /// Seed of all randomness.
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-}
-
-/// When a run ends.
-#[derive(Args, Debug, Serialize)]
-#[command(next_help_heading = "Stop")]
-#[serde(rename_all = "kebab-case")]
-pub struct StopSettings {
-    /// Laps (passes over the data) at most; 0 for no limit.
-    #[arg(long, value_name = "N")]
-    pub laps: Option<usize>,
-    /// Stop when an observation (a row, a token) gains less than this over a lap, in nats: in objective, or in evidence
-    /// where batches are left out; 0 for never.
-    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
-    pub tolerance: Option<f64>,
-    /// Stop when no count of a cluster or topic changes by more than this over a lap; 0 for never.
-    #[arg(long, value_name = "NUMBER", value_parser = parse::number)]
-    pub count_tolerance: Option<f64>,
-    /// Stop after so many seconds of training; 0 for never.
-    #[arg(long, value_name = "SECONDS", value_parser = parse::number)]
-    pub max_seconds: Option<f64>,
 }

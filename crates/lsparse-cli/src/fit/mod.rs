@@ -2,18 +2,18 @@
 
 mod args;
 mod mixture;
+mod options;
 mod report;
-mod settings;
 mod topics;
 
 use std::path::Path;
 
 use lsparse::training::observe::{Observer, Reached};
-use lsparse::training::trace::{Beginning, Ending, StepInfo, Trace};
+use lsparse::training::trace::{Beginning, Ending, StepInfo, Trace, TraceFile};
 use lsparse::{Error, Result};
 
 use crate::messages;
-use crate::output::{self, TraceFile, check_not_input};
+use crate::output::{self, check_not_input};
 use crate::progress::TrainingProgress;
 
 use args::RunArgs;
@@ -49,7 +49,7 @@ impl RunArgs {
 
     /// The trace, if one is wanted.
     fn open_trace(&self) -> Result<Option<Trace<TraceFile>>> {
-        self.trace.as_ref().map(|path| Ok(Trace::new(TraceFile::create(path)?, path))).transpose()
+        self.trace.as_deref().map(Trace::to_file).transpose()
     }
 }
 
@@ -129,6 +129,10 @@ impl Observer for Watchers {
         Ok(())
     }
 
+    fn remark(&mut self, text: &str) {
+        self.progress.remark(text);
+    }
+
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.progress.step(info)?;
         self.write_trace(|trace| trace.step(info));
@@ -141,8 +145,7 @@ impl Observer for Watchers {
 
     fn go_on_from(&mut self, reached: &Reached) -> Result<()> {
         if let Some(trace) = &mut self.trace {
-            let kept = trace.get_mut().go_on_from(reached)?;
-            trace.set_written(kept);
+            trace.go_on_from(reached)?;
         }
         if let Some(what) = reached.elsewhere() {
             output::message(&format!("warning: {what}"));

@@ -23,6 +23,9 @@ pub struct TrainingReport {
     reason: String,
     converged: bool,
     laps: usize,
+    /// Laps done, where the model is that of an earlier one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    laps_done: Option<usize>,
     steps: u64,
     objective: f64,
     objective_data: f64,
@@ -51,6 +54,7 @@ impl TrainingReport {
             reason: outcome.reason.to_string(),
             converged: outcome.reason.converged(),
             laps: training.laps,
+            laps_done: Some(outcome.laps).filter(|&laps| laps > training.laps),
             steps: training.steps,
             objective: outcome.objective.total(),
             objective_data: outcome.objective.data,
@@ -76,6 +80,9 @@ impl TrainingReport {
         let laps = if self.laps == 1 { "lap" } else { "laps" };
         let steps = if self.steps == 1 { "step" } else { "steps" };
         writeln!(f, "stopped     {} ({} {laps}, {} {steps})", self.reason, self.laps, self.steps)?;
+        if let Some(done) = self.laps_done {
+            writeln!(f, "kept        the model of lap {} of {done}, which scored best", self.laps)?;
+        }
         writeln!(
             f,
             "objective   {} = data {} + entropy {} + allocation {}",

@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use lsparse::data::{RowSource, write_csr_npz};
+use lsparse::data::{RowSource, write_csr_npz, write_npy_i64};
 use lsparse::topics::TopicModel;
-use lsparse::{Error, Result};
+use lsparse::{Error, Result, Sparsity};
 use serde::Serialize;
 
-use super::Documents;
 use crate::assign::{AssignArgs, Lines, report, write_text};
 use crate::interrupt;
+use lsparse::corpus::Documents;
 
 /// A document as JSON.
 #[derive(Serialize)]
@@ -22,15 +22,13 @@ struct Row<'a> {
 
 /// `format` is what the name of the output says, which has been checked.
 pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()> {
+    super::refuse_given(&[("missing", args.missing)], "a topic model")?;
     if let Some(sparsity) = args.sparsity {
-        let (sparsity, clusters) = (sparsity.of(model.num_topics()), model.num_topics());
-        if sparsity > clusters {
-            return Err(Error::SparsityTooLarge { sparsity, clusters });
-        }
-        model.config.sparsity = sparsity;
+        model.config.sparsity = Sparsity::Of(sparsity.of(model.num_topics(), model.sparsity())?);
     }
     let documents = args.text.open(&args.data, &model, Some(&args.reading))?;
     match (&args.out, format) {
+        (Some(path), "npy") => write_npy_i64(path, &main_topics(&model, &documents)?)?,
         (Some(path), "npz") => write_npz(&model, &documents, path)?,
         (out, format) => {
             write_text(out.as_deref(), format, |lines, out, failed| {
@@ -38,7 +36,7 @@ pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()>
             })?;
         }
     }
-    report(args, documents.num_rows(), model.num_topics(), model.config.sparsity)
+    report(args, documents.num_rows(), model.num_topics(), model.sparsity())
 }
 
 fn write_documents(
@@ -88,6 +86,18 @@ fn write_npz(model: &TopicModel, documents: &Documents, path: &Path) -> Result<(
         Ok(())
     })?;
     write_csr_npz(path, documents.num_rows(), model.num_topics(), &indptr, &indices, &values)
+}
+
+/// The topic of which each document has most, the first of equals; -1 for documents without words.
+pub fn main_topics(model: &TopicModel, documents: &Documents) -> Result<Vec<i64>> {
+    let mut main = Vec::with_capacity(documents.num_rows());
+    model.assign(documents, &mut |_, shares| {
+        interrupt::check("assigning")?;
+        let most = shares.iter().copied().reduce(|best, other| if other.1 > best.1 { other } else { best });
+        main.push(most.map_or(-1, |(topic, _)| i64::from(topic)));
+        Ok(())
+    })?;
+    Ok(main)
 }
 
 /// A name as a field of CSV.

@@ -1,14 +1,14 @@
 //! `lsparse info` of a topic model: what it is, how it was trained, its most common topics.
 
-use lsparse::Result;
 use lsparse::allocation::AlphaRule;
 use lsparse::settings::TopicsConfig;
 use lsparse::topics::TopicModel;
 use lsparse::training::rules::count_empty;
+use lsparse::{Error, Result};
 use serde::Serialize;
 
 use super::{by_share, top_words};
-use crate::format::{grouped, significant};
+use crate::format::{counted, grouped, significant};
 use crate::info::{InfoArgs, setting};
 use crate::output;
 
@@ -47,6 +47,11 @@ struct Info<'a> {
 }
 
 pub fn run(args: &InfoArgs, model: &TopicModel) -> Result<()> {
+    if args.data.is_some() {
+        let problem = "documents are no examples of clusters".into();
+        let remedy = "leave the data out; lsparse topics MODEL --corpus DATA names documents of each topic".into();
+        return Err(Error::Config { option: "DATA", problem, remedy });
+    }
     let info = describe(model, args.top);
     if args.json {
         return output::print_json(&info);
@@ -88,7 +93,7 @@ fn text(name: &str, info: &Info<'_>) -> String {
     let config = info.config;
     let mut text = format!("{name}: {} topics over {} words", info.topics, grouped(info.vocabulary));
     text += &format!(", {} of them empty\n", info.empty_topics);
-    text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity, info.topics);
+    text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity.within(info.topics), info.topics);
     let learned = match config.learn_alpha {
         AlphaRule::Fixed => "",
         AlphaRule::Symmetric => " (learned)",
@@ -101,12 +106,11 @@ fn text(name: &str, info: &Info<'_>) -> String {
         text += &format!("  method      {}\n", config.method.name());
     }
     text += &format!("  estimate    {estimate}, alpha {alpha} in total{learned}, lambda {}\n", config.lambda);
-    let batches = if config.batches == 1 { "batch" } else { "batches" };
+    let batches = counted(config.batches.unwrap_or(1), "batch", "batches");
     let laps = if info.laps == 1 { "lap" } else { "laps" };
     text += &format!(
-        "  trained     {schedule} on {} documents in {} {batches}, seed {}, {} {laps}, stopped by {}\n",
+        "  trained     {schedule} on {} documents in {batches}, seed {}, {} {laps}, stopped by {}\n",
         grouped(info.documents),
-        config.batches,
         config.seed,
         info.laps,
         info.stopped_by,

@@ -1,15 +1,19 @@
 //! `lsparse topics`: each topic with its share, its top words, and documents that it has most of.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lsparse::backend::with_threads;
+use lsparse::data::AtomicFile;
 use lsparse::topics::TopicModel;
 use lsparse::{Error, Result};
 use serde::Serialize;
 
-use super::{TextArgs, by_share};
-use crate::format::grouped;
+use super::assign::csv_field;
+use super::{TextArgs, by_share, top_words};
+use crate::format::{grouped, significant, table};
+use crate::output::stdout_failed;
 use crate::{output, parse};
 
 /// How words are ranked.
@@ -24,18 +28,24 @@ pub enum RankBy {
 /// Read the topics of a model: share, top words, example documents.
 ///
 /// Topics come by their share of all words, the most common first, and count from 0. With documents, each topic also
-/// names those that have the largest share of it, of equal ones the longest.
+/// names those that have the largest share of it, of equal ones the longest. Topics that are tiny, with less than a tenth
+/// of the average share, and pairs that are nearly the same, by the cosine of their counts of words, are named at the end.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
   lsparse topics topics.safetensors
   lsparse topics topics.safetensors --top 20 --by relevance
   lsparse topics topics.safetensors --corpus corpus --examples 3
+  lsparse topics topics.safetensors --topic 7 --top 30        # one topic, with the probabilities of its words
+  lsparse topics topics.safetensors --out topics.csv          # a line for each word of each topic
   lsparse topics topics.safetensors --json | jq '.topics[0]'")]
 pub struct TopicsListArgs {
     /// A topic model.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
+    /// Show this topic alone, from 0, with the probabilities of its words; may be given several times.
+    #[arg(long, value_name = "N")]
+    pub topic: Vec<usize>,
     /// How many words of each topic to show.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
@@ -51,7 +61,10 @@ pub struct TopicsListArgs {
     /// How many documents to name for each topic.
     #[arg(long, value_name = "N", default_value_t = 2, requires = "corpus")]
     pub examples: usize,
-    /// Print JSON.
+    /// Write here (.csv with a line for each word, .json or .txt) [default: standard output].
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print JSON: the topics, or with --out what was written.
     #[arg(long)]
     pub json: bool,
     /// Threads, 0 for one a core; the result is the same with any number.
@@ -73,13 +86,32 @@ struct Example {
     share: f64,
 }
 
+/// Another topic that is nearly the same.
+#[derive(Clone, Serialize)]
+struct Alike {
+    topic: usize,
+    cosine: f64,
+}
+
 #[derive(Serialize)]
 struct Topic<'a> {
     topic: usize,
     share: f64,
+    tokens: f64,
+    /// Less than a tenth of the average share.
+    tiny: bool,
+    /// Topics that are nearly the same.
+    near_duplicates: Vec<Alike>,
     words: Vec<Word<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     examples: Option<Vec<Example>>,
+}
+
+/// What was written to a file, as JSON.
+#[derive(Serialize)]
+struct Written<'a> {
+    topics: usize,
+    out: &'a Path,
 }
 
 #[derive(Serialize)]
@@ -93,17 +125,37 @@ pub fn run(args: &TopicsListArgs) -> Result<()> {
     with_threads(args.threads, || list(args))?
 }
 
+/// Cosine of the counts of words of two topics from which they are taken to be nearly the same: pairs above it share
+/// most of their top words (kos at K = 50 has four, about one election night), those below are neighbours in subject.
+const NEARLY_THE_SAME: f64 = 0.8;
+
+/// Share of the average share below which a topic is tiny.
+const TINY: f64 = 0.1;
+
 fn list(args: &TopicsListArgs) -> Result<()> {
     if let (Some(RankBy::Probability), Some(_)) = (args.by, args.relevance) {
         let (problem, remedy) = ("words are ranked by probability", "leave it out, or give --by relevance");
         return Err(Error::Config { option: "relevance", problem: problem.into(), remedy: remedy.into() });
     }
     let model = TopicModel::load(&args.model)?;
+    if let Some(topic) = args.topic.iter().find(|&&topic| topic >= model.num_topics()) {
+        let problem = format!("{topic} is asked for, the model has topics 0 to {}", model.num_topics() - 1);
+        return Err(Error::Config { option: "topic", problem, remedy: "choose one of them".into() });
+    }
+    let format = args.out.as_deref().map(|path| check_out(args, path)).transpose()?;
+    let mut near: Vec<Vec<Alike>> = vec![Vec::new(); model.num_topics()];
+    for (a, b, cosine) in model.alike(NEARLY_THE_SAME) {
+        near[a].push(Alike { topic: b, cosine });
+        near[b].push(Alike { topic: a, cosine });
+    }
     let ranked = ranked_words(&model, args);
     let examples = args.corpus.is_some().then(|| examples(&model, args)).transpose()?;
     let topic = |(k, share): (usize, f64)| Topic {
         topic: k,
         share,
+        tokens: model.total.counts[k],
+        tiny: share * (model.num_topics() as f64) < TINY,
+        near_duplicates: near[k].clone(),
         words: (ranked[k].iter())
             .map(|&(v, _)| Word {
                 word: &model.vocab[v as usize],
@@ -115,17 +167,47 @@ fn list(args: &TopicsListArgs) -> Result<()> {
     let listing = Listing {
         vocabulary: model.vocab_size(),
         documents: model.training.observations,
-        topics: by_share(&model).into_iter().map(topic).collect(),
+        topics: by_share(&model)
+            .into_iter()
+            .filter(|(k, _)| args.topic.is_empty() || args.topic.contains(k))
+            .map(topic)
+            .collect(),
     };
-    if args.json {
-        return output::print_json(&listing);
+    let text = || match args.topic.is_empty() {
+        true => overview(&args.model.display().to_string(), model.num_topics(), &listing),
+        false => listing.topics.iter().map(|topic| in_detail(&model, topic)).collect::<Vec<_>>().join("\n"),
+    };
+    match (&args.out, format) {
+        (Some(path), Some(format)) => {
+            let content = match format {
+                "csv" => csv(&listing),
+                "json" => serde_json::to_string_pretty(&listing).map_err(|e| stdout_failed(e.into()))? + "\n",
+                _ => text(),
+            };
+            let mut file = AtomicFile::create(path)?;
+            let failed = |source| Error::Unwritable { path: path.clone(), source };
+            file.write_all(content.as_bytes()).map_err(failed)?;
+            file.finish()?;
+            if args.json { output::print_json(&Written { topics: listing.topics.len(), out: path }) } else { Ok(()) }
+        }
+        _ if args.json => output::print_json(&listing),
+        _ => output::print(&text()),
     }
-    let mut text = format!(
-        "{}: {} topics over {} words, the most common first\n\n",
-        args.model.display(),
-        model.num_topics(),
-        grouped(listing.vocabulary),
-    );
+}
+
+fn check_out(args: &TopicsListArgs, path: &Path) -> Result<&'static str> {
+    let format = output::check_extension("out", path, &["csv", "json", "txt"])?;
+    let inputs: Vec<&Path> =
+        [Some(&args.model), args.corpus.as_ref()].into_iter().flatten().map(AsRef::as_ref).collect();
+    output::check_not_input("out", path, &inputs)?;
+    output::check_writable(path)?;
+    Ok(format)
+}
+
+/// A line for each topic, and what stands out among them.
+fn overview(name: &str, num_topics: usize, listing: &Listing<'_>) -> String {
+    let words = grouped(listing.vocabulary);
+    let mut text = format!("{name}: {num_topics} topics over {words} words, the most common first\n\n");
     text += "  topic    share  words\n";
     for topic in &listing.topics {
         let words: Vec<&str> = topic.words.iter().map(|word| word.word).collect();
@@ -134,8 +216,58 @@ fn list(args: &TopicsListArgs) -> Result<()> {
             text += &format!("                  {:.0} % of {}\n", 100.0 * example.share, example.document);
         }
     }
-    output::print(&text)
+    let tiny: Vec<String> = listing.topics.iter().filter(|topic| topic.tiny).map(|t| t.topic.to_string()).collect();
+    if !tiny.is_empty() {
+        text += &format!("\ntiny, with less than a tenth of the average share: {}\n", tiny.join(", "));
+    }
+    let pairs = listing.topics.iter().flat_map(|topic| {
+        let later = topic.near_duplicates.iter().filter(|other| other.topic > topic.topic);
+        later.map(|other| format!("{} and {} ({:.2})", topic.topic, other.topic, other.cosine))
+    });
+    let pairs: Vec<String> = pairs.collect();
+    if !pairs.is_empty() {
+        text += &format!("\nnearly the same, by the cosine of their words: {}\n", pairs.join(", "));
+    }
+    text
 }
+
+/// One topic: its words with their probabilities, and what stands out.
+fn in_detail(model: &TopicModel, topic: &Topic<'_>) -> String {
+    let mut text = format!(
+        "topic {}: {:.2} % of all words, {} tokens, alpha {}\n",
+        topic.topic,
+        100.0 * topic.share,
+        grouped(topic.tokens.round() as usize),
+        significant(f64::from(model.alpha[topic.topic]), 4),
+    );
+    if topic.tiny {
+        text += "  tiny, with less than a tenth of the average share\n";
+    }
+    for other in &topic.near_duplicates {
+        let words = top_words(model, other.topic, SHOWN_WORDS).join(" ");
+        text += &format!("  nearly the same as topic {} (cosine {:.2}): {words}\n", other.topic, other.cosine);
+    }
+    let row = |word: &Word<'_>| vec![word.word.to_owned(), significant(word.probability, 3)];
+    text += &table(&["word", "probability"], &topic.words.iter().map(row).collect::<Vec<_>>());
+    for example in topic.examples.iter().flatten() {
+        text += &format!("  {:.0} % of {}\n", 100.0 * example.share, example.document);
+    }
+    text
+}
+
+/// A line for each word of each topic.
+fn csv(listing: &Listing<'_>) -> String {
+    let mut text = String::from("topic,share,rank,word,probability\n");
+    for Topic { topic, share, words, .. } in &listing.topics {
+        for (rank, Word { word, probability }) in words.iter().enumerate() {
+            text += &format!("{topic},{share},{},{},{probability}\n", rank + 1, csv_field(word));
+        }
+    }
+    text
+}
+
+/// Words that a topic is named by.
+const SHOWN_WORDS: usize = 6;
 
 fn ranked_words(model: &TopicModel, args: &TopicsListArgs) -> Vec<Vec<(u32, f64)>> {
     let by = args.by.unwrap_or(match args.relevance {

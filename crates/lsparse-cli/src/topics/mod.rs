@@ -1,34 +1,27 @@
 //! What is done with topic models: read the topics, score, assign and compare documents.
 
 pub mod assign;
-mod documents;
 pub mod info;
 pub mod list;
 pub mod score;
 pub mod similar;
 mod text_args;
 
-use std::path::Path;
-
+use lsparse::corpus::Documents;
+use lsparse::data::RowSource;
 use lsparse::topics::TopicModel;
-use lsparse::{Error, MixtureModel, Result};
+use lsparse::{Error, Result};
 
-pub use documents::Documents;
+use crate::format::grouped;
+use crate::output::message;
 pub use text_args::TextArgs;
 
-/// A model of either family.
-pub enum AnyModel {
-    Mixture(Box<MixtureModel>),
-    Topics(Box<TopicModel>),
-}
-
-impl AnyModel {
-    /// Read a model, whatever it is.
-    pub fn load(path: &Path) -> Result<Self> {
-        if TopicModel::is_model(path) {
-            return Ok(AnyModel::Topics(Box::new(TopicModel::load(path)?)));
-        }
-        Ok(AnyModel::Mixture(Box::new(MixtureModel::load(path)?)))
+/// Say how many words are passed over, if any are.
+pub fn mention_unknown(documents: &Documents) {
+    if documents.unknown > 0 {
+        let (unknown, all) = (documents.unknown as usize, (documents.known() + documents.unknown) as usize);
+        let (name, unknown, all) = (documents.name(), grouped(unknown), grouped(all));
+        message(&format!("{name}: {unknown} of {all} words are not in the vocabulary and are passed over"));
     }
 }
 

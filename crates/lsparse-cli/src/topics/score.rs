@@ -1,17 +1,19 @@
 //! `lsparse score` of a topic model: document completion, coherence and diversity of the topics.
 
-use lsparse::data::write_npy_f64;
+use lsparse::data::{RowSource, write_npy_f64};
+use lsparse::math::agreement::Agreement;
 use lsparse::topics::TopicModel;
 use lsparse::topics::coherence::{Coherence, coherence, diversity};
 use lsparse::topics::score::{Completion, CompletionOptions};
 use lsparse::{Error, Result};
 use serde::Serialize;
 
-use super::Documents;
-use super::assign::csv_field;
+use super::assign::{csv_field, main_topics};
 use crate::format::{grouped, significant};
+use crate::labels::{self, read_labels};
 use crate::output;
 use crate::score::{ScoreArgs, check_per_row, write_csv};
+use lsparse::corpus::Documents;
 
 /// Words of a topic that coherence and diversity look at.
 const TOP_WORDS: usize = 10;
@@ -33,9 +35,19 @@ struct Scores {
     words_without_reference: usize,
     diversity: f64,
     topics: usize,
+    /// Concentration of a document's topics in total.
+    alpha: f64,
+    /// With the labels, of the documents that have words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agreement: Option<Agreement>,
 }
 
-pub fn run(args: &ScoreArgs, model: &TopicModel) -> Result<()> {
+pub fn run(args: &ScoreArgs, mut model: TopicModel) -> Result<()> {
+    super::refuse_given(&[("missing", args.missing)], "a topic model")?;
+    if let Some(alpha) = args.alpha {
+        set_alpha(&mut model, alpha)?;
+    }
+    let model = &model;
     let defaults = CompletionOptions::default();
     let options = CompletionOptions {
         share: args.share.unwrap_or(defaults.share),
@@ -48,6 +60,7 @@ pub fn run(args: &ScoreArgs, model: &TopicModel) -> Result<()> {
     }
     let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
     let documents = args.text.open(&args.data, model, Some(&args.reading))?;
+    let labels = args.labels.as_deref().map(|path| read_labels(path, documents.num_rows())).transpose()?;
     let (mut completion, mut scores) = (Completion::default(), Vec::new());
     model.score_documents(&documents, &options, &mut |one| {
         completion.add(one);
@@ -72,6 +85,7 @@ pub fn run(args: &ScoreArgs, model: &TopicModel) -> Result<()> {
             })?,
         }
     }
+    let agreement = labels.map(|labels| agreement(model, &documents, labels)).transpose()?;
     let scores = Scores {
         mean_log_probability: completion.score(),
         perplexity: completion.perplexity(),
@@ -86,6 +100,8 @@ pub fn run(args: &ScoreArgs, model: &TopicModel) -> Result<()> {
         words_without_reference: quality.missing,
         diversity: quality.diversity,
         topics: model.num_topics(),
+        alpha: model.alpha.iter().map(|&alpha| f64::from(alpha)).sum(),
+        agreement,
     };
     if args.json {
         return output::print_json(&scores);
@@ -97,6 +113,7 @@ pub fn run(args: &ScoreArgs, model: &TopicModel) -> Result<()> {
 fn text(scores: &Scores) -> String {
     let mut text = format!("mean log probability  {} a held-out token\n", significant(scores.mean_log_probability, 6));
     text += &format!("perplexity            {}\n", significant(scores.perplexity, 6));
+    text += &format!("alpha                 {} in total\n", significant(scores.alpha, 4));
     text += &format!(
         "documents             {}, {} tokens held out ({} % of the words of each)\n",
         grouped(scores.documents),
@@ -120,7 +137,31 @@ fn text(scores: &Scores) -> String {
         );
     }
     text += &format!("diversity             {} (1 if no two topics share a word)\n", significant(scores.diversity, 4));
-    text
+    text + &scores.agreement.as_ref().map(labels::lines).unwrap_or_default()
+}
+
+/// Largest concentration of a document's topics: far beyond it every document is the corpus.
+const MAX_ALPHA: f64 = 1e6;
+
+/// Score by another concentration; topics keep their shares of it.
+fn set_alpha(model: &mut TopicModel, alpha: f64) -> Result<()> {
+    if !(alpha > 0.0 && alpha <= MAX_ALPHA) {
+        let problem = format!("{alpha} is not above 0 and at most {MAX_ALPHA:e}");
+        return Err(Error::Config { option: "alpha", problem, remedy: "0.5 and 5 are good choices".into() });
+    }
+    let before: f64 = model.alpha.iter().map(|&alpha| f64::from(alpha)).sum();
+    let share = alpha / before.max(f64::MIN_POSITIVE);
+    model.alpha.iter_mut().for_each(|of_topic| *of_topic = (f64::from(*of_topic) * share) as f32);
+    Ok(())
+}
+
+/// How well the main topics of documents agree with their classes; documents without words have none.
+fn agreement(model: &TopicModel, documents: &Documents, mut labels: Vec<String>) -> Result<Agreement> {
+    let main = main_topics(model, documents)?;
+    let mut known = main.iter().map(|topic| *topic >= 0);
+    labels.retain(|_| known.next().unwrap_or(false));
+    let main: Vec<u32> = main.into_iter().filter(|&topic| topic >= 0).map(|topic| topic as u32).collect();
+    Ok(Agreement::of(&labels, &main))
 }
 
 /// Means over the topics.

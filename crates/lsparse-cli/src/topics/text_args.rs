@@ -4,14 +4,13 @@ use std::path::Path;
 
 use clap::Args;
 use lsparse::Result;
-use lsparse::corpus::{Corpus, Format, TextOptions};
+use lsparse::corpus::{Corpus, Documents, Format, TextOptions};
 use lsparse::topics::TopicModel;
 
-use super::documents::Documents;
-use super::refuse_given;
+use super::{mention_unknown, refuse_given};
 use crate::data_args::{DataArgs, Header};
-use crate::parse;
 use crate::stdin::Input;
+use crate::{interrupt, parse};
 
 /// How raw text is read.
 #[derive(Args, Debug)]
@@ -71,8 +70,9 @@ impl TextArgs {
             extension: self.extension.clone(),
             strict: self.strict,
         };
-        let documents = Documents::for_model(path, model, self.format, &options)?;
-        documents.mention_unknown();
+        interrupt::listen(true);
+        let documents = model.documents(path, self.format, &options, &mut |_| interrupt::check("reading text"))?;
+        mention_unknown(&documents);
         Ok(documents)
     }
 }

@@ -5,7 +5,8 @@ of its K topics, though only a handful of them matter. lsparse keeps the L large
 is the best choice under the variational objective, and every later step then costs L, not K.
 
 The estimators are scikit-learn's in manner: :class:`GaussianMixture`, :class:`MultinomialMixture`,
-:class:`BernoulliMixture`, :class:`PoissonMixture` and :class:`TopicModel`. Their model files are those of the ``lsparse`` command.
+:class:`BernoulliMixture`, :class:`PoissonMixture` and :class:`TopicModel`. Their model files are those of the
+``lsparse`` command.
 
 Examples
 --------
@@ -20,13 +21,15 @@ array([-5.,  5.])
 
 from importlib.metadata import version as _version
 
+from . import exchange as exchange
 from . import plot as plot
 from ._corpus import Corpus, Vocabulary, build_corpus, read_corpus
-from ._errors import InterruptedWarning, LsparseError
+from ._errors import LsparseError
 from ._files import load, save
 from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
 from ._scores import coherence, completion_score
 from ._topics import TopicModel
+from ._trace import Trace, read_trace
 
 __version__ = _version("lsparse")
 
@@ -34,16 +37,17 @@ __all__ = [
     "BernoulliMixture",
     "Corpus",
     "GaussianMixture",
-    "InterruptedWarning",
     "LsparseError",
     "MultinomialMixture",
     "PoissonMixture",
     "TopicModel",
+    "Trace",
     "Vocabulary",
     "build_corpus",
     "coherence",
     "completion_score",
     "load",
     "read_corpus",
+    "read_trace",
     "save",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -15,15 +16,18 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import check_random_state
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._errors import InterruptedWarning
 from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, parameter
 from ._progress import Progress
 
 FLOATS = NDArray[np.float64]
 INTEGERS = NDArray[np.int64]
+PATH = str | os.PathLike[str]
+#: Told of a step by the names of ``trace_``; true ends the fit after the current batch.
+Callback = Callable[[dict[str, Any]], object]
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 #: Sparse values that are read as they are.
@@ -49,8 +53,23 @@ def readable(X: Any) -> Any:
 
 
 def threads_of(n_jobs: int | None) -> int:
-    """Threads for ``n_jobs`` in scikit-learn's sense, except that ``None`` is all cores as well."""
-    return int(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs))
+    """Threads for ``n_jobs``: so many if given, else as many as scikit-learn's own parallel loops would take.
+
+    These heed ``OMP_NUM_THREADS``, which joblib sets in its worker processes, the limits of threadpoolctl and the
+    processors that the process may use.
+    """
+    if n_jobs is not None:
+        return int(joblib.effective_n_jobs(n_jobs))
+    backend, _ = joblib.parallel.get_active_backend()
+    if (backend.nesting_level or 0) > 0 and not os.environ.get("OMP_NUM_THREADS"):
+        # One of joblib's own threads, which are as many as there are processors.
+        return 1
+    return int(min(_openmp_effective_n_threads(only_physical_cores=False), joblib.effective_n_jobs(-1)))
+
+
+def float_type(X: Any) -> np.dtype[Any]:
+    """The type of what is made of these rows: 32 bits where they are of 32 bits."""
+    return np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
 
 
 def checked(method: _Method) -> _Method:
@@ -68,6 +87,7 @@ class _Fitted(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     trace_: dict[str, NDArray[Any]]
     fit_seconds_: float
     model_: Any
+    _dtype: np.dtype[Any] = np.dtype(np.float64)
 
 
 @dataclass(eq=False, repr=False)
@@ -76,6 +96,8 @@ class Estimator(_Fitted):
 
     #: Which sparse matrices are read.
     _accept_sparse: ClassVar[str | bool] = "csr"
+    #: What the library calls K.
+    _components_setting: ClassVar[str] = "clusters"
 
     n_components: int = parameter(10, "int", COUNT, "K, the number of components.")
     _: KW_ONLY
@@ -83,7 +105,7 @@ class Estimator(_Fitted):
         None,
         "int",
         COUNT,
-        "L, the number of components that a row keeps; 8 if not given, or K if that is smaller. "
+        "L, the number of components that a row keeps, K if that is smaller; 8 if not given, or K if there are at most 16. "
         "``sparsity=n_components`` is the ordinary dense algorithm, ``sparsity=1`` hard assignment.",
     )
     schedule: str = choice(
@@ -99,6 +121,13 @@ class Estimator(_Fitted):
         "Rows a batch; if not given 2,000, or ten times ``n_components`` if that is more, in at most 20 batches.",
     )
     max_iter: int = parameter(100, "int", COUNT, "Laps (passes over the rows) at most.")
+    early_stopping: int | None = parameter(
+        None,
+        "int",
+        COUNT,
+        "Stop when the ``X_val`` of ``fit`` has not scored better for so many laps; the model is then that of the best "
+        "lap.",
+    )
     tol: float = parameter(
         1e-3, "float", NOT_NEGATIVE, "Stop when a row gains less than this in objective over a lap, in nats."
     )
@@ -130,7 +159,17 @@ class Estimator(_Fitted):
     warm_start: bool = parameter(False, "bool", "boolean", "Go on from the components of the last fit.")
     verbose: int = parameter(0, "int", "verbose", "1 for a progress bar on standard error.")
     n_jobs: int | None = parameter(
-        None, "int", Integral, "Threads; all cores for None and -1. The result is the same with any number."
+        None,
+        "int",
+        Integral,
+        "Threads; -1 for all cores, None for as many as scikit-learn's own loops take, which heed joblib, threadpoolctl "
+        "and ``OMP_NUM_THREADS``. The result is the same with any number.",
+    )
+    memo_memory: int | None = parameter(
+        None,
+        "int",
+        COUNT,
+        "Bytes of memory for what is remembered of batches and rows; the rest goes to a file. No limit if not given.",
     )
 
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
@@ -165,7 +204,7 @@ class Estimator(_Fitted):
     def _shared_config(self, **overrides: Any) -> dict[str, Any]:
         """The settings that all models have, by the names of the library; what is None is left to its default."""
         config = {
-            "sparsity": self.sparsity,
+            "sparsity": None if self.sparsity is None else min(int(self.sparsity), int(self.n_components)),
             "schedule": self.schedule,
             "delay": float(self.learning_offset),
             "decay": float(self.learning_decay),
@@ -174,32 +213,51 @@ class Estimator(_Fitted):
             "laps": int(self.max_iter),
             "tolerance": float(self.tol),
             "max-seconds": self.max_seconds,
+            "early-stopping": self.early_stopping,
             **overrides,
         }
         numbers = {name: value.item() if isinstance(value, np.generic) else value for name, value in config.items()}
-        return {name: value for name, value in numbers.items() if value is not None}
+        given = {name: value for name, value in numbers.items() if value is not None}
+        # No tolerance at all, rather than the default.
+        return given | {"tolerance": None} if given.get("tolerance") == 0 else given
 
-    def _progress(self) -> Progress | None:
-        return Progress(self.max_iter, self.n_init) if self.verbose else None
+    def _around(
+        self,
+        X_val: Any = None,
+        checkpoint: PATH | None = None,
+        checkpoint_every: float = 60.0,
+        resume: bool = False,
+        trace: PATH | None = None,
+        callback: Callback | None = None,
+    ) -> dict[str, Any]:
+        """What a fit has around it, as the library takes it."""
+        if resume and checkpoint is None:
+            raise ValueError("resume: there is no checkpoint to go on from; give checkpoint too")
+        progress = Progress(self.max_iter, self.n_init) if self.verbose else None
+        return {
+            "heldout": None if X_val is None else self._rows(X_val, reset=False),
+            "checkpoint": None if checkpoint is None else os.fspath(checkpoint),
+            "checkpoint_every": float(checkpoint_every),
+            "resume": bool(resume),
+            "memo_memory": self.memo_memory,
+            "trace": None if trace is None else os.fspath(trace),
+            "threads": threads_of(self.n_jobs),
+            "watch": None if progress is None and callback is None else _Watch(progress, callback),
+        }
 
-    def _settle(self, model: Any, report: dict[str, Any], progress: Progress | None) -> None:
-        """Keep what a fit gave."""
-        if progress is not None:
-            trace = report["trace"]
-            if len(trace["step"]):
-                progress(*(trace[name][-1] for name in ("run", "lap", "seconds", "objective")))
-            progress.close(report["reason"])
+    def _settle(self, model: Any, report: dict[str, Any], around: dict[str, Any], dtype: np.dtype[Any]) -> None:
+        """Keep what a fit gave, and then raise what was raised meanwhile: Ctrl-C, say."""
+        if around["watch"] is not None:
+            around["watch"].close(report["reason"])
+        self._dtype = dtype
         self._take(model)
         self.converged_ = report["converged"]
         self.trace_ = report["trace"]
         self.fit_seconds_ = report["seconds"]
-        if report["interrupted"]:
-            warnings.warn(
-                f"{type(self).__name__} was interrupted after {len(self.trace_['step'])} batches; "
-                "it holds the model so far",
-                InterruptedWarning,
-                stacklevel=4,
-            )
+        for remark in [*report["remarks"], *report["notes"]]:
+            warnings.warn(remark, UserWarning, stacklevel=4)
+        if report["raised"] is not None:
+            raise report["raised"]
 
     def _take(self, model: Any) -> None:
         """Take over a trained model."""
@@ -218,14 +276,6 @@ class Estimator(_Fitted):
         how = {"rate": min((self.learning_offset + step) ** -self.learning_decay, 1.0)}
         return how if self.total_samples is None else {**how, "population": float(self.total_samples)}
 
-    def _check_method(self) -> None:
-        """Refuse to train a model from a file by another method than it was trained by."""
-        method = getattr(self, "_method", "lsparse")
-        if method not in ("lsparse", "hard-em"):
-            raise ValueError(
-                f"this model was trained by {method}, which fit would not do; make a new {type(self).__name__} to train"
-            )
-
     def _note_step(self) -> None:
         """Add the step that a ``partial_fit`` took to the trace; what it did not measure is NaN."""
         training = json.loads(self.model_.training)
@@ -237,7 +287,10 @@ class Estimator(_Fitted):
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_components
+        # Only a fitted one has it, which is how scikit-learn knows.
+        if not hasattr(self, "model_"):
+            raise AttributeError("_n_features_out")
+        return int(json.loads(self.model_.config)[self._components_setting])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -246,3 +299,27 @@ class Estimator(_Fitted):
         """Rows to apply a fitted model to."""
         check_is_fitted(self)
         return self._rows(X, reset=False)
+
+
+class _Watch:
+    """Told of the steps of a fit while it runs: draws the progress bar and calls the callback."""
+
+    def __init__(self, progress: Progress | None, callback: Callback | None) -> None:
+        self._progress = progress
+        self._callback = callback
+        self._objective: float | None = None
+
+    def __call__(self, lines: list[str]) -> bool:
+        ends = False
+        for step in map(json.loads, lines):
+            # Not every step has an objective: the latest that is known.
+            self._objective = step.get("objective", self._objective)
+            if self._callback is not None:
+                ends = bool(self._callback(step)) or ends
+        if self._progress is not None:
+            self._progress(step["run"], step["lap"], step["seconds"], self._objective)
+        return ends
+
+    def close(self, reason: str) -> None:
+        if self._progress is not None:
+            self._progress.close(reason)

@@ -1,6 +1,6 @@
 """Types of the compiled part: arrays in, arrays out. Use the estimators instead."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
@@ -10,44 +10,59 @@ from numpy.typing import NDArray
 __all__ = [
     "Mixture",
     "Topics",
+    "begin_session",
     "build_corpus",
     "coherence",
     "completion",
     "fit_mixture",
     "fit_topics",
+    "fold_batches",
+    "hand_out_batches",
     "model_kind",
+    "model_of_session",
     "open_corpus",
     "panic_for_test",
     "parameters",
+    "settings",
+    "read_trace",
+    "summarize_batch",
 ]
 
 _Floats = NDArray[np.float64]
-_Progress = Callable[[int, float, float, float], None]
+_Path = str | PathLike[str]
+#: What a fit has around it: heldout, checkpoint, checkpoint_every, resume, memo_memory, trace, threads, watch.
+_Around = Mapping[str, Any]
+#: Of mixtures weights, arrays, prior_mean, prior_variance, variance_floor; of topics vocabulary, tokenizer, seed_words,
+#: alpha, word_prior.
+_Given = Mapping[str, Any]
 
 @final
 class Mixture:
     @staticmethod
-    def load(path: str | PathLike[str]) -> Mixture: ...
+    def load(path: _Path) -> Mixture: ...
     @staticmethod
     def from_bytes(bytes: bytes) -> Mixture: ...
-    def save(self, path: str | PathLike[str]) -> None: ...
+    def save(self, path: _Path) -> None: ...
     @property
     def config(self) -> str: ...
     @property
     def training(self) -> str: ...
     @property
+    def prior(self) -> str: ...
+    @property
+    def columns(self) -> list[str]: ...
+    @property
     def dim(self) -> int: ...
+    @property
+    def num_parameters(self) -> int: ...
     def arrays(self) -> dict[str, _Floats]: ...
-    def score(self, x: Any, *, binarize: float | None = None, threads: int = 0) -> tuple[_Floats, int]: ...
-    def assign(
-        self, x: Any, sparsity: int, *, binarize: float | None = None, threads: int = 0
-    ) -> tuple[NDArray[np.int32], _Floats]: ...
+    def score(self, x: Any, *, threads: int = 0) -> _Floats: ...
+    def assign(self, x: Any, sparsity: int, *, threads: int = 0) -> tuple[NDArray[np.int32], _Floats]: ...
     def sample(self, rows: int, trials: int | None, seed: int) -> tuple[_Floats, NDArray[np.int64]]: ...
     def update(
         self,
         x: Any,
         *,
-        binarize: float | None = None,
         sample_weight: _Floats | None = None,
         rate: float | None = None,
         population: float | None = None,
@@ -57,10 +72,10 @@ class Mixture:
 @final
 class Topics:
     @staticmethod
-    def load(path: str | PathLike[str]) -> Topics: ...
+    def load(path: _Path) -> Topics: ...
     @staticmethod
     def from_bytes(bytes: bytes) -> Topics: ...
-    def save(self, path: str | PathLike[str]) -> None: ...
+    def save(self, path: _Path) -> None: ...
     @property
     def config(self) -> str: ...
     @property
@@ -72,6 +87,7 @@ class Topics:
     def arrays(self) -> dict[str, _Floats]: ...
     def assign(self, x: Any, threads: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64], _Floats]: ...
     def transform(self, x: Any, threads: int = 0) -> _Floats: ...
+    def completions(self, x: Any, share: float, seed: int, threads: int = 0) -> tuple[_Floats, _Floats]: ...
     def completion(self, x: Any, share: float, seed: int, threads: int = 0) -> tuple[float, float, int, int]: ...
     def sample(
         self, documents: int, words: int | None, seed: int
@@ -84,32 +100,36 @@ class Topics:
 def fit_mixture(
     x: Any,
     config: str,
+    around: _Around,
     *,
-    binarize: float | None = None,
+    columns: Sequence[str] | None = None,
     sample_weight: _Floats | None = None,
     start: Mixture | None = None,
-    threads: int = 0,
-    progress: _Progress | None = None,
+    given: _Given | None = None,
+    laps: bool = True,
 ) -> tuple[Mixture, dict[str, Any]]: ...
 def fit_topics(
-    x: Any,
-    config: str,
-    *,
-    vocabulary: Sequence[str] | None = None,
-    tokenizer: str | None = None,
-    start: Topics | None = None,
-    threads: int = 0,
-    progress: _Progress | None = None,
+    x: Any, config: str, around: _Around, given: _Given, *, start: Topics | None = None
 ) -> tuple[Topics, dict[str, Any]]: ...
-def model_kind(path: str | PathLike[str]) -> str: ...
+def read_trace(path: _Path) -> tuple[str | None, dict[str, NDArray[Any]], list[str]]: ...
+def begin_session(x: Any, kind: str, config: str, *, threads: int = 0) -> tuple[str, bytes]: ...
+def hand_out_batches(
+    x: Any, settled: str, session: bytes, most: int, *, threads: int = 0
+) -> tuple[bytes, list[bytes]]: ...
+def summarize_batch(x: Any, settled: str, params: bytes, ticket: bytes, *, threads: int = 0) -> bytes: ...
+def fold_batches(
+    x: Any, settled: str, session: bytes, done: Sequence[bytes], *, threads: int = 0
+) -> tuple[bytes, str]: ...
+def model_of_session(x: Any, settled: str, session: bytes, *, threads: int = 0) -> bytes: ...
+def model_kind(path: _Path) -> str: ...
 def completion(
     topics: _Floats, alpha: _Floats, x: Any, share: float, seed: int, threads: int = 0
 ) -> tuple[float, float, int, int]: ...
 def coherence(words: Sequence[Sequence[int]], x: Any, threads: int = 0) -> tuple[list[float], list[float]]: ...
-def open_corpus(path: str | PathLike[str]) -> tuple[list[str], list[str], str | None]: ...
+def open_corpus(path: _Path) -> tuple[list[str], list[str], str | None]: ...
 def build_corpus(
-    input: str | PathLike[str],
-    out: str | PathLike[str],
+    input: _Path,
+    out: _Path,
     *,
     tokenizer: str,
     phrases: bool,
@@ -122,3 +142,4 @@ def build_corpus(
 ) -> None: ...
 def panic_for_test() -> None: ...
 def parameters() -> dict[str, str]: ...
+def settings(kind: str) -> str: ...

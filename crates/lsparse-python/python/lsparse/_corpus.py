@@ -105,6 +105,7 @@ def build_corpus(
     stem: str | None = None,
     min_length: int = 2,
     numbers: bool = False,
+    segment: bool = True,
     phrases: bool = False,
     min_df: int | None = None,
     max_df: float | None = None,
@@ -127,6 +128,9 @@ def build_corpus(
         Letters that a word has at least.
     numbers : bool, default=False
         Keep words without a letter, such as 1984.
+    segment : bool, default=True
+        Cut text in scripts without blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese) into words; every letter is a
+        word where not.
     phrases : bool, default=False
         Join pairs of words that follow each other far more often than chance has it.
     min_df : int, default=None
@@ -161,6 +165,7 @@ def build_corpus(
         "numbers": bool(numbers),
         "stop-words": _stop_words(stop_words),
         "stem": stem,
+        "segment": bool(segment),
     }
     with tempfile.TemporaryDirectory(prefix="lsparse-") as scratch:
         if isinstance(texts, str | os.PathLike):

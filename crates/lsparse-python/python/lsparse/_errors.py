@@ -1,6 +1,4 @@
-"""What lsparse raises and warns with."""
-
-from sklearn.exceptions import ConvergenceWarning
+"""What lsparse raises."""
 
 
 class LsparseError(ValueError):
@@ -16,22 +14,6 @@ class LsparseError(ValueError):
     ... except lsparse.LsparseError as error:
     ...     print(error)
     missing.safetensors does not exist; check the spelling of the path
-    """
-
-    __module__ = "lsparse"
-
-
-class InterruptedWarning(ConvergenceWarning):  # type: ignore[misc]
-    """Ctrl-C ended a fit early; the estimator holds the model so far.
-
-    To have it raised instead (in a loop over many fits, say), make it an error. The estimator holds the model so far
-    all the same.
-
-    Examples
-    --------
-    >>> import warnings, lsparse
-    >>> warnings.simplefilter("error", lsparse.InterruptedWarning)
-    >>> warnings.simplefilter("default", lsparse.InterruptedWarning)
     """
 
     __module__ = "lsparse"

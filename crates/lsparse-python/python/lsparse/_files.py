@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
@@ -66,8 +67,8 @@ def load(
     Returns
     -------
     model : estimator
-        A fitted one of the class that the file holds. Its ``trace_`` is empty. One that was trained by another method
-        than the estimators have (``kmeans``, say) predicts and scores, and is not fitted again.
+        A fitted one of the class that the file holds, with the parameters that it was trained with. Its ``trace_`` is
+        empty. Arrays that were given to its fit (priors, components to start from) are not in the file.
 
     Examples
     --------
@@ -84,8 +85,10 @@ def load(
         "estimate": config["estimate"],
         "schedule": config["schedule"],
         "max_iter": config["laps"] or 1,
-        "tol": config["tolerance"],
-        "max_seconds": config["max-seconds"] or None,
+        "tol": config["tolerance"] or 0.0,
+        "max_seconds": config["max-seconds"],
+        "early_stopping": config["early-stopping"],
+        "method": config.get("method", "lsparse"),
         "n_init": config["runs"],
         "learning_offset": config["delay"],
         "learning_decay": config["decay"],
@@ -96,6 +99,11 @@ def load(
         model = TopicModel(
             config["topics"],
             doc_topic_prior=config["alpha"] / config["topics"],
+            seed_weight=config["seed-weight"],
+            burn_in=config["burn-in"],
+            samples=config["samples"],
+            mh_steps=config["mh-steps"],
+            table_draws=config["table-draws"],
             learn_doc_topic_prior=config["learn-alpha"],
             topic_word_prior=config["lambda"],
             max_doc_update_iter=config["doc-iterations"],
@@ -106,16 +114,20 @@ def load(
             vocabulary=Vocabulary(core.vocabulary, None if core.tokenizer is None else json.loads(core.tokenizer)),
             **shared,
         )
-        dim = len(core.vocabulary)
+        dim, names = len(core.vocabulary), None
     else:
         shared["init_params"] = _init_params(config)
         shared["search"] = config.get("search", "auto")
         shared["weight_concentration_prior"] = config["alpha"] / config["clusters"]
+        shared["refresh"] = config.get("refresh")
+        shared["threshold"] = config.get("threshold")
+        shared["selection_function"] = config.get("selection-function")
         model = _mixture(config, shared)
-        dim = core.dim
+        dim, names = core.dim, core.columns
     model._take(core)
-    model._method = config.get("method", "lsparse")
     model.n_features_in_ = dim
+    if names:
+        model.feature_names_in_ = np.asarray(names, dtype=object)
     model.trace_ = {}
     return model  # type: ignore[no-any-return]
 
@@ -129,17 +141,21 @@ def _init_params(config: dict[str, Any]) -> str:
 def _mixture(config: dict[str, Any], shared: dict[str, Any]) -> Any:
     family = config["likelihood"]
     smoothed = {"multinomial": MultinomialMixture, "poisson": PoissonMixture, "bernoulli": BernoulliMixture}
+    if family == "bernoulli":
+        shared["binarize"] = config.get("binarize")
     if family in smoothed:
         return smoothed[family](config["clusters"], smoothing=config["lambda"], **shared)
     return GaussianMixture(
         config["clusters"],
         covariance_type=_COVARIANCE_TYPES[family],
         mean_precision_prior=config["kappa"],
-        degrees_of_freedom_prior=config["nu"] or None,
+        degrees_of_freedom_prior=config["nu"],
         prior_scale=config["prior-scale"],
         prior_shape=config["prior-shape"],
         variance_floor=config["variance-floor"],
         precision=config["precision"],
         missing=config.get("missing", False),
+        standardize=config.get("standardize", False),
+        penalty=config.get("penalty"),
         **shared,
     )

@@ -1,4 +1,4 @@
-"""Mixtures of Gaussians, multinomials and Bernoullis."""
+"""Mixtures of Gaussians, multinomials, Poissons and Bernoullis."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_non_negative
 
 from . import _core
-from ._base import FLOATS, INTEGERS, Estimator, checked, threads_of
-from ._parameters import POSITIVE, choice, described, parameter
+from ._base import FLOATS, INTEGERS, PATH, Callback, Estimator, checked, float_type, threads_of
+from ._errors import LsparseError
+from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, parameter
 
 _Self = TypeVar("_Self", bound="_MixtureBase")
 
@@ -39,11 +42,45 @@ COVARIANCE_TYPES: dict[str, str] = {
     "zero-mean": "zero-mean-gauss",
 }
 
+#: Ways to train that need no centres, and those that do.
+METHODS = ("lsparse", "sparse-em", "truncation", "hard-em")
+CENTRE_METHODS = ("kmeans", "dp-means")
+_HOW = (
+    "How the mixture is trained: by L-sparse responsibilities, or by what they are compared with: dense responsibilities "
+    "of which most laps renew the L largest (Neal and Hinton 1998); L components chosen before weights are computed "
+    "(Luecke and Eggert 2010); the best component alone, with point estimates"
+)
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
     """What the mixtures share."""
 
+    method: str = choice("lsparse", METHODS, f"{_HOW}.")
+    refresh: int | None = parameter(
+        None, "int", COUNT, 'Laps of ``method="sparse-em"`` from one full lap to the next; 5 if not given.'
+    )
+    threshold: float | None = parameter(
+        None,
+        "float",
+        Interval(Real, 0.0, 1.0, closed="both"),
+        'Smallest responsibility that ``method="sparse-em"`` renews among the L largest; 0 if not given.',
+    )
+    selection_function: str | None = choice(
+        None,
+        ("auto", "means", "products"),
+        'What ``method="truncation"`` chooses the L components of a row by: the nearest means, or the largest products of '
+        "row and probabilities; the one that fits the components if not given.",
+    )
+    max_iter: int = parameter(
+        100,
+        "int",
+        Interval(Integral, 0, None, closed="left"),
+        "Laps (passes over the rows) at most; 0 for the components that training would start from.",
+    )
+    compute_labels: bool = parameter(
+        False, "bool", "boolean", "Whether ``fit`` leaves ``labels_`` behind, which takes one more pass over the rows."
+    )
     estimate: str = choice(
         "vb", ("vb", "map", "ml"), "A full posterior (variational Bayes), its mode, or maximum likelihood (EM)."
     )
@@ -75,8 +112,8 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
     def _prior_config(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _threshold(self) -> float | None:
-        """Values above it are ones; none where values are taken as they are."""
+    def _given(self, X: Any) -> dict[str, Any] | None:
+        """Components to start from and numbers of the prior that are given, as the library takes them."""
         return None
 
     def _config(self, **overrides: Any) -> str:
@@ -88,6 +125,10 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
                     "clusters": int(self.n_components),
                     "rows-per-batch": self.batch_size,
                     "estimate": self.estimate,
+                    "method": self.method,
+                    "refresh": self.refresh,
+                    "threshold": self.threshold,
+                    "selection-function": self.selection_function,
                     "search": self.search,
                     **INIT_PARAMS[self.init_params],
                     # scikit-learn's is that of one component.
@@ -99,12 +140,24 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         )
 
     @checked
-    def fit(self: _Self, X: Any, y: Any = None, sample_weight: Any = None) -> _Self:
+    def fit(
+        self: _Self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        X_val: Any = None,
+        checkpoint: PATH | None = None,
+        checkpoint_every: float = 60.0,
+        resume: bool = False,
+        trace: PATH | None = None,
+        callback: Callback | None = None,
+    ) -> _Self:
         """Fit the mixture.
 
         float32 and float64 arrays in C order and CSR matrices are read where they are, memory maps from disk; they
-        must not be written to meanwhile. Other Python threads go on. Ctrl-C ends the fit after the current batch: the
-        estimator then holds the model so far, and an ``InterruptedWarning`` says so.
+        must not be written to meanwhile. Other Python threads go on. Ctrl-C ends the fit after the current batch and is
+        raised as ``KeyboardInterrupt``; the estimator then holds the model so far.
 
         Parameters
         ----------
@@ -114,6 +167,20 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows, zero or more.
+        X_val : array-like or CSR matrix of shape (n_val_samples, n_features), default=None
+            Rows that are scored at the end of every lap: ``trace_["heldout"]``, and what ``early_stopping`` goes by.
+        checkpoint : path, default=None
+            Write here, now and then, all that is needed to go on after the process was ended; removed by nobody.
+        checkpoint_every : float, default=60.0
+            Seconds between two checkpoints.
+        resume : bool, default=False
+            Go on from the checkpoint, or start if there is none; the result is that of a fit that was never ended. Data
+            and parameters must be the same, but for ``max_iter``, ``tol``, ``max_seconds`` and ``early_stopping``.
+        trace : path, default=None
+            Write a line of JSON a step here; :func:`lsparse.read_trace` reads it.
+        callback : callable, default=None
+            Called with a dict for every step (``run``, ``lap``, ``step``, ``seconds``, ``objective``, ``heldout`` and what
+            else is known), a few at a time; if it returns something true the fit ends after the current batch.
 
         Returns
         -------
@@ -126,31 +193,59 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         >>> gm = GaussianMixture(n_components=2, random_state=0).fit([[0.0], [0.2], [9.0], [9.2]])
         >>> sorted(gm.means_.ravel().round(1).tolist())
         [0.1, 9.1]
+
+        Stopped by held-out rows:
+
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(120, 3))
+        >>> gm = GaussianMixture(20, estimate="ml", covariance_type="diag", early_stopping=3, tol=0, random_state=0)
+        >>> gm = gm.fit(X[:60], X_val=X[60:])
+        >>> bool(gm.n_iter_ == np.nanargmax(gm.trace_["heldout"]) + 1)
+        True
         """
-        self._check_method()
         X = self._rows(X, reset=True, min_samples=2)
+        if self.n_components > X.shape[0] and self.method != "dp-means":
+            raise LsparseError(
+                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
+                f"n_samples = {X.shape[0]}; ask for at most {X.shape[0]}"
+            )
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
-        progress = self._progress()
+        before = None if start is None else self.lower_bound_
+        around = self._around(X_val, checkpoint, checkpoint_every, resume, trace, callback)
+        laps = self.max_iter > 0
         model, report = _core.fit_mixture(
             X,
-            self._config(),
-            binarize=self._threshold(),
+            self._config(**({} if laps else {"laps": 1})),
+            around,
+            columns=self._columns(),
             sample_weight=weights,
             start=start,
-            threads=threads_of(self.n_jobs),
-            progress=progress,
+            given=self._given(X),
+            laps=laps,
         )
-        self._settle(model, report, progress)
+        self._settle(model, report, around, float_type(X))
+        if before is not None and abs(self.lower_bound_ - before) < self.tol:
+            # What one lap gains shows against the fit before, however few laps each has.
+            self.converged_ = True
+        self.__dict__.pop("_labels", None)
+        if self.compute_labels:
+            self.labels_ = self.predict(X)
         rule_is_exact = self.schedule in ("full", "memoized") and self.tol > 0 and self.max_seconds is None
-        if rule_is_exact and not self.converged_ and not report["interrupted"]:
+        if rule_is_exact and laps and not self.converged_:
             warnings.warn(
-                f"{report['reason']} and the objective still changes by more than tol={self.tol} a lap; "
-                "raise max_iter or tol",
+                "Best performing initialization did not converge. Try different init parameters, or increase max_iter, "
+                f"tol, or check for degenerate data. ({report['reason']}, and a row still gains more than "
+                f"tol={self.tol} a lap)",
                 ConvergenceWarning,
                 stacklevel=3,
             )
         return self
+
+    def _columns(self) -> list[str] | None:
+        """The names of the columns, where they have some."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
 
     @checked
     def partial_fit(self: _Self, X: Any, y: Any = None, sample_weight: Any = None) -> _Self:
@@ -189,22 +284,19 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         first = not hasattr(self, "model_")
         X = self._rows(X, reset=first)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        threads = threads_of(self.n_jobs)
         if first:
-            progress = self._progress()
+            around = self._around()
             model, report = _core.fit_mixture(
                 X,
-                self._config(**{"schedule": "streaming", "laps": 1}),
-                binarize=self._threshold(),
+                self._config(**{"schedule": "streaming", "laps": 1, "early-stopping": None}),
+                around,
+                columns=self._columns(),
                 sample_weight=weights,
-                threads=threads,
-                progress=progress,
+                given=self._given(X),
             )
-            self._settle(model, report, progress)
+            self._settle(model, report, around, float_type(X))
             return self
-        update = self.model_.update(
-            X, binarize=self._threshold(), sample_weight=weights, threads=threads, **self._rate()
-        )
+        update = self.model_.update(X, sample_weight=weights, threads=threads_of(self.n_jobs), **self._rate())
         self._take(update)
         self._note_step()
         return self
@@ -233,11 +325,13 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         >>> bool(labels[0] == labels[1] != labels[2])
         True
         """
-        return self.fit(X, sample_weight=sample_weight).predict(X)
+        self.fit(X, sample_weight=sample_weight)
+        return self.labels_ if self.compute_labels else self.predict(X)
 
     def _assign(self, X: Any, sparsity: int) -> tuple[Any, FLOATS]:
         X = self._fitted(X)
-        return self.model_.assign(X, sparsity, binarize=self._threshold(), threads=threads_of(self.n_jobs))
+        index, value = self.model_.assign(X, sparsity, threads=threads_of(self.n_jobs))
+        return index, value.astype(float_type(X), copy=False)
 
     def predict(self, X: Any) -> INTEGERS:
         """The most probable component of every row.
@@ -297,7 +391,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Rows.
         sparsity : int, default=None
-            L; that of the fit if not given.
+            L, K if that is smaller; that of the fit if not given.
 
         Returns
         -------
@@ -316,6 +410,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         kept = json.loads(self.model_.config)["sparsity"] if sparsity is None else int(sparsity)
+        kept = min(kept, self.weights_.shape[0])
         index, value = self._assign(X, kept)
         indptr = np.arange(0, value.size + 1, value.shape[1], dtype=np.int64)
         shape = (value.shape[0], self.weights_.shape[0])
@@ -366,11 +461,18 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         >>> bool(near > far)
         True
         """
-        return self._scores(X)[0]
-
-    def _scores(self, X: Any) -> tuple[FLOATS, int]:
         X = self._fitted(X)
-        return self.model_.score(X, binarize=self._threshold(), threads=threads_of(self.n_jobs))
+        scores = self.model_.score(X, threads=threads_of(self.n_jobs))
+        return scores.astype(float_type(X), copy=False)
+
+    def _scores(self, X: Any) -> FLOATS:
+        """In 64 bits."""
+        X = self._fitted(X)
+        return self.model_.score(X, threads=threads_of(self.n_jobs))
+
+    def _n_parameters(self) -> int:
+        """Free parameters."""
+        return self.model_.num_parameters
 
     def score(self, X: Any, y: Any = None) -> float:
         """The mean log density of the rows.
@@ -395,7 +497,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         >>> two.score(X) > one.score(X)
         True
         """
-        return float(self.score_samples(X).mean())
+        return float(self._scores(X).mean())
 
     def bic(self, X: Any) -> float:
         """The Bayesian information criterion; lower is better.
@@ -419,8 +521,8 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         >>> one.bic(X) < five.bic(X)
         True
         """
-        scores, parameters = self._scores(X)
-        return float(parameters * np.log(scores.size) - 2.0 * scores.sum())
+        scores = self._scores(X)
+        return float(self._n_parameters() * np.log(scores.size) - 2.0 * scores.sum())
 
     def aic(self, X: Any) -> float:
         """Akaike's information criterion; lower is better.
@@ -444,8 +546,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         >>> gm.aic(X) < gm.bic(X)
         True
         """
-        scores, parameters = self._scores(X)
-        return float(2.0 * parameters - 2.0 * scores.sum())
+        return float(2.0 * self._n_parameters() - 2.0 * self._scores(X).sum())
 
     def _sample(self, n_samples: int, trials: int | None) -> tuple[FLOATS, INTEGERS]:
         check_is_fitted(self)
@@ -486,7 +587,39 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         self._take_arrays(model.arrays())
 
     def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
-        self.weights_: FLOATS = arrays["weights"]
+        self.weights_: FLOATS = arrays["weights"].astype(self._dtype, copy=False)
+        self._counts: FLOATS = arrays["counts"]
+        config = json.loads(self.model_.config)
+        if config["estimate"] == "vb":
+            #: alpha of each component, of the prior and of the posterior.
+            self.weight_concentration_prior_: float = config["alpha"] / config["clusters"]
+            self.weight_concentration_: FLOATS = arrays["counts"] + self.weight_concentration_prior_
+
+    @property
+    def lower_bound_(self) -> float:
+        """The objective a row."""
+        check_is_fitted(self)
+        return float(self.objective_ / max(self._counts.sum(), np.finfo(float).tiny))
+
+    @property
+    def lower_bounds_(self) -> list[float]:
+        """The objective a row at the end of every lap, of all runs; empty for a model that was loaded."""
+        check_is_fitted(self)
+        if not self.trace_:
+            return []
+        known = self.trace_["objective"][self.trace_["lap"] % 1 == 0]
+        return (known / max(self._counts.sum(), np.finfo(float).tiny)).tolist()  # type: ignore[no-any-return]
+
+    @property
+    def labels_(self) -> INTEGERS:
+        """The component of every row of the fit, where ``compute_labels`` asked for it."""
+        if not hasattr(self, "_labels"):
+            raise AttributeError("there are no labels_; give compute_labels=True before fit, or call fit_predict")
+        return self._labels
+
+    @labels_.setter
+    def labels_(self, labels: INTEGERS) -> None:
+        self._labels = labels
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -509,22 +642,33 @@ class GaussianMixture(_MixtureBase):
         Frequencies of the components (their expectation under a posterior).
     means_ : ndarray of shape (n_components, n_features)
         Means; zeros for ``covariance_type="zero-mean"``.
-    covariances_ : ndarray of shape (n_components, n_features, n_features), or (n_components, n_features) for "diag", \
+    covariances_, precisions_, precisions_cholesky_ : ndarrays of shape (n_components, n_features, n_features), or (n_components, n_features) for "diag", \
             (n_components,) for "spherical", (n_features, n_features) for "tied"
-        Covariances (their expectation under a posterior).
+        Covariances (their expectation under a posterior), their inverses, and factors of these. With ``standardize``
+        "spherical" has (n_components, n_features), since one variance in the units of the columns is none in those of
+        the data.
+    weight_concentration_, weight_concentration_prior_ : ndarray of shape (n_components,) and float
+        Dirichlet concentration of the weights, as learned and beforehand; only under ``estimate="vb"``.
+    mean_prior_, mean_precision_prior_, degrees_of_freedom_prior_, covariance_prior_ : floats and ndarrays
+        The prior as it was used, in scikit-learn's sense; not under ``estimate="ml"``.
     degrees_of_freedom_ : ndarray of shape (n_components,), or (n_components, n_features) for "diag" with missing values
         Degrees of freedom of each covariance; only under ``estimate="vb"``. With ``mean_precision_`` what the Student t
         densities are made of that rows are scored by (the package's README has the formula).
     mean_precision_ : ndarray of the same shape
         Pseudo-counts of the means; only under ``estimate="vb"``, and infinite for ``covariance_type="zero-mean"``.
+    labels_ : ndarray of shape (n_samples,)
+        The component of every row of the fit, where ``compute_labels`` asked for it.
     converged_ : bool
-        Whether the objective came to rest.
+        Whether the objective came to rest, or the held-out score did.
     n_iter_ : int
-        Laps done.
+        Laps that the model has seen: with ``early_stopping``, up to the best one.
     objective_ : float
         The objective at the end: the evidence lower bound under ``estimate="vb"``.
+    lower_bound_, lower_bounds_ : float and list of floats
+        The objective a row, at the end and at the end of every lap.
     trace_ : dict of ndarrays
-        One entry a step: run, step, batch, lap, seconds, objective and its terms, rows a second, empty components.
+        One entry a step: run, step, batch, lap, seconds, objective and its terms, rows a second, empty components, and
+        the score of ``X_val`` where there is one.
         ``pandas.DataFrame(gm.trace_)`` makes a data frame of it. Empty for a model that was loaded.
     n_features_in_ : int
         Columns of the data.
@@ -547,6 +691,48 @@ class GaussianMixture(_MixtureBase):
         tuple(COVARIANCE_TYPES),
         "A full covariance, one variance a column, one variance for all columns, one full covariance for all "
         "components, or a full covariance about a mean fixed at zero.",
+    )
+    method: str = choice(
+        "lsparse",
+        (*METHODS, *CENTRE_METHODS),
+        f"{_HOW}; the nearest centres; the same with a new component where a row is too far from all, up to "
+        "n_components (Kulis and Jordan 2012). Centres are left as components of one variance.",
+    )
+    penalty: float | None = parameter(
+        None,
+        "float",
+        POSITIVE,
+        'Squared distance from all centres at which ``method="dp-means"`` opens a component; one that opens about '
+        "n_components if not given.",
+    )
+    weights_init: Any = parameter(
+        None, "array-like of shape (n_components,)", "array-like", "Weights to start from; found if not given."
+    )
+    means_init: Any = parameter(
+        None, "array-like of shape (n_components, n_features)", "array-like", "Means to start from; found if not given."
+    )
+    precisions_init: Any = parameter(
+        None,
+        "array-like of the shape of ``precisions_``",
+        "array-like",
+        "Inverses of the covariances to start from; found if not given.",
+    )
+    mean_prior: Any = parameter(
+        None, "array-like of shape (n_features,)", "array-like", "The prior mean; that of the data if not given."
+    )
+    covariance_prior: Any = parameter(
+        None,
+        "float or array-like of the shape of one covariance",
+        "array-like or number",
+        "Scale of the covariance prior, as scikit-learn's: with the degrees of freedom that are the default, the "
+        "covariance that is expected. The matrix of full covariances must be diagonal. If not given, ``prior_scale`` says.",
+    )
+    reg_covar: float | None = parameter(
+        None,
+        "float",
+        NOT_NEGATIVE,
+        'Smallest variance under ``estimate="ml"`` in the units of the data, in place of ``variance_floor``. (It is met '
+        "where it is needed, not added: adding makes the objective fall.)",
     )
     mean_precision_prior: float | None = parameter(
         None, "float", POSITIVE, "Pseudo-count of the prior mean; 1e-4 if not given."
@@ -589,6 +775,14 @@ class GaussianMixture(_MixtureBase):
         "Whether rows may have missing values (NaN), in ``fit`` and everywhere else. They are integrated out: a row "
         'counts by the columns that it has. For "full" and "diag" covariances.',
     )
+    standardize: bool = parameter(
+        False,
+        "bool",
+        "boolean",
+        "Whether columns are worked on about their means in units of their standard deviations (root mean squares for "
+        '"zero-mean"): "spherical" takes all columns alike, so that those of large numbers would decide alone. '
+        "Attributes, scores and drawn rows are in the units of the data.",
+    )
 
     # As scikit-learn's: a Gaussian about sparse rows is dense all the same.
     _accept_sparse = False
@@ -605,6 +799,30 @@ class GaussianMixture(_MixtureBase):
             "variance-floor": self.variance_floor,
             "precision": self.precision,
             "missing": bool(self.missing) or None,
+            "standardize": bool(self.standardize) or None,
+            "penalty": self.penalty,
+        }
+
+    def _given(self, X: Any) -> dict[str, Any]:
+        if self.covariance_type == "zero-mean":
+            for name in ("means_init", "mean_prior"):
+                if getattr(self, name) is not None:
+                    raise LsparseError(f'{name}: the means are zero under covariance_type="zero-mean"; leave it out')
+        rows, columns = int(self.n_components), int(X.shape[1])
+        arrays = {}
+        if self.means_init is not None:
+            arrays["means"] = _shaped("means", self.means_init, (rows, columns))
+        if self.precisions_init is not None:
+            arrays |= _covariances_of(self.precisions_init, self.covariance_type, rows, columns)
+        variance = None
+        if self.covariance_prior is not None:
+            variance = _prior_variance(self.covariance_prior, self.covariance_type, self.degrees_of_freedom_prior, columns)
+        return {
+            "weights": None if self.weights_init is None else _checked_weights(self.weights_init, rows),
+            "arrays": arrays,
+            "prior_mean": None if self.mean_prior is None else _shaped("means", self.mean_prior, (columns,)),
+            "prior_variance": variance,
+            "variance_floor": None if self.reg_covar is None else float(self.reg_covar),
         }
 
     def _allows_nan(self) -> bool:
@@ -612,18 +830,117 @@ class GaussianMixture(_MixtureBase):
 
     def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
         super()._take_arrays(arrays)
-        self.covariances_: FLOATS = arrays["variances"] if "variances" in arrays else arrays["covariances"]
-        self.means_: FLOATS = arrays["means"] if "means" in arrays else np.zeros(self.covariances_.shape[:2])
+        covariances = arrays["variances"] if "variances" in arrays else arrays["covariances"]
+        means = arrays["means"] if "means" in arrays else np.zeros(covariances.shape[:2])
+        self.covariances_: FLOATS = covariances.astype(self._dtype, copy=False)
+        self.means_: FLOATS = means.astype(self._dtype, copy=False)
         if "degrees" in arrays:
             self.degrees_of_freedom_: FLOATS = arrays["degrees"]
             known = np.full(len(self.means_), np.inf)
             self.mean_precision_: FLOATS = arrays.get("mean_counts", known)
+        if json.loads(self.model_.config)["estimate"] != "ml":
+            self._take_prior(json.loads(self.model_.prior))
+
+    def _take_prior(self, prior: dict[str, Any]) -> None:
+        kind = self._fitted_type()
+        columns, variance = prior["dim"], np.asarray(prior["variance"])
+        self.mean_precision_prior_: float = prior["kappa"]
+        self.degrees_of_freedom_prior_: float = prior["nu"]
+        self.mean_prior_: FLOATS = np.asarray(prior["center"]) if prior["center"] else np.zeros(columns)
+        scale = variance * (prior["nu"] - _excess(kind, columns))
+        self.covariance_prior_: Any = {"diag": scale, "spherical": float(scale.mean())}.get(kind, np.diag(scale))
+
+    def _fitted_type(self) -> str:
+        """The ``covariance_type`` of the fitted components, which methods with centres alone choose."""
+        family = json.loads(self.model_.config)["likelihood"]
+        return next(name for name, known in COVARIANCE_TYPES.items() if known == family)
+
+    @property
+    def precisions_cholesky_(self) -> FLOATS:
+        """Factors of the precisions: upper triangular U with U U^T the inverse of a covariance."""
+        check_is_fitted(self)
+        arrays = self.model_.arrays()
+        if "variances" in arrays:
+            factors = 1.0 / np.sqrt(arrays["variances"])
+        else:
+            lower = np.linalg.inv(np.linalg.cholesky(arrays["covariances"]))
+            factors = np.swapaxes(lower, -1, -2)
+        return factors.astype(self._dtype, copy=False)
+
+    @property
+    def precisions_(self) -> FLOATS:
+        """The inverses of the covariances."""
+        check_is_fitted(self)
+        arrays = self.model_.arrays()
+        inverses: Any = 1.0 / arrays["variances"] if "variances" in arrays else np.linalg.inv(arrays["covariances"])
+        return inverses.astype(self._dtype, copy=False)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         tags.input_tags.allow_nan = bool(self.missing)
         return tags
+
+
+def _excess(kind: str, columns: int) -> float:
+    """How many degrees of freedom a prior needs to expect a covariance."""
+    return 2.0 if kind in ("diag", "spherical") else columns + 1.0
+
+
+def _shaped(name: str, values: Any, shape: tuple[int, ...]) -> FLOATS:
+    """An array of this shape; an error in scikit-learn's words if it has another."""
+    found: FLOATS = check_array(values, dtype=np.float64, order="C", ensure_2d=False, allow_nd=True)
+    if found.shape != shape:
+        raise ValueError(f"The parameter '{name}' should have the shape of {shape}, but got {found.shape}")
+    return found
+
+
+def _checked_weights(values: Any, components: int) -> list[float]:
+    weights = _shaped("weights", values, (components,))
+    if (weights < 0.0).any() or (weights > 1.0).any():
+        raise ValueError(
+            "The parameter 'weights' should be in the range [0, 1], but got max value "
+            f"{weights.min():.5f}, min value {weights.max():.5f}"
+        )
+    if not np.isclose(weights.sum(), 1.0, atol=1e-6):
+        raise ValueError(f"The parameter 'weights' should be normalized, but got sum(weights) = {weights.sum():.5f}")
+    return (weights / weights.sum()).tolist()  # type: ignore[no-any-return]
+
+
+def _covariances_of(precisions: Any, kind: str, components: int, columns: int) -> dict[str, FLOATS]:
+    """The covariances with these inverses, by the name that the library has for them."""
+    name = f"{kind} precision"
+    full = (components, columns, columns)
+    shapes = {"diag": (components, columns), "spherical": (components,), "tied": (columns, columns)}
+    found = _shaped(name, precisions, shapes.get(kind, full))
+    if kind in ("diag", "spherical"):
+        if (found <= 0.0).any():
+            raise ValueError(f"'{name}' should be positive")
+        return {"variances": 1.0 / found}
+    symmetric = np.allclose(found, np.swapaxes(found, -1, -2))
+    if not symmetric or (np.linalg.eigvalsh(found) <= 0.0).any():
+        raise ValueError(f"'{name}' should be symmetric, positive-definite")
+    inverse = np.linalg.inv(found)
+    return {"covariances": np.ascontiguousarray((inverse + np.swapaxes(inverse, -1, -2)) / 2.0)}
+
+
+def _prior_variance(given: Any, kind: str, degrees: float | None, columns: int) -> list[float]:
+    """The variance of each column that a prior of this scale expects."""
+    shapes: dict[str, tuple[int, ...]] = {"diag": (columns,), "spherical": ()}
+    name = f"{kind} covariance_prior"
+    scale: Any
+    if np.ndim(given) == 0:
+        scale = np.full(columns, float(given))
+    else:
+        scale = _shaped(name, given, shapes.get(kind, (columns, columns)))
+    if scale.ndim == 2:
+        if np.abs(scale - np.diag(np.diag(scale))).max() > 0.0:
+            raise ValueError(f"'{name}' should be diagonal: columns are independent under the prior; give its diagonal alone")
+        scale = np.diag(scale)
+    if (scale <= 0.0).any():
+        raise ValueError(f"'{name}' should be positive")
+    excess = _excess(kind, columns)
+    return (scale / ((excess + 1.0 if degrees is None else degrees) - excess)).tolist()  # type: ignore[no-any-return]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -637,7 +954,7 @@ class _ProbabilityMixture(_MixtureBase):
 
     def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
         super()._take_arrays(arrays)
-        self.components_: FLOATS = arrays["probabilities"]
+        self.components_: FLOATS = arrays["probabilities"].astype(self._dtype, copy=False)
 
 
 class _CountMixture(_ProbabilityMixture):
@@ -752,7 +1069,7 @@ class PoissonMixture(_CountMixture):
 
     def _take_arrays(self, arrays: dict[str, FLOATS]) -> None:
         _MixtureBase._take_arrays(self, arrays)
-        self.components_ = arrays["rates"]
+        self.components_ = arrays["rates"].astype(self._dtype, copy=False)
 
 
 @described
@@ -787,7 +1104,7 @@ class BernoulliMixture(_ProbabilityMixture):
     binarize: float | None = parameter(
         0.0,
         "float or None",
-        Real,
+        Interval(Real, None, None, closed="neither"),
         "Values above it are ones, all others zeros; the data is not copied for it. None for data that must be zeros "
         "and ones already.",
     )
@@ -798,5 +1115,5 @@ class BernoulliMixture(_ProbabilityMixture):
     def _likelihood(self) -> str:
         return "bernoulli"
 
-    def _threshold(self) -> float | None:
-        return None if self.binarize is None else float(self.binarize)
+    def _prior_config(self) -> dict[str, Any]:
+        return {**super()._prior_config(), "binarize": None if self.binarize is None else float(self.binarize)}

@@ -20,7 +20,9 @@ NOT_NEGATIVE = Interval(Real, 0.0, None, closed="left")
 
 def parameter(default: Any, kind: str, check: Any, text: str) -> Any:
     """A parameter of this default; None may be given where it is the default or the kind says so."""
-    checks = [check, None] if default is None or kind.endswith("or None") else [check]
+    checks = ["array-like", Interval(Real, 0.0, None, closed="neither")] if check == "array-like or number" else [check]
+    if default is None or kind.endswith("or None"):
+        checks.append(None)
     return field(default=default, metadata={"kind": kind, "checks": checks, "text": text})
 
 

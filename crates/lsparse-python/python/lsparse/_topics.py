@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, check_non_negative
 
 from . import _core
-from ._base import FLOATS, INTEGERS, Estimator, checked, threads_of
+from ._base import FLOATS, INTEGERS, PATH, Callback, Estimator, checked, float_type, threads_of
 from ._corpus import Vocabulary
 from ._errors import LsparseError
 from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, parameter
@@ -48,12 +48,13 @@ class TopicModel(Estimator):
     converged_ : bool
         Whether the objective came to rest.
     n_iter_ : int
-        Laps done.
+        Laps that the model has seen: with ``early_stopping``, up to the best one.
     objective_ : float
         The objective at the end.
     trace_ : dict of ndarrays
         One entry a step: run, step, batch, lap, seconds, objective and its terms, rows a second, empty components; at
-        the end of a lap active topics and iterations a document and restarts. Empty for a model that was loaded.
+        the end of a lap active topics and iterations a document and restarts, and the score of ``X_val`` where there is
+        one. Empty for a model that was loaded.
     n_features_in_ : int
         Columns of the data.
 
@@ -69,17 +70,30 @@ class TopicModel(Estimator):
     True
     """
 
+    _components_setting = "topics"
+
     n_components: int = parameter(10, "int", COUNT, "K, the number of topics.")
     _: KW_ONLY
+    method: str = choice(
+        "lsparse",
+        ("lsparse", "sparse-lda", "alias-lda", "light-lda", "svi-gibbs"),
+        "How topics are trained: by L-sparse responsibilities, or by what they are compared with: collapsed Gibbs sampling "
+        "in three buckets (Yao et al. 2009), with stale alias tables (Li et al. 2014), by cheap proposals from document "
+        "and word in turn (Yuan et al. 2015), or stochastic training with sampled documents (Mimno et al. 2012). Samplers "
+        "need hundreds of laps: set ``max_iter``.",
+    )
     sparsity: int | None = parameter(
         None,
         "int",
         COUNT,
-        "L, the number of topics that a word of a document keeps; 8 if not given, or K if that is smaller. "
+        "L, the number of topics that a word of a document keeps, K if that is smaller; 8 if not given. "
         "``sparsity=n_components`` is the ordinary dense algorithm.",
     )
-    doc_topic_prior: float | None = parameter(
-        None, "float", POSITIVE, "Dirichlet concentration of each topic in a document (alpha); 0.5 / K if not given."
+    doc_topic_prior: Any = parameter(
+        None,
+        "float or array-like of shape (n_components,)",
+        "array-like or number",
+        "Dirichlet concentration of each topic in a document (alpha), one number or one a topic; 0.5 / K if not given.",
     )
     learn_doc_topic_prior: str = choice(
         "fixed",
@@ -87,8 +101,20 @@ class TopicModel(Estimator):
         "Whether alpha is learned: not at all, one number for all topics, one a topic, or a share a topic of the sum as "
         "given.",
     )
-    topic_word_prior: float | None = parameter(
-        None, "float", POSITIVE, "Pseudo-count of every word in every topic; 0.07 if not given."
+    topic_word_prior: Any = parameter(
+        None,
+        "float or array-like of shape (n_features,) or (n_components, n_features)",
+        "array-like or number",
+        "Pseudo-count of every word in every topic, one number, one a word or one a word and topic; 0.07 if not given.",
+    )
+    seed_words: Any = parameter(
+        None,
+        "sequence of sequences of str or int",
+        list,
+        "Words (or their columns) that pull a topic: list k is topic k's, which may be empty.",
+    )
+    seed_weight: float = parameter(
+        0.5, "float", NOT_NEGATIVE, "Pull of a seed word, as a share of its count in all documents."
     )
     estimate: str = choice(
         "map",
@@ -129,10 +155,29 @@ class TopicModel(Estimator):
         "once.",
     )
     init_params: str = choice(
-        "bregman",
-        ("bregman", "random"),
+        "auto",
+        ("auto", "bregman", "random"),
         "How the first topics are found: k-means++ over documents under the likelihood's own divergence, or random "
-        "groups of documents.",
+        "groups of documents (of tokens, for samplers, whose default that is).",
+    )
+    burn_in: int | None = parameter(
+        None,
+        "int",
+        COUNT,
+        "Laps of a sampler after which its statistics are averaged over laps; those of the last lap alone if not given.",
+    )
+    samples: int = parameter(
+        10, "int", COUNT, 'Sweeps over a document of ``method="svi-gibbs"``, of which the first half is burn-in.'
+    )
+    mh_steps: int = parameter(
+        2, "int", COUNT, 'Steps a token of ``method="alias-lda"``, or cycles of two steps of "light-lda".'
+    )
+    table_draws: int | None = parameter(
+        None,
+        "int",
+        COUNT,
+        'Tokens that a word\'s table of "alias-lda" or "light-lda" serves before it is made anew; four times its size if '
+        "not given.",
     )
     vocabulary: Sequence[str] | NDArray[Any] | None = parameter(
         None,
@@ -151,24 +196,72 @@ class TopicModel(Estimator):
     warm_start: bool = parameter(False, "bool", "boolean", "Go on from the topics of the last fit.")
 
     def _config(self, **overrides: Any) -> str:
+        alpha, prior = self.doc_topic_prior, self.topic_word_prior
+        if alpha is not None:
+            alpha = float(np.sum(alpha)) if np.ndim(alpha) else float(alpha) * self.n_components
+        # Of several pseudo-counts the smallest is everywhere, and the rest comes on top of it.
+        prior = None if prior is None else float(np.min(prior))
         return json.dumps(
             self._shared_config(
                 **{
                     "topics": int(self.n_components),
+                    "method": self.method,
                     "docs-per-batch": self.batch_size,
                     "leave-out": bool(self.leave_out),
-                    "alpha": None if self.doc_topic_prior is None else self.doc_topic_prior * self.n_components,
+                    "alpha": alpha,
                     "learn-alpha": self.learn_doc_topic_prior,
-                    "lambda": self.topic_word_prior,
+                    "lambda": prior,
                     "estimate": self.estimate,
                     "doc-iterations": int(self.max_doc_update_iter),
                     "doc-tolerance": float(self.mean_change_tol),
                     "restarts": self.restarts,
                     "init": self.init_params,
+                    "seed-weight": float(self.seed_weight),
+                    "burn-in": self.burn_in,
+                    "samples": self.samples,
+                    "mh-steps": self.mh_steps,
+                    "table-draws": self.table_draws,
                     **overrides,
                 }
             )
         )
+
+    def _given(self, X: Any) -> dict[str, Any]:
+        """What is given besides documents and settings: words, words that pull, and priors number by number."""
+        words = self._words()
+        alpha, prior = self.doc_topic_prior, self.topic_word_prior
+        if alpha is not None and np.ndim(alpha):
+            alpha = _priors("doc_topic_prior", alpha, [(self.n_components,)]).tolist()
+        else:
+            alpha = None
+        if prior is not None and np.ndim(prior):
+            shape = (int(self.n_components), int(X.shape[1]))
+            prior = np.ascontiguousarray(np.broadcast_to(_priors("topic_word_prior", prior, [shape[1:], shape]), shape))
+        else:
+            prior = None
+        return {
+            "vocabulary": words.get("vocabulary"),
+            "tokenizer": words.get("tokenizer"),
+            "seed_words": self._seed_columns(words.get("vocabulary"), int(X.shape[1])),
+            "alpha": alpha,
+            "word_prior": prior,
+        }
+
+    def _seed_columns(self, vocabulary: list[str] | None, columns: int) -> list[list[int]]:
+        """The columns of the words that pull topics."""
+        lists = [] if self.seed_words is None else [list(words) for words in self.seed_words]
+        if len(lists) > self.n_components:
+            raise LsparseError(f"seed_words: {len(lists)} lists for {self.n_components} topics; give at most one a topic")
+        known = {word: column for column, word in enumerate(vocabulary or [])}
+
+        def column(word: Any) -> int:
+            found = known.get(word, -1) if isinstance(word, str) else int(word)
+            if not 0 <= found < columns:
+                where = "the vocabulary" if isinstance(word, str) else f"the {columns} columns"
+                raise LsparseError(f"seed_words: {word!r} is not in {where}; leave it out, or spell it as it is there")
+            return found
+
+        return [list(dict.fromkeys(map(column, words))) for words in lists]
 
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
         X = super()._rows(X, reset=reset, min_samples=min_samples)
@@ -183,12 +276,23 @@ class TopicModel(Estimator):
         return {} if words is None else {"vocabulary": [str(word) for word in words]}
 
     @checked
-    def fit(self, X: Any, y: Any = None) -> TopicModel:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        X_val: Any = None,
+        checkpoint: PATH | None = None,
+        checkpoint_every: float = 60.0,
+        resume: bool = False,
+        trace: PATH | None = None,
+        callback: Callback | None = None,
+    ) -> TopicModel:
         """Fit topics.
 
         CSR matrices (floats or integers) and float arrays in C order are read where they are, memory maps from disk;
-        they must not be written to meanwhile. Other Python threads go on. Ctrl-C ends the fit after the current batch:
-        the estimator then holds the model so far, and an ``InterruptedWarning`` says so.
+        they must not be written to meanwhile. Other Python threads go on. Ctrl-C ends the fit after the current batch and
+        is raised as ``KeyboardInterrupt``; the estimator then holds the model so far.
 
         Parameters
         ----------
@@ -196,6 +300,20 @@ class TopicModel(Estimator):
             Word counts, one document a row.
         y : None
             Ignored.
+        X_val : CSR matrix or array-like of shape (n_val_samples, n_features), default=None
+            Documents that are scored at the end of every lap: ``trace_["heldout"]``, and what ``early_stopping`` goes by.
+        checkpoint : path, default=None
+            Write here, now and then, all that is needed to go on after the process was ended; removed by nobody.
+        checkpoint_every : float, default=60.0
+            Seconds between two checkpoints.
+        resume : bool, default=False
+            Go on from the checkpoint, or start if there is none; the result is that of a fit that was never ended. Data
+            and parameters must be the same, but for ``max_iter``, ``tol``, ``max_seconds`` and ``early_stopping``.
+        trace : path, default=None
+            Write a line of JSON a step here; :func:`lsparse.read_trace` reads it.
+        callback : callable, default=None
+            Called with a dict for every step (``run``, ``lap``, ``step``, ``seconds``, ``objective``, ``heldout`` and what
+            else is known), a few at a time; if it returns something true the fit ends after the current batch.
 
         Returns
         -------
@@ -208,22 +326,33 @@ class TopicModel(Estimator):
         >>> model = TopicModel(n_components=2, random_state=0).fit([[5, 5, 0, 0], [0, 0, 5, 5]] * 10)
         >>> model.topics_.shape
         (2, 4)
+
+        Words that pull a topic:
+
+        >>> model = TopicModel(2, vocabulary=["cat", "dog", "sun", "moon"], seed_words=[["moon"]], random_state=0)
+        >>> sorted(model.fit([[5, 5, 0, 0], [0, 0, 5, 5]] * 10).top_words(2)[0])
+        ['moon', 'sun']
         """
-        self._check_method()
         X = self._rows(X, reset=True)
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
-        progress = self._progress()
+        around = self._around(X_val, checkpoint, checkpoint_every, resume, trace, callback)
+        words = float(X.sum())
+        before = None if start is None else self._rest(words)
         # Warm starts see the same documents again, which must not count twice.
         model, report = _core.fit_topics(
-            X,
-            self._config(**({} if start is None else {"history": "replace"})),
-            start=start,
-            threads=threads_of(self.n_jobs),
-            progress=progress,
-            **self._words(),
+            X, self._config(**({} if start is None else {"history": "replace"})), around, self._given(X), start=start
         )
-        self._settle(model, report, progress)
+        self._settle(model, report, around, float_type(X))
+        if before is not None and before[0] == (now := self._rest(words))[0] and abs(now[1] - before[1]) < self.tol:
+            # What one lap gains shows against the fit before, however few laps each has.
+            self.converged_ = True
         return self
+
+    def _rest(self, words: float) -> tuple[str, float]:
+        """What laps are compared by: the last evidence of a word where batches are left out, or the objective."""
+        evidence = self.trace_.get("evidence", np.array([]))
+        known = evidence[~np.isnan(evidence)]
+        return ("evidence", float(known[-1])) if known.size else ("objective", self.objective_ / words)
 
     @checked
     def partial_fit(self, X: Any, y: Any = None) -> TopicModel:
@@ -256,39 +385,46 @@ class TopicModel(Estimator):
         """
         first = not hasattr(self, "model_")
         X = self._rows(X, reset=first)
-        threads = threads_of(self.n_jobs)
         if first:
-            progress = self._progress()
-            config = self._config(**{"schedule": "streaming", "laps": 1})
-            model, report = _core.fit_topics(X, config, threads=threads, progress=progress, **self._words())
-            self._settle(model, report, progress)
+            around = self._around()
+            config = self._config(**{"schedule": "streaming", "laps": 1, "early-stopping": None})
+            model, report = _core.fit_topics(X, config, around, self._given(X))
+            self._settle(model, report, around, float_type(X))
             return self
-        self._take(self.model_.update(X, threads=threads, **self._rate()))
+        self._take(self.model_.update(X, threads=threads_of(self.n_jobs), **self._rate()))
         self._note_step()
         return self
 
-    def transform(self, X: Any) -> FLOATS:
+    def transform(self, X: Any, *, normalize: bool = True) -> FLOATS:
         """The topics of every document: the posterior mean of their shares.
 
         Parameters
         ----------
         X : CSR matrix or array-like of shape (n_samples, n_features)
             Word counts, one document a row.
+        normalize : bool, default=True
+            Whether rows sum to one; otherwise they are pseudo-counts, words of each topic and prior.
 
         Returns
         -------
         shares : ndarray of shape (n_samples, n_components)
-            Rows sum to one; a document without words has the prior's.
+            A document without words has the prior's.
 
         Examples
         --------
         >>> from lsparse import TopicModel
         >>> X = [[5, 5, 0, 0], [0, 0, 5, 5]] * 10
-        >>> TopicModel(n_components=2, random_state=0).fit(X).transform(X[:2]).max(axis=1).round(1)
+        >>> model = TopicModel(n_components=2, random_state=0).fit(X)
+        >>> model.transform(X[:2]).max(axis=1).round(1)
         array([1., 1.])
+        >>> model.transform(X[:2], normalize=False).sum(axis=1).round(2)
+        array([10.5, 10.5])
         """
         X = self._fitted(X)
-        return self.model_.transform(X, threads_of(self.n_jobs))
+        found = self.model_.transform(X, threads_of(self.n_jobs))
+        if normalize:
+            found /= found.sum(axis=1, keepdims=True)
+        return found.astype(float_type(X), copy=False)
 
     def predict_proba(self, X: Any) -> FLOATS:
         """The topics of every document: the same as ``transform``.
@@ -310,8 +446,7 @@ class TopicModel(Estimator):
         >>> TopicModel(n_components=2, random_state=0).fit(X).predict_proba(X).shape
         (20, 2)
         """
-        X = self._fitted(X)
-        return self.model_.transform(X, threads_of(self.n_jobs))
+        return self.transform(X)
 
     def predict_sparse(self, X: Any) -> Any:
         """The topics that documents really hold, and their shares of the words, as ``lsparse assign`` writes them.
@@ -388,18 +523,45 @@ class TopicModel(Estimator):
         """
         return self._completion(X, 0.2, 0)
 
+    def score_samples(self, X: Any) -> FLOATS:
+        """The mean log probability of a held-out word in every document, by document completion.
+
+        Parameters
+        ----------
+        X : CSR matrix or array-like of shape (n_samples, n_features)
+            Word counts, one document a row.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            Higher is better; NaN for a document that has no two different words.
+
+        Examples
+        --------
+        >>> from lsparse import TopicModel
+        >>> X = [[5, 5, 0, 0], [0, 0, 5, 5]] * 10
+        >>> model = TopicModel(n_components=2, random_state=0).fit(X)
+        >>> model.score_samples([[5, 5, 0, 0], [1, 0, 0, 0]]).round(1)
+        array([-0.7,  nan])
+        """
+        X = self._fitted(X)
+        sums, words = self.model_.completions(X, 0.2, 0, threads_of(self.n_jobs))
+        return np.divide(sums, words, out=np.full_like(sums, np.nan), where=words > 0)
+
     def _completion(self, X: Any, share: float, seed: int) -> float:
         X = self._fitted(X)
         total, tokens, documents, _ = self.model_.completion(X, share, seed, threads_of(self.n_jobs))
         return mean_of_completion(total, tokens, documents)
 
-    def perplexity(self, X: Any) -> float:
+    def perplexity(self, X: Any, sub_sampling: bool = False) -> float:
         """exp(-score): how many words the model hesitates between, on average.
 
         Parameters
         ----------
         X : CSR matrix or array-like of shape (n_samples, n_features)
             Word counts, one document a row.
+        sub_sampling : bool, default=False
+            Ignored; scikit-learn has it.
 
         Returns
         -------
@@ -479,8 +641,9 @@ class TopicModel(Estimator):
         super()._take(model)
         self.model_: _core.Topics = model
         arrays = model.arrays()
-        self.topics_: FLOATS = arrays["topics"]
-        self.components_: FLOATS = arrays["counts"] + json.loads(model.config)["lambda"]
+        self.topics_: FLOATS = arrays["topics"].astype(self._dtype, copy=False)
+        counts = arrays["counts"] + json.loads(model.config)["lambda"]
+        self.components_: FLOATS = counts.astype(self._dtype, copy=False)
         self.weights_: FLOATS = arrays["shares"]
         self.doc_topic_prior_: FLOATS = arrays["alpha"]
         self.vocabulary_: NDArray[Any] = np.asarray(model.vocabulary, dtype=object)
@@ -490,6 +653,17 @@ class TopicModel(Estimator):
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
         return tags
+
+
+def _priors(name: str, values: Any, shapes: list[tuple[int, ...]]) -> FLOATS:
+    """Pseudo-counts of one of these shapes."""
+    found: FLOATS = np.ascontiguousarray(values, dtype=np.float64)
+    if found.shape not in shapes:
+        expected = " or ".join(map(str, shapes))
+        raise LsparseError(f"{name}: it has the shape {found.shape}; give a number, or an array of shape {expected}")
+    if not (np.isfinite(found).all() and (found > 0.0).all()):
+        raise LsparseError(f"{name}: not all numbers are positive and finite; give pseudo-counts above zero")
+    return found
 
 
 def mean_of_completion(total: float, tokens: float, documents: int) -> float:

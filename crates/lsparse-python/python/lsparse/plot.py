@@ -29,6 +29,11 @@ def _pyplot() -> Any:
     return plt
 
 
+def _axes(ax: Axes | None) -> Axes:
+    """These axes, or new ones whose labels have the room that they need."""
+    return _pyplot().subplots(layout="constrained")[1] if ax is None else ax
+
+
 def trace(model: Any, *, x: str = "lap", y: str = "objective", ax: Axes | None = None) -> Axes:
     """Draw how training went.
 
@@ -61,8 +66,7 @@ def trace(model: Any, *, x: str = "lap", y: str = "objective", ax: Axes | None =
     for name in (x, y):
         if name not in model.trace_:
             raise ValueError(f"there is no {name!r} in the trace; it has {', '.join(model.trace_)}")
-    if ax is None:
-        ax = _pyplot().subplots()[1]
+    ax = _axes(ax)
     runs = np.unique(model.trace_["run"])
     for run in runs:
         of_run = model.trace_["run"] == run
@@ -70,6 +74,8 @@ def trace(model: Any, *, x: str = "lap", y: str = "objective", ax: Axes | None =
         ax.plot(model.trace_[x][known], model.trace_[y][known], marker=".", label=f"run {run}")
     ax.set_xlabel(x)
     ax.set_ylabel(y)
+    # Whole numbers rather than differences from a number that stands in a corner.
+    ax.ticklabel_format(axis="y", useOffset=False)
     if len(runs) > 1:
         ax.legend()
     return ax
@@ -104,7 +110,7 @@ def topics(model: TopicModel, *, n_topics: int = 12, n_words: int = 8) -> Figure
     columns = min(4, len(chosen))
     rows = ceil(len(chosen) / columns)
     figure, axes = _pyplot().subplots(
-        rows, columns, figsize=(3 * columns, 0.4 + 0.25 * n_words * rows), squeeze=False, layout="constrained"
+        rows, columns, figsize=(3 * columns, (0.8 + 0.22 * n_words) * rows), squeeze=False, layout="constrained"
     )
     for ax, k in zip(axes.ravel(), chosen, strict=False):
         words = np.argsort(-model.topics_[k], kind="stable")[:n_words]
@@ -112,15 +118,21 @@ def topics(model: TopicModel, *, n_topics: int = 12, n_words: int = 8) -> Figure
         ax.invert_yaxis()
         ax.set_title(f"topic {k}: {100 * model.weights_[k]:.1f} %", fontsize="small")
         ax.tick_params(labelsize="small")
+        ax.locator_params(axis="x", nbins=3)
     for ax in axes.ravel()[len(chosen) :]:
         ax.remove()
     return figure  # type: ignore[no-any-return]
 
 
-def _patch_shape(dim: int, patch_shape: tuple[int, int] | None) -> tuple[int, int]:
+#: Fewest columns that are taken for a square image without being told so.
+_LEAST_PIXELS = 9
+
+
+def _patch_shape(dim: int, patch_shape: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Height and width of rows as images; none where they are none."""
     if patch_shape is None:
         side = isqrt(dim)
-        return (side, side) if side * side == dim else (1, dim)
+        return (side, side) if side * side == dim and dim >= _LEAST_PIXELS else None
     if patch_shape[0] * patch_shape[1] != dim:
         raise ValueError(f"patches of {patch_shape} do not have {dim} pixels")
     return patch_shape
@@ -133,7 +145,10 @@ def clusters(
     n_samples: int = 6,
     patch_shape: tuple[int, int] | None = None,
 ) -> Figure:
-    """Draw the largest components as images: for Gaussians mean, covariance and samples, else probabilities or rates.
+    """Draw the largest components: for Gaussians mean, covariance and samples, else probabilities or rates.
+
+    Rows that are images are drawn as such, others as lines over their columns, the means of Gaussians with a standard
+    deviation about them and correlations in the place of covariances.
 
     Parameters
     ----------
@@ -144,7 +159,8 @@ def clusters(
     n_samples : int, default=6
         Samples of each Gaussian.
     patch_shape : (int, int), default=None
-        Height and width of a row as an image; square if that is possible and not given.
+        Height and width of a row as an image. If not given, rows of 9, 16, 25 ... columns are square images, and others
+        are none.
 
     Returns
     -------
@@ -163,36 +179,57 @@ def clusters(
     check_is_fitted(model)
     shape = _patch_shape(model.n_features_in_, patch_shape)
     chosen = np.argsort(-model.weights_, kind="stable")[:n_clusters]
-    panels = [_panels(model, int(k), n_samples, shape) for k in chosen]
+    panels = [_panels(model, int(k), n_samples, images=shape is not None) for k in chosen]
+    width = 1.1 if shape is not None else 1.7
     figure, axes = _pyplot().subplots(
         len(panels),
         len(panels[0]),
-        figsize=(1.1 * len(panels[0]) + 0.6, 1.1 * len(panels)),
+        figsize=(width * len(panels[0]) + 0.8, 1.1 * len(panels) + 0.4),
         squeeze=False,
         layout="constrained",
     )
     for at, (k, row) in enumerate(zip(chosen, panels, strict=True)):
-        for ax, (title, image) in zip(axes[at], row, strict=True):
-            ax.imshow(image, cmap="gray", aspect="auto" if image.shape[0] == 1 else "equal")
-            ax.set_xticks([])
-            ax.set_yticks([])
+        for ax, (title, values, spread) in zip(axes[at], row, strict=True):
+            _draw_panel(ax, values, spread, shape, last=at + 1 == len(panels))
             if at == 0:
                 ax.set_title(title, fontsize="small")
         axes[at, 0].set_ylabel(f"{k}: {100 * model.weights_[k]:.1f} %", fontsize="small")
     return figure  # type: ignore[no-any-return]
 
 
-def _panels(model: Any, k: int, n_samples: int, shape: tuple[int, int]) -> list[tuple[str, NDArray[Any]]]:
-    """The images of one component, with their titles."""
+def _draw_panel(
+    ax: Axes, values: NDArray[Any], spread: NDArray[Any] | None, shape: tuple[int, int] | None, *, last: bool
+) -> None:
+    """A covariance or an image, or a row as a line over its columns."""
+    if values.ndim == 2 or shape is not None:
+        ax.imshow(values if values.ndim == 2 else values.reshape(shape), cmap="gray", aspect="equal")
+        ax.set_xticks([])
+        ax.set_yticks([])
+        return
+    columns = np.arange(values.size)
+    if spread is not None:
+        ax.fill_between(columns, values - spread, values + spread, alpha=0.3, linewidth=0)
+    ax.plot(columns, values, marker="." if values.size <= 30 else None, linewidth=1)
+    ax.locator_params(axis="x", nbins=3, integer=True)
+    ax.locator_params(axis="y", nbins=3)
+    ax.tick_params(labelsize="x-small", labelbottom=last)
+
+
+def _panels(model: Any, k: int, n_samples: int, *, images: bool) -> list[tuple[str, NDArray[Any], NDArray[Any] | None]]:
+    """What is drawn of one component, each with its title and, of means, the standard deviations."""
     if not isinstance(model, GaussianMixture):
-        return [("probabilities", model.components_[k].reshape(shape))]
-    covariance = model.covariances_ if model.covariance_type == "tied" else model.covariances_[k]
+        return [("rates" if isinstance(model, PoissonMixture) else "probabilities", model.components_[k], None)]
+    covariance = model.covariances_ if model._fitted_type() == "tied" else model.covariances_[k]
     full = covariance if covariance.ndim == 2 else np.diag(np.broadcast_to(covariance, model.n_features_in_))
     noise = np.random.default_rng(k).standard_normal((n_samples, full.shape[0]))
     samples = model.means_[k] + noise @ np.linalg.cholesky(full).T
-    panels = [] if model.covariance_type == "zero-mean" else [("mean", model.means_[k].reshape(shape))]
-    panels.append(("covariance", full))
-    return panels + [(f"sample {n + 1}", sample.reshape(shape)) for n, sample in enumerate(samples)]
+    panels: list[tuple[str, NDArray[Any], NDArray[Any] | None]] = []
+    if model._fitted_type() != "zero-mean":
+        panels.append(("mean", model.means_[k], np.sqrt(np.diag(full))))
+    deviation = np.sqrt(np.diag(full))
+    # Columns that are no pixels may have scales of their own, of which the largest would be all there is to see.
+    panels.append(("covariance", full, None) if images else ("correlation", full / np.outer(deviation, deviation), None))
+    return panels + [(f"sample {n + 1}", sample, None) for n, sample in enumerate(samples)]
 
 
 def mass(
@@ -206,7 +243,8 @@ def mass(
     """Draw how little responsibility is lost by keeping L components: Fig. 1d of Hughes and Sudderth (2016).
 
     A line for each L: the share of rows (of words of documents, for topics) whose L-sparse responsibilities are no
-    farther than x from the dense ones in variational distance, which is the mass that the L largest do not capture.
+    farther than x from the dense ones in variational distance, which is the mass that the L largest do not capture. The
+    axis of x is logarithmic; what is below a millionth is drawn there.
 
     Parameters
     ----------
@@ -233,26 +271,32 @@ def mass(
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> gm = lsparse.GaussianMixture(n_components=8, max_iter=5, tol=0, random_state=0).fit(X)
     >>> [line.get_label() for line in lsparse.plot.mass(gm, X, sparsity=(1, 4)).lines]
-    ['L = 1, 21 % lost', 'L = 4, 1 % lost']
+    ['L = 1, 20.7 % lost', 'L = 4, 0.57 % lost']
     """
     check_is_fitted(model)
     X = X[:n_rows] if hasattr(X, "shape") else np.asarray(X)[:n_rows]
     captured = _captured(model, X)
-    if ax is None:
-        ax = _pyplot().subplots()[1]
+    ax = _axes(ax)
     for kept in sparsity:
         if kept <= captured.shape[1]:
             distance = np.sort(np.clip(1.0 - captured[:, kept - 1], 0.0, 1.0))
             share = np.arange(1, distance.size + 1) / distance.size
-            # Up from zero at the left edge, so that what is lost nowhere is seen as well.
-            line = np.concatenate([[0.0], distance]), np.concatenate([[0.0], share])
-            ax.step(*line, where="post", label=f"L = {kept}, {100 * distance.mean():.0f} % lost")
+            # Up from zero at the left edge, so that what is lost nowhere is seen as well, and on to the right one.
+            places = np.concatenate([[_LEAST_LOSS], np.maximum(distance, _LEAST_LOSS), [1.0]])
+            lost = 100 * distance.mean()
+            label = f"L = {kept}, {lost if lost > 1e-3 else 0:.3g} % lost"
+            ax.step(places, np.concatenate([[0.0], share, [1.0]]), where="post", label=label)
     ax.set_xlabel("mass not captured (variational distance)")
     ax.set_ylabel("share of words" if isinstance(model, TopicModel) else "share of rows")
-    ax.set_xlim(0, 1)
+    ax.set_xscale("log")
+    ax.set_xlim(_LEAST_LOSS, 1)
     ax.set_ylim(0, 1.02)
-    ax.legend()
+    ax.legend(loc="lower right")
     return ax
+
+
+#: What is lost less than this is lost nowhere.
+_LEAST_LOSS = 1e-6
 
 
 def _captured(model: Any, X: Any) -> NDArray[Any]:

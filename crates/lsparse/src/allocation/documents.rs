@@ -1,20 +1,21 @@
 //! The topics of documents: Dirichlet(alpha_1, ..., alpha_K) with alphas as given or learned.
 
 use lsparse_kernels::digamma;
-use serde::{Deserialize, Serialize};
 
-/// How alpha is treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AlphaRule {
-    /// alpha/K for every topic, as given.
-    Fixed,
-    /// One learned number for all topics.
-    Symmetric,
-    /// A learned number a topic.
-    Asymmetric,
-    /// A learned share a topic of the concentration as given.
-    Direction,
+use crate::choice::choices;
+
+choices! {
+    /// How alpha is treated.
+    pub enum AlphaRule {
+        /// It stays as given, alpha/K for every topic.
+        Fixed = "fixed",
+        /// One number for all topics is learned.
+        Symmetric = "symmetric",
+        /// A number a topic is learned.
+        Asymmetric = "asymmetric",
+        /// A share a topic is learned, of the concentration as given.
+        Direction = "direction",
+    }
 }
 
 /// alpha_k where the bound on the allocation term of documents, from its statistics (b, e, s), is largest:

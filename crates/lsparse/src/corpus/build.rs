@@ -44,6 +44,8 @@ pub struct BuildOptions {
     pub index_base: IndexBase,
     /// Replace a corpus that is there already.
     pub force: bool,
+    /// Name all words that are left out in the report, not a few of them.
+    pub list_dropped: bool,
 }
 
 /// What came of it.
@@ -266,7 +268,14 @@ impl Job<'_> {
         raw.finish(&Vocab::new(words)?, None)?;
         let mut writer = CorpusWriter::create(&self.staging.out())?;
         let corpus = Corpus::open(scratch)?;
-        let (vocab, dropped) = filter_corpus(&corpus, self.input, filter, Order::Alphabetical, &mut writer, watch)?;
+        let (vocab, dropped) = filter_corpus(
+            &corpus,
+            self.input,
+            filter,
+            (Order::Alphabetical, self.options.list_dropped),
+            &mut writer,
+            watch,
+        )?;
         Ok((writer, vocab, dropped))
     }
 
@@ -276,7 +285,14 @@ impl Job<'_> {
         if self.format == Format::Corpus {
             let corpus = Corpus::open(self.input)?;
             let (mut writer, names) = self.writer(&self.staging.out())?;
-            let (vocab, dropped) = filter_corpus(&corpus, self.input, filter, Order::AsGiven, &mut writer, watch)?;
+            let (vocab, dropped) = filter_corpus(
+                &corpus,
+                self.input,
+                filter,
+                (Order::AsGiven, self.options.list_dropped),
+                &mut writer,
+                watch,
+            )?;
             let (tokenizer, vocab) = (corpus.tokenizer().cloned(), Arc::new(vocab));
             return Ok(Built { writer, names, vocab, tokenizer, dropped, text: TextReport::default() });
         }
@@ -311,7 +327,14 @@ impl Job<'_> {
         writer.finish(&vocab, None)?;
         let mut writer = CorpusWriter::create(&self.staging.out())?;
         let corpus = Corpus::open(&folder)?;
-        let (vocab, dropped) = filter_corpus(&corpus, self.input, filter, Order::AsGiven, &mut writer, watch)?;
+        let (vocab, dropped) = filter_corpus(
+            &corpus,
+            self.input,
+            filter,
+            (Order::AsGiven, self.options.list_dropped),
+            &mut writer,
+            watch,
+        )?;
         Ok(Built { writer, names, vocab: Arc::new(vocab), tokenizer: None, dropped, text })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 
 use crate::error::Result;
 
-use super::{Batches, Layout, Panel, RowSource, Rows, Scalar};
+use super::{Batches, Dealt, Layout, Panel, RowSource, Rows, Scalar};
 
 /// A stretch of a batch that was read.
 pub struct Stretch<T> {
@@ -25,6 +25,11 @@ impl<T: Scalar> Stretch<T> {
 
     fn read(&mut self, batches: &Batches, source: &dyn RowSource, panel: Panel) -> Result<()> {
         batches.read_panel(source, panel, &mut self.spare, &mut self.rows, &mut self.row_ids)
+    }
+
+    fn bytes(&self) -> usize {
+        let ids = self.row_ids.capacity() * size_of::<usize>();
+        self.rows.resident_bytes() + self.spare.resident_bytes() + ids
     }
 }
 
@@ -45,23 +50,34 @@ impl<T: Scalar> Ahead<T> {
         self.idle.pop().unwrap_or_else(|| Stretch::new(self.layout, self.dim))
     }
 
-    /// Run `visit` over a batch in stretches of `panel_rows` rows, in order, reading one ahead.
+    /// Run `visit` over a batch in stretches of `panel_rows` rows, in order, reading one ahead. A batch that is one such
+    /// stretch is held in memory while there is room, so that `visit` is to leave the rows as they are.
     pub fn for_each_panel(
         &mut self,
-        source: &dyn RowSource,
-        batches: &Batches,
+        data: &Dealt<'_>,
         batch: usize,
         panel_rows: usize,
         mut visit: impl FnMut(&mut Stretch<T>) -> Result<()>,
     ) -> Result<()> {
-        let panels = batches.panels(batch, panel_rows);
+        let Dealt { source, batches, held, .. } = data;
+        let source = *source;
+        let mut panels = batches.panels(batch, panel_rows);
         if panels.len() == 1 {
+            if let Some(mut stretch) = held.take::<Stretch<T>>(batch) {
+                let result = visit(&mut stretch);
+                held.put_back(batch, stretch);
+                return result;
+            }
             let mut stretch = self.buffer();
-            let result = panels.into_iter().try_for_each(|panel| {
+            let result = panels.try_for_each(|panel| {
                 stretch.read(batches, source, panel)?;
                 visit(&mut stretch)
             });
-            self.idle.push(stretch);
+            let bytes = stretch.bytes();
+            self.idle.extend(match result {
+                Ok(()) => held.hold(batch, stretch, bytes),
+                Err(_) => Some(stretch),
+            });
             return result;
         }
         // Two buffers go round: full ones to the work, used ones back to the reader.
@@ -117,13 +133,14 @@ mod tests {
     fn the_rows_are_those_of_plain_reading() {
         let values: Vec<f64> = (0..3000).map(f64::from).collect();
         let source = MemoryRows::new("rows", 3, values).unwrap();
-        let batches = Batches::new(1000, 3, 7).unwrap();
+        let data = Dealt::new(&source, Batches::new(1000, 3, 7).unwrap());
+        let batches = &data.batches;
         let mut ahead = Ahead::<f64>::new(Layout::Dense, 3);
         let (mut spare, mut rows, mut ids) = (Rows::dense(3), Rows::dense(3), Vec::new());
-        for (batch, panel_rows) in [(0, 1000), (1, 10), (2, 333), (0, 7), (1, 100)] {
+        for (batch, panel_rows) in [(0, 1000), (1, 10), (2, 333), (0, 7), (1, 100), (0, 1000), (2, 333)] {
             let mut panels = batches.panels(batch, panel_rows);
             ahead
-                .for_each_panel(&source, &batches, batch, panel_rows, |stretch| {
+                .for_each_panel(&data, batch, panel_rows, |stretch| {
                     batches.read_panel(&source, panels.next().unwrap(), &mut spare, &mut rows, &mut ids)?;
                     assert_eq!((&stretch.rows, &stretch.row_ids), (&rows, &ids));
                     Ok(())
@@ -137,16 +154,16 @@ mod tests {
     fn an_error_of_work_or_reader_ends_both() {
         let source = MemoryRows::new("rows", 1, vec![0.0; 100]).unwrap();
         let mut ahead = Ahead::<f64>::new(Layout::Dense, 1);
-        let batches = Batches::in_order(100, 1).unwrap();
+        let data = Dealt::in_order(&source).unwrap();
         let mut visits = 0;
-        let result = ahead.for_each_panel(&source, &batches, 0, 10, |_| {
+        let result = ahead.for_each_panel(&data, 0, 10, |_| {
             visits += 1;
             if visits == 3 { Err(Error::NoRows { name: "enough".into() }) } else { Ok(()) }
         });
         assert!(matches!(result, Err(Error::NoRows { .. })) && visits == 3);
-        let too_long = Batches::in_order(120, 1).unwrap();
+        let too_long = Dealt::new(&source, Batches::in_order(120, 1).unwrap());
         let mut visits = 0;
-        let result = ahead.for_each_panel(&source, &too_long, 0, 10, |_| {
+        let result = ahead.for_each_panel(&too_long, 0, 10, |_| {
             visits += 1;
             Ok(())
         });

@@ -30,8 +30,27 @@ pub struct Moments {
     pub variance: Vec<f64>,
     /// The mean square of each column.
     pub second_moment: Vec<f64>,
+    /// The size of the largest value of each column.
+    pub largest: Vec<f64>,
+    /// Rows that have each column: all, but for missing values.
+    pub present: Vec<usize>,
     /// Values that are not zero.
     pub nonzeros: u64,
+}
+
+impl Moments {
+    /// Moments of so many columns with nothing known of them: mean 0, variance 1.
+    pub fn unknown(dim: usize) -> Self {
+        Moments {
+            count: 0,
+            mean: vec![0.0; dim],
+            variance: vec![1.0; dim],
+            second_moment: vec![1.0; dim],
+            largest: vec![1.0; dim],
+            present: vec![0; dim],
+            nonzeros: 0,
+        }
+    }
 }
 
 /// Read all rows once, check every value, and give the moments of the columns.
@@ -180,13 +199,22 @@ pub struct PartialMoments {
     mean: Vec<f64>,
     spread: Vec<f64>,
     squares: Vec<f64>,
+    largest: Vec<f64>,
     nonzeros: u64,
 }
 
 impl PartialMoments {
     fn new(dim: usize) -> Self {
         let zeros = || vec![0.0; dim];
-        PartialMoments { count: 0.0, missing: zeros(), mean: zeros(), spread: zeros(), squares: zeros(), nonzeros: 0 }
+        PartialMoments {
+            count: 0.0,
+            missing: zeros(),
+            mean: zeros(),
+            spread: zeros(),
+            squares: zeros(),
+            largest: zeros(),
+            nonzeros: 0,
+        }
     }
 
     /// Add a value to a column; `share` is one over the values in it then.
@@ -195,17 +223,19 @@ impl PartialMoments {
         self.mean[column] += distance * share;
         self.spread[column] += distance * (value - self.mean[column]);
         self.squares[column] += value * value;
+        self.largest[column] = self.largest[column].max(value.abs());
         self.nonzeros += u64::from(value != 0.0);
     }
 
     /// Add a value to every column; `share` is one over the rows then.
     fn add_row(&mut self, values: &[f64], share: f64) {
-        let columns = self.mean.iter_mut().zip(&mut self.spread).zip(&mut self.squares);
-        for (((mean, spread), squares), &value) in columns.zip(values) {
+        let columns = self.mean.iter_mut().zip(&mut self.spread).zip(&mut self.squares).zip(&mut self.largest);
+        for ((((mean, spread), squares), largest), &value) in columns.zip(values) {
             let distance = value - *mean;
             *mean += distance * share;
             *spread += distance * (value - *mean);
             *squares += value * value;
+            *largest = largest.max(value.abs());
         }
         self.nonzeros += values.iter().map(|&value| u64::from(value != 0.0)).sum::<u64>();
     }
@@ -230,6 +260,7 @@ impl PartialMoments {
             self.mean[column] += distance * share;
             self.spread[column] += other.spread[column] + distance * distance * own * share;
             self.squares[column] += other.squares[column];
+            self.largest[column] = self.largest[column].max(other.largest[column]);
             self.missing[column] += other.missing[column];
         }
         self.count += other.count;
@@ -241,8 +272,11 @@ impl PartialMoments {
     pub fn finish(self) -> Moments {
         let counts = self.missing.iter().map(|missing| (self.count - missing).max(1.0));
         let average = |sums: Vec<f64>| sums.iter().zip(counts.clone()).map(|(sum, count)| sum / count).collect();
+        let present = self.missing.iter().map(|missing| (self.count - missing) as usize).collect();
         Moments {
             count: self.count as usize,
+            present,
+            largest: self.largest,
             mean: self.mean,
             variance: average(self.spread),
             second_moment: average(self.squares),
@@ -258,16 +292,6 @@ pub(crate) const USUAL_VALUES: usize = 2048;
 const FAR: f64 = 1000.0;
 
 impl Moments {
-    /// Whether there are values that are not zero, and all of them are so small that their squares are nothing.
-    pub(crate) fn vanish(&self) -> bool {
-        self.nonzeros > 0 && self.second_moment.iter().all(|&square| square < f64::MIN_POSITIVE)
-    }
-
-    /// Of no rows, where only the number of columns matters.
-    pub(crate) fn blank(dim: usize) -> Self {
-        Moments { count: 0, mean: vec![0.0; dim], variance: vec![1.0; dim], second_moment: vec![1.0; dim], nonzeros: 0 }
-    }
-
     /// The same with mean and variance of what is usual in columns whose variance a few far values make up: what is
     /// measured in units of such a variance would take all other values for one. Of sparse rows nothing changes.
     pub fn without_far_values(mut self, source: &dyn RowSource) -> Result<Self> {

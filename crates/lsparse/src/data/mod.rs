@@ -17,6 +17,7 @@ mod memory;
 pub(crate) mod part;
 pub(crate) mod positioned;
 mod rows;
+mod standardized;
 mod thresholded;
 
 use lsparse_kernels::Real;
@@ -29,15 +30,16 @@ pub use batches::{Batches, Panel};
 pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};
 pub use check::{Moments, PartialMoments, ValueCheck, scan, scan_part, scan_rows};
 pub(crate) use check::{USUAL_VALUES, usual};
-pub use dealt::{Batch, Dealt};
+pub use dealt::{Batch, Dealt, HeldBatches};
 pub use formats::csv::{CsvOptions, read_csv};
 pub use formats::images::{ImagePatches, PatchGrid, PatchOptions};
 pub use formats::npy::NpyRows;
-pub use formats::npy_write::{NpyWriter, write_npy_f32, write_npy_f64};
+pub use formats::npy_write::{NpyWriter, write_npy_f32, write_npy_f64, write_npy_i64};
 pub use formats::npz::read_csr_npz;
 pub use formats::npz_write::write_csr_npz;
 pub use memory::{BorrowedRows, CsrRows, MemoryRows};
 pub use rows::{Layout, RowRef, Rows};
+pub use standardized::{ColumnUnits, Standardized};
 pub use thresholded::Thresholded;
 
 /// A precision of floating point numbers.
@@ -68,6 +70,11 @@ pub trait RowSource: Send + Sync {
 
     /// What people should know about how it was read, such as a line that was taken for a header.
     fn note(&self) -> Option<&str> {
+        None
+    }
+
+    /// What a row is called, where rows have names.
+    fn row_name(&self, _row: usize) -> Option<String> {
         None
     }
 

@@ -72,6 +72,10 @@ impl RowSource for Thresholded<'_> {
         self.inner.is_sparse() && self.threshold >= 0.0
     }
 
+    fn row_name(&self, row: usize) -> Option<String> {
+        self.inner.row_name(row)
+    }
+
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
         self.append(start, count, out)
     }

@@ -3,9 +3,11 @@
 use std::any::Any;
 use std::ops::Range;
 
-use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, weighted_square_sum, weighted_sum};
+use lsparse_kernels::{
+    Real, diag_quad_forms, digamma, ln_gamma, weighted_moments, weighted_square_sum, weighted_sum,
+};
 
-use super::family::{Array, Extent, Family, Spread, array, diagonal_draw, planted_means, planted_variance};
+use super::family::{Array, Extent, Family, Spread, about, array, diagonal_draw, planted_means, planted_variance};
 use super::missing::{holes, observed, zero_filled};
 use super::student::DiagStudent;
 use super::{
@@ -23,6 +25,7 @@ pub const FAMILY: Family = Family {
     allows_missing: true,
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
+    takes_columns_alike: false,
     // Each column has a prior of its own.
     default_nu: |_| 3.0,
     least_rows: |_, clusters| clusters,
@@ -164,8 +167,11 @@ impl<T: Real> Likelihood<T> for DiagGauss {
         let dim = self.prior.dim;
         let (first, rest) = stat.split_at_mut(dim);
         let (second, lost) = rest.split_at_mut(dim);
+        if lost.is_empty() {
+            return weighted_moments(rows.dense_rows(0..rows.len()), members, resp, &self.center, first, second);
+        }
         scratch.gather(rows, members, resp, &self.center, |rows, shares, _| {
-            let rows = if lost.is_empty() { rows.into() } else { zero_filled(rows, shares, dim, lost) };
+            let rows = zero_filled(rows, shares, dim, lost);
             weighted_sum(&rows, shares, dim, first);
             weighted_square_sum(&rows, shares, dim, second);
         });
@@ -222,6 +228,20 @@ impl<T: Real> Likelihood<T> for DiagGauss {
         let means = means.iter().enumerate().map(|(i, m)| m - self.center[i % dim]).collect();
         let clusters = DiagGaussClusters::new(self, Estimate::Map, means, variances.to_vec(), vec![0.0; num * dim]);
         Ok(Box::new(DiagGaussClusters { student, ..clusters }))
+    }
+
+    fn statistics_of(&self, counts: &[f64], arrays: &[NamedArray]) -> Result<Option<Vec<f64>>> {
+        let dim = self.prior.dim;
+        let (_, variances) = find_array(arrays, "variances", &[dim])?;
+        let means = about(find_array(arrays, "means", &[dim])?.1, &self.center);
+        let mut stats = vec![0.0; counts.len() * self.prior.width()];
+        for (k, (stat, count)) in stats.chunks_exact_mut(self.prior.width()).zip(counts).enumerate() {
+            for d in 0..dim {
+                let (y, variance) = (means[k * dim + d], variances[k * dim + d]);
+                (stat[d], stat[dim + d]) = (count * y, count * (variance + y * y));
+            }
+        }
+        Ok(Some(stats))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {

@@ -23,6 +23,8 @@ pub struct Family {
     pub wants_sparse_rows: bool,
     /// What the prior's variances are measured in.
     pub spread: Spread,
+    /// Whether a cluster spreads as far in all columns, so that columns of large numbers decide.
+    pub takes_columns_alike: bool,
     /// Degrees of freedom of the covariance prior for so many columns, where none are given: the least whole number
     /// under which the prior expects a covariance.
     pub default_nu: fn(dim: usize) -> f64,
@@ -100,6 +102,22 @@ pub type Draw = Box<dyn Fn(&mut dyn FnMut(&mut ChaCha8Rng) -> usize, &mut [f64],
 pub(super) fn array<'a>(arrays: &'a [NamedArray], name: &str) -> Result<&'a NamedArray> {
     let missing = || Error::BadArray { name: name.into(), detail: "is missing".into() };
     arrays.iter().find(|array| array.name == name).ok_or_else(missing)
+}
+
+/// Add the second moments of so many rows to a packed lower triangle: `count` (covariance + y y^T), where `y` is their
+/// mean.
+pub(super) fn add_second_moments(count: f64, y: &[f64], covariance: &[f64], packed: &mut [f64]) {
+    let dim = y.len();
+    for i in 0..dim {
+        for j in 0..=i {
+            packed[i * (i + 1) / 2 + j] += count * (covariance[i * dim + j] + y[i] * y[j]);
+        }
+    }
+}
+
+/// Means about a center.
+pub(super) fn about(means: &[f64], center: &[f64]) -> Vec<f64> {
+    means.iter().zip(center.iter().cycle()).map(|(m, c)| m - c).collect()
 }
 
 /// A Gaussian with a full covariance, of cluster `k` for the error; a mean of none is zero.

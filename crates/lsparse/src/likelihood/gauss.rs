@@ -8,7 +8,7 @@ use std::time::Instant;
 use lsparse_kernels::{Real, TriangularPack, weighted_gram, weighted_sum};
 use rayon::prelude::*;
 
-use super::family::{Array, Family, Spread, array, full_draw, planted_covariance, planted_means};
+use super::family::{Array, Family, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means};
 use super::missing::{Expectation, Hole, holes, precision_matrix};
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, ln_wishart, pack};
@@ -28,6 +28,7 @@ pub const FAMILY: Family = Family {
     allows_missing: true,
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
+    takes_columns_alike: false,
     default_nu: |dim| dim as f64 + 2.0,
     least_rows: |dim, clusters| dim * clusters,
     arrays: &[
@@ -174,6 +175,20 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
         let mut clusters = GaussClusters::new(self, Estimate::Map, means, precisions, &vec![0.0; num], None);
         clusters.student = Student::find(arrays, &log_det, dim, false)?;
         Ok(Box::new(clusters))
+    }
+
+    fn statistics_of(&self, counts: &[f64], arrays: &[NamedArray]) -> Result<Option<Vec<f64>>> {
+        let dim = self.prior.dim;
+        let (_, covariances) = find_array(arrays, "covariances", &[dim, dim])?;
+        let means = about(find_array(arrays, "means", &[dim])?.1, &self.center);
+        let mut stats = vec![0.0; counts.len() * Likelihood::<T>::stat_width(self)];
+        let shapes = means.chunks_exact(dim).zip(covariances.chunks_exact(dim * dim)).zip(counts);
+        for (stat, ((y, covariance), &count)) in stats.chunks_exact_mut(Likelihood::<T>::stat_width(self)).zip(shapes) {
+            let (first, second) = stat.split_at_mut(dim);
+            first.iter_mut().zip(y).for_each(|(s, y)| *s = count * y);
+            add_second_moments(count, y, covariance, second);
+        }
+        Ok(Some(stats))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {

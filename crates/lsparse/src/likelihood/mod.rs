@@ -18,6 +18,7 @@ use std::time::Instant;
 use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
 
+use crate::choice::{Choice, Name, choices};
 use crate::data::Rows;
 use crate::error::{Error, Result};
 
@@ -25,19 +26,17 @@ pub use family::{Array, Draw, Extent, Family, Spread};
 pub(crate) use missing::lacks_values;
 pub use statistics::ClusterSummary;
 
-/// How the clusters' parameters are estimated from the statistics. Only the global step and the objective look at it:
-/// the local step uses log pi and log F under point estimates, `E[log pi]` and `E[log F]` under a posterior.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Estimate {
-    /// A full conjugate posterior; the objective is the evidence lower bound.
-    #[serde(rename = "vb")]
-    Posterior,
-    /// The mode under the prior whose pseudo-counts are raised by one, so that it always exists.
-    #[serde(rename = "map")]
-    Map,
-    /// Maximum likelihood, with a floor on variances and probabilities.
-    #[serde(rename = "ml")]
-    MaxLikelihood,
+choices! {
+    /// How the clusters' parameters are estimated from the statistics. Only the global step and the objective look at it:
+    /// the local step uses log pi and log F under point estimates, `E[log pi]` and `E[log F]` under a posterior.
+    pub enum Estimate {
+        /// A full posterior (variational Bayes): the objective is the evidence lower bound.
+        Posterior = "vb",
+        /// Maximum a posteriori, under the prior whose pseudo-counts are raised by one, so that it always exists.
+        Map = "map",
+        /// Maximum likelihood (EM), with a floor on variances and probabilities.
+        MaxLikelihood = "ml",
+    }
 }
 
 /// Every family: its name here and its file. A family is added by a file and a line.
@@ -50,6 +49,10 @@ macro_rules! families {
         #[serde(rename_all = "kebab-case")]
         pub enum LikelihoodKind {
             $($(#[$about])+ $kind,)+
+        }
+
+        impl Choice for LikelihoodKind {
+            const NAMES: &'static [Name] = &[$(($file::FAMILY.name, $file::FAMILY.about)),+];
         }
 
         impl LikelihoodKind {
@@ -100,11 +103,11 @@ impl LikelihoodKind {
 
     /// The prior's expected variance in units of the data's, where none is given: a tenth where a cluster has no more
     /// rows than a covariance has columns (one by one in diagonal ones), since only the prior tells the shape of such a
-    /// cluster; less by the square where it has more, down to a thousandth, since clusters may be far tighter than the
+    /// cluster; less by the square where it has more, down to a ten thousandth, since clusters may be far tighter than the
     /// data.
     pub fn default_prior_scale(self, dim: usize, clusters: usize, rows: usize) -> f64 {
         let share = (self.family().least_rows)(dim, clusters) as f64 / rows.max(1) as f64;
-        (0.1 * share * share).clamp(1e-3, 0.1)
+        (0.1 * share * share).clamp(1e-4, 0.1)
     }
 
     /// The arrays of a model file under this estimate.
@@ -114,14 +117,14 @@ impl LikelihoodKind {
     }
 }
 
-/// What the covariance that a prior expects looks like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PriorShape {
-    /// Each column's own variance.
-    Columns,
-    /// The average variance of the columns for all of them, as in the paper.
-    Isotropic,
+choices! {
+    /// What the covariance that a prior expects looks like.
+    pub enum PriorShape {
+        /// Each column's own variance.
+        Columns = "columns",
+        /// The average over the columns, the same for all: as in the paper.
+        Isotropic = "isotropic",
+    }
 }
 
 /// The numbers every family's prior is made of, settled once from the configuration and the data.
@@ -211,6 +214,12 @@ pub trait Likelihood<T: Real>: Send + Sync {
     /// Clusters with given point estimates, as `Clusters::arrays` returns them (from a model file, or for scoring).
     /// Arrays of a Gaussian posterior give its predictive too.
     fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>>;
+
+    /// The statistics of so many rows a cluster whose maximum likelihood clusters have these arrays: where training
+    /// starts from clusters that are given. None in families that have no such start.
+    fn statistics_of(&self, _counts: &[f64], _arrays: &[NamedArray]) -> Result<Option<Vec<f64>>> {
+        Ok(None)
+    }
 
     /// For each row the value of the MAP objective of a cluster that holds this row alone, at its optimum:
     /// max over phi of log F(x | phi) + log P(phi). What a row loses against it by belonging to another cluster is the

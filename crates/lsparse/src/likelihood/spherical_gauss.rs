@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::ops::Range;
 
-use lsparse_kernels::{Real, digamma, ln_gamma, square_distances, weighted_square_sum, weighted_sum};
+use lsparse_kernels::{Real, digamma, ln_gamma, square_distances, weighted_moments};
 
-use super::family::{Array, Family, Spread, array, diagonal_draw, planted_means, planted_variance};
+use super::family::{Array, Family, Spread, about, array, diagonal_draw, planted_means, planted_variance};
 use super::student::Student;
 use super::{
     CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch,
@@ -22,6 +22,7 @@ pub const FAMILY: Family = Family {
     allows_missing: false,
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
+    takes_columns_alike: true,
     // The prior is that of a single number.
     default_nu: |_| 3.0,
     least_rows: |_, clusters| clusters,
@@ -113,14 +114,11 @@ impl<T: Real> Likelihood<T> for SphericalGauss {
         self.prior.dim + 1
     }
 
-    fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
+    fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], _scratch: &mut Scratch<T>, stat: &mut [f64]) {
         let dim = self.prior.dim;
         let (first, second) = stat.split_at_mut(dim);
         let mut squares = vec![0.0; dim];
-        scratch.gather(rows, members, resp, &self.center, |rows, shares, _| {
-            weighted_sum(rows, shares, dim, first);
-            weighted_square_sum(rows, shares, dim, &mut squares);
-        });
+        weighted_moments(rows.dense_rows(0..rows.len()), members, resp, &self.center, first, &mut squares);
         second[0] += squares.iter().sum::<f64>();
     }
 
@@ -171,6 +169,18 @@ impl<T: Real> Likelihood<T> for SphericalGauss {
         let mut clusters = SphericalGaussClusters::new(self, Estimate::Map, means, variances.to_vec(), &vec![0.0; num]);
         clusters.student = Student::find_spherical(arrays, variances, dim)?;
         Ok(Box::new(clusters))
+    }
+
+    fn statistics_of(&self, counts: &[f64], arrays: &[NamedArray]) -> Result<Option<Vec<f64>>> {
+        let dim = self.prior.dim;
+        let (_, variances) = find_array(arrays, "variances", &[])?;
+        let means = about(find_array(arrays, "means", &[dim])?.1, &self.center);
+        let mut stats = Vec::with_capacity(counts.len() * (dim + 1));
+        for ((y, variance), count) in means.chunks_exact(dim).zip(variances).zip(counts) {
+            stats.extend(y.iter().map(|y| count * y));
+            stats.push(count * (dim as f64 * variance + y.iter().map(|y| y * y).sum::<f64>()));
+        }
+        Ok(Some(stats))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {

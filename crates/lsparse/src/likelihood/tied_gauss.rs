@@ -9,10 +9,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lsparse_kernels::{Real, dot_f64, square_distances, triangular_product, weighted_gram, weighted_sum};
+use lsparse_kernels::{Real, dot_f64, square_distances, triangular_product, weighted_gram, weighted_moments};
 use rayon::prelude::*;
 
-use super::family::{Array, Family, Spread, array, full_draw, planted_covariance, planted_means};
+use super::family::{Array, Family, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means};
 use super::student::Student;
 use super::wishart::{Precision, WishartPrior, fingerprint, ln_wishart};
 use super::{
@@ -33,6 +33,7 @@ pub const FAMILY: Family = Family {
     allows_missing: false,
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
+    takes_columns_alike: false,
     default_nu: |dim| dim as f64 + 2.0,
     // One covariance for all.
     least_rows: |dim, _| dim,
@@ -129,10 +130,8 @@ impl<T: Real> Likelihood<T> for TiedGauss {
         linalg::packed_len(self.prior.dim)
     }
 
-    fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {
-        scratch.gather(rows, members, resp, &self.center, |rows, shares, _| {
-            weighted_sum(rows, shares, self.prior.dim, stat);
-        });
+    fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], _scratch: &mut Scratch<T>, stat: &mut [f64]) {
+        weighted_moments(rows.dense_rows(0..rows.len()), members, resp, &self.center, stat, &mut []);
     }
 
     fn accumulate_shared(&self, rows: &Rows<T>, members: &[u32], weights: &[f64], shared: &mut [f64]) {
@@ -192,6 +191,18 @@ impl<T: Real> Likelihood<T> for TiedGauss {
         let mut clusters = TiedGaussClusters::new(self, Estimate::Map, means, &precisions[0], &vec![0.0; num]);
         clusters.student = Student::find(arrays, &vec![precisions[0].log_det; num], dim, false)?;
         Ok(Box::new(clusters))
+    }
+
+    fn statistics_of(&self, counts: &[f64], arrays: &[NamedArray]) -> Result<Option<Vec<f64>>> {
+        let dim = self.prior.dim;
+        let (_, covariance) = find_array(arrays, "covariances", &[dim])?;
+        let means = about(find_array(arrays, "means", &[dim])?.1, &self.center);
+        let clusters = || means.chunks_exact(dim).zip(counts);
+        let mut stats: Vec<f64> = clusters().flat_map(|(y, count)| y.iter().map(move |y| count * y)).collect();
+        let mut shared = vec![0.0; linalg::packed_len(dim)];
+        clusters().for_each(|(y, &count)| add_second_moments(count, y, covariance, &mut shared));
+        stats.extend(shared);
+        Ok(Some(stats))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use lsparse_kernels::{Real, TriangularPack, weighted_gram};
 use rayon::prelude::*;
 
-use super::family::{Array, Family, Spread, array, full_draw, planted_covariance};
+use super::family::{Array, Family, Spread, add_second_moments, array, full_draw, planted_covariance};
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, fingerprint, ln_wishart, pack};
 use super::{
@@ -26,6 +26,7 @@ pub const FAMILY: Family = Family {
     allows_missing: false,
     wants_sparse_rows: false,
     spread: Spread::AboutZero,
+    takes_columns_alike: false,
     default_nu: |dim| dim as f64 + 2.0,
     least_rows: |dim, clusters| dim * clusters,
     arrays: &[
@@ -109,6 +110,17 @@ impl<T: Real> Likelihood<T> for ZeroMeanGauss {
         let mut clusters = ZeroMeanGaussClusters::<T>::new(self.prior.clone(), Estimate::Map, precisions, &[], None);
         clusters.student = Student::find(arrays, &log_det, dim, true)?;
         Ok(Box::new(clusters))
+    }
+
+    fn statistics_of(&self, counts: &[f64], arrays: &[NamedArray]) -> Result<Option<Vec<f64>>> {
+        let dim = self.prior.dim;
+        let (_, covariances) = find_array(arrays, "covariances", &[dim, dim])?;
+        let mut stats = vec![0.0; counts.len() * Likelihood::<T>::stat_width(self)];
+        let packed = stats.chunks_exact_mut(Likelihood::<T>::stat_width(self));
+        for (stat, (covariance, &count)) in packed.zip(covariances.chunks_exact(dim * dim).zip(counts)) {
+            add_second_moments(count, &vec![0.0; dim], covariance, stat);
+        }
+        Ok(Some(stats))
     }
 
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]) {

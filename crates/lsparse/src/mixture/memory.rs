@@ -47,12 +47,12 @@ pub fn memory_needed(source: &dyn RowSource, config: &MixtureConfig, storage: &S
 fn needed<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, storage: &Storage) -> MemoryNeed {
     let (dim, clusters, number) = (source.dim(), config.clusters, size_of::<T>() as u64);
     let family = config.likelihood.family();
-    let likelihood = config.likelihood.build::<T>(&Prior::for_data(config, &Moments::blank(dim)));
+    let likelihood = config.likelihood.build::<T>(&Prior::for_data(config, &Moments::unknown(dim)));
     let product = |factors: &[usize]| factors.iter().fold(1u64, |all, &factor| all.saturating_mul(factor as u64));
     let width = product(&[clusters, likelihood.stat_width()]).saturating_add(likelihood.shared_width() as u64);
     let statistics = width.saturating_mul(8);
     let remembered = match config.schedule {
-        ScheduleKind::Full | ScheduleKind::Memoized => statistics.saturating_mul(config.batches as u64),
+        ScheduleKind::Full | ScheduleKind::Memoized => statistics.saturating_mul(config.batches.unwrap_or(1) as u64),
         ScheduleKind::Stochastic | ScheduleKind::Streaming => 0,
     };
     let remembered = remembered.min(storage.memo_memory.unwrap_or(u64::MAX));
@@ -75,7 +75,7 @@ fn needed<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, storage: &S
         true => 0,
         false => dim as u64 * number,
     };
-    let sample = sample_size(config, dim).min(source.num_rows()) as u64;
+    let sample = sample_size(config, likelihood.as_ref()).min(source.num_rows()) as u64;
     let at_work = 3 * panel_rows::<T>(dim).min(source.num_rows()) as u64;
     MemoryNeed {
         statistics: statistics.saturating_mul(OTHER_STATISTICS).saturating_add(remembered),

@@ -8,6 +8,7 @@ mod sample;
 mod saved;
 pub mod seed;
 mod train;
+mod units;
 
 pub use local::search::{Search, SearchState};
 pub use local::{Members, accumulate, log_density, respond, respond_dense};
@@ -17,4 +18,6 @@ pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};
 pub(crate) use saved::{check_rows, working_element};
 pub(crate) use train::check_row_weights;
-pub use train::{MixtureInputs, Mixtures, SettledMixture, fit_mixture, fit_mixture_with};
+pub use train::{
+    GivenPrior, GivenStart, MixtureInputs, Mixtures, SettledMixture, fit_mixture, fit_mixture_with, initial_mixture,
+};

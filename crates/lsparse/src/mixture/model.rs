@@ -11,7 +11,7 @@ use super::local::Members;
 use super::local::methods::Frozen;
 use super::local::search::{Bounds, KeptClusters, Pairs, SearchState};
 use crate::allocation::{Frequencies, allocation_term};
-use crate::data::{Ahead, Batch, Dealt, Layout, Rows, Scalar};
+use crate::data::{Ahead, Batch, Dealt, Layout, Rows, Scalar, Stretch};
 use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::{Clusters, Estimate, Likelihood, NamedArray};
@@ -33,6 +33,8 @@ pub struct Mixture<T: Scalar> {
     pub sparsity: usize,
     /// How the clusters of a row are found, and what is made of them.
     pub step: Box<dyn LocalStep<T>>,
+    /// What the log density of a row changes by from the units that rows are in to the data's own; 0 where they are those.
+    pub units_change: f64,
 }
 
 /// Global parameters of a mixture.
@@ -154,7 +156,7 @@ pub trait LocalStep<T: Scalar>: Send + Sync {
     /// What training raises.
     fn objective(&self, mixture: &Mixture<T>, params: &MixtureParams<T>, total: &ClusterSummary) -> Objective {
         Objective {
-            data: params.clusters.own_data_term(),
+            data: params.clusters.own_data_term() + mixture.units_change * total.total_weight(),
             entropy: total.entropy,
             alloc: allocation_term(mixture.estimate, mixture.alpha, &total.counts),
         }
@@ -200,6 +202,12 @@ impl<T: Real> Panel<T> {
             resp: Responsibilities::default(),
             members: Members::default(),
         }
+    }
+
+    /// Take the rows that were read, or give them back.
+    fn exchange(&mut self, read: &mut Stretch<T>) {
+        std::mem::swap(&mut self.rows, &mut read.rows);
+        std::mem::swap(&mut self.row_ids, &mut read.row_ids);
     }
 }
 
@@ -249,14 +257,15 @@ impl<T: Scalar> Mixture<T> {
             Panels { ahead: Ahead::new(layout, dim), panel: Panel::new(layout, dim) }
         });
         let rows_at_once = panel_rows::<T>(dim).max(self.step.least_panel_rows());
-        ahead.for_each_panel(data.source, &data.batches, batch.number, rows_at_once, |read| {
-            std::mem::swap(&mut panel.rows, &mut read.rows);
-            std::mem::swap(&mut panel.row_ids, &mut read.row_ids);
+        ahead.for_each_panel(data, batch.number, rows_at_once, |read| {
+            panel.exchange(read);
             panel.row_weights.clear();
             if let Some(weights) = data.row_weights {
                 panel.row_weights.extend(panel.row_ids.iter().map(|&n| weights[n]));
             }
-            visit(panel).map_err(|error| with_source_row(error, &panel.row_ids))
+            let result = visit(panel).map_err(|error| with_source_row(error, &panel.row_ids));
+            panel.exchange(read);
+            result
         })
     }
 }

@@ -13,6 +13,7 @@ impl Prior {
     pub fn for_data(config: &MixtureConfig, moments: &Moments) -> Self {
         let dim = moments.mean.len();
         let family = config.likelihood.family();
+        let scale = config.prior_scale.unwrap_or(1.0);
         let spread = match family.spread {
             Spread::AboutMean => &moments.variance[..],
             Spread::AboutZero => &moments.second_moment,
@@ -21,8 +22,7 @@ impl Prior {
         let units = match config.prior_shape {
             PriorShape::Isotropic => vec![average(spread); spread.len()],
             PriorShape::Columns => {
-                // Rounding alone may give a constant column a variance.
-                let varies = |(v, second): (&f64, &f64)| *v > CONSTANT * second;
+                let varies = |(v, second): (&f64, &f64)| !is_constant(*v, *second);
                 let varying: Vec<bool> = spread.iter().zip(&moments.second_moment).map(varies).collect();
                 let of_varying: Vec<f64> = spread.iter().zip(&varying).filter(|v| *v.1).map(|v| *v.0).collect();
                 let usual = average(&of_varying);
@@ -33,9 +33,9 @@ impl Prior {
         Prior {
             dim,
             lambda: config.lambda,
-            nu: if config.nu > 0.0 { config.nu } else { (family.default_nu)(dim) },
+            nu: config.nu.unwrap_or_else(|| (family.default_nu)(dim)),
             kappa: config.kappa,
-            variance: units.iter().map(|unit| config.prior_scale * unit).collect(),
+            variance: units.iter().map(|unit| scale * unit).collect(),
             variance_floor: units.iter().map(|unit| config.variance_floor * unit).collect(),
             missing: config.missing,
             column_means: if family.spread == Spread::Means { moments.mean.clone() } else { Vec::new() },
@@ -46,3 +46,8 @@ impl Prior {
 
 /// A column whose variance is no more than this share of its mean square is constant.
 const CONSTANT: f64 = 1e-24;
+
+/// Whether a column with this variance and mean square is constant: rounding alone may give it a variance.
+pub(super) fn is_constant(variance: f64, second_moment: f64) -> bool {
+    variance <= CONSTANT * second_moment
+}

@@ -22,7 +22,7 @@ impl MixtureModel {
     pub fn sample(&self, rows: usize, trials: Option<usize>, seed: u64) -> Result<DrawnRows> {
         let dim = self.dim();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let draws = (self.config.likelihood.family().draws)(&self.arrays, dim)?;
+        let draws = (self.config.likelihood.family().draws)(&self.working_arrays(), dim)?;
         let trials = trials.unwrap_or_else(|| self.average_trials());
         let mut drawn = DrawnRows { values: vec![0.0; rows * dim], clusters: Vec::with_capacity(rows) };
         for row in drawn.values.chunks_exact_mut(dim) {
@@ -30,6 +30,7 @@ impl MixtureModel {
             drawn.clusters.push(k as u32);
             draws[k](&mut |_| trials, row, &mut rng);
         }
+        self.units.iter().for_each(|units| units.undo(&mut drawn.values));
         Ok(drawn)
     }
 

@@ -1,11 +1,12 @@
 //! A trained mixture as files hold it and users use it: save, load, score rows, assign rows.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Frequencies;
-use crate::data::{AtomicFile, Dealt, Element, RowSource, Scalar, scan_rows};
+use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded, scan_rows};
 use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::{Array, Extent, NamedArray, Prior};
@@ -23,15 +24,20 @@ const KIND: &str = "mixture";
 pub struct MixtureModel {
     /// The settings it was trained with, as settled for the data.
     pub config: MixtureConfig,
-    /// The prior, in the data's units.
+    /// The prior, in the units that rows are worked on in.
     pub prior: Prior,
+    /// Those units, where they are not the data's own (`standardize`).
+    pub units: Option<ColumnUnits>,
+    /// The names of the columns; none where they have none.
+    pub columns: Vec<String>,
     /// How training went.
     pub training: TrainingRecord,
     /// pi_k: `E[pi_k]` under a posterior.
     pub weights: Vec<f64>,
-    /// Point estimates of the clusters in the family's natural form, with what the predictive of a posterior needs.
+    /// Point estimates of the clusters in the family's natural form and the data's own units, with what the predictive of
+    /// a posterior needs.
     pub arrays: Vec<NamedArray>,
-    /// The statistics of all data: what training needs to go on.
+    /// The statistics of all data, in the units that rows are worked on in: what training needs to go on.
     pub total: ClusterSummary,
 }
 
@@ -39,6 +45,8 @@ pub struct MixtureModel {
 struct Metadata {
     config: MixtureConfig,
     prior: Prior,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    columns: Vec<String>,
     training: TrainingRecord,
     entropy: f64,
 }
@@ -100,6 +108,11 @@ impl MixtureModel {
         self.arrays.iter().find(|a| a.name == name)
     }
 
+    /// L, the number of clusters that a row keeps.
+    pub fn sparsity(&self) -> usize {
+        self.config.sparsity.within(self.num_clusters())
+    }
+
     /// The mixture that this is a state of, for rows of type `T`.
     pub(crate) fn mixture<T: Scalar>(&self) -> Mixture<T> {
         Mixture {
@@ -107,14 +120,32 @@ impl MixtureModel {
             estimate: self.config.estimate,
             alpha: self.config.alpha,
             num_clusters: self.num_clusters(),
-            sparsity: self.config.sparsity.clamp(1, self.num_clusters()),
-            step: Box::new(Search::dense(self.num_clusters(), self.config.sparsity.clamp(1, self.num_clusters()))),
+            sparsity: self.sparsity(),
+            step: Box::new(Search::dense(self.num_clusters(), self.sparsity())),
+            units_change: self.units.as_ref().map_or(0.0, ColumnUnits::log_density_change),
         }
+    }
+
+    /// Rows of the data as the model takes them: as they are, as zeros and ones, or in the units that they are worked on in.
+    pub(crate) fn with_working_rows<R>(&self, source: &dyn RowSource, work: impl FnOnce(&dyn RowSource) -> R) -> R {
+        match (self.config.binarize, &self.units) {
+            (Some(threshold), _) => work(&Thresholded::new(source, threshold)),
+            (None, Some(units)) => work(&Standardized::new(source, units)),
+            (None, None) => work(source),
+        }
+    }
+
+    /// The arrays in those units.
+    pub(crate) fn working_arrays(&self) -> Cow<'_, [NamedArray]> {
+        let Some(units) = &self.units else { return Cow::Borrowed(&self.arrays) };
+        let mut arrays = self.arrays.clone();
+        units.apply_arrays(&mut arrays, self.config.likelihood.family().takes_columns_alike);
+        Cow::Owned(arrays)
     }
 
     /// The parameters that the statistics give, as those of a mixture: what training would use next.
     pub(crate) fn params_of<T: Scalar>(&self, mixture: &Mixture<T>) -> Result<MixtureParams<T>> {
-        let clusters = mixture.likelihood.clusters_of(&self.arrays)?;
+        let clusters = mixture.likelihood.clusters_of(&self.working_arrays())?;
         if self.config.method.has_centres_alone() {
             return Ok(mixture.equal_params(clusters, None));
         }
@@ -131,6 +162,8 @@ impl MixtureModel {
     /// The model as a file has it.
     pub fn to_bytes(&self) -> std::io::Result<Vec<u8>> {
         let num = self.num_clusters();
+        let units = self.units.iter();
+        let units = units.flat_map(|units| [("column_shift", &units.shift), ("column_scale", &units.scale)]);
         let own = self.arrays.iter().map(|a| (a.name, a.shape.clone(), &a.values[..]));
         let stats = &self.total.stats[..num * self.total.width];
         let shared = Some(self.total.shared()).filter(|shared| !shared.is_empty());
@@ -140,13 +173,15 @@ impl MixtureModel {
                 ("total_counts", vec![num], &self.total.counts),
                 ("total_stats", vec![num, self.total.width], stats),
             ])
-            .chain(shared.map(|shared| ("total_shared", vec![shared.len()], shared)));
+            .chain(shared.map(|shared| ("total_shared", vec![shared.len()], shared)))
+            .chain(units.map(|(name, values)| (name, vec![values.len()], &values[..])));
         let arrays: Vec<StoredArray> = all
             .map(|(name, shape, values)| StoredArray { name: name.into(), shape, values: values.to_vec() })
             .collect();
         let metadata = Metadata {
             config: self.config.clone(),
             prior: self.prior.clone(),
+            columns: self.columns.clone(),
             training: self.training.clone(),
             entropy: self.total.entropy,
         };
@@ -181,16 +216,36 @@ impl MixtureModel {
         let (num, dim) = (weights.values.len(), metadata.prior.dim);
         let (kind, missing) = (metadata.config.likelihood, metadata.prior.missing);
         let expected = || kind.arrays(metadata.config.estimate);
+        let units = match metadata.config.standardize {
+            true => Some(ColumnUnits { shift: take("column_shift")?.values, scale: take("column_scale")?.values }),
+            false => None,
+        };
         let arrays = expected()
             .map(|&Array { name, .. }| take(name).map(|a| NamedArray { name, shape: a.shape, values: a.values }))
             .collect::<Result<Vec<_>>>()?;
         // Arrays are as large as the file is; nothing is made by the numbers in its text before they agree.
         let extent = Extent { clusters: num, dim, missing };
-        let agree = expected().zip(&arrays).all(|(expected, array)| array.shape == (expected.shape)(&extent));
+        let agree = expected().zip(&arrays).all(|(expected, array)| {
+            let mut shape = (expected.shape)(&extent);
+            if units.is_some() && expected.name == "variances" {
+                // One for all columns is none for all in their own units.
+                shape = vec![num, dim];
+            }
+            array.shape == shape
+        });
+        let fit = |units: &ColumnUnits| {
+            units.shift.len() == dim && units.scale.len() == dim && units.scale.iter().all(|&scale| scale > 0.0)
+        };
+        if !units.as_ref().is_none_or(fit) {
+            return Err(bad("the units of its columns are damaged".into()));
+        }
         if num == 0 || dim == 0 || metadata.config.clusters != num || !agree {
             return Err(bad("its arrays disagree in shape".into()));
         }
         metadata.config.check(usize::MAX).map_err(|error| bad(error.to_string()))?;
+        if !metadata.columns.is_empty() && metadata.columns.len() != dim {
+            return Err(bad("its columns are not as many as their names".into()));
+        }
         if weights.values.iter().chain(&counts.values).any(|&value| value < 0.0) {
             return Err(bad("weights or counts are negative".into()));
         }
@@ -210,45 +265,84 @@ impl MixtureModel {
         let model = MixtureModel {
             config: metadata.config,
             prior: metadata.prior,
+            units,
+            columns: metadata.columns,
             training: metadata.training,
             weights: weights.values,
             arrays,
             total,
         };
         // Shapes and positive definiteness are checked by building the clusters once.
-        let clusters = model.mixture::<f64>().likelihood.clusters_of(&model.arrays).map_err(|e| bad(e.to_string()))?;
+        let likelihood = model.mixture::<f64>().likelihood;
+        let clusters = likelihood.clusters_of(&model.working_arrays()).map_err(|e| bad(e.to_string()))?;
         if clusters.num_clusters() != num {
             return Err(bad("its arrays disagree in the number of clusters".into()));
         }
         Ok(model)
     }
 
+    /// The same model for rows that may have missing values, whichever way it was trained: a marginal of a Gaussian needs
+    /// nothing that training has not left. Counts that were one a cluster become one a column.
+    pub fn allowing_missing(mut self) -> Result<Self> {
+        if self.config.missing {
+            return Ok(self);
+        }
+        let config = MixtureConfig { missing: true, ..self.config };
+        config.check_missing()?;
+        self.config = config;
+        self.prior.missing = true;
+        let (num, dim) = (self.weights.len(), self.prior.dim);
+        let extent = Extent { clusters: num, dim, missing: true };
+        for (array, expected) in self.arrays.iter_mut().zip(self.config.likelihood.arrays(self.config.estimate)) {
+            let shape = (expected.shape)(&extent);
+            let times = shape.iter().product::<usize>() / array.values.len().max(1);
+            array.values = array.values.iter().flat_map(|&value| std::iter::repeat_n(value, times)).collect();
+            array.shape = shape;
+        }
+        // No row of those that were counted lacks a column.
+        let width = self.config.likelihood.build::<f64>(&self.prior).stat_width();
+        let shared = self.total.shared().to_vec();
+        let mut stats = Vec::with_capacity(num * width + shared.len());
+        for stat in self.total.stats[..num * self.total.width].chunks_exact(self.total.width) {
+            stats.extend_from_slice(stat);
+            stats.resize(stats.len() + width - self.total.width, 0.0);
+        }
+        stats.extend(shared);
+        (self.total.stats, self.total.width) = (stats, width);
+        Ok(self)
+    }
+
     /// log p(x_n) = log sum_k pi_k p(x_n | cluster k) of every row: under the point estimates, and of Gaussian posteriors
     /// the predictive density, a Student t.
     pub fn score(&self, source: &dyn RowSource) -> Result<RowScores> {
-        match working_element(self.config.precision, source) {
-            Element::F32 => self.score_as::<f32>(source),
-            Element::F64 => self.score_as::<f64>(source),
-        }
+        self.with_working_rows(source, |rows| match working_element(self.config.precision, rows) {
+            Element::F32 => self.score_as::<f32>(rows),
+            Element::F64 => self.score_as::<f64>(rows),
+        })
     }
 
     fn score_as<T: Scalar>(&self, source: &dyn RowSource) -> Result<RowScores> {
         let mixture = self.mixture::<T>();
         check_rows(&mixture, self.config.missing, source)?;
-        let clusters = mixture.likelihood.clusters_of(&self.arrays)?;
+        let clusters = mixture.likelihood.clusters_of(&self.working_arrays())?;
         let log_pi: Vec<f64> = self.weights.iter().map(|p| p.ln()).collect();
         let mut scores = Vec::with_capacity(source.num_rows());
         mixture.for_each_panel(&Dealt::in_order(source)?.batch(0), &mut None, |panel| {
-            scores.extend(log_density(clusters.as_ref(), &log_pi, &panel.rows)?);
+            let densities = log_density(clusters.as_ref(), &log_pi, &panel.rows)?;
+            scores.extend(densities.iter().map(|density| density + mixture.units_change));
             Ok(())
         })?;
-        let num = self.num_clusters();
-        let num_parameters = match self.config.method.has_centres_alone() {
+        Ok(RowScores { log_density: scores, num_parameters: self.num_parameters() })
+    }
+
+    /// Free parameters, for BIC and AIC.
+    pub fn num_parameters(&self) -> usize {
+        let (num, likelihood) = (self.num_clusters(), self.config.likelihood.build::<f64>(&self.prior));
+        match self.config.method.has_centres_alone() {
             // Equal weights, and one variance for all.
-            true => num * source.dim() + 1,
-            false => num - 1 + num * mixture.likelihood.num_parameters() + mixture.likelihood.num_shared_parameters(),
-        };
-        Ok(RowScores { log_density: scores, num_parameters })
+            true => num * self.dim() + 1,
+            false => num - 1 + num * likelihood.num_parameters() + likelihood.num_shared_parameters(),
+        }
     }
 
     /// The L most probable clusters of every row, as training would assign them, handed to `visit` a panel at a time:
@@ -262,10 +356,10 @@ impl MixtureModel {
         if sparsity == 0 || sparsity > self.num_clusters() {
             return Err(Error::SparsityTooLarge { sparsity, clusters: self.num_clusters() });
         }
-        match working_element(self.config.precision, source) {
-            Element::F32 => self.assign_as::<f32>(source, sparsity, visit),
-            Element::F64 => self.assign_as::<f64>(source, sparsity, visit),
-        }
+        self.with_working_rows(source, |rows| match working_element(self.config.precision, rows) {
+            Element::F32 => self.assign_as::<f32>(rows, sparsity, visit),
+            Element::F64 => self.assign_as::<f64>(rows, sparsity, visit),
+        })
     }
 
     fn assign_as<T: Scalar>(
@@ -320,5 +414,7 @@ pub(super) fn scan_for<T: Scalar>(
             need,
         })
     };
-    scan_rows(source, T::ELEMENT, missing, Some(&check))
+    // Gaussians explain any number, and a question for every value costs as much as all else here.
+    let any_number = likelihood.kind().family().spread.is_of_variances();
+    scan_rows(source, T::ELEMENT, missing, if any_number { None } else { Some(&check) })
 }

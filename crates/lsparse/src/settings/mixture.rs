@@ -1,93 +1,85 @@
-//! The settings of a mixture run: one plain struct for the library, the command and the bindings.
+//! The settings of a mixture run.
 
-use serde::{Deserialize, Serialize};
-
+use crate::choice::choices;
 use crate::error::{Error, Result};
 use crate::likelihood::{Estimate, LikelihoodKind, PriorShape};
-use crate::settings::{BestBy, History};
-use crate::training::schedule::ScheduleKind;
+use crate::settings::table::{Settings, settings};
+use crate::settings::{BestBy, Checked, DEFAULT_SPARSITY, History, LARGEST_PRIOR, Sparsity};
+use crate::training::rules::StopRules;
+use crate::training::schedule::{Pace, ScheduleKind};
 
-/// How the first clusters are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Init {
-    /// What is best for the family: for Gaussians with means a contest of k-means in the columns' own units, k-means in
-    /// units of their standard deviations and Bregman seeds, judged by rows of the sample that were left out, after a step over the others;
-    /// for the others Bregman seeds.
-    Auto,
-    /// Bregman k-means++: rows drawn in proportion to their divergence from the nearest seed, under the likelihood.
-    Bregman,
-    /// k-means++ with squared Euclidean distance.
-    Kmeans,
-    /// Rows drawn uniformly.
-    Examples,
-    /// Every row of the sample belongs to L clusters drawn at random.
-    Responsibilities,
+choices! {
+    /// How the first clusters are found.
+    pub enum Init {
+        /// The best of k-means, k-means in units of the columns' standard deviations and bregman, judged after a step of
+        /// training by rows that were left out; bregman where clusters have no means.
+        Auto = "auto",
+        /// k-means++ under the likelihood's own divergence.
+        Bregman = "bregman",
+        /// k-means++ with Euclidean distance.
+        Kmeans = "kmeans",
+        /// Rows drawn at random.
+        Examples = "examples",
+        /// Every row of the sample belongs to L clusters drawn at random.
+        Responsibilities = "responsibilities",
+    }
 }
 
-/// In which precision rows are held and weighed. Totals and the objective are always f64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Precision {
-    /// The data's own.
-    Auto,
-    /// 32 bits: about twice as fast.
-    F32,
-    /// 64 bits.
-    F64,
+choices! {
+    /// In which precision rows are held and weighed. Totals and the objective are always f64.
+    pub enum Precision {
+        /// That of the data.
+        Auto = "auto",
+        /// 32 bits, about twice as fast.
+        F32 = "f32",
+        /// 64 bits.
+        F64 = "f64",
+    }
 }
 
-/// How a mixture is trained.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MixtureMethod {
-    /// L-sparse responsibilities: the method of this library.
-    #[default]
-    Lsparse,
-    /// Dense responsibilities, of which only the largest are renewed in most laps (Neal and Hinton 1998).
-    SparseEm,
-    /// A selection function chooses clusters before weights are computed (Luecke and Eggert 2010).
-    Truncation,
-    /// Lloyd's algorithm with squared Euclidean distance.
-    Kmeans,
-    /// k-means that opens a cluster where a row is too far from all (Kulis and Jordan 2012).
-    DpMeans,
-    /// Every row in its best cluster alone, with point estimates.
-    HardEm,
+choices! {
+    /// How a mixture is trained.
+    pub enum MixtureMethod {
+        /// L-sparse responsibilities.
+        Lsparse = "lsparse",
+        /// Dense responsibilities, of which most laps renew the L largest (Neal and Hinton 1998).
+        SparseEm = "sparse-em",
+        /// L clusters chosen before weights are computed (Luecke and Eggert 2010).
+        Truncation = "truncation",
+        /// Nearest centres; saved as diag-gauss clusters of one variance.
+        Kmeans = "kmeans",
+        /// k-means that opens clusters, at most K (Kulis and Jordan 2012).
+        DpMeans = "dp-means",
+        /// The best cluster alone, with point estimates.
+        HardEm = "hard-em",
+    }
 }
 
 impl MixtureMethod {
-    /// The name on the command line and in model files.
-    pub fn name(self) -> &'static str {
-        match self {
-            MixtureMethod::Lsparse => "lsparse",
-            MixtureMethod::SparseEm => "sparse-em",
-            MixtureMethod::Truncation => "truncation",
-            MixtureMethod::Kmeans => "kmeans",
-            MixtureMethod::DpMeans => "dp-means",
-            MixtureMethod::HardEm => "hard-em",
-        }
-    }
-
     /// Whether clusters are centres and nothing else.
     pub fn has_centres_alone(self) -> bool {
         matches!(self, MixtureMethod::Kmeans | MixtureMethod::DpMeans)
     }
+
+    /// Whether a row belongs to one cluster alone.
+    pub fn is_hard(self) -> bool {
+        self == MixtureMethod::HardEm || self.has_centres_alone()
+    }
 }
 
-/// How the L clusters of a row are found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SearchKind {
-    /// Exact where it wins, dense elsewhere.
-    #[default]
-    Auto,
-    /// Every weight of every row.
-    Dense,
-    /// The same clusters as dense, leaving out weights that a bound rules out.
-    Exact,
-    /// The best among a row's clusters, their neighbours and a few random ones: cost does not depend on K.
-    Neighbours,
+choices! {
+    /// How the L clusters of a row are found.
+    pub enum SearchKind {
+        /// Exact where it is faster, dense elsewhere.
+        Auto = "auto",
+        /// All weights of all rows.
+        Dense = "dense",
+        /// The same clusters as dense, by only those weights that a bound does not rule out (Gaussians but for tied ones;
+        /// dense for the others).
+        Exact = "exact",
+        /// The row's last clusters, those near them and a few random ones: the cost does not grow with K.
+        Neighbours = "neighbours",
+    }
 }
 
 impl SearchKind {
@@ -103,17 +95,16 @@ impl SearchKind {
     }
 }
 
-/// The selection functions that need no programming.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BuiltInSelection {
-    /// `Means` for Gaussians with a mean, `Products` for counts and zeros and ones.
-    #[default]
-    Auto,
-    /// The clusters whose means are nearest by Euclidean distance.
-    Means,
-    /// The clusters whose probabilities have the largest product with the row: those that share its words.
-    Products,
+choices! {
+    /// What truncation chooses the L clusters of a row by, where nothing is programmed.
+    pub enum BuiltInSelection {
+        /// Means for Gaussians with means, products for the others.
+        Auto = "auto",
+        /// The nearest means by Euclidean distance.
+        Means = "means",
+        /// The largest products of row and probabilities: clusters that share its words.
+        Products = "products",
+    }
 }
 
 impl BuiltInSelection {
@@ -138,161 +129,121 @@ impl BuiltInSelection {
     }
 }
 
-/// Settings of a mixture run. An unknown key is an error.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct MixtureConfig {
-    /// How the mixture is trained.
-    #[serde(skip_serializing_if = "is_default")]
-    pub method: MixtureMethod,
-    /// What a cluster looks like.
-    pub likelihood: LikelihoodKind,
-    /// Whether rows may have missing values (NaN), which full and diagonal Gaussians integrate out.
-    #[serde(skip_serializing_if = "is_default")]
-    pub missing: bool,
-    /// K, the number of clusters.
-    pub clusters: usize,
-    /// L, the number of clusters a row keeps; 0 stands for 8, or K if that is smaller.
-    pub sparsity: usize,
-    /// Above 0, L is chosen: the smallest (from `sparsity` on, or from 1 if that is 0) for which rows lose less than
-    /// this share of their responsibility, measured on a sample of rows before every lap; L may only rise.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub sparsity_tolerance: f64,
-    /// How the L clusters of a row are found. Model files do not tell dense and exact apart: they give the same model.
-    #[serde(skip_serializing_if = "is_auto")]
-    pub search: SearchKind,
-    /// Posterior, MAP or maximum likelihood.
-    pub estimate: Estimate,
-    /// Concentration of the cluster frequencies, Dirichlet(alpha/K).
-    pub alpha: f64,
-    /// Pseudo-count of each category (multinomial) or outcome (Bernoulli).
-    pub lambda: f64,
-    /// Degrees of freedom of covariance priors, above dim + 1 (2 in each column of diagonal ones); 0 stands for one more.
-    pub nu: f64,
-    /// Pseudo-count of the prior mean.
-    pub kappa: f64,
-    /// Variance that the prior expects of a cluster, in units of the variance that the data has; 0 stands for a tenth,
-    /// and less where clusters have rows enough to do without ([`LikelihoodKind::default_prior_scale`]).
-    pub prior_scale: f64,
-    /// Whether that is each column's own variance, or the average of all.
-    pub prior_shape: PriorShape,
-    /// Smallest variance under maximum likelihood, in the same units.
-    pub variance_floor: f64,
+/// Methods whose clusters have a likelihood.
+const FAMILIES: &[&str] = &["lsparse", "sparse-em", "truncation", "hard-em"];
+/// Methods that start from seeds.
+const SEEDED: &[&str] = &["lsparse", "sparse-em", "truncation", "hard-em", "kmeans"];
 
-    /// When statistics enter the total.
-    pub schedule: ScheduleKind,
-    /// Number of batches; 0 stands for one for every 2,000 rows, ten times K if that is more; at least 1, at most 20.
-    pub batches: usize,
-    /// Rows a batch instead of a number of batches; 0 for none.
-    pub rows_per_batch: usize,
-    /// delta of the stochastic rate (delta + t)^-kappa.
-    pub delay: f64,
-    /// kappa of the stochastic rate.
-    pub decay: f64,
-
-    /// Visits of a batch from one full step of sparse EM to the next.
-    #[serde(skip_serializing_if = "is_default_refresh")]
-    pub refresh: usize,
-    /// Smallest responsibility that sparse EM renews, of a row's L largest.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub threshold: f64,
-    /// How truncation selects a row's L clusters.
-    #[serde(skip_serializing_if = "is_default")]
-    pub selection_function: BuiltInSelection,
-    /// Squared distance from all centres at which DP-means opens a cluster; 0 for one that opens about K.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub penalty: f64,
-
-    /// How the first clusters are found.
-    pub init: Init,
-    /// Passes over the sample that assign rows to the nearest seed and re-estimate; 0 starts from the seeds alone. None
-    /// stands for one, and for up to 10 of the k-means of [`Init::Auto`].
-    pub init_lloyd: Option<usize>,
-    /// Rows of the sample that seeding works on; 0 stands for 100 a cluster, at least 10,000, and where starts are
-    /// compared for 250 a cluster, at least 50,000, but fewer where K or the columns are many.
-    pub init_rows: usize,
-    /// What becomes of what a model to go on from has counted.
-    #[serde(skip_serializing_if = "is_default")]
-    pub history: History,
-    /// Runs from different seeds, of which the best is kept.
-    pub runs: usize,
-    /// What "best" means.
-    pub best_by: BestBy,
-    /// Seed of all randomness.
-    pub seed: u64,
-
-    /// Stop after this many laps (passes over the data).
-    pub laps: usize,
-    /// Stop when a row gains less than this in objective over a lap, in nats; 0 turns the rule off.
-    pub tolerance: f64,
-    /// Stop when no cluster's count changes by more than this over a lap; 0 turns the rule off.
-    pub count_tolerance: f64,
-    /// Stop after this many seconds of training; 0 turns the rule off.
-    pub max_seconds: f64,
-
-    /// Precision of rows and weights.
-    pub precision: Precision,
-}
-
-impl Default for MixtureConfig {
-    fn default() -> Self {
-        MixtureConfig {
-            method: MixtureMethod::Lsparse,
-            likelihood: LikelihoodKind::Gauss,
-            missing: false,
-            clusters: 10,
-            sparsity: 0,
-            sparsity_tolerance: 0.0,
-            search: SearchKind::Auto,
-            estimate: Estimate::Posterior,
-            alpha: 10.0,
-            lambda: 0.1,
-            nu: 0.0,
-            kappa: 1e-4,
-            prior_scale: 0.0,
-            prior_shape: PriorShape::Columns,
-            variance_floor: 1e-6,
-            schedule: ScheduleKind::Memoized,
-            batches: 0,
-            rows_per_batch: 0,
-            delay: 1.0,
-            decay: 0.55,
-            refresh: DEFAULT_REFRESH,
-            threshold: 0.0,
-            selection_function: BuiltInSelection::Auto,
-            penalty: 0.0,
-            init: Init::Auto,
-            init_lloyd: None,
-            init_rows: 0,
-            history: History::Replace,
-            runs: 1,
-            best_by: BestBy::Objective,
-            seed: 0,
-            laps: 100,
-            tolerance: 1e-3,
-            count_tolerance: 0.0,
-            max_seconds: 0.0,
-            precision: Precision::Auto,
+settings! {
+    /// Settings of a mixture run. An unknown key is an error.
+    pub struct MixtureConfig {
+        "Model" {
+            /// How the mixture is trained.
+            method: MixtureMethod = MixtureMethod::Lsparse;
+            /// What a cluster looks like.
+            likelihood: LikelihoodKind = LikelihoodKind::Gauss, only(FAMILIES), passed_on();
+            /// Rows may have missing values (NaN; in text files also empty fields and NA), which gauss and diag-gauss
+            /// integrate out.
+            missing: bool = false, passed_on();
+            /// Values above this number are ones and all others zeros, now and whenever the model is used; without it
+            /// values count as they are.
+            binarize: Option<f64> = None, passed_on();
+            /// Work on columns about their means in units of their standard deviations (root mean squares for
+            /// zero-mean-gauss): spherical-gauss, kmeans and dp-means take all columns alike, so that those of large
+            /// numbers would decide alone. The model keeps the units; means, covariances, drawn rows and log likelihoods
+            /// are in those of the data.
+            standardize: bool = false, passed_on();
+            /// K, the number of clusters.
+            clusters: usize = 10, short('k'), placeholder("K"), least(1.0), otherwise("none, it must be given"), passed_on();
+            /// L, the number of clusters that a row keeps, from 1 to K, "K" for all, or "auto" for as few as lose less
+            /// than `sparsity-tolerance`.
+            sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K up to 16"),
+                only(&["lsparse", "sparse-em", "truncation"]), passed_on();
+            /// Share of its responsibility that a row may lose on average under `sparsity auto`; L is checked on a sample
+            /// of rows before every lap, and may only rise.
+            sparsity_tolerance: Option<f64> = None, placeholder("SHARE"), otherwise("0.01"), above(0.0), below(1.0),
+                advice("0.01 is a good choice"), only(&["lsparse"]);
+            /// How the L clusters of a row are found; dense and exact give the same model.
+            search: SearchKind = SearchKind::Auto, only(&["lsparse", "hard-em"]);
+            /// How clusters are estimated.
+            estimate: Estimate = Estimate::Posterior, only(FAMILIES), passed_on();
+        }
+        "Prior" {
+            /// Concentration of the cluster frequencies, Dirichlet(alpha/K).
+            alpha: f64 = 10.0, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), passed_on();
+            /// Pseudo-count of each category (multinomial), outcome (bernoulli) or row (poisson).
+            lambda: f64 = 0.1, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed();
+            /// Degrees of freedom of the covariance prior, more than columns + 1, or 2 for diag-gauss.
+            nu: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("one more than that"), only(FAMILIES), fixed();
+            /// Pseudo-count of the prior mean.
+            kappa: f64 = 1e-4, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed();
+            /// Variance that the prior expects of a cluster, in units of the variance that the data has.
+            prior_scale: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(), otherwise(
+                "0.1 where clusters have as many rows as columns or fewer, less where they have more, down to 0.0001");
+            /// Which variance of the data that is.
+            prior_shape: PriorShape = PriorShape::Columns, fixed();
+            /// Smallest variance under `estimate ml`, in the same units.
+            variance_floor: f64 = 1e-6, above(0.0), most(LARGEST_PRIOR), fixed();
+        }
+        "Methods" {
+            /// Laps of sparse-em from one full lap to the next.
+            refresh: usize = 5, least(1.0), advice("give 1 for full steps only"), only(&["sparse-em"]);
+            /// Smallest responsibility that sparse-em renews among the L largest; with `sparsity K`, all above it are
+            /// renewed.
+            threshold: f64 = 0.0, placeholder("SHARE"), least(0.0), most(1.0), only(&["sparse-em"]);
+            /// What truncation chooses the L clusters of a row by.
+            selection_function: BuiltInSelection = BuiltInSelection::Auto, only(&["truncation"]);
+            /// Squared distance from all centres at which dp-means opens a cluster, with `standardize` in its units.
+            penalty: Option<f64> = None, above(0.0), otherwise("one that opens about K"), only(&["dp-means"]),
+                advice("every row would be a cluster of its own: give more, or leave it out");
+        }
+        "Schedule" {
+            /// Number of batches.
+            batches: Option<usize> = None, least(1.0), instead_of("rows-per-batch"),
+                otherwise("one for every 2,000 rows, or 10 K if that is more; at most 20");
+            /// Rows a batch, instead of a number of batches.
+            rows_per_batch: Option<usize> = None, least(1.0), instead_of("batches");
+        }
+        "Start" {
+            /// How the first clusters are found.
+            init: Init = Init::Auto, only(SEEDED);
+            /// Passes over the sample that gather rows around the seeds; 0 starts from the seeds alone.
+            init_lloyd: Option<usize> = None, otherwise("1; up to 10 of the k-means of auto"), only(SEEDED);
+            /// Rows of the sample that seeds are drawn from.
+            init_rows: Option<usize> = None, least(1.0), only(SEEDED), otherwise(
+                "100 a cluster, at least 10,000; for the contest of auto 250 a cluster, at least 6,000 (full covariances 10,000), fewer where K or \
+                 the columns are many");
         }
     }
+    laps 100, rows "rows", then {
+        "Data" {
+            /// Precision that rows are worked on in; sums are always 64 bits.
+            precision: Precision = Precision::Auto, placeholder("TYPE");
+        }
+    }
+}
+
+/// Up to so many clusters a row keeps all: sorting them costs more than what the smallest add to the statistics.
+const DENSE_CLUSTERS: usize = 16;
+
+/// L where none is given.
+fn default_sparsity(clusters: usize) -> usize {
+    if clusters <= DENSE_CLUSTERS { clusters } else { DEFAULT_SPARSITY }
 }
 
 /// The mass that may be discarded when L is to be chosen and nothing else is said.
 pub const DEFAULT_SPARSITY_TOLERANCE: f64 = 0.01;
 
-/// Laps of sparse EM from one full lap to the next when nothing else is said.
-const DEFAULT_REFRESH: usize = 5;
-
-/// What L is when it is not given.
-pub const DEFAULT_SPARSITY: usize = 8;
-
 impl MixtureConfig {
+    /// Methods that settings of schedules mean something to: all.
+    const SCHEDULED: &'static [&'static str] = &[];
+    const PACED: &'static [&'static str] = &[];
+    const RESTING: &'static [&'static str] = &[];
+
     /// Check every value against its range and against `num_rows` rows, and fill in what depends on them.
-    pub fn check(&self, num_rows: usize) -> Result<MixtureConfig> {
+    pub fn check(&self, num_rows: usize) -> Result<Checked<MixtureConfig>> {
+        self.check_ranges()?;
         let mut config = self.clone();
-        if config.clusters == 0 {
-            return Err(bad("clusters", "must be at least 1", "give `clusters` 1 or more"));
-        }
         if config.method == MixtureMethod::DpMeans {
             // K is what there is room for.
             config.clusters = config.clusters.min(num_rows);
@@ -301,59 +252,23 @@ impl MixtureConfig {
             return Err(Error::TooManyClusters { clusters: config.clusters, rows: num_rows });
         }
         config.settle_method()?;
+        config.check_stops()?;
         config.check_missing()?;
-        if config.sparsity == 0 {
-            let chosen = config.sparsity_tolerance > 0.0;
-            config.sparsity = if chosen { 1 } else { DEFAULT_SPARSITY.min(config.clusters) };
+        config.check_standardize()?;
+        if config.sparsity == Sparsity::Auto {
+            config.sparsity_tolerance.get_or_insert(DEFAULT_SPARSITY_TOLERANCE);
         }
-        if config.sparsity > config.clusters {
-            return Err(Error::SparsityTooLarge { sparsity: config.sparsity, clusters: config.clusters });
-        }
-        prior_number("alpha", config.alpha)?;
-        prior_number("lambda", config.lambda)?;
-        prior_number("kappa", config.kappa)?;
-        prior_number("variance-floor", config.variance_floor)?;
-        // Zero stands for what the data say.
-        for (option, value) in [("prior-scale", config.prior_scale), ("nu", config.nu)] {
-            if value > 0.0 { prior_number(option, value)? } else { not_negative(option, value)? }
-        }
-        if !(0.0..1.0).contains(&config.sparsity_tolerance) {
-            let problem = format!("{} is not a share below 1", config.sparsity_tolerance);
-            return Err(Error::Config {
-                option: "sparsity-tolerance",
-                problem,
-                remedy: "0.01 is a good choice".into(),
-            });
-        }
-        not_negative("threshold", config.threshold)?;
-        not_negative("penalty", config.penalty)?;
-        if config.refresh == 0 {
-            return Err(bad("refresh", "must be at least 1", "give 1 for full steps only"));
-        }
-        not_negative("delay", config.delay)?;
-        not_negative("tolerance", config.tolerance)?;
-        not_negative("count-tolerance", config.count_tolerance)?;
-        not_negative("max-seconds", config.max_seconds)?;
-        if !(config.decay > 0.5 && config.decay <= 1.0) {
-            let problem = format!("{} is not above 0.5 and at most 1", config.decay);
-            return Err(Error::Config { option: "decay", problem, remedy: "0.55 and 0.65 are good choices".into() });
-        }
-        if config.runs == 0 {
-            return Err(bad("runs", "must be at least 1", "give 1 for a single run"));
-        }
-        if config.laps == 0 && config.max_seconds == 0.0 && config.tolerance == 0.0 && config.count_tolerance == 0.0 {
-            return Err(bad(
-                "laps",
-                "every rule that stops training is off",
-                "set `laps`, `tolerance` or `max-seconds`",
-            ));
-        }
-        config.batches = config.settle_batches(num_rows)?;
-        config.rows_per_batch = 0;
+        let sparsity = match config.sparsity {
+            Sparsity::Usual | Sparsity::Auto if config.sparsity_tolerance.is_some() => 1,
+            sparsity => sparsity.of(config.clusters, default_sparsity(config.clusters))?,
+        };
+        config.sparsity = Sparsity::Of(sparsity);
+        let batches = config.settle_batches(num_rows)?;
+        (config.batches, config.rows_per_batch) = (Some(batches), None);
         if config.schedule == ScheduleKind::Streaming {
-            config.laps = 1;
+            config.laps = Some(1);
         }
-        Ok(config)
+        Ok(Checked { settings: config, sparsity, batches })
     }
 
     /// Settle what a method leaves no choice about, and refuse what it cannot do.
@@ -362,18 +277,17 @@ impl MixtureConfig {
         if method == MixtureMethod::Lsparse {
             return Ok(());
         }
-        if self.sparsity_tolerance > 0.0 {
+        if self.sparsity_tolerance.is_some() || self.sparsity == Sparsity::Auto {
             return Err(bad("sparsity-tolerance", "L is chosen for `method lsparse` alone", "give L"));
         }
         if self.search != SearchKind::Auto && method != MixtureMethod::HardEm {
             return Err(bad("search", "it is for `method lsparse and hard-em` alone", "leave it out"));
         }
-        let hard = method == MixtureMethod::HardEm || method.has_centres_alone();
-        if hard && self.sparsity > 1 {
-            return Err(bad("sparsity", "rows of this method belong to one cluster", "leave it out"));
-        }
-        if hard {
-            self.sparsity = 1;
+        if method.is_hard() {
+            if !matches!(self.sparsity, Sparsity::Usual | Sparsity::Of(1)) {
+                return Err(bad("sparsity", "rows of this method belong to one cluster", "leave it out"));
+            }
+            self.sparsity = Sparsity::Of(1);
         }
         if method == MixtureMethod::HardEm && self.estimate == Estimate::Posterior {
             self.estimate = Estimate::Map;
@@ -392,7 +306,7 @@ impl MixtureConfig {
     }
 
     /// Missing values are for families and searches that can do without them.
-    fn check_missing(&self) -> Result<()> {
+    pub(crate) fn check_missing(&self) -> Result<()> {
         if !self.missing {
             return Ok(());
         }
@@ -412,6 +326,20 @@ impl MixtureConfig {
         Ok(())
     }
 
+    /// Units are for columns that are measured, and are there already where each column has a spread of its own.
+    fn check_standardize(&self) -> Result<()> {
+        if self.standardize && !self.likelihood.family().spread.is_of_variances() {
+            let problem = format!("the columns of {} clusters have no units to change", self.likelihood.name());
+            let remedy = "leave it out, or choose `likelihood gauss or diag-gauss or spherical-gauss`".into();
+            return Err(Error::Config { option: "standardize", problem, remedy });
+        }
+        if self.standardize && self.missing {
+            let problem = "clusters that allow missing values take each column in its own units as it is";
+            return Err(bad("standardize", problem, "leave it out with `missing`"));
+        }
+        Ok(())
+    }
+
     /// The settings as a model file has them: without those that cannot change a bit of the model.
     pub(crate) fn of_record(&self) -> MixtureConfig {
         let search = match self.search {
@@ -422,78 +350,34 @@ impl MixtureConfig {
     }
 
     fn settle_batches(&self, num_rows: usize) -> Result<usize> {
-        if self.batches > 0 && self.rows_per_batch > 0 {
+        if self.batches.is_some() && self.rows_per_batch.is_some() {
             return Err(bad("batches", "given together with rows-per-batch", "give one of the two"));
         }
         if self.schedule == ScheduleKind::Full {
-            if self.batches > 1 || (self.rows_per_batch > 0 && self.rows_per_batch < num_rows) {
+            if self.batches.is_some_and(|batches| batches > 1)
+                || self.rows_per_batch.is_some_and(|rows| rows < num_rows)
+            {
                 let remedy = "leave the batches out, or choose `schedule memoized`";
                 return Err(bad("batches", "the full schedule has one batch", remedy));
             }
             return Ok(1);
         }
-        if self.batches > num_rows {
-            let problem = format!("{} batches for {num_rows} rows", self.batches);
-            return Err(Error::Config { option: "batches", problem, remedy: format!("ask for at most {num_rows}") });
-        }
-        Ok(match (self.batches, self.rows_per_batch) {
+        match (self.batches, self.rows_per_batch) {
+            (Some(batches), _) if batches > num_rows => Err(Error::Config {
+                option: "batches",
+                problem: format!("{batches} batches for {num_rows} rows"),
+                remedy: format!("ask for at most {num_rows}"),
+            }),
+            (Some(batches), _) => Ok(batches),
+            (None, Some(rows)) => Ok(num_rows.div_ceil(rows)),
             // More steps a lap for the same work, as long as a batch has rows of every cluster.
-            (0, 0) => (num_rows / 2000.max(10 * self.clusters)).clamp(1, 20),
-            (0, rows) => num_rows.div_ceil(rows),
-            (batches, _) => batches,
-        })
+            (None, None) => Ok((num_rows / 2000.max(10 * self.clusters)).clamp(1, 20)),
+        }
     }
-}
-
-fn is_default<V: Default + PartialEq>(value: &V) -> bool {
-    *value == V::default()
-}
-
-fn is_default_refresh(laps: &usize) -> bool {
-    *laps == DEFAULT_REFRESH
-}
-
-fn is_zero(value: &f64) -> bool {
-    *value == 0.0
-}
-
-fn is_auto(search: &SearchKind) -> bool {
-    *search == SearchKind::Auto
 }
 
 fn bad(option: &'static str, problem: &str, remedy: &str) -> Error {
     Error::Config { option, problem: problem.into(), remedy: remedy.into() }
-}
-
-/// Numbers of a prior are no larger than this: sums and squares of more are no numbers any more, in single precision
-/// least of all.
-const LARGEST_PRIOR: f64 = 1e15;
-
-/// A number of a prior, above zero.
-pub(crate) fn prior_number(option: &'static str, value: f64) -> Result<()> {
-    if value > LARGEST_PRIOR && value.is_finite() {
-        let problem = format!("{value:e} drowns any data");
-        return Err(Error::Config { option, problem, remedy: format!("give {LARGEST_PRIOR:e} at most") });
-    }
-    positive(option, value)
-}
-
-fn positive(option: &'static str, value: f64) -> Result<()> {
-    if value > 0.0 && value.is_finite() {
-        return Ok(());
-    }
-    Err(Error::Config { option, problem: format!("{value} is not above 0"), remedy: "give a positive number".into() })
-}
-
-fn not_negative(option: &'static str, value: f64) -> Result<()> {
-    if value >= 0.0 && value.is_finite() {
-        return Ok(());
-    }
-    Err(Error::Config {
-        option,
-        problem: format!("{value} is not 0 or more"),
-        remedy: "give 0 or a positive number".into(),
-    })
 }
 
 #[cfg(test)]
@@ -504,8 +388,10 @@ mod tests {
     fn defaults_are_settled_by_the_number_of_rows() {
         let config = MixtureConfig { clusters: 5, ..Default::default() }.check(25_000).unwrap();
         assert_eq!((config.sparsity, config.batches), (5, 12));
-        let config = MixtureConfig { rows_per_batch: 300, ..Default::default() }.check(1000).unwrap();
-        assert_eq!((config.sparsity, config.batches), (8, 4));
+        let config = MixtureConfig { rows_per_batch: Some(300), ..Default::default() }.check(1000).unwrap();
+        assert_eq!((config.sparsity, config.batches), (10, 4));
+        let sparsity = |clusters| MixtureConfig { clusters, ..Default::default() }.check(1000).unwrap().sparsity;
+        assert_eq!([16, 17].map(sparsity), [16, 8]);
     }
 
     #[test]
@@ -515,12 +401,14 @@ mod tests {
             assert!(text.contains(word), "{text}");
         };
         refused(MixtureConfig { clusters: 101, ..Default::default() }, "101 clusters");
-        refused(MixtureConfig { clusters: 4, sparsity: 5, ..Default::default() }, "sparsity of 5");
+        refused(MixtureConfig { clusters: 4, sparsity: Sparsity::Of(5), ..Default::default() }, "sparsity of 5");
         refused(MixtureConfig { alpha: 0.0, ..Default::default() }, "alpha");
+        refused(MixtureConfig { alpha: f64::NAN, ..Default::default() }, "NaN is not above 0");
+        refused(MixtureConfig { laps: Some(0), ..Default::default() }, "or none");
         refused(MixtureConfig { decay: 0.5, ..Default::default() }, "decay");
-        refused(MixtureConfig { batches: 101, ..Default::default() }, "batches");
-        refused(MixtureConfig { tolerance: f64::NAN, ..Default::default() }, "tolerance");
-        let full = MixtureConfig { schedule: ScheduleKind::Full, batches: 3, ..Default::default() };
+        refused(MixtureConfig { batches: Some(101), ..Default::default() }, "batches");
+        refused(MixtureConfig { tolerance: Some(f64::NAN), ..Default::default() }, "tolerance");
+        let full = MixtureConfig { schedule: ScheduleKind::Full, batches: Some(3), ..Default::default() };
         refused(full, "one batch");
     }
 

@@ -1,31 +1,162 @@
-//! The settings of runs: what may be asked for, its defaults, and what it is checked against.
+//! The settings of runs: what may be asked for, its defaults, and what it is checked against. Each is declared once.
 
+mod merge;
 mod mixture;
+mod table;
 mod topics;
 
-use serde::{Deserialize, Serialize};
+use std::ops::{Deref, DerefMut};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::choice::choices;
+use crate::error::{Error, Result};
+use crate::training::rules::StopRules;
+use crate::training::schedule::Pace;
+
+pub use merge::{Given, check_fixed, passed_on};
 pub use mixture::*;
+pub use table::{Kind, Setting, SettingValue, Settings};
 pub use topics::*;
 
-/// What becomes of what a model that training goes on from has counted. A training is one of the rows it is given, so
-/// that rows which were there before are not counted twice, unless it is asked to keep.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum History {
-    /// It stays, and the new rows or documents come on top of it.
-    Keep,
-    /// It is where training starts; the new rows or documents take its place.
-    #[default]
-    Replace,
+choices! {
+    /// What becomes of what a model that training goes on from has counted. A training is one of the rows it is given, so
+    /// that rows which were there before are not counted twice, unless it is asked to keep.
+    pub enum History {
+        /// It stays, and the new rows or documents come on top of it.
+        Keep = "keep",
+        /// It is where training starts; the new rows or documents take its place.
+        Replace = "replace",
+    }
 }
 
-/// What decides between several runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BestBy {
-    /// The training objective; where batches are left out and nothing is held out, the evidence of what was left out.
-    Objective,
-    /// The held-out score.
-    Heldout,
+choices! {
+    /// What decides between several runs.
+    pub enum BestBy {
+        /// The training objective; where batches are left out and nothing is held out, the evidence of what was left out.
+        Objective = "objective",
+        /// The held-out score.
+        Heldout = "heldout",
+    }
+}
+
+/// Numbers of a prior are no larger than this: sums and squares of more are no numbers any more, in single precision
+/// least of all.
+const LARGEST_PRIOR: f64 = 1e15;
+
+/// What L is when it is not given.
+pub const DEFAULT_SPARSITY: usize = 8;
+
+/// L, the number of clusters that an observation keeps, as it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sparsity {
+    /// As many as usual.
+    #[default]
+    Usual,
+    /// As few as lose little.
+    Auto,
+    /// All K: dense responsibilities.
+    All,
+    /// This many.
+    Of(usize),
+}
+
+impl Sparsity {
+    /// L of so many clusters; `usual` where nothing is asked for.
+    pub fn of(self, clusters: usize, usual: usize) -> Result<usize> {
+        match self {
+            Sparsity::Usual | Sparsity::Auto => Ok(usual.min(clusters)),
+            Sparsity::All => Ok(clusters),
+            Sparsity::Of(0) => Err(Error::Config {
+                option: "sparsity",
+                problem: "an observation keeps at least 1".into(),
+                remedy: "give 1 or more".into(),
+            }),
+            Sparsity::Of(sparsity) if sparsity > clusters => Err(Error::SparsityTooLarge { sparsity, clusters }),
+            Sparsity::Of(sparsity) => Ok(sparsity),
+        }
+    }
+
+    /// L of so many clusters, whatever was asked for: that of a model which may have fewer clusters by now.
+    pub fn within(self, clusters: usize) -> usize {
+        match self {
+            Sparsity::Usual | Sparsity::Auto => DEFAULT_SPARSITY.min(clusters),
+            Sparsity::All => clusters,
+            Sparsity::Of(sparsity) => sparsity.clamp(1, clusters.max(1)),
+        }
+    }
+
+    /// From a number, or "K" or "auto".
+    pub fn parse(text: &str) -> std::result::Result<Self, String> {
+        match text.parse::<usize>() {
+            Ok(count) if count > 0 => Ok(Sparsity::Of(count)),
+            _ if text.eq_ignore_ascii_case("k") => Ok(Sparsity::All),
+            _ if text == "auto" => Ok(Sparsity::Auto),
+            _ => Err("give a whole number from 1 to K, K itself for dense responsibilities, or auto".to_owned()),
+        }
+    }
+}
+
+impl Serialize for Sparsity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            Sparsity::Usual => serializer.serialize_none(),
+            Sparsity::Auto => serializer.serialize_str("auto"),
+            Sparsity::All => serializer.serialize_str("K"),
+            Sparsity::Of(sparsity) => sparsity.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Sparsity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let parse = |text: &str| Sparsity::parse(text).map_err(serde::de::Error::custom);
+        match Value::deserialize(deserializer)? {
+            Value::Null => Ok(Sparsity::Usual),
+            Value::String(text) => parse(&text),
+            other => parse(&other.to_string()),
+        }
+    }
+}
+
+impl SettingValue for Sparsity {
+    const KIND: Kind = Kind::Text(|text| Sparsity::parse(text).map(|sparsity| serde_json::json!(sparsity)));
+}
+
+/// Settings that were checked against the data, with what they leave open settled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checked<C> {
+    settings: C,
+    /// L, or where it is chosen what it is at first.
+    pub sparsity: usize,
+    /// Number of batches.
+    pub batches: usize,
+}
+
+impl<C> Deref for Checked<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        &self.settings
+    }
+}
+
+impl<C> DerefMut for Checked<C> {
+    fn deref_mut(&mut self) -> &mut C {
+        &mut self.settings
+    }
+}
+
+/// The settings that all runs have in common, as training looks at them.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Runs from different seeds.
+    pub runs: usize,
+    /// What decides between them.
+    pub best_by: BestBy,
+    /// When a run ends.
+    pub rules: StopRules,
+    /// When statistics enter the total.
+    pub pace: Pace,
 }

@@ -1,27 +1,31 @@
-//! The settings of a topic run: one plain struct for the library, the command and the bindings.
+//! The settings of a topic run.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::allocation::AlphaRule;
+use crate::choice::{Name, choices};
 use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
-use crate::settings::{BestBy, DEFAULT_SPARSITY, History, prior_number};
-use crate::training::schedule::ScheduleKind;
+use crate::settings::table::{Kind, SettingValue, Settings, settings};
+use crate::settings::{BestBy, Checked, DEFAULT_SPARSITY, History, LARGEST_PRIOR, Sparsity};
+use crate::training::rules::StopRules;
+use crate::training::schedule::{Pace, ScheduleKind};
 
-/// How topics are trained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TopicMethod {
-    /// L-sparse responsibilities: the method of this library.
-    Lsparse,
-    /// Collapsed Gibbs sampling in three buckets (Yao, Mimno, McCallum 2009).
-    SparseLda,
-    /// Collapsed Gibbs sampling with stale alias tables for the word's part (Li et al. 2014).
-    AliasLda,
-    /// Metropolis-Hastings proposals from document and word in turn (Yuan et al. 2015).
-    LightLda,
-    /// Stochastic training whose document step is Gibbs samples (Mimno, Hoffman, Blei 2012).
-    SviGibbs,
+choices! {
+    /// How topics are trained. Samplers give every token one topic and need hundreds of laps: set `laps`.
+    pub enum TopicMethod {
+        /// L-sparse responsibilities.
+        Lsparse = "lsparse",
+        /// Collapsed Gibbs sampling in three buckets (Yao et al. 2009).
+        SparseLda = "sparse-lda",
+        /// Collapsed Gibbs sampling with stale alias tables (Li et al. 2014).
+        AliasLda = "alias-lda",
+        /// Cheap proposals from document and word in turn (Yuan et al. 2015).
+        LightLda = "light-lda",
+        /// Stochastic training, documents by Gibbs samples (Mimno et al. 2012).
+        SviGibbs = "svi-gibbs",
+    }
 }
 
 impl TopicMethod {
@@ -29,29 +33,18 @@ impl TopicMethod {
     pub fn samples_tokens(self) -> bool {
         matches!(self, TopicMethod::SparseLda | TopicMethod::AliasLda | TopicMethod::LightLda)
     }
-
-    /// The name on the command line and in model files.
-    pub fn name(self) -> &'static str {
-        match self {
-            TopicMethod::Lsparse => "lsparse",
-            TopicMethod::SparseLda => "sparse-lda",
-            TopicMethod::AliasLda => "alias-lda",
-            TopicMethod::LightLda => "light-lda",
-            TopicMethod::SviGibbs => "svi-gibbs",
-        }
-    }
 }
 
-/// How the first topics are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TopicInit {
-    /// At random for samplers of all tokens, by Bregman k-means++ otherwise.
-    Auto,
-    /// Bregman k-means++ over documents.
-    Bregman,
-    /// Random groups of documents; for samplers of all tokens, a random topic for every token.
-    Random,
+choices! {
+    /// How the first topics are found.
+    pub enum TopicInit {
+        /// Random for sparse-lda, alias-lda and light-lda, else bregman.
+        Auto = "auto",
+        /// Bregman k-means++ over documents.
+        Bregman = "bregman",
+        /// Random groups of documents; for samplers of all tokens, a random topic for every token.
+        Random = "random",
+    }
 }
 
 /// When a token's L topics are chosen.
@@ -132,213 +125,137 @@ impl From<Selection> for String {
     }
 }
 
-/// Settings of a topic run. An unknown key is an error.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct TopicsConfig {
-    /// How topics are trained.
-    pub method: TopicMethod,
-    /// K, the number of topics.
-    pub topics: usize,
-    /// L, the number of topics a token keeps; 0 stands for 8, or K if that is smaller.
-    pub sparsity: usize,
-    /// MAP or a posterior for the topics. (Documents always have a full posterior.)
-    pub estimate: Estimate,
-    /// Total concentration of a document's topics, alpha/K each.
-    pub alpha: f64,
-    /// Whether alpha is learned.
-    pub learn_alpha: AlphaRule,
-    /// Pseudo-count of every word in every topic.
-    pub lambda: f64,
-
-    /// Iterations a document at most. The paper has 100; 15 scored better at the end of runs on nips and wiki (50 make
-    /// documents sparser).
-    pub doc_iterations: usize,
-    /// A document rests when no topic's count changes by more than this.
-    pub doc_tolerance: f64,
-    /// A topic with no more mass than this in a document leaves it for good.
-    pub active_floor: f64,
-    /// Topics a document starts with at most, those its words like best; 0 for no limit.
-    pub max_active: usize,
-    /// When a token's L topics are chosen.
-    pub selection: Selection,
-    /// Restart proposals a document at most; each of its topics is tried once.
-    pub restarts: usize,
-    /// Start documents from the counts of their last visit.
-    pub warm_start: bool,
-
-    /// Laps of SparseLDA, AliasLDA and LightLDA after which statistics are averaged over laps; 0 for those of the last
-    /// lap alone, which are one noisy sample.
-    pub burn_in: usize,
-    /// Sweeps over a document of SVIGibbs, of which the first half is burn-in.
-    pub samples: usize,
-    /// Metropolis-Hastings steps a token of AliasLDA, and cycles of two steps of LightLDA.
-    pub mh_steps: usize,
-    /// Tokens that a word's table of proposals serves before AliasLDA and LightLDA make it anew; 0 for four times its
-    /// size.
-    pub table_draws: usize,
-
-    /// When statistics enter the total.
-    pub schedule: ScheduleKind,
-    /// Number of batches; 0 stands for 10, or one for every 250 documents and at most 10 where none are left out
-    /// (samplers of all tokens: for every 20,000).
-    pub batches: usize,
-    /// Whether memoized training works a batch out under topics that do not hold what the batch itself gave them at its
-    /// last visit: documents do not convince themselves. Off, it is the paper's algorithm.
-    pub leave_out: bool,
-    /// Documents a batch instead of a number of batches; 0 for none.
-    pub docs_per_batch: usize,
-    /// delta of the stochastic rate (delta + t)^-kappa.
-    pub delay: f64,
-    /// kappa of the stochastic rate.
-    pub decay: f64,
-
-    /// How the first topics are found.
-    pub init: TopicInit,
-    /// Passes that assign documents to the nearest seed and re-estimate. They cost next to nothing; the first matters
-    /// everywhere, the next few on short documents.
-    pub init_lloyd: usize,
-    /// What becomes of the statistics of a model to go on from.
-    pub history: History,
-    /// Weight of seed words: pseudo-counts a word, as a share of its count in the corpus.
-    pub seed_weight: f64,
-    /// Runs from different seeds, of which the best is kept.
-    pub runs: usize,
-    /// What "best" means.
-    pub best_by: BestBy,
-    /// Seed of all randomness.
-    pub seed: u64,
-
-    /// Stop after this many laps.
-    pub laps: usize,
-    /// Stop when a token gains less than this over a lap, in nats: in evidence under topics that have not seen it where
-    /// batches are left out, in objective otherwise; 0 turns the rule off.
-    pub tolerance: f64,
-    /// Stop when no topic's count changes by more than this over a lap; 0 turns the rule off.
-    pub count_tolerance: f64,
-    /// Stop after this many seconds of training; 0 turns the rule off.
-    pub max_seconds: f64,
+impl SettingValue for Selection {
+    const KIND: Kind = Kind::Text(|text| text.parse::<Selection>().map(|_| Value::from(text)));
 }
 
-impl Default for TopicsConfig {
-    fn default() -> Self {
-        TopicsConfig {
-            method: TopicMethod::Lsparse,
-            topics: 100,
-            sparsity: 0,
-            estimate: Estimate::Map,
-            alpha: 0.5,
-            learn_alpha: AlphaRule::Fixed,
-            lambda: 0.07,
-            doc_iterations: 15,
-            doc_tolerance: 0.05,
-            active_floor: 0.1,
-            max_active: 64,
-            selection: Selection::End,
-            restarts: 50,
-            warm_start: false,
-            burn_in: 0,
-            samples: 10,
-            mh_steps: 2,
-            table_draws: 0,
-            schedule: ScheduleKind::Memoized,
-            batches: 0,
-            leave_out: true,
-            docs_per_batch: 0,
-            delay: 1.0,
-            decay: 0.55,
-            init: TopicInit::Auto,
-            init_lloyd: 5,
-            history: History::Replace,
-            seed_weight: 0.5,
-            runs: 1,
-            best_by: BestBy::Objective,
-            seed: 0,
-            laps: 20,
-            tolerance: 1e-3,
-            count_tolerance: 0.0,
-            max_seconds: 0.0,
+/// How topics may be estimated: samplers and documents have no use for maximum likelihood.
+const ESTIMATES: &[Name] = &[("map", "Maximum a posteriori."), ("vb", "A full posterior (variational Bayes).")];
+/// Methods that sample all tokens.
+const SAMPLERS: &[&str] = &["sparse-lda", "alias-lda", "light-lda"];
+/// Those that propose.
+const PROPOSING: &[&str] = &["alias-lda", "light-lda"];
+
+settings! {
+    /// Settings of a topic run. An unknown key is an error.
+    pub struct TopicsConfig {
+        "Model" {
+            /// How topics are trained. Samplers give every token one topic and need hundreds of laps: set `laps`.
+            method: TopicMethod = TopicMethod::Lsparse;
+            /// K, the number of topics.
+            topics: usize = 100, short('k'), placeholder("K"), least(1.0), passed_on();
+            /// L, the number of topics that a token keeps, from 1 to K, or "K" for all.
+            sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K if smaller"),
+                only(&["lsparse"]), passed_on();
+            /// How topics are estimated; documents always have a full posterior.
+            estimate: Estimate = Estimate::Map, names(ESTIMATES), only(&["lsparse"]), passed_on();
+        }
+        "Prior" {
+            /// Concentration of a document's topics, Dirichlet(alpha/K).
+            alpha: f64 = 0.5, above(0.0), most(LARGEST_PRIOR), fixed();
+            /// Whether alpha is learned.
+            learn_alpha: AlphaRule = AlphaRule::Fixed, only(&["lsparse", "svi-gibbs"]), passed_on();
+            /// Pseudo-count of every word in every topic.
+            lambda: f64 = 0.07, above(0.0), most(LARGEST_PRIOR), passed_on();
+        }
+        "Documents" {
+            /// Iterations a document at most.
+            doc_iterations: usize = 15, least(1.0), only(&["lsparse"]), passed_on();
+            /// A document rests when no topic's count in it changes by more than this.
+            doc_tolerance: f64 = 0.05, least(0.0), only(&["lsparse"]), passed_on();
+            /// A topic with no more tokens than this in a document leaves it for good; no effect with L = K.
+            active_floor: f64 = 0.1, least(0.0), only(&["lsparse"]), passed_on();
+            /// Topics a document starts with at most, those its words like best; no effect with L = K.
+            max_active: Option<usize> = Some(64), least(1.0), only(&["lsparse"]), passed_on();
+            /// When the L topics of a token are chosen: end (once, for what leaves the document), always (in every
+            /// iteration), paper (in the first 5 and every 10th), or two numbers in place of those, as in 3,20.
+            selection: Selection = Selection::End, placeholder("WHEN"), only(&["lsparse"]), passed_on();
+            /// Restart proposals a document at most: each of its topics is tried once; short documents need them.
+            restarts: usize = 50, only(&["lsparse"]), passed_on();
+            /// Start documents from their last visit.
+            warm_start: bool = false, only(&["lsparse"]), passed_on();
+        }
+        "Sampling" {
+            /// Laps of a sampler after which its statistics are averaged over laps; without it they are those of the last
+            /// lap alone, which are one noisy sample.
+            burn_in: Option<usize> = None, placeholder("LAPS"), least(1.0), only(SAMPLERS);
+            /// Sweeps over a document of svi-gibbs, of which the first half is burn-in.
+            samples: usize = 10, least(2.0), advice("give 2 or more: the first half of the samples is burn-in"),
+                only(&["svi-gibbs"]);
+            /// Steps a token of alias-lda, or cycles of two steps of light-lda.
+            mh_steps: usize = 2, least(1.0), only(PROPOSING);
+            /// Tokens that a word's table of alias-lda or light-lda serves before it is made anew, at the latest with the
+            /// next batch. Tables that are made anew from the state of the chain bend its distribution a little; 1 does
+            /// not.
+            table_draws: Option<usize> = None, least(1.0), otherwise("4 times its size"), only(PROPOSING);
+        }
+        "Schedule" {
+            /// Number of batches.
+            batches: Option<usize> = None, least(1.0), instead_of("docs-per-batch"),
+                otherwise("10; with `leave-out off` one for every 250 documents and at most 10");
+            /// Documents a batch, instead of a number of batches.
+            docs_per_batch: Option<usize> = None, least(1.0), instead_of("batches");
+            /// Whether memoized training works a batch out under topics without what the batch gave them at its last
+            /// visit: documents do not convince themselves. Off, it is the paper's algorithm.
+            leave_out: bool = true, only(&["lsparse"]);
+        }
+        "Start" {
+            /// How the first topics are found.
+            init: TopicInit = TopicInit::Auto;
+            /// Passes that gather documents around the seeds.
+            init_lloyd: usize = 5;
+            /// Pull of a seed word, as a share of its count in the corpus.
+            seed_weight: f64 = 0.5, least(0.0);
         }
     }
+    laps 20, rows "documents"
 }
 
 impl TopicsConfig {
+    /// Methods that a schedule may be chosen for, that have a rate, and that come to rest: samples wander for ever.
+    const SCHEDULED: &'static [&'static str] = &["lsparse"];
+    const PACED: &'static [&'static str] = &["lsparse", "svi-gibbs"];
+    const RESTING: &'static [&'static str] = &["lsparse", "svi-gibbs"];
+
     /// Check every value against its range and `num_docs` documents, and fill in what depends on them.
-    pub fn check(&self, num_docs: usize) -> Result<TopicsConfig> {
+    pub fn check(&self, num_docs: usize) -> Result<Checked<TopicsConfig>> {
+        self.check_ranges()?;
         let mut config = self.clone();
         let bad = |option: &'static str, problem: String, remedy: &str| {
             Err(Error::Config { option, problem, remedy: remedy.into() })
         };
-        if config.topics == 0 {
-            return bad("topics", "must be at least 1".into(), "give `topics` 1 or more");
-        }
         config.settle_method()?;
-        if config.sparsity == 0 {
-            config.sparsity = DEFAULT_SPARSITY.min(config.topics);
+        config.check_stops()?;
+        if config.sparsity == Sparsity::Auto {
+            return bad("sparsity", "it is not chosen for topics".into(), "give L");
         }
-        if config.sparsity > config.topics {
-            return Err(Error::SparsityTooLarge { sparsity: config.sparsity, clusters: config.topics });
-        }
+        let sparsity = config.sparsity.of(config.topics, DEFAULT_SPARSITY)?;
+        config.sparsity = Sparsity::Of(sparsity);
         if config.estimate == Estimate::MaxLikelihood {
             return bad("estimate", "ml is not offered for topics".into(), "choose map or vb");
         }
-        for (option, value) in [("alpha", config.alpha), ("lambda", config.lambda)] {
-            prior_number(option, value)?;
-        }
-        let not_negative = [
-            ("doc-tolerance", config.doc_tolerance),
-            ("active-floor", config.active_floor),
-            ("delay", config.delay),
-            ("seed-weight", config.seed_weight),
-            ("tolerance", config.tolerance),
-            ("count-tolerance", config.count_tolerance),
-            ("max-seconds", config.max_seconds),
-        ];
-        for (option, value) in not_negative {
-            if !(value >= 0.0 && value.is_finite()) {
-                return bad(option, format!("{value} is not 0 or more"), "give 0 or a positive number");
-            }
-        }
-        if !(config.decay > 0.5 && config.decay <= 1.0) {
-            let problem = format!("{} is not above 0.5 and at most 1", config.decay);
-            return bad("decay", problem, "0.55 and 0.65 are good choices");
-        }
-        if config.samples < 2 {
-            let remedy = "give 2 or more: the first half of the samples is burn-in";
-            return bad("samples", "must be at least 2".into(), remedy);
-        }
-        let at_least_one =
-            [("runs", config.runs), ("doc-iterations", config.doc_iterations), ("mh-steps", config.mh_steps)];
-        for (option, value) in at_least_one {
-            if value == 0 {
-                return bad(option, "must be at least 1".into(), "give 1 or more");
-            }
-        }
-        if config.batches > 0 && config.docs_per_batch > 0 {
+        if config.batches.is_some() && config.docs_per_batch.is_some() {
             return bad("batches", "given together with docs-per-batch".into(), "give one of the two");
         }
-        if config.batches > num_docs {
-            return bad("batches", format!("{} batches for {num_docs} documents", config.batches), "ask for fewer");
-        }
-        config.batches = match (config.schedule, config.batches, config.docs_per_batch) {
+        let batches = match (config.schedule, config.batches, config.docs_per_batch) {
+            (_, Some(batches), _) if batches > num_docs => {
+                return bad("batches", format!("{batches} batches for {num_docs} documents"), "ask for fewer");
+            }
             (ScheduleKind::Full, _, _) => 1,
+            (_, Some(batches), _) => batches,
+            (_, None, Some(docs)) => num_docs.div_ceil(docs),
             // A sampler's statistics are gathered batch by batch, which is best done seldom.
-            (_, 0, 0) if config.method.samples_tokens() => (num_docs / 20_000).clamp(1, 10),
+            (_, None, None) if config.method.samples_tokens() => (num_docs / 20_000).clamp(1, 10),
             // Enough of them that a tenth is left out at a time, however few the documents.
-            (ScheduleKind::Memoized, 0, 0) if config.leave_out => num_docs.clamp(1, 10),
-            (_, 0, 0) => (num_docs / 250).clamp(1, 10),
-            (_, 0, docs) => num_docs.div_ceil(docs),
-            (_, batches, _) => batches,
+            (ScheduleKind::Memoized, None, None) if config.leave_out => num_docs.clamp(1, 10),
+            (_, None, None) => (num_docs / 250).clamp(1, 10),
         };
-        config.leave_out &= config.schedule == ScheduleKind::Memoized && config.batches > 1;
-        config.docs_per_batch = 0;
+        (config.batches, config.docs_per_batch) = (Some(batches), None);
+        config.leave_out &= config.schedule == ScheduleKind::Memoized && batches > 1;
         if config.schedule == ScheduleKind::Streaming {
-            config.laps = 1;
+            config.laps = Some(1);
         }
-        if config.laps == 0 && config.max_seconds == 0.0 && config.tolerance == 0.0 && config.count_tolerance == 0.0 {
-            return bad("laps", "every rule that stops training is off".into(), "set `laps` or `max-seconds`");
-        }
-        Ok(config)
+        Ok(Checked { settings: config, sparsity, batches })
     }
 
     /// Settle what a method leaves no choice about, and refuse what it cannot do.
@@ -361,12 +278,12 @@ impl TopicsConfig {
         if !matches!(self.schedule, ScheduleKind::Full | ScheduleKind::Memoized) {
             return refuse("schedule", "samplers go over the corpus again and again", "leave it out");
         }
-        if self.burn_in > 0 && self.laps > 0 && self.burn_in >= self.laps {
+        if self.burn_in.zip(self.laps).is_some_and(|(burn_in, laps)| burn_in >= laps) {
             return refuse("burn-in", "no lap is left to average", "ask for more laps, or for less burn-in");
         }
         self.leave_out = false;
         // The objective of a sample and its counts wander for ever: they are no sign that a chain has come to rest.
-        (self.estimate, self.tolerance, self.count_tolerance) = (Estimate::Map, 0.0, 0.0);
+        (self.estimate, self.tolerance, self.count_tolerance) = (Estimate::Map, None, None);
         Ok(())
     }
 }

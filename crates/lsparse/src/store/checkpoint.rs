@@ -101,7 +101,7 @@ impl Storage {
 pub type Fingerprint = Vec<(String, String)>;
 
 /// The settings that say when a run ends, and nothing of how it goes.
-const STOP_RULES: [&str; 4] = ["laps", "tolerance", "count-tolerance", "max-seconds"];
+const STOP_RULES: [&str; 5] = ["laps", "tolerance", "count-tolerance", "max-seconds", "early-stopping"];
 
 /// The settings among a fingerprint.
 pub fn print_settings<C: Serialize>(config: &C) -> Fingerprint {
@@ -196,6 +196,8 @@ pub struct Content<M: Model> {
     pub runs: Vec<(f64, Option<f64>)>,
     /// The best of them.
     pub best: Option<Arc<StoredRun>>,
+    /// The best lap so far of the run under way, where it is kept.
+    pub best_lap: Option<Arc<StoredRun>>,
     /// The session of the run under way.
     pub session: Snapshot<M>,
 }
@@ -489,7 +491,7 @@ mod tests {
             files: Vec::new(),
         };
         let (instructions, runs) = ("plain".into(), vec![(1.0, None)]);
-        Content { run: 0, finished: false, written: 7, instructions, runs, best: None, session }
+        Content { run: 0, finished: false, written: 7, instructions, runs, best: None, best_lap: None, session }
     }
 
     fn print(rows: &str) -> Fingerprint {

@@ -11,6 +11,7 @@ mod seed;
 mod summary;
 mod table;
 mod train;
+mod words;
 
 pub use local::Explained;
 pub use local::document::{Document, DocumentOptions, Tally};
@@ -21,3 +22,4 @@ pub use summary::{Entries, SparseStats, TopicSummary, WordStats};
 pub use table::WordTable;
 pub(crate) use train::check_counts;
 pub use train::{TopicFamily, TopicInputs, fit_topics, fit_topics_with, memory_needed};
+pub use words::{Words, read_seed_words};

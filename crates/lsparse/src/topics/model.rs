@@ -109,7 +109,7 @@ impl Topics {
             alpha_rule: config.learn_alpha,
             lambda: config.lambda,
             document: DocumentOptions::of(config),
-            start_width: config.sparsity,
+            start_width: config.sparsity.within(config.topics),
             pull: None,
             warm_start: config.warm_start,
             lends: config.leave_out,
@@ -347,8 +347,7 @@ impl Model for Topics {
         let warm = Some(&memory.warm).filter(|warm| self.warm_start && warm.len() == batch.num_rows());
         let mut first = 0;
         let ahead = worker.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
-        let data = batch.data;
-        ahead.for_each_panel(data.source, &data.batches, batch.number, PANEL_DOCUMENTS, |read| {
+        ahead.for_each_panel(batch.data, batch.number, PANEL_DOCUMENTS, |read| {
             let Stretch { rows, row_ids, .. } = read;
             if let Some(sampling) = &self.sampling {
                 let active = sampling.sample_panel(self, params, rows, row_ids, batch.visit, &mut summary);

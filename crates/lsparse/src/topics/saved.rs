@@ -66,6 +66,11 @@ impl ModelFile for TopicModel {
 }
 
 impl TopicModel {
+    /// L, the number of topics that a token keeps.
+    pub fn sparsity(&self) -> usize {
+        self.config.sparsity.within(self.num_topics())
+    }
+
     /// K.
     pub fn num_topics(&self) -> usize {
         self.alpha.len()
@@ -117,6 +122,31 @@ impl TopicModel {
             weight * p.ln() + (1.0 - weight) * (p / all.max(f64::MIN_POSITIVE)).ln()
         };
         largest(self.topic(k).into_iter().zip(overall).map(relevance).collect(), count)
+    }
+
+    /// Pairs of topics, the lower one first, whose counts of words have a cosine of at least `least`, the most alike first.
+    pub fn alike(&self, least: f64) -> Vec<(usize, usize, f64)> {
+        let (stats, num) = (self.total.total(), self.num_topics());
+        // The words of each topic, so that a topic meets only those that share words with it.
+        let mut words: Vec<Vec<(u32, f64)>> = vec![Vec::new(); num];
+        for v in 0..self.vocab_size() {
+            let entries = stats.indptr[v]..stats.indptr[v + 1];
+            entries.for_each(|e| words[stats.topic[e] as usize].push((v as u32, stats.mass[e])));
+        }
+        let norms: Vec<f64> =
+            words.iter().map(|words| words.iter().map(|(_, mass)| mass * mass).sum::<f64>().sqrt()).collect();
+        let of_topic = |k: usize| {
+            let mut products = vec![0.0; num];
+            for &(v, mass) in &words[k] {
+                let entries = stats.indptr[v as usize]..stats.indptr[v as usize + 1];
+                entries.for_each(|e| products[stats.topic[e] as usize] += mass * stats.mass[e]);
+            }
+            let cosine = |other: usize| products[other] / (norms[k] * norms[other]);
+            (k + 1..num).map(|other| (k, other, cosine(other))).filter(|pair| pair.2 >= least).collect::<Vec<_>>()
+        };
+        let mut pairs: Vec<(usize, usize, f64)> = (0..num).into_par_iter().flat_map_iter(of_topic).collect();
+        pairs.sort_by(|a, b| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1))));
+        pairs
     }
 
     /// The model that this is a state of.
@@ -355,7 +385,7 @@ impl TopicModel {
             documents: metadata.documents,
             bound: 0.0,
         };
-        let table = WordTable::new(vocab, num, metadata.config.sparsity, |v, out| {
+        let table = WordTable::new(vocab, num, metadata.config.sparsity.within(num), |v, out| {
             out.iter_mut().enumerate().for_each(|(k, o)| *o = topics.values[k * vocab + v] as f32);
         });
         Ok(TopicModel {

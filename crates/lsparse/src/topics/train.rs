@@ -5,9 +5,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::data::{Batches, Dealt, Element, RowSource, scan};
 use crate::error::{Error, Result};
-use crate::runs::{self, Beside, Family, Fitted, Plan};
-use crate::settings::{BestBy, History};
-use crate::settings::{TopicInit, TopicMethod, TopicsConfig};
+use crate::runs::{self, Beside, Family, Fitted};
+use crate::settings::{BestBy, Checked, History, Plan, TopicInit, TopicMethod, TopicsConfig};
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
 use crate::system::check_room;
 use crate::topics::gibbs::{GibbsFamily, Sampling};
@@ -16,8 +15,8 @@ use crate::topics::score::{CompletionOptions, completion};
 use crate::topics::summary::{SparseStats, TopicSummary};
 use crate::topics::{ACTIVE_TOPICS, TopicParams, Topics, initial_topics, random_topics};
 use crate::training::model::Model;
-use crate::training::rules::{LapReport, Outcome, Patience, StopRules, TrainingRecord};
-use crate::training::schedule::{Pace, ScheduleKind};
+use crate::training::rules::{LapReport, Outcome, Patience, TrainingRecord};
+use crate::training::schedule::ScheduleKind;
 use crate::training::session::{Session, Start};
 use crate::training::trace::Beginning;
 
@@ -32,6 +31,10 @@ pub struct TopicInputs<'a> {
     pub start: Option<&'a TopicModel>,
     /// Words that pull a topic, as columns of the corpus: list k is topic k's.
     pub seed_words: &'a [Vec<u32>],
+    /// alpha_k to begin with, one a topic, in place of the same for all; its sum is to be the setting.
+    pub alpha: Option<&'a [f64]>,
+    /// Pseudo-counts of words in topics, K x V, each at least lambda, in place of lambda for all.
+    pub word_prior: Option<&'a [f64]>,
     /// Settings of the tokeniser, kept in the model so that raw text can be scored.
     pub tokenizer: Option<serde_json::Value>,
 }
@@ -93,7 +96,7 @@ pub fn fit_topics_with(
 pub fn memory_needed(source: &dyn RowSource, config: &TopicsConfig) -> u64 {
     let (words, topics) = (source.dim() as u64, config.topics as u64);
     let table = words.saturating_mul(topics).saturating_mul(4);
-    let start = words.saturating_mul(config.sparsity.min(config.topics) as u64).saturating_mul(8);
+    let start = words.saturating_mul(config.sparsity.within(config.topics) as u64).saturating_mul(8);
     table.saturating_mul(2).saturating_add(start)
 }
 
@@ -107,7 +110,7 @@ pub(super) enum Stream {
 /// Topic models with all that their training needs.
 pub struct TopicFamily<'a> {
     pub(super) source: &'a dyn RowSource,
-    pub(super) config: TopicsConfig,
+    pub(super) config: Checked<TopicsConfig>,
     pub(super) inputs: TopicInputs<'a>,
 }
 
@@ -119,16 +122,21 @@ impl<'a> TopicFamily<'a> {
         check_corpora(&config, source, &inputs)?;
         check_start(&config, source, inputs.start)?;
         check_method(&config, &inputs)?;
+        check_priors(&config, source, &inputs)?;
         if config.best_by == BestBy::Heldout && inputs.heldout.is_none() {
             let problem = "there are no held-out documents to compare runs by".into();
             return Err(Error::Config { option: "best-by", problem, remedy: "give held-out documents".into() });
+        }
+        if config.early_stopping.is_some() && inputs.heldout.is_none() {
+            let problem = "there are no held-out documents to stop by".into();
+            return Err(Error::Config { option: "early-stopping", problem, remedy: "give `heldout` too".into() });
         }
         Ok(TopicFamily { source, config, inputs })
     }
 
     /// The model to go on from whose statistics stay; stochastic steps let them fade.
     fn kept(&self) -> Option<&'a TopicModel> {
-        let TopicsConfig { history, schedule, .. } = self.config;
+        let TopicsConfig { history, schedule, .. } = *self.config;
         self.inputs.start.filter(|_| history == History::Keep && schedule != ScheduleKind::Stochastic)
     }
 
@@ -166,7 +174,7 @@ impl<'a> TopicFamily<'a> {
             None => (0..self.source.dim()).map(|v| v.to_string()).collect(),
         };
         TopicModel {
-            config: self.config.clone(),
+            config: TopicsConfig::clone(&self.config),
             training,
             vocab,
             tokenizer: self.inputs.tokenizer.clone(),
@@ -183,33 +191,17 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     type Saved = TopicModel;
 
     fn plan(&self) -> Plan {
-        let TopicsConfig {
-            runs,
-            best_by,
-            laps,
-            tolerance,
-            count_tolerance,
-            max_seconds,
-            schedule,
-            delay,
-            decay,
-            leave_out,
-            ..
-        } = self.config;
-        Plan {
-            runs,
-            best_by,
-            rules: StopRules { laps, tolerance, count_tolerance, max_seconds, stride: 1 },
-            pace: Pace { schedule, delay, decay, leave_out },
-        }
+        let mut plan = self.config.plan();
+        plan.pace.leave_out = self.config.leave_out;
+        plan
     }
 
     fn beginning(&self) -> Beginning {
-        Beginning::new("topics", self.source.num_rows(), self.source.dim(), &self.config)
+        Beginning::new("topics", self.source.num_rows(), self.source.dim(), &*self.config)
     }
 
     fn fingerprint(&self) -> Result<Fingerprint> {
-        let TopicInputs { vocab, heldout, start, seed_words, .. } = self.inputs;
+        let TopicInputs { vocab, heldout, start, seed_words, alpha, word_prior, .. } = self.inputs;
         let mut print = vec![("model".into(), "topics".into()), ("data".into(), print_rows(self.source)?)];
         if let Some(held) = heldout {
             print.push(("heldout".into(), print_rows(held)?));
@@ -229,7 +221,10 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         if !seed_words.is_empty() {
             print.push(("seed-words".into(), format!("{seed_words:?}")));
         }
-        print.extend(print_settings(&self.config));
+        for (name, numbers) in [("given alpha", alpha), ("given word prior", word_prior)] {
+            print.extend(numbers.map(|numbers| (name.into(), print_numbers(numbers))));
+        }
+        print.extend(print_settings(&*self.config));
         Ok(print)
     }
 
@@ -239,7 +234,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     }
 
     fn model(&self, run: usize) -> Topics {
-        let TopicsConfig { method, samples, seed, .. } = self.config;
+        let TopicsConfig { method, samples, seed, .. } = *self.config;
         // Every run draws by itself.
         let sampling = Sampling { samples, seed, first_visit: (run as u64) << 32 };
         let sampling = (method == TopicMethod::SviGibbs).then_some(sampling);
@@ -264,9 +259,16 @@ impl<'a> Family<'a> for TopicFamily<'a> {
             }
         };
         // Words that are given now take the place of those that the model to go on from was trained with.
-        let pull = seed_pull(model, &total, seed_words, self.config.seed_weight)?;
+        let pull = match self.inputs.word_prior {
+            Some(prior) => Some(prior_pull(model, prior)),
+            None => seed_pull(model, &total, seed_words, self.config.seed_weight)?,
+        };
         model.pull = pull.or_else(|| start.and_then(|start| start.pull.clone()));
-        let alpha = start.map_or_else(|| model.initial_alpha(), |start| start.alpha.clone());
+        let given = || self.inputs.alpha.map(|alpha| alpha.iter().map(|&a| a as f32).collect());
+        let alpha = match start {
+            Some(start) => start.alpha.clone(),
+            None => given().unwrap_or_else(|| model.initial_alpha()),
+        };
         model.stand_in(&mut total, &alpha, self.source.num_rows());
         let params = TopicParams { alpha, ..model.global_step(&total, None)? };
         let stays = self.kept().is_some();
@@ -283,6 +285,12 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         let observations = before + self.source.num_rows() - session.progress().forgotten;
         let training = TrainingRecord::new(observations, session.progress(), outcome);
         self.saved_with(session.model(), training, &session.params().alpha, session.total())
+    }
+
+    fn kept(&self, mut earlier: TopicModel, outcome: &Outcome) -> TopicModel {
+        earlier.config = TopicsConfig::clone(&self.config);
+        earlier.training.stopped_by = outcome.reason.rule().into();
+        earlier
     }
 }
 
@@ -337,6 +345,36 @@ fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicIn
     {
         let problem = format!("{} words for {} columns", vocab.len(), source.dim());
         return Err(Error::Config { option: "vocab", problem, remedy: "give one word a column".into() });
+    }
+    Ok(())
+}
+
+/// Priors that are given number by number are whole and positive, and agree with the settings.
+fn check_priors(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicInputs<'_>) -> Result<()> {
+    let refuse = |option: &'static str, problem: String, remedy: &str| {
+        Err(Error::Config { option, problem, remedy: remedy.into() })
+    };
+    let (topics, words) = (config.topics, source.dim());
+    let priors = [
+        ("alpha", inputs.alpha, topics, f64::MIN_POSITIVE),
+        ("lambda", inputs.word_prior, topics * words, config.lambda),
+    ];
+    for (option, given, length, least) in priors {
+        let Some(given) = given else { continue };
+        if given.len() != length {
+            return refuse(option, format!("{} numbers are given, {length} are needed", given.len()), "give them all");
+        }
+        if let Some(value) = given.iter().find(|value| !(value.is_finite() && **value >= least)) {
+            return refuse(option, format!("{value} is below {least} or not finite"), "give positive numbers");
+        }
+        if config.method.samples_tokens() {
+            let problem = format!("{} has the same prior for all topics and words", config.method.name());
+            return refuse(option, problem, "give one number, or choose `method lsparse`");
+        }
+    }
+    if inputs.word_prior.is_some() && !inputs.seed_words.is_empty() {
+        let problem = "pseudo-counts of words are given too".into();
+        return refuse("seed-words", problem, "put the pull of seed words into them");
     }
     Ok(())
 }
@@ -419,6 +457,14 @@ fn seeded_order(first: &TopicSummary, lists: &[Vec<u32>]) -> Vec<usize> {
     order
 }
 
+/// What pseudo-counts of words in topics are above lambda.
+fn prior_pull(topics: &Topics, prior: &[f64]) -> SparseStats<f32> {
+    SparseStats::by_word(topics.vocab_size, |v, row| {
+        let above = (0..topics.num_topics).map(|k| (k as u32, prior[k * topics.vocab_size + v] - topics.lambda));
+        row.extend(above.filter(|entry| entry.1 > 0.0).map(|(k, mass)| (k, mass as f32)));
+    })
+}
+
 /// Pseudo-counts of seed words: a share of each word's count in the corpus, for its topic.
 fn seed_pull(
     topics: &Topics,
@@ -456,7 +502,7 @@ mod tests {
         let words: Vec<u32> = (0..400).map(|n| n % 7).collect();
         let rows = CsrRows::new("words", 7, (0..=400).collect(), words, vec![1.0f32; 400]).unwrap();
         let start_of = |method| {
-            let config = TopicsConfig { method, topics: 2, batches: 10, seed: 3, ..Default::default() };
+            let config = TopicsConfig { method, topics: 2, batches: Some(10), seed: 3, ..Default::default() };
             (TopicFamily::new(&rows, &config, TopicInputs::default()).unwrap(), ChaCha8Rng::seed_from_u64(3))
         };
         let (family, seeding) = start_of(TopicMethod::Lsparse);

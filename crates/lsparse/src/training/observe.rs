@@ -31,6 +31,9 @@ pub trait Observer {
         Err(error)
     }
 
+    /// Called before all else with what people should know of data and settings.
+    fn remark(&mut self, _text: &str) {}
+
     /// Called after every step.
     fn step(&mut self, info: &StepInfo) -> Result<()>;
 
@@ -89,6 +92,10 @@ impl Observer for Vec<Box<dyn Observer + '_>> {
 
     fn failed(&mut self, run: usize, error: &Error) -> Result<()> {
         self.iter_mut().try_for_each(|observer| observer.failed(run, error))
+    }
+
+    fn remark(&mut self, text: &str) {
+        self.iter_mut().for_each(|observer| observer.remark(text));
     }
 
     fn step(&mut self, info: &StepInfo) -> Result<()> {

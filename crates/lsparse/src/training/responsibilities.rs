@@ -2,7 +2,7 @@
 //!
 //! Alg. 1 of `hughes2016sparse`. Dense is L = K and hard is L = 1: one type and one code path for all.
 
-use lsparse_kernels::{Real, softmax_rows, top_l};
+use lsparse_kernels::{Real, softmax_rows, softmax_tile, top_l, transpose_tile};
 
 use crate::error::{Error, Result};
 
@@ -69,7 +69,7 @@ pub fn top_l_responsibilities<T: Real>(
     normalise_kept(sparsity, first_row, value, kept, entropy)
 }
 
-/// DenseRespFromWeights for a tile of rows: as [`top_l_responsibilities`] with L = K, but only the largest comes first
+/// DenseRespFromWeights for a tile of rows, at most `T::TILE`: as [`top_l_responsibilities`] with L = K, but only the largest comes first
 /// and the other clusters in no particular order, which saves sorting K weights a row.
 pub fn dense_responsibilities<T: Real>(
     weights: &[T],
@@ -80,16 +80,36 @@ pub fn dense_responsibilities<T: Real>(
     kept: &mut Vec<T>,
     entropy: &mut Vec<f64>,
 ) -> Result<()> {
-    value.copy_from_slice(weights);
-    let rows = value.chunks_exact_mut(num_clusters).zip(index.chunks_exact_mut(num_clusters));
-    for (n, (value, index)) in rows.enumerate() {
-        let (mut top, mut largest) = ([0], [T::ZERO]);
-        top_l(value, 1, &mut top, &mut largest).map_err(|cluster| Error::NanWeight { row: first_row + n, cluster })?;
-        index.iter_mut().zip(0..).for_each(|(index, k)| *index = k);
-        value.swap(0, top[0] as usize);
-        index.swap(0, top[0] as usize);
+    let rows = weights.len() / num_clusters;
+    let (mut top, mut found) = (vec![0; T::TILE], vec![T::ZERO; T::TILE]);
+    // Rows become lanes, so that nothing goes across a row.
+    kept.resize(num_clusters * T::TILE, T::ZERO);
+    transpose_tile(weights, num_clusters, kept);
+    softmax_tile(kept, &mut top, &mut found);
+    entropy.clear();
+    for n in 0..rows {
+        if found[n].is_nan() {
+            let of_n = &weights[n * num_clusters..(n + 1) * num_clusters];
+            let row = first_row + n;
+            return Err(match of_n.iter().position(|w| w.is_nan()) {
+                Some(cluster) => Error::NanWeight { row, cluster },
+                None => Error::RowOutOfRange { row },
+            });
+        }
+        entropy.push(found[n].to_f64());
     }
-    normalise_kept(num_clusters, first_row, value, kept, entropy)
+    for (k, of_cluster) in kept.chunks_exact(T::TILE).enumerate() {
+        for (row, &r) in value.chunks_exact_mut(num_clusters).zip(of_cluster) {
+            row[k] = r;
+        }
+    }
+    let rows = value.chunks_exact_mut(num_clusters).zip(index.chunks_exact_mut(num_clusters));
+    for ((value, index), &top) in rows.zip(&top) {
+        index.iter_mut().zip(0..).for_each(|(index, k)| *index = k);
+        value.swap(0, top as usize);
+        index.swap(0, top as usize);
+    }
+    Ok(())
 }
 
 /// The second half of Alg. 1: `value` holds the L largest weights of each row, the largest first, and receives the

@@ -34,6 +34,17 @@ pub struct Progress {
     pub(crate) left_out: (f64, f64),
     /// The last laps, at most [`LAPS_REMEMBERED`].
     pub recent: Vec<LapReport>,
+    /// The lap with the best held-out score, where a run ends by it.
+    pub best: Option<BestLap>,
+}
+
+/// The lap after which held-out data scored best, the first of equals.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BestLap {
+    /// Laps that were done then.
+    pub lap: usize,
+    /// The score.
+    pub score: f64,
 }
 
 /// How well observations are explained, in nats an observation (a row, a token): what laps are compared by.
@@ -80,19 +91,21 @@ impl LapReport {
     }
 }
 
-/// When to stop; the first rule that holds ends the run. Zero turns a rule off.
+/// When to stop; the first rule that holds ends the run.
 #[derive(Clone, Debug, Default)]
 pub struct StopRules {
     /// Laps at most.
-    pub laps: usize,
+    pub laps: Option<usize>,
     /// What an observation gains over a lap, in nats: in objective, or in evidence where batches are left out.
-    pub tolerance: f64,
+    pub tolerance: Option<f64>,
     /// Largest change of a cluster's count over a lap.
-    pub count_tolerance: f64,
+    pub count_tolerance: Option<f64>,
     /// Seconds of training, checked after every batch.
-    pub max_seconds: f64,
+    pub max_seconds: Option<f64>,
     /// Laps from one that changes are taken at to the next, beginning with the first lap; 0 and 1 for every lap.
     pub stride: usize,
+    /// Laps without a better held-out score; the model that is kept is then that of the best lap, whatever ends the run.
+    pub early_stopping: Option<usize>,
 }
 
 /// Why a run ended.
@@ -106,6 +119,8 @@ pub enum StopReason {
     Counts(f64),
     /// The time is up.
     Seconds(f64),
+    /// For so many laps the held-out score did not rise.
+    Heldout(usize),
     /// Somebody asked for it.
     Interrupted,
     /// A batch was taken out, and the run is to go on later.
@@ -120,6 +135,7 @@ impl StopReason {
             StopReason::Gain(_) => "tolerance",
             StopReason::Counts(_) => "count-tolerance",
             StopReason::Seconds(_) => "max-seconds",
+            StopReason::Heldout(_) => "early-stopping",
             StopReason::Interrupted => "interrupt",
             StopReason::Forgotten(_) => "forget-batch",
         }
@@ -127,7 +143,7 @@ impl StopReason {
 
     /// Whether the run came to rest by itself.
     pub fn converged(&self) -> bool {
-        matches!(self, StopReason::Gain(_) | StopReason::Counts(_))
+        matches!(self, StopReason::Gain(_) | StopReason::Counts(_) | StopReason::Heldout(_))
     }
 }
 
@@ -137,9 +153,11 @@ impl fmt::Display for StopReason {
             StopReason::Laps(1) => write!(f, "1 lap is done"),
             StopReason::Laps(laps) => write!(f, "{laps} laps are done"),
             StopReason::Gain(gain) if *gain < 0.0 => write!(f, "a lap gained nothing"),
-            StopReason::Gain(gain) => write!(f, "a lap gained {gain:.1e} nats an observation"),
+            StopReason::Gain(gain) => write!(f, "a lap gained {gain:.1e} an observation"),
             StopReason::Counts(change) => write!(f, "no cluster's count changed by more than {change:.3} over a lap"),
             StopReason::Seconds(seconds) => write!(f, "{seconds:.1} s of training are over"),
+            StopReason::Heldout(1) => write!(f, "the held-out score did not rise over a lap"),
+            StopReason::Heldout(laps) => write!(f, "the held-out score did not rise over {laps} laps"),
             StopReason::Interrupted => write!(f, "interrupted"),
             StopReason::Forgotten(batch) => write!(f, "batch {batch} is taken out"),
         }
@@ -156,7 +174,7 @@ pub struct Patience<'a> {
 impl<'a> Patience<'a> {
     /// As long as the flag is not set, and the time that the rules allow is not over.
     pub fn new(rules: &StopRules, interrupt: Option<&'a AtomicBool>) -> Self {
-        let seconds = Duration::try_from_secs_f64(rules.max_seconds).ok().filter(|time| !time.is_zero());
+        let seconds = rules.max_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         Patience { interrupt, until: seconds.and_then(|time| Instant::now().checked_add(time)) }
     }
 
@@ -186,6 +204,8 @@ pub struct Outcome {
     pub objective: Objective,
     /// The last held-out score.
     pub heldout: Option<f64>,
+    /// Laps done; the model has fewer where it is that of a lap before.
+    pub laps: usize,
     /// Seconds of training.
     pub seconds: f64,
     /// Rows worked through a second.
@@ -250,6 +270,14 @@ impl Progress {
         (observations > 0.0).then(|| evidence / observations)
     }
 
+    /// A lap has ended with this held-out score. Whether it is the best so far.
+    pub(crate) fn note_score(&mut self, score: Option<f64>) -> bool {
+        let found = score.map(|score| BestLap { lap: self.laps, score });
+        let better = found.filter(|found| self.best.is_none_or(|best| found.score > best.score));
+        self.best = better.or(self.best);
+        better.is_some()
+    }
+
     /// Remember what was said at the end of a lap.
     pub(crate) fn remember_lap(&mut self, info: &StepInfo) {
         let report = info.report.iter().map(|(name, &value)| (name.clone(), value)).collect();
@@ -292,23 +320,34 @@ impl StopRules {
     /// The rules that look at the end of a lap.
     fn lap_rule(&self, progress: &Progress) -> Option<StopReason> {
         let (change, moved) = progress.lap_change?;
-        if self.tolerance > 0.0 && change < self.tolerance {
+        if self.tolerance.is_some_and(|tolerance| change < tolerance) {
             return Some(StopReason::Gain(change));
         }
-        if self.count_tolerance > 0.0 && moved <= self.count_tolerance {
+        if self.count_tolerance.is_some_and(|tolerance| moved <= tolerance) {
             return Some(StopReason::Counts(moved));
         }
-        (self.laps > 0 && progress.laps >= self.laps).then_some(StopReason::Laps(progress.laps))
+        if let Some(waited) =
+            self.waited(progress).filter(|&waited| self.early_stopping.is_some_and(|most| waited >= most))
+        {
+            return Some(StopReason::Heldout(waited));
+        }
+        self.laps.is_some_and(|laps| progress.laps >= laps).then_some(StopReason::Laps(progress.laps))
     }
 
     /// When a run that has come so far is out of time, if it goes on now.
     pub(crate) fn until(&self, progress: &Progress) -> Option<Instant> {
-        let left = Duration::try_from_secs_f64(self.max_seconds - progress.seconds).unwrap_or_default();
-        if self.max_seconds > 0.0 { Instant::now().checked_add(left) } else { None }
+        let left = Duration::try_from_secs_f64(self.max_seconds? - progress.seconds).unwrap_or_default();
+        Instant::now().checked_add(left)
+    }
+
+    /// Laps since the best one, where runs end by it.
+    pub(crate) fn waited(&self, progress: &Progress) -> Option<usize> {
+        let best = progress.best.filter(|_| self.early_stopping.is_some())?;
+        progress.laps.checked_sub(best.lap)
     }
 
     fn late(&self, progress: &Progress) -> Option<StopReason> {
         let seconds = progress.seconds;
-        (self.max_seconds > 0.0 && seconds >= self.max_seconds).then_some(StopReason::Seconds(seconds))
+        self.max_seconds.is_some_and(|most| seconds >= most).then_some(StopReason::Seconds(seconds))
     }
 }

@@ -428,6 +428,8 @@ impl<'a, M: Model> Session<'a, M> {
         self.progress.forgotten += self.data.batches.len(batch);
         // The lap before is not one to compare with, but if the run was at the end of a lap it still is.
         self.progress.lap_before = None;
+        // What was best before had the batch in it.
+        self.progress.best = None;
         let at_end = ends_lap || self.progress.lap_change.is_some();
         self.progress.lap_change = at_end.then_some((f64::INFINITY, f64::INFINITY));
         Ok(())
@@ -446,7 +448,7 @@ mod tests {
     fn laps_go_on_where_batches_are_forgotten() {
         let rows: Vec<f64> = (0..400).map(|n| f64::from(n % 2) * 9.0 + f64::from(n % 7) * 0.1).collect();
         let source = MemoryRows::new("two groups", 1, rows).unwrap();
-        let config = MixtureConfig { clusters: 2, batches: 5, ..Default::default() };
+        let config = MixtureConfig { clusters: 2, batches: Some(5), ..Default::default() };
         let mixtures = Mixtures::<f64>::new(&source, &config, MixtureInputs::default()).unwrap();
         for steps in 1..=12 {
             for gone in 0..5 {

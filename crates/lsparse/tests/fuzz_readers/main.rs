@@ -70,7 +70,7 @@ fn what_readers_must_not_do_is_noticed() {
         ((|_| panic!("as a reader must not")) as fn(&Path) -> Result<()>, "a panic"),
         (
             |_| {
-                std::hint::black_box(vec![0u8; 100 << 20]);
+                std::hint::black_box(vec![0u8; 300 << 20]);
                 Ok(())
             },
             "bytes of memory",
@@ -155,7 +155,7 @@ fn use_mixture(path: &Path) -> Result<()> {
     let rows = MemoryRows::new("rows", dim, (0..4 * dim).map(|i| f64::from(u8::from(i % 3 == 0))).collect())?;
     model.score(&rows)?;
     model.assign(&rows, model.num_clusters(), &mut |_, _| Ok(()))?;
-    let config = MixtureConfig { laps: 1, runs: 1, batches: 0, rows_per_batch: 0, ..model.config.clone() };
+    let config = MixtureConfig { laps: Some(1), runs: 1, batches: None, rows_per_batch: None, ..model.config.clone() };
     let inputs = MixtureInputs { start: Some(&model), ..Default::default() };
     fit_mixture_with(&rows, &config, inputs, Beside::default()).map(drop)
 }
@@ -170,7 +170,7 @@ fn use_topics(path: &Path) -> Result<()> {
     let rows = CsrRows::new("rows", vocab, vec![0, vocab, vocab], words, vec![2.0f32; vocab])?;
     model.assign(&rows, &mut |_, _| Ok(()))?;
     model.score(&rows, &CompletionOptions::default())?;
-    let config = TopicsConfig { laps: 1, runs: 1, batches: 0, docs_per_batch: 0, ..model.config.clone() };
+    let config = TopicsConfig { laps: Some(1), runs: 1, batches: None, docs_per_batch: None, ..model.config.clone() };
     let inputs = TopicInputs { start: Some(&model), vocab: Some(&model.vocab), ..Default::default() };
     fit_topics_with(&rows, &config, inputs, Beside::default()).map(drop)
 }

@@ -15,7 +15,9 @@ use lsparse::synthetic::planted;
 use lsparse::topics::{TopicInputs, fit_topics_with};
 use lsparse::training::observe::Observer;
 use lsparse::training::trace::StepInfo;
-use lsparse::{Beside, Estimate, LikelihoodKind, MixtureConfig, MixtureInputs, Result, fit_mixture, fit_mixture_with};
+use lsparse::{
+    Beside, Estimate, LikelihoodKind, MixtureConfig, MixtureInputs, Result, Sparsity, fit_mixture, fit_mixture_with,
+};
 
 use super::harness::{Sample, SampleFile};
 
@@ -253,7 +255,7 @@ pub fn mixtures() -> Vec<Sample> {
     let fitted = |(number, &likelihood): (usize, &LikelihoodKind)| {
         let truth = planted(likelihood, 40, 3, 2, 5);
         let estimate = [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood][number % 3];
-        let config = MixtureConfig { likelihood, clusters: 2, estimate, laps: 2, ..Default::default() };
+        let config = MixtureConfig { likelihood, clusters: 2, estimate, laps: Some(2), ..Default::default() };
         let rows = MemoryRows::new("planted", 3, truth.values).unwrap();
         let fitted = fit_mixture(&rows, &config).unwrap();
         model(written("m", |path| fitted.model.save_to(path).unwrap()))
@@ -273,7 +275,8 @@ pub fn topic_models() -> Vec<Sample> {
             Arc::new(Vocab::new(vocab.clone()).unwrap()),
             None,
         );
-        let config = TopicsConfig { topics: 3, sparsity: 2, estimate, laps: 2, ..Default::default() };
+        let config =
+            TopicsConfig { topics: 3, sparsity: Sparsity::Of(2), estimate, laps: Some(2), ..Default::default() };
         let inputs = TopicInputs { vocab: Some(&vocab), ..Default::default() };
         let fitted = fit_topics_with(&corpus.unwrap(), &config, inputs, Beside::default()).unwrap();
         model(written("m", |path| fitted.model.save_to(path).unwrap()))
@@ -284,7 +287,7 @@ pub fn topic_models() -> Vec<Sample> {
 /// A small run of either model that a checkpoint at `path` can hold, taken up there or stopped after its first batch.
 pub fn run_mixture(path: &Path, stop: bool) -> Result<()> {
     let rows = MemoryRows::new("planted", 3, planted(LikelihoodKind::Gauss, 40, 3, 2, 5).values)?;
-    let config = MixtureConfig { clusters: 2, laps: 2, batches: 4, ..Default::default() };
+    let config = MixtureConfig { clusters: 2, laps: Some(2), batches: Some(4), ..Default::default() };
     let flag = AtomicBool::new(false);
     let mut observer = Stopper { flag: &flag, stop };
     let (observer, interrupt) = (Some(&mut observer as &mut dyn Observer), Some(&flag));
@@ -302,7 +305,8 @@ pub fn run_topics(path: &Path, stop: bool) -> Result<()> {
         words.iter().map(|&word| word as u32).collect(),
         counts.iter().map(|&count| count as f32).collect(),
     )?;
-    let config = TopicsConfig { topics: 3, sparsity: 2, laps: 2, batches: 3, ..Default::default() };
+    let config =
+        TopicsConfig { topics: 3, sparsity: Sparsity::Of(2), laps: Some(2), batches: Some(3), ..Default::default() };
     let flag = AtomicBool::new(false);
     let mut observer = Stopper { flag: &flag, stop };
     let (observer, interrupt) = (Some(&mut observer as &mut dyn Observer), Some(&flag));

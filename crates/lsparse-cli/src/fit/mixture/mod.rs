@@ -10,12 +10,12 @@ use lsparse::backend::with_threads;
 use lsparse::corpus::Corpus;
 use lsparse::data::{Element, RowSource};
 use lsparse::mixture::memory_needed;
-use lsparse::settings::{MixtureMethod, SearchKind};
-use lsparse::{Beside, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
+use lsparse::settings::{Checked, MixtureMethod, SearchKind};
+use lsparse::{Beside, History, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 use super::Watchers;
 use crate::data_args::read_row_weights;
-use crate::format::{bytes, grouped};
+use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
@@ -46,6 +46,12 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let heldout = args.heldout.as_deref().map(open).transpose()?;
     let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
     let config = config.check(source.num_rows())?;
+    if Corpus::is_corpus(&args.data) && config.likelihood.family().spread.is_of_variances() {
+        let name = args.data.display();
+        output::note(&format!(
+            "{name} has counts of words: --likelihood multinomial, or lsparse fit topics, is made for them"
+        ));
+    }
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
@@ -58,7 +64,11 @@ fn train(args: &MixtureArgs) -> Result<()> {
             message(&format!("there is no bound for {name} that is cheaper than a weight: --search exact is dense"));
         }
     }
-    let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", Plan::from(&config)), trace);
+    let weight = row_weights.as_ref().map_or(source.num_rows() as f64, |weights| weights.iter().sum());
+    let kept =
+        start.as_ref().filter(|_| config.history == History::Keep).map_or(0.0, |start| start.total.total_weight());
+    let plan = Plan::new(&config.plan(), "rows", "row").over(weight + kept);
+    let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", plan), trace);
     let fitted = fit_mixture_with(
         source.as_ref(),
         &config,
@@ -66,7 +76,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
             heldout: heldout.as_deref(),
             row_weights: row_weights.as_deref(),
             start: start.as_ref(),
-            select: None,
+            ..Default::default()
         },
         Beside {
             heldout_every: args.run.heldout_every,
@@ -85,7 +95,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
     } else if !args.run.quiet {
         output::print(&report.to_string())?;
     }
-    if !args.run.quiet && config.penalty > 0.0 && fitted.model.num_clusters() == config.clusters {
+    if !args.run.quiet && config.method == MixtureMethod::DpMeans && fitted.model.num_clusters() == config.clusters {
         message(&format!(
             "warning: all of the {} clusters that there is room for are in use, so rows may be farther from their centre \
              than the penalty; raise -k or --penalty",
@@ -98,19 +108,19 @@ fn train(args: &MixtureArgs) -> Result<()> {
     watchers.finish()
 }
 
-fn introduction(source: &dyn RowSource, config: &MixtureConfig) -> String {
+fn introduction(source: &dyn RowSource, config: &Checked<MixtureConfig>) -> String {
     let element = match source.element() {
         Element::F32 => "f32",
         Element::F64 => "f64",
     };
     let sparsity = match config.sparsity_tolerance {
-        0.0 if config.method != MixtureMethod::Lsparse => {
+        None if config.method != MixtureMethod::Lsparse => {
             format!("L = {} by {}", config.sparsity, config.method.name())
         }
-        0.0 => format!("L = {}", config.sparsity),
-        tolerance => format!("L = {} or as many as lose less than {tolerance}", config.sparsity),
+        None => format!("L = {}", config.sparsity),
+        Some(tolerance) => format!("L = {} or as many as lose less than {tolerance}", config.sparsity),
     };
-    let batches = if config.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", config.batches) };
+    let batches = counted(config.batches, "batch", "batches");
     format!(
         "{}: {} rows of {} columns, {element}; {} with K = {}, {sparsity}, {batches}",
         source.name(),

@@ -21,6 +21,7 @@ pub struct Report {
     clusters: usize,
     sparsity: usize,
     empty_clusters: usize,
+    objective_per_row: f64,
     rows_per_second: f64,
     /// Weights computed in the last lap, of all rows and clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,8 +41,9 @@ impl Report {
             rows: model.training.observations,
             dim: model.dim(),
             clusters: model.num_clusters(),
-            sparsity: model.config.sparsity,
+            sparsity: model.sparsity(),
             empty_clusters: count_empty(&model.total.counts),
+            objective_per_row: outcome.objective.total() / model.total.total_weight().max(f64::MIN_POSITIVE),
             rows_per_second: outcome.rows_per_second,
             weights_evaluated: of_lap("weights_evaluated"),
             search_work: of_lap("search_work"),
@@ -53,13 +55,13 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.training.write_head(f)?;
+        writeln!(f, "            {} a row", significant(self.objective_per_row, 6))?;
         if let Some(score) = self.training.heldout {
             writeln!(f, "held-out    {} a row (mean log likelihood)", significant(score, 8))?;
         }
         self.training.write_runs(f)?;
         writeln!(f, "clusters    {}, of which {} empty", self.clusters, self.empty_clusters)?;
-        if self.config.sparsity_tolerance > 0.0 {
-            let tolerance = self.config.sparsity_tolerance;
+        if let Some(tolerance) = self.config.sparsity_tolerance {
             writeln!(f, "sparsity    L = {}, chosen to lose less than {tolerance}", self.sparsity)?;
         }
         match (self.search_work, self.weights_evaluated) {

@@ -3,27 +3,25 @@
 mod args;
 mod config;
 mod report;
-mod start;
 
 use std::path::{Path, PathBuf};
 
 use lsparse::backend::with_threads;
-use lsparse::corpus::Corpus;
+use lsparse::corpus::{Corpus, Documents};
 use lsparse::data::RowSource;
-use lsparse::settings::{TopicMethod, TopicsConfig};
-use lsparse::topics::{TopicInputs, TopicModel, fit_topics_with, memory_needed};
-use lsparse::{Beside, Fitted, Result};
+use lsparse::settings::{Checked, TopicMethod, TopicsConfig};
+use lsparse::topics::{TopicInputs, TopicModel, Words, fit_topics_with, memory_needed, read_seed_words};
+use lsparse::{Beside, Error, Fitted, History, Result, ScheduleKind};
 
 use super::Watchers;
-use crate::format::{bytes, grouped};
+use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
-use crate::topics::Documents;
+use crate::topics::mention_unknown;
 
 pub use args::TopicsArgs;
 use report::Report;
-use start::{Words, read_seed_words};
 
 pub fn run(args: &TopicsArgs) -> Result<()> {
     with_threads(args.run.threads, || train(args))?
@@ -38,6 +36,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let corpus = Corpus::open(&args.corpus)?;
     let heldout = args.heldout.as_deref().map(Corpus::open).transpose()?;
     let config = config.check(corpus.num_docs())?;
+    args.check_leave_out(&config)?;
     let tokens = corpus.num_tokens();
     let words = Words::new(&corpus, start)?;
     let documents = Documents::in_words(corpus, &words.vocab)?;
@@ -48,9 +47,12 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
         introduce(&documents, tokens, &words, &config, memory_needed(&documents, &config));
-        heldout.iter().for_each(Documents::mention_unknown);
+        heldout.iter().for_each(mention_unknown);
     }
-    let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", Plan::from(&config)), trace);
+    let kept = words.start.as_ref().filter(|_| config.history == History::Keep);
+    let kept: f64 = kept.map_or(0.0, |start| start.total.counts.iter().sum());
+    let plan = Plan::new(&config.plan(), "documents", "token").over(tokens as f64 + kept);
+    let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", plan), trace);
     let fitted = fit_topics_with(
         &documents,
         &config,
@@ -60,6 +62,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
             start: words.start.as_ref(),
             seed_words: &seed_words,
             tokenizer: words.tokenizer.clone(),
+            ..Default::default()
         },
         Beside {
             heldout_every: args.run.heldout_every,
@@ -85,6 +88,18 @@ fn train(args: &TopicsArgs) -> Result<()> {
 }
 
 impl TopicsArgs {
+    /// What was asked for must be what is done.
+    fn check_leave_out(&self, config: &TopicsConfig) -> Result<()> {
+        if self.settings.values.get("leave-out") != Some(&true.into()) || config.leave_out {
+            return Ok(());
+        }
+        let (problem, remedy) = match config.schedule {
+            ScheduleKind::Memoized => ("with one batch nothing would be left to train on", "ask for more `batches`"),
+            _ => ("only memoized training can leave a batch out", "choose `schedule memoized`"),
+        };
+        Err(Error::Config { option: "leave-out", problem: problem.into(), remedy: format!("{remedy}, or give off") })
+    }
+
     /// The files that are read: results must not be written over them.
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs: Vec<PathBuf> = [&self.run.config, &self.seed_words].into_iter().flatten().cloned().collect();
@@ -97,8 +112,8 @@ impl TopicsArgs {
     }
 }
 
-fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &TopicsConfig, memory: u64) {
-    let batches = if config.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", config.batches) };
+fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &Checked<TopicsConfig>, memory: u64) {
+    let batches = counted(config.batches, "batch", "batches");
     let how = match config.method {
         TopicMethod::Lsparse => format!("L = {}", config.sparsity),
         method => method.name().to_owned(),
@@ -121,7 +136,7 @@ fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &TopicsC
              differently count as different (lsparse corpus build --like treats text alike)",
         );
     }
-    config::hard_assignment_warning(config).into_iter().for_each(message);
+    config::hard_assignment_warning(config.sparsity, config.topics).into_iter().for_each(message);
 }
 
 /// What there is to say after the report.

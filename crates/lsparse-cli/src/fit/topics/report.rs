@@ -48,7 +48,7 @@ impl Report {
             vocabulary: model.vocab_size(),
             new_words,
             topics: model.num_topics(),
-            sparsity: model.config.sparsity,
+            sparsity: model.sparsity(),
             heldout_perplexity: outcome.heldout.map(|score| (-score).exp()),
             empty_topics: count_empty(&model.total.counts),
             evidence: of_lap(EVIDENCE),
@@ -72,8 +72,12 @@ impl fmt::Display for Report {
             writeln!(f, "held-out    {score} a token (mean log probability), perplexity {perplexity}")?;
         }
         if let Some(evidence) = self.evidence {
-            let evidence = significant(evidence, 5);
-            writeln!(f, "evidence    {evidence} a token (bound on its log probability under topics that left it out)")?;
+            let (evidence, perplexity) = (significant(evidence, 5), significant((-evidence).exp(), 5));
+            writeln!(
+                f,
+                "evidence    {evidence} a token (bound on its log probability under topics that left it out), perplexity \
+                 {perplexity}"
+            )?;
         }
         self.training.write_runs(f)?;
         writeln!(f, "topics      {}, of which {} empty", self.topics, self.empty_topics)?;

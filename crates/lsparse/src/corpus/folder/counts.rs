@@ -223,6 +223,10 @@ impl RowSource for Corpus {
         true
     }
 
+    fn row_name(&self, row: usize) -> Option<String> {
+        self.id(row).ok().map(str::to_owned)
+    }
+
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
         self.append(start, count, out)
     }

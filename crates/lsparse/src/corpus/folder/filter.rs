@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde::Serialize;
+
 use crate::data::{RowSource, Rows};
 use crate::error::{Error, Result};
 
@@ -56,8 +58,33 @@ impl VocabFilter {
     }
 }
 
+/// Why a word was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// In too few documents.
+    Rare,
+    /// In too many documents.
+    Common,
+    /// Beyond the size of the vocabulary.
+    Beyond,
+}
+
+/// A word that was left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DroppedWord {
+    /// The word.
+    pub word: String,
+    /// Documents that it is in.
+    pub documents: u64,
+    /// How often it is there.
+    pub tokens: u64,
+    /// Why it was left out.
+    pub reason: Reason,
+}
+
 /// How many words were left out, and why.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// In too few documents.
     pub rare: usize,
@@ -65,7 +92,12 @@ pub struct Dropped {
     pub common: usize,
     /// Beyond the size of the vocabulary.
     pub beyond: usize,
+    /// The words in most documents of each reason, the first in the alphabet of equals: a few of them, or all.
+    pub words: Vec<DroppedWord>,
 }
+
+/// Words that were left out for a reason that are named in any case.
+const NAMED: usize = 10;
 
 /// In which order words are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,17 +111,21 @@ pub(in crate::corpus) fn filter_corpus(
     corpus: &Corpus,
     origin: &Path,
     filter: &VocabFilter,
-    order: Order,
+    (order, list_all): (Order, bool),
     writer: &mut CorpusWriter,
     watch: &mut Watch<'_>,
 ) -> Result<(Vocab, Dropped)> {
-    let mut num_docs = vec![0u64; corpus.vocab().len()];
-    for_each_doc(corpus, "counting words", watch, |_, words, _| {
-        words.iter().for_each(|&word| num_docs[word as usize] += 1);
+    let (mut num_docs, mut tokens) = (vec![0u64; corpus.vocab().len()], vec![0.0; corpus.vocab().len()]);
+    for_each_doc(corpus, "counting words", watch, |_, words, counts| {
+        for (&word, count) in words.iter().zip(counts) {
+            num_docs[word as usize] += 1;
+            tokens[word as usize] += count;
+        }
         Ok(())
     })?;
     let words = corpus.vocab().words();
-    let (kept, dropped) = choose(words, &num_docs, corpus.num_docs(), filter, order);
+    let (kept, left_out) = choose(words, &num_docs, corpus.num_docs(), filter, order);
+    let dropped = describe(words, (&num_docs, &tokens), left_out, if list_all { usize::MAX } else { NAMED });
     if kept.is_empty() {
         return Err(Error::Format {
             path: origin.to_owned(),
@@ -121,23 +157,23 @@ pub(in crate::corpus) fn filter_corpus(
     Ok((vocab, dropped))
 }
 
-/// The words to keep, in their new order.
+/// The words to keep, in their new order, and those that are left out.
 fn choose(
     words: &[String],
     num_docs: &[u64],
     all_docs: usize,
     filter: &VocabFilter,
     order: Order,
-) -> (Vec<u32>, Dropped) {
-    let mut dropped = Dropped::default();
+) -> (Vec<u32>, Vec<(u32, Reason)>) {
+    let mut dropped = Vec::new();
     let min_docs = filter.min_docs.unwrap_or(0);
     let max_docs = filter.max_share.map_or(u64::MAX, |share| (share * all_docs as f64 + 1e-9) as u64);
     let mut kept: Vec<u32> = Vec::new();
     for (word, &docs) in num_docs.iter().enumerate() {
         if docs < min_docs {
-            dropped.rare += 1;
+            dropped.push((word as u32, Reason::Rare));
         } else if docs > max_docs {
-            dropped.common += 1;
+            dropped.push((word as u32, Reason::Common));
         } else {
             kept.push(word as u32);
         }
@@ -145,15 +181,40 @@ fn choose(
     let by_name = |&a: &u32, &b: &u32| words[a as usize].cmp(&words[b as usize]).then(a.cmp(&b));
     let max_words = filter.max_words.filter(|&words| words > 0).unwrap_or(usize::MAX);
     if kept.len() > max_words {
-        dropped.beyond = kept.len() - max_words;
         kept.sort_unstable_by(|a, b| num_docs[*b as usize].cmp(&num_docs[*a as usize]).then_with(|| by_name(a, b)));
-        kept.truncate(max_words);
+        dropped.extend(kept.drain(max_words..).map(|word| (word, Reason::Beyond)));
         kept.sort_unstable();
     }
     if order == Order::Alphabetical {
         kept.sort_unstable_by(by_name);
     }
     (kept, dropped)
+}
+
+/// What is said of words that are left out, of each reason at most `most` by name.
+fn describe(
+    words: &[String],
+    (num_docs, tokens): (&[u64], &[f64]),
+    mut left_out: Vec<(u32, Reason)>,
+    most: usize,
+) -> Dropped {
+    let docs = |word: u32| num_docs[word as usize];
+    let by_name = |a: u32, b: u32| words[a as usize].cmp(&words[b as usize]).then(a.cmp(&b));
+    left_out.sort_unstable_by(|a, b| docs(b.0).cmp(&docs(a.0)).then_with(|| by_name(a.0, b.0)));
+    let mut dropped = Dropped::default();
+    for (word, reason) in left_out {
+        let count = match reason {
+            Reason::Rare => &mut dropped.rare,
+            Reason::Common => &mut dropped.common,
+            Reason::Beyond => &mut dropped.beyond,
+        };
+        *count += 1;
+        if *count <= most {
+            let (documents, tokens) = (docs(word), tokens[word as usize] as u64);
+            dropped.words.push(DroppedWord { word: words[word as usize].clone(), documents, tokens, reason });
+        }
+    }
+    dropped
 }
 
 /// Read all documents in order: number, words and counts.
@@ -186,8 +247,21 @@ mod tests {
 
     fn chosen(filter: VocabFilter, order: Order) -> (String, Dropped) {
         let words = ["d", "c", "b", "a", "e"].map(String::from);
-        let (kept, dropped) = choose(&words, &[0, 1, 2, 2, 4], 4, &filter, order);
+        let docs = [0, 1, 2, 2, 4];
+        let (kept, left_out) = choose(&words, &docs, 4, &filter, order);
+        let dropped = describe(&words, (&docs, &[0.0, 1.0, 5.0, 2.0, 9.0]), left_out, 1);
         (kept.iter().map(|&word| words[word as usize].as_str()).collect(), dropped)
+    }
+
+    fn dropped(counts: [usize; 3], words: &[(&str, u64, u64, Reason)]) -> Dropped {
+        let word = |&(word, documents, tokens, reason): &(&str, u64, u64, Reason)| DroppedWord {
+            word: word.to_owned(),
+            documents,
+            tokens,
+            reason,
+        };
+        let [rare, common, beyond] = counts;
+        Dropped { rare, common, beyond, words: words.iter().map(word).collect() }
     }
 
     #[test]
@@ -197,10 +271,10 @@ mod tests {
         assert_eq!(chosen(none, Order::Alphabetical).0, "abcde");
         assert_eq!(
             chosen(none.for_text(), Order::Alphabetical),
-            ("ab".into(), Dropped { rare: 2, common: 1, beyond: 0 })
+            ("ab".into(), dropped([2, 1, 0], &[("e", 4, 9, Reason::Common), ("c", 1, 1, Reason::Rare)]))
         );
         let two = VocabFilter { max_words: Some(2), ..none };
-        assert_eq!(chosen(two, Order::AsGiven), ("ae".into(), Dropped { rare: 0, common: 0, beyond: 3 }));
+        assert_eq!(chosen(two, Order::AsGiven), ("ae".into(), dropped([0, 0, 3], &[("b", 2, 5, Reason::Beyond)])));
         let seen = VocabFilter { min_docs: Some(1), max_words: Some(0), ..none };
         assert_eq!(chosen(seen, Order::AsGiven).0, "cbae");
         for share in [0.0, -1.0, 1.5, f64::NAN] {

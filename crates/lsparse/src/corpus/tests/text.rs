@@ -36,7 +36,7 @@ fn every_kind_of_text_makes_the_same_corpus() {
         assert_eq!(files(&place.at(out)), expected, "{out}");
     }
     let corpus = Corpus::open(&place.at("lines")).unwrap();
-    assert_eq!(corpus.vocab().words(), ["barks", "cat", "dog", "na\u{ef}ve", "sat", "\u{4eac}", "\u{6771}"]);
+    assert_eq!(corpus.vocab().words(), ["barks", "cat", "dog", "na\u{ef}ve", "sat", "\u{6771}\u{4eac}"]);
     assert_eq!(docs(&corpus)[2], [("barks".to_owned(), 1), ("cat".to_owned(), 1), ("dog".to_owned(), 2)]);
     assert_eq!(corpus.tokenizer(), Some(&TokenizerConfig::default()));
 }

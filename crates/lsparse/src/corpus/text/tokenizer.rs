@@ -1,8 +1,11 @@
-//! Turn text into words: Unicode words (UAX #29), lower case, without stop words, stemmed and joined on request.
+//! Turn text into words: Unicode words (UAX #29), by a dictionary where a script has no blanks, lower case, without stop
+//! words, stemmed and joined on request.
 
 use std::borrow::Cow;
 
 use hashbrown::{HashMap, HashSet};
+use icu_segmenter::options::WordBreakInvariantOptions;
+use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 use rust_stemmers::Stemmer;
 use serde::{Deserialize, Serialize};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
@@ -28,6 +31,10 @@ pub struct TokenizerConfig {
     pub stop_words: StopWords,
     /// The language whose endings are cut off, if any.
     pub stem: Option<String>,
+    /// Whether text in scripts that are written without blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese) is cut into
+    /// words; every letter of it is a word where not. Settings that do not say it are from before, when it was not.
+    #[serde(default)]
+    pub segment: bool,
     /// Pairs of words, parted by a blank, that are joined to one word wherever they follow each other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phrases: Vec<String>,
@@ -42,6 +49,7 @@ impl Default for TokenizerConfig {
             numbers: false,
             stop_words: StopWords::Language("english".to_owned()),
             stem: None,
+            segment: true,
             phrases: Vec::new(),
         }
     }
@@ -60,6 +68,7 @@ pub struct Tokenizer {
     config: TokenizerConfig,
     stop_words: HashSet<Box<str>>,
     stemmer: Option<Stemmer>,
+    segmenter: Option<WordSegmenterBorrowed<'static>>,
     /// The second words of the phrases that start with a word.
     phrases: HashMap<Box<str>, HashSet<Box<str>>>,
 }
@@ -96,7 +105,8 @@ impl Tokenizer {
             stop_words.insert(plain_apostrophes(&normalize(&word)).into());
         }
         let stemmer = config.stem.as_deref().map(stemmer).transpose()?.map(Stemmer::create);
-        Ok(Tokenizer { config: config.clone(), stop_words, stemmer, phrases })
+        let segmenter = config.segment.then(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
+        Ok(Tokenizer { config: config.clone(), stop_words, stemmer, segmenter, phrases })
     }
 
     /// The settings.
@@ -149,13 +159,42 @@ impl Tokenizer {
     ) {
         let text = normalize(text);
         let mut last_end = None;
-        for (start, piece) in text.unicode_word_indices() {
+        self.for_each_piece(&text, |start, piece| {
             let follows = last_end.is_some_and(|end: usize| is_thin(&text[end..start]));
             last_end = None;
             if self.shape(piece, scratch) {
                 take(&scratch.word, follows);
                 last_end = Some(start + piece.len());
             }
+        });
+    }
+
+    /// Call `take` with every piece of a text that may be a word, and where it starts.
+    fn for_each_piece<'t>(&self, text: &'t str, mut take: impl FnMut(usize, &'t str)) {
+        let Some(segmenter) = self.segmenter.filter(|_| !text.is_ascii() && text.contains(is_unspaced)) else {
+            return text.unicode_word_indices().for_each(|(start, piece)| take(start, piece));
+        };
+        // Stretches of such scripts go to the dictionaries, and what is between them is as everywhere else.
+        let mut from = 0;
+        while from < text.len() {
+            let rest = &text[from..];
+            let unspaced = rest.starts_with(is_unspaced);
+            let length = rest.find(|c| is_unspaced(c) != unspaced).unwrap_or(rest.len());
+            let stretch = &rest[..length];
+            if unspaced {
+                let mut start = 0;
+                for end in segmenter.segment_str(stretch).filter(|&end| end > 0) {
+                    // Signs among the letters are no words.
+                    let piece = &stretch[start..end];
+                    if piece.contains(char::is_alphanumeric) {
+                        take(from + start, piece);
+                    }
+                    start = end;
+                }
+            } else {
+                stretch.unicode_word_indices().for_each(|(start, piece)| take(from + start, piece));
+            }
+            from += length;
         }
     }
 
@@ -186,7 +225,7 @@ impl Tokenizer {
             return false;
         }
         let length = word.chars().count();
-        let long_enough = length >= self.config.min_length || word.chars().next().is_some_and(is_unspaced);
+        let long_enough = length >= self.config.min_length || word.chars().next().is_some_and(is_word_alone);
         if !long_enough || length > self.config.max_length || length == 0 {
             return false;
         }
@@ -245,8 +284,16 @@ fn is_thin(gap: &str) -> bool {
     lines < 2 && gap.chars().all(|c| c.is_whitespace() || matches!(c, '-' | '\u{2010}' | '\u{2011}'))
 }
 
-/// Letters of scripts that are written without blanks, where a single one may be a word.
+/// Letters of scripts that are written without blanks.
 fn is_unspaced(c: char) -> bool {
+    // Thai and Lao, Burmese, Khmer, and the signs that repeat or lengthen a Japanese letter.
+    is_word_alone(c)
+        || matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3005}'..='\u{3007}'
+            | '\u{31f0}'..='\u{31ff}')
+}
+
+/// Letters of which a single one may be a word.
+fn is_word_alone(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
 }
@@ -272,7 +319,7 @@ mod tests {
                 "\u{395}\u{39b}\u{39b}\u{3a3} \u{41c}\u{438}\u{440}",
                 "\u{3b5}\u{3bb}\u{3bb}\u{3c2} \u{43c}\u{438}\u{440}",
             ),
-            ("\u{6771}\u{4eac} a \u{1f600} x86", "\u{6771} \u{4eac} x86"),
+            ("\u{6771}\u{4eac} a \u{1f600} x86", "\u{6771}\u{4eac} x86"),
             ("_emphasis_ snake_case 1984 3.14 __ ___", "emphasis snake_case"),
             ("can\u{2019}t Dog\u{2019}s", "can't dog"),
             ("", ""),
@@ -285,6 +332,30 @@ mod tests {
             words(TokenizerConfig { min_length: 4, max_length: 5, ..plain }, "abc abcd abcde abcdef"),
             "abcd abcde"
         );
+    }
+
+    #[test]
+    fn scripts_without_blanks_are_cut_by_a_dictionary() {
+        let plain = TokenizerConfig { stop_words: StopWords::None, ..TokenizerConfig::default() };
+        let letters = TokenizerConfig { segment: false, ..plain.clone() };
+        for (text, expected) in [
+            ("我喜欢机器学习和自然语言处理。", "我 喜欢 机器 学习 和 自然 语言 处理"),
+            ("機械学習が好きです。", "機械 学習 が 好き です"),
+            ("ภาษาไทยไม่มีการเว้นวรรค", "ภาษา ไทย ไม่มี การ เว้น วรรค"),
+            // What is between such stretches is as everywhere else.
+            ("The iPhone手机, 学习in Bangkok's ภาษาไทย", "the iphone 手机 学习 in bangkok ภาษา ไทย"),
+            ("2024年の夏", "年 の 夏"),
+        ] {
+            assert_eq!(words(plain.clone(), text), expected, "{text}");
+        }
+        assert_eq!(words(letters, "机器学习 ok"), "机 器 学 习 ok");
+        let phrases = vec!["机器 学习".to_owned()];
+        assert_eq!(words(TokenizerConfig { phrases, ..plain.clone() }, "机器学习。机器。学习"), "机器_学习 机器 学习");
+        let chinese = TokenizerConfig { stop_words: StopWords::Language("chinese".into()), ..plain };
+        assert_eq!(words(chinese, "我和机器学习"), "机器 学习");
+        // Settings from before do not say it, and go on as they were.
+        assert!(!serde_json::from_str::<TokenizerConfig>("{}").unwrap().segment);
+        assert!(TokenizerConfig::default().segment);
     }
 
     #[test]

@@ -97,6 +97,8 @@ pub struct ImagePatches {
     name: String,
     options: PatchOptions,
     images: Vec<Grey>,
+    /// The names of their files; none of images in memory.
+    files: Vec<String>,
     /// The row that each image's patches start at, and where the last ones end.
     starts: Vec<usize>,
     /// What people should know about it.
@@ -111,7 +113,9 @@ impl ImagePatches {
         let (paths, note) = image_paths(folder)?;
         let loaded: Vec<Result<Grey>> = paths.par_iter().map(|path| load(path, options)).collect();
         let images = loaded.into_iter().collect::<Result<Vec<Grey>>>()?;
-        Ok(ImagePatches { note, ..Self::assemble(folder.display().to_string(), images, options) })
+        let files =
+            paths.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy().into_owned()).collect();
+        Ok(ImagePatches { files, note, ..Self::assemble(folder.display().to_string(), images, options) })
     }
 
     /// The patches of grey images in memory, each as width, height and its pixels line by line; `name` is for messages.
@@ -147,7 +151,7 @@ impl ImagePatches {
             total += options.along(image.width) * options.along(image.height);
             starts.push(total);
         }
-        ImagePatches { name, options: options.clone(), images, starts, note: None }
+        ImagePatches { name, options: options.clone(), images, files: Vec::new(), starts, note: None }
     }
 
     /// Images read.
@@ -213,6 +217,15 @@ impl RowSource for ImagePatches {
 
     fn note(&self) -> Option<&str> {
         self.note.as_deref()
+    }
+
+    /// The file, and the pixel at the top left of the patch.
+    fn row_name(&self, row: usize) -> Option<String> {
+        let number = self.starts.partition_point(|&first| first <= row) - 1;
+        let (file, patch) = (self.files.get(number)?, row - self.starts[number]);
+        let across = self.options.along(self.images[number].width);
+        let (top, left) = (patch / across * self.options.stride, patch % across * self.options.stride);
+        Some(format!("{file} at {left}, {top}"))
     }
 
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {

@@ -81,6 +81,20 @@ pub fn write_npy_f64(path: &Path, dim: usize, values: &[f64]) -> Result<()> {
     writer.finish()
 }
 
+/// Write whole numbers to a `.npy` file of one dimension.
+pub fn write_npy_i64(path: &Path, values: &[i64]) -> Result<()> {
+    let mut file = AtomicFile::create(path)?;
+    let mut write = || {
+        file.write_all(&header_bytes("<i8", &format!("{},", values.len())))?;
+        values.chunks(1 << 14).try_for_each(|stretch| {
+            let bytes: Vec<u8> = stretch.iter().flat_map(|value| value.to_le_bytes()).collect();
+            file.write_all(&bytes)
+        })
+    };
+    write().map_err(|source| Error::Unwritable { path: path.to_owned(), source })?;
+    file.finish()
+}
+
 /// What NumPy calls the precision.
 pub(crate) fn descr(element: Element) -> &'static str {
     match element {
@@ -102,6 +116,7 @@ pub(crate) fn encode<T: Real>(element: Element, values: &[T], bytes: &mut Vec<u8
 mod tests {
     use super::*;
     use crate::data::{NpyRows, RowSource, Rows};
+    use crate::open::{OpenOptions, read_column};
 
     #[test]
     fn what_is_written_is_read() {
@@ -119,6 +134,9 @@ mod tests {
         source.read_f32(0, 3, &mut out).unwrap();
         assert_eq!(out.as_dense(), Some(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0][..]));
 
+        write_npy_i64(&path, &[-1, 7, 1 << 40]).unwrap();
+        let column = read_column(&path, &OpenOptions::default()).unwrap();
+        assert_eq!(column, [-1.0, 7.0, (1u64 << 40) as f64]);
         write_npy_f64(&path, 1, &[0.1]).unwrap();
         let mut out = Rows::dense(1);
         NpyRows::open(&path).unwrap().read_f64(0, 1, &mut out).unwrap();

@@ -1,6 +1,8 @@
 //! k-means over a sample of dense rows: greedy k-means++ seeds, and Lloyd passes until little changes.
 
-use lsparse_kernels::CenterPack;
+use std::sync::OnceLock;
+
+use lsparse_kernels::{CenterPack, dot_f64, transpose_tile};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
@@ -30,8 +32,11 @@ const MOVES_TO_END: usize = 500;
 /// Powers of a group's covariance that find the direction in which it is longest.
 const POWERS: usize = 3;
 
-/// Passes over a group that split it.
+/// Passes that split a group, the last over all of its rows.
 const SPLIT_PASSES: usize = 3;
+
+/// Rows of a group that are looked at to find where to split it.
+const SPLIT_BY: usize = 256;
 
 /// A sample as tiles whose lanes are rows, about its mean and in units that keep every number near one, so that neither
 /// an offset nor a scale costs digits.
@@ -51,38 +56,58 @@ pub struct Space<'a, T> {
     weights: Vec<f64>,
 }
 
+/// A sample in both kinds of units, each made when it is first asked for.
+pub struct Spaces<'a, T> {
+    sample: &'a Sample<T>,
+    moments: (Vec<f64>, Vec<f64>),
+    made: [OnceLock<Space<'a, T>>; 2],
+}
+
+impl<'a, T: Scalar> Spaces<'a, T> {
+    /// Rows of the sample, which must be dense.
+    pub fn new(sample: &'a Sample<T>) -> Self {
+        Spaces { sample, moments: moments(sample), made: [OnceLock::new(), OnceLock::new()] }
+    }
+
+    pub fn of(&self, units: Units) -> &Space<'a, T> {
+        self.made[units as usize].get_or_init(|| Space::measured(self.sample, units, &self.moments))
+    }
+}
+
 impl<'a, T: Scalar> Space<'a, T> {
     /// Rows of the sample, which must be dense.
     pub fn new(sample: &'a Sample<T>, units: Units) -> Self {
+        Space::measured(sample, units, &moments(sample))
+    }
+
+    fn measured(sample: &'a Sample<T>, units: Units, (origin, variance): &(Vec<f64>, Vec<f64>)) -> Self {
         let (dim, num_rows) = (sample.rows.dim(), sample.rows.len());
-        let (origin, variance) = moments(sample);
         let overall = variance.iter().sum::<f64>() / dim as f64;
         let rate = |v: f64| if v > 0.0 { v.sqrt().recip() } else { 0.0 };
         let scale: Vec<f64> = match units {
             Units::Raw => vec![rate(overall); dim],
             // What varies by rounding alone is no column to tell rows apart by.
-            Units::Standard => variance.iter().zip(&origin).map(|(&v, m)| rate(noise_free::<T>(v, *m))).collect(),
+            Units::Standard => variance.iter().zip(origin).map(|(&v, m)| rate(noise_free::<T>(v, *m))).collect(),
         };
         let num_tiles = num_rows.div_ceil(T::TILE);
         let mut tiles = vec![T::ZERO; num_tiles * dim * T::TILE];
         let mut norms = vec![T::ZERO; num_tiles * T::TILE];
         let chunks = tiles.par_chunks_mut(dim * T::TILE).zip(norms.par_chunks_mut(T::TILE));
-        chunks.enumerate().for_each(|(t, (tile, norms))| {
+        chunks.enumerate().for_each_init(Vec::new, |scaled: &mut Vec<T>, (t, (tile, norms))| {
             let first = t * T::TILE;
-            for r in 0..T::TILE.min(num_rows - first) {
-                let row = sample.rows.dense_rows(first + r..first + r + 1);
-                let mut norm = 0.0;
-                for (d, x) in row.iter().enumerate() {
-                    let x = T::from_f64((x.to_f64() - origin[d]) * scale[d]);
-                    tile[d * T::TILE + r] = x;
-                    norm += x.to_f64() * x.to_f64();
-                }
-                norms[r] = T::from_f64(norm);
+            let rows = sample.rows.dense_rows(first..num_rows.min(first + T::TILE));
+            scaled.clear();
+            for (row, norm) in rows.chunks_exact(dim).zip(norms) {
+                let at = scaled.len();
+                let place = origin.iter().zip(&scale);
+                scaled.extend(row.iter().zip(place).map(|(x, (o, s))| T::from_f64((x.to_f64() - o) * s)));
+                *norm = T::from_f64(scaled[at..].iter().map(|x| x.to_f64() * x.to_f64()).sum());
             }
+            transpose_tile(scaled, dim, tile);
         });
         let weight = |n: usize| if n < num_rows { sample.weight(n) } else { 0.0 };
         let weights = (0..norms.len()).map(weight).collect();
-        Space { sample, dim, num_rows, origin, scale, tiles, norms, weights }
+        Space { sample, dim, num_rows, origin: origin.clone(), scale, tiles, norms, weights }
     }
 
     fn row(&self, n: usize) -> impl Iterator<Item = f64> + '_ {
@@ -241,58 +266,61 @@ impl<'a, T: Scalar> Space<'a, T> {
     }
 
     /// What the sum of squared distances of a group loses by splitting it in two along the direction in which it is
-    /// longest, and the rows of one half.
+    /// longest, and the rows of one half. Some of the rows tell where, all of them what it gains.
     pub fn split(&self, cluster: usize, members: &[u32], center: &[f64]) -> Split {
-        let whole = Split { gain: 0.0, cluster, apart: Vec::new() };
-        let mut along = vec![0.0; self.dim];
-        let mut rest = vec![0.0; members.len()];
+        let (dim, whole) = (self.dim, Split { gain: 0.0, cluster, apart: Vec::new() });
+        let some: Vec<u32> = members.iter().step_by(members.len().div_ceil(SPLIT_BY).max(1)).copied().collect();
+        let mut offsets = vec![0.0; some.len() * dim];
+        offsets.chunks_exact_mut(dim).zip(&some).for_each(|(offset, &n)| self.offset(n, center, offset));
         // Powers of the covariance, from the row that is farthest away.
-        let offset = |n: u32| self.row(n as usize).zip(center).map(|(x, c)| x - c);
-        let length = |n: u32| offset(n).map(|x| x * x).sum::<f64>();
-        let Some(&farthest) = members.iter().max_by(|&&a, &&b| length(a).total_cmp(&length(b))) else { return whole };
-        along.iter_mut().zip(offset(farthest)).for_each(|(a, x)| *a = x);
+        let length = |offset: &[f64]| dot_f64(offset, offset);
+        let farthest = offsets.chunks_exact(dim).max_by(|a, b| length(a).total_cmp(&length(b)));
+        let Some(mut along) = farthest.map(<[f64]>::to_vec) else { return whole };
+        let mut places = vec![0.0; some.len()];
         for _ in 0..POWERS {
-            let size = along.iter().map(|a| a * a).sum::<f64>().sqrt();
+            let size = length(&along).sqrt();
             if size <= 0.0 {
                 return whole;
             }
             along.iter_mut().for_each(|a| *a /= size);
-            let mut next = vec![0.0; self.dim];
-            for (&n, place) in members.iter().zip(&mut rest) {
-                *place = offset(n).zip(&along).map(|(x, a)| x * a).sum();
+            let mut next = vec![0.0; dim];
+            for ((offset, place), &n) in offsets.chunks_exact(dim).zip(&mut places).zip(&some) {
+                *place = dot_f64(offset, &along);
                 let factor = self.weights[n as usize] * *place;
-                next.iter_mut().zip(offset(n)).for_each(|(next, x)| *next += factor * x);
+                next.iter_mut().zip(offset).for_each(|(next, x)| *next += factor * x);
             }
             along = next;
         }
-        // Two centres from the signs, then rows to the nearer of them.
-        let mut is_apart: Vec<bool> = rest.iter().map(|&place| place > 0.0).collect();
-        let mut gain = 0.0;
-        for pass in 0..SPLIT_PASSES {
-            let mut sums = [vec![0.0; self.dim], vec![0.0; self.dim]];
-            let mut sizes = [0.0; 2];
-            for (&n, &apart) in members.iter().zip(&is_apart) {
-                let (w, side) = (self.weights[n as usize], usize::from(apart));
-                sizes[side] += w;
-                sums[side].iter_mut().zip(offset(n)).for_each(|(sum, x)| *sum += w * x);
-            }
-            if sizes[0] <= 0.0 || sizes[1] <= 0.0 {
-                return whole;
-            }
-            let mean = |side: usize| sums[side].iter().map(|s| s / sizes[side]).collect::<Vec<f64>>();
-            let means = [mean(0), mean(1)];
-            gain = (0..2).map(|side| sizes[side] * means[side].iter().map(|m| m * m).sum::<f64>()).sum();
-            if pass + 1 < SPLIT_PASSES {
-                let half: f64 =
-                    (0..2).map(|side| means[side].iter().map(|m| m * m).sum::<f64>() * [-0.5, 0.5][side]).sum();
-                for (&n, apart) in members.iter().zip(&mut is_apart) {
-                    let lead: f64 = offset(n).zip(means[1].iter().zip(&means[0])).map(|(x, (b, a))| x * (b - a)).sum();
-                    *apart = lead > half;
-                }
+        // Two centres from the signs, then rows to the nearer of them, and in the end all rows.
+        let mut halves = Halves::new(dim);
+        for ((offset, &place), &n) in offsets.chunks_exact(dim).zip(&places).zip(&some) {
+            halves.add(place > 0.0, self.weights[n as usize], offset);
+        }
+        for _ in 1..SPLIT_PASSES - 1 {
+            let Some(cut) = halves.cut() else { return whole };
+            halves = Halves::new(dim);
+            for (offset, &n) in offsets.chunks_exact(dim).zip(&some) {
+                halves.add(cut.is_apart(offset), self.weights[n as usize], offset);
             }
         }
-        let apart = members.iter().zip(&is_apart).filter(|(_, apart)| **apart).map(|(&n, _)| n).collect();
-        Split { gain, cluster, apart }
+        let Some(cut) = halves.cut() else { return whole };
+        let (mut halves, mut apart, mut offset) = (Halves::new(dim), Vec::new(), vec![0.0; dim]);
+        for &n in members {
+            self.offset(n, center, &mut offset);
+            let is_apart = cut.is_apart(&offset);
+            halves.add(is_apart, self.weights[n as usize], &offset);
+            apart.extend(is_apart.then_some(n));
+        }
+        halves.gain().map_or(whole, |gain| Split { gain, cluster, apart })
+    }
+
+    /// A row less a centre.
+    fn offset(&self, n: u32, center: &[f64], offset: &mut [f64]) {
+        let row = self.sample.rows.dense_rows(n as usize..n as usize + 1);
+        let place = self.origin.iter().zip(&self.scale).zip(center);
+        for ((offset, x), ((o, s), c)) in offset.iter_mut().zip(row).zip(place) {
+            *offset = (x.to_f64() - o) * s - c;
+        }
     }
 
     /// The means of groups of rows; zero where there is none.
@@ -316,6 +344,55 @@ impl<'a, T: Scalar> Space<'a, T> {
     }
 }
 
+/// The two halves of a group: their weights, and their sums about its centre.
+struct Halves {
+    sizes: [f64; 2],
+    sums: [Vec<f64>; 2],
+}
+
+/// A plane between two halves: rows on the far side are apart.
+struct Cut {
+    normal: Vec<f64>,
+    at: f64,
+}
+
+impl Cut {
+    fn is_apart(&self, offset: &[f64]) -> bool {
+        dot_f64(offset, &self.normal) > self.at
+    }
+}
+
+impl Halves {
+    fn new(dim: usize) -> Self {
+        Halves { sizes: [0.0; 2], sums: [vec![0.0; dim], vec![0.0; dim]] }
+    }
+
+    fn add(&mut self, is_apart: bool, weight: f64, offset: &[f64]) {
+        let side = usize::from(is_apart);
+        self.sizes[side] += weight;
+        self.sums[side].iter_mut().zip(offset).for_each(|(sum, x)| *sum += weight * x);
+    }
+
+    /// |m|^2 of the mean of each half, unless one is empty.
+    fn square_means(&self) -> Option<[f64; 2]> {
+        let square = |side: usize| dot_f64(&self.sums[side], &self.sums[side]) / self.sizes[side].powi(2);
+        (self.sizes[0] > 0.0 && self.sizes[1] > 0.0).then(|| [square(0), square(1)])
+    }
+
+    /// What lies nearer to the mean of one half than to that of the other.
+    fn cut(&self) -> Option<Cut> {
+        let squares = self.square_means()?;
+        let means = self.sums[1].iter().zip(&self.sums[0]).map(|(b, a)| b / self.sizes[1] - a / self.sizes[0]);
+        Some(Cut { normal: means.collect(), at: 0.5 * (squares[1] - squares[0]) })
+    }
+
+    /// What the sum of squared distances loses with the means of the halves for centres instead of the one of both.
+    fn gain(&self) -> Option<f64> {
+        let squares = self.square_means()?;
+        Some(self.sizes[0] * squares[0] + self.sizes[1] * squares[1])
+    }
+}
+
 /// |x - c|^2 = |x|^2 - 2 (x.c - |c|^2 / 2); what rounding alone may have left counts as zero.
 fn distance<T: Scalar>(norm: T, score: T, center_norm: T) -> T {
     let distance = norm - (score + score);
@@ -330,21 +407,23 @@ fn noise_free<T: Scalar>(variance: f64, mean: f64) -> f64 {
 }
 
 /// Weighted mean and variance of every column, or of what is usual in it.
-fn moments<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
+pub fn moments<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
     let dim = sample.rows.dim();
     let total = sample.total_weight().max(f64::MIN_POSITIVE);
-    let mean_of = |of: &(dyn Fn(usize, f64) -> f64 + Sync)| -> Vec<f64> {
-        let mut sums = vec![0.0; dim];
-        for n in 0..sample.rows.len() {
-            let w = sample.weight(n);
-            let row = sample.rows.dense_rows(n..n + 1);
-            sums.iter_mut().zip(row).enumerate().for_each(|(d, (sum, x))| *sum += w * of(d, x.to_f64()));
-        }
-        sums.iter().map(|sum| sum / total).collect()
-    };
-    let mean = mean_of(&|_, x| x);
-    let variance = mean_of(&|d, x| (x - mean[d]).powi(2));
+    let (mut mean, mut variance) = (vec![0.0; dim], vec![0.0; dim]);
     let values = sample.rows.dense_rows(0..sample.rows.len());
+    let average = |sums: &mut [f64]| sums.iter_mut().for_each(|sum| *sum /= total);
+    for (n, row) in values.chunks_exact(dim).enumerate() {
+        let w = sample.weight(n);
+        mean.iter_mut().zip(row).for_each(|(sum, x)| *sum += w * x.to_f64());
+    }
+    average(&mut mean);
+    for (n, row) in values.chunks_exact(dim).enumerate() {
+        let w = sample.weight(n);
+        let sums = variance.iter_mut().zip(&mean).zip(row);
+        sums.for_each(|((sum, mean), x)| *sum += w * (x.to_f64() - mean).powi(2));
+    }
+    average(&mut variance);
     let step = dim * sample.rows.len().div_ceil(USUAL_VALUES).max(1);
     let of_column = |d: usize| values[d..].iter().step_by(step).map(|x| x.to_f64()).collect();
     (0..dim).map(|d| usual(of_column(d), mean[d], variance[d])).unzip()

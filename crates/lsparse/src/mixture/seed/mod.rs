@@ -11,15 +11,15 @@ use rayon::prelude::*;
 use crate::data::{Batches, Dealt, Rows, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
-use crate::likelihood::{Estimate, Scratch};
-use crate::mixture::{Members, Mixture, accumulate, log_density, respond};
+use crate::likelihood::{Estimate, Likelihood, Scratch};
+use crate::mixture::{Members, Mixture, accumulate, log_density, respond, respond_dense};
 use crate::settings::{Init, MixtureConfig};
 use crate::training::model::Model;
 use crate::training::responsibilities::Responsibilities;
 use crate::training::rules::Patience;
 use crate::training::summary::Summary;
 
-use lloyd::{Space, Units};
+use lloyd::{Space, Spaces, Units};
 use seeds::{Metric, Seeding};
 use trade::{Groups, Split, carry_out, cheapest};
 
@@ -32,6 +32,18 @@ const MOST_TRADES: usize = 5;
 
 /// Passes of k-means after each.
 const PASSES_AFTER_TRADES: usize = 3;
+
+/// Rows that are tried for a seed of a family of counts.
+const TRIES: usize = 3;
+
+/// A heat looks at one row in so many.
+const HEAT: usize = 4;
+
+/// Rows a cluster that it takes at least.
+const HEAT_ROWS: usize = 40;
+
+/// Passes of k-means that it makes at most.
+const HEAT_PASSES: usize = 4;
 
 /// Fewer rows than this cannot tell starts apart.
 const FEWEST_JUDGES: usize = 50;
@@ -48,7 +60,7 @@ impl<T: Scalar> Sample<T> {
     /// About `size` rows, spread over the whole source.
     pub fn draw(mixture: &Mixture<T>, data: &Dealt<'_>, size: usize, rng: &mut ChaCha8Rng) -> Result<Self> {
         let num_rows = data.source.num_rows();
-        let parts = (num_rows / size.max(1)).max(1);
+        let parts = ((num_rows + size / 2) / size.max(1)).max(1);
         let batches = Batches::new(num_rows, parts, rng.random())?;
         let mut rows = Rows::new(mixture.layout(), mixture.likelihood.dim());
         let (mut spare, mut ids) = (Rows::new(mixture.layout(), mixture.likelihood.dim()), Vec::new());
@@ -66,22 +78,24 @@ impl<T: Scalar> Sample<T> {
         if others.len() < 2 * clusters || judges.len() < FEWEST_JUDGES {
             return (self, None);
         }
-        let part = |ids: &[u32]| {
-            let mut rows = Rows::new(self.rows.layout(), self.rows.dim());
-            self.rows.gather_into(ids, &mut rows);
-            let weights = match self.weights.is_empty() {
-                true => Vec::new(),
-                false => ids.iter().map(|&n| self.weights[n as usize]).collect(),
-            };
-            Sample { rows, weights }
-        };
-        let parts = (part(&others), part(&judges));
+        let parts = (self.of(&others), self.of(&judges));
         // Rows of no weight alone have nothing to say.
         if parts.0.total_weight() > 0.0 && parts.1.total_weight() > 0.0 {
             (parts.0, Some(parts.1))
         } else {
             (self, None)
         }
+    }
+
+    /// Some of the rows.
+    fn of(&self, ids: &[u32]) -> Self {
+        let mut rows = Rows::new(self.rows.layout(), self.rows.dim());
+        self.rows.gather_into(ids, &mut rows);
+        let weights = match self.weights.is_empty() {
+            true => Vec::new(),
+            false => ids.iter().map(|&n| self.weights[n as usize]).collect(),
+        };
+        Sample { rows, weights }
     }
 
     fn weight(&self, n: usize) -> f64 {
@@ -120,16 +134,21 @@ pub fn initial_summary<T: Scalar>(
     patience: Patience<'_>,
 ) -> Result<ClusterSummary> {
     let by_contest = starts_by_contest(config);
-    let sample = Sample::draw(mixture, data, sample_size(config, mixture.likelihood.dim()), rng)?;
+    let sample = Sample::draw(mixture, data, sample_size(config, mixture.likelihood.as_ref()), rng)?;
     let (sample, judges) = if by_contest { sample.part(config.clusters) } else { (sample, None) };
     let factor = data.total_weight() / sample.total_weight();
     let start = Start { mixture, sample: &sample, clusters: config.clusters, factor, patience };
-    let seeding = |metric, uniform| Seeding { metric, uniform, patience };
+    // Families of counts have no contest to make up for bad luck.
+    let greedy = config.init == Init::Auto && !config.likelihood.family().spread.is_of_variances();
+    let tries = if greedy { TRIES } else { 1 };
+    let seeding = |metric, uniform| Seeding { metric, uniform, tries, patience };
     let passes = config.init_lloyd;
     let summary = match config.init {
         Init::Auto if by_contest => return Ok(largest_first(&start.contest(passes, judges.as_ref(), rng)?)),
         Init::Auto | Init::Bregman => start.seeded(seeding(Metric::Bregman, false), passes.unwrap_or(1), rng)?,
-        Init::Kmeans if sample.rows.as_dense().is_some() => start.kmeans(Units::Raw, passes.unwrap_or(1), 0, rng)?,
+        Init::Kmeans if sample.rows.as_dense().is_some() => {
+            start.kmeans(&Space::new(&sample, Units::Raw), passes.unwrap_or(1), 0, rng)?
+        }
         Init::Kmeans => start.seeded(seeding(Metric::Euclidean, false), passes.unwrap_or(1), rng)?,
         Init::Examples => start.seeded(seeding(Metric::Bregman, true), passes.unwrap_or(1), rng)?,
         Init::Responsibilities => random_responsibilities(mixture, &sample, rng),
@@ -142,28 +161,35 @@ pub fn initial_summary<T: Scalar>(
     }
     Ok(summary)
 }
+
 /// Whether several starts are tried and one is kept.
 pub(crate) fn starts_by_contest(config: &MixtureConfig) -> bool {
     config.init == Init::Auto && config.likelihood.family().has_means
 }
 
 /// Rows that are drawn to start from, of those there are.
-pub(crate) fn sample_size(config: &MixtureConfig, dim: usize) -> usize {
+pub(crate) fn sample_size<T: Scalar>(config: &MixtureConfig, likelihood: &dyn Likelihood<T>) -> usize {
     match config.init_rows {
-        0 if starts_by_contest(config) => contest_rows(config.clusters, dim),
-        0 => config.clusters.saturating_mul(100).max(10_000),
-        rows => rows.max(config.clusters),
+        None if starts_by_contest(config) => contest_rows(config.clusters, likelihood),
+        None => config.clusters.saturating_mul(100).max(10_000),
+        Some(rows) => rows.max(config.clusters),
     }
+}
+
+/// Whether a cluster has no more numbers than two a column, so that few rows tell its shape.
+fn is_light<T: Scalar>(likelihood: &dyn Likelihood<T>) -> bool {
+    likelihood.num_parameters() <= 2 * likelihood.dim()
 }
 
 /// Rows of the sample for a contest: enough that clusters of all sizes are met, a bounded number of products a pass over
 /// them, and a bounded number of values in memory.
-fn contest_rows(clusters: usize, dim: usize) -> usize {
+fn contest_rows<T: Scalar>(clusters: usize, likelihood: &dyn Likelihood<T>) -> usize {
     const PRODUCTS: usize = 30_000_000_000;
     const VALUES: usize = 1 << 25;
-    let wanted = clusters.saturating_mul(250).max(10_000);
+    let (dim, least) = (likelihood.dim(), if is_light(likelihood) { 6_000 } else { 10_000 });
+    let wanted = clusters.saturating_mul(250).max(least);
     let bounded = wanted.min(PRODUCTS / clusters.saturating_mul(dim).max(1)).min(VALUES / dim.max(1));
-    bounded.max(clusters.saturating_mul(20)).max(10_000)
+    bounded.max(clusters.saturating_mul(20)).max(least)
 }
 
 /// What every way to start works on.
@@ -190,37 +216,26 @@ impl<T: Scalar> Start<'_, T> {
         judges: Option<&Sample<T>>,
         rng: &mut ChaCha8Rng,
     ) -> Result<ClusterSummary> {
-        let seeding = Seeding { metric: Metric::Bregman, uniform: false, patience: self.patience };
         let most = passes.unwrap_or(MOST_PASSES);
-        let seeds_alone = passes == Some(0);
         // Who asks for a pass at most wants seeds.
         let trades = if most > 1 { MOST_TRADES } else { 0 };
-        let mut entrants = [0, 1, 2].map(|entrant| (entrant, ChaCha8Rng::seed_from_u64(rng.random())));
-        let results = entrants.iter_mut().map(|(entrant, rng)| {
-            let summary = match entrant {
-                0 => self.kmeans(Units::Raw, most, trades, rng),
-                1 => self.kmeans(Units::Standard, most, trades, rng),
-                _ => self.seeded(seeding, passes.unwrap_or(1), rng),
-            };
-            // A start that cannot be trained is out; one that was interrupted ends them all.
-            let trained = summary.and_then(|mut summary| {
-                // Single rows keep their weight of one.
-                summary.scale(if seeds_alone { 1.0 } else { self.factor });
-                self.train(summary, judges)
-            });
-            self.patience.check().map(|()| trained)
-        });
+        let spaces = Spaces::new(self.sample);
+        let mut entrants = ENTRANTS.map(|entrant| (entrant, ChaCha8Rng::seed_from_u64(rng.random())));
+        let heat = self.heat(passes, judges, rng)?;
+        if let Some(order) = &heat {
+            entrants.sort_by_key(|(entrant, _)| order.iter().position(|other| other == entrant));
+        }
         let mut best = Err(Error::NoRows { name: "the sample to start from".into() });
-        for result in results {
-            best = match (best, result?) {
-                (Ok((most, _)), Ok((score, summary))) if score > most => Ok((score, summary)),
-                (Err(_), next) => next,
-                (kept, _) => kept,
-            };
+        for (entrant, rng) in &mut entrants {
+            let entered = self.enter(*entrant, &spaces, passes, (most, trades), judges, rng)?;
+            best = better(best, entered);
+            if heat.is_some() && best.is_ok() {
+                break;
+            }
         }
         let (_, mut summary) = best?;
         for _ in 0..trades {
-            let Some(traded) = self.trade(&summary)? else { break };
+            let Some(traded) = self.trade(&spaces, &summary)? else { break };
             // Both are a step further on, so that the step is not taken for a merit of the trades.
             let plain = self.train(summary, judges)?;
             summary = match self.train(traded, judges) {
@@ -231,10 +246,71 @@ impl<T: Scalar> Start<'_, T> {
         Ok(summary)
     }
 
+    /// The entrants, the best first, by a part of the sample and with few passes; none where that is too little to go by.
+    ///
+    /// Where it matters which start is taken, starts differ by more than a part of the rows is wrong by. Shapes of many
+    /// numbers are another matter: those of a part of the rows are the prior's.
+    fn heat(
+        &self,
+        passes: Option<usize>,
+        judges: Option<&Sample<T>>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Option<Vec<Entrant>>> {
+        let Start { mixture, sample, clusters, .. } = *self;
+        let likelihood = mixture.likelihood.as_ref();
+        let enough = sample.rows.len() / HEAT >= HEAT_ROWS * clusters;
+        let Some(judges) = judges.filter(|_| is_light(likelihood) && enough && passes != Some(0)) else {
+            return Ok(None);
+        };
+        let every = |ids: usize, step: usize| (0..ids as u32).step_by(step).collect::<Vec<_>>();
+        let part = sample.of(&every(sample.rows.len(), HEAT));
+        let step = (judges.rows.len() / FEWEST_JUDGES / 4).clamp(1, HEAT);
+        let judges = judges.of(&every(judges.rows.len(), step));
+        if part.total_weight() <= 0.0 || judges.total_weight() <= 0.0 {
+            return Ok(None);
+        }
+        let start = Start { sample: &part, factor: self.factor * sample.total_weight() / part.total_weight(), ..*self };
+        let spaces = Spaces::new(&part);
+        let most = passes.unwrap_or(MOST_PASSES).min(HEAT_PASSES);
+        let mut scores = Vec::new();
+        for entrant in ENTRANTS {
+            let mut rng = ChaCha8Rng::seed_from_u64(rng.random());
+            let entered = start.enter(entrant, &spaces, passes, (most, 0), Some(&judges), &mut rng)?;
+            scores.push((entered.map_or(f64::NEG_INFINITY, |(score, _)| score), entrant));
+        }
+        // Of equal ones the first stays.
+        scores.sort_by(|a, b| b.0.total_cmp(&a.0));
+        Ok(Some(scores.into_iter().map(|(_, entrant)| entrant).collect()))
+    }
+
+    /// A start, and a step of training from it. One that cannot be trained is an error within; one that was interrupted
+    /// ends them all.
+    fn enter(
+        &self,
+        entrant: Entrant,
+        spaces: &Spaces<'_, T>,
+        passes: Option<usize>,
+        (most, trades): (usize, usize),
+        judges: Option<&Sample<T>>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Result<(f64, ClusterSummary)>> {
+        let seeding = Seeding { metric: Metric::Bregman, uniform: false, tries: 1, patience: self.patience };
+        let summary = match entrant {
+            Entrant::Kmeans(units) => self.kmeans(spaces.of(units), most, trades, rng),
+            Entrant::Bregman => self.seeded(seeding, passes.unwrap_or(1), rng),
+        };
+        let trained = summary.and_then(|mut summary| {
+            // Single rows keep their weight of one.
+            summary.scale(if passes == Some(0) { 1.0 } else { self.factor });
+            self.train(summary, judges)
+        });
+        self.patience.check().map(|()| trained)
+    }
+
     /// Statistics after trades between clusters by what the family itself makes of them: the rows of the sample in the
     /// cluster of their largest responsibility each, two clusters merged and another split wherever that raises the
     /// evidence of rows so assigned. None where nothing is to be gained.
-    fn trade(&self, summary: &ClusterSummary) -> Result<Option<ClusterSummary>> {
+    fn trade(&self, spaces: &Spaces<'_, T>, summary: &ClusterSummary) -> Result<Option<ClusterSummary>> {
         let Start { mixture, sample, clusters: num, factor, .. } = *self;
         let likelihood = mixture.likelihood.as_ref();
         let params = mixture.global_step(summary, None)?;
@@ -268,8 +344,8 @@ impl<T: Scalar> Start<'_, T> {
             own[a] + own[b] - evidence(hard.counts[a] + hard.counts[b], &stat)
         };
         let merges = cheapest(num, |k| partners[k].iter().copied(), cost);
-        let spaces = [Units::Raw, Units::Standard].map(|units| Space::new(sample, units));
-        let centers = spaces.each_ref().map(|space| space.centers(&groups));
+        let spaces = [Units::Raw, Units::Standard].map(|units| spaces.of(units));
+        let centers = spaces.map(|space| space.centers(&groups));
         let dim = sample.rows.dim();
         let splits = (0..num).into_par_iter().filter_map(|k| {
             let tried = spaces.iter().zip(&centers).map(|(space, centers)| {
@@ -302,7 +378,10 @@ impl<T: Scalar> Start<'_, T> {
         self.patience.check()?;
         let mut resp = Responsibilities::default();
         let (clusters, log_pi) = (params.clusters.as_ref(), &params.frequencies.log_pi);
-        let entropy = respond(clusters, log_pi, &sample.rows, mixture.sparsity, &mut resp)?;
+        let entropy = match mixture.sparsity == mixture.num_clusters {
+            true => respond_dense(clusters, log_pi, &sample.rows, &mut resp)?,
+            false => respond(clusters, log_pi, &sample.rows, mixture.sparsity, &mut resp)?,
+        };
         let mut summary = summary_of(mixture, sample, &resp);
         summary.entropy = entropy.iter().enumerate().map(|(n, h)| h * sample.weight(n)).sum();
         summary.scale(factor);
@@ -321,8 +400,13 @@ impl<T: Scalar> Start<'_, T> {
 
     /// Greedy k-means++ seeds, then at most `passes` passes of k-means, the first with the seeds for centres, and at most
     /// `trades` rounds of trades with passes after each.
-    fn kmeans(&self, units: Units, passes: usize, trades: usize, rng: &mut ChaCha8Rng) -> Result<ClusterSummary> {
-        let space = Space::new(self.sample, units);
+    fn kmeans(
+        &self,
+        space: &Space<'_, T>,
+        passes: usize,
+        trades: usize,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<ClusterSummary> {
         let (chosen, mut owner) = space.seeds(self.clusters, self.patience, rng)?;
         if passes == 0 {
             return Ok(seeds_alone(self.mixture, self.sample, &chosen));
@@ -359,6 +443,24 @@ impl<T: Scalar> Start<'_, T> {
             summary = hard_summary(mixture, sample, &owner);
         }
         Ok(summary)
+    }
+}
+
+/// A way to start that takes part in a contest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Entrant {
+    Kmeans(Units),
+    Bregman,
+}
+
+const ENTRANTS: [Entrant; 3] = [Entrant::Kmeans(Units::Raw), Entrant::Kmeans(Units::Standard), Entrant::Bregman];
+
+/// What is known of two starts: the one with the higher score, or the first that could be trained.
+fn better<V>(best: Result<(f64, V)>, next: Result<(f64, V)>) -> Result<(f64, V)> {
+    match (best, next) {
+        (Ok((most, _)), Ok((score, next))) if score > most => Ok((score, next)),
+        (Err(_), next) => next,
+        (kept, _) => kept,
     }
 }
 
@@ -435,4 +537,60 @@ fn largest_first(summary: &ClusterSummary) -> ClusterSummary {
     let mut order: Vec<usize> = (0..summary.num_clusters()).collect();
     order.sort_by(|&a, &b| summary.counts[b].total_cmp(&summary.counts[a]));
     summary.reordered(&order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Moments;
+    use crate::likelihood::{LikelihoodKind, Prior};
+    use crate::mixture::Search;
+
+    /// The entrants in the order of a heat for rows drawn by `draw`.
+    fn heat(kind: LikelihoodKind, dim: usize, draw: impl Fn(usize, &mut ChaCha8Rng) -> Vec<f64>) -> Vec<Entrant> {
+        const K: usize = 4;
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut rows = Rows::dense(dim);
+        (0..4000).for_each(|n| rows.push_dense(&draw(n % K, &mut rng)));
+        let config = MixtureConfig { likelihood: kind, prior_scale: Some(1e-3), ..Default::default() };
+        let all = Sample { rows, weights: Vec::new() };
+        let (mean, variance) = lloyd::moments(&all);
+        let moments = Moments { mean, second_moment: variance.clone(), variance, ..Moments::unknown(dim) };
+        let mixture = Mixture::<f64> {
+            likelihood: kind.build(&Prior::for_data(&config, &moments)),
+            estimate: Estimate::Posterior,
+            alpha: 10.0,
+            num_clusters: K,
+            sparsity: K,
+            step: Box::new(Search::dense(K, K)),
+            units_change: 0.0,
+        };
+        let (sample, judges) = all.part(K);
+        let start =
+            Start { mixture: &mixture, sample: &sample, clusters: K, factor: 1.0, patience: Patience::default() };
+        start.heat(None, judges.as_ref(), &mut rng).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_heat_sees_which_start_the_rows_want() {
+        let noise = |rng: &mut ChaCha8Rng| (0..6).map(|_| rng.random::<f64>()).sum::<f64>() - 3.0;
+        // Clusters that share their mean and differ in width have no centres that k-means could tell apart.
+        let widths = heat(LikelihoodKind::SphericalGauss, 8, |k, rng| {
+            (0..8).map(|_| noise(rng) * 10f64.powi(k as i32 - 2)).collect()
+        });
+        assert_eq!(widths[0], Entrant::Bregman, "{widths:?}");
+        // A small column that tells clusters apart counts for nothing beside a large one that does not.
+        let units =
+            heat(LikelihoodKind::DiagGauss, 2, |k, rng| vec![1e4 * noise(rng), 1e-3 * (10.0 * k as f64 + noise(rng))]);
+        assert_eq!(units[2], Entrant::Kmeans(Units::Raw), "{units:?}");
+    }
+
+    #[test]
+    fn a_better_start_is_one_of_a_higher_score_and_any_is_better_than_none() {
+        let none = || Err::<(f64, u32), _>(Error::NoRows { name: "x".into() });
+        assert_eq!(better(Ok((1.0, 1)), Ok((2.0, 2))).unwrap().1, 2);
+        assert_eq!(better(Ok((2.0, 1)), Ok((2.0, 2))).unwrap().1, 1);
+        assert_eq!(better(none(), Ok((-9.0, 2))).unwrap().1, 2);
+        assert_eq!(better(Ok((-9.0, 1)), none()).unwrap().1, 1);
+    }
 }

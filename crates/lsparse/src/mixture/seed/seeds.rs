@@ -30,6 +30,8 @@ pub struct Seeding<'a> {
     pub metric: Metric,
     /// Uniformly, rather than in proportion to the distance from the seeds so far.
     pub uniform: bool,
+    /// Rows that are tried for a seed, of which the one that explains the sample best is taken.
+    pub tries: usize,
     /// Asked before every seed.
     pub patience: Patience<'a>,
 }
@@ -63,79 +65,117 @@ impl Seeding<'_> {
                 (false, true) => sample.weight(n),
                 (false, false) => sample.weight(n) * nearest[n],
             };
-            let row = draw_index(num_rows, chance, rng).unwrap_or_else(|| {
+            let tries = if first_or_uniform || likelihood.shared_width() > 0 { 1 } else { self.tries };
+            let mut rows_tried: Vec<usize> = (0..tries).filter_map(|_| draw_index(num_rows, chance, rng)).collect();
+            if rows_tried.is_empty() {
                 // Only copies of the seeds are left (or rows of no weight): any other row will do.
                 let free: Vec<usize> = (0..num_rows).filter(|&n| !taken[n]).collect();
-                free[rng.random_range(0..free.len())]
-            });
+                rows_tried.push(free[rng.random_range(0..free.len())]);
+            }
+            rows_tried.sort_unstable();
+            rows_tried.dedup();
+            // Of several the one that leaves the least to be explained.
+            let found = self.distances(likelihood, rows, &own, &rows_tried, &mut scratch)?;
+            let left = |found: &[f64]| (0..num_rows).map(|n| sample.weight(n) * nearest[n].min(found[n])).sum::<f64>();
+            let left: Vec<f64> = if found.len() > 1 { found.iter().map(|f| left(f)).collect() } else { vec![0.0] };
+            let best = (0..left.len()).min_by(|&a, &b| left[a].total_cmp(&left[b])).unwrap_or(0);
+            let (row, found) = (rows_tried[best], &found[best]);
             taken[row] = true;
             chosen.push(row);
-            let distance: Box<dyn Fn(std::ops::Range<usize>, &mut [f64]) + Sync> = match self.metric {
-                Metric::Euclidean => {
-                    let center = dense_row(rows, row);
-                    let own = &own;
-                    Box::new(move |range, out| squared_distances(rows, own, &center, range, out))
+            for ((best, owner), &d) in nearest.iter_mut().zip(&mut owner).zip(found) {
+                if d < *best {
+                    (*best, *owner) = (d, k as u32);
                 }
-                Metric::Bregman => {
-                    let seed = seed_cluster(likelihood, rows, row, &mut scratch)?;
-                    let log_prior = seed.log_prior()[0];
-                    let own = &own;
-                    Box::new(move |range, out| {
-                        divergences(seed.as_ref(), log_prior, rows, &own[range.clone()], range, out)
-                    })
-                }
-            };
-            let chunk = T::TILE * 4;
-            nearest.par_chunks_mut(chunk).zip(owner.par_chunks_mut(chunk)).enumerate().for_each(
-                |(c, (best, owner))| {
-                    let mut found = vec![0.0; best.len()];
-                    distance(c * chunk..c * chunk + best.len(), &mut found);
-                    for ((best, owner), &d) in best.iter_mut().zip(owner).zip(&found) {
-                        if d < *best {
-                            (*best, *owner) = (d, k as u32);
-                        }
-                    }
-                },
-            );
+            }
             nearest[row] = 0.0;
             owner[row] = k as u32;
         }
         Ok((chosen, owner))
     }
+
+    /// How far every row is from each of `chosen`; `own` is what the metric needs of each row.
+    fn distances<T: Scalar>(
+        &self,
+        likelihood: &dyn Likelihood<T>,
+        rows: &Rows<T>,
+        own: &[f64],
+        chosen: &[usize],
+        scratch: &mut Scratch<T>,
+    ) -> Result<Vec<Vec<f64>>> {
+        let num = chosen.len();
+        let distance: Box<dyn Fn(std::ops::Range<usize>, &mut [f64]) + Sync> = match self.metric {
+            Metric::Euclidean => {
+                let centers: Vec<Vec<f64>> = chosen.iter().map(|&row| dense_row(rows, row)).collect();
+                Box::new(move |range, out| {
+                    let mut found = vec![0.0; range.len()];
+                    for (k, center) in centers.iter().enumerate() {
+                        squared_distances(rows, own, center, range.clone(), &mut found);
+                        out.iter_mut().skip(k).step_by(num).zip(&found).for_each(|(out, d)| *out = *d);
+                    }
+                })
+            }
+            Metric::Bregman => {
+                let seeds = seed_clusters(likelihood, rows, chosen, scratch)?;
+                let log_prior = seeds.log_prior();
+                Box::new(move |range, out| {
+                    divergences(seeds.as_ref(), &log_prior, rows, &own[range.clone()], range, out)
+                })
+            }
+        };
+        // Row by row, one distance a seed.
+        let chunk = T::TILE * 4;
+        let mut found = vec![0.0; rows.len() * num];
+        found.par_chunks_mut(chunk * num).enumerate().for_each(|(c, found)| {
+            distance(c * chunk..c * chunk + found.len() / num, found);
+        });
+        Ok(match num {
+            1 => vec![found],
+            _ => (0..num).map(|k| found.iter().skip(k).step_by(num).copied().collect()).collect(),
+        })
+    }
 }
 
-/// The MAP cluster of one row alone.
-fn seed_cluster<T: Scalar>(
+/// MAP clusters of one row each.
+fn seed_clusters<T: Scalar>(
     likelihood: &dyn Likelihood<T>,
     rows: &Rows<T>,
-    row: usize,
+    chosen: &[usize],
     scratch: &mut Scratch<T>,
 ) -> Result<Box<dyn Clusters<T>>> {
-    let mut stats = likelihood.no_statistics(1).stats;
-    let (stat, shared) = stats.split_at_mut(likelihood.stat_width());
-    likelihood.accumulate(rows, &[row as u32], &[T::ONE], scratch, stat);
-    likelihood.accumulate_shared(rows, &[row as u32], &[1.0], shared);
-    likelihood.global_step(Estimate::Map, &[1.0], &stats, None)
+    let (num, width) = (chosen.len(), likelihood.stat_width());
+    let mut stats = likelihood.no_statistics(num).stats;
+    let (own, shared) = stats.split_at_mut(num * width);
+    for (stat, &row) in own.chunks_exact_mut(width).zip(chosen) {
+        likelihood.accumulate(rows, &[row as u32], &[T::ONE], scratch, stat);
+    }
+    // What clusters share would be that of all of them: such families try one row at a time.
+    debug_assert!(num == 1 || shared.is_empty());
+    likelihood.accumulate_shared(rows, &[chosen[0] as u32], &[1.0], shared);
+    likelihood.global_step(Estimate::Map, &vec![1.0; num], &stats, None)
 }
 
+/// One divergence a seed for each row in `range`, row by row.
 fn divergences<T: Scalar>(
-    seed: &dyn Clusters<T>,
-    log_prior: f64,
+    seeds: &dyn Clusters<T>,
+    log_prior: &[f64],
     rows: &Rows<T>,
     own: &[f64],
     range: std::ops::Range<usize>,
     out: &mut [f64],
 ) {
+    let num = log_prior.len();
     let mut scratch = Scratch::default();
-    let mut weights = vec![T::ZERO; T::TILE];
-    for (t, out) in out.chunks_mut(T::TILE).enumerate() {
+    let mut weights = vec![T::ZERO; T::TILE * num];
+    for (t, (out, own)) in out.chunks_mut(T::TILE * num).zip(own.chunks(T::TILE)).enumerate() {
         let first = range.start + t * T::TILE;
         let weights = &mut weights[..out.len()];
         weights.fill(T::ZERO);
-        seed.add_log_lik(rows, first..first + out.len(), &mut scratch, weights);
-        for (r, d) in out.iter_mut().enumerate() {
-            // Rounding may take a divergence of zero below it.
-            *d = (own[t * T::TILE + r] - weights[r].to_f64() - log_prior).max(0.0);
+        seeds.add_log_lik(rows, first..first + own.len(), &mut scratch, weights);
+        for ((out, weights), own) in out.chunks_exact_mut(num).zip(weights.chunks_exact(num)).zip(own) {
+            for ((d, weight), log_prior) in out.iter_mut().zip(weights).zip(log_prior) {
+                // Rounding may take a divergence of zero below it.
+                *d = (own - weight.to_f64() - log_prior).max(0.0);
+            }
         }
     }
 }

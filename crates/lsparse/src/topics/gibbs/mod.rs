@@ -46,7 +46,7 @@ struct MhSettings {
     /// Metropolis-Hastings steps a token.
     steps: usize,
     /// Draws a table of proposals serves for; 0 for a multiple of its size.
-    table_draws: usize,
+    table_draws: Option<usize>,
 }
 
 /// Proposals made and accepted.
@@ -150,7 +150,7 @@ impl Tokens {
 /// use std::sync::Arc;
 /// use lsparse::data::CsrRows;
 /// use lsparse::topics::gibbs::{Chain, Tokens};
-/// use lsparse::topics::{TopicMethod, TopicsConfig};
+/// use lsparse::settings::{TopicMethod, TopicsConfig};
 /// use rand::SeedableRng;
 ///
 /// let corpus = CsrRows::new("one document", 3, vec![0, 2], vec![0, 2], vec![2.0f32, 1.0])?;

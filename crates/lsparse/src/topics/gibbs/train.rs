@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Batch, Batches, Dealt};
 use crate::error::{Error, Result};
-use crate::runs::{Family, Plan};
-use crate::settings::{TopicInit, TopicsConfig};
+use crate::runs::Family;
+use crate::settings::{Plan, TopicInit, TopicsConfig};
 use crate::store::checkpoint::Fingerprint;
 use crate::topics::gibbs::document::DocumentTopics;
 use crate::topics::gibbs::{Proposals, Sampler, Tokens};
@@ -100,7 +100,7 @@ pub struct GibbsModel {
     /// As many ones as the longest document has tokens: their mass.
     ones: Vec<f32>,
     /// Laps before statistics are averaged; 0 if they are not.
-    burn_in: usize,
+    burn_in: Option<usize>,
 }
 
 /// The statistics of several laps.
@@ -165,7 +165,7 @@ impl GibbsModel {
         // Documents are counted once a visit.
         let laps = averaged.sum.documents / self.tokens.num_documents() as f64;
         // A batch that is not in the sum would be missing from the topics.
-        let complete = self.burn_in > 0 && averaged.visits.iter().all(|&visits| visits > self.burn_in);
+        let complete = self.burn_in.is_some_and(|burn_in| averaged.visits.iter().all(|&visits| visits > burn_in));
         complete.then(|| {
             let mut mean = averaged.sum.clone();
             mean.scale(1.0 / laps);
@@ -229,10 +229,10 @@ impl Model for GibbsModel {
         if let (Some(chain), Some((topics, rng))) = (&mut params.chain, &visited.found) {
             (chain.topics[batch], chain.rng) = (Arc::clone(topics), rng.clone());
         }
-        if self.burn_in > 0 {
+        if let Some(burn_in) = self.burn_in {
             let Averaged { visits, sum } = &mut params.averaged;
             visits[batch] += 1;
-            if visits[batch] > self.burn_in {
+            if visits[batch] > burn_in {
                 sum.add_scaled(&visited.summary, 1.0);
             }
         }
@@ -358,7 +358,7 @@ impl<'a> Family<'a> for GibbsFamily<'a> {
             document_rise: rises(config.alpha / config.topics as f64, longest + 1),
             ones: vec![1.0; longest],
             burn_in: config.burn_in,
-            config,
+            config: TopicsConfig::clone(&config),
         }
     }
 
@@ -394,5 +394,9 @@ impl<'a> Family<'a> for GibbsFamily<'a> {
         let average = session.model().average(&session.params().averaged);
         let total = average.as_ref().unwrap_or(session.total());
         self.inner.saved_with(&self.inner.model(0), training, &session.params().alpha, total)
+    }
+
+    fn kept(&self, earlier: TopicModel, outcome: &Outcome) -> TopicModel {
+        self.inner.kept(earlier, outcome)
     }
 }

@@ -94,7 +94,7 @@ pub struct WordProposal {
     smooth: Vec<f32>,
     shared: Table,
     /// Draws a table, 0 for a multiple of its size.
-    draws: usize,
+    draws: Option<usize>,
     buffer: Vec<f32>,
     scratch: AliasScratch,
 }
@@ -111,7 +111,7 @@ pub struct Own {
 const DRAWS_AN_ENTRY: usize = 4;
 
 impl WordProposal {
-    pub fn new(vocab_size: usize, num_topics: usize, draws: usize) -> Self {
+    pub fn new(vocab_size: usize, num_topics: usize, draws: Option<usize>) -> Self {
         WordProposal {
             num_topics,
             weight: vec![[0.0; 2]; vocab_size * num_topics],
@@ -146,8 +146,8 @@ impl WordProposal {
         own
     }
 
-    fn serves(draws: usize, entries: usize) -> usize {
-        if draws > 0 { draws } else { DRAWS_AN_ENTRY * entries.max(4) }
+    fn serves(draws: Option<usize>, entries: usize) -> usize {
+        draws.unwrap_or(DRAWS_AN_ENTRY * entries.max(4))
     }
 
     fn rebuild_word(&mut self, v: usize, counts: &mut DenseCounts) {

@@ -21,8 +21,8 @@ pub struct DocumentOptions {
     pub tolerance: f32,
     /// epsilon: a topic with no more mass than this in a document leaves its active set.
     pub active_floor: f32,
-    /// Topics a document starts with at most, those with the most first mass; 0 for no limit.
-    pub max_active: usize,
+    /// Topics a document starts with at most, those with the most first mass.
+    pub max_active: Option<usize>,
     /// When a token's L topics are chosen.
     pub selection: Selection,
     /// Restart proposals a document at most; each of its topics is tried once.
@@ -32,14 +32,15 @@ pub struct DocumentOptions {
 impl DocumentOptions {
     /// Those of a run.
     pub fn of(config: &TopicsConfig) -> Self {
-        let dense = config.sparsity >= config.topics;
+        let sparsity = config.sparsity.within(config.topics);
+        let dense = sparsity >= config.topics;
         DocumentOptions {
-            sparsity: config.sparsity,
+            sparsity,
             iterations: config.doc_iterations,
             tolerance: config.doc_tolerance as f32,
             // With L = K every topic stays with every document: the classical algorithm.
             active_floor: if dense { 0.0 } else { config.active_floor as f32 },
-            max_active: if dense { 0 } else { config.max_active },
+            max_active: config.max_active.filter(|_| !dense),
             selection: config.selection,
             restarts: config.restarts,
         }
@@ -52,7 +53,7 @@ impl DocumentOptions {
             iterations: 100,
             tolerance: 0.05,
             active_floor: 0.0,
-            max_active: 0,
+            max_active: None,
             selection: Selection::End,
             restarts: 0,
         }
@@ -219,11 +220,11 @@ impl Document {
         let most = self.touched.iter().map(|&k| self.mass[k as usize]).fold(0.0, f32::max);
         // A document of few words may have nothing above the floor: then its largest topics are all it has.
         let mut floor = options.active_floor.min(0.5 * most);
-        if options.max_active > 0 && self.touched.len() > options.max_active {
+        if let Some(most) = options.max_active.filter(|&most| self.touched.len() > most) {
             // Only the largest may stay: raise the floor to just below the smallest of them.
             self.work.clear();
             self.work.extend(self.touched.iter().map(|&k| self.mass[k as usize]));
-            let (_, last, _) = self.work.select_nth_unstable_by(options.max_active, |a, b| b.total_cmp(a));
+            let (_, last, _) = self.work.select_nth_unstable_by(most, |a, b| b.total_cmp(a));
             floor = floor.max(*last);
         }
         for &k in &self.touched {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::choice::choices;
 use crate::error::Result;
 use crate::training::summary::Summary;
 
@@ -19,18 +20,18 @@ pub use memos::{Extent, Kept, Memo, MemoPlace, Memos};
 pub use one_step::{Increment, OneStep};
 pub use stochastic::{Stochastic, StochasticState};
 
-/// The schedules that a configuration can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ScheduleKind {
-    /// All rows, then a global step: memoized with one batch.
-    Full,
-    /// A global step after each batch, with exact totals: each batch's statistics are remembered and replaced.
-    Memoized,
-    /// A natural-gradient step after each batch drawn at random, with a decaying rate.
-    Stochastic,
-    /// One pass, nothing remembered: the first lap of the memoized schedule.
-    Streaming,
+choices! {
+    /// The schedules that settings can name.
+    pub enum ScheduleKind {
+        /// After all of the data: memoized with one batch.
+        Full = "full",
+        /// After every batch, replacing what the batch gave before, so that totals are exact.
+        Memoized = "memoized",
+        /// After every batch drawn at random, at a falling rate (natural gradients).
+        Stochastic = "stochastic",
+        /// After every batch, in one pass, with nothing remembered.
+        Streaming = "streaming",
+    }
 }
 
 /// Decides which batch comes next, and folds its statistics into the total.

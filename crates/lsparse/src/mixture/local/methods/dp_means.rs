@@ -123,7 +123,7 @@ impl<T: Scalar> LocalStep<T> for DpMeans {
         model.weights = vec![1.0 / open.len() as f64; open.len()];
         model.total = model.total.reordered(&open);
         model.config.clusters = open.len();
-        model.config.penalty = self.penalty;
+        model.config.penalty = Some(self.penalty);
     }
 }
 

@@ -116,16 +116,10 @@ mod tests {
 
     #[test]
     fn the_columns_that_tell_most_come_first() {
-        let moments = Moments {
-            count: 100,
-            mean: vec![0.0; 3],
-            variance: vec![1.0; 3],
-            second_moment: vec![1.0; 3],
-            nonzeros: 0,
-        };
+        let moments = Moments::unknown(3);
         let config = MixtureConfig {
             likelihood: LikelihoodKind::DiagGauss,
-            prior_scale: 0.1,
+            prior_scale: Some(0.1),
             variance_floor: 1e-9,
             ..Default::default()
         };

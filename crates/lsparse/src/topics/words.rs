@@ -1,16 +1,19 @@
-//! What a topic run starts from: its list of words, the model to go on from, and words that pull topics.
+//! The words of topics: those of a run that goes on from a model, documents in the words of a model, words that pull topics.
 
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use lsparse::corpus::{Corpus, TokenizerConfig, Vocab};
-use lsparse::topics::TopicModel;
-use lsparse::{Error, Result};
 use serde_json::Value;
+
+use crate::corpus::encode_text;
+use crate::corpus::{Corpus, Documents, Encoder, Format, StopWords, TextOptions, TokenizerConfig, Vocab, Watch};
+use crate::error::{Error, Result};
+use crate::topics::TopicModel;
 
 /// The words of a run: those of the corpus, after those of the model to go on from.
 pub struct Words {
+    /// All of them.
     pub vocab: Arc<Vocab>,
     /// The model to go on from, over these words.
     pub start: Option<TopicModel>,
@@ -23,6 +26,7 @@ pub struct Words {
 }
 
 impl Words {
+    /// The words of a corpus and of a model to go on from, if there is one.
     pub fn new(corpus: &Corpus, start: Option<TopicModel>) -> Result<Self> {
         let of_corpus = corpus.tokenizer();
         let Some(start) = start else {
@@ -42,6 +46,48 @@ impl Words {
         let start = if count == 0 { start } else { start.with_vocab(vocab.words()) };
         Ok(Words { vocab, start: Some(start), new: count, tokenizer, mixed })
     }
+}
+
+impl TopicModel {
+    /// The documents of a corpus folder or of raw text in the words of this model. `watch` is told of the text that is read,
+    /// and may end it.
+    pub fn documents(
+        &self,
+        path: &Path,
+        format: Option<Format>,
+        text: &TextOptions,
+        watch: &mut Watch<'_>,
+    ) -> Result<Documents> {
+        let words = Arc::new(Vocab::new(self.vocab.clone())?);
+        let documents = if Corpus::is_corpus(path) {
+            Documents::in_words(Corpus::open(path)?, &words)?
+        } else {
+            let encoder = Encoder::new(&tokenizer_of(self)?, words)?;
+            let (corpus, report) = encode_text(path, format, text, &encoder, watch)?;
+            Documents::of_text(corpus, report.unknown)
+        };
+        if documents.known() == 0 {
+            return Err(Error::Format {
+                path: path.to_owned(),
+                detail: format!("not one of its {} words is known to the model", documents.unknown),
+                remedy: "give documents of the kind and language that the model was trained on".to_owned(),
+            });
+        }
+        Ok(documents)
+    }
+}
+
+/// How text became the words of a model. A model of counts does not say; its words are looked for in plain text.
+fn tokenizer_of(model: &TopicModel) -> Result<TokenizerConfig> {
+    let Some(settings) = &model.tokenizer else {
+        let stop_words = StopWords::None;
+        return Ok(TokenizerConfig { numbers: true, min_length: 1, stop_words, ..TokenizerConfig::default() });
+    };
+    serde_json::from_value(settings.clone()).map_err(|error| Error::Config {
+        option: "model",
+        problem: format!("its settings for text cannot be used ({error})"),
+        remedy: "build a corpus from the text with `build-corpus`, or update lsparse".to_owned(),
+    })
 }
 
 fn to_json(tokenizer: &TokenizerConfig) -> Value {
@@ -86,7 +132,7 @@ pub fn read_seed_words(path: &Path, vocab: &Vocab, num_topics: usize) -> Result<
         }
         if at >= num_topics && !list.is_empty() {
             let detail = format!("a line more than the {num_topics} topics");
-            return Err(refuse(detail, "give at most one line a topic, or ask for more topics with -k"));
+            return Err(refuse(detail, "give at most one line a topic, or ask for more `topics`"));
         }
         lists.push(list);
     }

@@ -1,16 +1,8 @@
-//! Documents in the words of a list: those of a corpus or of raw text, with their columns where the list has them.
+//! Documents in the words of a list, matched by name: those of a corpus or of raw text.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use lsparse::corpus::{Corpus, Encoder, Format, StopWords, TextOptions, TokenizerConfig, Vocab, encode_text};
-use lsparse::data::{self, Element, RowSource, Rows, Scalar};
-use lsparse::topics::TopicModel;
-use lsparse::{Error, Result};
-
-use crate::format::grouped;
-use crate::interrupt;
-use crate::output::message;
+use crate::corpus::{Corpus, Vocab};
+use crate::data::{self, Element, RowSource, Rows, Scalar};
+use crate::error::Result;
 
 /// The column of a word that the list does not have.
 const NONE: u32 = u32::MAX;
@@ -46,47 +38,21 @@ impl Documents {
         Ok(documents)
     }
 
-    /// The documents of a corpus folder or of raw text in the words of a model.
-    pub fn for_model(path: &Path, model: &TopicModel, format: Option<Format>, text: &TextOptions) -> Result<Self> {
-        let words = Arc::new(Vocab::new(model.vocab.clone())?);
-        let documents = if Corpus::is_corpus(path) {
-            Documents::in_words(Corpus::open(path)?, &words)?
-        } else {
-            let dim = words.len();
-            let encoder = Encoder::new(&tokenizer_of(model)?, words)?;
-            interrupt::listen(true);
-            let (corpus, report) =
-                encode_text(path, format, text, &encoder, &mut |_| interrupt::check("reading text"))?;
-            Documents { corpus, columns: None, dim, unknown: report.unknown }
-        };
-        if documents.known() == 0 {
-            return Err(Error::Format {
-                path: path.to_owned(),
-                detail: format!("not one of its {} words is known to the model", grouped(documents.unknown as usize)),
-                remedy: "give documents of the kind and language that the model was trained on".to_owned(),
-            });
-        }
-        Ok(documents)
+    /// Documents that were made of text in the words of the list; `unknown` words were passed over.
+    pub fn of_text(corpus: Corpus, unknown: u64) -> Self {
+        Documents { dim: corpus.vocab().len(), corpus, columns: None, unknown }
     }
 
+    /// The corpus that they are from.
     pub fn corpus(&self) -> &Corpus {
         &self.corpus
     }
 
     /// Words of the documents that the list has, each as often as it is there.
-    fn known(&self) -> u64 {
+    pub fn known(&self) -> u64 {
         // The words of raw text that the list does not have are not in the corpus at all.
         let all = self.corpus.num_tokens();
         if self.columns.is_some() { all.saturating_sub(self.unknown) } else { all }
-    }
-
-    /// Say how many words are passed over, if any are.
-    pub fn mention_unknown(&self) {
-        if self.unknown > 0 {
-            let (unknown, all) = (grouped(self.unknown as usize), grouped((self.known() + self.unknown) as usize));
-            let name = self.corpus.name();
-            message(&format!("{name}: {unknown} of {all} words are not in the vocabulary and are passed over"));
-        }
     }
 
     /// The number of words of every document.
@@ -126,19 +92,6 @@ impl Documents {
     }
 }
 
-/// How text became the words of a model. A model of counts does not say; its words are looked for in plain text.
-fn tokenizer_of(model: &TopicModel) -> Result<TokenizerConfig> {
-    let Some(settings) = &model.tokenizer else {
-        let stop_words = StopWords::None;
-        return Ok(TokenizerConfig { numbers: true, min_length: 1, stop_words, ..TokenizerConfig::default() });
-    };
-    serde_json::from_value(settings.clone()).map_err(|error| Error::Config {
-        option: "model",
-        problem: format!("its settings for text cannot be used ({error})"),
-        remedy: "build a corpus from the text with lsparse corpus build, or update lsparse".to_owned(),
-    })
-}
-
 impl RowSource for Documents {
     fn name(&self) -> &str {
         self.corpus.name()
@@ -171,6 +124,8 @@ impl RowSource for Documents {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]

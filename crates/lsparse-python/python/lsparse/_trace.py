@@ -1,0 +1,64 @@
+"""Traces: how a training went step by step, as files."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from . import _core
+
+
+class Trace(NamedTuple):
+    """How a training went, read from a file.
+
+    Attributes
+    ----------
+    beginning : dict or None
+        The library's version, the kind of model, rows and columns, and every setting; None where nothing was written.
+    steps : dict of ndarrays
+        One entry a step, as an estimator's ``trace_``; ``pandas.DataFrame`` makes a data frame of it.
+    endings : list of dicts
+        Of every run that has ended why and where, with its objective and held-out score.
+
+    Examples
+    --------
+    >>> import lsparse
+    >>> lsparse.Trace(None, {}, []).endings
+    []
+    """
+
+    beginning: dict[str, Any] | None
+    steps: dict[str, NDArray[Any]]
+    endings: list[dict[str, Any]]
+
+
+def read_trace(path: str | os.PathLike[str]) -> Trace:
+    """Read a trace that ``fit(..., trace=path)`` or the command's ``--trace`` has written, or is writing.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    trace : Trace
+        Settings, steps and how runs ended.
+
+    Examples
+    --------
+    >>> import lsparse, os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "run.jsonl")
+    ...     gm = lsparse.GaussianMixture(2, random_state=0).fit([[0.0], [0.2], [9.0], [9.2]], trace=path)
+    ...     trace = lsparse.read_trace(path)
+    >>> trace.beginning["settings"]["clusters"], trace.endings[0]["stopped_by"]
+    (2, 'tolerance')
+    >>> bool((trace.steps["objective"] == gm.trace_["objective"]).all())
+    True
+    """
+    beginning, steps, endings = _core.read_trace(path)
+    return Trace(None if beginning is None else json.loads(beginning), steps, [json.loads(end) for end in endings])

@@ -1,0 +1,84 @@
+//! What a fit has around it besides rows and settings: held-out rows, files, threads, and who watches.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lsparse::data::RowSource;
+use lsparse::training::trace::Trace;
+use lsparse::{Beside, Checkpointing, Fitted, Storage};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::gate::{raise, run_watched};
+use crate::rows::{Braked, Held};
+use crate::trace::{Recorder, Watchers};
+
+/// As Python gives it, every entry there.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Around<'py> {
+    /// Rows that are scored at the end of every lap.
+    heldout: Option<Bound<'py, PyAny>>,
+    checkpoint: Option<PathBuf>,
+    /// Seconds between two checkpoints.
+    checkpoint_every: f64,
+    resume: bool,
+    /// Bytes of memory for what is remembered of batches and rows.
+    memo_memory: Option<u64>,
+    trace: Option<PathBuf>,
+    threads: usize,
+    /// Told of steps; see [`Recorder::tell`].
+    watch: Option<Py<PyAny>>,
+}
+
+/// A fit and the dict that says how it went.
+pub type Reported<'py, M> = (M, Bound<'py, PyDict>);
+
+impl<'py> Around<'py> {
+    fn storage(&self) -> Storage {
+        let checkpoint = self.checkpoint.as_ref().map(|path| Checkpointing {
+            every: Duration::try_from_secs_f64(self.checkpoint_every).unwrap_or_default(),
+            resume: self.resume,
+            ..Checkpointing::new(path)
+        });
+        Storage { checkpoint, memo_memory: self.memo_memory }
+    }
+
+    /// The held-out rows, if there are any.
+    pub fn heldout(&self) -> PyResult<Option<Held<'py>>> {
+        self.heldout.as_ref().map(|rows| Held::named("X_val", rows)).transpose()
+    }
+
+    /// Run a fit of `rows` with `heldout`, which can be watched and ended early.
+    pub fn fit<M: Send>(
+        &self,
+        py: Python<'py>,
+        rows: &dyn RowSource,
+        heldout: Option<&dyn RowSource>,
+        fit: impl FnOnce(&dyn RowSource, Option<&dyn RowSource>, Beside<'_>) -> lsparse::Result<Fitted<M>> + Send,
+    ) -> PyResult<Reported<'py, M>> {
+        let trace = self.trace.as_deref().map(Trace::to_file).transpose().map_err(raise)?;
+        let recorder = Recorder::default();
+        let mut watchers = Watchers { recorder: recorder.clone(), trace, notes: Vec::new() };
+        let mut told = 0;
+        let mut tell = |py: Python<'_>| match &self.watch {
+            Some(watch) => recorder.tell(py, watch, &mut told),
+            None => Ok(false),
+        };
+        let storage = self.storage();
+        let (fitted, raised) = run_watched(py, self.threads, &mut tell, |brake| {
+            let rows = Braked { rows, now: &brake.now };
+            let heldout = heldout.map(|rows| Braked { rows, now: &brake.now });
+            let heldout = heldout.as_ref().map(|rows| rows as &dyn RowSource);
+            let beside =
+                Beside { observer: Some(&mut watchers), interrupt: Some(&brake.soon), storage, ..Default::default() };
+            fit(&rows, heldout, beside)
+        })?;
+        // What a watcher raises of the last steps is raised once the model is kept, too.
+        let raised = tell(py).err().or(raised);
+        let Fitted { model, outcome, .. } = fitted;
+        let report = recorder.report(py, &outcome, raised)?;
+        report.set_item("notes", watchers.notes)?;
+        Ok((model, report))
+    }
+}

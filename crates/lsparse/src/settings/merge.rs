@@ -1,0 +1,121 @@
+//! How settings are put together: those of a model to go on from, those of a file, those that are given.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::Settings;
+use crate::error::{Error, Result, show_number};
+
+/// What a run is asked for besides the defaults.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// The settings of a file.
+    pub file: Map<String, Value>,
+    /// Those given by themselves, which win over the file.
+    pub options: Map<String, Value>,
+}
+
+impl Given {
+    /// The settings in a file: a JSON object by their names.
+    pub fn read<C: Settings>(path: &Path) -> Result<Map<String, Value>> {
+        let text = std::fs::read_to_string(path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
+            _ => Error::Io { path: path.to_owned(), action: "read", source },
+        })?;
+        let example =
+            C::table().iter().find(|setting| setting.short == Some('k')).map_or("seed", |setting| setting.name);
+        let refuse = |error: serde_json::Error| Error::Format {
+            path: path.to_owned(),
+            detail: error.to_string(),
+            remedy: format!("give a JSON object whose keys are names of settings, such as {{\"{example}\": 50}}"),
+        };
+        // Once as settings, for keys and types, and once as it stands, for which keys are there.
+        serde_json::from_str::<C>(&text).map_err(refuse)?;
+        serde_json::from_str(&text).map_err(refuse)
+    }
+
+    /// Whether a setting is given.
+    pub fn has(&self, name: &str) -> bool {
+        self.file.contains_key(name) || self.options.contains_key(name)
+    }
+
+    /// `base` with what is given. A setting that means nothing to the method is refused, unless a file says what holds
+    /// without it: the settings of a report name everything.
+    pub fn over<C: Settings>(&self, base: &C) -> Result<C> {
+        let settings = merge(base, &self.file, &self.options)?;
+        let foreign =
+            |name: &str| C::table().iter().find(|setting| setting.name == name && !setting.is_for(settings.method()));
+        let (beside, own): (Map<_, _>, Map<_, _>) =
+            self.file.clone().into_iter().partition(|(name, _)| foreign(name).is_some());
+        let holds = match beside.is_empty() {
+            true => Map::new(),
+            false => merge(base, &own, &self.options)?.settled()?.values(),
+        };
+        let changing = beside.iter().filter(|(name, value)| holds.get(*name).unwrap_or(&Value::Null) != *value);
+        match self.options.keys().chain(changing.map(|(name, _)| name)).find_map(|name| foreign(name)) {
+            None => Ok(settings),
+            Some(setting) => Err(Error::Config {
+                option: setting.name,
+                problem: format!("it means nothing to `method {}`", settings.method()),
+                remedy: format!("leave it out, or choose `method {}`", setting.methods.join(" or ")),
+            }),
+        }
+    }
+}
+
+/// `base`, over it the file, over it the options. Where two settings say the same in different ways, the one given as an
+/// option wins over the other in the file.
+fn merge<C: Settings>(base: &C, file: &Map<String, Value>, options: &Map<String, Value>) -> Result<C> {
+    let mut merged = base.values();
+    for given in [file, options] {
+        for setting in C::table() {
+            if let Some(other) = setting.instead_of.filter(|_| given.contains_key(setting.name)) {
+                merged.insert(other.to_owned(), Value::Null);
+            }
+        }
+        merged.extend(given.clone());
+    }
+    serde_json::from_value(Value::Object(merged)).map_err(|error| Error::Config {
+        option: "config",
+        problem: error.to_string(),
+        remedy: "mend the value".into(),
+    })
+}
+
+/// What a model with these settings passes on to a run that goes on from it: what it is, not how it was trained.
+pub fn passed_on<C: Settings>(model: &C) -> C {
+    let values = model.values();
+    let passed = C::table().iter().filter(|setting| setting.passed_on);
+    let passed = passed.filter_map(|setting| Some((setting.name.to_owned(), values.get(setting.name)?.clone())));
+    merge(&C::default(), &passed.collect(), &Map::new()).unwrap_or_else(|_| model.clone())
+}
+
+/// What is part of a model in the units of the data it was first trained on is not changed by going on from it.
+pub fn check_fixed<C: Settings>(asked: &C, model: &C) -> Result<()> {
+    let (asked, has) = (asked.values(), model.values());
+    let changed = |name: &str| asked.get(name) != has.get(name);
+    match C::table().iter().find(|setting| setting.fixed && changed(setting.name)) {
+        None => Ok(()),
+        Some(setting) => Err(Error::Config {
+            option: setting.name,
+            problem: format!(
+                "{} is asked for, the model to start from has {}",
+                plain(asked.get(setting.name)),
+                plain(has.get(setting.name))
+            ),
+            remedy: "leave it out, or train without `from`".into(),
+        }),
+    }
+}
+
+/// A value as one would write it.
+pub(super) fn plain(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "none".to_owned(),
+        Some(Value::String(name)) => name.clone(),
+        Some(Value::Bool(on)) => (if *on { "on" } else { "off" }).to_owned(),
+        Some(Value::Number(number)) => number.as_f64().map_or_else(|| number.to_string(), show_number),
+        Some(other) => other.to_string(),
+    }
+}
