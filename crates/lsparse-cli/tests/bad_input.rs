@@ -276,7 +276,8 @@ fn runs_that_do_not_fit_into_memory() {
     place.lsparse("corpus build wide.npz --out c").assert().success();
     say("fit topics c -k 20000 --threads 1", &["20000 topics over 20000 words needs about", "fewer topics"]);
     let note = "--likelihood multinomial finds clusters of documents, lsparse fit topics";
-    place.lsparse("fit mixture c -k 2 --likelihood diag-gauss --laps 1").assert().success().stderr(contains(note));
+    let gauss = "fit mixture c -k 2 --likelihood diag-gauss --init examples --laps 1 --threads 1";
+    place.lsparse(gauss).assert().success().stderr(contains(note));
 }
 
 #[test]
