@@ -341,8 +341,7 @@ fn exact_search_makes_way_where_it_does_more_work() {
             batches: Some(5),
             laps: Some(5),
             tolerance: None,
-            // Clusters that all look alike.
-            prior_scale: Some(1e3),
+            prior_scale: Some(0.1),
             init: Init::Examples,
             search,
             ..Default::default()
