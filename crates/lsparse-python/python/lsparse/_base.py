@@ -129,7 +129,10 @@ class Estimator(_Fitted):
         "lap.",
     )
     tol: float = parameter(
-        1e-3, "float", NOT_NEGATIVE, "Stop when a row gains less than this in objective over a lap, in nats; 0 for never."
+        1e-3,
+        "float",
+        NOT_NEGATIVE,
+        "Stop when a row gains less than this in objective over a lap, in nats; 0 for never.",
     )
     max_seconds: float | None = parameter(None, "float", POSITIVE, "Stop after so many seconds of training.")
     n_init: int = parameter(
