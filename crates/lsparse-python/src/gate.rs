@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use lsparse::backend::pool;
 use pyo3::prelude::*;
-use rayon::ThreadPoolBuilder;
 
 use crate::messages;
 
@@ -61,8 +61,7 @@ fn enter<R: Send>(
     mut tick: Option<Tick<'_>>,
     work: impl FnOnce(&Brake) -> lsparse::Result<R> + Send,
 ) -> PyResult<(R, Option<PyErr>)> {
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|e| LsparseError::new_err(format!("threads: {e}; ask for fewer threads")))?;
+    let pool = pool(threads).map_err(raise)?;
     let (sender, mut receiver) = sync_channel(1);
     let brake = Brake::default();
     let (braked, mut raised) = (&brake, None);
