@@ -463,6 +463,9 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
     /// A checkpoint where one is due, and where a run is interrupted, which is to go on later. Once a run has ended the
     /// next run's, or the last, will do.
     fn after_step(&mut self, session: &mut Session<'a, F::Model>, reason: Option<StopReason>) -> Result<()> {
+        if let Some(error) = session.take_trouble() {
+            self.observer.no_file(error)?;
+        }
         let Some(keeper) = &mut self.ledger.keeper else { return Ok(()) };
         if keeper.is_done() {
             self.settle(session)?;
