@@ -169,6 +169,10 @@ impl RowSource for Braked<'_> {
         self.rows.is_sparse()
     }
 
+    fn num_entries(&self) -> Option<usize> {
+        self.rows.num_entries()
+    }
+
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> lsparse::Result<()> {
         self.check()?;
         self.rows.read_f32(start, count, out)
