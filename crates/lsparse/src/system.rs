@@ -93,15 +93,23 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     field(text, name)?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// Name of the variable that says how many stores of addresses the system's allocator keeps.
+pub const ARENAS: &str = "MALLOC_ARENA_MAX";
+
+/// Bytes of addresses that this process may have, where there is a limit (`ulimit -v`).
+pub fn address_limit() -> Option<u64> {
+    // "unlimited" is no number.
+    field(&read("/proc/self/limits")?, "Max address space")?.parse().ok()
+}
+
 /// Bytes of addresses that the process may still ask for, less what the next thread takes: a stack, and what the system's
-/// allocator puts by for it, 64 MB where there are twice as many.
+/// allocator puts by for it unless it is told not to.
 fn addresses() -> Option<u64> {
     const PUT_BY: u64 = 64 << 20;
     const STACK: u64 = 4 << 20;
-    // "unlimited" is no number.
-    let limit: u64 = field(&read("/proc/self/limits")?, "Max address space")?.parse().ok()?;
-    let left = limit.saturating_sub(kilobytes(&read("/proc/self/status")?, "VmSize:")?);
-    Some(left.saturating_sub(STACK + if left >= 2 * PUT_BY { PUT_BY } else { 0 }))
+    let left = address_limit()?.saturating_sub(kilobytes(&read("/proc/self/status")?, "VmSize:")?);
+    let puts_by = std::env::var_os(ARENAS).is_none() && left >= PUT_BY;
+    Some(left.saturating_sub(STACK + if puts_by { PUT_BY } else { 0 }))
 }
 
 /// Bytes that the control groups of the process leave it, by version 2 or 1: the least of all groups around it.
