@@ -214,7 +214,9 @@ impl Topics {
         let (sums, tokens) = run(py, threads, |brake| {
             let rows = Braked { rows: rows.as_ref(), now: &brake.now };
             let (mut sums, mut tokens) = (Vec::new(), Vec::new());
-            self.model.score_documents(&rows, &options(share, seed)?, &mut |found| {
+            // What a row scores does not depend on where it stands.
+            let options = CompletionOptions { by_number: false, ..options(share, seed)? };
+            self.model.score_documents(&rows, &options, &mut |found| {
                 sums.push(found.log_probability);
                 tokens.push(found.tokens);
             })?;
