@@ -347,7 +347,16 @@ impl Model for Topics {
         let warm = Some(&memory.warm).filter(|warm| self.warm_start && warm.len() == batch.num_rows());
         let mut first = 0;
         let ahead = worker.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
-        ahead.for_each_panel(batch.data, batch.number, PANEL_DOCUMENTS, |read| {
+        let mut sum = |pieces: Vec<local::Piece>, summary: &mut TopicSummary, tally: &mut Tally| {
+            let visited = local::sum_panel(&pieces, self.warm_start, summary, tally);
+            kept.warm.extend(visited.counts);
+            if self.lends {
+                kept.explained.extend(visited.explained);
+            }
+        };
+        // While a panel is solved the one before is summed, so that no thread is idle while either waits for its last task.
+        let mut solved: Option<Vec<local::Piece>> = None;
+        ahead.for_each_panel(batch.data, batch.data.batches.panels(batch.number, PANEL_DOCUMENTS), |read| {
             let Stretch { rows, row_ids, .. } = read;
             if let Some(sampling) = &self.sampling {
                 let active = sampling.sample_panel(self, params, rows, row_ids, batch.visit, &mut summary);
@@ -362,15 +371,15 @@ impl Model for Topics {
                 learn_alpha: self.alpha_rule != AlphaRule::Fixed,
             };
             first += rows.len();
-            let visited = local::summarize_panel(&request, rows, &mut summary, &mut tally);
-            if self.warm_start {
-                kept.warm.extend(visited.counts);
-            }
-            if self.lends {
-                kept.explained.extend(visited.explained);
-            }
+            let before = solved.take();
+            let (pieces, ()) = rayon::join(
+                || local::solve_panel(&request, rows),
+                || before.into_iter().for_each(|before| sum(before, &mut summary, &mut tally)),
+            );
+            solved = Some(pieces);
             Ok(())
         })?;
+        solved.into_iter().for_each(|last| sum(last, &mut summary, &mut tally));
         Ok(Visited { summary, memory: kept, found: (), tally })
     }
 
