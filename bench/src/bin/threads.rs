@@ -247,40 +247,37 @@ impl Bench {
 
     /// Laps and steps of topics, their seeds and held-out scores.
     fn topics(&self, corpus: &Path) -> Fallible<()> {
-        if !self.only.is_empty() && !["topics", "seeding", "score"].iter().any(|name| self.wants(name)) {
+        let lines = [(200, 1), (200, BATCHES), (3200, 1), (3200, BATCHES)].map(|(topics, batches)| {
+            let plural = if batches > 1 { "batches" } else { "batch" };
+            (format!("topics, K = {topics}, {batches} {plural}"), topics, batches)
+        });
+        let (seeding, score) = ("seeding, topics, K = 200", "held-out score of topics, K = 200");
+        if !lines.iter().any(|(name, ..)| self.wants(name)) && !self.wants(seeding) && !self.wants(score) {
             return Ok(());
         }
         let documents = load(corpus, "test")?;
         let (train, test) = (times_over(&documents.train)?, times_over(&documents.test)?);
-        for topics in [200, 3200] {
-            for batches in [1, BATCHES] {
-                let plural = if batches > 1 { "batches" } else { "batch" };
-                let name = format!("topics, K = {topics}, {batches} {plural}");
-                if self.wants(&name) {
-                    let config = topic_config(topics, batches);
-                    let family = TopicFamily::new(&train, &config, TopicInputs::default())?;
-                    self.steps(name, &family, 2, true)?.print();
-                }
-            }
+        for (name, topics, batches) in lines.into_iter().filter(|(name, ..)| self.wants(name)) {
+            let config = topic_config(topics, batches);
+            let family = TopicFamily::new(&train, &config, TopicInputs::default())?;
+            self.steps(name, &family, 2, true)?.print();
         }
         let config = topic_config(200, BATCHES);
         let family = TopicFamily::new(&train, &config, TopicInputs::default())?;
-        let name = "seeding, topics, K = 200";
-        if self.wants(name) {
-            self.each(name.into(), |_| Ok(family.session(0).map(|_| ())?))?.print();
+        if self.wants(seeding) {
+            self.each(seeding.into(), |_| Ok(family.session(0).map(|_| ())?))?.print();
         }
-        let name = "held-out score of topics, K = 200";
-        if self.wants(name) {
+        if self.wants(score) {
             let mut session = with_threads(self.most(), || family.session(0))??;
             let mut worker = session.worker();
             with_threads(self.most(), || session.step(&mut worker))??;
             let (model, total): (&Topics, _) = (session.model(), session.total());
             let alpha = &session.params().alpha;
-            let score = |_| {
+            let complete = |_| {
                 let options = CompletionOptions::default();
                 Ok(completion(&model.point_topics(total), alpha, &test, &options).map(|_| ())?)
             };
-            self.each(name.into(), score)?.print();
+            self.each(score.into(), complete)?.print();
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use super::local::{self, Explained};
 use super::summary::{SparseStats, TopicSummary, WordStats};
 use super::table::{self, WordTable};
 use crate::allocation::{AlphaRule, learned_alpha};
+use crate::backend::with_buffers;
 use crate::data::{Ahead, Batch, Dealt, Layout, Stretch};
 use crate::error::Result;
 use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
@@ -91,6 +92,9 @@ impl model::Tally for Tally {
 
 /// Entries of a panel of documents at most, about: what is in memory at once is a few times this.
 pub(super) const PANEL_DOCUMENTS: usize = 1024;
+
+/// Words of a parallel task of the global step.
+const WORDS_A_TASK: usize = 64;
 
 /// Buffers kept between batches.
 #[derive(Default)]
@@ -223,7 +227,8 @@ impl Topics {
             }
             term + rest
         };
-        let words: Vec<f64> = table.par_words().zip(written).enumerate().map_init(Buffers::default, of_word).collect();
+        let words = table.par_words().zip(written).enumerate().with_max_len(WORDS_A_TASK);
+        let words: Vec<f64> = words.map(|word| with_buffers(|buffers| of_word(buffers, word))).collect();
         let of_topic = |&sum: &f64| match estimate {
             Estimate::Posterior => -ln_gamma(sum),
             _ => -sum * sum.ln(),
@@ -422,7 +427,7 @@ impl Model for Topics {
         total: &TopicSummary,
         laps: usize,
     ) -> Result<Option<TopicSummary>> {
-        if !self.lends {
+        if !self.lends || !super::seed::may_renew(&total.counts, laps) {
             return Ok(None);
         }
         let mut explained = vec![Explained::default(); data.source.num_rows()];

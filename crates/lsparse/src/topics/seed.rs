@@ -60,6 +60,16 @@ pub fn random_topics(topics: &Topics, source: &dyn RowSource, rng: &mut ChaCha8R
 /// keeps a share of them changing lap by lap (kos, K = 800: the score wanders by 0.02); then they come to rest, and higher.
 const LAPS_THAT_LEND: usize = 8;
 
+/// Whether a topic with this count has lost everything.
+fn is_lost(count: f64) -> bool {
+    count < 1.0
+}
+
+/// Whether there are topics to be lent documents in the lap after `laps`.
+pub(in crate::topics) fn may_renew(counts: &[f64], laps: usize) -> bool {
+    laps < LAPS_THAT_LEND && counts.iter().any(|&count| is_lost(count))
+}
+
 /// Documents that seeding of a lost topic looks at, for each of them.
 const DOCUMENTS_A_LOST_TOPIC: usize = 10;
 
@@ -72,10 +82,7 @@ pub(in crate::topics) fn renewed_topics(
     explained: &[Explained],
     laps: usize,
 ) -> Result<Option<TopicSummary>> {
-    if laps >= LAPS_THAT_LEND {
-        return Ok(None);
-    }
-    let lost: Vec<u32> = (0..counts.len() as u32).filter(|&k| counts[k as usize] < 1.0).collect();
+    let lost: Vec<u32> = (0..counts.len() as u32).filter(|&k| is_lost(counts[k as usize])).collect();
     let sum = |of: fn(&Explained) -> f32| explained.iter().map(|e| f64::from(of(e))).sum::<f64>();
     let mean = sum(|e| e.evidence) / sum(|e| e.tokens).max(f64::MIN_POSITIVE);
     // Drawn without putting back: the largest ln(u) / weight (`efraimidis2006weighted`).

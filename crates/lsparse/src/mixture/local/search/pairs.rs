@@ -106,14 +106,15 @@ impl<T: Real> Pairs<T> {
             candidates(&cluster[n * places..(n + 1) * places]).iter().copied().zip(first..)
         });
         // Where the weights of each cluster begin, and among them those of each chunk.
-        let sizes: Vec<usize> = (0..num_clusters).map(|k| by_cluster.len_of(k)).collect();
         let mut begin = vec![0u32; num_clusters * chunks.len()];
-        let mut next = 0;
+        let (mut sizes, mut next) = (Vec::with_capacity(num_clusters), 0);
         for k in 0..num_clusters {
+            let first = next;
             for chunk in 0..chunks.len() {
                 begin[chunk * num_clusters + k] = next as u32;
                 next += by_cluster.of(chunk, k).0.len();
             }
+            sizes.push(next - first);
         }
         weight.resize(next, T::ZERO);
         slot.resize(cluster.len(), 0);
