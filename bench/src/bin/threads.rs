@@ -7,19 +7,20 @@
 
 use std::error::Error;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lsparse::backend::{instructions, with_threads};
 use lsparse::data::{CsrRows, NpyRows, RowSource, Rows, read};
-use lsparse::mixture::{Members, Mixture, Mixtures, accumulate, respond};
+use lsparse::mixture::{Members, Mixture, Mixtures, accumulate, initial_mixture, respond};
 use lsparse::runs::Family;
 use lsparse::settings::{SearchKind, TopicsConfig};
 use lsparse::topics::score::{CompletionOptions, completion};
 use lsparse::topics::{TopicFamily, TopicInputs, Topics};
 use lsparse::training::model::Model;
 use lsparse::training::responsibilities::Responsibilities;
-use lsparse::{LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Session, Sparsity, fit_mixture};
+use lsparse::{LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Session, Sparsity};
 use lsparse_bench::corpus::load;
-use lsparse_bench::{Timer, seconds};
+use lsparse_bench::{Timer, median, seconds};
 
 const USAGE: &str = "\
 usage: threads PATCHES.npy HELDOUT.npy CORPUS [--threads 1,16] [--only NAME,...] [--parts]
@@ -115,18 +116,22 @@ impl Bench {
         Ok(line)
     }
 
-    /// Independent multiply-adds on every thread at once: what the machine itself gives, with its clock and its cores.
+    /// Many tasks of independent multiply-adds, which need nothing of each other and no memory: what the machine itself
+    /// gives, with the clock that it has when one core is busy and when all are.
     fn arithmetic(&self) -> Fallible<()> {
-        let burst = || lsparse_kernels::peak::fma_burst::<f32>(std::hint::black_box(1 << 25));
-        burst();
-        let one_each = |threads: usize| {
-            std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(burst))));
+        const TASKS: usize = 4096;
+        let burst = || lsparse_kernels::peak::fma_burst::<f32>(std::hint::black_box(1 << 16));
+        let tasks = |threads: usize| {
+            let next = AtomicUsize::new(0);
+            let take = || {
+                while next.fetch_add(1, Ordering::Relaxed) < TASKS {
+                    burst();
+                }
+            };
+            std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(take))));
             Ok(())
         };
-        let mut line = self.each("arithmetic alone, for each thread as much".into(), one_each)?;
-        // As much a thread: seconds for the same work in all.
-        line.times.iter_mut().zip(&self.threads).for_each(|(time, &threads)| time.wall /= threads as f64);
-        line.print();
+        self.each("arithmetic alone".into(), tasks)?.print();
         Ok(())
     }
 
@@ -139,20 +144,15 @@ impl Bench {
         if !named.iter().any(|(_, name)| self.wants(name)) && !self.wants(&score) {
             return Ok(());
         }
-        let config = MixtureConfig {
-            laps: Some(1),
-            init_rows: Some(4 * clusters),
-            search: SearchKind::Dense,
-            ..mixture_config(clusters)
-        };
-        let start = with_threads(self.most(), || fit_mixture(rows, &config))??.model;
+        let config = MixtureConfig { init_rows: Some(8 * clusters), ..mixture_config(clusters) };
+        let start = with_threads(self.most(), || initial_mixture(rows, &config, MixtureInputs::default()))??.model;
         for (search, name) in named.into_iter().filter(|(_, name)| self.wants(name)) {
             // A step on one thread takes a minute where K is large.
             let alone = if clusters > 1000 { 1 } else { 2 };
             let config = MixtureConfig { search, ..start.config.clone() };
             let inputs = MixtureInputs { start: Some(&start), ..Default::default() };
             let mixtures = Mixtures::<f32>::new(rows, &config, inputs)?;
-            let mut line = self.steps(name, &mixtures, alone, search != SearchKind::Dense)?;
+            let mut line = self.steps(name, &mixtures, alone)?;
             if self.parts && search == SearchKind::Dense {
                 line.parts.extend(self.parts_of_a_mixture(rows, &start)?);
             }
@@ -165,8 +165,8 @@ impl Bench {
     }
 
     /// Steps of a training on each number of threads, `alone` of them on one: seconds of a step, a batch worked out and
-    /// folded in. Where rows remember their clusters a lap goes by before.
-    fn steps<'a, F>(&self, name: String, family: &F, alone: usize, remembers: bool) -> Fallible<Line>
+    /// folded in, the median of several. A lap goes by before, in which rows find their clusters and memory is fresh.
+    fn steps<'a, F>(&self, name: String, family: &F, alone: usize) -> Fallible<Line>
     where
         F: Family<'a> + Sync,
         Session<'a, F::Model>: Send,
@@ -175,31 +175,33 @@ impl Bench {
         let mut session = with_threads(self.most(), || family.session(0))??;
         let mut worker = session.worker();
         let num_batches = session.data().batches.num_batches();
-        // The first step finds fresh memory and, in exact search, bounds that know nothing.
-        let warm = if remembers { num_batches } else { 0 } + 1;
+        // Another step has bounds that know nothing, in exact search.
+        let warm = num_batches + 1;
         with_threads(self.most(), || (0..warm).try_for_each(|_| session.step(&mut worker).map(|_| ())))??;
         let mut line = Line { name, times: Vec::new(), parts: vec![("local step", vec![]), ("fold", vec![])] };
         for &threads in &self.threads {
             let left = num_batches.saturating_sub(1 + alone) / (self.threads.len() - 1).max(1);
             let steps = if threads == 1 { alone.min(num_batches) } else { left.max(1) };
-            let (mut whole, mut local, mut fold) = (Timer::default(), Timer::default(), Timer::default());
+            let (mut whole, mut local, mut fold) = (Vec::new(), Vec::new(), Vec::new());
             let work = || -> lsparse::Result<()> {
                 for _ in 0..steps {
-                    whole.time(|| {
+                    let [mut all, mut first, mut second] = [Timer::default(); 3];
+                    all.time(|| {
                         let ticket = session.hand_out()?.expect("nothing is in flight");
                         let work = || ticket.work(session.model(), session.params(), session.data(), &mut worker);
-                        let done = local.time(work)?;
+                        let done = first.time(work)?;
                         drop(ticket);
-                        fold.time(|| session.fold(done).map(|_| session.recycle(&mut worker)))
+                        second.time(|| session.fold(done).map(|_| session.recycle(&mut worker)))
                     })?;
+                    (whole.push(all), local.push(first), fold.push(second));
                 }
                 Ok(())
             };
             with_threads(threads, work)??;
-            let mean = |seconds: f64| seconds / steps as f64;
-            line.times.push(Timer { wall: mean(whole.wall), cpu: mean(whole.cpu) });
-            line.parts[0].1.push(mean(local.wall));
-            line.parts[1].1.push(mean(fold.wall));
+            let middle = |timers: &[Timer], of: fn(&Timer) -> f64| median(timers.iter().map(of).collect());
+            line.times.push(Timer { wall: middle(&whole, |t| t.wall), cpu: middle(&whole, |t| t.cpu) });
+            line.parts[0].1.push(middle(&local, |t| t.wall));
+            line.parts[1].1.push(middle(&fold, |t| t.wall));
         }
         Ok(line)
     }
@@ -260,7 +262,7 @@ impl Bench {
         for (name, topics, batches) in lines.into_iter().filter(|(name, ..)| self.wants(name)) {
             let config = topic_config(topics, batches);
             let family = TopicFamily::new(&train, &config, TopicInputs::default())?;
-            self.steps(name, &family, 2, true)?.print();
+            self.steps(name, &family, 2)?.print();
         }
         let config = topic_config(200, BATCHES);
         let family = TopicFamily::new(&train, &config, TopicInputs::default())?;
@@ -296,13 +298,7 @@ impl Line {
             .map(|(name, seconds)| format!("{name} {}", seconds.iter().map(digits).collect::<Vec<_>>().join(" to ")))
             .collect();
         let walls: String = walls.iter().map(|wall| format!(" {} |", digits(wall))).collect();
-        println!(
-            "| {} |{walls} {:.1} | {} | {} |",
-            self.name,
-            one / most,
-            cpus.join(" to "),
-            parts.join(", ")
-        );
+        println!("| {} |{walls} {:.1} | {} | {} |", self.name, one / most, cpus.join(" to "), parts.join(", "));
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::data::{Element, Moments, RowSource, Scalar};
 use crate::error::Result;
 use crate::likelihood::{Extent, LikelihoodKind, Prior};
-use crate::mixture::{MOST_STRETCHES, stretch_rows};
 use crate::mixture::saved::working_element;
 use crate::mixture::seed::{sample_size, starts_by_contest};
+use crate::mixture::{MOST_STRETCHES, stretch_rows};
 use crate::settings::MixtureConfig;
 use crate::store::checkpoint::Storage;
 use crate::system::check_room;

@@ -1,6 +1,6 @@
 //! A topic model as training sees it: parameters, local step, global step and objective.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use lsparse_kernels::{digamma, ln_gamma};
 use rayon::prelude::*;
@@ -100,6 +100,8 @@ const WORDS_A_TASK: usize = 64;
 #[derive(Default)]
 pub struct TopicWorker {
     pub(super) ahead: Option<Ahead<f32>>,
+    /// Memory of what documents left behind.
+    pieces: Mutex<Vec<local::Piece>>,
 }
 
 impl Topics {
@@ -351,13 +353,15 @@ impl Model for Topics {
         // Other documents than last time have not been visited.
         let warm = Some(&memory.warm).filter(|warm| self.warm_start && warm.len() == batch.num_rows());
         let mut first = 0;
-        let ahead = worker.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
+        let TopicWorker { ahead, pieces: spare } = worker;
+        let ahead = ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
         let mut sum = |pieces: Vec<local::Piece>, summary: &mut TopicSummary, tally: &mut Tally| {
             let visited = local::sum_panel(&pieces, self.warm_start, summary, tally);
             kept.warm.extend(visited.counts);
             if self.lends {
                 kept.explained.extend(visited.explained);
             }
+            spare.lock().unwrap_or_else(PoisonError::into_inner).extend(pieces);
         };
         // While a panel is solved the one before is summed, so that no thread is idle while either waits for its last task.
         let mut solved: Option<Vec<local::Piece>> = None;
@@ -374,6 +378,7 @@ impl Model for Topics {
                 options: &self.document,
                 warm: warm.map(|warm| &warm[first..first + rows.len()]),
                 learn_alpha: self.alpha_rule != AlphaRule::Fixed,
+                spare,
             };
             first += rows.len();
             let before = solved.take();

@@ -63,6 +63,9 @@ struct Piece<M> {
 struct Adder {
     mass: Vec<f64>,
     there: Vec<u64>,
+    /// Entries of some words from lists, by word: word v's are `start[v]..start[v + 1]`, counted from the first.
+    start: Vec<usize>,
+    grouped: Vec<(u32, f32)>,
 }
 
 impl Adder {
@@ -232,22 +235,25 @@ impl<M: Mass> SparseStats<M> {
             // Entries of these words, grouped by word.
             let (first, t) = (words.start, words.start / size);
             let ranges = || cuts.iter().map(|cut| cut[t] as usize..cut[t + 1] as usize);
-            let mut start = vec![0usize; words.len() + 1];
+            let Adder { start, grouped, .. } = adder;
+            // Sizes stand two places behind, so that places can be counted up from where each word starts.
+            start.clear();
+            start.resize(words.len() + 2, 0);
             for (list, range) in lists.iter().zip(ranges()) {
-                list.word[range].iter().for_each(|&v| start[v as usize - first + 1] += 1);
+                list.word[range].iter().for_each(|&v| start[v as usize - first + 2] += 1);
             }
-            for i in 0..words.len() {
-                start[i + 1] += start[i];
+            for i in 2..start.len() {
+                start[i] += start[i - 1];
             }
-            let mut next = start.clone();
-            let mut grouped = vec![(0u32, 0.0f32); start[words.len()]];
+            grouped.resize(start[words.len() + 1], (0, 0.0));
             for (list, range) in lists.iter().zip(ranges()) {
                 for at in range {
-                    let to = &mut next[list.word[at] as usize - first];
+                    let to = &mut start[list.word[at] as usize - first + 1];
                     grouped[*to] = (list.topic[at], list.mass[at]);
                     *to += 1;
                 }
             }
+            let (start, grouped) = (std::mem::take(start), std::mem::take(grouped));
             for v in words {
                 let (topic, mass) = old.word(v);
                 topic.iter().zip(mass).for_each(|(&k, &m)| adder.add(k, m.into()));
@@ -255,6 +261,7 @@ impl<M: Mass> SparseStats<M> {
                 fresh.iter().for_each(|&(k, m)| adder.add(k, f64::from(m)));
                 adder.finish(piece);
             }
+            (adder.start, adder.grouped) = (start, grouped);
         });
     }
 

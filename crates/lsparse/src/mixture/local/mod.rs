@@ -66,7 +66,9 @@ pub fn respond<T: Real>(
     sparsity: usize,
     out: &mut Responsibilities<T>,
 ) -> Result<Vec<f64>> {
-    respond_by(top_l_responsibilities, clusters, log_pi, rows, sparsity, out)
+    let mut entropy = Vec::new();
+    respond_by(top_l_responsibilities, clusters, log_pi, (rows, sparsity), out, &mut entropy)?;
+    Ok(entropy)
 }
 
 /// The same for L = K, with only the largest responsibility of a row in its place.
@@ -76,24 +78,27 @@ pub fn respond_dense<T: Real>(
     rows: &Rows<T>,
     out: &mut Responsibilities<T>,
 ) -> Result<Vec<f64>> {
-    respond_by(dense_responsibilities, clusters, log_pi, rows, log_pi.len(), out)
+    let mut entropy = Vec::new();
+    respond_by(dense_responsibilities, clusters, log_pi, (rows, log_pi.len()), out, &mut entropy)?;
+    Ok(entropy)
 }
 
 /// Weights to responsibilities for a tile of rows; see [`top_l_responsibilities`].
 type FromWeights<T> = fn(&[T], usize, usize, &mut [u32], &mut [T], &mut Vec<T>, &mut Vec<f64>) -> Result<()>;
 
+/// Responsibilities of every row of a panel and the entropy of each, in memory that is used again.
 fn respond_by<T: Real>(
     from_weights: FromWeights<T>,
     clusters: &dyn Clusters<T>,
     log_pi: &[f64],
-    rows: &Rows<T>,
-    sparsity: usize,
+    (rows, sparsity): (&Rows<T>, usize),
     out: &mut Responsibilities<T>,
-) -> Result<Vec<f64>> {
+    entropy: &mut Vec<f64>,
+) -> Result<()> {
     let num_clusters = clusters.num_clusters();
     let log_pi: Vec<T> = log_pi.iter().map(|&v| T::from_f64(v)).collect();
     out.reshape(rows.len(), sparsity);
-    let mut entropy = vec![0.0; rows.len()];
+    entropy.resize(rows.len(), 0.0);
     let task = task_rows::<T>(num_clusters, rows.dim());
     let tasks = out.index.par_chunks_mut(task * sparsity).zip(out.value.par_chunks_mut(task * sparsity));
     let results: Vec<Result<()>> = tasks
@@ -118,8 +123,7 @@ fn respond_by<T: Real>(
         })
         .collect();
     // The first error by row, whichever thread met its own first.
-    results.into_iter().collect::<Result<Vec<()>>>()?;
-    Ok(entropy)
+    results.into_iter().collect()
 }
 
 /// log sum_k pi_k p(x_n | cluster k) of every row of a panel: the predictive of a posterior, where the clusters were made

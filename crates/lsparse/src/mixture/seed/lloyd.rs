@@ -149,14 +149,16 @@ impl<'a, T: Scalar> Space<'a, T> {
             let best = self.try_rows(&rows, k > 0, &nearest, &mut found);
             let (row, stride) = (rows[best], rows.len() * T::TILE);
             let tiles = nearest.par_chunks_mut(T::TILE).zip(owner.par_chunks_mut(T::TILE));
-            tiles.zip(found.par_chunks_exact(stride)).with_min_len(TILES_A_TASK).for_each(|((nearest, owner), found)| {
-                let found = &found[best * T::TILE..(best + 1) * T::TILE];
-                for ((nearest, owner), &d) in nearest.iter_mut().zip(owner).zip(found) {
-                    if k == 0 || d < *nearest {
-                        (*nearest, *owner) = (d, k as u32);
+            tiles.zip(found.par_chunks_exact(stride)).with_min_len(TILES_A_TASK).for_each(
+                |((nearest, owner), found)| {
+                    let found = &found[best * T::TILE..(best + 1) * T::TILE];
+                    for ((nearest, owner), &d) in nearest.iter_mut().zip(owner).zip(found) {
+                        if k == 0 || d < *nearest {
+                            (*nearest, *owner) = (d, k as u32);
+                        }
                     }
-                }
-            });
+                },
+            );
             (nearest[row], owner[row], taken[row]) = (T::ZERO, k as u32, true);
             chosen.push(row);
         }

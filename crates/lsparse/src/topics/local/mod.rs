@@ -3,6 +3,8 @@
 pub mod document;
 mod restart;
 
+use std::sync::{Mutex, PoisonError};
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +45,16 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// Forget what is there, keep the memory.
+    fn clear(&mut self) {
+        let Piece { word, topic, mass, entries_end, counts, counts_end, explained, .. } = self;
+        (word.clear(), topic.clear(), mass.clear(), entries_end.clear());
+        (counts.clear(), counts_end.clear(), explained.clear());
+        let Piece { entropy, alloc, bound, alpha_topic, alpha_total, tally, .. } = self;
+        (entropy.clear(), alloc.clear(), bound.clear(), alpha_topic.clear(), alpha_total.clear());
+        *tally = Tally::default();
+    }
+
     /// The entries of each document.
     fn lists(&self) -> impl Iterator<Item = Entries<'_>> {
         let starts = std::iter::once(0).chain(self.entries_end.iter().copied());
@@ -66,6 +78,8 @@ pub struct PanelRequest<'a> {
     pub warm: Option<&'a [Vec<(u32, f32)>]>,
     /// Whether statistics for learning alpha are wanted.
     pub learn_alpha: bool,
+    /// Memory of pieces that are needed no more.
+    pub spare: &'a Mutex<Vec<Piece>>,
 }
 
 /// How well a document was explained.
@@ -138,7 +152,9 @@ fn solve_range(
     rows: &Rows<f32>,
     range: std::ops::Range<usize>,
 ) -> Piece {
-    let mut piece = Piece::default();
+    let spare = request.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let mut piece = spare.unwrap_or_default();
+    piece.clear();
     let before = document.tally();
     let alpha_sum: f64 = request.alpha.iter().map(|&a| f64::from(a)).sum();
     let psi = lsparse_kernels::digamma;

@@ -78,6 +78,19 @@ impl<T: Real> Bounds<T> {
     }
 }
 
+/// Rows of a panel in another order, and what is found of them.
+#[derive(Default)]
+struct Sorted<T> {
+    /// The smallest weight of the clusters that each row of the panel kept.
+    thresholds: Vec<T>,
+    /// The rows in this order.
+    order: Vec<u32>,
+    /// Where each row went.
+    place: Vec<u32>,
+    resp: Responsibilities<T>,
+    entropy: Vec<f64>,
+}
+
 /// Buffers of one thread.
 struct TaskScratch<T> {
     scratch: Scratch<T>,
@@ -236,23 +249,35 @@ fn subtract<T: Real>(center: &[T], tile: &mut [T]) {
 }
 
 impl<T: Real> Exact<'_, T> {
-    /// Responsibilities of every row, whose last L clusters are the places of `pairs`; returns the entropy of each.
+    /// Responsibilities of every row, whose last L clusters are the places of `pairs`, and the entropy of each.
     pub fn respond(
         &self,
         pairs: &mut Pairs<T>,
         sparsity: usize,
-        out: &mut Responsibilities<T>,
+        out: (&mut Responsibilities<T>, &mut Vec<f64>),
         work: &Work,
-    ) -> Result<Vec<f64>> {
-        let num_rows = self.rows.len();
+    ) -> Result<()> {
         pairs.weigh(self.clusters, self.log_pi, self.rows);
-        let thresholds = self.thresholds(pairs, num_rows)?;
-        // Rows that kept the same cluster lie together, so that whole tiles are ruled out at once.
-        let (order, place) = by_key(num_rows, self.log_pi.len(), |n| pairs.cluster[n * sparsity] as usize);
+        with_buffers(|sorted: &mut Sorted<T>| self.respond_to(pairs, sparsity, out, sorted, work))
+    }
 
-        let mut sorted = Responsibilities::default();
+    /// The same where the rows' last clusters are weighed.
+    fn respond_to(
+        &self,
+        pairs: &Pairs<T>,
+        sparsity: usize,
+        (out, ordered_entropy): (&mut Responsibilities<T>, &mut Vec<f64>),
+        Sorted { thresholds, order, place, resp: sorted, entropy }: &mut Sorted<T>,
+        work: &Work,
+    ) -> Result<()> {
+        let num_rows = self.rows.len();
+        thresholds.resize(num_rows, T::ZERO);
+        self.thresholds(pairs, thresholds)?;
+        // Rows that kept the same cluster lie together, so that whole tiles are ruled out at once.
+        by_key(num_rows, self.log_pi.len(), |n| pairs.cluster[n * sparsity] as usize, (order, place));
+
         sorted.reshape(num_rows, sparsity);
-        let mut entropy = vec![0.0; num_rows];
+        entropy.resize(num_rows, 0.0);
         let size = TASK_ROWS * sparsity;
         let results: Vec<Result<()>> = order
             .par_chunks(TASK_ROWS)
@@ -261,7 +286,7 @@ impl<T: Real> Exact<'_, T> {
             .with_max_len(1)
             .map(|((order, (index, value)), entropy)| {
                 with_buffers(|scratch: &mut TaskScratch<T>| {
-                    self.task(order, &thresholds, sparsity, scratch, (index, value), work)?;
+                    self.task(order, thresholds, sparsity, scratch, (index, value), work)?;
                     normalise_kept(sparsity, 0, value, &mut scratch.kept, &mut scratch.entropy).map_err(
                         |e| match e {
                             Error::RowOutOfRange { row } => Error::RowOutOfRange { row: order[row] as usize },
@@ -277,20 +302,20 @@ impl<T: Real> Exact<'_, T> {
         results.into_iter().collect::<Result<Vec<()>>>()?;
 
         out.reshape(num_rows, sparsity);
-        let mut ordered_entropy = vec![0.0; num_rows];
+        ordered_entropy.resize(num_rows, 0.0);
         let lists = out.index.par_chunks_exact_mut(sparsity).zip(out.value.par_chunks_exact_mut(sparsity));
-        let of_rows = lists.zip(&mut ordered_entropy).zip(&place).with_min_len(TASK_ROWS);
+        let of_rows = lists.zip(ordered_entropy).zip(&*place).with_min_len(TASK_ROWS);
         of_rows.for_each(|(((to_index, to_value), to_entropy), &at)| {
             let (index, value) = sorted.row(at as usize);
             to_index.copy_from_slice(index);
             to_value.copy_from_slice(value);
             *to_entropy = entropy[at as usize];
         });
-        Ok(ordered_entropy)
+        Ok(())
     }
 
     /// The smallest weight of the clusters that each row kept.
-    fn thresholds(&self, pairs: &Pairs<T>, num_rows: usize) -> Result<Vec<T>> {
+    fn thresholds(&self, pairs: &Pairs<T>, out: &mut [T]) -> Result<()> {
         let threshold = |n: usize, weights: &mut Vec<T>| {
             let clusters = pairs.weights_of(n, weights);
             if let Some(nan) = weights.iter().position(|w| w.is_nan()) {
@@ -298,8 +323,7 @@ impl<T: Real> Exact<'_, T> {
             }
             Ok(weights.iter().fold(weights[0], |least, &w| if w < least { w } else { least }))
         };
-        let mut thresholds = vec![T::ZERO; num_rows];
-        let tasks = thresholds.par_chunks_mut(TASK_ROWS).enumerate();
+        let tasks = out.par_chunks_mut(TASK_ROWS).enumerate();
         let results: Vec<Result<()>> = tasks
             .map_init(Vec::new, |weights, (t, out)| {
                 out.iter_mut().zip(t * TASK_ROWS..).try_for_each(|(out, n)| {
@@ -308,8 +332,7 @@ impl<T: Real> Exact<'_, T> {
                 })
             })
             .collect();
-        results.into_iter().collect::<Result<Vec<()>>>()?;
-        Ok(thresholds)
+        results.into_iter().collect()
     }
 
     /// The L largest weights of the rows `order`.
@@ -367,19 +390,24 @@ impl<T: Real> Exact<'_, T> {
 }
 
 /// Rows by a key below `num_keys`, of equal keys in their order; and where each row went.
-fn by_key(num_rows: usize, num_keys: usize, key: impl Fn(usize) -> usize) -> (Vec<u32>, Vec<u32>) {
+fn by_key(
+    num_rows: usize,
+    num_keys: usize,
+    key: impl Fn(usize) -> usize,
+    (order, place): (&mut Vec<u32>, &mut Vec<u32>),
+) {
     let mut start = vec![0u32; num_keys + 1];
     (0..num_rows).for_each(|n| start[key(n) + 1] += 1);
     for k in 0..num_keys {
         start[k + 1] += start[k];
     }
-    let (mut order, mut place) = (vec![0; num_rows], vec![0; num_rows]);
+    order.resize(num_rows, 0);
+    place.resize(num_rows, 0);
     for n in 0..num_rows {
         let at = &mut start[key(n)];
         (order[*at as usize], place[n]) = (n as u32, *at);
         *at += 1;
     }
-    (order, place)
 }
 
 /// The bits that are set.

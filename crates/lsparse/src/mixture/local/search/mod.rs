@@ -23,14 +23,14 @@ use crate::data::{Batch, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::Clusters;
-use crate::mixture::local::{accumulate_onto, respond, respond_dense};
+use crate::mixture::local::{accumulate_onto, respond_by};
 use crate::mixture::{
     LocalStep, MOST_STRETCHES, Mixture, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory, VisitedRows,
     stretch_rows,
 };
 use crate::settings::SearchKind;
 use crate::training::model::Visited;
-use crate::training::responsibilities::Responsibilities;
+use crate::training::responsibilities::{Responsibilities, dense_responsibilities, top_l_responsibilities};
 
 pub(in crate::mixture) use candidates::{KeptClusters, NONE};
 pub(in crate::mixture) use exact::Bounds;
@@ -179,8 +179,8 @@ impl<T: Real> Visit<'_, T> {
         clusters: &dyn Clusters<T>,
         (log_pi, log_pi_t): (&[f64], &[T]),
         (rows, row_ids): (&Rows<T>, &[usize]),
-        out: &mut Responsibilities<T>,
-    ) -> Result<Vec<f64>> {
+        (out, entropy): (&mut Responsibilities<T>, &mut Vec<f64>),
+    ) -> Result<()> {
         if std::mem::take(&mut self.check_due) {
             let first = rows.len().min(self.check_rows);
             self.raise(sparsity::needed(clusters, log_pi_t, (rows, first), self.search.tolerance)?);
@@ -190,11 +190,11 @@ impl<T: Real> Visit<'_, T> {
         let Visit { search, before: kept, bounds, pairs, work, .. } = self;
         let of_batch = self.rows_done..self.rows_done + rows.len();
         self.rows_done = of_batch.end;
-        let entropy = match search.kind {
+        match search.kind {
             // Nothing to find: all clusters are kept. (Exact search comes here where a chosen L has risen to K.)
             SearchKind::Dense | SearchKind::Exact if sparsity == log_pi.len() => {
                 work.add_weights(rows.len() * sparsity);
-                respond_dense(clusters, log_pi, rows, out)?
+                respond_by(dense_responsibilities, clusters, log_pi, (rows, sparsity), out, entropy)?;
             }
             SearchKind::Exact if self.state.idle_laps == 0 && kept.know(of_batch.clone(), sparsity) => {
                 let bounds = bounds.get_or_insert_with(|| Bounds::new(clusters, rows.dim()));
@@ -205,24 +205,24 @@ impl<T: Real> Visit<'_, T> {
                 let lists = pairs.cluster.par_chunks_exact_mut(sparsity).zip(of_batch);
                 lists.with_min_len(TASK).for_each(|(list, n)| list.copy_from_slice(kept.row(n)));
                 let exact = Exact { clusters, log_pi: log_pi_t, bounds, rows };
-                exact.respond(pairs, sparsity, out, work)?
+                exact.respond(pairs, sparsity, (out, entropy), work)?;
             }
             SearchKind::Neighbours if kept.know(of_batch.clone(), 1) => {
                 self.state.neighbours.propose(kept, (of_batch, row_ids), self.seed, pairs);
                 pairs.weigh(clusters, log_pi_t, rows);
                 work.add_weights(pairs.len());
                 out.reshape(rows.len(), sparsity);
-                keep_largest(pairs, sparsity, out)?
+                keep_largest(pairs, sparsity, out, entropy)?;
             }
             _ => {
                 work.add_weights(rows.len() * log_pi.len());
-                respond(clusters, log_pi, rows, sparsity, out)?
+                respond_by(top_l_responsibilities, clusters, log_pi, (rows, sparsity), out, entropy)?;
             }
-        };
+        }
         if self.search.remembers_rows() {
             self.now.extend_from_slice(&out.index);
         }
-        Ok(entropy)
+        Ok(())
     }
 }
 
@@ -275,8 +275,9 @@ impl<T: Scalar> LocalStep<T> for Search {
     ) -> Result<VisitedRows<T>> {
         let MixtureWorker { panels, spare, bounds, pairs } = worker;
         let spare = spare.take().filter(|spare| spare.num_clusters() == mixture.num_clusters);
-        // A batch has a row at least, so that what is stale is cleared with its first panel.
-        let mut stale = spare.is_some();
+        // A batch has a row at least, so that what is stale is cleared with its first panel. Fresh memory is cleared too:
+        // pages that are read before they are written cost an interrupt of all other threads each.
+        let mut stale = true;
         let mut summary = match spare {
             Some(spare) => ClusterSummary { counts: vec![0.0; mixture.num_clusters], entropy: 0.0, ..spare },
             None => mixture.likelihood.no_statistics(mixture.num_clusters),
@@ -308,8 +309,7 @@ impl<T: Scalar> LocalStep<T> for Search {
         let log_pi = (&params.frequencies.log_pi[..], &log_pi[..]);
         let respond = |panel: &mut Panel<T>| {
             let Panel { rows, row_ids, resp, entropy, .. } = panel;
-            *entropy = visit.respond(params.clusters.as_ref(), log_pi, (rows, row_ids), resp)?;
-            Ok(())
+            visit.respond(params.clusters.as_ref(), log_pi, (rows, row_ids), (resp, entropy))
         };
         let sum = |panel: &mut Panel<T>| {
             sum_panel(mixture, params, panel, (&mut summary, std::mem::take(&mut stale)));

@@ -8,6 +8,7 @@ use lsparse_kernels::{Real, top_l};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::with_buffers;
 use crate::error::{Error, Result};
 use crate::mixture::local::search::candidates::{KeptClusters, NONE};
 use crate::mixture::local::search::pairs::Pairs;
@@ -51,8 +52,11 @@ impl Neighbours {
     pub fn observe(&mut self, kept: &KeptClusters) {
         let of_best = 2.min(kept.sparsity());
         let chunks: Vec<Range<usize>> = chunks_of(0..kept.rows(), self.num_clusters).collect();
-        let mut rows = ByCluster::<()>::default();
-        rows.regroup(self.num_clusters, &chunks, |n| kept.row(n)[..of_best].iter().map(|&k| (k, ())));
+        with_buffers(|rows: &mut ByCluster<()>| self.count(kept, &chunks, of_best, rows));
+    }
+
+    fn count(&mut self, kept: &KeptClusters, chunks: &[Range<usize>], of_best: usize, rows: &mut ByCluster<()>) {
+        rows.regroup(self.num_clusters, chunks, |n| kept.row(n)[..of_best].iter().map(|&k| (k, ())));
         let counters = self.id.chunks_mut(COUNTED).zip(self.count.chunks_mut(COUNTED));
         let mut counters: Vec<_> = counters.map(Some).collect();
         let order = rows.largest_first(self.num_clusters);
@@ -156,10 +160,14 @@ pub fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The L largest of the weights in `pairs` of each row; returns the entropy of each.
-pub fn keep_largest<T: Real>(pairs: &Pairs<T>, sparsity: usize, out: &mut Responsibilities<T>) -> Result<Vec<f64>> {
-    let rows = out.len();
-    let mut entropy = vec![0.0; rows];
+/// The L largest of the weights in `pairs` of each row, and the entropy of each.
+pub fn keep_largest<T: Real>(
+    pairs: &Pairs<T>,
+    sparsity: usize,
+    out: &mut Responsibilities<T>,
+    entropy: &mut Vec<f64>,
+) -> Result<()> {
+    entropy.resize(out.len(), 0.0);
     let size = TASK * sparsity;
     let tasks = out.index.par_chunks_mut(size).zip(out.value.par_chunks_mut(size)).zip(entropy.par_chunks_mut(TASK));
     let results: Vec<Result<()>> = tasks
@@ -179,8 +187,7 @@ pub fn keep_largest<T: Real>(pairs: &Pairs<T>, sparsity: usize, out: &mut Respon
             Ok(())
         })
         .collect();
-    results.into_iter().collect::<Result<Vec<()>>>()?;
-    Ok(entropy)
+    results.into_iter().collect()
 }
 
 #[cfg(test)]
