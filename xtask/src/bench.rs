@@ -4,6 +4,7 @@ mod memory;
 mod rivals;
 mod samplers;
 mod search;
+mod threads;
 mod topics;
 
 use std::path::Path;
@@ -28,6 +29,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
             );
             println!("search    dense, exact and candidate search of a mixture, by K; needs --images DIR");
             println!("samplers  tokens a second of the samplers against tomotopy; needs --corpus FOLDER");
+            println!("threads   every kind of work on one thread and on many; needs --images DIR and --corpus FOLDER");
             println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
             Ok(())
         }
@@ -39,6 +41,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("search", _) => Err("usage: cargo xtask bench search --images DIR".into()),
         ("rivals", rest) => rivals::run(rest),
         ("samplers", rest) => samplers::run(rest),
+        ("threads", rest) => threads::run(rest),
         ("topics", rest) => topics::run(rest),
         ("python", rest) => package(rest),
         ("memory", rest) => memory::run(rest),

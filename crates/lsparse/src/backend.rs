@@ -1,5 +1,9 @@
 //! Where work runs: a pool of threads of a chosen size. Results never depend on how many there are.
 
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Error, Result};
@@ -41,4 +45,40 @@ pub fn pool(threads: usize) -> Result<ThreadPool> {
 /// Run `work` on a [`pool`] of `threads` threads.
 pub fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
     Ok(pool(threads)?.install(work))
+}
+
+thread_local! {
+    /// Buffers of this thread by their type, each there while nobody has it.
+    static BUFFERS: RefCell<HashMap<TypeId, Box<dyn Any>>> = RefCell::new(HashMap::new());
+}
+
+/// Lend `work` the buffers of a kind that this thread has, as they were left.
+///
+/// Parallel loops that are cut into many tasks, so that no thread waits for another's last one, would else make buffers
+/// for each task; and memory that is fresh from the system costs more than most of what is done in it. They go with the
+/// thread.
+pub(crate) fn with_buffers<B: Default + 'static, R>(work: impl FnOnce(&mut B) -> R) -> R {
+    let kind = TypeId::of::<B>();
+    let idle = BUFFERS.with_borrow_mut(|buffers| buffers.remove(&kind));
+    let mut buffers = idle.and_then(|idle| idle.downcast::<B>().ok()).unwrap_or_default();
+    let result = work(&mut buffers);
+    BUFFERS.with_borrow_mut(|all| all.insert(kind, buffers));
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_has_one_set_of_buffers_of_a_kind_and_more_while_it_is_lent() {
+        with_buffers(|outer: &mut Vec<u8>| {
+            outer.push(1);
+            // Somebody else asks while it is lent.
+            with_buffers(|inner: &mut Vec<u8>| assert!(inner.is_empty()));
+            with_buffers(|other: &mut Vec<u16>| assert!(other.is_empty()));
+        });
+        with_buffers(|again: &mut Vec<u8>| assert_eq!(*again, [1]));
+        std::thread::spawn(|| with_buffers(|fresh: &mut Vec<u8>| assert!(fresh.is_empty()))).join().unwrap();
+    }
 }

@@ -10,7 +10,7 @@ use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, St
 use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::{Array, Extent, NamedArray, Prior};
-use crate::mixture::{Mixture, MixtureParams, Search, log_density, respond};
+use crate::mixture::{MOST_STRETCHES, Mixture, MixtureParams, Search, log_density, respond};
 use crate::runs::ModelFile;
 use crate::settings::{MixtureConfig, Precision};
 use crate::store::model_file::{self, StoredArray};
@@ -327,7 +327,7 @@ impl MixtureModel {
         let clusters = mixture.likelihood.clusters_of(&self.working_arrays())?;
         let log_pi: Vec<f64> = self.weights.iter().map(|p| p.ln()).collect();
         let mut scores = Vec::with_capacity(source.num_rows());
-        mixture.for_each_panel(&Dealt::in_order(source)?.batch(0), &mut None, |panel| {
+        mixture.for_each_panel_of(MOST_STRETCHES, &Dealt::in_order(source)?.batch(0), &mut None, |panel| {
             let densities = log_density(clusters.as_ref(), &log_pi, &panel.rows)?;
             scores.extend(densities.iter().map(|density| density + mixture.units_change));
             Ok(())

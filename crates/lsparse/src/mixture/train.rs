@@ -17,7 +17,7 @@ use crate::mixture::memory::check_memory;
 use crate::mixture::prior::is_constant;
 use crate::mixture::saved::{scan_for, working_element};
 use crate::mixture::seed::initial_summary;
-use crate::mixture::{LocalStep, Mixture, MixtureModel, MixtureParams, Search, log_density};
+use crate::mixture::{LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, Search, log_density};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{
     BestBy, BuiltInSelection, Checked, History, Init, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
@@ -692,9 +692,10 @@ pub(crate) fn check_row_weights(source: &dyn RowSource, row_weights: Option<&[f6
 fn mean_log_density<T: Scalar>(mixture: &Mixture<T>, params: &MixtureParams<T>, held: &Dealt<'_>) -> Result<f64> {
     let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
     let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
-    let mut total = 0.0;
-    mixture.for_each_panel(&held.batch(0), &mut None, |panel| {
-        total += log_density(clusters.as_ref(), &log_pi, &panel.rows)?.iter().sum::<f64>();
+    let (mut total, stretch) = (0.0, mixture.stretch_rows());
+    mixture.for_each_panel_of(MOST_STRETCHES, &held.batch(0), &mut None, |panel| {
+        let densities = log_density(clusters.as_ref(), &log_pi, &panel.rows)?;
+        densities.chunks(stretch).for_each(|some| total += some.iter().sum::<f64>());
         Ok(())
     })?;
     Ok(total / held.source.num_rows() as f64 + mixture.units_change)
