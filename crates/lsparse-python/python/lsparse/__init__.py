@@ -25,6 +25,7 @@ from . import exchange as exchange
 from . import plot as plot
 from ._corpus import Corpus, Vocabulary, build_corpus, read_corpus
 from ._errors import LsparseError
+from ._explore import Page, explore
 from ._files import load, save
 from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
 from ._scores import coherence, completion_score
@@ -39,6 +40,7 @@ __all__ = [
     "GaussianMixture",
     "LsparseError",
     "MultinomialMixture",
+    "Page",
     "PoissonMixture",
     "TopicModel",
     "Trace",
@@ -46,6 +48,7 @@ __all__ = [
     "build_corpus",
     "coherence",
     "completion_score",
+    "explore",
     "load",
     "read_corpus",
     "read_trace",
