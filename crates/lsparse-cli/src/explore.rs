@@ -121,9 +121,8 @@ fn with_documents(
     let input = Input::open(path, "")?;
     let documents = args.text.open_input(&input, model, None)?;
     let (format, how) = (args.text.format, args.text.options(None));
-    let texts = |wanted: &[usize]| {
-        read_texts(input.path(), format, &how, wanted, &mut |_| interrupt::check("reading text"))
-    };
+    let texts =
+        |wanted: &[usize]| read_texts(input.path(), format, &how, wanted, &mut |_| interrupt::check("reading text"));
     let reading = Reading {
         rows: &documents,
         name: &|n| documents.corpus().id(n).map(str::to_owned),

@@ -34,7 +34,11 @@ fn a_page_is_written_with_and_without_documents() {
     // Text has more in it than counts, wherever it comes from; threads change nothing.
     let text = place.json("explore m.safetensors train.txt --documents 30 --out c.html --json --threads 1");
     assert!(text["bytes"].as_u64() > report["bytes"].as_u64());
-    place.lsparse("explore m.safetensors train.txt --documents 30 --out d.html --threads 3 -q").assert().success().stderr("");
+    place
+        .lsparse("explore m.safetensors train.txt --documents 30 --out d.html --threads 3 -q")
+        .assert()
+        .success()
+        .stderr("");
     assert!(place.read("c.html") == place.read("d.html"));
     place
         .lsparse("explore m.safetensors - --documents 30 --title m --out e.html")
@@ -49,9 +53,14 @@ fn names_go_with_topics() {
     let place = with_model();
     place.write("names.csv", "topic,name\n3,\"Wind, sea\"\n");
     place.lsparse("topics m.safetensors --names names.csv").assert().success().stdout(contains(" %  Wind, sea: "));
-    place.lsparse("topics m.safetensors --names names.csv --topic 3").assert().success().stdout(contains("topic 3, Wind, sea: "));
+    place
+        .lsparse("topics m.safetensors --names names.csv --topic 3")
+        .assert()
+        .success()
+        .stdout(contains("topic 3, Wind, sea: "));
     let listing = place.json("topics m.safetensors --names names.csv --topic 3 --topic 4 --json");
-    let named: Vec<Option<&str>> = listing["topics"].as_array().unwrap().iter().map(|topic| topic["name"].as_str()).collect();
+    let named: Vec<Option<&str>> =
+        listing["topics"].as_array().unwrap().iter().map(|topic| topic["name"].as_str()).collect();
     assert!(named.contains(&Some("Wind, sea")) && named.contains(&None));
     place.lsparse("topics m.safetensors --names names.csv --out t.csv").assert().success();
     assert!(place.text("t.csv").starts_with("topic,name,share,rank,word,probability\n"));

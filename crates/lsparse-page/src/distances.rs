@@ -95,7 +95,8 @@ impl Distances {
             others
         };
         let lists: Vec<Vec<u32>> = (0..self.num).into_par_iter().map(of_topic).collect();
-        let distance = lists.iter().enumerate().flat_map(|(k, list)| list.iter().map(move |&j| self.row(k)[j as usize]));
+        let distance =
+            lists.iter().enumerate().flat_map(|(k, list)| list.iter().map(move |&j| self.row(k)[j as usize]));
         Neighbours { count, distance: distance.collect(), topic: lists.concat() }
     }
 }

@@ -70,7 +70,8 @@ impl Shelf {
         let all = reading.rows.num_rows();
         let looked_at = all.min(LOOKED_AT.max(most));
         // Evenly from all, in the order of the corpus.
-        let picked: Vec<usize> = (0..looked_at).map(|at| (at as u128 * all as u128 / looked_at as u128) as usize).collect();
+        let picked: Vec<usize> =
+            (0..looked_at).map(|at| (at as u128 * all as u128 / looked_at as u128) as usize).collect();
         let sample = Picked { rows: reading.rows, picked };
         let mut shares: Vec<Vec<(u32, f32)>> = Vec::with_capacity(looked_at);
         model.assign(&sample, &mut |_, found| {
@@ -101,10 +102,16 @@ impl Shelf {
                 tokens: Vec::new(),
             };
             match (&texts, &encoder) {
-                (Some(texts), Some(encoder)) => place_words(&mut document, &texts[at], encoder, words, topics, &mut scratch),
+                (Some(texts), Some(encoder)) => {
+                    place_words(&mut document, &texts[at], encoder, words, topics, &mut scratch)
+                }
                 _ => {
                     let counts = counts.sparse_row(at).1.iter();
-                    let token = |((&word, &topic), &count): ((&u32, &u32), &f32)| Token { at: word, length: count as u32, topic };
+                    let token = |((&word, &topic), &count): ((&u32, &u32), &f32)| Token {
+                        at: word,
+                        length: count as u32,
+                        topic,
+                    };
                     document.tokens = words.iter().zip(topics).zip(counts).map(token).collect();
                     document.tokens.sort_by_key(|token| (std::cmp::Reverse(token.length), token.at));
                 }

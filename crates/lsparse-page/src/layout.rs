@@ -38,7 +38,8 @@ pub fn layout(topics: &SparseTopics, neighbours: &Neighbours, shares: &[f64], se
     rescale(&mut places, 10.0);
     attract(&mut places, &edges(num, neighbours), seed);
     rescale(&mut places, 0.95);
-    let radius: Vec<f32> = shares.iter().map(|&share| (4.0 * COVERED * share as f32 / std::f32::consts::PI).sqrt()).collect();
+    let radius: Vec<f32> =
+        shares.iter().map(|&share| (4.0 * COVERED * share as f32 / std::f32::consts::PI).sqrt()).collect();
     spread(&mut places, &radius);
     // What was pushed over the edge is brought back.
     rescale(&mut places, 0.95);
@@ -107,7 +108,10 @@ fn principal(topics: &SparseTopics, seed: u64) -> Vec<[f32; 2]> {
             .collect();
     }
     // Topics in the same place could never be told apart by pulling and pushing.
-    places.iter().map(|p| [p[0] + 1e-4 * draws.symmetric(), p[1] + 1e-4 * draws.symmetric()].map(|x| x as f32)).collect()
+    places
+        .iter()
+        .map(|p| [p[0] + 1e-4 * draws.symmetric(), p[1] + 1e-4 * draws.symmetric()].map(|x| x as f32))
+        .collect()
 }
 
 fn dot(means: &[f64], axes: &[[f64; 2]]) -> [f64; 2] {
@@ -225,12 +229,14 @@ fn spread(places: &mut [[f32; 2]], radius: &[f32]) {
                         }
                         moved = true;
                         // In the same place there is no direction; any will do.
-                        let (ux, uy) = if apart > 1e-6 { (dx / apart, dy / apart) } else { ((j as f32).cos(), (j as f32).sin()) };
+                        let (ux, uy) =
+                            if apart > 1e-6 { (dx / apart, dy / apart) } else { ((j as f32).cos(), (j as f32).sin()) };
                         let push = 0.5 * (need - apart);
                         // The smaller one gives way.
                         let heavy = radius[i] * radius[i] / (radius[i] * radius[i] + radius[j] * radius[j]).max(1e-12);
                         places[j] = [places[j][0] + ux * push * heavy, places[j][1] + uy * push * heavy];
-                        places[i] = [places[i][0] - ux * push * (1.0 - heavy), places[i][1] - uy * push * (1.0 - heavy)];
+                        places[i] =
+                            [places[i][0] - ux * push * (1.0 - heavy), places[i][1] - uy * push * (1.0 - heavy)];
                     }
                 }
             }

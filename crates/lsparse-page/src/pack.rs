@@ -79,7 +79,14 @@ mod tests {
 
     #[test]
     fn base64_is_that_of_the_standard() {
-        let examples = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("\u{fb}\u{ff}", "w7vDvw==")];
+        let examples = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("\u{fb}\u{ff}", "w7vDvw=="),
+        ];
         for (bytes, text) in examples {
             assert_eq!(base64(bytes.as_bytes()), text);
         }

@@ -20,9 +20,12 @@ pub fn html(title: &str, data: &str) -> String {
     let mut page = String::with_capacity(data.len() + code.len() + (64 << 10));
     // Each mark is there once; what takes the place of one is not looked at again.
     let mut rest = include_str!("../web/index.html");
-    for (mark, content) in
-        [("{{title}}", &*escaped(title)), ("{{style}}", include_str!("../web/style.css")), ("{{data}}", data), ("{{code}}", &code)]
-    {
+    for (mark, content) in [
+        ("{{title}}", &*escaped(title)),
+        ("{{style}}", include_str!("../web/style.css")),
+        ("{{data}}", data),
+        ("{{code}}", &code),
+    ] {
         let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
         page.push_str(before);
         page.push_str(content);
@@ -54,10 +57,13 @@ mod tests {
         assert!(page.len() < 150_000, "{} bytes", page.len());
         assert!(!page.contains("\nimport ") && !page.contains("\nexport "));
         // Nothing is fetched from anywhere: the one address is a name of SVG, which no browser opens.
-        let addresses: Vec<&str> = page.match_indices("http").map(|(at, _)| &page[at..(at + 30).min(page.len())]).collect();
+        let addresses: Vec<&str> =
+            page.match_indices("http").map(|(at, _)| &page[at..(at + 30).min(page.len())]).collect();
         assert!(addresses.iter().all(|address| address.starts_with("http://www.w3.org/2000/svg")), "{addresses:?}");
         // Text goes in as text.
-        for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(", "XMLHttpRequest"] {
+        for way in
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(", "XMLHttpRequest"]
+        {
             assert!(!page.contains(way), "{way}");
         }
     }
@@ -70,7 +76,8 @@ mod tests {
             let line = line.strip_prefix("async ").unwrap_or(line);
             let declared = ["function ", "const ", "let ", "class "].iter().find_map(|kind| line.strip_prefix(kind));
             if let Some(name) = declared {
-                let name = name.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '$').next().unwrap_or_default();
+                let name =
+                    name.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '$').next().unwrap_or_default();
                 assert!(names.insert(name.to_owned()), "{name} is declared twice");
             }
         }

@@ -46,13 +46,13 @@ impl Ranking {
         let mut rarest: Vec<u32> = (0..topics.vocab_size as u32).collect();
         rarest.sort_by(|&a, &b| overall[a as usize].total_cmp(&overall[b as usize]).then(a.cmp(&b)));
         let by_number: Vec<u32> = (0..topics.vocab_size as u32).collect();
+        let backgrounds: f64 = topics.background.iter().map(|&b| f64::from(b)).sum();
         // sum_j phi_jv
         let sums: Vec<f64> = (0..topics.vocab_size)
             .into_par_iter()
             .map(|v| {
                 let list = &topics.by_word[v];
-                let all: f64 = topics.background.iter().map(|&b| f64::from(b)).sum();
-                all + list.iter().map(|&(k, p)| f64::from(p) - f64::from(topics.background[k as usize])).sum::<f64>()
+                backgrounds + list.iter().map(|&(k, p)| f64::from(p) - f64::from(topics.background[k as usize])).sum::<f64>()
             })
             .collect();
         let of_topic = |k: usize| {
@@ -62,17 +62,20 @@ impl Ranking {
                 order.iter().copied().filter(|v| words.binary_search(v).is_err()).take(count).collect()
             };
             let (rare, first) = (unseen(&rarest), unseen(&by_number));
+            // log p of the words that may be chosen: those seen, and of the others those that come first.
+            let logs: Vec<f64> = values.iter().map(|&p| f64::from(p).max(f64::MIN_POSITIVE).ln()).collect();
+            let log_background = f64::from(background).max(f64::MIN_POSITIVE).ln();
             let mut chosen: Vec<(u32, f32)> = Vec::new();
+            let mut all: Vec<(f64, u32, f32)> = Vec::new();
             for at in 0..RelevanceGrid::STEPS {
+                // w log p + (1 - w) log(p / p_v)
                 let weight = RelevanceGrid::weight(at);
-                let relevance = |v: u32, p: f32| {
-                    let p = f64::from(p).max(f64::MIN_POSITIVE).ln();
-                    weight * p + (1.0 - weight) * (p - log_overall[v as usize])
-                };
-                let seen = words.iter().zip(values).map(|(&v, &p)| (relevance(v, p), v, p));
+                let relevance = |v: u32, log: f64| weight * log + (1.0 - weight) * (log - log_overall[v as usize]);
+                let seen = words.iter().zip(values).zip(&logs);
                 let unseen = if at + 1 == RelevanceGrid::STEPS { &first } else { &rare };
-                let unseen = unseen.iter().map(|&v| (relevance(v, background), v, background));
-                let mut all: Vec<(f64, u32, f32)> = seen.chain(unseen).collect();
+                all.clear();
+                all.extend(seen.map(|((&v, &p), &log)| (relevance(v, log), v, p)));
+                all.extend(unseen.iter().map(|&v| (relevance(v, log_background), v, background)));
                 if count < all.len() {
                     all.select_nth_unstable_by(count, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
                     all.truncate(count);

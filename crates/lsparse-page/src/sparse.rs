@@ -3,6 +3,9 @@
 use lsparse::topics::WordTable;
 use rayon::prelude::*;
 
+/// Words whose smallest probabilities are found together.
+const STRETCH: usize = 512;
+
 /// phi_kv as a background a topic and the words above it, topic by topic and word by word.
 ///
 /// The words that a topic has never seen all have what the prior gives them, which is its smallest probability. Nothing is
@@ -27,22 +30,20 @@ impl SparseTopics {
     pub fn new(table: &WordTable) -> Self {
         let (num, vocab_size) = (table.num_topics, table.vocab_size());
         // The minimum of numbers does not depend on the order in which it is taken.
-        let background = (0..vocab_size)
-            .into_par_iter()
-            .fold(
-                || vec![f32::INFINITY; num],
-                |mut least, v| {
-                    least.iter_mut().zip(table.row(v)).for_each(|(least, &p)| *least = least.min(p));
-                    least
-                },
-            )
-            .reduce(
-                || vec![f32::INFINITY; num],
-                |mut a, b| {
-                    a.iter_mut().zip(b).for_each(|(a, b)| *a = a.min(b));
-                    a
-                },
-            );
+        let least_of = |words: std::ops::Range<usize>| {
+            let mut least = vec![f32::INFINITY; num];
+            for v in words {
+                least.iter_mut().zip(table.row(v)).for_each(|(least, &p)| *least = if p < *least { p } else { *least });
+            }
+            least
+        };
+        let stretches = (0..vocab_size.div_ceil(STRETCH)).into_par_iter();
+        let pieces: Vec<Vec<f32>> =
+            stretches.map(|at| least_of(at * STRETCH..((at + 1) * STRETCH).min(vocab_size))).collect();
+        let mut background = vec![f32::INFINITY; num];
+        for piece in &pieces {
+            background.iter_mut().zip(piece).for_each(|(least, &p)| *least = least.min(p));
+        }
         let of_word = |v: usize| -> Vec<(u32, f32)> {
             let above = table.row(v).iter().zip(&background).enumerate().filter(|(_, (p, least))| p > least);
             above.map(|(k, (&p, _))| (k as u32, p)).collect()

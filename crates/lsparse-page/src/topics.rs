@@ -116,8 +116,14 @@ pub fn topics_page(
     pack.f64("word_tokens", &lists.clone().map(|mass| mass.iter().sum()).collect::<Vec<f64>>());
     pack.whole("word_topics", &lists.map(|mass| mass.iter().filter(|&&m| m > 0.0).count() as u32).collect::<Vec<_>>());
 
-    let mut report =
-        PageReport { topics: num, vocabulary: vocab, documents: 0, documents_looked_at: 0, documents_shown: 0, bytes: 0 };
+    let mut report = PageReport {
+        topics: num,
+        vocabulary: vocab,
+        documents: 0,
+        documents_looked_at: 0,
+        documents_shown: 0,
+        bytes: 0,
+    };
     if let Some(reading) = reading {
         let found = coherence(&ranking.top, reading.rows)?;
         // A topic whose words the documents do not have has no coherence, which is another thing than zero.
@@ -142,7 +148,10 @@ fn put_documents(pack: &mut Pack, shelf: &Shelf, source: &str) {
     pack.set("doc_names", shown.iter().map(|document| document.name.as_str()).collect::<Vec<_>>());
     let with_texts = !shown.is_empty() && shown.iter().all(|document| document.text.is_some());
     if with_texts {
-        pack.set("doc_texts", shown.iter().map(|document| document.text.as_deref().unwrap_or_default()).collect::<Vec<_>>());
+        pack.set(
+            "doc_texts",
+            shown.iter().map(|document| document.text.as_deref().unwrap_or_default()).collect::<Vec<_>>(),
+        );
     }
     pack.whole("doc_cut", &shown.iter().map(|document| u32::from(document.cut)).collect::<Vec<_>>());
     pack.whole("doc_number", &shown.iter().map(|document| document.number as u32).collect::<Vec<_>>());

@@ -10,8 +10,8 @@ use lsparse::synthetic::{ThemedCorpus, themed_corpus};
 use lsparse::topics::{TopicInputs, TopicModel, WordTable, fit_topics_with};
 use lsparse::{Beside, Error, Estimate};
 use lsparse_page::{
-    Distances, PageOptions, Ranking, Reading, RelevanceGrid, Shelf, SparseTopics, choose_documents, layout, topics_of_words,
-    topics_page, tree,
+    Distances, PageOptions, Ranking, Reading, RelevanceGrid, Shelf, SparseTopics, choose_documents, layout,
+    topics_of_words, topics_page, tree,
 };
 
 const DOCUMENTS: usize = 300;
@@ -99,10 +99,8 @@ fn plain_tree(num: usize, square: &[f32]) -> Vec<(Vec<usize>, f64)> {
             sum / (a.len() * b.len()) as f64
         };
         let pairs = (0..groups.len()).flat_map(|i| (i + 1..groups.len()).map(move |j| (i, j)));
-        let (i, j, height) = pairs
-            .map(|(i, j)| (i, j, average(&groups[i], &groups[j])))
-            .min_by(|a, b| a.2.total_cmp(&b.2))
-            .unwrap();
+        let (i, j, height) =
+            pairs.map(|(i, j)| (i, j, average(&groups[i], &groups[j]))).min_by(|a, b| a.2.total_cmp(&b.2)).unwrap();
         let other = groups.remove(j);
         groups[i].extend(other);
         groups[i].sort_unstable();
@@ -163,7 +161,8 @@ fn words_are_those_of_the_model_under_every_weight() {
             }
         }
         let sum = |v: u32| -> f64 { model.table.row(v as usize).iter().map(|&p| f64::from(p)).sum() };
-        let own: f64 = top[..10].iter().map(|&v| f64::from(model.table.row(v as usize)[k]) / sum(v)).sum::<f64>() / 10.0;
+        let own: f64 =
+            top[..10].iter().map(|&v| f64::from(model.table.row(v as usize)[k]) / sum(v)).sum::<f64>() / 10.0;
         assert!((ranking.exclusivity[k] - own).abs() < 1e-9);
     }
 }
@@ -221,7 +220,12 @@ fn documents_are_the_best_of_their_topics() {
     let shelf = Shelf::new(model, &reading, 60).unwrap();
     assert_eq!((shelf.all, shelf.looked_at, shelf.shown.len()), (DOCUMENTS, DOCUMENTS, 60));
     let mut all: Vec<Vec<(u32, f32)>> = Vec::new();
-    model.assign(rows, &mut |_, shares| { all.push(shares.to_vec()); Ok(()) }).unwrap();
+    model
+        .assign(rows, &mut |_, shares| {
+            all.push(shares.to_vec());
+            Ok(())
+        })
+        .unwrap();
     // The best document of every topic is there.
     for k in 0..model.num_topics() as u32 {
         let share = |n: usize| all[n].iter().find(|entry| entry.0 == k).map_or(0.0, |entry| entry.1);
@@ -250,7 +254,14 @@ fn documents_are_the_best_of_their_topics() {
 
 #[test]
 fn documents_are_chosen_by_turns_and_then_evenly() {
-    let shares = vec![vec![(0, 0.9), (1, 0.1)], vec![(0, 1.0)], vec![(1, 0.6), (0, 0.4)], vec![], vec![(1, 0.6)], vec![(0, 0.9)]];
+    let shares = vec![
+        vec![(0, 0.9), (1, 0.1)],
+        vec![(0, 1.0)],
+        vec![(1, 0.6), (0, 0.4)],
+        vec![],
+        vec![(1, 0.6)],
+        vec![(0, 0.9)],
+    ];
     let lengths = [5.0, 5.0, 5.0, 0.0, 9.0, 8.0];
     assert_eq!(choose_documents(2, &shares, &lengths, 2), [1, 4]);
     assert_eq!(choose_documents(2, &shares, &lengths, 4), [1, 2, 4, 5]);

@@ -52,13 +52,10 @@ function growTree(data) {
   const K = data.topics, nodes = 2 * K - 1;
   data.parent = new Int32Array(nodes).fill(-1);
   data.leaves = new Uint32Array(nodes).fill(1);
-  data.nodeShare = new Float64Array(nodes);
-  data.nodeShare.set(data.share);
   for (let i = 0; i < K - 1; i++) {
     const [left, right] = [data.tree_left[i], data.tree_right[i]];
     data.parent[left] = data.parent[right] = K + i;
     data.leaves[K + i] = data.leaves[left] + data.leaves[right];
-    data.nodeShare[K + i] = data.nodeShare[left] + data.nodeShare[right];
   }
 }
 
@@ -77,36 +74,60 @@ export function topicsOf(data, node) {
   return found;
 }
 
-/** The words that most tokens of a group are, as far as the lists of its topics go. */
-export function groupWords(data, node, count) {
+/** The words that some topics are told from the others by, as far as the lists of these topics go. */
+export function groupWords(data, topics, count) {
   const mass = new Map();
-  for (const k of topicsOf(data, node)) {
+  let share = 0;
+  for (const k of topics) {
+    share += data.share[k];
     for (let i = data.word_start[k]; i < Math.min(data.word_start[k] + 20, data.word_start[k + 1]); i++) {
       mass.set(data.word[i], (mass.get(data.word[i]) ?? 0) + data.share[k] * data.probability[i]);
     }
   }
-  const order = [...mass].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, count);
-  return order.map(([word]) => data.vocab[word]);
+  const relevance = ([word, m]) => 0.6 * Math.log(m / share) + 0.4 * Math.log(m / share / data.overall[word]);
+  const order = [...mass].map((entry) => [entry[0], relevance(entry)]).sort((a, b) => b[1] - a[1] || a[0] - b[0]);
+  return order.slice(0, count).map(([word]) => data.vocab[word]);
 }
 
 /** Groups that can be told apart by colour. */
 export const MOST_GROUPS = 8;
 
-/** Cut the tree from the top, the largest group first, until there are eight of some size. */
+/** Regions of the map: k-means over places, by share, from centres that are far apart. The same every time. */
 function findGroups(data) {
-  const large = Math.min(0.03, 0.5 / MOST_GROUPS);
-  let groups = [2 * data.topics - 2];
-  for (let step = 0; step < 4 * data.topics && groups.filter((g) => data.nodeShare[g] >= large).length < MOST_GROUPS; step++) {
-    const inner = groups.filter((g) => g >= data.topics);
-    if (!inner.length) break;
-    const widest = inner.reduce((best, g) => (data.nodeShare[g] > data.nodeShare[best] ? g : best));
-    if (data.nodeShare[widest] < large) break;
-    groups = groups.filter((g) => g !== widest).concat(children(data, widest));
+  const K = data.topics, count = Math.min(MOST_GROUPS, Math.ceil(K / 4));
+  const away = (k, [x, y]) => (data.x[k] - x) ** 2 + (data.y[k] - y) ** 2;
+  const weight = (k) => data.share[k] + 0.1 / K;
+  const centres = [[data.x[data.bySize[0]], data.y[data.bySize[0]]]];
+  while (centres.length < count) {
+    let best = 0, most = -1;
+    for (let k = 0; k < K; k++) {
+      const gain = weight(k) * Math.min(...centres.map((centre) => away(k, centre)));
+      if (gain > most) [best, most] = [k, gain];
+    }
+    centres.push([data.x[best], data.y[best]]);
   }
-  groups.sort((a, b) => data.nodeShare[b] - data.nodeShare[a] || a - b);
-  data.groups = groups.slice(0, MOST_GROUPS).filter((g) => data.nodeShare[g] > 0);
-  data.group = new Int8Array(data.topics).fill(-1);
-  data.groups.forEach((node, g) => topicsOf(data, node).forEach((k) => (data.group[k] = g)));
+  data.group = new Int8Array(K);
+  for (let round = 0; round < 40; round++) {
+    const sums = centres.map(() => [0, 0, 0]);
+    let moved = false;
+    for (let k = 0; k < K; k++) {
+      let nearest = 0;
+      for (let g = 1; g < count; g++) if (away(k, centres[g]) < away(k, centres[nearest])) nearest = g;
+      moved ||= data.group[k] !== nearest;
+      data.group[k] = nearest;
+      const w = weight(k);
+      sums[nearest][0] += w * data.x[k];
+      sums[nearest][1] += w * data.y[k];
+      sums[nearest][2] += w;
+    }
+    sums.forEach(([x, y, w], g) => { if (w > 0) centres[g] = [x / w, y / w]; });
+    if (!moved && round > 0) break;
+  }
+  // The largest group has the first colour.
+  const sizes = centres.map((_, g) => data.bySize.reduce((sum, k) => sum + (data.group[k] === g ? data.share[k] : 0), 0));
+  const order = sizes.map((_, g) => g).sort((a, b) => sizes[b] - sizes[a] || a - b);
+  data.group = data.group.map((g) => order.indexOf(g));
+  data.groups = order.map((_, g) => data.bySize.filter((k) => data.group[k] === g)).filter((topics) => topics.length);
 }
 
 /** Topics of a document of the page, the largest share first. */

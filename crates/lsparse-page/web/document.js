@@ -1,6 +1,6 @@
 // A document: its topics, its text with every word's topic, and documents like it.
 import { docTokens, docTopics, similarDocuments } from "./data.js";
-import { COLOURS, bdi, el, link, nameOf, percent, significant, topicLink, whole } from "./parts.js";
+import { COLOURS, NO_COLOUR, bdi, el, fixed, link, nameOf, percent, topicLink, whole } from "./parts.js";
 import { ofSample } from "./topic.js";
 import { select } from "./state.js";
 
@@ -18,7 +18,7 @@ export function documentView(data, doc) {
     el("p", { class: "said" }, `Document ${data.doc_number[doc] + 1} of ${whole(data.documents.all)}, ${whole(data.doc_length[doc])} words that the model knows.`),
     el("h3", {}, "Topics"),
     el("ol", { class: "list shares" }, topics.slice(0, 12).map(({ topic, share }) => el("li", {},
-      el("span", { class: "mark", style: `--c:${colours.get(topic) ?? "transparent"}` }, " "), topicLink(data, topic),
+      topicLink(data, topic, 4, colours.get(topic) ?? NO_COLOUR),
       el("span", { class: "meter" }, el("span", { style: `width:${(100 * share) / most}%` })), el("span", { class: "number" }, percent(share))))),
     el("h3", {}, data.doc_texts ? "Text" : "Words"),
     el("div", { class: "text", dir: "auto" }, words(data, doc, colours)),
@@ -26,7 +26,7 @@ export function documentView(data, doc) {
     similar.length > 0 && el("h3", {}, "Similar documents"),
     similar.length > 0 && el("p", { class: "said" }, ofSample(data)),
     el("ol", { class: "list" }, similar.map(({ doc: other, distance }) => el("li", {}, link("doc", other, data.doc_names[other]),
-      el("span", { class: "number", title: "Hellinger distance of topics" }, significant(distance, 3))))));
+      el("span", { class: "number", title: "Hellinger distance of topics" }, fixed(distance))))));
 }
 
 /** A word with the colour of its topic; a click leads there. */

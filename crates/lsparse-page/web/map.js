@@ -1,13 +1,13 @@
 // The map of topics on a canvas: circles by share, colours by choice, labels where there is room for them.
 import { groupWords } from "./data.js";
-import { COLOURS, NO_COLOUR, bdi, cleanLabel, download, el, isTyping, nameOf, percent, scaleColour, significant, svg, tool } from "./parts.js";
-import { change, names, onChange, select, state } from "./state.js";
+import { COLOURS, NO_COLOUR, bdi, cleanLabel, download, el, fixed, isEmpty, isTyping, nameOf, percent, scaleColour, svg, tool } from "./parts.js";
+import { change, onChange, select, state } from "./state.js";
 
 /** What circles can be coloured by: its name, its values, how a value is said. */
 const MEASURES = {
-  share: ["share", (data) => data.share, percent],
-  npmi: ["coherence (NPMI)", (data) => data.npmi, (x) => significant(x, 3)],
-  exclusivity: ["exclusivity", (data) => data.exclusivity, (x) => significant(x, 3)],
+  share: ["share", (data) => data.share, (x) => percent(x)],
+  npmi: ["coherence (NPMI)", (data) => data.npmi, fixed],
+  exclusivity: ["exclusivity", (data) => data.exclusivity, fixed],
 };
 
 const LABEL = "12px system-ui, sans-serif";
@@ -23,24 +23,27 @@ export function makeMap(data, place) {
   const tools = el("div", { class: "tools" }, choice,
     tool("+", "Closer (+)", () => zoomBy(1.5)), tool("−", "Further away (-)", () => zoomBy(1 / 1.5)),
     tool("⤢", "All of it (0)", () => change({ mapX: 0, mapY: 0, zoom: 1 })), tool("SVG", "Save the map as SVG", saveSvg));
-  place.append(canvas, tools, legend, tip);
+  const plane = el("div", { class: "plane" }, canvas, tools, tip);
+  place.append(plane, legend);
   const pen = canvas.getContext("2d");
   const order = data.bySize, widths = new Map();
   let width = 0, height = 0, hovered = null, colours = [], drawing = 0;
 
-  const scale = () => (Math.min(width, height) / 2) * state.zoom;
+  // A little less than all, so that circles at the edge are whole.
+  const half = () => 0.44 * Math.min(width, height);
+  const scale = () => half() * state.zoom;
   const toX = (x) => width / 2 + (x - state.mapX) * scale();
   const toY = (y) => height / 2 + (y - state.mapY) * scale();
   // Circles grow more slowly than the map, so that coming closer parts them.
-  const size = (k) => Math.max(1.5, data.radius[k] * (Math.min(width, height) / 2) * Math.pow(state.zoom, 0.75));
+  const size = (k) => Math.max(1.5, data.radius[k] * half() * Math.pow(state.zoom, 0.75));
 
   function paintColours() {
     if (state.color === "group" || !MEASURES[state.color]?.[1](data)) {
       colours = Array.from(data.group, (g) => (g < 0 ? NO_COLOUR : COLOURS[g]));
-      legend.replaceChildren(...data.groups.map((node, g) => el("button", {
+      legend.replaceChildren(...data.groups.map((topics, g) => el("button", {
         class: "link", "aria-pressed": String(state.group === g), title: "Only these topics in the table",
         click: () => change({ group: state.group === g ? null : g, show: state.show === "map" ? "map" : "table" }),
-      }, el("i", { class: "dot", style: `background:${COLOURS[g]}` }), bdi(cleanLabel(groupWords(data, node, 3).join(" "), 36)))));
+      }, el("i", { class: "dot", style: `background:${COLOURS[g]}` }), bdi(cleanLabel(groupWords(data, topics, 3).join(" "), 36)))));
       return;
     }
     const [name, values, said] = MEASURES[state.color];
@@ -51,8 +54,8 @@ export function makeMap(data, place) {
     const ranks = new Map(sorted.map((x, at) => [x, at / Math.max(1, sorted.length - 1)]));
     colours = Array.from(list, (x) => (Number.isFinite(x) ? scaleColour(ranks.get(x) ?? rank(x)) : NO_COLOUR));
     const stops = [0, 0.2, 0.4, 0.6, 0.8, 1].map(scaleColour).join(",");
-    legend.replaceChildren(el("span", {}, `${name}, by rank`), el("div", { class: "ramp", style: `background:linear-gradient(to right,${stops})` }),
-      el("span", { class: "ends" }, el("span", {}, said(least)), el("span", {}, said(most))));
+    legend.replaceChildren(el("span", {}, `${name}, by rank:`), el("span", {}, said(least)),
+      el("div", { class: "ramp", style: `background:linear-gradient(to right,${stops})` }), el("span", {}, said(most)));
   }
 
   function labelWidth(text) {
@@ -69,7 +72,7 @@ export function makeMap(data, place) {
       if (found.length >= MOST_LABELS) break;
       const x = toX(data.x[k]), y = toY(data.y[k]);
       if (x < -40 || y < 0 || x > width + 40 || y > height) continue;
-      if (state.group !== null && data.group[k] !== state.group && !first.includes(k)) continue;
+      if (((state.group !== null && data.group[k] !== state.group) || isEmpty(data, k)) && !first.includes(k)) continue;
       const text = cleanLabel(nameOf(data, k, 2), 28), half = labelWidth(text) / 2 + 3;
       const radius = size(k), inside = radius > half;
       const top = inside ? y - 8 : y + radius + 1;
@@ -181,7 +184,7 @@ export function makeMap(data, place) {
     const zoom = Math.min(200, Math.max(0.5, state.zoom * by));
     // What is under the pointer stays there.
     const [px, py] = [state.mapX + (x - width / 2) / scale(), state.mapY + (y - height / 2) / scale()];
-    const next = (Math.min(width, height) / 2) * zoom;
+    const next = half() * zoom;
     change({ zoom, mapX: px - (x - width / 2) / next, mapY: py - (y - height / 2) / next });
   }
 
@@ -273,11 +276,11 @@ export function makeMap(data, place) {
   }
 
   function measure() {
-    width = place.clientWidth;
-    height = place.clientHeight;
+    width = plane.clientWidth;
+    height = plane.clientHeight;
     if (width && height) redraw();
   }
-  new ResizeObserver(measure).observe(place);
+  new ResizeObserver(measure).observe(plane);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   onChange((changed) => {
     if (["color", "group"].some((key) => changed.has(key))) paintColours();

@@ -1,5 +1,5 @@
 // Small parts that views are made of. Text always goes in as text.
-import { children, groupWords, topWords } from "./data.js";
+import { children, groupWords, topWords, topicsOf } from "./data.js";
 import { names, select } from "./state.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -42,17 +42,24 @@ export function bdi(text, attributes = {}) {
 
 /** Numbers as they are shown: to significant digits, as shares, whole. */
 export const significant = (x, digits = 4) => (Number.isFinite(x) ? x.toPrecision(digits) : "–");
+export const fixed = (x) => (Number.isFinite(x) ? x.toFixed(3) : "–");
 export const percent = (x, digits = 2) => (100 * x).toFixed(digits) + " %";
+export const tokensOf = (x) => (x < 100 ? x.toFixed(1) : whole(x));
 export const whole = (x) => Math.round(x).toLocaleString("en-US");
 
 /** What a topic is called: its name, or else its first words. */
 export function nameOf(data, topic, words = 3) {
-  return names.get(topic) ?? topWords(data, topic, words).join(" ");
+  return names.get(topic) ?? (isEmpty(data, topic) ? "(empty)" : topWords(data, topic, words).join(" "));
+}
+
+/** Whether a topic has no words of its own. */
+export function isEmpty(data, topic) {
+  return data.tokens[topic] < 0.5;
 }
 
 /** What a group of the tree is called. */
 export function groupName(data, node) {
-  return node < data.topics ? nameOf(data, node) : groupWords(data, node, 3).join(" ");
+  return node < data.topics ? nameOf(data, node) : groupWords(data, topicsOf(data, node), 3).join(" ");
 }
 
 export function groupColour(data, topic) {
@@ -60,9 +67,9 @@ export function groupColour(data, topic) {
 }
 
 /** A button that leads to a topic. */
-export function topicLink(data, topic, words = 4) {
+export function topicLink(data, topic, words = 4, colour = groupColour(data, topic)) {
   return el("button", { class: "link topic", "data-topic": topic, click: () => select("topic", topic) },
-    el("i", { class: "dot", style: `background:${groupColour(data, topic)}` }), el("b", {}, String(topic)), " ",
+    el("i", { class: "dot", style: `background:${colour}` }), el("b", {}, String(topic)), " ",
     bdi(nameOf(data, topic, words)));
 }
 

@@ -1,6 +1,6 @@
 // The table of topics: sorted by any column, filtered, with names that can be written into it. Only rows in sight exist.
 import { topWords } from "./data.js";
-import { csv, download, el, groupColour, percent, significant, tool } from "./parts.js";
+import { csv, download, el, fixed, groupColour, isEmpty, percent, tool } from "./parts.js";
 import { change, names, namesChanged, onChange, select, state } from "./state.js";
 
 const ROW = 30;
@@ -33,9 +33,11 @@ export function makeTable(data, place, file) {
   const words = Array.from({ length: data.topics }, (_, k) => topWords(data, k, 10));
   const sought = words.map((list) => list.join(" ").toLowerCase());
 
+  const nameless = (k, count) => (isEmpty(data, k) ? "(empty)" : words[k].slice(0, count).join(" "));
+
   function value(key, k) {
     if (key === "topic") return k;
-    if (key === "name") return (names.get(k) ?? words[k].slice(0, 3).join(" ")).toLowerCase();
+    if (key === "name") return (names.get(k) ?? nameless(k, 3)).toLowerCase();
     return data[key]?.[k] ?? 0;
   }
 
@@ -66,7 +68,7 @@ export function makeTable(data, place, file) {
   }
 
   function row(k) {
-    const input = el("input", { class: "name", value: names.get(k) ?? "", placeholder: words[k].slice(0, 6).join(" "), maxlength: 200, dir: "auto",
+    const input = el("input", { class: "name", value: names.get(k) ?? "", placeholder: nameless(k, 6), maxlength: 200, dir: "auto",
       "aria-label": `Name of topic ${k}`, change: () => rename(k, input.value), click: (event) => event.stopPropagation(),
       keydown: (event) => { if (event.key === "Enter" || event.key === "Escape") input.blur(); } });
     const cells = {
@@ -74,8 +76,8 @@ export function makeTable(data, place, file) {
         el("i", { class: "dot", style: `background:${groupColour(data, k)}` }), String(k))),
       name: () => el("td", { class: "name" }, input),
       share: () => el("td", { class: "number" }, percent(data.share[k])),
-      npmi: () => el("td", { class: "number" }, significant(data.npmi[k], 3)),
-      exclusivity: () => el("td", { class: "number" }, significant(data.exclusivity[k], 3)),
+      npmi: () => el("td", { class: "number" }, fixed(data.npmi[k])),
+      exclusivity: () => el("td", { class: "number" }, fixed(data.exclusivity[k])),
     };
     return el("tr", { "data-topic": k, "aria-selected": String(state.topic === k), click: () => select("topic", k) },
       columns.map(([key]) => cells[key]()));

@@ -1,6 +1,6 @@
 // A topic: its words, what is like it, where it stands in the tree, and documents that show it.
 import { bestDocuments, rankedWords } from "./data.js";
-import { bdi, csv, download, downloadSvg, el, groupColour, link, nameOf, percent, significant, svg, tool, topicLink, treeAround, whole } from "./parts.js";
+import { bdi, csv, download, downloadSvg, el, fixed, groupColour, isEmpty, link, nameOf, percent, significant, svg, tool, topicLink, treeAround, whole } from "./parts.js";
 import { snippet } from "./document.js";
 import { setName } from "./table.js";
 import { change, names, select, state } from "./state.js";
@@ -12,16 +12,17 @@ export function topicView(data, k) {
     "aria-label": `Name of topic ${k}`, change: () => setName(data, k, name.value), keydown: (event) => { if (event.key === "Enter") name.blur(); } });
   const figures = [
     ["share of all words", percent(data.share[k])], ["tokens", whole(data.tokens[k])], ["alpha", significant(data.alpha[k])],
-    data.npmi && ["coherence (NPMI)", significant(data.npmi[k], 3)], ["exclusivity", significant(data.exclusivity[k], 3)],
+    data.npmi && ["coherence (NPMI)", fixed(data.npmi[k])], ["exclusivity", fixed(data.exclusivity[k])],
   ].filter(Boolean);
-  const tiny = data.share[k] * data.topics < data.tiny;
+  const flag = isEmpty(data, k) ? "Empty: no document has words of it, and all words are alike to it."
+    : data.share[k] * data.topics < data.tiny ? "Tiny: less than a tenth of the average share." : null;
   const documents = bestDocuments(data, k, 10);
   return el("article", { class: "topic-view" },
     el("h2", {}, el("i", { class: "dot", style: `background:${groupColour(data, k)}` }), `Topic ${k}`, " ", el("span", { class: "steps" },
       tool("‹", "The one before in the table (k)", () => window.stepTopic(-1)), tool("›", "The next one in the table (j)", () => window.stepTopic(1)))),
     name,
     el("dl", { class: "figures" }, figures.map(([what, number]) => el("div", {}, el("dt", {}, what), el("dd", {}, number)))),
-    tiny && el("p", { class: "flag" }, "Tiny: less than a tenth of the average share."),
+    flag && el("p", { class: "flag" }, flag),
     wordsPart(data, k),
     alikePart(data, k),
     el("h3", {}, "Similar topics"), nearList(data, k),
@@ -63,7 +64,7 @@ function wordsPart(data, k) {
 
 /** Words as bars of their probability, with probability and lift as numbers. */
 function wordBars(data, words) {
-  const row = 18, width = 420, left = 130, right = 300, most = Math.max(...words.map((w) => w.p), 1e-300);
+  const row = 18, width = 420, left = 130, right = 284, most = Math.max(...words.map((w) => w.p), 1e-300);
   const drawing = svg("svg", { viewBox: `0 0 ${width} ${(words.length + 1) * row}`, class: "bars", role: "img", "aria-label": "Words of the topic" },
     svg("text", { x: 350, y: 12, class: "head" }, "probability"), svg("text", { x: width - 2, y: 12, class: "head" }, "lift"));
   words.forEach((w, i) => {
@@ -87,7 +88,7 @@ function cut(word) {
 function nearList(data, k) {
   const n = data.neighbours;
   return el("ol", { class: "list near" }, Array.from({ length: n }, (_, i) => el("li", {},
-    topicLink(data, data.near_topic[k * n + i]), el("span", { class: "number", title: "Hellinger distance of words" }, significant(data.near_distance[k * n + i], 3)))));
+    topicLink(data, data.near_topic[k * n + i]), el("span", { class: "number", title: "Hellinger distance of words" }, fixed(data.near_distance[k * n + i])))));
 }
 
 /** Topics that are nearly the same, and what they would be as one. */
@@ -103,6 +104,6 @@ function alikePart(data, k) {
   const words = [...mass].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, 12).map(([word]) => data.vocab[word]);
   return el("div", { class: "alike flag" },
     el("h3", {}, "Nearly the same"),
-    el("ul", { class: "list" }, alike.map(({ topic, cosine }) => el("li", {}, topicLink(data, topic), el("span", { class: "number", title: "Cosine of counts of words" }, significant(cosine, 3))))),
+    el("ul", { class: "list" }, alike.map(({ topic, cosine }) => el("li", {}, topicLink(data, topic), el("span", { class: "number", title: "Cosine of counts of words" }, fixed(cosine))))),
     el("p", {}, `Merged, the ${all.length} would be one topic of ${percent(share)}: `, bdi(words.join(" ")), "."));
 }

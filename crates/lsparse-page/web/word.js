@@ -1,5 +1,5 @@
 // A word: the topics that it is in, by how many of its tokens are theirs.
-import { bdi, csv, download, el, percent, significant, tool, topicLink, whole } from "./parts.js";
+import { bdi, csv, download, el, percent, significant, tokensOf, tool, topicLink, whole } from "./parts.js";
 
 export function wordView(data, v) {
   const start = data.in_start[v], end = data.in_start[v + 1], all = data.word_topics[v];
@@ -15,5 +15,5 @@ export function wordView(data, v) {
     list.length === 0 && el("p", { class: "said" }, "In none: the documents of training did not have it."),
     el("ol", { class: "list shares" }, list.map(({ topic, tokens }) => el("li", {}, topicLink(data, topic),
       el("span", { class: "meter" }, el("span", { style: `width:${(100 * tokens) / most}%` })),
-      el("span", { class: "number", title: "Share of the word's tokens" }, percent(tokens / total)), el("span", { class: "number tokens", title: "Tokens of the word" }, whole(tokens))))));
+      el("span", { class: "number", title: "Share of the word's tokens" }, percent(tokens / total)), el("span", { class: "number tokens", title: "Tokens of the word" }, tokensOf(tokens))))));
 }

@@ -288,7 +288,8 @@ impl Topics {
         let rows = held.as_ref().map(Held::rows).transpose()?;
         let options = PageOptions { title, names, documents: most, seed };
         let number = |n: usize| (n + 1).to_string();
-        let name = |n: usize| Ok(documents.as_ref().and_then(|names| names.get(n).cloned()).unwrap_or_else(|| number(n)));
+        let name =
+            |n: usize| Ok(documents.as_ref().and_then(|names| names.get(n).cloned()).unwrap_or_else(|| number(n)));
         let texts_of = |wanted: &[usize]| {
             let texts = texts.as_deref().unwrap_or_default();
             Ok(wanted.iter().map(|&n| texts.get(n).cloned().unwrap_or_default()).collect())
@@ -297,7 +298,8 @@ impl Topics {
             None => topics_page(&self.model, None, &options),
             Some(rows) => {
                 let rows = Braked { rows: rows.as_ref(), now: &brake.now };
-                let reading = Reading { rows: &rows, name: &name, texts: if texts.is_some() { Some(&texts_of) } else { None } };
+                let reading =
+                    Reading { rows: &rows, name: &name, texts: if texts.is_some() { Some(&texts_of) } else { None } };
                 topics_page(&self.model, Some(&reading), &options)
             }
         })?;

@@ -182,8 +182,8 @@ def test_a_topic_has_the_numbers_of_the_model(trained, page, browser):
         assert int(figures["tokens"].replace(",", "")) == pytest.approx(tokens, abs=1)
         top = np.argsort(-model.topics_[k], kind="stable")[:10]
         exclusivity = (model.topics_[k, top] / model.topics_[:, top].sum(axis=0)).mean()
-        assert figures["exclusivity"] == shown(exclusivity, 3)
-        assert figures["coherence (NPMI)"] == shown(float(np.ravel(npmi)[k]), 3)
+        assert figures["exclusivity"] == f"{exclusivity:.3f}"
+        assert figures["coherence (NPMI)"] == f"{float(np.ravel(npmi)[k]):.3f}"
         for by, weight in [("probability", 1.0), ("lift", 0.0), ("relevance", 0.6), ("relevance", 0.3)]:
             browser.click(f"[data-by={by}]")
             if by == "relevance":
@@ -204,7 +204,7 @@ def test_a_topic_has_the_numbers_of_the_model(trained, page, browser):
         distance[k] = math.inf
         assert len(near) == 10
         for (topic, text), expected in zip(near, np.sort(distance)):
-            assert text == shown(float(np.float32(distance[topic])), 3)
+            assert abs(float(text) - distance[topic]) < 0.00051
             assert distance[topic] == pytest.approx(expected, abs=1e-6)
 
 
@@ -343,7 +343,7 @@ def test_documents_words_and_search(trained, page, browser):
     distance = np.sqrt(np.maximum(0, 1 - np.sqrt(shares * shares[number]).sum(axis=1)))
     distance[number] = 2
     similar = browser.texts(".document-view > .list:last-child .number")
-    assert [float(text) for text in similar] == pytest.approx(np.sort(distance)[: len(similar)], rel=2e-2, abs=2e-3)
+    np.testing.assert_allclose([float(text) for text in similar], np.sort(distance)[: len(similar)], atol=2e-3)
     browser.click(".document-view > .list:last-child .link")
     assert browser.run("return lsparsePage.state.doc") != doc
     browser.click(".document-view .text .mark")

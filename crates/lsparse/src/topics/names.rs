@@ -24,7 +24,8 @@ pub fn read_topic_names(path: &Path, num_topics: usize) -> Result<Vec<Option<Str
         let line = bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
         refuse(line, "it is not valid UTF-8".into(), "save the file as UTF-8")
     })?;
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.trim_start_matches('\u{feff}').as_bytes());
+    let mut reader =
+        csv::ReaderBuilder::new().flexible(true).from_reader(text.trim_start_matches('\u{feff}').as_bytes());
     let headers = reader.headers().cloned().unwrap_or_default();
     let column = |name: &str| {
         headers.iter().position(|header| header.trim() == name).ok_or_else(|| {
@@ -42,7 +43,8 @@ pub fn read_topic_names(path: &Path, num_topics: usize) -> Result<Vec<Option<Str
         let field = |at: usize| record.get(at).unwrap_or_default().trim();
         let Some(topic) = field(number).parse::<usize>().ok().filter(|&topic| topic < num_topics) else {
             let detail = format!("there is no topic {:?}", crate::error::brief(field(number)));
-            let remedy = format!("give numbers from 0 to {}, or the names of this very model", num_topics.saturating_sub(1));
+            let remedy =
+                format!("give numbers from 0 to {}, or the names of this very model", num_topics.saturating_sub(1));
             return Err(refuse(line, detail, &remedy));
         };
         // What goes into lines of a table is one line itself.

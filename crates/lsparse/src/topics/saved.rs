@@ -186,7 +186,9 @@ impl TopicModel {
         let solved = |document: &Document, words: usize| {
             (shares_of(document), (0..words).map(|u| of_word(document, u)).collect::<Vec<_>>())
         };
-        self.solve_each(source, solved, &mut |n, words, (shares, topics): (Vec<_>, Vec<_>)| visit(n, &shares, words, &topics))
+        self.solve_each(source, solved, &mut |n, words, (shares, topics): (Vec<_>, Vec<_>)| {
+            visit(n, &shares, words, &topics)
+        })
     }
 
     /// Work documents out, in parallel, and hand what `take` makes of each (of its number of words too) to `visit` in order,

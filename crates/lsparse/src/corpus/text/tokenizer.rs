@@ -128,12 +128,7 @@ impl Tokenizer {
     }
 
     /// As [`for_each`](Tokenizer::for_each), with the bytes of the [`normalized`] text that the word stands at.
-    pub fn for_each_placed(
-        &self,
-        text: &str,
-        scratch: &mut TokenScratch,
-        mut take: impl FnMut(&str, Range<usize>),
-    ) {
+    pub fn for_each_placed(&self, text: &str, scratch: &mut TokenScratch, mut take: impl FnMut(&str, Range<usize>)) {
         if self.phrases.is_empty() {
             return self.for_each_single(text, scratch, |word, _, place| take(word, place));
         }
