@@ -9,7 +9,7 @@ use lsparse::corpus::{Corpus, read_texts};
 use lsparse::data::AtomicFile;
 use lsparse::topics::{TopicModel, read_topic_names};
 use lsparse::{Error, Result};
-use lsparse_page::{PageOptions, PageReport, Reading, topics_page};
+use lsparse_page::explore::{PageOptions, PageReport, Reading, topics_page};
 use serde::Serialize;
 
 use crate::format::grouped;

@@ -1,28 +1,7 @@
-//! One self-contained page that shows the topics of a model, for people who would rather look than read.
-//!
-//! 1. [`SparseTopics`]: what a topic has above the probability that it gives to every word.
-//! 2. [`Distances`]: Hellinger distances between all topics; of them come neighbours, a [`tree()`] and the [`layout()`] of
-//!    the map.
-//! 3. [`Ranking`]: the words that a topic is shown by under every weight of the slider, and the topics of words.
-//! 4. [`Shelf`]: documents that show topics best, with the topic of every word.
-//! 5. [`topics_page`] packs all of that into the hand-written page of `web/`: one file that makes no request.
+//! Pages to look at: training as it goes ([`watch`]), and topics ([`explore`]). What people see is hand-written in `web/`, with
+//! no framework and no step that builds it, and becomes part of the program.
 
 #![forbid(unsafe_code)]
 
-mod distances;
-mod documents;
-mod layout;
-mod pack;
-mod page;
-mod ranking;
-mod sparse;
-mod topics;
-mod tree;
-
-pub use distances::{Distances, Neighbours};
-pub use documents::{Reading, Shelf, ShownDocument, Token, choose_documents};
-pub use layout::{Layout, layout};
-pub use ranking::{Ranking, RelevanceGrid, topics_of_words};
-pub use sparse::SparseTopics;
-pub use topics::{PageOptions, PageReport, topics_page};
-pub use tree::{Merge, tree};
+pub mod explore;
+pub mod watch;

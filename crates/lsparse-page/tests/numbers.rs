@@ -9,7 +9,7 @@ use lsparse::settings::TopicsConfig;
 use lsparse::synthetic::{ThemedCorpus, themed_corpus};
 use lsparse::topics::{TopicInputs, TopicModel, WordTable, fit_topics_with};
 use lsparse::{Beside, Error, Estimate};
-use lsparse_page::{
+use lsparse_page::explore::{
     Distances, PageOptions, Ranking, Reading, RelevanceGrid, Shelf, SparseTopics, choose_documents, layout,
     topics_of_words, topics_page, tree,
 };

@@ -9,6 +9,7 @@ mod exchange;
 mod gate;
 mod messages;
 mod mixture;
+mod page;
 mod rows;
 mod topics;
 mod trace;
@@ -19,6 +20,8 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use super::around::checkpoint_seed;
+    #[pymodule_export]
     use super::corpus::{build_corpus, open_corpus};
     #[pymodule_export]
     use super::exchange::{begin_session, fold_batches, hand_out_batches, model_of_session, summarize_batch};
@@ -28,6 +31,8 @@ mod _core {
     use super::messages::{parameters, settings};
     #[pymodule_export]
     use super::mixture::{Mixture, fit_mixture};
+    #[pymodule_export]
+    use super::page::Page;
     #[pymodule_export]
     use super::topics::{Topics, coherence, completion, fit_topics, model_kind, read_topic_names};
     #[pymodule_export]

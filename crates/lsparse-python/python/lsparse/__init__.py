@@ -25,9 +25,10 @@ from . import exchange as exchange
 from . import plot as plot
 from ._corpus import Corpus, Vocabulary, build_corpus, read_corpus
 from ._errors import LsparseError
-from ._explore import Page, explore
+from ._explore import TopicPage, explore
 from ._files import load, save
 from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
+from ._page import Page, watch
 from ._scores import coherence, completion_score
 from ._topics import TopicModel
 from ._trace import Trace, read_trace
@@ -43,6 +44,7 @@ __all__ = [
     "Page",
     "PoissonMixture",
     "TopicModel",
+    "TopicPage",
     "Trace",
     "Vocabulary",
     "build_corpus",
@@ -53,4 +55,5 @@ __all__ = [
     "read_corpus",
     "read_trace",
     "save",
+    "watch",
 ]

@@ -18,7 +18,7 @@ from ._scores import _documents
 from ._topics import TopicModel
 
 
-class Page:
+class TopicPage:
     """A page that shows topics: one file that opens in any browser and makes no request. Notebooks show it in place.
 
     Attributes
@@ -90,7 +90,7 @@ def explore(
     title: str = "topics",
     n_documents: int = 1000,
     random_state: int = 0,
-) -> Page:
+) -> TopicPage:
     """A page that shows the topics of a model: a map, a table, words and documents.
 
     It is what ``lsparse explore`` writes. With documents it has coherences, the documents that show a topic best and the
@@ -116,7 +116,7 @@ def explore(
 
     Returns
     -------
-    page : Page
+    page : TopicPage
         Shown by a notebook as it is; ``page.save("page.html")`` writes it to a file.
 
     Examples
@@ -147,7 +147,7 @@ def explore(
         most=int(n_documents),
         seed=int(random_state),
     )
-    return Page(page, json.loads(report))
+    return TopicPage(page, json.loads(report))
 
 
 def _counts_of(corpus: Any, model: TopicModel) -> tuple[Any, list[str] | None]:

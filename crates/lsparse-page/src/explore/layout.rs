@@ -6,8 +6,8 @@
 
 use rayon::prelude::*;
 
-use crate::distances::Neighbours;
-use crate::sparse::SparseTopics;
+use crate::explore::distances::Neighbours;
+use crate::explore::sparse::SparseTopics;
 
 /// Rounds over the edges.
 const ROUNDS: usize = 200;

@@ -3,7 +3,7 @@
 use lsparse::topics::{SparseStats, TopicModel};
 use rayon::prelude::*;
 
-use crate::sparse::SparseTopics;
+use crate::explore::sparse::SparseTopics;
 
 /// The weights that the slider of the page has.
 pub struct RelevanceGrid;
@@ -52,7 +52,8 @@ impl Ranking {
             .into_par_iter()
             .map(|v| {
                 let list = &topics.by_word[v];
-                backgrounds + list.iter().map(|&(k, p)| f64::from(p) - f64::from(topics.background[k as usize])).sum::<f64>()
+                backgrounds
+                    + list.iter().map(|&(k, p)| f64::from(p) - f64::from(topics.background[k as usize])).sum::<f64>()
             })
             .collect();
         let of_topic = |k: usize| {

@@ -1,17 +1,17 @@
-//! The page itself: the hand-written files of `web/` in one, with the data in it.
+//! The page itself: the hand-written files of `web/explore` in one, with the data in it.
 
 /// The modules of the page, each after those that it needs.
 const MODULES: [&str; 10] = [
-    include_str!("../web/data.js"),
-    include_str!("../web/state.js"),
-    include_str!("../web/parts.js"),
-    include_str!("../web/map.js"),
-    include_str!("../web/table.js"),
-    include_str!("../web/topic.js"),
-    include_str!("../web/document.js"),
-    include_str!("../web/word.js"),
-    include_str!("../web/search.js"),
-    include_str!("../web/main.js"),
+    include_str!("../../web/explore/data.js"),
+    include_str!("../../web/explore/state.js"),
+    include_str!("../../web/explore/parts.js"),
+    include_str!("../../web/explore/map.js"),
+    include_str!("../../web/explore/table.js"),
+    include_str!("../../web/explore/topic.js"),
+    include_str!("../../web/explore/document.js"),
+    include_str!("../../web/explore/word.js"),
+    include_str!("../../web/explore/search.js"),
+    include_str!("../../web/explore/main.js"),
 ];
 
 /// The page with a title and packed data.
@@ -19,10 +19,10 @@ pub fn html(title: &str, data: &str) -> String {
     let code: String = MODULES.iter().map(|module| joined(module)).collect();
     let mut page = String::with_capacity(data.len() + code.len() + (64 << 10));
     // Each mark is there once; what takes the place of one is not looked at again.
-    let mut rest = include_str!("../web/index.html");
+    let mut rest = include_str!("../../web/explore/index.html");
     for (mark, content) in [
         ("{{title}}", &*escaped(title)),
-        ("{{style}}", include_str!("../web/style.css")),
+        ("{{style}}", include_str!("../../web/explore/style.css")),
         ("{{data}}", data),
         ("{{code}}", &code),
     ] {

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::sparse::SparseTopics;
+use crate::explore::sparse::SparseTopics;
 
 /// sqrt(sum_v (sqrt(phi_kv) - sqrt(phi_jv))^2 / 2) for all pairs of topics: 0 for the same words, 1 for no word in common.
 pub struct Distances {

@@ -6,14 +6,14 @@ use lsparse::topics::coherence::coherence;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::distances::Distances;
-use crate::documents::{Reading, Shelf};
-use crate::layout::layout;
-use crate::pack::Pack;
-use crate::page::html;
-use crate::ranking::{Ranking, RelevanceGrid, topics_of_words};
-use crate::sparse::SparseTopics;
-use crate::tree::tree;
+use crate::explore::distances::Distances;
+use crate::explore::documents::{Reading, Shelf};
+use crate::explore::layout::layout;
+use crate::explore::pack::Pack;
+use crate::explore::page::html;
+use crate::explore::ranking::{Ranking, RelevanceGrid, topics_of_words};
+use crate::explore::sparse::SparseTopics;
+use crate::explore::tree::tree;
 
 /// Neighbours that a topic is shown with, and those that the map is laid out by.
 const SHOWN_NEIGHBOURS: usize = 10;
