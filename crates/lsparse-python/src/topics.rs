@@ -7,6 +7,7 @@ use lsparse::settings::TopicsConfig;
 use lsparse::topics::coherence::coherence as coherence_of;
 use lsparse::topics::score::{Completion, CompletionOptions, completion as complete};
 use lsparse::topics::{TopicInputs, TopicModel, WordTable, fit_topics_with};
+use lsparse_page::explore::{PageOptions, Reading, topics_page};
 use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -269,6 +270,44 @@ impl Topics {
         Ok(all.into_iter().map(|words| words.into_iter().map(|word| word.0).collect()).collect())
     }
 
+    /// The page that shows the topics, as HTML, and what is in it, as JSON. `x` are documents to show them by, `documents`
+    /// their names, and `texts` the documents themselves, where they are known.
+    #[pyo3(signature = (title, names, *, x=None, documents=None, texts=None, most=1000, seed=0, threads=0))]
+    #[allow(clippy::too_many_arguments)]
+    fn page<'py>(
+        &self,
+        py: Python<'py>,
+        title: String,
+        names: Vec<Option<String>>,
+        x: Option<&Bound<'py, PyAny>>,
+        documents: Option<Vec<String>>,
+        texts: Option<Vec<String>>,
+        most: usize,
+        seed: u64,
+        threads: usize,
+    ) -> PyResult<(String, String)> {
+        let held = x.map(Held::borrow).transpose()?;
+        let rows = held.as_ref().map(Held::rows).transpose()?;
+        let options = PageOptions { title, names, documents: most, seed };
+        let number = |n: usize| (n + 1).to_string();
+        let name =
+            |n: usize| Ok(documents.as_ref().and_then(|names| names.get(n).cloned()).unwrap_or_else(|| number(n)));
+        let texts_of = |wanted: &[usize]| {
+            let texts = texts.as_deref().unwrap_or_default();
+            Ok(wanted.iter().map(|&n| texts.get(n).cloned().unwrap_or_default()).collect())
+        };
+        let (page, report) = run(py, threads, |brake| match &rows {
+            None => topics_page(&self.model, None, &options),
+            Some(rows) => {
+                let rows = Braked { rows: rows.as_ref(), now: &brake.now };
+                let reading =
+                    Reading { rows: &rows, name: &name, texts: if texts.is_some() { Some(&texts_of) } else { None } };
+                topics_page(&self.model, Some(&reading), &options)
+            }
+        })?;
+        Ok((page, json(&report)?))
+    }
+
     /// The model after a step on documents that it has not seen: added to what was there, or blended in at a rate.
     #[pyo3(signature = (x, *, rate=None, population=None, threads=0))]
     fn update<'py>(
@@ -292,6 +331,12 @@ impl Topics {
 #[pyfunction]
 pub fn model_kind(path: PathBuf) -> &'static str {
     if TopicModel::is_model(&path) { "topics" } else { "mixture" }
+}
+
+/// Names of topics from a file, one a topic or none.
+#[pyfunction]
+pub fn read_topic_names(path: PathBuf, topics: usize) -> PyResult<Vec<Option<String>>> {
+    lsparse::topics::read_topic_names(&path, topics).map_err(raise)
 }
 
 /// Document completion for topics of any origin, K x V with rows that sum to one.
