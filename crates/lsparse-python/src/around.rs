@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lsparse::data::RowSource;
+use lsparse::training::exchange::Engine;
 use lsparse::training::trace::Trace;
 use lsparse::{Beside, Checkpointing, Fitted, Storage};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::elsewhere::Elsewhere;
 use crate::gate::{raise, run_watched};
 use crate::rows::{Braked, Held};
 use crate::trace::{Recorder, Watchers};
@@ -49,11 +51,11 @@ impl<'py> Around<'py> {
         self.heldout.as_ref().map(|rows| Held::named("X_val", rows)).transpose()
     }
 
-    /// Run a fit of `rows` with `heldout`, which can be watched and ended early.
+    /// Run a fit of the rows `held` with `heldout`, which can be watched and ended early.
     pub fn fit<M: Send>(
         &self,
         py: Python<'py>,
-        rows: &dyn RowSource,
+        held: &Held<'py>,
         heldout: Option<&dyn RowSource>,
         fit: impl FnOnce(&dyn RowSource, Option<&dyn RowSource>, Beside<'_>) -> lsparse::Result<Fitted<M>> + Send,
     ) -> PyResult<Reported<'py, M>> {
@@ -65,15 +67,23 @@ impl<'py> Around<'py> {
             Some(watch) => recorder.tell(py, watch, &mut told),
             None => Ok(false),
         };
-        let storage = self.storage();
-        let (fitted, raised) = run_watched(py, self.threads, &mut tell, |brake| {
+        let (storage, rows, mut engine) = (self.storage(), held.rows()?, held.engine());
+        let (rows, there) = (rows.as_ref(), engine.clone());
+        let fitted = run_watched(py, self.threads, &mut tell, |brake| {
             let rows = Braked { rows, now: &brake.now };
             let heldout = heldout.map(|rows| Braked { rows, now: &brake.now });
             let heldout = heldout.as_ref().map(|rows| rows as &dyn RowSource);
-            let beside =
-                Beside { observer: Some(&mut watchers), interrupt: Some(&brake.soon), storage, ..Default::default() };
+            let beside = Beside {
+                observer: Some(&mut watchers),
+                interrupt: Some(&brake.soon),
+                storage,
+                engine: engine.as_mut().map(|engine| engine as &mut dyn Engine),
+                ..Default::default()
+            };
             fit(&rows, heldout, beside)
-        })?;
+        });
+        let raised_there = || there.as_ref().and_then(Elsewhere::raised);
+        let (fitted, raised) = fitted.map_err(|error| raised_there().unwrap_or(error))?;
         // What a watcher raises of the last steps is raised once the model is kept, too.
         let raised = tell(py).err().or(raised);
         let Fitted { model, outcome, .. } = fitted;

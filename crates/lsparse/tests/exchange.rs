@@ -95,7 +95,7 @@ impl Other {
 /// Train in rounds of `round` batches, each worked out by whoever `work` asks.
 fn train<M: Model>(session: &mut Session<'_, M>, round: usize, mut work: impl FnMut(&[u8], &[u8]) -> Vec<u8>) {
     while session.progress().laps < LAPS {
-        let Round { params: under, tickets } = hand_out(session, round).unwrap();
+        let Round { params: under, tickets, .. } = hand_out(session, round).unwrap();
         assert!(!tickets.is_empty());
         // Whoever is done last comes first: that is of no matter.
         let done: Vec<Vec<u8>> = tickets.iter().rev().map(|ticket| work(&under, ticket)).collect();

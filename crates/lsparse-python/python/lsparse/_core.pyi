@@ -18,14 +18,17 @@ __all__ = [
     "fit_topics",
     "fold_batches",
     "hand_out_batches",
+    "measure_piece",
     "model_kind",
     "model_of_session",
     "open_corpus",
     "panic_for_test",
     "parameters",
+    "print_piece",
     "settings",
     "read_trace",
     "summarize_batch",
+    "work_piece",
 ]
 
 _Floats = NDArray[np.float64]
@@ -121,6 +124,11 @@ def fold_batches(
     x: Any, settled: str, session: bytes, done: Sequence[bytes], *, threads: int = 0
 ) -> tuple[bytes, str]: ...
 def model_of_session(x: Any, settled: str, session: bytes, *, threads: int = 0) -> bytes: ...
+def measure_piece(x: Any, first: int, asked: str, how: str, *, threads: int = 1) -> bytes: ...
+def print_piece(x: Any) -> str: ...
+def work_piece(
+    x: Any, number: int, known: bytes, run: int, params: bytes, ticket: bytes, *, threads: int = 1
+) -> bytes: ...
 def model_kind(path: _Path) -> str: ...
 def completion(
     topics: _Floats, alpha: _Floats, x: Any, share: float, seed: int, threads: int = 0

@@ -216,7 +216,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         laps = self.max_iter > 0
         model, report = _core.fit_mixture(
             X,
-            self._config(**({} if laps else {"laps": 1})),
+            self._config(**self._batching(X), **({} if laps else {"laps": 1})),
             around,
             columns=self._columns(),
             sample_weight=weights,
@@ -469,6 +469,11 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         """In 64 bits."""
         X = self._fitted(X)
         return self.model_.score(X, threads=threads_of(self.n_jobs))
+
+    def _score_parts(self, X: Any) -> tuple[float, float]:
+        """The sum of all scores, and what it is to be divided by."""
+        scores = self._scores(X)
+        return float(scores.sum()), float(scores.size)
 
     def _n_parameters(self) -> int:
         """Free parameters."""
