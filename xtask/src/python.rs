@@ -13,14 +13,14 @@ const ENVIRONMENT: &str = "python-venv";
 
 /// `cargo xtask python [ARGUMENTS of pytest]`: as in `cargo xtask test`, in the environment of the last time.
 pub fn run(args: &[&str]) -> Result<(), String> {
-    let (passed, failed, skipped) = tests(false, args)?;
+    let (passed, failed, skipped) = tests(false, false, args)?;
     println!("{passed} passed, {failed} failed, {skipped} skipped");
     if failed > 0 || passed == 0 { Err("tests failed".into()) } else { Ok(()) }
 }
 
 /// Build the wheel, install it, and run its tests and the examples of its documentation; counts of passed, failed and
 /// skipped ones.
-pub fn tests(fresh: bool, args: &[&str]) -> Result<(usize, usize, usize), String> {
+pub fn tests(fresh: bool, long: bool, args: &[&str]) -> Result<(usize, usize, usize), String> {
     let interpreter = install(fresh)?;
     go(cargo(&["build", "--quiet", "--release", "--package", "lsparse-cli"]))?;
     // Tests run elsewhere, so that nothing but the installed wheel can be imported.
@@ -29,6 +29,9 @@ pub fn tests(fresh: bool, args: &[&str]) -> Result<(usize, usize, usize), String
     let folder = root().join(PACKAGE).join("tests");
     let mut tests = pytest(&interpreter, &elsewhere);
     tests.arg(folder).args(args);
+    if long {
+        tests.env("LSPARSE_LONG", "1");
+    }
     let mut counts = counted(tests, parse_summary)?;
     if args.is_empty() {
         let mut examples = pytest(&interpreter, &elsewhere);

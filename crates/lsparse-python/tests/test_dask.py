@@ -29,13 +29,13 @@ CHUNKS = (700, 1, 0, 499, 800)
 @pytest.fixture(scope="module")
 def client():
     """Two workers that are processes, and are started again when they die."""
-    with LocalCluster(2, processes=True, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+    with LocalCluster(2, processes=True, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         yield client
 
 
 def threads(number):
     """So many workers in this process."""
-    cluster = LocalCluster(number, processes=False, threads_per_worker=1, dashboard_address=None)
+    cluster = LocalCluster(number, processes=False, threads_per_worker=1, dashboard_address=":0")
     return Client(cluster, set_as_default=False), cluster
 
 
@@ -146,7 +146,7 @@ def test_predictions_are_lazy_and_those_of_one_machine(client, blobs):
     local = model.to_local()
     assert type(local) is lsparse.GaussianMixture
     labels = model.predict(lazy(X))
-    assert isinstance(labels, da.Array) and labels.chunks == (CHUNKS,)
+    assert isinstance(labels, da.Array) and labels.chunks == (tuple(rows for rows in CHUNKS if rows),)
     assert (labels.compute() == local.predict(X)).all()
     assert np.allclose(model.transform(lazy(X)).compute(), local.transform(X))
     assert np.allclose(model.score_samples(lazy(X)), local.score_samples(X))
@@ -231,7 +231,7 @@ def test_partitions_of_several_types_are_read_in_double_precision(client, blobs)
 
 
 def test_a_cluster_without_workers_is_not_waited_for():
-    with LocalCluster(0, processes=False, dashboard_address=None) as cluster:
+    with LocalCluster(0, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster:
         with Client(cluster, set_as_default=False) as lonely:
             began = time.monotonic()
             with pytest.raises(LsparseError, match="has had no worker for 0.5 s; start some"):
@@ -336,7 +336,7 @@ def test_a_hundred_fits_with_deaths_end_with_the_same_bytes(blobs, documents):
         id(mixture): contents(exchange.fit(mixture.to_local(), np.array_split(X, 8), batches_per_round=4)),
         id(topics): contents(exchange.fit(topics.to_local(), parts_of(counts, (375,) * 8), batches_per_round=2)),
     }
-    with LocalCluster(2, processes=True, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+    with LocalCluster(2, processes=True, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         for trial in range(100):
             model, data = (mixture, slow_rows(X)) if trial % 2 else (topics, delayed(counts, (375,) * 8))
             # In every tenth all of them die at once.

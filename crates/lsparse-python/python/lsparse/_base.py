@@ -49,6 +49,11 @@ def readable(X: Any) -> Any:
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
+    arrays = X.data, X.indices, X.indptr
+    if not all(array.flags.aligned and array.flags.c_contiguous for array in arrays):
+        # What came from another process may lie anywhere.
+        arrays = tuple(np.require(array, requirements=["C_CONTIGUOUS", "ALIGNED"]) for array in arrays)
+        X = sp.csr_array(arrays, shape=X.shape)
     return X
 
 

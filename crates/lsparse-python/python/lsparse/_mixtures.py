@@ -967,7 +967,8 @@ class _CountMixture(_ProbabilityMixture):
 
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
         X = super()._rows(X, reset=reset, min_samples=min_samples)
-        check_non_negative(X, type(self).__name__)
+        if not hasattr(X, "cuts"):
+            check_non_negative(X, type(self).__name__)
         return X
 
     def __sklearn_tags__(self) -> Any:

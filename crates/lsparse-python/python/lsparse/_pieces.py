@@ -296,10 +296,10 @@ def _cuts(part: int, rows: int, batch_size: int | None) -> list[Cut]:
 
 
 def _joined(rows: list[Any]) -> Any:
-    if len(rows) == 1:
-        return rows[0]
-    # Partitions of different types.
-    return readable(sp.vstack(rows, format="csr")) if sp.issparse(rows[0]) else np.ascontiguousarray(np.concatenate(rows))
+    if len(rows) > 1:
+        rows = [sp.vstack(rows, format="csr") if sp.issparse(rows[0]) else np.concatenate(rows)]
+    # What came from another process may lie anywhere.
+    return readable(rows[0])
 
 
 def prepare(pieces: Pieces, model: Estimator, batches_per_round: int) -> Pieces:

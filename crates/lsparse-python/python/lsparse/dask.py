@@ -11,7 +11,7 @@ Examples
 >>> import dask.array as da
 >>> from dask.distributed import Client
 >>> from lsparse.dask import GaussianMixture
->>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None)
+>>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
 >>> X = da.random.RandomState(0).normal(size=(1000, 2), chunks=(250, 2))
 >>> gm = GaussianMixture(n_components=3, max_iter=5, tol=0, random_state=0).fit(X)
 >>> gm.predict(X).compute().shape
@@ -108,7 +108,7 @@ class _Workers:
         left = None
         while True:
             for future, call in zip(futures, calls, strict=True):
-                if future.status in ("error", "cancelled", "lost"):
+                if future.status in ("error", "cancelled"):
                     raise _told(call, future) from None
             try:
                 wait(futures, timeout=_LOOK)
@@ -623,7 +623,7 @@ def build_corpus(
     >>> import dask.bag
     >>> from dask.distributed import Client
     >>> from lsparse.dask import build_corpus
-    >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None)
+    >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
     >>> texts = dask.bag.from_sequence(["The cat sleeps.", "A dog barks.", "Cat and bird.", "Bird and dog."], npartitions=2)
     >>> corpus = build_corpus(texts)
     >>> corpus.vocabulary, corpus.counts[0].result().shape
