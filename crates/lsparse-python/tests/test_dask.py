@@ -29,13 +29,13 @@ CHUNKS = (700, 1, 0, 499, 800)
 @pytest.fixture(scope="module")
 def client():
     """Two workers that are processes, and are started again when they die."""
-    with LocalCluster(2, processes=True, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
+    with LocalCluster(n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         yield client
 
 
 def threads(number):
     """So many workers in this process."""
-    cluster = LocalCluster(number, processes=False, threads_per_worker=1, dashboard_address=":0")
+    cluster = LocalCluster(n_workers=number, processes=False, threads_per_worker=1, dashboard_address=":0")
     return Client(cluster, set_as_default=False), cluster
 
 
@@ -231,7 +231,7 @@ def test_partitions_of_several_types_are_read_in_double_precision(client, blobs)
 
 
 def test_a_cluster_without_workers_is_not_waited_for():
-    with LocalCluster(0, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster:
+    with LocalCluster(n_workers=0, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster:
         with Client(cluster, set_as_default=False) as lonely:
             began = time.monotonic()
             with pytest.raises(LsparseError, match="has had no worker for 0.5 s; start some"):
@@ -282,47 +282,56 @@ def test_a_client_that_was_killed_goes_on_with_the_same_bytes(client, tmp_path):
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
-def kill(client, number, rng):
-    """End some workers as an operator would not."""
-    pids = [each["pid"] for each in client.run(lambda: {"pid": os.getpid()}).values()]
-    for pid in rng.permutation(pids)[:number]:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+def workers(client):
+    """The processes of the workers that are known to be alive."""
+    return {name: found["pid"] for name, found in client.run(_pid, on_error="ignore").items() if found}
+
+
+def _pid():
+    return {"pid": os.getpid()}
 
 
 def fit_under_fire(client, model, X, moments, number, rng):
-    """Fit while workers are killed at these moments."""
+    """Fit while workers are killed, after these seconds each; gives how many died before the fit was done."""
+    fitting, died = threading.Event(), []
 
     def shoot():
         for moment in moments:
             time.sleep(moment)
-            try:
-                kill(client, number, rng)
-            except (OSError, TimeoutError):
-                # One that was just killed was asked.
-                pass
+            pids = list(workers(client).values())
+            for pid in rng.permutation(pids)[:number]:
+                if not fitting.is_set():
+                    return
+                os.kill(pid, signal.SIGKILL)
+                died.append(pid)
 
+    fitting.set()
     gun = threading.Thread(target=shoot)
     gun.start()
     fitted = model.fit(X, client=client)
+    fitting.clear()
     gun.join()
-    client.wait_for_workers(2, timeout=60)
-    return fitted
-
-
-def slow_rows(X):
-    """Rows that take their time, so that fits last long enough to be killed in the middle of."""
-    return [dask.delayed(part) for part in np.array_split(X, 8)]
+    return fitted, len(died)
 
 
 def test_workers_that_die_change_nothing(client, blobs):
     X = np.tile(blobs[0], (20, 1))
     model = lsparse.dask.GaussianMixture(40, sparsity=8, max_iter=12, tol=0, random_state=0, batches_per_round=4)
     here = exchange.fit(model.to_local(), np.array_split(X, 8), batches_per_round=4)
-    fitted = fit_under_fire(client, model, slow_rows(X), [0.6, 1.5], 1, np.random.default_rng(0))
-    assert contents(fitted) == contents(here)
+    X = [dask.delayed(part) for part in np.array_split(X, 8)]
+    fitted, died = fit_under_fire(client, model, X, [0.4, 1.0], 1, np.random.default_rng(0))
+    assert contents(fitted) == contents(here) and died > 0
+
+
+def full_crew(client):
+    """A client with two workers: this one, or another where those who look after its workers have given up on one."""
+    if client is not None:
+        try:
+            client.wait_for_workers(2, timeout=20)
+            return client
+        except TimeoutError:
+            client.shutdown()
+    return Client(LocalCluster(n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0"))
 
 
 @pytest.mark.skipif(not LONG, reason="a hundred fits: cargo xtask test --long")
@@ -330,17 +339,25 @@ def test_a_hundred_fits_with_deaths_end_with_the_same_bytes(blobs, documents):
     rng = np.random.default_rng(1)
     X = np.tile(blobs[0], (20, 1))
     mixture = lsparse.dask.GaussianMixture(40, sparsity=8, max_iter=8, tol=0, random_state=0, batches_per_round=4)
+    rows = [dask.delayed(part) for part in np.array_split(X, 8)]
     counts = sp.vstack([documents[0]] * 10, format="csr")
     topics = lsparse.dask.TopicModel(20, max_iter=5, tol=0, random_state=0, batches_per_round=2)
     expected = {
         id(mixture): contents(exchange.fit(mixture.to_local(), np.array_split(X, 8), batches_per_round=4)),
         id(topics): contents(exchange.fit(topics.to_local(), parts_of(counts, (375,) * 8), batches_per_round=2)),
     }
-    with LocalCluster(2, processes=True, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
+    client, deaths = None, 0
+    try:
         for trial in range(100):
-            model, data = (mixture, slow_rows(X)) if trial % 2 else (topics, delayed(counts, (375,) * 8))
+            client = full_crew(client)
+            model, data = (mixture, rows) if trial % 2 else (topics, delayed(counts, (375,) * 8))
             # In every tenth all of them die at once.
             number = 2 if trial % 10 == 0 else 1
             moments = rng.uniform(0.1, 1.0, size=rng.integers(1, 4))
-            fitted = fit_under_fire(client, model, data, moments, number, rng)
+            fitted, died = fit_under_fire(client, model, data, moments, number, rng)
             assert contents(fitted) == expected[id(model)], f"trial {trial}"
+            deaths += died
+            print(f"trial {trial}: {died} died, {deaths} in all", flush=True)
+    finally:
+        client.shutdown()
+    assert deaths > 100

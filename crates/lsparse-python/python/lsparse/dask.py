@@ -469,7 +469,7 @@ def _apply(model: Any, method: str, part: Any, options: dict[str, Any]) -> Any:
 
 @described
 @dataclass(eq=False, repr=False)
-class GaussianMixture(_OnDask, _mixtures.GaussianMixture):
+class GaussianMixture(_OnDask, _mixtures.GaussianMixture):  # type: ignore[misc]
     """:class:`lsparse.GaussianMixture` on a Dask cluster.
 
     Parameters
@@ -491,7 +491,7 @@ class GaussianMixture(_OnDask, _mixtures.GaussianMixture):
 
 @described
 @dataclass(eq=False, repr=False)
-class MultinomialMixture(_OnDask, _mixtures.MultinomialMixture):
+class MultinomialMixture(_OnDask, _mixtures.MultinomialMixture):  # type: ignore[misc]
     """:class:`lsparse.MultinomialMixture` on a Dask cluster.
 
     Parameters
@@ -513,7 +513,7 @@ class MultinomialMixture(_OnDask, _mixtures.MultinomialMixture):
 
 @described
 @dataclass(eq=False, repr=False)
-class PoissonMixture(_OnDask, _mixtures.PoissonMixture):
+class PoissonMixture(_OnDask, _mixtures.PoissonMixture):  # type: ignore[misc]
     """:class:`lsparse.PoissonMixture` on a Dask cluster.
 
     Parameters
@@ -535,7 +535,7 @@ class PoissonMixture(_OnDask, _mixtures.PoissonMixture):
 
 @described
 @dataclass(eq=False, repr=False)
-class BernoulliMixture(_OnDask, _mixtures.BernoulliMixture):
+class BernoulliMixture(_OnDask, _mixtures.BernoulliMixture):  # type: ignore[misc]
     """:class:`lsparse.BernoulliMixture` on a Dask cluster.
 
     Parameters
