@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lsparse::data::{CsrRows, Element, MemoryRows, PartialMoments, Pieces, RowSource, Rows, natural_layout};
 use lsparse::data::{Measuring, Scalar};
-use lsparse::elsewhere::{Asked, measure_piece as measure, work_piece as work};
+use lsparse::elsewhere::{Asked, Job, measure_piece as measure, work_piece as work};
 use lsparse::store::checkpoint::print_rows;
 use lsparse::training::exchange::{Engine, Round, pack, unpack};
 use lsparse::{Error, Result};
+use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -222,7 +223,7 @@ pub fn print_piece(py: Python<'_>, x: &Bound<'_, PyAny>) -> PyResult<String> {
 
 /// Work a ticket out whose batch is the piece of this number; gives bytes for the one who trains.
 #[pyfunction]
-#[pyo3(signature = (x, number, known, run, params, ticket, *, threads=1))]
+#[pyo3(signature = (x, number, known, run, params, ticket, *, weights=None, threads=1))]
 #[allow(clippy::too_many_arguments)]
 pub fn work_piece<'py>(
     py: Python<'py>,
@@ -232,13 +233,14 @@ pub fn work_piece<'py>(
     run: usize,
     params: &[u8],
     ticket: &[u8],
+    weights: Option<PyReadonlyArray1<'py, f64>>,
     threads: usize,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let held = Held::borrow(x)?;
     let rows = held.rows()?;
     let rows = rows.as_ref();
-    let done = crate::gate::run(py, threads, |brake| {
-        work(&Braked { rows, now: &brake.now }, number, known, run, params, ticket)
-    })?;
+    let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
+    let job = Job { number, known, run, params, ticket, weights };
+    let done = crate::gate::run(py, threads, |brake| work(&Braked { rows, now: &brake.now }, &job))?;
     Ok(PyBytes::new(py, &done))
 }

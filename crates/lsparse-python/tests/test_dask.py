@@ -123,7 +123,11 @@ def test_topics_give_the_same_bytes(client, documents, leave_out):
 
 
 def test_what_is_given_beside_the_rows_counts(client, blobs):
-    X = blobs[0]
+    X, weights = blobs[0], np.arange(2000) % 3.0
+    model = lsparse.dask.GaussianMixture(4, **FAST).fit(lazy(X), sample_weight=da.from_array(weights), client=client)
+    here = exchange.fit(model.to_local(), parts_of(X), batches_per_round=8, sample_weight=weights)
+    assert contents(model) == contents(here)
+    assert model.weights_.sum() == pytest.approx(1) and contents(model.fit(lazy(X), client=client)) != contents(here)
     model = lsparse.dask.GaussianMixture(4, means_init=X[:4], weights_init=[0.25] * 4, n_init=2, **FAST)
     here = exchange.fit(model.to_local(), parts_of(X), batches_per_round=8)
     assert contents(model.fit(lazy(X), client=client)) == contents(here)

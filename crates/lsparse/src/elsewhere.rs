@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::data::{
-    ColumnUnits, Element, Measuring, Moments, PartialMoments, Piece, RowSource, Scalar, Standardized, Thresholded,
+    ColumnUnits, Dealt, Element, Measuring, Moments, PartialMoments, Piece, RowSource, Scalar, Standardized,
+    Thresholded,
 };
 use crate::error::{Error, Result};
 use crate::likelihood::Prior;
@@ -45,37 +46,52 @@ fn measure<T: Scalar>(rows: &dyn RowSource, config: &MixtureConfig, missing: boo
     scan_part_for(family.as_ref(), rows, missing)
 }
 
-/// Work a ticket out whose batch is the piece of this number; `known` is a packed [`Known`]. Gives what
-/// [`fold`](crate::training::exchange::fold) takes.
-pub fn work_piece(
-    rows: &dyn RowSource,
-    number: usize,
-    known: &[u8],
-    run: usize,
-    params: &[u8],
-    ticket: &[u8],
-) -> Result<Vec<u8>> {
+/// A ticket that somebody works out who has a piece of the rows.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    /// The piece, which is the ticket's batch.
+    pub number: usize,
+    /// What the training is known by, a packed [`Known`].
+    pub known: &'a [u8],
+    /// The run.
+    pub run: usize,
+    /// Parameters.
+    pub params: &'a [u8],
+    /// The ticket.
+    pub ticket: &'a [u8],
+    /// One weight a row of the piece, or none at all.
+    pub weights: Option<&'a [f64]>,
+}
+
+/// Work a ticket out. Gives what [`fold`](crate::training::exchange::fold) takes.
+pub fn work_piece(rows: &dyn RowSource, job: &Job<'_>) -> Result<Vec<u8>> {
+    let Job { number, known, weights, .. } = *job;
     let Known { family, settings, double, ends } = unpack(known, "what a training is known by")?;
     let foreign = |_| Error::Exchange { what: "settings of this version" };
     if family == "topics" {
         let config: TopicsConfig = serde_json::from_str(&settings).map_err(foreign)?;
         let piece = Piece::new(rows, number, ends)?;
-        return work(&TopicFamily::of(&piece, &config, TopicInputs::default())?, run, params, ticket);
+        return work(&TopicFamily::of(&piece, &config, TopicInputs::default())?, &piece, job);
     }
     let (settled, units): (SettledMixture, Option<ColumnUnits>) = serde_json::from_str(&settings).map_err(foreign)?;
     let units = units.as_ref();
+    if weights.is_some_and(|weights| weights.len() != rows.num_rows()) {
+        return Err(Error::Exchange { what: "weights of this piece" });
+    }
     with_working_rows(rows, settled.config.binarize, units, |rows| {
         let piece = Piece::new(rows, number, ends)?;
         let inputs = MixtureInputs { units, ..Default::default() };
         match double {
-            false => work(&Mixtures::<f32>::of(&piece, settled, inputs)?, run, params, ticket),
-            true => work(&Mixtures::<f64>::of(&piece, settled, inputs)?, run, params, ticket),
+            false => work(&Mixtures::<f32>::of(&piece, settled, inputs)?, &piece, job),
+            true => work(&Mixtures::<f64>::of(&piece, settled, inputs)?, &piece, job),
         }
     })
 }
 
-fn work<'a, F: Family<'a>>(family: &F, run: usize, params: &[u8], ticket: &[u8]) -> Result<Vec<u8>> {
-    Remote::new(family.model(run), family.deal(run)?).summarize(params, ticket)
+fn work<'a, F: Family<'a>>(family: &F, piece: &Piece<'_>, job: &Job<'a>) -> Result<Vec<u8>> {
+    let dealt = family.deal(job.run)?;
+    let dealt = Dealt { row_weights: job.weights, first_weight: piece.first(), ..dealt };
+    Remote::new(family.model(job.run), dealt).summarize(job.params, job.ticket)
 }
 
 /// Run `work` on rows as training takes them: as they are, as zeros and ones, or in the units of their columns.

@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use lsparse::data::{
     CsrRows, Element, Measuring, MemoryRows, PartialMoments, Piece, Pieced, Pieces, RowSource, Rows, Scalar,
 };
-use lsparse::elsewhere::{Asked, measure_piece, work_piece};
+use lsparse::elsewhere::{Asked, Job, measure_piece, work_piece};
 use lsparse::mixture::{MixtureInputs, Mixtures, SettledMixture};
 use lsparse::runs::{Family, ModelFile};
 use lsparse::settings::SearchKind;
@@ -216,6 +216,8 @@ struct Scattered {
     ends: Vec<usize>,
     asked: Asked,
     per_round: usize,
+    /// One a row, or none.
+    weights: Vec<f64>,
     /// Pieces that were worked out, in that order.
     worked: Vec<usize>,
 }
@@ -226,7 +228,7 @@ impl Scattered {
             *end += part.num_rows();
             Some(*end)
         });
-        Scattered { ends: ends.collect(), parts, asked, per_round, worked: Vec::new() }
+        Scattered { ends: ends.collect(), parts, asked, per_round, weights: Vec::new(), worked: Vec::new() }
     }
 
     fn read<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
@@ -299,7 +301,10 @@ impl Engine for Scattered {
         // Whoever is done last comes first, and something is done twice.
         for (&batch, ticket) in round.batches.iter().zip(&round.tickets).rev() {
             self.worked.push(batch);
-            let work = || work_piece(self.parts[batch].as_ref(), batch, known, run, &round.params, ticket);
+            let rows = self.parts[batch].as_ref();
+            let weights = self.weights.get(self.ends[batch] - rows.num_rows()..self.ends[batch]);
+            let job = Job { number: batch, known, run, params: &round.params, ticket, weights };
+            let work = || work_piece(rows, &job);
             work()?;
             done.push(work()?);
         }
@@ -324,9 +329,15 @@ fn cut_rows(source: &MemoryRows<f32>, sizes: &[usize]) -> Vec<Box<dyn RowSource>
 #[test]
 fn pieces_that_others_have_give_the_bytes_of_one_process() {
     let (source, sizes) = (rows(), [150, 1, 99, 120, 30]);
-    for (schedule, standardize, runs) in
-        [(ScheduleKind::Memoized, false, 2), (ScheduleKind::Stochastic, true, 1), (ScheduleKind::Streaming, false, 1)]
-    {
+    let some_weights: Vec<f64> = (0..400).map(|n| f64::from(n % 3)).collect();
+    for (schedule, standardize, runs, weighted) in [
+        (ScheduleKind::Memoized, false, 2, false),
+        (ScheduleKind::Memoized, false, 1, true),
+        (ScheduleKind::Stochastic, true, 1, false),
+        (ScheduleKind::Streaming, false, 1, false),
+    ] {
+        let row_weights = weighted.then_some(&some_weights[..]);
+        let inputs = || MixtureInputs { row_weights, ..Default::default() };
         let config = MixtureConfig {
             likelihood: LikelihoodKind::DiagGauss,
             clusters: 8,
@@ -342,11 +353,11 @@ fn pieces_that_others_have_give_the_bytes_of_one_process() {
         let scattered =
             |per_round| Scattered::new(cut_rows(&source, &sizes), Asked::Mixture(Box::new(config.clone())), per_round);
         let pieced = Pieced::new(&source, scattered(1).ends).unwrap();
-        let here = fit_mixture_with(&pieced, &config, MixtureInputs::default(), Beside::default()).unwrap();
+        let here = fit_mixture_with(&pieced, &config, inputs(), Beside::default()).unwrap();
         let there = |per_round| {
             let (others, mut engine) = (scattered(per_round), scattered(per_round));
             let beside = Beside { engine: Some(&mut engine), ..Default::default() };
-            let fitted = fit_mixture_with(&others, &config, MixtureInputs::default(), beside).unwrap();
+            let fitted = fit_mixture_with(&others, &config, inputs(), beside).unwrap();
             assert!(engine.worked.len() >= sizes.len(), "others have worked");
             fitted.model.to_bytes().unwrap()
         };

@@ -127,7 +127,15 @@ def model_of_session(x: Any, settled: str, session: bytes, *, threads: int = 0) 
 def measure_piece(x: Any, first: int, asked: str, how: str, *, threads: int = 1) -> bytes: ...
 def print_piece(x: Any) -> str: ...
 def work_piece(
-    x: Any, number: int, known: bytes, run: int, params: bytes, ticket: bytes, *, threads: int = 1
+    x: Any,
+    number: int,
+    known: bytes,
+    run: int,
+    params: bytes,
+    ticket: bytes,
+    *,
+    weights: _Floats | None = None,
+    threads: int = 1,
 ) -> bytes: ...
 def model_kind(path: _Path) -> str: ...
 def completion(

@@ -210,6 +210,8 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
                 f"n_samples = {X.shape[0]}; ask for at most {X.shape[0]}"
             )
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if hasattr(X, "cuts"):
+            X.weights = weights
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
         before = None if start is None else self.lower_bound_
         around = self._around(X_val, checkpoint, checkpoint_every, resume, trace, callback)

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from . import _core
-from ._base import Estimator, readable, threads_of
+from ._base import FLOATS, Estimator, readable, threads_of
 from ._corpus import read_corpus
 from ._errors import LsparseError
 
@@ -115,10 +115,20 @@ def _bring(part: Any, stretches: Sequence[tuple[int, int]]) -> list[Any]:
     return [rows_of(part, start, stop).copy() for start, stop in stretches]
 
 
-def _work(part: Any, shared: tuple[bytes, bytes], cut: Cut, number: int, run: int, ticket: bytes, threads: int) -> bytes:
+def _work(
+    part: Any,
+    shared: tuple[bytes, bytes],
+    cut: Cut,
+    number: int,
+    run: int,
+    ticket: bytes,
+    weights: FLOATS | None,
+    threads: int,
+) -> bytes:
     known, params = shared
     rows = rows_of(part, cut.start, cut.stop)
-    return _core.work_piece(rows, number, known, run, params, ticket, threads=threads)
+    weights = None if weights is None else np.require(weights, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
+    return _core.work_piece(rows, number, known, run, params, ticket, weights=weights, threads=threads)
 
 
 @dataclass(frozen=True)
@@ -199,6 +209,8 @@ class Pieces:
         #: What the user gave.
         self.source: Any = None
         self.asked = ""
+        #: One a row, or none.
+        self.weights: FLOATS | None = None
         self.threads = 1
         self._asked_before = 0
 
@@ -265,7 +277,9 @@ class Pieces:
         calls = []
         for place, (number, ticket) in enumerate(zip(batches, tickets, strict=True)):
             cut = self.cuts[number]
-            arguments = (cut, number, run, ticket, self.threads)
+            end, rows = self.ends[number], cut.stop - cut.start
+            weights = None if self.weights is None else self.weights[end - rows : end]
+            arguments = (cut, number, run, ticket, weights, self.threads)
             name = f"batch {number}, {self._name(number)}, visit {visit + place}"
             calls.append(Call(("lsparse-batch", before + number), name, _work, cut.part, arguments))
         return self._runner.run(calls, (known, params))

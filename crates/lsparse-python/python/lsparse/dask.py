@@ -243,6 +243,7 @@ class _OnDask(_Base):  # type: ignore[misc]
         self: Any,
         X: Any,
         y: Any = None,
+        sample_weight: Any = None,
         *,
         X_val: Any = None,
         checkpoint: PATH | None = None,
@@ -265,6 +266,8 @@ class _OnDask(_Base):  # type: ignore[misc]
             the workers. Data frames are of numbers.
         y : None
             Ignored.
+        sample_weight : array-like or dask array of shape (n_samples,), default=None
+            Weights of the rows of a mixture, zero or more; the client holds them.
         X_val : array-like, CSR matrix or dask collection, default=None
             Rows that the client scores at the end of every lap: ``trace_["heldout"]``, and what ``early_stopping`` goes by.
         checkpoint : path, default=None
@@ -290,13 +293,17 @@ class _OnDask(_Base):  # type: ignore[misc]
             raise LsparseError(
                 f'method: "{self.method}" looks at everything in turn; choose another, or fit on one machine'
             )
+        if sample_weight is not None and isinstance(self, _topics.TopicModel):
+            raise LsparseError("sample_weight: documents have none; leave it out")
         client = _client(client, self.worker_timeout)
         documents = isinstance(self, _topics.TopicModel)
         pieces = _pieces_of(X, client, self.worker_timeout, self.batch_size, documents)
         prepare(pieces, self, self.batches_per_round)
         if _is_lazy(X_val):
             X_val = _gathered(X_val, client)
-        around = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
+        around: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
+        if sample_weight is not None:
+            around["sample_weight"] = client.compute(sample_weight).result() if _is_lazy(sample_weight) else sample_weight
         return super().fit(pieces, X_val=X_val, trace=trace, callback=callback, **around)
 
     def to_local(self) -> Any:
@@ -469,7 +476,7 @@ def _apply(model: Any, method: str, part: Any, options: dict[str, Any]) -> Any:
 
 @described
 @dataclass(eq=False, repr=False)
-class GaussianMixture(_OnDask, _mixtures.GaussianMixture):  # type: ignore[misc]
+class GaussianMixture(_OnDask, _mixtures.GaussianMixture):
     """:class:`lsparse.GaussianMixture` on a Dask cluster.
 
     Parameters
@@ -491,7 +498,7 @@ class GaussianMixture(_OnDask, _mixtures.GaussianMixture):  # type: ignore[misc]
 
 @described
 @dataclass(eq=False, repr=False)
-class MultinomialMixture(_OnDask, _mixtures.MultinomialMixture):  # type: ignore[misc]
+class MultinomialMixture(_OnDask, _mixtures.MultinomialMixture):
     """:class:`lsparse.MultinomialMixture` on a Dask cluster.
 
     Parameters
@@ -513,7 +520,7 @@ class MultinomialMixture(_OnDask, _mixtures.MultinomialMixture):  # type: ignore
 
 @described
 @dataclass(eq=False, repr=False)
-class PoissonMixture(_OnDask, _mixtures.PoissonMixture):  # type: ignore[misc]
+class PoissonMixture(_OnDask, _mixtures.PoissonMixture):
     """:class:`lsparse.PoissonMixture` on a Dask cluster.
 
     Parameters
@@ -535,7 +542,7 @@ class PoissonMixture(_OnDask, _mixtures.PoissonMixture):  # type: ignore[misc]
 
 @described
 @dataclass(eq=False, repr=False)
-class BernoulliMixture(_OnDask, _mixtures.BernoulliMixture):  # type: ignore[misc]
+class BernoulliMixture(_OnDask, _mixtures.BernoulliMixture):
     """:class:`lsparse.BernoulliMixture` on a Dask cluster.
 
     Parameters

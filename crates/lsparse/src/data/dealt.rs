@@ -62,6 +62,8 @@ pub struct Dealt<'a> {
     pub batches: Batches,
     /// One weight a row of the source, or none at all.
     pub row_weights: Option<&'a [f64]>,
+    /// The row that the first weight is of: 0, but where only those of a piece are here.
+    pub first_weight: usize,
     /// Batches that are in memory.
     pub held: HeldBatches,
 }
@@ -69,7 +71,7 @@ pub struct Dealt<'a> {
 impl<'a> Dealt<'a> {
     /// Rows of equal weight in these batches.
     pub fn new(source: &'a dyn RowSource, batches: Batches) -> Self {
-        Dealt { source, batches, row_weights: None, held: HeldBatches::default() }
+        Dealt { source, batches, row_weights: None, first_weight: 0, held: HeldBatches::default() }
     }
 
     /// Every row once, in the order of the source, as one batch: for scoring and assigning.

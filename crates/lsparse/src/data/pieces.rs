@@ -92,6 +92,11 @@ impl<'a> Piece<'a> {
         Ok(Piece { rows, first, ends })
     }
 
+    /// The number of its first row among all.
+    pub fn first(&self) -> usize {
+        self.first
+    }
+
     fn append<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
         let Some(start) = start.checked_sub(self.first) else {
             return Err(Error::Exchange { what: "a ticket of this piece" });

@@ -261,7 +261,7 @@ impl<T: Scalar> Mixture<T> {
             panel.exchange(read);
             panel.row_weights.clear();
             if let Some(weights) = data.row_weights {
-                panel.row_weights.extend(panel.row_ids.iter().map(|&n| weights[n]));
+                panel.row_weights.extend(panel.row_ids.iter().map(|&n| weights[n - data.first_weight]));
             }
             let result = visit(panel).map_err(|error| with_source_row(error, &panel.row_ids));
             panel.exchange(read);

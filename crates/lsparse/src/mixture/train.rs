@@ -363,10 +363,6 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     }
 
     fn known(&self) -> Result<Known> {
-        if self.inputs.row_weights.is_some() {
-            let problem = "rows that are worked out by other processes have no weights".into();
-            return Err(Error::Config { option: "row-weights", problem, remedy: "leave them out".into() });
-        }
         let settings = (&self.settled, self.inputs.units);
         let settings = serde_json::to_string(&settings).map_err(|_| Error::Exchange { what: "settings" })?;
         let ends = self.source.pieces().map_or(Vec::new(), |pieces| pieces.ends().to_vec());
