@@ -276,6 +276,18 @@ open(sys.argv[3], "wb").write(gm.model_.__reduce__()[1][0])
 """
 
 
+def test_a_checkpoint_is_of_its_rounds_and_batches(client, blobs, tmp_path):
+    X, path = lazy(blobs[0]), tmp_path / "a.ckpt"
+    fit = lambda X, rounds: lsparse.dask.GaussianMixture(4, batches_per_round=rounds, **FAST).fit(  # noqa: E731
+        X, client=client, checkpoint=path, resume=True
+    )
+    whole = contents(fit(X, 2))
+    assert contents(fit(X, 2)) == whole
+    for other, rounds in [(X, 3), (lazy(blobs[0], (1000, 1000)), 2), (X + 1, 2)]:
+        with pytest.raises(LsparseError, match="checkpoint"):
+            fit(other, rounds)
+
+
 def test_a_client_that_was_killed_goes_on_with_the_same_bytes(client, tmp_path):
     address, outputs = client.scheduler.address, [tmp_path / name for name in ("whole", "killed")]
     run = lambda *words: subprocess.run([sys.executable, "-c", PROGRAM, address, *map(str, words)], check=False).returncode  # noqa: E731
@@ -365,3 +377,12 @@ def test_a_hundred_fits_with_deaths_end_with_the_same_bytes(blobs, documents):
     finally:
         client.shutdown()
     assert deaths > 100
+
+
+@pytest.mark.skipif(not LONG, reason="workers are started over and over: cargo xtask test --long")
+def test_a_partition_that_kills_every_worker_is_named(blobs):
+    client = full_crew(None)
+    parts = [dask.delayed(blobs[0]), dask.delayed(os._exit)(1)]
+    with pytest.raises(LsparseError, match="partition 1: 4 workers died of it; give smaller batches"):
+        lsparse.dask.GaussianMixture(4, worker_timeout=60, **FAST).fit(parts, client=client)
+    client.shutdown()

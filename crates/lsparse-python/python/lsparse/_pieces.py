@@ -238,9 +238,10 @@ class Pieces:
         return self._of_all("lsparse-measure", _measure, self.asked, how)
 
     def print(self) -> str:
-        """What the rows are, with a checksum."""
+        """What the rows are and how they are taken, with a checksum: what a checkpoint is known by."""
         checksum = zlib.crc32("\n".join(self._of_all("lsparse-checksum", _print)).encode())
-        return f"{self.shape[0]} rows of {self.columns} columns in {len(self.cuts)} pieces with checksum {checksum:08x}"
+        how = f"{len(self.cuts)} pieces, {self.batches_per_round} a round"
+        return f"{self.shape[0]} rows of {self.columns} columns in {how}, with checksum {checksum:08x}"
 
     def sum(self) -> float:
         """The sum of all values."""
