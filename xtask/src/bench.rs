@@ -11,7 +11,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::process::{cargo, command, go, output, python, release, root};
+use crate::process::{Build, cargo, command, go, output, python, release, root};
 
 pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
@@ -95,7 +95,7 @@ fn kmeans(images: &Path) -> Result<(), String> {
 
 /// The installed Python package on a cluster of this machine's processes.
 fn workers(args: &[&str]) -> Result<(), String> {
-    let interpreter = crate::python::install(false)?;
+    let interpreter = crate::python::install(Build::Release, false)?;
     let mut bench = command(&interpreter, &["bench/cluster.py"]);
     bench.args(args);
     go(single(bench))
@@ -103,7 +103,7 @@ fn workers(args: &[&str]) -> Result<(), String> {
 
 /// The installed Python package against Rust and scikit-learn, on one thread.
 fn package(args: &[&str]) -> Result<(), String> {
-    let interpreter = crate::python::install(false)?;
+    let interpreter = crate::python::install(Build::Release, false)?;
     go(cargo(&["build", "--release", "--package", "lsparse-bench", "--bin", "fit"]))?;
     let mut bench = command(&interpreter, &["bench/python.py", "--rust", &release("fit").to_string_lossy()]);
     bench.args(args);

@@ -99,7 +99,7 @@ fn assign(args: &AssignArgs) -> Result<()> {
             if format == "npy" && args.sparsity.is_some_and(|sparsity| sparsity != Sparsity::Of(1)) {
                 let problem = "a .npy file has one cluster or topic a row".into();
                 let remedy = "leave it out, or end the file in .npz, .csv or .jsonl".into();
-                return Err(Error::Config { option: "sparsity", problem, remedy });
+                return Err(Error::Config { setting: "sparsity", problem, remedy });
             }
             output::check_not_input("out", path, &[&args.model, &args.data])?;
             output::check_writable(path)?;

@@ -13,6 +13,7 @@ use crate::score::ScoreArgs;
 use crate::select::SelectArgs;
 use crate::topics::list::TopicsListArgs;
 use crate::topics::similar::SimilarArgs;
+use crate::watch::WatchArgs;
 
 /// Mixture and topic models whose responsibilities have at most L entries a row or token.
 ///
@@ -56,6 +57,7 @@ pub enum Command {
     Corpus(CorpusArgs),
     Patches(PatchesArgs),
     Select(SelectArgs),
+    Watch(WatchArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
 }

@@ -46,6 +46,12 @@ pub fn listen(quiet: bool) -> &'static AtomicBool {
     &STOP
 }
 
+/// Stop at the next good moment, as if a signal had asked for it.
+pub fn stop() {
+    STOP.store(true, Ordering::Release);
+    message("\nstopping after this batch, as its page asks");
+}
+
 /// Call `handler` with the number of every signal that asks to stop, from a thread of its own. Where no handler can be
 /// set signals end the program, as they would without one.
 #[cfg(unix)]

@@ -23,6 +23,7 @@ mod score;
 mod select;
 mod stdin;
 mod topics;
+mod watch;
 
 use std::io;
 use std::process::ExitCode;
@@ -79,6 +80,7 @@ fn run(command: Command) -> Result<()> {
         Command::Corpus(args) => corpus::run(&args),
         Command::Patches(args) => patches::run(&args),
         Command::Select(args) => select::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),
     }

@@ -86,7 +86,7 @@ pub fn check_not_input(option: &'static str, path: &Path, inputs: &[&Path]) -> R
     let Ok(place) = fs::canonicalize(path) else { return Ok(()) };
     if inputs.iter().any(|input| fs::canonicalize(input).is_ok_and(|input| input == place)) {
         let problem = format!("{} is read by this very command", path.display());
-        return Err(Error::Config { option, problem, remedy: "choose another file".into() });
+        return Err(Error::Config { setting: option, problem, remedy: "choose another file".into() });
     }
     Ok(())
 }
@@ -95,7 +95,7 @@ pub fn check_not_input(option: &'static str, path: &Path, inputs: &[&Path]) -> R
 pub fn check_extension(option: &'static str, path: &Path, known: &[&'static str]) -> Result<&'static str> {
     let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
     known.iter().copied().find(|name| extension == *name).ok_or_else(|| Error::Config {
-        option,
+        setting: option,
         problem: format!("{} has no ending that says what to write", path.display()),
         remedy: format!("end it in .{}", known.join(" or .")),
     })

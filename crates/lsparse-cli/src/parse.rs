@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use lsparse::backend::MOST_THREADS;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -37,11 +38,11 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A number of threads: starting many more than there are cores takes for ever.
+/// A number of threads.
 pub fn threads(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
-        Ok(count) if count <= 1024 => Ok(count),
-        _ => Err("give a whole number from 0 (one a core) to 1024".to_owned()),
+        Ok(count) if count <= MOST_THREADS => Ok(count),
+        _ => Err(format!("give a whole number from 0 (one a core) to {MOST_THREADS}")),
     }
 }
 

@@ -79,7 +79,7 @@ pub fn run(args: &SelectArgs) -> Result<()> {
     };
     if sparsity > num {
         return Err(Error::Config {
-            option: "sparsity",
+            setting: "sparsity",
             problem: format!("{sparsity} of {num} values cannot be selected"),
             remedy: format!("choose L from 1 to {num}"),
         });

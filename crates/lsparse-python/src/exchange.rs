@@ -104,7 +104,7 @@ pub fn begin_session<'py>(
                 if config.method.samples_tokens() {
                     let problem = format!("{} draws every token given all others", config.method.name());
                     let remedy = "choose `method lsparse or svi-gibbs`".into();
-                    return Err(Error::Config { option: "method", problem, remedy });
+                    return Err(Error::Config { setting: "method", problem, remedy });
                 }
                 let family = TopicFamily::new(&rows, &config, TopicInputs::default())?;
                 let session = pack(&family.session(0)?.save())?;

@@ -10,6 +10,7 @@ mod exchange;
 mod gate;
 mod messages;
 mod mixture;
+mod page;
 mod rows;
 mod topics;
 mod trace;
@@ -19,6 +20,8 @@ use pyo3::prelude::*;
 /// The compiled part of lsparse.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::around::checkpoint_seed;
     #[pymodule_export]
     use super::corpus::{build_corpus, open_corpus};
     #[pymodule_export]
@@ -31,6 +34,8 @@ mod _core {
     use super::messages::{parameters, settings};
     #[pymodule_export]
     use super::mixture::{Mixture, fit_mixture};
+    #[pymodule_export]
+    use super::page::Page;
     #[pymodule_export]
     use super::topics::{Topics, coherence, completion, fit_topics, model_kind};
     #[pymodule_export]

@@ -24,7 +24,7 @@ pub struct Mixture {
 /// Settings from the JSON text that Python makes of its parameters.
 pub fn settings<C: serde::de::DeserializeOwned>(json: &str) -> PyResult<C> {
     serde_json::from_str(json).map_err(|error| {
-        raise(lsparse::Error::Config { option: "config", problem: error.to_string(), remedy: "mend the value".into() })
+        raise(lsparse::Error::Config { setting: "config", problem: error.to_string(), remedy: "mend the value".into() })
     })
 }
 

@@ -214,7 +214,9 @@ impl Topics {
         let (sums, tokens) = run(py, threads, |brake| {
             let rows = Braked { rows: rows.as_ref(), now: &brake.now };
             let (mut sums, mut tokens) = (Vec::new(), Vec::new());
-            self.model.score_documents(&rows, &options(share, seed)?, &mut |found| {
+            // What a row scores does not depend on where it stands.
+            let options = CompletionOptions { by_number: false, ..options(share, seed)? };
+            self.model.score_documents(&rows, &options, &mut |found| {
                 sums.push(found.log_probability);
                 tokens.push(found.tokens);
             })?;
@@ -342,7 +344,7 @@ pub fn coherence<'py>(
     if let Some(word) = words.iter().flatten().find(|&&word| word as usize >= dim) {
         let problem = format!("there is no word {word} in documents of {dim} words");
         let remedy = "give documents in the words of the model".into();
-        return Err(raise(lsparse::Error::Config { option: "words", problem, remedy }));
+        return Err(raise(lsparse::Error::Config { setting: "words", problem, remedy }));
     }
     let found = run(py, threads, |brake| coherence_of(&words, &Braked { rows: rows.as_ref(), now: &brake.now }))?;
     Ok((found.iter().map(|c| c.npmi).collect(), found.iter().map(|c| c.umass).collect()))
@@ -357,7 +359,7 @@ fn options(share: f64, seed: u64) -> lsparse::Result<CompletionOptions> {
         return Ok(CompletionOptions { share, seed, ..Default::default() });
     }
     let problem = format!("{share} leaves no words to score or none to score them by");
-    Err(lsparse::Error::Config { option: "share", problem, remedy: "give a share between 0 and 1".into() })
+    Err(lsparse::Error::Config { setting: "share", problem, remedy: "give a share between 0 and 1".into() })
 }
 
 /// The number of words of every document.

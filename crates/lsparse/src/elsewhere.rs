@@ -4,8 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::data::{
-    ColumnUnits, Dealt, Element, Measuring, Moments, PartialMoments, Piece, RowSource, Scalar, Standardized,
-    Thresholded,
+    ColumnUnits, Element, Measuring, Moments, PartialMoments, Piece, RowSource, Scalar, Standardized, Thresholded,
 };
 use crate::error::{Error, Result};
 use crate::likelihood::Prior;
@@ -89,8 +88,7 @@ pub fn work_piece(rows: &dyn RowSource, job: &Job<'_>) -> Result<Vec<u8>> {
 }
 
 fn work<'a, F: Family<'a>>(family: &F, piece: &Piece<'_>, job: &Job<'a>) -> Result<Vec<u8>> {
-    let dealt = family.deal(job.run)?;
-    let dealt = Dealt { row_weights: job.weights, first_weight: piece.first(), ..dealt };
+    let dealt = family.deal(job.run)?.weighted_from(piece.first(), job.weights);
     Remote::new(family.model(job.run), dealt).summarize(job.params, job.ticket)
 }
 

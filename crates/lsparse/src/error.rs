@@ -224,10 +224,11 @@ pub enum Error {
     /// All values of a column are so small that their squares, which variances are made of, would be zero.
     #[error(
         "{name} column {}: no value is larger than {}, and variances need values of {} or more; give the column in other \
-         units, or in f64",
+         units{}",
         column + 1,
         show_number(*largest),
-        show_number(*least)
+        show_number(*least),
+        if *in_f32 { ", or in f64" } else { "" }
     )]
     TinyColumn {
         /// The file or array.
@@ -238,13 +239,15 @@ pub enum Error {
         largest: f64,
         /// What it should be at least.
         least: f64,
+        /// Whether f64 would hold what they are.
+        in_f32: bool,
     },
 
     /// A setting has a value that cannot be used.
-    #[error("{option}: {problem}; {remedy}")]
+    #[error("{setting}: {problem}; {remedy}")]
     Config {
         /// The setting's name.
-        option: &'static str,
+        setting: &'static str,
         /// What is wrong with its value.
         problem: String,
         /// What to do about it.
@@ -440,7 +443,7 @@ impl Error {
     /// The time that training may take was over before this: "a step was done".
     pub(crate) fn out_of_time(before: &str) -> Error {
         Error::Config {
-            option: "max-seconds",
+            setting: "max-seconds",
             problem: format!("the time was over before {before}"),
             remedy: "give more time, ask for fewer clusters or topics, or for fewer columns".into(),
         }
@@ -448,7 +451,7 @@ impl Error {
 
     /// Whether it is that of [`out_of_time`](Error::out_of_time).
     pub(crate) fn is_out_of_time(&self) -> bool {
-        matches!(self, Error::Config { option: "max-seconds", .. })
+        matches!(self, Error::Config { setting: "max-seconds", .. })
     }
 
     /// Whether it came of where a run had come to: from another seed it may not.

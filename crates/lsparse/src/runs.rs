@@ -377,7 +377,7 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
         places: Places,
     ) -> Result<Fitted<F::Saved>> {
         let refuse = |problem: &str, remedy: &str| {
-            Err(Error::Config { option: "forget-batch", problem: problem.into(), remedy: remedy.into() })
+            Err(Error::Config { setting: "forget-batch", problem: problem.into(), remedy: remedy.into() })
         };
         let Some(content) = resumed else {
             return refuse("there is no checkpoint to take a batch out of", "train with `checkpoint` first");
@@ -401,9 +401,9 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
     /// The run of a checkpoint is to end by other rules than it was: nothing has ended yet. Refused where what was kept
     /// would not be that of a run with these rules from the start.
     fn reopen(&mut self, content: &Content<F::Model>) -> Result<()> {
-        let refuse = |option, problem: String, remedy: &str| {
+        let refuse = |setting, problem: String, remedy: &str| {
             Err(Error::Config {
-                option,
+                setting,
                 problem,
                 remedy: format!("{remedy}, or start again with another checkpoint file"),
             })
@@ -565,7 +565,7 @@ impl<S: ModelFile> Ledger<S> {
 
     fn close(self) -> Result<Fitted<S>> {
         let none =
-            || Error::Config { option: "runs", problem: "must be at least 1".into(), remedy: "give 1 or more".into() };
+            || Error::Config { setting: "runs", problem: "must be at least 1".into(), remedy: "give 1 or more".into() };
         let (run, outcome, model) = self.best.ok_or_else(none)?;
         Ok(Fitted { model, outcome, run, runs: self.runs })
     }

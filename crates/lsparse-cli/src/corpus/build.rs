@@ -275,7 +275,7 @@ impl WordArgs {
         ];
         match given.into_iter().find(|(_, given)| *given) {
             Some((option, _)) => Err(Error::Config {
-                option,
+                setting: option,
                 problem: "the input holds counts of words, not text".to_owned(),
                 remedy: "leave it out, or say what the input is with --format".to_owned(),
             }),

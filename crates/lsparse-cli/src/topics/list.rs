@@ -135,12 +135,12 @@ const TINY: f64 = 0.1;
 fn list(args: &TopicsListArgs) -> Result<()> {
     if let (Some(RankBy::Probability), Some(_)) = (args.by, args.relevance) {
         let (problem, remedy) = ("words are ranked by probability", "leave it out, or give --by relevance");
-        return Err(Error::Config { option: "relevance", problem: problem.into(), remedy: remedy.into() });
+        return Err(Error::Config { setting: "relevance", problem: problem.into(), remedy: remedy.into() });
     }
     let model = TopicModel::load(&args.model)?;
     if let Some(topic) = args.topic.iter().find(|&&topic| topic >= model.num_topics()) {
         let problem = format!("{topic} is asked for, the model has topics 0 to {}", model.num_topics() - 1);
-        return Err(Error::Config { option: "topic", problem, remedy: "choose one of them".into() });
+        return Err(Error::Config { setting: "topic", problem, remedy: "choose one of them".into() });
     }
     let format = args.out.as_deref().map(|path| check_out(args, path)).transpose()?;
     let mut near: Vec<Vec<Alike>> = vec![Vec::new(); model.num_topics()];

@@ -27,6 +27,7 @@ from ._corpus import Corpus, Vocabulary, build_corpus, read_corpus
 from ._errors import LsparseError
 from ._files import load, save
 from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
+from ._page import Page, watch
 from ._scores import coherence, completion_score
 from ._topics import TopicModel
 from ._trace import Trace, read_trace
@@ -39,6 +40,7 @@ __all__ = [
     "GaussianMixture",
     "LsparseError",
     "MultinomialMixture",
+    "Page",
     "PoissonMixture",
     "TopicModel",
     "Trace",
@@ -50,4 +52,5 @@ __all__ = [
     "read_corpus",
     "read_trace",
     "save",
+    "watch",
 ]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Mixture",
+    "Page",
     "Topics",
     "begin_session",
     "build_corpus",
@@ -26,6 +27,7 @@ __all__ = [
     "parameters",
     "print_piece",
     "settings",
+    "checkpoint_seed",
     "read_trace",
     "summarize_batch",
     "work_piece",
@@ -33,11 +35,19 @@ __all__ = [
 
 _Floats = NDArray[np.float64]
 _Path = str | PathLike[str]
-#: What a fit has around it: heldout, checkpoint, checkpoint_every, resume, memo_memory, trace, threads, watch.
+#: What a fit has around it: heldout, checkpoint, checkpoint_every, resume, memo_memory, trace, threads, watch,
+#: waits, page.
 _Around = Mapping[str, Any]
 #: Of mixtures weights, arrays, prior_mean, prior_variance, variance_floor; of topics vocabulary, tokenizer, seed_words,
 #: alpha, word_prior.
 _Given = Mapping[str, Any]
+
+@final
+class Page:
+    def __new__(cls, traces: Sequence[_Path], port: int | None = None) -> Page: ...
+    @property
+    def url(self) -> str | None: ...
+    def close(self) -> None: ...
 
 @final
 class Mixture:
@@ -114,6 +124,7 @@ def fit_mixture(
 def fit_topics(
     x: Any, config: str, around: _Around, given: _Given, *, start: Topics | None = None
 ) -> tuple[Topics, dict[str, Any]]: ...
+def checkpoint_seed(path: _Path) -> int | None: ...
 def read_trace(path: _Path) -> tuple[str | None, dict[str, NDArray[Any]], list[str]]: ...
 def begin_session(x: Any, kind: str, config: str, *, threads: int = 0) -> tuple[str, bytes]: ...
 def hand_out_batches(

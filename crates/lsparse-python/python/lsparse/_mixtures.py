@@ -180,7 +180,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
             Write a line of JSON a step here; :func:`lsparse.read_trace` reads it.
         callback : callable, default=None
             Called with a dict for every step (``run``, ``lap``, ``step``, ``seconds``, ``objective``, ``heldout`` and what
-            else is known), a few at a time; if it returns something true the fit ends after the current batch.
+            else is known), before the next one; if it returns something true the fit ends there.
 
         Returns
         -------
@@ -204,11 +204,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         True
         """
         X = self._rows(X, reset=True, min_samples=2)
-        if self.n_components > X.shape[0] and self.method != "dp-means":
-            raise LsparseError(
-                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
-                f"n_samples = {X.shape[0]}; ask for at most {X.shape[0]}"
-            )
+        self._check_number(X)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         if hasattr(X, "cuts"):
             X.weights = weights
@@ -218,7 +214,9 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         laps = self.max_iter > 0
         model, report = _core.fit_mixture(
             X,
-            self._config(**self._batching(X), **({} if laps else {"laps": 1})),
+            self._config(
+                **self._batching(X), **({} if laps else {"laps": 1}), **self._resumed(checkpoint, resume)
+            ),
             around,
             columns=self._columns(),
             sample_weight=weights,
@@ -243,6 +241,14 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
                 stacklevel=3,
             )
         return self
+
+    def _check_number(self, X: Any) -> None:
+        """Rows enough to start components from."""
+        if self.n_components > X.shape[0] and self.method != "dp-means":
+            raise LsparseError(
+                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
+                f"n_samples = {X.shape[0]}; ask for at most {X.shape[0]}"
+            )
 
     def _columns(self) -> list[str] | None:
         """The names of the columns, where they have some."""
@@ -287,6 +293,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         X = self._rows(X, reset=first)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         if first:
+            self._check_number(X)
             around = self._around()
             model, report = _core.fit_mixture(
                 X,
@@ -509,6 +516,8 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
     def bic(self, X: Any) -> float:
         """The Bayesian information criterion; lower is better.
 
+        It is made for point estimates (``estimate="ml"``); of a posterior it takes the predictive density.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
@@ -533,6 +542,8 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
 
     def aic(self, X: Any) -> float:
         """Akaike's information criterion; lower is better.
+
+        It is made for point estimates (``estimate="ml"``); of a posterior it takes the predictive density.
 
         Parameters
         ----------

@@ -318,7 +318,7 @@ class TopicModel(Estimator):
             Write a line of JSON a step here; :func:`lsparse.read_trace` reads it.
         callback : callable, default=None
             Called with a dict for every step (``run``, ``lap``, ``step``, ``seconds``, ``objective``, ``heldout`` and what
-            else is known), a few at a time; if it returns something true the fit ends after the current batch.
+            else is known), before the next one; if it returns something true the fit ends there.
 
         Returns
         -------
@@ -344,7 +344,8 @@ class TopicModel(Estimator):
         words = 0.0 if start is None else float(X.sum())
         before = None if start is None else self._rest(words)
         # Warm starts see the same documents again, which must not count twice.
-        config = self._config(**self._batching(X), **({} if start is None else {"history": "replace"}))
+        history = {} if start is None else {"history": "replace"}
+        config = self._config(**self._batching(X), **history, **self._resumed(checkpoint, resume))
         model, report = _core.fit_topics(X, config, around, self._given(X), start=start)
         self._settle(model, report, around, float_type(X))
         if before is not None and before[0] == (now := self._rest(words))[0] and abs(now[1] - before[1]) < self.tol:
@@ -529,6 +530,9 @@ class TopicModel(Estimator):
 
     def score_samples(self, X: Any) -> FLOATS:
         """The mean log probability of a held-out word in every document, by document completion.
+
+        Which of its words are held out depends on the document alone and not on its place, so that the scores of a
+        document are the same in any company; ``score`` draws anew for every document.
 
         Parameters
         ----------

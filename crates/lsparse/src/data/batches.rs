@@ -59,7 +59,7 @@ impl Batches {
     pub fn in_order(num_rows: usize, num_batches: usize) -> Result<Self> {
         if num_batches == 0 || num_batches > num_rows {
             return Err(Error::Config {
-                option: "batches",
+                setting: "batches",
                 problem: format!("{num_rows} rows cannot be split into {num_batches} batches"),
                 remedy: format!("choose from 1 to {} batches", num_rows.max(1)),
             });
@@ -240,7 +240,7 @@ impl Shuffle {
         // several blocks, or blocks are single rows.
         let block_rows = (rows_per_batch / BLOCKS_PER_BATCH).clamp(1, MAX_BLOCK_ROWS);
         let num_blocks = u32::try_from(num_rows.div_ceil(block_rows)).map_err(|_| Error::Config {
-            option: "batches",
+            setting: "batches",
             problem: format!("{} are too many for {num_rows} rows", batches.num_batches),
             remedy: "choose fewer batches".to_owned(),
         })?;
@@ -451,7 +451,7 @@ mod tests {
     fn impossible_splits_are_errors() {
         for (num_rows, num_batches) in [(0, 1), (3, 0), (3, 4)] {
             let error = Batches::new(num_rows, num_batches, 0).unwrap_err();
-            assert!(matches!(error, Error::Config { option: "batches", .. }), "{error}");
+            assert!(matches!(error, Error::Config { setting: "batches", .. }), "{error}");
         }
         let batches = Batches::new(3, 2, 0).unwrap();
         let (mut scratch, mut out) = (Rows::<f64>::dense(2), Rows::dense(2));

@@ -56,7 +56,7 @@ impl Given {
         match self.options.keys().chain(changing.map(|(name, _)| name)).find_map(|name| foreign(name)) {
             None => Ok(settings),
             Some(setting) => Err(Error::Config {
-                option: setting.name,
+                setting: setting.name,
                 problem: format!("it means nothing to `method {}`", settings.method()),
                 remedy: format!("leave it out, or choose `method {}`", setting.methods.join(" or ")),
             }),
@@ -77,7 +77,7 @@ fn merge<C: Settings>(base: &C, file: &Map<String, Value>, options: &Map<String,
         merged.extend(given.clone());
     }
     serde_json::from_value(Value::Object(merged)).map_err(|error| Error::Config {
-        option: "config",
+        setting: "config",
         problem: error.to_string(),
         remedy: "mend the value".into(),
     })
@@ -98,7 +98,7 @@ pub fn check_fixed<C: Settings>(asked: &C, model: &C) -> Result<()> {
     match C::table().iter().find(|setting| setting.fixed && changed(setting.name)) {
         None => Ok(()),
         Some(setting) => Err(Error::Config {
-            option: setting.name,
+            setting: setting.name,
             problem: format!(
                 "{} is asked for, the model to start from has {}",
                 plain(asked.get(setting.name)),

@@ -242,7 +242,7 @@ impl Setting {
         let range = self.range.words();
         let none = self.or_none();
         Err(Error::Config {
-            option: self.name,
+            setting: self.name,
             problem: format!("{} is not {range}", show_number(number)),
             remedy: self.advice.map_or_else(|| format!("give a number {range}{none}"), str::to_owned),
         })
@@ -388,7 +388,7 @@ macro_rules! settings {
                 let off = rules.laps.is_none() && rules.max_seconds.is_none() && rules.early_stopping.is_none();
                 if off && rules.tolerance.is_none() && rules.count_tolerance.is_none() {
                     return Err($crate::error::Error::Config {
-                        option: "laps",
+                        setting: "laps",
                         problem: "every rule that stops training is off".into(),
                         remedy: "set `laps`, `tolerance` or `max-seconds`".into(),
                     });

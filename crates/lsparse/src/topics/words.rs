@@ -84,7 +84,7 @@ fn tokenizer_of(model: &TopicModel) -> Result<TokenizerConfig> {
         return Ok(TokenizerConfig { numbers: true, min_length: 1, stop_words, ..TokenizerConfig::default() });
     };
     serde_json::from_value(settings.clone()).map_err(|error| Error::Config {
-        option: "model",
+        setting: "model",
         problem: format!("its settings for text cannot be used ({error})"),
         remedy: "build a corpus from the text with `build-corpus`, or update lsparse".to_owned(),
     })

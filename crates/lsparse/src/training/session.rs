@@ -217,7 +217,7 @@ impl<'a, M: Model> Session<'a, M> {
     ) -> Result<Self> {
         let Snapshot { progress, total, schedule, carried, memories, tally, .. } = saved;
         let lacking = || Error::Config {
-            option: "resume",
+            setting: "resume",
             problem: "the checkpoint lacks a part that this version needs".into(),
             remedy: "start again with another checkpoint file".into(),
         };

@@ -46,12 +46,6 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let heldout = args.heldout.as_deref().map(open).transpose()?;
     let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
     let config = config.check(source.num_rows())?;
-    if Corpus::is_corpus(&args.data) && config.likelihood.family().spread.is_of_variances() {
-        let name = args.data.display();
-        output::note(&format!(
-            "{name} has counts of words: --likelihood multinomial, or lsparse fit topics, is made for them"
-        ));
-    }
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
@@ -68,7 +62,8 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let kept =
         start.as_ref().filter(|_| config.history == History::Keep).map_or(0.0, |start| start.total.total_weight());
     let plan = Plan::new(&config.plan(), "rows", "row").over(weight + kept);
-    let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", plan), trace);
+    let progress = TrainingProgress::new(args.run.quiet, "", plan);
+    let mut watchers = Watchers::new(progress, trace, &args.run, &args.data)?;
     let fitted = fit_mixture_with(
         source.as_ref(),
         &config,

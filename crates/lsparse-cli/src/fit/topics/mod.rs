@@ -52,7 +52,8 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let kept = words.start.as_ref().filter(|_| config.history == History::Keep);
     let kept: f64 = kept.map_or(0.0, |start| start.total.counts.iter().sum());
     let plan = Plan::new(&config.plan(), "documents", "token").over(tokens as f64 + kept);
-    let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", plan), trace);
+    let progress = TrainingProgress::new(args.run.quiet, "", plan);
+    let mut watchers = Watchers::new(progress, trace, &args.run, &args.corpus)?;
     let fitted = fit_topics_with(
         &documents,
         &config,
@@ -97,7 +98,7 @@ impl TopicsArgs {
             ScheduleKind::Memoized => ("with one batch nothing would be left to train on", "ask for more `batches`"),
             _ => ("only memoized training can leave a batch out", "choose `schedule memoized`"),
         };
-        Err(Error::Config { option: "leave-out", problem: problem.into(), remedy: format!("{remedy}, or give off") })
+        Err(Error::Config { setting: "leave-out", problem: problem.into(), remedy: format!("{remedy}, or give off") })
     }
 
     /// The files that are read: results must not be written over them.

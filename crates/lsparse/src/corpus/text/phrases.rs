@@ -36,7 +36,7 @@ impl PhraseConfig {
             return Ok(());
         }
         Err(Error::Config {
-            option: "phrase-threshold",
+            setting: "phrase-threshold",
             problem: format!("{} is not from -1 to 1", self.threshold),
             remedy: "choose a number between 0 (any pair) and 1 (words that only occur together)".to_owned(),
         })

@@ -86,7 +86,7 @@ impl Tokenizer {
     pub fn new(config: &TokenizerConfig) -> Result<Self> {
         if config.min_length > config.max_length || config.max_length == 0 {
             return Err(Error::Config {
-                option: "min-length",
+                setting: "min-length",
                 problem: format!("no word has {} to {} letters", config.min_length, config.max_length),
                 remedy: "choose a smaller least length or a larger greatest one".to_owned(),
             });
@@ -94,7 +94,7 @@ impl Tokenizer {
         let mut phrases: HashMap<Box<str>, HashSet<Box<str>>> = HashMap::new();
         for phrase in &config.phrases {
             let (first, second) = phrase.split_once(' ').ok_or_else(|| Error::Config {
-                option: "phrases",
+                setting: "phrases",
                 problem: format!("{phrase:?} is not two words parted by a blank"),
                 remedy: "give pairs of words".to_owned(),
             })?;

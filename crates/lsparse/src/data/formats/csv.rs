@@ -35,7 +35,7 @@ impl CsvOptions {
     pub fn check(&self) -> Result<()> {
         match self.delimiter {
             Some(byte) if byte.is_ascii_alphanumeric() || b"\r\n\"#.+-".contains(&byte) => Err(Error::Config {
-                option: "delimiter",
+                setting: "delimiter",
                 problem: format!("{:?} cannot part numbers", char::from(byte)),
                 remedy: "choose a comma, a semicolon, a tab or a blank".to_owned(),
             }),

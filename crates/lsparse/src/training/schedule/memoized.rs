@@ -116,7 +116,7 @@ impl<S: Summary> Memoized<S> {
     /// What can be taken out or replaced: a batch that is there, and remembered.
     fn check_remembered(&self, batch: usize) -> Result<()> {
         let refuse = |problem: String, remedy: &str| {
-            Err(Error::Config { option: "forget-batch", problem, remedy: remedy.into() })
+            Err(Error::Config { setting: "forget-batch", problem, remedy: remedy.into() })
         };
         if !self.keep || self.shares.len() == 1 {
             let problem = "the run does not remember what each batch gave".into();
@@ -284,7 +284,7 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         let state = &mut self.state;
         if state.order.len() == 1 {
             let (problem, remedy) = ("it is the last batch that is left", "remove the checkpoint instead");
-            return Err(Error::Config { option: "forget-batch", problem: problem.into(), remedy: remedy.into() });
+            return Err(Error::Config { setting: "forget-batch", problem: problem.into(), remedy: remedy.into() });
         }
         let at = state.order.iter().position(|&other| other == batch).unwrap_or_default();
         state.order.remove(at);
