@@ -55,12 +55,12 @@ pub fn fit_topics<'py>(
 ) -> PyResult<Reported<'py, Topics>> {
     let config: TopicsConfig = settings(config)?;
     let (held, heldout) = (Held::borrow(x)?, around.heldout()?);
-    let (rows, heldout) = (held.rows()?, heldout.as_ref().map(Held::rows).transpose()?);
+    let heldout = heldout.as_ref().map(Held::rows).transpose()?;
     let Given { vocabulary, tokenizer, seed_words, alpha, word_prior } = given;
     let tokenizer = tokenizer.as_deref().map(settings).transpose()?;
     let word_prior = word_prior.as_ref().map(|prior| prior.as_slice()).transpose()?;
     let start = start.map(|start| &start.get().model);
-    let (model, report) = around.fit(py, rows.as_ref(), heldout.as_deref(), |rows, heldout, beside| {
+    let (model, report) = around.fit(py, &held, heldout.as_deref(), |rows, heldout, beside| {
         let (vocab, alpha, seed_words) = (vocabulary.as_deref(), alpha.as_deref(), &seed_words[..]);
         let inputs = TopicInputs { vocab, heldout, start, seed_words, alpha, word_prior, tokenizer };
         fit_topics_with(rows, &config, inputs, beside)

@@ -357,6 +357,13 @@ pub enum Error {
         what: &'static str,
     },
 
+    /// Those who work batches out elsewhere, or have the rows, did not do so.
+    #[error("{what}")]
+    Elsewhere {
+        /// What they say.
+        what: String,
+    },
+
     /// The objective is not a number any more.
     #[error("the objective is {value} after step {step}; give less extreme priors, rescale the data, or use f64")]
     Diverged {

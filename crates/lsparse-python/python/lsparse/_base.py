@@ -51,6 +51,11 @@ def readable(X: Any) -> Any:
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
+    arrays = X.data, X.indices, X.indptr
+    if not all(array.flags.aligned and array.flags.c_contiguous for array in arrays):
+        # What came from another process may lie anywhere.
+        arrays = tuple(np.require(array, requirements=["C_CONTIGUOUS", "ALIGNED"]) for array in arrays)
+        X = sp.csr_array(arrays, shape=X.shape)
     return X
 
 
@@ -102,6 +107,8 @@ class Estimator(_Fitted):
     _page: ClassVar[Page | None] = None
     #: What the library calls K.
     _components_setting: ClassVar[str] = "clusters"
+    #: What it calls the size of a batch.
+    _batch_setting: ClassVar[str] = "rows-per-batch"
 
     n_components: int = parameter(10, "int", COUNT, "K, the number of components.")
     _: KW_ONLY
@@ -180,7 +187,13 @@ class Estimator(_Fitted):
     )
 
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
-        """Checked as scikit-learn does, and read in place where that is possible."""
+        """Checked as scikit-learn does, and read in place where that is possible; rows elsewhere as they are."""
+        if hasattr(X, "batches_per_round"):
+            self.n_features_in_ = X.columns
+            self.__dict__.pop("feature_names_in_", None)
+            if X.names is not None:
+                self.feature_names_in_ = np.asarray(X.names, dtype=object)
+            return X
         sparse = sp.issparse(X)
         if sparse and X.format == "csr":
             # SciPy itself goes astray over row pointers that point nowhere.
@@ -204,6 +217,12 @@ class Estimator(_Fitted):
                 raise ValueError(f"{first}\nGive missing=True, and NaN is a value that is missing.") from None
             raise
         return readable(X)
+
+    def _batching(self, X: Any) -> dict[str, Any]:
+        """Settings of batches for rows that lie in pieces, which are the batches."""
+        if not hasattr(X, "cuts"):
+            return {}
+        return {"batches": None if self.schedule == "full" else len(X.cuts), self._batch_setting: None}
 
     def _allows_nan(self) -> bool:
         """Whether values may be missing."""

@@ -223,11 +223,11 @@ impl<T: Real> Panel<T> {
     }
 
     /// Take the rows that were read, with their weights.
-    fn take(&mut self, read: &mut Stretch<T>, row_weights: Option<&[f64]>) {
+    fn take(&mut self, read: &mut Stretch<T>, data: &Dealt<'_>) {
         self.exchange(read);
         self.row_weights.clear();
-        if let Some(weights) = row_weights {
-            self.row_weights.extend(self.row_ids.iter().map(|&n| weights[n]));
+        if let Some(weights) = data.row_weights {
+            self.row_weights.extend(self.row_ids.iter().map(|&n| weights[n - data.first_weight]));
         }
     }
 }
@@ -293,7 +293,7 @@ impl<T: Scalar> Mixture<T> {
         let (data, stretch) = (batch.data, self.stretch_rows());
         let cut = data.batches.growing_panels(batch.number, stretch, stretch * stretches);
         ahead.for_each_panel(data, cut.into_iter(), |read| {
-            panel.take(read, data.row_weights);
+            panel.take(read, data);
             let result = visit(panel).map_err(|error| with_source_row(error, &panel.row_ids));
             panel.exchange(read);
             result
@@ -319,7 +319,7 @@ impl<T: Scalar> Mixture<T> {
         let cut = data.batches.growing_panels(batch.number, stretch, stretch * self.step.stretches_at_once());
         let (alone, mut waits) = (cut.len() == 1, false);
         ahead.for_each_panel(data, cut.into_iter(), |read| {
-            panel.take(read, data.row_weights);
+            panel.take(read, data);
             let result = match std::mem::take(&mut waits) {
                 true => rayon::join(|| first(panel), || then(before)).0,
                 false => first(panel),

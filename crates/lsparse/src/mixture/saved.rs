@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Frequencies;
-use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded, scan_rows};
+use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded, scan_part};
 use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::{Array, Extent, NamedArray, Prior};
@@ -405,6 +405,15 @@ pub(super) fn scan_for<T: Scalar>(
     source: &dyn RowSource,
     missing: bool,
 ) -> Result<crate::data::Moments> {
+    scan_part_for(likelihood, source, missing).map(crate::data::PartialMoments::finish)
+}
+
+/// The same of rows that are a part of the data.
+pub(crate) fn scan_part_for<T: Scalar>(
+    likelihood: &dyn crate::likelihood::Likelihood<T>,
+    source: &dyn RowSource,
+    missing: bool,
+) -> Result<crate::data::PartialMoments> {
     let check = |row: usize, column: usize, value: f64| {
         likelihood.check_value(value).map_err(|need| Error::BadValue {
             name: source.name().into(),
@@ -416,5 +425,5 @@ pub(super) fn scan_for<T: Scalar>(
     };
     // Gaussians explain any number, and a question for every value costs as much as all else here.
     let any_number = likelihood.kind().family().spread.is_of_variances();
-    scan_rows(source, T::ELEMENT, missing, if any_number { None } else { Some(&check) })
+    scan_part(source, T::ELEMENT, missing, if any_number { None } else { Some(&check) })
 }

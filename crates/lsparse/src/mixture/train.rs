@@ -23,6 +23,7 @@ use crate::settings::{
     BestBy, BuiltInSelection, Checked, History, Init, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
 };
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
+use crate::training::exchange::Known;
 use crate::training::model::Model;
 use crate::training::rules::{Outcome, Patience, TrainingRecord};
 use crate::training::schedule::ScheduleKind;
@@ -361,9 +362,16 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         Ok(print)
     }
 
+    fn known(&self) -> Result<Known> {
+        let settings = (&self.settled, self.inputs.units);
+        let settings = serde_json::to_string(&settings).map_err(|_| Error::Exchange { what: "settings" })?;
+        let ends = self.source.pieces().map_or(Vec::new(), |pieces| pieces.ends().to_vec());
+        Ok(Known { family: "mixture".into(), settings, double: T::ELEMENT == Element::F64, ends })
+    }
+
     fn deal(&self, run: usize) -> Result<Dealt<'a>> {
         let seed = run_seed(&self.settled.config, run, Stream::Batches);
-        let batches = Batches::new(self.source.num_rows(), self.settled.config.batches, seed)?;
+        let batches = Batches::of(self.source, self.settled.config.batches, seed)?;
         Ok(Dealt::new(self.source, batches).weighted(self.inputs.row_weights))
     }
 
