@@ -57,6 +57,15 @@ pub enum Error {
         remedy: String,
     },
 
+    /// A GPU failed in the middle of the work.
+    #[error("{detail}; {remedy}")]
+    Gpu {
+        /// What it said.
+        detail: String,
+        /// What to do about it.
+        remedy: String,
+    },
+
     /// A file ends before its data does.
     #[error(
         "{} is cut short: its header promises {expected} bytes of data, it holds {found}; copy or save it again",
@@ -427,6 +436,19 @@ pub enum Error {
         /// The latest format version that is read.
         supported: u32,
     },
+}
+
+/// Kernels and copies that failed; what there is no GPU for was found out before the work began.
+impl From<lsparse_cuda::Error> for Error {
+    fn from(error: lsparse_cuda::Error) -> Self {
+        let remedy = match error {
+            lsparse_cuda::Error::OutOfMemory { .. } => {
+                "end what else runs there, ask for more `batches`, or choose `device cpu`"
+            }
+            _ => "go on from the last checkpoint with `resume`, there or with `device cpu`",
+        };
+        Error::Gpu { detail: error.to_string(), remedy: remedy.into() }
+    }
 }
 
 impl Error {
