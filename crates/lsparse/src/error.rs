@@ -438,9 +438,9 @@ pub enum Error {
     },
 }
 
-/// Kernels and copies that failed; what there is no GPU for was found out before the work began.
-impl From<lsparse_cuda::Error> for Error {
-    fn from(error: lsparse_cuda::Error) -> Self {
+impl Error {
+    /// Kernels and copies that failed: what there is no GPU for was found out before the work began.
+    pub(crate) fn gpu(error: lsparse_cuda::Error) -> Error {
         let remedy = match error {
             lsparse_cuda::Error::OutOfMemory { .. } => {
                 "end what else runs there, ask for more `batches`, or choose `device cpu`"
@@ -449,9 +449,7 @@ impl From<lsparse_cuda::Error> for Error {
         };
         Error::Gpu { detail: error.to_string(), remedy: remedy.into() }
     }
-}
 
-impl Error {
     /// The time that training may take was over before this: "a step was done".
     pub(crate) fn out_of_time(before: &str) -> Error {
         Error::Config {
