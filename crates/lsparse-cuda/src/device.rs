@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction_attribute_enum};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DeviceRepr, LaunchArgs, LaunchConfig,
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, CudaView, DeviceRepr, LaunchArgs, LaunchConfig,
     PinnedHostSlice, PushKernelArg, ValidAsZeroBits,
 };
 use cudarc::nvrtc::Ptx;
@@ -16,7 +16,11 @@ use crate::error::{Error, Result};
 /// Launch a kernel with these arguments; `unsafe` as [`Device::launch`] is.
 macro_rules! launch {
     ($device:expr, $kernel:expr, $grid:expr, $($argument:expr),+ $(,)?) => {
-        $device.launch($kernel, $grid, |launch| { $($crate::device::Argument::push($argument, launch);)+ })
+        {
+            let mut launch = $device.launch_of($kernel);
+            $($crate::device::Argument::push($argument, &mut launch);)+
+            $device.launch(launch, $grid)
+        }
     };
 }
 
@@ -265,6 +269,18 @@ impl Device {
         self.synchronize()
     }
 
+    /// One number of a buffer.
+    pub(crate) fn download_at<T: Plain>(&self, buffer: &Buffer<T>, at: usize) -> Result<T> {
+        let mut value = [T::default()];
+        let place = buffer
+            .slice
+            .try_slice(at..at + 1)
+            .ok_or(Error::Failed { action: "copy from the GPU", detail: "past the end of a buffer".into() })?;
+        self.stream.memcpy_dtoh(&place, &mut value).map_err(|error| Error::of("copy from the GPU", error))?;
+        self.synchronize()?;
+        Ok(value[0])
+    }
+
     /// A kernel by its name in a source. With more than 48 kB of shared memory it must say how much.
     pub(crate) fn kernel(&self, compiled: &'static Compiled, name: &str, shared: usize) -> Result<Kernel> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -298,22 +314,20 @@ impl Device {
             .map_err(|error| Error::OldDriver { detail: format!("{:?}", error.0) })
     }
 
-    /// Launch a kernel; `arguments` pushes what it takes, in order.
+    /// A launch to push arguments to, in order.
+    pub(crate) fn launch_of<'a>(&'a self, kernel: &'a Kernel) -> LaunchArgs<'a> {
+        self.stream.launch_builder(&kernel.function)
+    }
+
+    /// Launch a kernel with the arguments that were pushed.
     ///
     /// # Safety
     /// The arguments are those of the kernel in number, order and type, and it reads and writes within its buffers.
-    pub(crate) unsafe fn launch<'a>(
-        &'a self,
-        kernel: &'a Kernel,
-        grid: Grid,
-        arguments: impl FnOnce(&mut LaunchArgs<'a>),
-    ) -> Result<()> {
+    pub(crate) unsafe fn launch(&self, mut launch: LaunchArgs<'_>, grid: Grid) -> Result<()> {
         if grid.blocks == 0 {
             return Ok(());
         }
         let size = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let mut launch = self.stream.launch_builder(&kernel.function);
-        arguments(&mut launch);
         let config = LaunchConfig {
             grid_dim: (size(grid.blocks), 1, 1),
             block_dim: (size(grid.threads), 1, 1),
@@ -339,6 +353,23 @@ impl<'a, T> Argument<'a> for &'a Buffer<T> {
 impl<'a, T> Argument<'a> for &'a mut Buffer<T> {
     fn push(self, launch: &mut LaunchArgs<'a>) {
         launch.arg(&mut self.slice);
+    }
+}
+
+/// A stretch of a buffer, to be read.
+pub(crate) struct Part<'b, T>(CudaView<'b, T>);
+
+impl<T> Buffer<T> {
+    /// The numbers of a range, which must be there.
+    pub(crate) fn part(&self, range: std::ops::Range<usize>) -> Result<Part<'_, T>> {
+        let beyond = || Error::Failed { action: "start a kernel", detail: "past the end of a buffer".into() };
+        self.slice.try_slice(range).map(Part).ok_or_else(beyond)
+    }
+}
+
+impl<'a, T> Argument<'a> for &'a Part<'_, T> {
+    fn push(self, launch: &mut LaunchArgs<'a>) {
+        launch.arg(&self.0);
     }
 }
 
