@@ -297,6 +297,12 @@ impl Work {
         self.device.upload_into(values, &mut rows.values, first * self.dim)
     }
 
+    /// Give rows weights, one each.
+    pub fn set_weights<T: Element>(&self, rows: &mut Rows<T>, weights: &[f64]) -> Result<()> {
+        rows.weights = Some(self.device.upload(weights)?);
+        Ok(())
+    }
+
     /// Whiten rows, once all of them are there.
     pub fn whiten<T: Element>(&self, rows: &mut Rows<T>) -> Result<()> {
         let shared = self.dim * 8;
@@ -306,7 +312,19 @@ impl Work {
         let Rows { values, halves, reach, .. } = rows;
         // Safe: rows are `num` of `dim` columns, halves as many of the padded width, and the factor is dim x dim.
         unsafe {
-            launch!(self.device, &kernel, grid, &*values, &num, &dim, &blocks16, &self.whitening, &self.center, halves, reach)
+            launch!(
+                self.device,
+                &kernel,
+                grid,
+                &*values,
+                &num,
+                &dim,
+                &blocks16,
+                &self.whitening,
+                &self.center,
+                halves,
+                reach
+            )
         }
     }
 
@@ -632,10 +650,36 @@ impl Work {
             let parts = parts.get_mut()?;
             match &weights {
                 Some(w) => launch!(
-                    device, &kernel, grid, &x, &d, &*center, sorted, values, w, &negligible, start, before, &k, parts
+                    device,
+                    &kernel,
+                    grid,
+                    &x,
+                    &d,
+                    &*center,
+                    sorted,
+                    values,
+                    w,
+                    &negligible,
+                    start,
+                    before,
+                    &k,
+                    parts
                 )?,
                 None => launch!(
-                    device, &kernel, grid, &x, &d, &*center, sorted, values, &nothing, &negligible, start, before, &k, parts
+                    device,
+                    &kernel,
+                    grid,
+                    &x,
+                    &d,
+                    &*center,
+                    sorted,
+                    values,
+                    &nothing,
+                    &negligible,
+                    start,
+                    before,
+                    &k,
+                    parts
                 )?,
             }
         }

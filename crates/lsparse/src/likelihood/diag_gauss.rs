@@ -35,6 +35,7 @@ pub const FAMILY: Family = Family {
         Array { name: "degrees", shape: of_columns_where_missing, of_posterior: true },
         Array { name: "mean_counts", shape: of_columns_where_missing, of_posterior: true },
     ],
+    has_quadratic_form: false,
     products: |dim| dim,
     // 1.1, 0.90, 0.76 and 0.67 of the dense time for 200, 400, 800 and 1,600 clusters of 64 columns, 1.1 and 0.74 for 400
     // and 800 of 36.

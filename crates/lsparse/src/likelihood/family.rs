@@ -32,6 +32,9 @@ pub struct Family {
     pub least_rows: fn(dim: usize, clusters: usize) -> usize,
     /// The arrays of its model files.
     pub arrays: &'static [Array],
+    /// Whether a weight is a constant less half a quadratic form ([`quadratic`](super::Clusters::quadratic)), and statistics
+    /// are first moments (with means) and second ones, as packed triangles.
+    pub has_quadratic_form: bool,
     /// Products that a weight takes, for reports of work.
     pub products: fn(dim: usize) -> usize,
     /// From how many columns on, and how many clusters times columns, exact search is the faster one; none where there

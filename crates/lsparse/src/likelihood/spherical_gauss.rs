@@ -32,6 +32,7 @@ pub const FAMILY: Family = Family {
         Array::of_clusters("degrees"),
         Array::of_clusters("mean_counts"),
     ],
+    has_quadratic_form: false,
     products: |dim| dim,
     // Never: with 1,600 clusters of 64 columns a distance still takes no longer than its bound (1.0 of the dense time).
     exact_pays: Some((usize::MAX, usize::MAX)),

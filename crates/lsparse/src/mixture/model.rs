@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::MixtureModel;
 use super::local::Members;
+use super::local::device::Resident;
 use super::local::methods::Frozen;
 use super::local::search::{Bounds, KeptClusters, Pairs, SearchState};
 use crate::allocation::{Frequencies, allocation_term};
@@ -226,6 +227,8 @@ pub struct MixtureWorker<T> {
     /// Bounds follow where rows lie from batch to batch: that changes the work, not the result.
     pub(super) bounds: Option<Bounds<T>>,
     pub(super) pairs: Pairs<T>,
+    /// Rows on a GPU.
+    pub(super) resident: Option<Resident<T>>,
 }
 
 /// An error that counted rows within a panel, with the row's number in the source instead.
@@ -298,7 +301,7 @@ impl<T: Scalar> Model for Mixture<T> {
     type Worker = MixtureWorker<T>;
 
     fn worker(&self) -> MixtureWorker<T> {
-        MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default() }
+        MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default(), resident: None }
     }
 
     fn set_deadline(&mut self, until: Option<Instant>) {

@@ -7,12 +7,13 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{Demand, Place};
+use crate::backend::Place;
 use crate::data::{
     Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, Thresholded, scan_rows,
 };
 use crate::error::{Error, Result};
 use crate::likelihood::{ClusterSummary, Estimate, Extent, NamedArray, Prior, PriorShape, Spread};
+use crate::mixture::local::device::{OnDevice, demand};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
 use crate::mixture::prior::is_constant;
@@ -252,7 +253,9 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
     /// The same with what was settled elsewhere: the rows are not read.
     pub fn of(source: &'a dyn RowSource, settled: SettledMixture, inputs: MixtureInputs<'a>) -> Result<Self> {
         let held = inputs.heldout.map(Dealt::in_order).transpose()?;
-        let place = Place::choose(settled.config.device, &demand::<T>(source, &settled.config))?;
+        let weighted = inputs.row_weights.is_some();
+        let demand = demand::<T>(&settled.config, source.num_rows(), source.dim(), weighted);
+        let place = Place::choose(settled.config.device, &demand)?;
         let remarks = place.remark.iter().cloned().collect();
         Ok(Mixtures { source, settled, inputs, held, remarks, place, number: PhantomData })
     }
@@ -303,27 +306,22 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Kmeans, _) => Box::new(KMeans::new(&self.settled.prior)),
             (MixtureMethod::DpMeans, _) => Box::new(DpMeans::new(&self.settled.prior, self.settled.penalty)),
             (MixtureMethod::Lsparse | MixtureMethod::HardEm, _) => {
-                let kind = match config.missing {
-                    // Bounds are made for complete rows.
+                let kind = match config.missing || self.place.device.is_some() {
+                    // Bounds are made for complete rows, and a GPU has its own.
                     true => SearchKind::Dense,
                     false => config.search.settle(config.likelihood, config.clusters, self.source.dim()),
                 };
                 let tolerance = config.sparsity_tolerance.unwrap_or(0.0);
                 let search = Search::new(kind, config.clusters, config.sparsity, tolerance)
                     .giving_way(config.search == SearchKind::Auto);
-                Box::new(search.with_seed(run_seed(config, run, Stream::Search)))
+                let search = search.with_seed(run_seed(config, run, Stream::Search));
+                match &self.place.device {
+                    Some(device) => Box::new(OnDevice::new(Arc::clone(device), search, &self.settled.prior.center)),
+                    None => Box::new(search),
+                }
             }
         }
     }
-}
-
-/// What a lap over these rows would ask of a GPU.
-fn demand<T: Scalar>(source: &dyn RowSource, config: &Checked<MixtureConfig>) -> Demand {
-    let (rows, dim, clusters) = (source.num_rows(), source.dim(), config.clusters);
-    let products = (config.likelihood.family().products)(dim) as f64 * rows as f64 * clusters as f64;
-    let bytes = (rows * dim * size_of::<T>()) as u64;
-    let cannot = Some("mixtures have no kernels for GPUs".to_owned());
-    Demand { products, bytes, cannot }
 }
 
 impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {

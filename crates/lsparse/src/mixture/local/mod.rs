@@ -4,6 +4,7 @@
 //! responsibilities. The second runs over clusters: each cluster's statistics are summed by one thread over its rows
 //! in order, straight into the one summary, so that there is no copy of the statistics for every chunk of rows.
 
+pub(super) mod device;
 pub mod methods;
 pub(super) mod nearest;
 pub mod search;
