@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::artefacts::MIXTURE;
 use crate::device::{Buffer, Device, Grid, Kernel, Pinned, Plain, launch};
@@ -204,6 +205,13 @@ pub struct Work {
     parts: Growing<f64>,
     total: Growing<f64>,
     bad_row: Growing<u32>,
+    clock: Option<Clock>,
+}
+
+/// Where time goes: seconds of each part, in the order of parts.
+struct Clock {
+    since: Instant,
+    parts: Vec<(&'static str, f64)>,
 }
 
 /// What went wrong with the rows, or with the GPU.
@@ -269,12 +277,46 @@ impl Work {
             parts: Growing::new(),
             total: Growing::new(),
             bad_row: Growing::new(),
+            clock: None,
         })
     }
 
     /// The GPU.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// Measure from now on, which takes time itself: every part is waited for.
+    pub fn measure(&mut self) {
+        self.clock = Some(Clock { since: Instant::now(), parts: Vec::new() });
+    }
+
+    /// Seconds that each part took since measuring began.
+    pub fn times(&self) -> &[(&'static str, f64)] {
+        self.clock.as_ref().map_or(&[], |clock| &clock.parts)
+    }
+
+    /// A part begins, the one before it having been done.
+    fn begin(&mut self) -> Result<()> {
+        if let Some(clock) = &mut self.clock {
+            self.device.synchronize()?;
+            clock.since = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// A part is done.
+    fn done(&mut self, part: &'static str) -> Result<()> {
+        let Some(clock) = &mut self.clock else { return Ok(()) };
+        self.device.synchronize()?;
+        let now = Instant::now();
+        let seconds = now.duration_since(clock.since).as_secs_f64();
+        match clock.parts.iter_mut().find(|(name, _)| *name == part) {
+            Some((_, sum)) => *sum += seconds,
+            None => clock.parts.push((part, seconds)),
+        }
+        clock.since = now;
+        Ok(())
     }
 
     fn kernel(&self, name: &str, shared: usize) -> Result<Kernel> {
@@ -349,11 +391,13 @@ impl Work {
         let (num, dim, blocks16) = (self.num_clusters, self.dim, self.blocks16);
         let (factors, means) = (num * triangle(dim), num * dim);
         let device = Arc::clone(&self.device);
+        self.begin()?;
         let staged = self.staged.as_ref().ok_or_else(missing)?.get()?;
         device.upload_into(&staged[..factors], self.clusters.room(&device, factors)?, 0)?;
         device.upload_into(&staged[factors..factors + means], self.means.room(&device, means)?, 0)?;
         device.upload_into(&staged[factors + means..factors + means + num], self.constants.room(&device, num)?, 0)?;
         device.synchronize()?;
+        self.done("upload")?;
         let padded = blocks16 * 16;
         let size = triangle(dim);
         let shared = size * 8 + (size + 1) / 2 * 8 + 2 * padded * 8;
@@ -380,8 +424,9 @@ impl Work {
                 self.decide_pack.get_mut()?,
                 self.decide_start.get_mut()?,
                 self.screen_pack.get_mut()?,
-            )
+            )?;
         }
+        self.done("prepare")
     }
 
     /// The local step of rows under the clusters: each row keeps its `sparsity` largest weights, and responsibilities that
@@ -400,6 +445,7 @@ impl Work {
         let mut found = Statistics::default();
         let screened = sparsity <= SCREENED_SPARSITY && sparsity < num_clusters;
         let panel = if screened { PANEL_ROWS } else { (MOST_PAIRS / num_clusters.max(1)).clamp(1, PANEL_ROWS) };
+        self.begin()?;
         let mut first = 0;
         while first < rows.num {
             let last = (first + panel).min(rows.num);
@@ -407,6 +453,7 @@ impl Work {
             first = last;
         }
         found.sums = device.download(self.total.get()?, num_clusters * width)?;
+        self.done("download")?;
         match device.download(self.bad_row.get()?, 1)?[..] {
             [row] if row != u32::MAX => Err(Failure::NotANumber { row: row as usize }),
             _ => Ok(found),
@@ -423,6 +470,7 @@ impl Work {
         found: &mut Statistics,
     ) -> Result<()> {
         let pairs = self.find_pairs(rows, range.clone(), sparsity, screened)?;
+        self.done("count")?;
         if pairs > MOST_PAIRS && range.len() > 1 {
             let middle = range.start + range.len() / 2;
             self.panel(rows, range.start..middle, (sparsity, negligible), screened, found)?;
@@ -430,10 +478,15 @@ impl Work {
         }
         found.weighed += pairs as u64;
         self.make_pairs(range.len(), pairs, screened)?;
+        self.done("pairs")?;
         self.sort_pairs(pairs)?;
+        self.done("sort")?;
         self.decide(rows, &range, pairs)?;
+        self.done("decide")?;
         found.entropy += self.choose(rows, &range, sparsity)?;
-        self.add_statistics(rows, &range, pairs, negligible)
+        self.done("choose")?;
+        self.add_statistics(rows, &range, pairs, negligible)?;
+        self.done("statistics")
     }
 
     /// How many clusters each row of a panel is weighed against, and where its pairs start; how many pairs there are.
@@ -480,6 +533,7 @@ impl Work {
                     self.thresholds.get_mut()?,
                 )?;
             }
+            self.done("screen")?;
             let keep = self.kernel("keep_candidates", 0)?;
             let grid = Grid { blocks: num.div_ceil(8), threads: 256, shared: 0 };
             // Safe: as above.

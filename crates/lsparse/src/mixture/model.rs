@@ -231,6 +231,18 @@ pub struct MixtureWorker<T> {
     pub(super) resident: Option<Resident<T>>,
 }
 
+impl<T> MixtureWorker<T> {
+    /// Measure where the time of local steps on a GPU goes, from now on; it must have done one.
+    pub fn measure_device(&mut self) {
+        self.resident.iter_mut().for_each(Resident::measure);
+    }
+
+    /// Seconds that each part of them took since.
+    pub fn device_times(&self) -> Vec<(&'static str, f64)> {
+        self.resident.as_ref().map_or_else(Vec::new, Resident::times)
+    }
+}
+
 /// An error that counted rows within a panel, with the row's number in the source instead.
 pub(super) fn with_source_row(error: Error, row_ids: &[usize]) -> Error {
     let id = |row: usize| row_ids.get(row).copied().unwrap_or(row);

@@ -296,6 +296,12 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         Ok(Some(ClusterSummary { counts, stats, width: model.likelihood.stat_width(), entropy: 0.0 }))
     }
 
+    /// The point that statistics are about.
+    fn center(&self) -> Vec<f64> {
+        let prior = &self.settled.prior;
+        if self.settled.config.likelihood.family().has_means { prior.center.clone() } else { vec![0.0; prior.dim] }
+    }
+
     /// How rows choose their clusters in a run.
     fn step(&self, run: usize) -> Box<dyn LocalStep<T>> {
         let config = &self.settled.config;
@@ -316,7 +322,7 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
                     .giving_way(config.search == SearchKind::Auto);
                 let search = search.with_seed(run_seed(config, run, Stream::Search));
                 match &self.place.device {
-                    Some(device) => Box::new(OnDevice::new(Arc::clone(device), search, &self.settled.prior.center)),
+                    Some(device) => Box::new(OnDevice::new(Arc::clone(device), search, self.center())),
                     None => Box::new(search),
                 }
             }

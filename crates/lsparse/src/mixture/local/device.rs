@@ -41,7 +41,7 @@ fn cannot(config: &MixtureConfig, dim: usize) -> Option<String> {
         MixtureMethod::Lsparse | MixtureMethod::HardEm => {}
         method => return no_kernel(&format!("`method {}`", method.name())),
     }
-    if !family.has_quadratic_form {
+    if family.of_moments.is_none() {
         return no_kernel(&format!("`likelihood {}`", family.name));
     }
     if config.missing {
@@ -76,10 +76,23 @@ pub struct Resident<T> {
     weights: Vec<f64>,
 }
 
+impl<T> Resident<T> {
+    /// Measure from now on.
+    pub fn measure(&mut self) {
+        self.work.measure();
+    }
+
+    /// Seconds of each part.
+    pub fn times(&self) -> Vec<(&'static str, f64)> {
+        self.work.times().to_vec()
+    }
+}
+
 impl OnDevice {
     /// Work there with the responsibilities of this search, which is to be dense or exact.
-    pub fn new(device: Arc<Device>, search: Search, center: &[f64]) -> Self {
-        OnDevice { device, search, center: center.to_vec() }
+    /// Statistics are about the center.
+    pub fn new(device: Arc<Device>, search: Search, center: Vec<f64>) -> Self {
+        OnDevice { device, search, center }
     }
 
     /// Bring the rows of a batch to the GPU, unless they are there.
@@ -184,24 +197,30 @@ fn stage<T: Real>(work: &mut Work, clusters: &dyn Clusters<T>, log_pi: &[f64], d
     let (factors, means, constants) = work.stage(log_pi.len()).map_err(Error::gpu)?;
     let places = factors.par_chunks_mut(linalg::packed_len(dim)).zip(means.par_chunks_mut(dim)).zip(constants);
     places.enumerate().for_each(|(k, ((factor, mean), constant))| {
+        mean.fill(0.0);
         if let Some(form) = clusters.quadratic(k) {
             linalg::pack(form.factor, dim, factor);
-            mean.fill(0.0);
             mean.iter_mut().zip(form.mean).for_each(|(to, from)| *to = from.to_f64());
+            *constant = form.constant.to_f64() + log_pi[k];
+        } else if let Some(form) = clusters.diagonal(k) {
+            factor.fill(0.0);
+            for d in 0..dim {
+                factor[linalg::packed_len(d) + d] = form.precision[d].to_f64().sqrt();
+                mean[d] = form.mean[d].to_f64();
+            }
             *constant = form.constant.to_f64() + log_pi[k];
         }
     });
     work.set_clusters().map_err(Error::gpu)
 }
 
-/// Statistics as the family has them: with first moments or without.
+/// Statistics as the family has them.
 fn take_statistics<T: Real>(likelihood: &dyn Likelihood<T>, sums: &[f64], summary: &mut ClusterSummary) {
-    let dim = likelihood.dim();
-    let skipped = width(dim) - summary.width;
+    let (dim, Some(of_moments)) = (likelihood.dim(), likelihood.kind().family().of_moments) else { return };
     let places = summary.counts.par_iter_mut().zip(summary.stats.par_chunks_mut(summary.width));
     places.zip(sums.par_chunks(width(dim))).for_each(|((count, stat), sums)| {
         *count = sums[0];
-        stat.copy_from_slice(&sums[skipped..]);
+        of_moments(&sums[1..1 + dim], &sums[1 + dim..], stat);
     });
 }
 
@@ -253,7 +272,7 @@ impl<T: Scalar> LocalStep<T> for OnDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::likelihood::LikelihoodKind;
+    use crate::likelihood::{LikelihoodKind, Prior, Scratch};
     use crate::settings::Sparsity;
 
     #[test]
@@ -282,6 +301,48 @@ mod tests {
         let (whole, tenth) = (bytes(1), bytes(10));
         assert_eq!(whole.products, tenth.products);
         assert!(whole.bytes > 4_000_000 * 64 * 6 && tenth.bytes < whole.bytes / 2, "{whole:?} {tenth:?}");
+    }
+
+    #[test]
+    fn moments_become_the_statistics_of_every_family() {
+        let dim = 4;
+        let rows: Vec<f64> = (0..40).map(|n| f64::from(n * n % 23) - 7.0).collect();
+        let share: Vec<f64> = (0..10).map(|n| 0.1 + 0.05 * f64::from(n)).collect();
+        let mut held = Rows::<f64>::dense(dim);
+        rows.chunks_exact(dim).for_each(|row| held.push_dense(row));
+        let members: Vec<u32> = (0..10).collect();
+        let center = [1.0, -2.0, 0.5, 3.0];
+        for kind in LikelihoodKind::ALL.into_iter().filter(|kind| kind.family().of_moments.is_some()) {
+            let about = if kind.family().has_means { center } else { [0.0; 4] };
+            let mut sums = vec![0.0; width(dim)];
+            for (row, r) in rows.chunks_exact(dim).zip(&share) {
+                let y: Vec<f64> = row.iter().zip(about).map(|(x, c)| x - c).collect();
+                sums[0] += r;
+                for i in 0..dim {
+                    sums[1 + i] += r * y[i];
+                    (0..=i).for_each(|j| sums[1 + dim + linalg::packed_len(i) + j] += r * y[i] * y[j]);
+                }
+            }
+            let prior = Prior {
+                dim,
+                lambda: 0.1,
+                nu: 7.0,
+                kappa: 0.1,
+                variance: vec![1.0; dim],
+                variance_floor: vec![1e-6; dim],
+                missing: false,
+                column_means: Vec::new(),
+                center: about.to_vec(),
+            };
+            let likelihood = kind.build::<f64>(&prior);
+            let (mut found, mut expected) = (likelihood.no_statistics(1), likelihood.no_statistics(1));
+            take_statistics(likelihood.as_ref(), &sums, &mut found);
+            likelihood.accumulate(&held, &members, &share, &mut Scratch::default(), &mut expected.stats);
+            expected.counts[0] = share.iter().sum();
+            for (a, b) in found.stats.iter().zip(&expected.stats).chain(found.counts.iter().zip(&expected.counts)) {
+                assert!((a - b).abs() < 1e-9 * b.abs().max(1.0), "{}: {a} instead of {b}", kind.name());
+            }
+        }
     }
 
     #[test]
