@@ -106,8 +106,8 @@ static __host__ __device__ __forceinline__ int screen_pieces(int blocks16) {
 // For decide: M_k in the order of the products, and M_k m_k. For screen: M_k C in FP16, C being the inverse of the
 // whitening factor, divided by a power of two; M_k (m_k - c); the constant; and a bound on the norm of |M_k C|.
 extern "C" __global__ void __launch_bounds__(128) prepare(const double* factors, const double* means, const double* constants,
-        const double* center, const double* color, int num_clusters, int dim, int blocks16, double2* decide_pack,
-        double* decide_start, uint4* screen_pack) {
+        const double* center, const double* color, int num_clusters, int dim, int blocks16, int in_quads,
+        double2* decide_pack, double* decide_start, uint4* screen_pack) {
     const int k = blockIdx.x, tid = threadIdx.x, size = triangle(dim), padded = blocks16 * 16;
     double* m = (double*)shared_memory;
     float* product = (float*)(m + size);
@@ -139,7 +139,6 @@ extern "C" __global__ void __launch_bounds__(128) prepare(const double* factors,
         decide_start[(size_t)k * padded + i] = -from_zero;
         u[i] = from_center;
     }
-    if (!screen_pack) return;
     float most = 0.f;
     for (int i = tid; i < size; i += 128) {
         int row = (int)((sqrtf(8.f * i + 1.f) - 1.f) * 0.5f);
@@ -161,8 +160,22 @@ extern "C" __global__ void __launch_bounds__(128) prepare(const double* factors,
     frexpf(largest[0], &exponent);
     // The largest entry is between 256 and 512 then.
     const float unit = largest[0] > 0.f ? ldexpf(1.f, exponent - 9) : 1.f;
-    uint4* out = screen_pack + (size_t)k * screen_pieces(blocks16);
-    for (int i = tid; i < triangle(blocks16) * 32; i += 128) {
+    // Four clusters side by side have their factors first, then their starts, then their constants.
+    uint4* out = screen_pack + (size_t)(in_quads ? k / 4 * 4 : k) * screen_pieces(blocks16);
+    const int factor_pieces = triangle(blocks16) * 32, of_quad = k & 3;
+    if (in_quads) {
+        // Tiles of 64 columns (16 of each cluster) by 16, in pieces of 8 columns by 16 bytes.
+        __half* tiles16 = (__half*)out;
+        for (int i = tid; i < triangle(blocks16) * 256; i += 128) {
+            const int tile = i >> 8, column = (i >> 4) & 15, inner = i & 15;
+            int p = 0;
+            while (triangle(p + 1) <= tile) p++;
+            const int b = tile - triangle(p), row = 16 * p + column, from = 16 * b + inner, n = 16 * of_quad + column;
+            const float x = row < dim && from <= row ? product[triangle(row) + from] / unit : 0.f;
+            tiles16[tile * 1024 + (n >> 3) * 128 + (inner >> 3) * 64 + (n & 7) * 8 + (inner & 7)] = __float2half_rn(x);
+        }
+    } else
+    for (int i = tid; i < factor_pieces; i += 128) {
         const int lane = i & 31, g = lane >> 2, t = lane & 3, tile = i >> 5;
         int p = 0;
         while (triangle(p + 1) <= tile) p++;
@@ -177,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(128) prepare(const double* factors,
         out[i] = make_uint4(pair(0, 0), pair(0, 1), pair(1, 0), pair(1, 1));
     }
     const float scale = unit / ROW_SCALE;
-    float* start = (float*)(out + triangle(blocks16) * 32);
+    float* start = (float*)(in_quads ? out + 4 * factor_pieces + of_quad * blocks16 * 4 : out + factor_pieces);
     for (int i = tid; i < padded; i += 128) start[i] = -(float)(u[i] / (double)scale);
     __syncthreads();
     double length = 0.0;
@@ -223,7 +236,8 @@ extern "C" __global__ void __launch_bounds__(128) prepare(const double* factors,
         for (int j = tid, n = 0; j < dim; j += 128, n++) v[j] = fmax(mine[n & 1] / tall, 1e-12);
     }
     if (tid == 0) {
-        float* last = (float*)(out + triangle(blocks16) * 32 + blocks16 * 4);
+        float* last = (float*)(in_quads ? out + 4 * (factor_pieces + blocks16 * 4) + of_quad
+                                        : out + factor_pieces + blocks16 * 4);
         last[0] = (float)constants[k];
         last[1] = scale * scale;
         last[2] = 1.001f * sqrtf(bound);
@@ -396,6 +410,180 @@ SCREEN(1, 4, 12, 8, 8)
 SCREEN(2, 4, 12, 8, 8)
 SCREEN(4, 4, 12, 4, 8)
 SCREEN(8, 2, 12, 1, 8)
+
+// ---------------------------------------------------------------------------------------------------- screen on Hopper
+
+// The same with the products of a warpgroup, for GPUs of compute capability 9.0: a warpgroup has 128 rows in registers, and
+// four clusters side by side give products of 64 columns. Factors come by bulk copies, several stages ahead.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+template <int ADD>
+static __device__ __forceinline__ void wgmma(float (&d)[32], const uint32_t (&a)[4], uint64_t b) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(ADD));
+}
+
+// Where a tile is: pieces of 8 columns by 16 bytes, 128 bytes from one to the next along the products, 256 along columns.
+static __device__ __forceinline__ uint64_t tile_at(uint32_t address) {
+    return (uint64_t)((address & 0x3FFFF) >> 4) | ((uint64_t)(128 >> 4) << 16) | ((uint64_t)(256 >> 4) << 32);
+}
+
+static __device__ __forceinline__ void wait_for(uint32_t barrier, int parity) {
+    asm volatile("{\n.reg .pred P1;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 P1, [%0], %1;\n@P1 bra DONE;\nbra WAIT;\nDONE:\n}"
+                 ::"r"(barrier), "r"(parity) : "memory");
+}
+
+static __device__ __forceinline__ void copy_stage(uint32_t to, const void* from, int bytes, uint32_t barrier) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}
+
+template <int NB, int GROUPS, int QUADS, int STAGES, int LT, bool MEANS>
+static __device__ __forceinline__ void screen_quads(const __half* rows, const float* reach, const char* pack, int num_rows,
+        int num_clusters, int sparsity, float rounding, uint2* candidates, int* counts, float* thresholds) {
+    constexpr int TILES = NB * (NB + 1) / 2, QUAD = TILES * 2048 + 4 * NB * 64 + 64, STAGE = QUADS * QUAD, D = NB * 16;
+    __shared__ __align__(8) uint64_t full[STAGES], empty[STAGES];
+    const int group = threadIdx.x >> 7, warp = (threadIdx.x >> 5) & 3, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    const int base = (blockIdx.x * GROUPS + group) * 128;
+    const uint32_t stage0 = (uint32_t)__cvta_generic_to_shared(shared_memory);
+    const uint32_t full0 = (uint32_t)__cvta_generic_to_shared(full), empty0 = (uint32_t)__cvta_generic_to_shared(empty);
+    const int stages = (num_clusters + 4 * QUADS - 1) / (4 * QUADS);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < STAGES; i++) {
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(full0 + 8 * i), "r"(1));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(empty0 + 8 * i), "r"(GROUPS * 4));
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (int i = 0; i < STAGES && i < stages; i++)
+            copy_stage(stage0 + i * STAGE, pack + (size_t)i * STAGE, STAGE, full0 + 8 * i);
+    uint32_t a[2][NB][4];
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int s = 0; s < NB; s++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int row = base + m * 64 + warp * 16 + g + (e & 1) * 8, column = s * 16 + 2 * t + (e >> 1) * 8;
+                a[m][s][e] = row < num_rows ? *(const uint32_t*)(rows + (size_t)row * D + column) : 0u;
+            }
+    const int own = base + (t >> 1) * 64 + warp * 16 + (t & 1) * 8 + g;
+    const float own_reach = own < num_rows ? reach[own] : 0.f;
+    uint2* list = candidates + (size_t)min(own, num_rows - 1) * ROOM;
+    float best[LT];
+    int count = 0;
+#pragma unroll
+    for (int i = 0; i < LT; i++) best[i] = own < num_rows && i >= LT - sparsity ? -infinity() : infinity();
+    float acc[2][32];
+    for (int stage = 0; stage < stages; stage++) {
+        // The place that was left two stages ago is filled again.
+        if (threadIdx.x == 0 && stage >= 2 && stage - 2 + STAGES < stages) {
+            const int next = stage - 2 + STAGES, at = (stage - 2) % STAGES;
+            wait_for(empty0 + 8 * at, ((stage - 2) / STAGES) & 1);
+            copy_stage(stage0 + at * STAGE, pack + (size_t)next * STAGE, STAGE, full0 + 8 * at);
+        }
+        __syncwarp();
+        const int at = stage % STAGES;
+        wait_for(full0 + 8 * at, (stage / STAGES) & 1);
+#pragma unroll 1
+        for (int q = 0; q < QUADS; q++) {
+            const uint32_t tiles = stage0 + at * STAGE + q * QUAD;
+            const float* start = (const float*)(shared_memory + at * STAGE + q * QUAD + TILES * 2048);
+            const float4* constants = (const float4*)(start + 4 * D);
+            float square[4][2][2] = {};
+#pragma unroll
+            for (int b = NB - 1; b >= 0; b--) {
+                asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+                for (int s = 0; s <= b; s++)
+#pragma unroll
+                    for (int m = 0; m < 2; m++) {
+                        const uint64_t tile = tile_at(tiles + (b * (b + 1) / 2 + s) * 2048);
+                        if (s == 0) wgmma<0>(acc[m], a[m][s], tile);
+                        else wgmma<1>(acc[m], a[m][s], tile);
+                    }
+                asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+                // Products must start from nothing, or they would wait for each other: where they start is added here.
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+#pragma unroll
+                    for (int j = 0; j < 2; j++) {
+                        const float2 from =
+                            MEANS ? *(const float2*)(start + c * D + b * 16 + j * 8 + 2 * t) : make_float2(0.f, 0.f);
+#pragma unroll
+                        for (int m = 0; m < 2; m++)
+#pragma unroll
+                            for (int e = 0; e < 4; e++) {
+                                float v = acc[m][c * 8 + j * 4 + e];
+                                if (MEANS) v += e & 1 ? from.y : from.x;
+                                square[c][m][e >> 1] = fmaf(v, v, square[c][m][e >> 1]);
+                            }
+                    }
+            }
+            float high[4], low[4];
+            bool any = false;
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                const float4 of = constants[c];
+                const float form = of.y * quad_sum(square[c][0][0], square[c][0][1], square[c][1][0], square[c][1][1], t);
+                const float w = fmaf(-0.5f, form, of.x), off = fmaf(of.z, own_reach, of.w);
+                const float error = fmaf(off, fmaf(0.5f, off, approximate_root(form)), rounding * (form + fabsf(of.x)));
+                high[c] = w + error, low[c] = w - error;
+                any |= !(high[c] < best[LT - 1]);
+            }
+            if (any) {
+#pragma unroll
+                for (int c = 0; c < 4; c++) {
+                    const int k = (stage * QUADS + q) * 4 + c;
+                    if (!(high[c] < best[LT - 1]) && k < num_clusters && own < num_rows) {
+                        float lower = low[c] == low[c] ? low[c] : -infinity();
+#pragma unroll
+                        for (int i = 0; i < LT; i++) {
+                            const float more = fmaxf(best[i], lower);
+                            lower = fminf(best[i], lower);
+                            best[i] = more;
+                        }
+                        if (count == ROOM) count = still_in(list, ROOM, best[LT - 1]);
+                        if (count < ROOM) list[count] = make_uint2(k, __float_as_uint(high[c] == high[c] ? high[c] : infinity()));
+                        if (count <= ROOM) count++;
+                    }
+                }
+            }
+        }
+        __syncwarp();
+        if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty0 + 8 * at) : "memory");
+    }
+    if (own < num_rows) {
+        counts[own] = count;
+        thresholds[own] = best[LT - 1];
+    }
+}
+#define SCREEN_QUADS_BODY(NB, GROUPS, QUADS, STAGES, MEANS)                                                                  \
+    screen_quads<NB, GROUPS, QUADS, STAGES, 8, MEANS>(rows, reach, pack, num_rows, num_clusters, sparsity, rounding,           \
+                                                      candidates, counts, thresholds);
+#else
+#define SCREEN_QUADS_BODY(NB, GROUPS, QUADS, STAGES, MEANS)
+#endif
+
+#define SCREEN_QUADS(NAME, NB, GROUPS, QUADS, STAGES, MEANS)                                                                 \
+    extern "C" __global__ void __launch_bounds__(GROUPS * 128, 1) NAME(const __half* rows, const float* reach,                 \
+            const char* pack, int num_rows, int num_clusters, int sparsity, float rounding, uint2* candidates, int* counts,    \
+            float* thresholds) {                                                                                               \
+        SCREEN_QUADS_BODY(NB, GROUPS, QUADS, STAGES, MEANS)                                                                    \
+    }
+
+// The sizes are those of `QUAD_SCREENS` in src/mixture.rs; where all means are zero nothing has to be added.
+SCREEN_QUADS(screen_quads_4, 4, 4, 2, 4, true)
+SCREEN_QUADS(screen_quads_4_about_zero, 4, 4, 2, 4, false)
+SCREEN_QUADS(screen_quads_8, 8, 3, 1, 2, true)
+SCREEN_QUADS(screen_quads_8_about_zero, 8, 3, 1, 2, false)
 
 // ---------------------------------------------------------------------------------------------------- pairs
 

@@ -92,7 +92,8 @@ pub struct Device {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
     info: Info,
-    modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
+    /// The sources that were loaded, and whether in the form for this GPU.
+    modules: Mutex<HashMap<&'static str, (Arc<CudaModule>, bool)>>,
 }
 
 /// Memory of a GPU that holds numbers.
@@ -283,15 +284,7 @@ impl Device {
 
     /// A kernel by its name in a source. With more than 48 kB of shared memory it must say how much.
     pub(crate) fn kernel(&self, compiled: &'static Compiled, name: &str, shared: usize) -> Result<Kernel> {
-        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        let module = match modules.get(compiled.name) {
-            Some(module) => Arc::clone(module),
-            None => {
-                let module = self.load(compiled)?;
-                modules.insert(compiled.name, Arc::clone(&module));
-                module
-            }
-        };
+        let (module, _) = self.module(compiled)?;
         let function = module.load_function(name).map_err(|error| Error::of("find a kernel", error))?;
         if shared > 48 << 10 {
             let attribute = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -301,17 +294,31 @@ impl Device {
         Ok(Kernel { function })
     }
 
+    /// Whether the kernels of a source are those that were compiled for this very kind of GPU.
+    pub(crate) fn is_native(&self, compiled: &'static Compiled) -> Result<bool> {
+        Ok(self.module(compiled)?.1)
+    }
+
+    fn module(&self, compiled: &'static Compiled) -> Result<(Arc<CudaModule>, bool)> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = modules.get(compiled.name) {
+            return Ok(loaded.clone());
+        }
+        let loaded = self.load(compiled)?;
+        modules.insert(compiled.name, loaded.clone());
+        Ok(loaded)
+    }
+
     /// The form for this GPU, or where the driver does not take it (it is older than the compiler), the one that the
     /// driver compiles.
-    fn load(&self, compiled: &'static Compiled) -> Result<Arc<CudaModule>> {
+    fn load(&self, compiled: &'static Compiled) -> Result<(Arc<CudaModule>, bool)> {
         if let Some(binary) = compiled.binary(self.info.capability)
             && let Ok(module) = self.context.load_module(Ptx::from_binary(binary.to_vec()))
         {
-            return Ok(module);
+            return Ok((module, true));
         }
-        self.context
-            .load_module(Ptx::from_src(compiled.ptx))
-            .map_err(|error| Error::OldDriver { detail: format!("{:?}", error.0) })
+        let module = self.context.load_module(Ptx::from_src(compiled.ptx));
+        Ok((module.map_err(|error| Error::OldDriver { detail: format!("{:?}", error.0) })?, false))
     }
 
     /// A launch to push arguments to, in order.

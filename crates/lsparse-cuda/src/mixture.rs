@@ -37,6 +37,10 @@ const SEGMENT: usize = 1024;
 const SCREENS: [(usize, usize, usize); 4] = [(1, 4, 8), (2, 4, 8), (4, 4, 4), (8, 2, 1)];
 const SCREEN_WARPS: usize = 12;
 
+/// The same for GPUs of compute capability 9.0, whose warpgroups multiply by themselves: blocks of columns, warpgroups of 128
+/// rows, quadruples of clusters that come together, and how many such are on their way.
+const QUAD_SCREENS: [(usize, usize, usize, usize); 2] = [(4, 4, 2, 4), (8, 3, 1, 2)];
+
 /// The type of numbers that rows are made of.
 pub trait Element: Plain {
     /// Its name in those of kernels.
@@ -85,10 +89,8 @@ impl<T> Rows<T> {
 }
 
 /// What rows gave.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Statistics {
-    /// For each cluster N, the sums of y = x - c and the lower triangle of the sums of y y^T, one behind the other.
-    pub sums: Vec<f64>,
     /// Sum of the entropies of responsibilities times the weights of their rows.
     pub entropy: f64,
     /// Pairs of row and cluster that were weighed in full.
@@ -100,7 +102,7 @@ fn triangle(n: usize) -> usize {
     n * (n + 1) / 2
 }
 
-/// Numbers a cluster in [`Statistics::sums`].
+/// Numbers a cluster in [`Work::sums`].
 pub fn width(dim: usize) -> usize {
     1 + dim + triangle(dim)
 }
@@ -173,6 +175,11 @@ pub struct Work {
     device: Arc<Device>,
     dim: usize,
     blocks16: usize,
+    /// The screen with products of warpgroups, where the GPU has them.
+    quads: Option<(usize, usize, usize, usize)>,
+    /// Whether all means are at the center.
+    about_center: bool,
+    host_center: Vec<f64>,
     center: Buffer<f64>,
     /// The whitening factor, column by column, and its inverse.
     whitening: Buffer<f64>,
@@ -180,6 +187,8 @@ pub struct Work {
     num_clusters: usize,
     /// Where the host puts factors, means and constants.
     staged: Option<Pinned<f64>>,
+    /// Where statistics come to.
+    sums: Option<Pinned<f64>>,
     clusters: Growing<f64>,
     means: Growing<f64>,
     constants: Growing<f64>,
@@ -195,7 +204,7 @@ pub struct Work {
     cluster_of: Growing<u32>,
     row_of: Growing<u32>,
     table: Growing<u32>,
-    sums: Growing<u32>,
+    places: Growing<u32>,
     sorted: Growing<u32>,
     values: Growing<f64>,
     cluster_start: Growing<u32>,
@@ -242,16 +251,23 @@ impl Work {
         })?;
         let (center, color) = (device.upload(&whitening.center)?, device.upload(&whitening.inverse)?);
         let transposed: Vec<f64> = (0..dim * dim).map(|i| whitening.factor[i % dim * dim + i / dim]).collect();
+        let host_center = whitening.center.clone();
         let whitening = device.upload(&transposed)?;
+        let has_quads = device.info().capability == (9, 0) && device.is_native(&MIXTURE)?;
+        let quads = QUAD_SCREENS.into_iter().find(|screen| has_quads && screen.0 == blocks16);
         Ok(Work {
             device,
             dim,
             blocks16,
+            quads,
+            about_center: false,
+            host_center,
             center,
             whitening,
             color,
             num_clusters: 0,
             staged: None,
+            sums: None,
             clusters: Growing::new(),
             means: Growing::new(),
             constants: Growing::new(),
@@ -267,7 +283,7 @@ impl Work {
             cluster_of: Growing::new(),
             row_of: Growing::new(),
             table: Growing::new(),
-            sums: Growing::new(),
+            places: Growing::new(),
             sorted: Growing::new(),
             values: Growing::new(),
             cluster_start: Growing::new(),
@@ -396,6 +412,8 @@ impl Work {
         device.upload_into(&staged[..factors], self.clusters.room(&device, factors)?, 0)?;
         device.upload_into(&staged[factors..factors + means], self.means.room(&device, means)?, 0)?;
         device.upload_into(&staged[factors + means..factors + means + num], self.constants.room(&device, num)?, 0)?;
+        self.about_center =
+            staged[factors..factors + means].chunks_exact(dim).all(|mean| mean == &self.host_center[..]);
         device.synchronize()?;
         self.done("upload")?;
         let padded = blocks16 * 16;
@@ -404,8 +422,10 @@ impl Work {
         let kernel = self.kernel("prepare", shared)?;
         self.decide_pack.room(&device, num * triangle(2 * blocks16) * 64)?;
         self.decide_start.room(&device, num * padded)?;
-        self.screen_pack.room(&device, num * pieces(blocks16) * 4)?;
-        let (k, d, b) = (int(num), int(dim), int(blocks16));
+        // Clusters come to a block several at a time; what is behind the last is not looked at.
+        let together = self.quads.map_or(1, |(_, _, quads, _)| 4 * quads);
+        self.screen_pack.room(&device, num.next_multiple_of(together) * pieces(blocks16) * 4)?;
+        let (k, d, b, in_quads) = (int(num), int(dim), int(blocks16), i32::from(self.quads.is_some()));
         let grid = Grid { blocks: num, threads: 128, shared };
         // Safe: every array has the length that was made room for above, for `num` clusters of `dim` columns.
         unsafe {
@@ -421,6 +441,7 @@ impl Work {
                 &k,
                 &d,
                 &b,
+                &in_quads,
                 self.decide_pack.get_mut()?,
                 self.decide_start.get_mut()?,
                 self.screen_pack.get_mut()?,
@@ -452,12 +473,24 @@ impl Work {
             self.panel(rows, first..last, (sparsity, negligible), screened, &mut found)?;
             first = last;
         }
-        found.sums = device.download(self.total.get()?, num_clusters * width)?;
+        let len = num_clusters * width;
+        let sums = match self.sums.take() {
+            Some(sums) if sums.get()?.len() >= len => sums,
+            _ => device.pinned(len)?,
+        };
+        device.download_into(self.total.get()?, &mut self.sums.insert(sums).get_mut()?[..len])?;
         self.done("download")?;
         match device.download(self.bad_row.get()?, 1)?[..] {
             [row] if row != u32::MAX => Err(Failure::NotANumber { row: row as usize }),
             _ => Ok(found),
         }
+    }
+
+    /// What rows gave last: for each cluster N, the sums of y = x - c and the lower triangle of the sums of y y^T, one behind
+    /// the other.
+    pub fn sums(&self) -> Result<&[f64]> {
+        let sums = self.sums.as_ref().ok_or_else(missing)?.get()?;
+        sums.get(..self.num_clusters * width(self.dim)).ok_or_else(missing)
     }
 
     /// One panel of rows; where too many clusters are left, its halves one after the other.
@@ -489,6 +522,19 @@ impl Work {
         self.done("statistics")
     }
 
+    /// The kernel that screens, rows and threads a block, and shared memory.
+    fn screen(&self) -> Result<(String, usize, usize, usize)> {
+        let blocks16 = self.blocks16;
+        if let Some((_, groups, quads, stages)) = self.quads {
+            let about = if self.about_center { "_about_zero" } else { "" };
+            let shared = stages * quads * 4 * pieces(blocks16) * 16;
+            return Ok((format!("screen_quads_{blocks16}{about}"), groups * 128, groups * 128, shared));
+        }
+        let (_, tiles, group) = SCREENS.into_iter().find(|s| s.0 == blocks16).ok_or_else(missing)?;
+        let shared = 2 * group * pieces(blocks16) * 16;
+        Ok((format!("screen_{blocks16}_8"), SCREEN_WARPS * tiles * 16, SCREEN_WARPS * 32, shared))
+    }
+
     /// How many clusters each row of a panel is weighed against, and where its pairs start; how many pairs there are.
     fn find_pairs<T: Element>(
         &mut self,
@@ -502,9 +548,8 @@ impl Work {
         self.kept.room(&device, num)?;
         let many = int(num);
         if screened {
-            let (_, tiles, group) = SCREENS.into_iter().find(|s| s.0 == self.blocks16).ok_or_else(missing)?;
-            let shared = 2 * group * pieces(self.blocks16) * 16;
-            let screen = self.kernel(&format!("screen_{}_8", self.blocks16), shared)?;
+            let (name, rows_a_block, threads, shared) = self.screen()?;
+            let screen = self.kernel(&name, shared)?;
             self.candidates.room(&device, num * ROOM * 2)?;
             self.counts.room(&device, num)?;
             self.thresholds.room(&device, num)?;
@@ -513,8 +558,7 @@ impl Work {
             let reach = rows.reach.part(range.clone())?;
             // Sums of squares and the constant are rounded in FP32.
             let (l, rounding) = (int(sparsity), (padded as f32 + 16.0) / (1 << 24) as f32);
-            let a_block = SCREEN_WARPS * tiles * 16;
-            let grid = Grid { blocks: num.div_ceil(a_block), threads: SCREEN_WARPS * 32, shared };
+            let grid = Grid { blocks: num.div_ceil(rows_a_block), threads, shared };
             // Safe: `num` rows, and clusters packed for this many columns; lists, counts and thresholds are one a row.
             unsafe {
                 launch!(
@@ -595,28 +639,28 @@ impl Work {
         let grid = Grid { blocks: chunks.div_ceil(warps), threads: warps * 32, shared };
         let (count, sort) = (self.kernel("count_chunks", shared)?, self.kernel("sort_chunks", shared)?);
         self.table.room(&device, num_clusters * chunks)?;
-        self.sums.room(&device, num_clusters * chunks + 1)?;
+        self.places.room(&device, num_clusters * chunks + 1)?;
         self.sorted.room(&device, pairs * 2)?;
         self.cluster_start.room(&device, num_clusters + 1)?;
         self.segments.room(&device, num_clusters)?;
         self.before.room(&device, num_clusters + 1)?;
         let (many, c, k, size) = (int(pairs), int(chunks), int(num_clusters), int(SEGMENT));
-        let Work { cluster_of, row_of, table, sums, sorted, of_blocks, cluster_start, segments, before, .. } = self;
+        let Work { cluster_of, row_of, table, places, sorted, of_blocks, cluster_start, segments, before, .. } = self;
         // Safe: there are `pairs` pairs of clusters below `num_clusters`, and the table has a number for each chunk and
         // cluster.
         unsafe { launch!(device, &count, grid, cluster_of.get()?, &many, &c, &k, table.get_mut()?)? };
-        sum_before(&device, table.get()?, num_clusters * chunks, sums.get_mut()?, of_blocks)?;
+        sum_before(&device, table.get()?, num_clusters * chunks, places.get_mut()?, of_blocks)?;
         // Safe: the sums say where each chunk's pairs of a cluster go, all of them below `pairs`.
         unsafe {
             let (clusters, rows) = (cluster_of.get()?, row_of.get()?);
-            launch!(device, &sort, grid, clusters, rows, &many, &c, &k, sums.get()?, sorted.get_mut()?)?;
+            launch!(device, &sort, grid, clusters, rows, &many, &c, &k, places.get()?, sorted.get_mut()?)?;
         }
         let cut = device.kernel(&MIXTURE, "count_segments", 0)?;
         let grid = Grid { blocks: (num_clusters + 1).div_ceil(256), threads: 256, shared: 0 };
         // Safe: one start a cluster and one behind, one number of segments a cluster.
         unsafe {
             let (start, segments) = (cluster_start.get_mut()?, segments.get_mut()?);
-            launch!(device, &cut, grid, sums.get()?, &c, &k, &many, &size, start, segments)?;
+            launch!(device, &cut, grid, places.get()?, &c, &k, &many, &size, start, segments)?;
         }
         sum_before(&device, segments.get()?, num_clusters, before.get_mut()?, of_blocks)
     }

@@ -248,7 +248,7 @@ impl<T: Scalar> LocalStep<T> for OnDevice {
             }
             Failure::Gpu(error) => Error::gpu(error),
         })?;
-        take_statistics(mixture.likelihood.as_ref(), &found.sums, &mut summary);
+        take_statistics(mixture.likelihood.as_ref(), work.sums().map_err(Error::gpu)?, &mut summary);
         summary.entropy = found.entropy;
         let table = (batch.num_rows() * num) as u64;
         let tally = MixtureTally { weights: found.weighed, products: 0, table };
