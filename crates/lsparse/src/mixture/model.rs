@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::MixtureModel;
 use super::local::Members;
+use super::local::device::Resident;
 use super::local::methods::Frozen;
 use super::local::search::{Bounds, KeptClusters, Pairs, SearchState};
 use crate::allocation::{Frequencies, allocation_term};
@@ -248,6 +249,20 @@ pub struct MixtureWorker<T> {
     /// Bounds follow where rows lie from batch to batch: that changes the work, not the result.
     pub(super) bounds: Option<Bounds<T>>,
     pub(super) pairs: Pairs<T>,
+    /// Rows on a GPU.
+    pub(super) resident: Option<Resident<T>>,
+}
+
+impl<T> MixtureWorker<T> {
+    /// Measure where the time of local steps on a GPU goes, from now on; it must have done one.
+    pub fn measure_device(&mut self) {
+        self.resident.iter_mut().for_each(Resident::measure);
+    }
+
+    /// Seconds that each part of them took since.
+    pub fn device_times(&self) -> Vec<(&'static str, f64)> {
+        self.resident.as_ref().map_or_else(Vec::new, Resident::times)
+    }
 }
 
 /// An error that counted rows within a panel, with the row's number in the source instead.
@@ -374,7 +389,7 @@ impl<T: Scalar> Model for Mixture<T> {
     type Worker = MixtureWorker<T>;
 
     fn worker(&self) -> MixtureWorker<T> {
-        MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default() }
+        MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default(), resident: None }
     }
 
     fn set_deadline(&mut self, until: Option<Instant>) {

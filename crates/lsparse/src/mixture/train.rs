@@ -7,11 +7,13 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::Place;
 use crate::data::{
     Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, Thresholded, scan_rows,
 };
 use crate::error::{Error, Result};
 use crate::likelihood::{ClusterSummary, Estimate, Extent, NamedArray, Prior, PriorShape, Spread};
+use crate::mixture::local::device::{OnDevice, demand};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
 use crate::mixture::prior::is_constant;
@@ -196,6 +198,7 @@ pub struct Mixtures<'a, T> {
     inputs: MixtureInputs<'a>,
     held: Option<Dealt<'a>>,
     remarks: Vec<String>,
+    place: Place,
     number: PhantomData<T>,
 }
 
@@ -244,13 +247,18 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             _ => config.selection_function,
         };
         let mixtures = Mixtures::of(source, SettledMixture { config, prior, penalty, selection }, inputs)?;
+        let remarks = remarks.into_iter().chain(mixtures.remarks).collect();
         Ok(Mixtures { remarks, ..mixtures })
     }
 
     /// The same with what was settled elsewhere: the rows are not read.
     pub fn of(source: &'a dyn RowSource, settled: SettledMixture, inputs: MixtureInputs<'a>) -> Result<Self> {
         let held = inputs.heldout.map(Dealt::in_order).transpose()?;
-        Ok(Mixtures { source, settled, inputs, held, remarks: Vec::new(), number: PhantomData })
+        let weighted = inputs.row_weights.is_some();
+        let demand = demand::<T>(&settled.config, source.num_rows(), source.dim(), weighted);
+        let place = Place::choose(settled.config.device, &demand)?;
+        let remarks = place.remark.iter().cloned().collect();
+        Ok(Mixtures { source, settled, inputs, held, remarks, place, number: PhantomData })
     }
 
     /// What was settled.
@@ -289,6 +297,12 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         Ok(Some(ClusterSummary { counts, stats, width: model.likelihood.stat_width(), entropy: 0.0 }))
     }
 
+    /// The point that statistics are about.
+    fn center(&self) -> Vec<f64> {
+        let prior = &self.settled.prior;
+        if self.settled.config.likelihood.family().has_means { prior.center.clone() } else { vec![0.0; prior.dim] }
+    }
+
     /// How rows choose their clusters in a run.
     fn step(&self, run: usize) -> Box<dyn LocalStep<T>> {
         let config = &self.settled.config;
@@ -299,15 +313,19 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Kmeans, _) => Box::new(KMeans::new(&self.settled.prior)),
             (MixtureMethod::DpMeans, _) => Box::new(DpMeans::new(&self.settled.prior, self.settled.penalty)),
             (MixtureMethod::Lsparse | MixtureMethod::HardEm, _) => {
-                let kind = match config.missing {
-                    // Bounds are made for complete rows.
+                let kind = match config.missing || self.place.device.is_some() {
+                    // Bounds are made for complete rows, and a GPU has its own.
                     true => SearchKind::Dense,
                     false => config.search.settle(config.likelihood, config.clusters, self.source.dim()),
                 };
                 let tolerance = config.sparsity_tolerance.unwrap_or(0.0);
                 let search = Search::new(kind, config.clusters, config.sparsity, tolerance)
                     .giving_way(config.search == SearchKind::Auto);
-                Box::new(search.with_seed(run_seed(config, run, Stream::Search)))
+                let search = search.with_seed(run_seed(config, run, Stream::Search));
+                match &self.place.device {
+                    Some(device) => Box::new(OnDevice::new(Arc::clone(device), search, self.center())),
+                    None => Box::new(search),
+                }
             }
         }
     }
@@ -338,6 +356,10 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
 
     fn remarks(&self) -> &[String] {
         &self.remarks
+    }
+
+    fn backend(&self) -> String {
+        self.place.name()
     }
 
     fn fingerprint(&self) -> Result<Fingerprint> {

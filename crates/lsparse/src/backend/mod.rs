@@ -1,4 +1,6 @@
-//! Where work runs: a pool of threads of a chosen size. Results never depend on how many there are.
+//! Where work runs: a pool of threads of a chosen size, or a GPU. Results never depend on how many threads there are.
+
+mod device;
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
@@ -7,6 +9,8 @@ use std::collections::HashMap;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Error, Result};
+
+pub use device::{Demand, DeviceChoice, LARGE_WORK, Place};
 
 /// The instruction set that kernels run with. The same seed gives the same bits on the same one alone.
 pub fn instructions() -> &'static str {
