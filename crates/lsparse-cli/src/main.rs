@@ -36,6 +36,7 @@ use lsparse::{Error, Result};
 use cli::{Cli, Command, Family, Fit};
 
 fn main() -> ExitCode {
+    interrupt::outlive_full_files();
     let matches = cli::command().get_matches();
     if asks_for_quiet(&matches) {
         output::be_quiet();

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use lsparse::data::{RowSource, Rows};
 use lsparse::settings::TopicsConfig;
+use lsparse::system::{check_growth, check_result};
 use lsparse::topics::coherence::coherence as coherence_of;
 use lsparse::topics::score::{Completion, CompletionOptions, completion as complete};
 use lsparse::topics::{TopicInputs, TopicModel, WordTable, fit_topics_with};
@@ -159,6 +160,9 @@ impl Topics {
             self.model.assign(&rows, &mut |_, shares| {
                 let mut shares = shares.to_vec();
                 shares.sort_unstable_by_key(|share| share.0);
+                let (what, remedy) = (|| "assigning topics".to_owned(), "give fewer documents at a time");
+                check_growth(what, &index, shares.len(), remedy)?;
+                check_growth(what, &value, shares.len(), remedy)?;
                 index.extend(shares.iter().map(|share| i64::from(share.0)));
                 value.extend(shares.iter().map(|share| f64::from(share.1)));
                 indptr.push(index.len() as i64);
@@ -182,6 +186,7 @@ impl Topics {
         let num = self.model.num_topics();
         let values = run(py, threads, |brake| {
             let rows = Braked { rows: rows.as_ref(), now: &brake.now };
+            check_result("transforming", rows.num_rows(), "documents", ((num + 1) * size_of::<f64>()) as u64)?;
             let lengths = lengths(&rows)?;
             let alpha: Vec<f64> = self.model.alpha.iter().map(|&a| f64::from(a)).collect();
             let mut values = Vec::with_capacity(rows.num_rows() * num);
@@ -253,7 +258,7 @@ impl Topics {
         words: Option<usize>,
         seed: u64,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>)> {
-        let drawn = run(py, 1, |_| Ok(self.model.sample(documents, words, seed)))?;
+        let drawn = run(py, 1, |brake| self.model.sample_until(documents, words, seed, &brake.now))?;
         let (mut indptr, mut index, mut value) = (vec![0i64], Vec::new(), Vec::new());
         for document in drawn {
             index.extend(document.iter().map(|word| i64::from(word.0)));

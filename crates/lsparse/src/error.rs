@@ -149,10 +149,11 @@ pub enum Error {
 
     /// A field of a text file is empty or no number.
     #[error(
-        "{} line {line}, column {}: {}; put a number there, or drop the line or the column",
+        "{} line {line}, column {}: {}; put a number there, or drop the line or the column{}",
         path.display(),
         column + 1,
-        describe_field(text)
+        describe_field(text),
+        if *is_missing { " (full and diagonal Gaussians take it for a missing value with `missing`)" } else { "" }
     )]
     NotANumber {
         /// The file.
@@ -163,6 +164,8 @@ pub enum Error {
         column: usize,
         /// What is there, shortened.
         text: String,
+        /// Whether that is how tables say that a value is missing, where a model might do without.
+        is_missing: bool,
     },
 
     /// A line of a text file cannot be used.
@@ -632,7 +635,7 @@ mod tests {
             "x.npy row 1, column 3: NaN is not finite; replace it by a number or drop the row (full and diagonal Gaussians \
              take NaN with `missing`)"
         );
-        let error = Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new() };
+        let error = Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new(), is_missing: false };
         assert!(error.to_string().starts_with("x.csv line 7, column 1: empty field; "));
     }
 
@@ -644,7 +647,7 @@ mod tests {
             [0.0, 1e15, 0.25, 1e-300, f64::NAN].map(show_number),
             ["0", "1000000000000000", "0.25", "1e-300", "NaN"]
         );
-        let comma = Error::NotANumber { path: "x".into(), line: 1, column: 0, text: "-1,5".into() };
+        let comma = Error::NotANumber { path: "x".into(), line: 1, column: 0, text: "-1,5".into(), is_missing: false };
         assert!(comma.to_string().contains("decimals take a point"), "{comma}");
     }
 

@@ -56,7 +56,7 @@ pub trait Family<'a> {
     /// What those who work batches out elsewhere need to know.
     fn known(&self) -> Result<Known> {
         let problem = "batches of this method cannot be worked out by other processes".into();
-        Err(Error::Config { option: "method", problem, remedy: "choose `method lsparse`".into() })
+        Err(Error::Config { setting: "method", problem, remedy: "choose `method lsparse`".into() })
     }
 
     /// The data of a run, dealt into batches.
@@ -492,6 +492,9 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
     /// A checkpoint where one is due, and where a run is interrupted, which is to go on later. Once a run has ended the
     /// next run's, or the last, will do.
     fn after_step(&mut self, session: &mut Session<'a, F::Model>, reason: Option<StopReason>) -> Result<()> {
+        if let Some(error) = session.take_trouble() {
+            self.observer.no_file(error)?;
+        }
         let Some(keeper) = &mut self.ledger.keeper else { return Ok(()) };
         if keeper.is_done() {
             self.settle(session)?;

@@ -143,7 +143,7 @@ settings! {
             method: MixtureMethod = MixtureMethod::Lsparse;
             /// What a cluster looks like.
             likelihood: LikelihoodKind = LikelihoodKind::Gauss, only(FAMILIES), passed_on();
-            /// Rows may have missing values (NaN; in text files also empty fields and NA), which gauss and diag-gauss
+            /// Rows may have missing values (NaN; in text files also empty fields, NA, N/A, null and ?), which gauss and diag-gauss
             /// integrate out.
             missing: bool = false, passed_on();
             /// Values above this number are ones and all others zeros, now and whenever the model is used; without it

@@ -1,6 +1,8 @@
 //! A setting is declared once: `settings!` makes of a list of them a struct with defaults, and a table from which the
 //! checks, the options of the command, its help, files of settings and the parameters of Python are made.
 
+use std::num::IntErrorKind;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -256,7 +258,10 @@ impl Setting {
         let value = match self.kind {
             Kind::Count => match text.parse::<u64>() {
                 Ok(count) => Value::from(count),
-                Err(_) => return Err(format!("give a whole number{}", self.or_none())),
+                Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+                    return Err(format!("it is too large; {} is the largest whole number that is read", u64::MAX));
+                }
+                Err(_) => return Err(format!("give a whole number, 0 or more{}", self.or_none())),
             },
             Kind::Number => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Value::from(number),

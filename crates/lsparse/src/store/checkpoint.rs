@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::training::model::Model;
 use crate::training::observe::Reached;
 use crate::training::rules::Outcome;
-use crate::training::schedule::MemoPlace;
+use crate::training::schedule::{MemoPlace, remove_orphan};
 use crate::training::session::{Places, Snapshot};
 
 /// Where and when checkpoints are written, and whether to go on from one.
@@ -357,10 +357,15 @@ impl Keeper {
 }
 
 impl Drop for Keeper {
-    /// A run that ends by an error still lets the checkpoint under way be written.
+    /// A run that ends by an error still lets the checkpoint under way be written. What was put into files for a
+    /// checkpoint that never came to be is of no use to anybody.
     fn drop(&mut self) {
         if let Some(writing) = self.writing.take() {
             let _ = writing.join();
+        }
+        if !self.options.path.exists() {
+            remove_orphan(&self.options.memo_file());
+            remove_orphan(&self.options.rows_file());
         }
     }
 }

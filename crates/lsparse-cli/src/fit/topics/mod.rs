@@ -18,6 +18,7 @@ use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
+use crate::stdin;
 use crate::topics::mention_unknown;
 
 pub use args::TopicsArgs;
@@ -30,6 +31,8 @@ pub fn run(args: &TopicsArgs) -> Result<()> {
 fn train(args: &TopicsArgs) -> Result<()> {
     let start = args.from.as_deref().map(TopicModel::load).transpose()?;
     let config = args.config(start.as_ref())?;
+    stdin::check_folder("heldout", args.heldout.as_deref())?;
+    stdin::check_folder("corpus", Some(&args.corpus))?;
     let inputs = args.inputs();
     let inputs: Vec<&Path> = inputs.iter().map(AsRef::as_ref).collect();
     args.run.check_outputs(&inputs, args.from.as_deref())?;
