@@ -635,7 +635,8 @@ mod tests {
             "x.npy row 1, column 3: NaN is not finite; replace it by a number or drop the row (full and diagonal Gaussians \
              take NaN with `missing`)"
         );
-        let error = Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new(), is_missing: false };
+        let error =
+            Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new(), is_missing: false };
         assert!(error.to_string().starts_with("x.csv line 7, column 1: empty field; "));
     }
 

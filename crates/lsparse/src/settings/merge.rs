@@ -36,8 +36,10 @@ impl Given {
             Ok(_) => return Err(refuse("it is not a JSON object".into())),
             Err(error) => return Err(refuse(error.to_string())),
         };
-        let line = |key: &str| 1 + text.split(&format!("{key:?}")).next().map_or(0, |before| before.matches('\n').count());
-        let problem = |(key, value): (&String, &Value)| Some(format!("line {}: {}", line(key), problem_of::<C>(key, value)?));
+        let line =
+            |key: &str| 1 + text.split(&format!("{key:?}")).next().map_or(0, |before| before.matches('\n').count());
+        let problem =
+            |(key, value): (&String, &Value)| Some(format!("line {}: {}", line(key), problem_of::<C>(key, value)?));
         if let Some(problem) = values.iter().find_map(problem) {
             return Err(refuse(problem));
         }

@@ -42,9 +42,8 @@ pub(crate) fn known_kind(start: &[u8]) -> Option<(&'static str, &'static str)> {
 /// Refuse what is no text in UTF-8, given the start of a file. `otherwise` is the remedy where it is one file among
 /// others.
 pub(crate) fn check_text(path: &Path, start: &[u8], otherwise: Option<&str>) -> Result<()> {
-    let refuse = |detail: String, remedy: &str| {
-        Err(Error::Format { path: path.to_owned(), detail, remedy: remedy.to_owned() })
-    };
+    let refuse =
+        |detail: String, remedy: &str| Err(Error::Format { path: path.to_owned(), detail, remedy: remedy.to_owned() });
     if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
         return refuse("the text is UTF-16".to_owned(), "convert it with iconv -f UTF-16 -t UTF-8");
     }

@@ -230,7 +230,9 @@ impl Table<'_> {
 
     /// Point at a column without a name: what tables are written with besides their columns is no data.
     fn mention_unnamed(&mut self, fields: &[&[u8]]) {
-        let Some(column) = fields.iter().position(|field| field.is_empty()).filter(|_| fields.len() > 1) else { return };
+        let Some(column) = fields.iter().position(|field| field.is_empty()).filter(|_| fields.len() > 1) else {
+            return;
+        };
         let note = format!(
             "column {} has no name and is read as data; if it numbers the rows, write the table without it (pandas: \
              index=False)",
