@@ -13,26 +13,40 @@ const ENVIRONMENT: &str = "python-venv";
 
 /// `cargo xtask python [ARGUMENTS of pytest]`: the wheel that users get, tested in the environment of the last time.
 pub fn run(args: &[&str]) -> Result<(), String> {
-    let (passed, failed, skipped) = tests(Build::Release, false, args)?;
+    let (passed, failed, skipped) = tests(Build::Release, false, false, args)?;
     println!("{passed} passed, {failed} failed, {skipped} skipped");
     if failed > 0 || passed == 0 { Err("tests failed".into()) } else { Ok(()) }
 }
 
 /// Build the wheel, install it, and run its tests and the examples of its documentation; counts of passed, failed and
 /// skipped ones.
-pub fn tests(build: Build, fresh: bool, args: &[&str]) -> Result<(usize, usize, usize), String> {
+pub fn tests(build: Build, fresh: bool, long: bool, args: &[&str]) -> Result<(usize, usize, usize), String> {
     let interpreter = install(build, fresh)?;
-    go(cargo(&["build", "--quiet", "--profile", build.profile(), "--package", "lsparse-cli"]))?;
+    if fresh {
+        find_browser();
+    }
+    if long {
+        // Too large for every day.
+        go(command(&interpreter, &["-m", "pip", "install", "--quiet", "ray"]))?;
+    }
+    // Where tests have run there is the command that they ran.
+    if !matches!(build, Build::Checked) {
+        go(cargo(&["build", "--quiet", "--profile", build.profile(), "--package", "lsparse-cli"]))?;
+    }
     // Tests run elsewhere, so that nothing but the installed wheel can be imported.
     let elsewhere = std::env::temp_dir().join(format!("lsparse-python-{}", std::process::id()));
     std::fs::create_dir_all(&elsewhere).map_err(|e| format!("{}: {e}", elsewhere.display()))?;
     let folder = root().join(PACKAGE).join("tests");
     let mut tests = pytest(&interpreter, &build.program("lsparse"), &elsewhere);
     tests.arg(folder).args(args);
+    if long {
+        tests.env("LSPARSE_LONG", "1");
+    }
     let mut counts = counted(tests, parse_summary)?;
     if args.is_empty() {
         let mut examples = pytest(&interpreter, &build.program("lsparse"), &elsewhere);
-        examples.args(["--doctest-modules", "--pyargs", "lsparse"]);
+        // Modules for what is not installed have their tests elsewhere.
+        examples.args(["--doctest-modules", "--doctest-ignore-import-errors", "--pyargs", "lsparse"]);
         let more = counted(examples, parse_summary)?;
         counts = (counts.0 + more.0, counts.1 + more.1, counts.2 + more.2);
     }
@@ -69,6 +83,20 @@ pub fn install(build: Build, fresh: bool) -> Result<PathBuf, String> {
     install.arg(wheel);
     go(install)?;
     Ok(interpreter)
+}
+
+/// See to it that there is a browser for the tests of pages, where the system's packages have one and may be installed;
+/// where not, these tests are skipped, and counted as that.
+fn find_browser() {
+    let has = |program: &str| command(program, &["--version"]).output().is_ok_and(|found| found.status.success());
+    if has("chromium") && has("chromedriver") {
+        return;
+    }
+    let install = ["install", "--yes", "--quiet", "--no-install-recommends", "chromium", "chromium-driver"];
+    let installed = command("apt-get", &install).env("DEBIAN_FRONTEND", "noninteractive").output();
+    if !installed.is_ok_and(|done| done.status.success()) {
+        eprintln!("no browser: tests of pages are skipped; install chromium and chromium-driver to run them");
+    }
 }
 
 /// Say what is missing before anything fails for want of it.

@@ -55,6 +55,10 @@ pub struct AssignArgs {
     pub reading: DataArgs,
     #[command(flatten)]
     pub text: TextArgs,
+    /// Names of topics, which CSV and JSON then have too: CSV with the columns topic and name, as the page of lsparse
+    /// explore saves it.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub names: Option<PathBuf>,
     /// Write here (.npy, .npz, .csv or .jsonl) [default: CSV to standard output].
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub out: Option<PathBuf>,
@@ -114,6 +118,7 @@ fn assign(args: &AssignArgs) -> Result<()> {
         AnyModel::Topics(model) => return topics::assign::run(args, *model, format),
     };
     topics::refuse_given(&args.text.given(), "a mixture")?;
+    topics::refuse_given(&[("names", args.names.is_some())], "a mixture")?;
     let clusters = model.num_clusters();
     let sparsity = match format {
         "npy" => 1,

@@ -9,6 +9,7 @@ mod corpus;
 mod data_args;
 mod demo;
 mod examples;
+mod explore;
 mod fit;
 mod format;
 mod info;
@@ -95,6 +96,7 @@ fn run(command: Command) -> Result<()> {
         Command::Fit(Fit { family: Family::Topics(args) }) => fit::run_topics(&args),
         Command::Topics(args) => topics::list::run(&args),
         Command::Similar(args) => topics::similar::run(&args),
+        Command::Explore(args) => explore::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Assign(args) => assign::run(&args),
         Command::Info(args) => info::run(&args),

@@ -77,12 +77,12 @@ pub fn fit_mixture<'py>(
 ) -> PyResult<Reported<'py, Mixture>> {
     let config: MixtureConfig = settings(config)?;
     let (held, heldout) = (Held::borrow(x)?, around.heldout()?);
-    let (rows, heldout) = (held.rows()?, heldout.as_ref().map(Held::rows).transpose()?);
+    let heldout = heldout.as_ref().map(Held::rows).transpose()?;
     let row_weights = sample_weight.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let start = start.map(|start| &start.get().model);
     let given_prior = given.as_ref().map(Given::prior).unwrap_or_default();
     let given = given.map(|given| given.start(&config)).transpose()?.unwrap_or_default();
-    let (model, report) = around.fit(py, rows.as_ref(), heldout.as_deref(), |rows, heldout, beside| {
+    let (model, report) = around.fit(py, &held, heldout.as_deref(), |rows, heldout, beside| {
         let columns = columns.as_deref();
         let inputs = MixtureInputs { heldout, row_weights, start, columns, given, given_prior, ..Default::default() };
         match laps {

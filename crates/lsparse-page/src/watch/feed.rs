@@ -152,6 +152,11 @@ impl Feed {
         true
     }
 
+    /// Another training begins, which nobody has asked to stop.
+    pub fn go_on(&self) {
+        self.asked_to_stop.store(false, Ordering::Release);
+    }
+
     /// Training has ended and the program is about to: a page that is open is to see the end first, which takes it a
     /// second. Nobody waits where none is open.
     pub fn let_pages_see_the_end(&self) {

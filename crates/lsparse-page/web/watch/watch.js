@@ -180,8 +180,9 @@
     const largest = Math.max(...all.map(Math.abs), step);
     if (largest >= 1e6) {
       const power = Math.floor(Math.log10(largest));
-      return `${(value / 10 ** power).toFixed(Math.max(0, power - Math.floor(Math.log10(step))))}e${power}`;
+      return value === 0 ? "0" : `${(value / 10 ** power).toFixed(Math.max(0, power - Math.floor(Math.log10(step))))}e${power}`;
     }
+    if (step >= 1) return value.toLocaleString("en");
     return value.toFixed(Math.min(8, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))));
   }
 
@@ -225,7 +226,7 @@
     }
     if (!curves.length) return;
     if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }
-    const room = y1 > y0 ? (y1 - y0) * 0.06 : Math.max(Math.abs(y0) * 0.01, 1e-9);
+    const room = y1 > y0 ? (y1 - y0) * 0.06 : Math.abs(y0) * 0.01 || 1;
     const floor = y0 >= 0 && y0 - room < 0 ? 0 : y0 - room;
     [y0, y1] = [floor, y1 + room];
     pen.font = "11px system-ui, sans-serif";
@@ -242,7 +243,7 @@
       pen.fillText(texts[i], left - 5, y);
     });
     pen.textAlign = "center"; pen.textBaseline = "top";
-    const places = ticks(x0, x1, Math.max(2, Math.floor(width / 70)));
+    const places = ticks(x0, x1, Math.max(2, Math.floor(width / 50)));
     places.forEach((value) => pen.fillText(tickText(value, places, axis), px(value), high - bottom + 5));
     pen.save();
     pen.beginPath(); pen.rect(left, 0, width + right, high - bottom + 1); pen.clip();
@@ -266,8 +267,14 @@
     if (crosshair !== null) for (const [i, [x, y]] of values.entries()) {
       pen.fillStyle = curves[i].run.colour; pen.beginPath(); pen.arc(px(x), py(y), 3.5, 0, 7); pen.fill();
     }
-    const few = values.slice(0, 3).map(([, y]) => show(y, metric)).join("  ");
-    chart.value.textContent = (crosshair === null ? "" : `at ${show(Number(crosshair.toPrecision(4)))}: `) + few + (values.length > 3 ? " ..." : "");
+    const few = values.slice(0, 3).map(([, y], i) => {
+      const text = make("span", show(y, metric)), dot = make("i");
+      dot.style.background = curves[i].run.colour;
+      text.prepend(dot);
+      return text;
+    });
+    const place = crosshair === null ? [] : [make("span", `at ${show(Number(crosshair.toPrecision(4)))}`)];
+    chart.value.replaceChildren(...place, ...few, ...(values.length > 3 ? [make("span", "...")] : []));
     canvas.setAttribute("aria-label", `${title(metric)}: ${curves.map(({ run }, i) => `${nameOf(run)} ${show(values[i][1], metric)}`).join(", ")}`);
   }
 

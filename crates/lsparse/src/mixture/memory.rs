@@ -3,9 +3,9 @@
 use crate::data::{Element, Moments, RowSource, Scalar};
 use crate::error::Result;
 use crate::likelihood::{Extent, LikelihoodKind, Prior};
-use crate::mixture::panel_rows;
 use crate::mixture::saved::working_element;
 use crate::mixture::seed::{sample_size, starts_by_contest};
+use crate::mixture::{MOST_STRETCHES, stretch_rows};
 use crate::settings::MixtureConfig;
 use crate::store::checkpoint::Storage;
 use crate::system::{OF_A_TRAINING, check_room};
@@ -86,16 +86,17 @@ fn needed<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, storage: &S
         false => dim as u64 * number,
     };
     let sample = sample_size(config, likelihood.as_ref()).min(source.num_rows()) as u64;
-    let panel = panel_rows::<T>(dim).min(source.num_rows()) as u64;
-    let at_work = 3 * panel;
+    // Two panels that are worked on, and two that are read.
+    let panel = (MOST_STRETCHES * stretch_rows::<T>(dim)).min(source.num_rows()) as u64;
+    let at_work = 4 * panel;
     let batch = source.num_rows().div_ceil(config.batches.unwrap_or(1).max(1)) as u64;
     let kept = config.sparsity.within(clusters) as u64;
-    let of_panel = panel.min(batch).saturating_mul(OF_A_ROW + kept.saturating_mul(OF_A_KEPT_CLUSTER));
+    let of_panels = 2 * panel.min(batch) * (OF_A_ROW + kept.saturating_mul(OF_A_KEPT_CLUSTER));
     MemoryNeed {
         statistics: statistics.saturating_mul(OTHER_STATISTICS).saturating_add(remembered),
         clusters: held.saturating_mul(copies * (8 + number)).saturating_add(factoring),
         rows: row.saturating_mul(sample.max(at_work)),
-        besides: of_panel.saturating_add(sample * OF_A_START_ROW).saturating_add(OF_A_TRAINING),
+        besides: of_panels.saturating_add(sample * OF_A_START_ROW).saturating_add(OF_A_TRAINING),
     }
 }
 

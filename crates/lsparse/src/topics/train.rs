@@ -3,7 +3,7 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::data::{Batches, Dealt, Element, RowSource, scan};
+use crate::data::{Batches, Dealt, Element, PartialMoments, RowSource, scan_part};
 use crate::error::{Error, Result};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{BestBy, Checked, History, Plan, TopicInit, TopicMethod, TopicsConfig};
@@ -14,6 +14,7 @@ use crate::topics::saved::TopicModel;
 use crate::topics::score::{CompletionOptions, completion};
 use crate::topics::summary::{SparseStats, TopicSummary};
 use crate::topics::{ACTIVE_TOPICS, TopicParams, Topics, initial_topics, random_topics};
+use crate::training::exchange::Known;
 use crate::training::model::Model;
 use crate::training::rules::{LapReport, Outcome, Patience, TrainingRecord};
 use crate::training::schedule::ScheduleKind;
@@ -160,6 +161,11 @@ impl<'a> TopicFamily<'a> {
         Ok(TopicFamily { source, config, inputs })
     }
 
+    /// The same with settings that were settled elsewhere: the documents are not read.
+    pub fn of(source: &'a dyn RowSource, config: &TopicsConfig, inputs: TopicInputs<'a>) -> Result<Self> {
+        Ok(TopicFamily { source, config: config.check(source.num_rows())?, inputs })
+    }
+
     /// The model to go on from whose statistics stay; stochastic steps let them fade.
     fn kept(&self) -> Option<&'a TopicModel> {
         let TopicsConfig { history, schedule, .. } = *self.config;
@@ -200,7 +206,7 @@ impl<'a> TopicFamily<'a> {
             None => (0..self.source.dim()).map(|v| v.to_string()).collect(),
         };
         TopicModel {
-            config: TopicsConfig::clone(&self.config),
+            config: self.config.of_record(),
             training,
             vocab,
             tokenizer: self.inputs.tokenizer.clone(),
@@ -254,8 +260,15 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         Ok(print)
     }
 
+    fn known(&self) -> Result<Known> {
+        let config: &TopicsConfig = &self.config;
+        let settings = serde_json::to_string(config).map_err(|_| Error::Exchange { what: "settings" })?;
+        let ends = self.source.pieces().map_or(Vec::new(), |pieces| pieces.ends().to_vec());
+        Ok(Known { family: "topics".into(), settings, double: false, ends })
+    }
+
     fn deal(&self, run: usize) -> Result<Dealt<'a>> {
-        let batches = Batches::new(self.source.num_rows(), self.config.batches, self.stream(run, Stream::Batches))?;
+        let batches = Batches::of(self.source, self.config.batches, self.stream(run, Stream::Batches))?;
         Ok(Dealt::new(self.source, batches))
     }
 
@@ -314,7 +327,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     }
 
     fn kept(&self, mut earlier: TopicModel, outcome: &Outcome) -> TopicModel {
-        earlier.config = TopicsConfig::clone(&self.config);
+        earlier.config = self.config.of_record();
         earlier.training.stopped_by = outcome.reason.rule().into();
         earlier
     }
@@ -426,6 +439,14 @@ fn check_method(config: &TopicsConfig, inputs: &TopicInputs<'_>) -> Result<()> {
 
 /// Counts are finite and not negative, whole where tokens are sampled, and some are there.
 pub(crate) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<()> {
+    match scan_counts(corpus, whole)?.finish().nonzeros {
+        0 => Err(Error::EmptyCorpus { name: corpus.name().into() }),
+        _ => Ok(()),
+    }
+}
+
+/// The moments of documents that are a part of the data, every count checked.
+pub(crate) fn scan_counts(corpus: &dyn RowSource, whole: bool) -> Result<PartialMoments> {
     let check = |row: usize, column: usize, value: f64| {
         let name = corpus.name().to_owned();
         if value < 0.0 {
@@ -437,10 +458,7 @@ pub(crate) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<()> {
             Ok(())
         }
     };
-    match scan(corpus, Element::F32, Some(&check))?.nonzeros {
-        0 => Err(Error::EmptyCorpus { name: corpus.name().into() }),
-        _ => Ok(()),
-    }
+    scan_part(corpus, Element::F32, false, Some(&check))
 }
 
 fn check_start(config: &TopicsConfig, source: &dyn RowSource, start: Option<&TopicModel>) -> Result<()> {

@@ -82,6 +82,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
             observer: Some(&mut watchers),
             interrupt: Some(interrupt),
             storage: args.run.storage(),
+            ..Default::default()
         },
     )?;
     watchers.progress.finish();

@@ -85,6 +85,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
             observer: Some(&mut watchers),
             interrupt: Some(interrupt),
             storage: args.run.storage(),
+            ..Default::default()
         },
     )?;
     watchers.progress.finish();
