@@ -51,7 +51,7 @@ pub trait Family<'a> {
     /// What those who work batches out elsewhere need to know.
     fn known(&self) -> Result<Known> {
         let problem = "batches of this method cannot be worked out by other processes".into();
-        Err(Error::Config { option: "method", problem, remedy: "choose `method lsparse`".into() })
+        Err(Error::Config { setting: "method", problem, remedy: "choose `method lsparse`".into() })
     }
 
     /// The data of a run, dealt into batches.

@@ -48,7 +48,7 @@ fn check_ends(name: &str, ends: &[usize], num_rows: usize) -> Result<()> {
     match ascending && ends.last() == Some(&num_rows) {
         true => Ok(()),
         false => Err(Error::Config {
-            option: "batches",
+            setting: "batches",
             problem: format!("the pieces of {name} are not its {num_rows} rows"),
             remedy: "leave out pieces without rows".into(),
         }),
