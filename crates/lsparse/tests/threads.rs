@@ -80,7 +80,7 @@ fn starts_and_scores_of_mixtures() {
 
 #[test]
 fn topics_of_many_panels() {
-    let corpus = themed_corpus(3000, 7);
+    let rows = themed_corpus(3000, 7).rows("themes", 0..3000).unwrap();
     for batches in [1, 10] {
         let config = TopicsConfig {
             topics: 20,
@@ -91,9 +91,9 @@ fn topics_of_many_panels() {
             ..Default::default()
         };
         let what = format!("topics, {batches} batches");
-        let bytes = assert_same(&what, || fit_topics(&corpus.rows, &config).unwrap().model.to_bytes().unwrap());
+        let bytes = assert_same(&what, || fit_topics(&rows, &config).unwrap().model.to_bytes().unwrap());
         let model = TopicModel::from_bytes("topics".as_ref(), &bytes).unwrap();
-        let score = || model.score(&corpus.rows, &CompletionOptions::default()).unwrap().log_probability.to_bits();
+        let score = || model.score(&rows, &CompletionOptions::default()).unwrap().log_probability.to_bits();
         assert_same(&format!("scores of {what}"), score);
     }
 }

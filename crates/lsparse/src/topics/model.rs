@@ -353,7 +353,8 @@ impl Model for Topics {
         // Other documents than last time have not been visited.
         let warm = Some(&memory.warm).filter(|warm| self.warm_start && warm.len() == batch.num_rows());
         let mut first = 0;
-        let TopicWorker { ahead, pieces: spare } = worker;
+        let TopicWorker { ahead, pieces } = worker;
+        let spare = &*pieces;
         let ahead = ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
         let mut sum = |pieces: Vec<local::Piece>, summary: &mut TopicSummary, tally: &mut Tally| {
             let visited = local::sum_panel(&pieces, self.warm_start, summary, tally);

@@ -48,10 +48,14 @@ impl Piece {
     /// Forget what is there, keep the memory.
     fn clear(&mut self) {
         let Piece { word, topic, mass, entries_end, counts, counts_end, explained, .. } = self;
-        (word.clear(), topic.clear(), mass.clear(), entries_end.clear());
-        (counts.clear(), counts_end.clear(), explained.clear());
+        [word, topic].into_iter().for_each(Vec::clear);
+        [entries_end, counts_end].into_iter().for_each(Vec::clear);
+        mass.clear();
+        counts.clear();
+        explained.clear();
         let Piece { entropy, alloc, bound, alpha_topic, alpha_total, tally, .. } = self;
-        (entropy.clear(), alloc.clear(), bound.clear(), alpha_topic.clear(), alpha_total.clear());
+        [entropy, alloc, bound, alpha_total].into_iter().for_each(Vec::clear);
+        alpha_topic.clear();
         *tally = Tally::default();
     }
 
