@@ -19,6 +19,7 @@ Commands:
   bench topics --corpus FOLDER -k K   held-out score over time against tomotopy, gensim and scikit-learn
   bench python [--rows N]        what the Python layer costs, and scikit-learn on the same data
   bench memory [--images DIR]    peak memory of training on 2 million documents and 3.68 million patches, K = 500
+  bench threads --images DIR --corpus FOLDER   every kind of work on one thread and on many, in one run
   bench list                     what can be measured
   paper fig1|...|fig5|all        the figures of the paper [--data DIR] [--quick] [--jobs N]
 
