@@ -2,11 +2,16 @@
 //!
 //! The rows come in the same order and are the same as without: only waiting for the disk goes away.
 
+use std::collections::HashMap;
 use std::sync::mpsc::sync_channel;
 
 use crate::error::Result;
 
+use super::dealt::DealId;
 use super::{Batches, Dealt, Layout, Panel, RowSource, Rows, Scalar};
+
+/// Bytes of rows that are held at most.
+const HELD_BYTES: usize = 32 << 20;
 
 /// A stretch of a batch that was read.
 pub struct Stretch<T> {
@@ -33,17 +38,40 @@ impl<T: Scalar> Stretch<T> {
     }
 }
 
-/// Buffers that are kept from batch to batch: one stretch to work on, one to read into.
+/// Batches of small data that were read and are held for the next lap: picking their rows out of the source again costs
+/// as much as a third of the work on them.
+struct Held<T> {
+    /// Whose batches these are.
+    deal: Option<DealId>,
+    batches: HashMap<usize, Stretch<T>>,
+    bytes: usize,
+}
+
+impl<T: Scalar> Held<T> {
+    /// Hold a batch that was read, if there is room; else it is given back.
+    fn hold(&mut self, batch: usize, stretch: Stretch<T>) -> Option<Stretch<T>> {
+        let bytes = self.bytes + stretch.bytes();
+        if bytes > HELD_BYTES {
+            return Some(stretch);
+        }
+        self.bytes = bytes;
+        self.batches.insert(batch, stretch);
+        None
+    }
+}
+
+/// Buffers that are kept from batch to batch: one stretch to work on, one to read into, and batches that are held.
 pub struct Ahead<T> {
     layout: Layout,
     dim: usize,
     idle: Vec<Stretch<T>>,
+    held: Held<T>,
 }
 
 impl<T: Scalar> Ahead<T> {
     /// For rows of this layout and width.
     pub fn new(layout: Layout, dim: usize) -> Self {
-        Ahead { layout, dim, idle: Vec::new() }
+        Ahead { layout, dim, idle: Vec::new(), held: Held { deal: None, batches: HashMap::new(), bytes: 0 } }
     }
 
     fn buffer(&mut self) -> Stretch<T> {
@@ -58,23 +86,23 @@ impl<T: Scalar> Ahead<T> {
         panels: impl ExactSizeIterator<Item = Panel> + Send,
         mut visit: impl FnMut(&mut Stretch<T>) -> Result<()>,
     ) -> Result<()> {
-        let Dealt { source, batches, held, .. } = data;
+        let Dealt { source, batches, id, .. } = data;
         let source = *source;
         let mut panels = panels.peekable();
         if let (1, Some(&Panel { batch, .. })) = (panels.len(), panels.peek()) {
-            if let Some(mut stretch) = held.take::<Stretch<T>>(batch) {
-                let result = visit(&mut stretch);
-                held.put_back(batch, stretch);
-                return result;
+            if self.held.deal != Some(*id) {
+                self.held = Held { deal: Some(*id), batches: HashMap::new(), bytes: 0 };
+            }
+            if let Some(stretch) = self.held.batches.get_mut(&batch) {
+                return visit(stretch);
             }
             let mut stretch = self.buffer();
             let result = panels.try_for_each(|panel| {
                 stretch.read(batches, source, panel)?;
                 visit(&mut stretch)
             });
-            let bytes = stretch.bytes();
             self.idle.extend(match result {
-                Ok(()) => held.hold(batch, stretch, bytes),
+                Ok(()) => self.held.hold(batch, stretch),
                 Err(_) => Some(stretch),
             });
             return result;
@@ -146,6 +174,24 @@ mod tests {
                 })
                 .unwrap();
             assert_eq!(panels.next(), None);
+        }
+    }
+
+    #[test]
+    fn rows_that_are_held_are_those_of_the_deal_in_hand() {
+        let source = |first: f64| MemoryRows::new("rows", 1, (0..20).map(|n| first + f64::from(n)).collect()).unwrap();
+        let (one, other) = (source(0.0), source(100.0));
+        let batches = || Batches::new(20, 2, 7).unwrap();
+        let (one, other) = (Dealt::new(&one, batches()), Dealt::new(&other, batches()));
+        let mut ahead = Ahead::<f64>::new(Layout::Dense, 1);
+        for (data, first) in [(&one, 0.0), (&one, 0.0), (&other, 100.0), (&one.clone(), 0.0)] {
+            let visit = |stretch: &mut Stretch<f64>| {
+                let rows: Vec<f64> = stretch.row_ids.iter().map(|&id| first + id as f64).collect();
+                assert_eq!(stretch.rows, Rows::Dense { dim: 1, values: rows });
+                Ok(())
+            };
+            ahead.for_each_panel(data, data.batches.panels(1, 10), visit).unwrap();
+            assert_eq!(ahead.held.batches.len(), 1);
         }
     }
 

@@ -22,7 +22,7 @@ use crate::choice::{Choice, Name, choices};
 use crate::data::Rows;
 use crate::error::{Error, Result};
 
-pub use family::{Array, Draw, Extent, Family, Spread};
+pub use family::{Array, Draw, Extent, Family, OfMoments, Spread};
 pub(crate) use missing::lacks_values;
 pub use statistics::ClusterSummary;
 

@@ -43,6 +43,7 @@ pub const FAMILY: Family = Family {
         Array::of_clusters("degrees"),
         Array::of_clusters("mean_counts"),
     ],
+    of_moments: None,
     products: |dim| dim,
     // A bound costs as much as the distance that a weight is.
     exact_pays: None,

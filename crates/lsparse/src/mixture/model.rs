@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::MixtureModel;
 use super::local::Members;
+use super::local::device::Resident;
 use super::local::methods::Frozen;
 use super::local::search::{Bounds, KeptClusters, Pairs, SearchState};
 use crate::allocation::{Frequencies, allocation_term};
@@ -223,11 +224,11 @@ impl<T: Real> Panel<T> {
     }
 
     /// Take the rows that were read, with their weights.
-    fn take(&mut self, read: &mut Stretch<T>, row_weights: Option<&[f64]>) {
+    fn take(&mut self, read: &mut Stretch<T>, data: &Dealt<'_>) {
         self.exchange(read);
         self.row_weights.clear();
-        if let Some(weights) = row_weights {
-            self.row_weights.extend(self.row_ids.iter().map(|&n| weights[n]));
+        if let Some(weights) = data.row_weights {
+            self.row_weights.extend(self.row_ids.iter().map(|&n| weights[n - data.first_weight]));
         }
     }
 }
@@ -248,6 +249,20 @@ pub struct MixtureWorker<T> {
     /// Bounds follow where rows lie from batch to batch: that changes the work, not the result.
     pub(super) bounds: Option<Bounds<T>>,
     pub(super) pairs: Pairs<T>,
+    /// Rows on a GPU.
+    pub(super) resident: Option<Resident<T>>,
+}
+
+impl<T> MixtureWorker<T> {
+    /// Measure where the time of local steps on a GPU goes, from now on; it must have done one.
+    pub fn measure_device(&mut self) {
+        self.resident.iter_mut().for_each(Resident::measure);
+    }
+
+    /// Seconds that each part of them took since.
+    pub fn device_times(&self) -> Vec<(&'static str, f64)> {
+        self.resident.as_ref().map_or_else(Vec::new, Resident::times)
+    }
 }
 
 /// An error that counted rows within a panel, with the row's number in the source instead.
@@ -293,7 +308,7 @@ impl<T: Scalar> Mixture<T> {
         let (data, stretch) = (batch.data, self.stretch_rows());
         let cut = data.batches.growing_panels(batch.number, stretch, stretch * stretches);
         ahead.for_each_panel(data, cut.into_iter(), |read| {
-            panel.take(read, data.row_weights);
+            panel.take(read, data);
             let result = visit(panel).map_err(|error| with_source_row(error, &panel.row_ids));
             panel.exchange(read);
             result
@@ -319,7 +334,7 @@ impl<T: Scalar> Mixture<T> {
         let cut = data.batches.growing_panels(batch.number, stretch, stretch * self.step.stretches_at_once());
         let (alone, mut waits) = (cut.len() == 1, false);
         ahead.for_each_panel(data, cut.into_iter(), |read| {
-            panel.take(read, data.row_weights);
+            panel.take(read, data);
             let result = match std::mem::take(&mut waits) {
                 true => rayon::join(|| first(panel), || then(before)).0,
                 false => first(panel),
@@ -374,7 +389,7 @@ impl<T: Scalar> Model for Mixture<T> {
     type Worker = MixtureWorker<T>;
 
     fn worker(&self) -> MixtureWorker<T> {
-        MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default() }
+        MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default(), resident: None }
     }
 
     fn set_deadline(&mut self, until: Option<Instant>) {

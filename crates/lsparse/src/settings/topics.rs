@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::allocation::AlphaRule;
+use crate::backend::DeviceChoice;
 use crate::choice::{Name, choices};
 use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
@@ -221,8 +222,8 @@ impl TopicsConfig {
     pub fn check(&self, num_docs: usize) -> Result<Checked<TopicsConfig>> {
         self.check_ranges()?;
         let mut config = self.clone();
-        let bad = |option: &'static str, problem: String, remedy: &str| {
-            Err(Error::Config { option, problem, remedy: remedy.into() })
+        let bad = |setting: &'static str, problem: String, remedy: &str| {
+            Err(Error::Config { setting, problem, remedy: remedy.into() })
         };
         config.settle_method()?;
         config.check_stops()?;
@@ -258,10 +259,15 @@ impl TopicsConfig {
         Ok(Checked { settings: config, sparsity, batches })
     }
 
+    /// The settings as a model file has them: without those that say where it was trained.
+    pub(crate) fn of_record(&self) -> TopicsConfig {
+        TopicsConfig { device: DeviceChoice::Auto, ..self.clone() }
+    }
+
     /// Settle what a method leaves no choice about, and refuse what it cannot do.
     fn settle_method(&mut self) -> Result<()> {
-        let refuse = |option: &'static str, problem: &str, remedy: &str| {
-            Err(Error::Config { option, problem: problem.into(), remedy: remedy.into() })
+        let refuse = |setting: &'static str, problem: &str, remedy: &str| {
+            Err(Error::Config { setting, problem: problem.into(), remedy: remedy.into() })
         };
         if self.init == TopicInit::Auto {
             self.init = if self.method.samples_tokens() { TopicInit::Random } else { TopicInit::Bregman };

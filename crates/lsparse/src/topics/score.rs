@@ -22,11 +22,13 @@ pub struct CompletionOptions {
     pub iterations: usize,
     /// Stop when no topic's count changes by more than this.
     pub tolerance: f32,
+    /// Whether the split follows the document's number too; else it is the same wherever a document stands.
+    pub by_number: bool,
 }
 
 impl Default for CompletionOptions {
     fn default() -> Self {
-        CompletionOptions { share: 0.2, seed: 0, iterations: 100, tolerance: 0.01 }
+        CompletionOptions { share: 0.2, seed: 0, iterations: 100, tolerance: 0.01, by_number: true }
     }
 }
 
@@ -65,10 +67,11 @@ impl Completion {
 
 /// Which of a document's word types are held out: the positions in its list, ascending.
 ///
-/// The split depends on the seed and the document's number alone.
+/// The split depends on the seed and the document's number alone, or on the seed alone.
 pub fn held_out(num_words: usize, document: usize, options: &CompletionOptions) -> Vec<bool> {
     let count = ((num_words as f64 * options.share).round() as usize).clamp(1, num_words.saturating_sub(1).max(1));
     let mut order: Vec<usize> = (0..num_words).collect();
+    let document = if options.by_number { document } else { 0 };
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed ^ (document as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     order.shuffle(&mut rng);
     let mut held = vec![false; num_words];

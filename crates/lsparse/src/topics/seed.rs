@@ -101,6 +101,8 @@ pub(in crate::topics) fn renewed_topics(
     drawn.truncate(num);
     drawn.sort_unstable_by_key(|&(_, n)| n);
     let mut rows = Rows::sparse(topics.vocab_size);
+    let stretches: Vec<_> = drawn.iter().map(|&(_, n)| n..n + 1).collect();
+    source.pieces().map_or(Ok(()), |pieces| pieces.bring(&stretches))?;
     drawn.iter().try_for_each(|&(_, n)| source.read_f32(n, 1, &mut rows))?;
     let sample = Sample::of(rows);
     let document = topics.document.clone();

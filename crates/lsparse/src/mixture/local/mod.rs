@@ -7,6 +7,7 @@
 //! Tasks are small, and each can be taken by any thread: with a few large ones all threads wait for the last.
 
 mod by_cluster;
+pub(super) mod device;
 pub mod methods;
 pub(super) mod nearest;
 pub mod search;

@@ -273,7 +273,7 @@ impl<T: Scalar> LocalStep<T> for Search {
         memory: &RowMemory,
         worker: &mut MixtureWorker<T>,
     ) -> Result<VisitedRows<T>> {
-        let MixtureWorker { panels, spare, bounds, pairs } = worker;
+        let MixtureWorker { panels, spare, bounds, pairs, .. } = worker;
         let spare = spare.take().filter(|spare| spare.num_clusters() == mixture.num_clusters);
         // A batch has a row at least, so that what is stale is cleared with its first panel. Fresh memory is cleared too:
         // pages that are read before they are written cost an interrupt of all other threads each.
