@@ -363,7 +363,7 @@ impl Work {
 
     /// Whiten rows, once all of them are there.
     pub fn whiten<T: Element>(&self, rows: &mut Rows<T>) -> Result<()> {
-        let shared = self.dim * 8;
+        let shared = self.blocks16 * 16 * 8;
         let kernel = self.kernel(&format!("whiten_{}", T::NAME), shared)?;
         let grid = Grid { blocks: rows.num.min(1 << 14), threads: 32, shared };
         let (num, dim, blocks16) = (int(rows.num), int(self.dim), int(self.blocks16));
