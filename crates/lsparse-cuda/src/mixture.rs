@@ -44,15 +44,15 @@ const QUAD_SCREENS: [(usize, usize, usize, usize); 2] = [(4, 4, 2, 4), (8, 3, 1,
 /// The type of numbers that rows are made of.
 pub trait Element: Plain {
     /// Its name in those of kernels.
-    const NAME: &'static str;
+    const SUFFIX: &'static str;
 }
 
 impl Element for f32 {
-    const NAME: &'static str = "f32";
+    const SUFFIX: &'static str = "f32";
 }
 
 impl Element for f64 {
-    const NAME: &'static str = "f64";
+    const SUFFIX: &'static str = "f64";
 }
 
 /// What rows are whitened by: z = A (x - c), where A is lower-triangular. It decides how well clusters can be ruled out, and
@@ -363,8 +363,9 @@ impl Work {
 
     /// Whiten rows, once all of them are there.
     pub fn whiten<T: Element>(&self, rows: &mut Rows<T>) -> Result<()> {
+        // Whole blocks of columns: numbers are read two at a time.
         let shared = self.blocks16 * 16 * 8;
-        let kernel = self.kernel(&format!("whiten_{}", T::NAME), shared)?;
+        let kernel = self.kernel(&format!("whiten_{}", T::SUFFIX), shared)?;
         let grid = Grid { blocks: rows.num.min(1 << 14), threads: 32, shared };
         let (num, dim, blocks16) = (int(rows.num), int(self.dim), int(self.blocks16));
         let Rows { values, halves, reach, .. } = rows;
@@ -673,7 +674,7 @@ impl Work {
     fn decide<T: Element>(&mut self, rows: &Rows<T>, range: &Range<usize>, pairs: usize) -> Result<()> {
         let device = Arc::clone(&self.device);
         let shared = triangle(2 * self.blocks16) * 32 * 16 + self.blocks16 * 16 * 8;
-        let kernel = self.kernel(&format!("decide_{}_{}", T::NAME, self.blocks16), shared)?;
+        let kernel = self.kernel(&format!("decide_{}_{}", T::SUFFIX, self.blocks16), shared)?;
         let grid = Grid { blocks: self.most_segments(pairs), threads: 128, shared };
         let (d, k) = (int(self.dim), int(self.num_clusters));
         self.values.room(&device, pairs)?;
@@ -732,7 +733,7 @@ impl Work {
         let device = Arc::clone(&self.device);
         let padded = self.blocks16 * 16;
         let shared = 32 * (padded + 4) * 8 + SEGMENT * 12;
-        let kernel = self.kernel(&format!("statistics_{}_{}", T::NAME, self.blocks16), shared)?;
+        let kernel = self.kernel(&format!("statistics_{}_{}", T::SUFFIX, self.blocks16), shared)?;
         let segments = self.most_segments(pairs);
         let width = width(self.dim);
         self.parts.room(&device, segments * width)?;

@@ -471,7 +471,7 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
     fn arrays(&self) -> Vec<NamedArray> {
         let (dim, num) = (self.prior.dim, self.num_clusters());
         let means = self.means.iter().enumerate().map(|(i, m)| m + self.center[i % dim]).collect();
-        let covariances = self.precisions.iter().flat_map(|p| p.covariance(self.estimate, dim)).collect();
+        let covariances = self.precisions.par_iter().flat_map_iter(|p| p.covariance(self.estimate, dim)).collect();
         let mut arrays = vec![
             NamedArray::new("means", vec![num, dim], means),
             NamedArray::new("covariances", vec![num, dim, dim], covariances),

@@ -322,7 +322,7 @@ impl<T: Real> TiedGaussClusters<T> {
 
     /// `scratch.tile` to `scratch.turned`: rows in the coordinates of the points.
     fn turn(&self, scratch: &mut Scratch<T>) {
-        scratch.turned.resize(scratch.tile.len(), T::ZERO);
+        scratch.turned.reshape(scratch.tile.len());
         triangular_product(&self.factor_t, &scratch.tile, self.prior.dim, &self.center_t, &mut scratch.turned);
     }
 

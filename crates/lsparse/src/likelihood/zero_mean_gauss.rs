@@ -301,7 +301,7 @@ impl<T: Real> Clusters<T> for ZeroMeanGaussClusters<T> {
 
     fn arrays(&self) -> Vec<NamedArray> {
         let dim = self.prior.dim;
-        let values = self.precisions.iter().flat_map(|p| p.covariance(self.estimate, dim)).collect();
+        let values = self.precisions.par_iter().flat_map_iter(|p| p.covariance(self.estimate, dim)).collect();
         let num = self.num_clusters();
         let mut arrays = vec![NamedArray::new("covariances", vec![num, dim, dim], values)];
         if self.estimate == Estimate::Posterior {

@@ -1,6 +1,6 @@
 //! A topic model as training sees it: parameters, local step, global step and objective.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use lsparse_kernels::{digamma, ln_gamma};
 use rayon::prelude::*;
@@ -12,6 +12,7 @@ use super::local::{self, Explained};
 use super::summary::{SparseStats, TopicSummary, WordStats};
 use super::table::{self, WordTable};
 use crate::allocation::{AlphaRule, learned_alpha};
+use crate::backend::with_buffers;
 use crate::data::{Ahead, Batch, Dealt, Layout, Stretch};
 use crate::error::Result;
 use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
@@ -92,10 +93,15 @@ impl model::Tally for Tally {
 /// Entries of a panel of documents at most, about: what is in memory at once is a few times this.
 pub(super) const PANEL_DOCUMENTS: usize = 1024;
 
+/// Words of a parallel task of the global step.
+const WORDS_A_TASK: usize = 64;
+
 /// Buffers kept between batches.
 #[derive(Default)]
 pub struct TopicWorker {
     pub(super) ahead: Option<Ahead<f32>>,
+    /// Memory of what documents left behind.
+    pieces: Mutex<Vec<local::Piece>>,
 }
 
 impl Topics {
@@ -223,7 +229,8 @@ impl Topics {
             }
             term + rest
         };
-        let words: Vec<f64> = table.par_words().zip(written).enumerate().map_init(Buffers::default, of_word).collect();
+        let words = table.par_words().zip(written).enumerate().with_max_len(WORDS_A_TASK);
+        let words: Vec<f64> = words.map(|word| with_buffers(|buffers| of_word(buffers, word))).collect();
         let of_topic = |&sum: &f64| match estimate {
             Estimate::Posterior => -ln_gamma(sum),
             _ => -sum * sum.ln(),
@@ -346,8 +353,19 @@ impl Model for Topics {
         // Other documents than last time have not been visited.
         let warm = Some(&memory.warm).filter(|warm| self.warm_start && warm.len() == batch.num_rows());
         let mut first = 0;
-        let ahead = worker.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
-        ahead.for_each_panel(batch.data, batch.number, PANEL_DOCUMENTS, |read| {
+        let TopicWorker { ahead, pieces: spare } = worker;
+        let ahead = ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
+        let mut sum = |pieces: Vec<local::Piece>, summary: &mut TopicSummary, tally: &mut Tally| {
+            let visited = local::sum_panel(&pieces, self.warm_start, summary, tally);
+            kept.warm.extend(visited.counts);
+            if self.lends {
+                kept.explained.extend(visited.explained);
+            }
+            spare.lock().unwrap_or_else(PoisonError::into_inner).extend(pieces);
+        };
+        // While a panel is solved the one before is summed, so that no thread is idle while either waits for its last task.
+        let mut solved: Option<Vec<local::Piece>> = None;
+        ahead.for_each_panel(batch.data, batch.data.batches.panels(batch.number, PANEL_DOCUMENTS), |read| {
             let Stretch { rows, row_ids, .. } = read;
             if let Some(sampling) = &self.sampling {
                 let active = sampling.sample_panel(self, params, rows, row_ids, batch.visit, &mut summary);
@@ -360,17 +378,18 @@ impl Model for Topics {
                 options: &self.document,
                 warm: warm.map(|warm| &warm[first..first + rows.len()]),
                 learn_alpha: self.alpha_rule != AlphaRule::Fixed,
+                spare,
             };
             first += rows.len();
-            let visited = local::summarize_panel(&request, rows, &mut summary, &mut tally);
-            if self.warm_start {
-                kept.warm.extend(visited.counts);
-            }
-            if self.lends {
-                kept.explained.extend(visited.explained);
-            }
+            let before = solved.take();
+            let (pieces, ()) = rayon::join(
+                || local::solve_panel(&request, rows),
+                || before.into_iter().for_each(|before| sum(before, &mut summary, &mut tally)),
+            );
+            solved = Some(pieces);
             Ok(())
         })?;
+        solved.into_iter().for_each(|last| sum(last, &mut summary, &mut tally));
         Ok(Visited { summary, memory: kept, found: (), tally })
     }
 
@@ -413,7 +432,7 @@ impl Model for Topics {
         total: &TopicSummary,
         laps: usize,
     ) -> Result<Option<TopicSummary>> {
-        if !self.lends {
+        if !self.lends || !super::seed::may_renew(&total.counts, laps) {
             return Ok(None);
         }
         let mut explained = vec![Explained::default(); data.source.num_rows()];
