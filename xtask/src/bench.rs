@@ -18,7 +18,9 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
         ("list", []) => {
             println!("mixture   one lap against a scikit-learn EM iteration; needs --images DIR");
-            println!("cuda      laps of a mixture on a GPU by K, and PyTorch where it is installed; needs --images DIR");
+            println!(
+                "cuda      laps of a mixture on a GPU by K, and PyTorch where it is installed; needs --images DIR"
+            );
             println!("kmeans    one lap of k-means against faiss and scikit-learn; needs --images DIR");
             println!(
                 "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
