@@ -18,6 +18,9 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
         ("list", []) => {
             println!("mixture   one lap against a scikit-learn EM iteration; needs --images DIR");
+            println!(
+                "cuda      laps of a mixture on a GPU by K, and PyTorch where it is installed; needs --images DIR"
+            );
             println!("kmeans    one lap of k-means against faiss and scikit-learn; needs --images DIR");
             println!(
                 "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
@@ -38,6 +41,8 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("mixture", _) => Err("usage: cargo xtask bench mixture --images DIR".into()),
         ("kmeans", ["--images", images]) => kmeans(Path::new(images)),
         ("kmeans", _) => Err("usage: cargo xtask bench kmeans --images DIR".into()),
+        ("cuda", ["--images", images]) => cuda(images),
+        ("cuda", _) => Err("usage: cargo xtask bench cuda --images DIR".into()),
         ("search", ["--images", images]) => search::run(Path::new(images)),
         ("search", _) => Err("usage: cargo xtask bench search --images DIR".into()),
         ("rivals", rest) => rivals::run(rest),
@@ -56,6 +61,23 @@ pub fn run(args: &[&str]) -> Result<(), String> {
         Some((name, rest)) => run_named(name, rest),
         None => Err("usage: cargo xtask bench NAME; see cargo xtask bench list".into()),
     }
+}
+
+/// Laps on a GPU over all patches of the images, and PyTorch's (that of the system: it is large) beside them.
+fn cuda(images: &str) -> Result<(), String> {
+    go(cargo(&["build", "--release", "--package", "lsparse-cli", "--package", "lsparse-bench"]))?;
+    let rows = root().join("target/bench-data/patches.npy").to_string_lossy().into_owned();
+    std::fs::create_dir_all(root().join("target/bench-data")).map_err(|e| format!("target/bench-data: {e}"))?;
+    go(command(release("lsparse"), &["patches", images, "--out", &rows, "--quiet"]))?;
+    for likelihood in ["zero-mean-gauss", "gauss"] {
+        go(command(release("cuda"), &[&rows, likelihood, "cuda", "5", "200", "1600", "3200"]))?;
+    }
+    for clusters in ["200", "1600", "3200"] {
+        if go(command("python3", &["bench/cuda.py", &rows, clusters])).is_err() {
+            println!("PyTorch: not measured");
+        }
+    }
+    Ok(())
 }
 
 /// Patches of four images (36,816 rows from images of 481 x 321), as f32 and f64, through both programs.
