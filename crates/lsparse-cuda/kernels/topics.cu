@@ -731,7 +731,6 @@ DOCUMENTS(documents_32, 32, false)
 DOCUMENTS(documents_64, 64, false)
 DOCUMENTS(documents_128, 128, false)
 DOCUMENTS(documents_256, 256, false)
-DOCUMENTS(documents_512, 512, false)
 DOCUMENTS(documents_far, 512, true)
 
 // The entries of each word: topics that have any of it. A warp a word.
@@ -765,11 +764,11 @@ extern "C" __global__ void write_entries(
 
 // Units of each topic over all words, a stretch of words a block. `total` is to be zero before.
 extern "C" __global__ void add_words(const u64 *stats, unsigned vocab_size, unsigned num_topics, u64 *total) {
-    const unsigned k = blockIdx.x * blockDim.x + threadIdx.x;
-    if (k >= num_topics) return;
-    const unsigned chunk = (vocab_size + gridDim.y - 1) / gridDim.y;
-    const unsigned begin = blockIdx.y * chunk, end = min(vocab_size, begin + chunk);
-    u64 units = 0;
-    for (unsigned v = begin; v < end; v++) units += stats[(size_t)v * num_topics + k];
-    if (units) atomicAdd(total + k, units);
+    const unsigned chunk = (vocab_size + gridDim.x - 1) / gridDim.x;
+    const unsigned begin = blockIdx.x * chunk, end = min(vocab_size, begin + chunk);
+    for (unsigned k = threadIdx.x; k < num_topics; k += blockDim.x) {
+        u64 units = 0;
+        for (unsigned v = begin; v < end; v++) units += stats[(size_t)v * num_topics + k];
+        if (units) atomicAdd(total + k, units);
+    }
 }

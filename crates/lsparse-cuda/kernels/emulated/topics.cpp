@@ -270,7 +270,7 @@ int main() {
     check("64 threads", 64, false, documents_64, 600, 100, usual, {3, 40, 64, 65, 100, 128}, false);
     check("128 threads", 128, false, documents_128, 900, 200, usual, {130, 200, 264}, false);
     check("256 threads", 256, false, documents_256, 900, 60, usual, {270, 410}, false);
-    check("512 threads", 512, false, documents_512, 1500, 60, usual, {415, 830}, false);
+    check("256 threads, long", 256, false, documents_256, 1500, 60, usual, {415, 830}, false);
     check("far", 512, true, documents_far, 2000, 60, usual, {900, 20}, false);
     check("warm", 64, false, documents_64, 600, 100, usual, {40, 64, 65, 100}, true);
     check("one", 64, false, documents_64, 600, 100, {1, 15, 64, 50, 0.05, 0.1, 0}, {40, 64, 65, 100}, false);

@@ -1,6 +1,6 @@
 //! Rows dealt into batches, and a batch that is to be visited.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,8 @@ const HELD_BYTES: usize = 32 << 20;
 /// as much as a third of the work on them.
 #[derive(Default)]
 struct Held {
-    batches: HashMap<usize, Box<dyn Any + Send>>,
+    /// By number and by the kind of what is held: rows in memory, and what a GPU holds.
+    batches: HashMap<(usize, TypeId), Box<dyn Any + Send>>,
     bytes: usize,
 }
 
@@ -25,24 +26,26 @@ pub struct HeldBatches(Arc<Mutex<Held>>);
 
 impl HeldBatches {
     /// A batch that was put back, if it was; it is the taker's until it is put back again.
-    pub(super) fn take<S: Send + 'static>(&self, batch: usize) -> Option<Box<S>> {
+    pub(crate) fn take<S: Send + 'static>(&self, batch: usize) -> Option<Box<S>> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.batches.remove(&batch)?.downcast().ok()
+        held.batches.remove(&(batch, TypeId::of::<S>()))?.downcast().ok()
     }
 
     /// Hold a batch that was taken.
-    pub(super) fn put_back<S: Send + 'static>(&self, batch: usize, rows: Box<S>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).batches.insert(batch, rows);
+    pub(crate) fn put_back<S: Send + 'static>(&self, batch: usize, rows: Box<S>) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.batches.insert((batch, TypeId::of::<S>()), rows);
     }
 
     /// Hold a batch of so many bytes that was read, if there is room; else it is given back.
     pub(super) fn hold<S: Send + 'static>(&self, batch: usize, rows: S, bytes: usize) -> Option<S> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.bytes + bytes > HELD_BYTES || held.batches.contains_key(&batch) {
+        let key = (batch, TypeId::of::<S>());
+        if held.bytes + bytes > HELD_BYTES || held.batches.contains_key(&key) {
             return Some(rows);
         }
         held.bytes += bytes;
-        held.batches.insert(batch, Box::new(rows));
+        held.batches.insert(key, Box::new(rows));
         None
     }
 }
@@ -119,5 +122,22 @@ impl Batch<'_> {
     /// Rows of the batch.
     pub fn num_rows(&self) -> usize {
         self.data.batches.len(self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_of_a_batch_is_told_apart_by_its_kind() {
+        let held = HeldBatches::default();
+        assert_eq!(held.hold(3, 1u8, 10), None);
+        held.put_back(3, Box::new("elsewhere"));
+        assert_eq!(held.hold(3, 2u8, 10), Some(2), "there is one already");
+        assert_eq!(held.hold(4, 5u8, HELD_BYTES), Some(5), "there is no room");
+        assert_eq!(held.take::<u8>(3).as_deref(), Some(&1));
+        assert_eq!(held.take::<u8>(3), None);
+        assert_eq!(held.take::<&str>(3).as_deref(), Some(&"elsewhere"));
     }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use lsparse_cuda::Device;
 use lsparse_kernels::{digamma, ln_gamma};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::gibbs::Sampling;
+use super::local::device::DeviceStep;
 use super::local::document::{DocumentOptions, Tally};
 use super::local::{self, Explained};
 use super::summary::{SparseStats, TopicSummary, WordStats};
@@ -45,6 +47,8 @@ pub struct Topics {
     pub lends: bool,
     /// Documents are sampled rather than solved.
     pub sampling: Option<Sampling>,
+    /// The GPU that solves documents, if not the CPU.
+    pub device: Option<Arc<Device>>,
 }
 
 /// Global parameters.
@@ -96,6 +100,33 @@ pub(super) const PANEL_DOCUMENTS: usize = 1024;
 #[derive(Default)]
 pub struct TopicWorker {
     pub(super) ahead: Option<Ahead<f32>>,
+    /// Topics and room on the GPU.
+    on_device: Option<DeviceStep>,
+}
+
+impl TopicWorker {
+    /// Visit a batch on a GPU; none if its memory does not suffice.
+    fn visit_on(
+        &mut self,
+        device: &Arc<Device>,
+        request: &local::PanelRequest<'_>,
+        batch: &Batch<'_>,
+        summary: &mut TopicSummary,
+        tally: &mut Tally,
+    ) -> Result<Option<local::Visited>> {
+        let table = request.table;
+        if self.on_device.as_ref().is_none_or(|step| !step.fits(device, table)) {
+            self.on_device = None;
+            match DeviceStep::new(device, table) {
+                Ok(step) => self.on_device = Some(step),
+                Err(lsparse_cuda::Error::OutOfMemory { .. }) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let Some(step) = &mut self.on_device else { return Ok(None) };
+        let ahead = self.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, table.vocab_size()));
+        step.visit(request, batch, ahead, summary, tally)
+    }
 }
 
 impl Topics {
@@ -114,6 +145,7 @@ impl Topics {
             warm_start: config.warm_start,
             lends: config.leave_out,
             sampling: None,
+            device: None,
         }
     }
 
@@ -345,6 +377,30 @@ impl Model for Topics {
         let (mut summary, mut tally, mut kept) = (self.empty_batch(), Tally::default(), DocumentMemory::default());
         // Other documents than last time have not been visited.
         let warm = Some(&memory.warm).filter(|warm| self.warm_start && warm.len() == batch.num_rows());
+        let request = local::PanelRequest {
+            table: &params.table,
+            alpha: &params.alpha,
+            options: &self.document,
+            warm: warm.map(Vec::as_slice),
+            learn_alpha: self.alpha_rule != AlphaRule::Fixed,
+            keep_counts: self.warm_start,
+        };
+        let mut keep = |visited: local::Visited| {
+            if self.warm_start {
+                kept.warm.extend(visited.counts);
+            }
+            if self.lends {
+                kept.explained.extend(visited.explained);
+            }
+        };
+        if let Some(device) = self.device.as_ref().filter(|_| self.sampling.is_none())
+            && let Some(visited) = worker.visit_on(device, &request, batch, &mut summary, &mut tally)?
+        {
+            keep(visited);
+            return Ok(Visited { summary, memory: kept, found: (), tally });
+        }
+        // (What the GPU had no memory for begins anew.)
+        (summary, tally) = (self.empty_batch(), Tally::default());
         let mut first = 0;
         let ahead = worker.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
         ahead.for_each_panel(batch.data, batch.number, PANEL_DOCUMENTS, |read| {
@@ -354,21 +410,10 @@ impl Model for Topics {
                 tally.add(&Tally { active, documents: rows.len() as u64, ..Tally::default() });
                 return Ok(());
             }
-            let request = local::PanelRequest {
-                table: &params.table,
-                alpha: &params.alpha,
-                options: &self.document,
-                warm: warm.map(|warm| &warm[first..first + rows.len()]),
-                learn_alpha: self.alpha_rule != AlphaRule::Fixed,
-            };
+            let of_panel = warm.map(|warm| &warm[first..first + rows.len()]);
             first += rows.len();
-            let visited = local::summarize_panel(&request, rows, &mut summary, &mut tally);
-            if self.warm_start {
-                kept.warm.extend(visited.counts);
-            }
-            if self.lends {
-                kept.explained.extend(visited.explained);
-            }
+            let request = local::PanelRequest { warm: of_panel, ..request };
+            keep(local::summarize_panel(&request, rows, &mut summary, &mut tally));
             Ok(())
         })?;
         Ok(Visited { summary, memory: kept, found: (), tally })

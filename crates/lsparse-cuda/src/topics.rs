@@ -1,0 +1,774 @@
+//! The document step of topics: documents as a GPU takes them, the topics that they are worked out under, and the
+//! statistics that come of them.
+//!
+//! Statistics are whole numbers of a small unit, which commute: whatever order documents end in, the sums are the same
+//! bits. Sums within a document depend on how many threads work on it, and that on its number of words alone.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::{DeviceRepr, LaunchArgs, PushKernelArg, ValidAsZeroBits};
+
+use crate::artefacts::TOPICS;
+use crate::device::{Argument, Buffer, Device, Grid, Kernel, Pinned, launch};
+use crate::error::{Error, Result};
+
+/// Topics that a document may have at one time.
+pub const MOST_TOPICS: usize = 64;
+
+/// Entries of documents that are on a GPU at one time for one launch, about: 256 MB.
+pub const PART_ENTRIES: usize = 1 << 25;
+
+/// Shared memory that kernels have besides what grows with documents, in bytes.
+const OWN_SHARED: usize = 8 << 10;
+
+/// Documents of up to so many words have so many threads.
+const BINS: [(usize, Threads); 11] = [
+    (32, Threads::T32),
+    (64, Threads::T32),
+    (96, Threads::T64),
+    (128, Threads::T64),
+    (192, Threads::T128),
+    (264, Threads::T128),
+    (340, Threads::T128),
+    (410, Threads::T256),
+    (560, Threads::T256),
+    (830, Threads::T256),
+    (usize::MAX, Threads::Far),
+];
+
+/// How many threads work on a document; `Far` for documents whose weights are not in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Threads {
+    T32,
+    T64,
+    T128,
+    T256,
+    Far,
+}
+
+impl Threads {
+    const ALL: [Threads; 5] = [Threads::T32, Threads::T64, Threads::T128, Threads::T256, Threads::Far];
+
+    fn number(self) -> usize {
+        match self {
+            Threads::T32 => 32,
+            Threads::T64 => 64,
+            Threads::T128 => 128,
+            Threads::T256 => 256,
+            Threads::Far => 512,
+        }
+    }
+
+    fn kernel(self) -> &'static str {
+        match self {
+            Threads::T32 => "documents_32",
+            Threads::T64 => "documents_64",
+            Threads::T128 => "documents_128",
+            Threads::T256 => "documents_256",
+            Threads::Far => "documents_far",
+        }
+    }
+}
+
+/// How large topics are, as far as documents need room for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// V.
+    pub vocab_size: usize,
+    /// K.
+    pub num_topics: usize,
+    /// K padded: entries of a word in the table.
+    pub width: usize,
+    /// Topics that a word starts a document with.
+    pub start_width: usize,
+}
+
+impl Shape {
+    /// Numbers of 32 bits that the weights of a document take, or before them its first topics.
+    fn block(&self, words: usize) -> usize {
+        let start = self.num_topics + 2 * self.num_topics.min(words * self.start_width);
+        (MOST_TOPICS * (words | 1)).max(start)
+    }
+
+    /// Bytes of shared memory of a document.
+    fn shared(&self, words: usize, threads: Threads) -> usize {
+        4 * (3 * words + if threads == Threads::Far { 0 } else { self.block(words) })
+    }
+
+    /// Who works on a document of so many words where a block has `limit` bytes of shared memory; nobody if its words
+    /// alone are too many.
+    fn bin(&self, words: usize, limit: usize) -> Option<usize> {
+        let bin = BINS.iter().position(|&(most, _)| words <= most)?;
+        let (most, threads) = BINS[bin];
+        let fits = |words, threads| self.shared(words, threads) + OWN_SHARED <= limit;
+        match threads {
+            Threads::Far => fits(words, Threads::Far).then_some(bin),
+            _ if fits(most, threads) => Some(bin),
+            _ => fits(words, Threads::Far).then_some(BINS.len() - 1),
+        }
+    }
+
+    /// Bytes of a GPU's memory that topics and statistics take.
+    pub fn bytes(&self) -> u64 {
+        let words = self.vocab_size as u64;
+        words * (self.width as u64 * 4 + self.num_topics as u64 * 8 + self.start_width as u64 * 8)
+    }
+}
+
+/// Documents being put together on the host.
+#[derive(Clone, Debug, Default)]
+pub struct Packer {
+    first: Vec<u32>,
+    word: Vec<u32>,
+    count: Vec<f32>,
+    tokens: Vec<f32>,
+}
+
+impl Packer {
+    /// Add a document: its words, each below the size of the vocabulary, and their counts.
+    pub fn push(&mut self, words: &[u32], counts: &[f32]) {
+        if self.first.is_empty() {
+            self.first.push(0);
+        }
+        self.word.extend_from_slice(words);
+        self.count.extend_from_slice(counts);
+        self.first.push(self.word.len() as u32);
+        self.tokens.push(counts.iter().map(|&c| f64::from(c)).sum::<f64>() as f32);
+    }
+
+    /// Documents.
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// Words of all documents.
+    pub fn entries(&self) -> usize {
+        self.word.len()
+    }
+
+    /// Forget the documents, keep the memory.
+    pub fn clear(&mut self) {
+        self.first.clear();
+        self.word.clear();
+        self.count.clear();
+        self.tokens.clear();
+    }
+
+    /// The documents of each bin, those with the most words first, and those that no bin takes. Documents without tokens
+    /// are nowhere: there is nothing to work out.
+    fn bins(&self, shape: &Shape, limit: usize) -> (Vec<u32>, Vec<Bin>, Vec<u32>) {
+        let words = |d: u32| (self.first[d as usize + 1] - self.first[d as usize]) as usize;
+        let mut of_bin: Vec<Vec<u32>> = vec![Vec::new(); BINS.len()];
+        let mut left = Vec::new();
+        for d in 0..self.len() as u32 {
+            // NaN is refused long before.
+            if words(d) == 0 || self.tokens[d as usize] <= 0.0 {
+                continue;
+            }
+            match shape.bin(words(d), limit) {
+                Some(bin) => of_bin[bin].push(d),
+                None => left.push(d),
+            }
+        }
+        let (mut order, mut bins) = (Vec::new(), Vec::new());
+        // Long documents first: they are not to be waited for at the end.
+        for (documents, (_, threads)) in of_bin.iter_mut().zip(BINS).rev() {
+            if documents.is_empty() {
+                continue;
+            }
+            documents.sort_by_key(|&d| std::cmp::Reverse(words(d)));
+            let from = order.len();
+            order.extend_from_slice(documents);
+            bins.push(Bin { threads, order: from..order.len(), most_words: words(documents[0]) });
+        }
+        (order, bins, left)
+    }
+
+    /// The unit of statistics: a power of two so that the tokens of all documents stay below 2^62 of it.
+    fn units_a_token(&self) -> f32 {
+        let tokens: f64 = self.tokens.iter().map(|&t| f64::from(t)).sum();
+        let bits = 61 - tokens.max(1.0).log2().ceil() as i32;
+        (bits.min(MOST_BITS) as f32).exp2()
+    }
+}
+
+/// Statistics are never finer than 2^-44 of a token: single precision tells no more.
+const MOST_BITS: i32 = 44;
+
+/// Documents that are worked out by one launch.
+#[derive(Clone, Debug, PartialEq)]
+struct Bin {
+    threads: Threads,
+    order: Range<usize>,
+    most_words: usize,
+}
+
+/// Documents on a GPU.
+pub struct Documents {
+    first: Buffer<u32>,
+    word: Buffer<u32>,
+    count: Buffer<f32>,
+    tokens: Buffer<f32>,
+    order: Buffer<u32>,
+    bins: Vec<Bin>,
+    /// Documents whose words are too many for the GPU.
+    pub left: Vec<u32>,
+    /// Tokens of each document.
+    pub tokens_of: Vec<f32>,
+    units_a_token: f32,
+    shape: Shape,
+    bytes: u64,
+}
+
+impl Documents {
+    /// Bring documents onto the GPU. Words must be below the size of the vocabulary, and entries fewer than 2^32.
+    pub fn upload(device: &Device, shape: Shape, packed: &Packer) -> Result<Documents> {
+        let wrong = |detail: &str| Err(Error::Failed { action: "take documents", detail: detail.into() });
+        if packed.entries() > u32::MAX as usize {
+            return wrong("they have too many words at one time");
+        }
+        if packed.word.iter().any(|&v| v as usize >= shape.vocab_size) {
+            return wrong("a word is beyond the vocabulary");
+        }
+        let (order, bins, left) = packed.bins(&shape, device.info().shared_memory);
+        Ok(Documents {
+            first: device.upload(&packed.first)?,
+            word: device.upload(&packed.word)?,
+            count: device.upload(&packed.count)?,
+            tokens: device.upload(&packed.tokens)?,
+            order: device.upload(&order)?,
+            bins,
+            left,
+            tokens_of: packed.tokens.clone(),
+            units_a_token: packed.units_a_token(),
+            shape,
+            bytes: Documents::bytes_of(packed),
+        })
+    }
+
+    /// Bytes of the GPU's memory that documents take.
+    pub fn bytes_of(packed: &Packer) -> u64 {
+        (packed.entries() * 8 + packed.len() * 12) as u64
+    }
+
+    /// Bytes of the GPU's memory that they take.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Documents.
+    pub fn len(&self) -> usize {
+        self.tokens_of.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.tokens_of.is_empty()
+    }
+}
+
+/// Settings of the document step, as in `lsparse`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// L.
+    pub sparsity: usize,
+    /// Iterations at most.
+    pub iterations: usize,
+    /// Counts that change by less rest.
+    pub tolerance: f32,
+    /// A topic with no more leaves its document.
+    pub active_floor: f32,
+    /// Topics that a document starts with at most, no more than [`MOST_TOPICS`].
+    pub max_active: usize,
+    /// Restart proposals a document at most.
+    pub restarts: usize,
+    /// Topics with no more are not proposed.
+    pub restart_floor: f32,
+}
+
+/// Counts of earlier visits: document d's are `first[d]..first[d + 1]`.
+#[derive(Clone, Debug, Default)]
+pub struct Warm {
+    /// Where each document's begin, and where the last one's end.
+    pub first: Vec<u32>,
+    /// Topics.
+    pub topic: Vec<u32>,
+    /// Their counts.
+    pub count: Vec<f32>,
+}
+
+/// What a document leaves behind besides statistics; all zero for one without tokens.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Entropy of its responsibilities.
+    pub entropy: f64,
+    /// Its allocation term.
+    pub alloc: f64,
+    /// The bound on its log likelihood.
+    pub evidence: f64,
+    /// Active topics at the end.
+    pub active: u32,
+    /// Iterations.
+    pub iterations: u32,
+    /// Restart proposals tried.
+    pub proposed: u32,
+    /// Restart proposals accepted.
+    pub accepted: u32,
+    /// 1 if it was worked out.
+    pub solved: u32,
+    unused: u32,
+}
+
+// Safe: plain numbers laid out as the kernels have them, of which zero is all bits zero.
+unsafe impl DeviceRepr for Found {}
+unsafe impl ValidAsZeroBits for Found {}
+
+/// What documents leave behind.
+#[derive(Clone, Debug, Default)]
+pub struct Solved {
+    /// Of each document.
+    pub found: Vec<Found>,
+    /// Topics and counts of each document, [`MOST_TOPICS`] places each, where they are asked for.
+    pub counts: Option<(Vec<u32>, Vec<f32>)>,
+    /// Statistics: word v's topics and their mass are `first[v]..first[v + 1]`.
+    pub first: Vec<usize>,
+    /// Topics, ascending within a word.
+    pub topic: Vec<u32>,
+    /// Mass, above zero.
+    pub mass: Vec<f32>,
+    /// Mass of each topic.
+    pub totals: Vec<f64>,
+}
+
+/// The arguments of the document step, as the kernels have them: addresses and numbers.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Step {
+    first: u64,
+    word: u64,
+    count: u64,
+    tokens: u64,
+    order: u64,
+    table: u64,
+    scale: u64,
+    alpha: u64,
+    alpha_ln_gamma: u64,
+    start_topic: u64,
+    start_value: u64,
+    warm_first: u64,
+    warm_topic: u64,
+    warm_count: u64,
+    stats: u64,
+    found: u64,
+    count_topic: u64,
+    count_value: u64,
+    far: u64,
+    far_stride: u64,
+    alpha_sum_ln_gamma: f64,
+    alpha_sum: f64,
+    unit: f32,
+    tolerance: f32,
+    active_floor: f32,
+    restart_floor: f32,
+    num_documents: u32,
+    most_words: u32,
+    num_topics: u32,
+    width: u32,
+    start_width: u32,
+    sparsity: u32,
+    iterations: u32,
+    max_active: u32,
+    restarts: u32,
+    unused: u32,
+}
+
+// Safe: the layout of the kernels' own structure, without padding.
+unsafe impl DeviceRepr for Step {}
+
+impl<'a> Argument<'a> for &'a Step {
+    fn push(self, launch: &mut LaunchArgs<'a>) {
+        launch.arg(self);
+    }
+}
+
+/// Topics as documents see them, on the host.
+pub struct Topics<'a> {
+    /// One factor a topic.
+    pub scale: &'a [f32],
+    /// alpha_k.
+    pub alpha: &'a [f32],
+    /// ln gamma of each alpha_k, and of their sum.
+    pub alpha_ln_gamma: &'a [f64],
+    /// ln gamma of the sum of alphas.
+    pub alpha_sum_ln_gamma: f64,
+    /// For each word the topics that it starts a document with.
+    pub start_topic: &'a [u32],
+    /// Their responsibilities.
+    pub start_value: &'a [f32],
+}
+
+/// Numbers of the table that are copied at one time.
+const STAGED: usize = 16 << 20;
+
+/// The document step on a GPU: topics, statistics and room for the work.
+pub struct DocumentStep {
+    device: Arc<Device>,
+    shape: Shape,
+    kernels: Vec<Kernel>,
+    count_entries: Kernel,
+    write_entries: Kernel,
+    add_words: Kernel,
+    staged: Pinned<f32>,
+    table: Buffer<f32>,
+    scale: Buffer<f32>,
+    alpha: Buffer<f32>,
+    alpha_ln_gamma: Buffer<f64>,
+    start_topic: Buffer<u32>,
+    start_value: Buffer<f32>,
+    alpha_sum: f64,
+    alpha_sum_ln_gamma: f64,
+    stats: Buffer<u64>,
+    totals: Buffer<u64>,
+    number: Buffer<u32>,
+    found: Option<Buffer<Found>>,
+    far: Option<Buffer<f32>>,
+    entries: Option<(Buffer<u32>, Buffer<f32>)>,
+}
+
+impl DocumentStep {
+    /// Room for topics of this shape.
+    pub fn new(device: &Arc<Device>, shape: Shape) -> Result<DocumentStep> {
+        let Shape { vocab_size, num_topics, width, start_width } = shape;
+        let limit = device.info().shared_memory.saturating_sub(OWN_SHARED);
+        let kernels = Threads::ALL.iter().map(|threads| device.kernel(&TOPICS, threads.kernel(), limit));
+        Ok(DocumentStep {
+            kernels: kernels.collect::<Result<_>>()?,
+            count_entries: device.kernel(&TOPICS, "count_entries", 0)?,
+            write_entries: device.kernel(&TOPICS, "write_entries", 0)?,
+            add_words: device.kernel(&TOPICS, "add_words", 0)?,
+            staged: device.pinned((vocab_size * width).min(STAGED))?,
+            table: device.zeros(vocab_size * width)?,
+            scale: device.zeros(num_topics)?,
+            alpha: device.zeros(num_topics)?,
+            alpha_ln_gamma: device.zeros(num_topics)?,
+            start_topic: device.zeros(vocab_size * start_width)?,
+            start_value: device.zeros(vocab_size * start_width)?,
+            alpha_sum: 0.0,
+            alpha_sum_ln_gamma: 0.0,
+            stats: device.zeros(vocab_size * num_topics)?,
+            totals: device.zeros(num_topics)?,
+            number: device.zeros(vocab_size)?,
+            found: None,
+            far: None,
+            entries: None,
+            device: Arc::clone(device),
+            shape,
+        })
+    }
+
+    /// The shape it has room for.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The GPU.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Take up other topics. `fill` is called with stretches of the table one after the other, and where they begin.
+    pub fn set_topics(&mut self, topics: &Topics<'_>, mut fill: impl FnMut(usize, &mut [f32])) -> Result<()> {
+        let Shape { vocab_size, num_topics, width, start_width } = self.shape;
+        let starts = vocab_size * start_width;
+        let lengths = [
+            (topics.scale.len(), num_topics),
+            (topics.alpha.len(), num_topics),
+            (topics.alpha_ln_gamma.len(), num_topics),
+            (topics.start_topic.len(), starts),
+            (topics.start_value.len(), starts),
+        ];
+        if lengths.iter().any(|(have, want)| have != want) || topics.start_topic.iter().any(|&k| k as usize >= num_topics)
+        {
+            return Err(Error::Failed { action: "take topics", detail: "they are not of the shape promised".into() });
+        }
+        self.device.upload_into(topics.scale, &mut self.scale, 0)?;
+        self.device.upload_into(topics.alpha, &mut self.alpha, 0)?;
+        self.device.upload_into(topics.alpha_ln_gamma, &mut self.alpha_ln_gamma, 0)?;
+        self.device.upload_into(topics.start_topic, &mut self.start_topic, 0)?;
+        self.device.upload_into(topics.start_value, &mut self.start_value, 0)?;
+        self.alpha_sum = topics.alpha.iter().map(|&a| f64::from(a)).sum();
+        self.alpha_sum_ln_gamma = topics.alpha_sum_ln_gamma;
+        let entries = vocab_size * width;
+        for first in (0..entries).step_by(STAGED) {
+            let len = STAGED.min(entries - first);
+            fill(first, &mut self.staged.get_mut()?[..len]);
+            self.device.upload_pinned(&self.staged, len, &mut self.table, first)?;
+        }
+        Ok(())
+    }
+
+    /// Work documents out under the topics, and give what they leave.
+    pub fn solve(
+        &mut self,
+        documents: &Documents,
+        options: &Options,
+        warm: Option<&Warm>,
+        with_counts: bool,
+    ) -> Result<Solved> {
+        self.check(documents, options, warm)?;
+        let device = Arc::clone(&self.device);
+        let number = documents.len();
+        self.make_room(documents)?;
+        let warm = match warm {
+            Some(warm) => Some((device.upload(&warm.first)?, device.upload(&warm.topic)?, device.upload(&warm.count)?)),
+            None => None,
+        };
+        let counts = match with_counts {
+            true => Some((device.zeros::<u32>(number * MOST_TOPICS)?, device.zeros::<f32>(number * MOST_TOPICS)?)),
+            false => None,
+        };
+        device.clear(&mut self.stats)?;
+        device.clear(&mut self.totals)?;
+        let (Some(found), Some(far)) = (&mut self.found, &mut self.far) else { unreachable!("there is room") };
+        device.clear(found)?;
+        let at = |of: Option<u64>| of.unwrap_or(0);
+        for bin in &documents.bins {
+            let blocks = match bin.threads {
+                Threads::Far => far_blocks(&device, bin),
+                _ => bin.order.len(),
+            };
+            let step = Step {
+                first: device.address(&documents.first),
+                word: device.address(&documents.word),
+                count: device.address(&documents.count),
+                tokens: device.address(&documents.tokens),
+                order: device.address(&documents.order) + 4 * bin.order.start as u64,
+                table: device.address(&self.table),
+                scale: device.address(&self.scale),
+                alpha: device.address(&self.alpha),
+                alpha_ln_gamma: device.address(&self.alpha_ln_gamma),
+                start_topic: device.address(&self.start_topic),
+                start_value: device.address(&self.start_value),
+                warm_first: at(warm.as_ref().map(|warm| device.address(&warm.0))),
+                warm_topic: at(warm.as_ref().map(|warm| device.address(&warm.1))),
+                warm_count: at(warm.as_ref().map(|warm| device.address(&warm.2))),
+                stats: device.address(&self.stats),
+                found: device.address(found),
+                count_topic: at(counts.as_ref().map(|counts| device.address(&counts.0))),
+                count_value: at(counts.as_ref().map(|counts| device.address(&counts.1))),
+                far: device.address(far),
+                far_stride: self.shape.block(bin.most_words) as u64,
+                alpha_sum_ln_gamma: self.alpha_sum_ln_gamma,
+                alpha_sum: self.alpha_sum,
+                unit: documents.units_a_token,
+                tolerance: options.tolerance,
+                active_floor: options.active_floor,
+                restart_floor: options.restart_floor,
+                num_documents: bin.order.len() as u32,
+                most_words: bin.most_words as u32,
+                num_topics: self.shape.num_topics as u32,
+                width: self.shape.width as u32,
+                start_width: self.shape.start_width as u32,
+                sparsity: options.sparsity.min(MOST_TOPICS) as u32,
+                iterations: options.iterations.clamp(1, u32::MAX as usize) as u32,
+                max_active: options.max_active as u32,
+                restarts: options.restarts.min(u32::MAX as usize) as u32,
+                unused: 0,
+            };
+            let shared = self.shape.shared(bin.most_words, bin.threads);
+            let grid = Grid { blocks, threads: bin.threads.number(), shared };
+            // Safe: buffers have the lengths that shape and documents say, words and topics are within them, and blocks of
+            // far documents have their room each.
+            unsafe { launch!(device, &self.kernels[bin.threads as usize], grid, &step)? };
+        }
+        self.collect(documents, counts)
+    }
+
+    /// Refuse what the kernels would read beyond.
+    fn check(&self, documents: &Documents, options: &Options, warm: Option<&Warm>) -> Result<()> {
+        let beyond = |topic: &u32| *topic as usize >= self.shape.num_topics;
+        let lists = |warm: &Warm| {
+            let ends = warm.first.len() == documents.len() + 1 && warm.first.is_sorted();
+            let all = warm.first.last().map_or(0, |&end| end as usize);
+            !ends || warm.topic.len() != all || warm.count.len() != all || warm.topic.iter().any(beyond)
+        };
+        if documents.shape != self.shape || warm.is_some_and(lists) {
+            let detail = "they are of another shape than the topics".into();
+            return Err(Error::Failed { action: "take documents", detail });
+        }
+        if !(1..=MOST_TOPICS).contains(&options.max_active) || options.sparsity == 0 {
+            let detail = format!("documents have from 1 to {MOST_TOPICS} topics there");
+            return Err(Error::Failed { action: "work documents out", detail });
+        }
+        Ok(())
+    }
+
+    /// See that there is room for what documents leave, and for the weights of those that are far.
+    fn make_room(&mut self, documents: &Documents) -> Result<()> {
+        if self.found.as_ref().is_none_or(|found| found.len() < documents.len()) {
+            self.found = None;
+            self.found = Some(self.device.zeros(documents.len())?);
+        }
+        let far = documents.bins.iter().filter(|bin| bin.threads == Threads::Far);
+        let room = far.map(|bin| far_blocks(&self.device, bin) * self.shape.block(bin.most_words)).max().unwrap_or(0);
+        if self.far.as_ref().is_none_or(|far| far.len() < room) {
+            self.far = None;
+            self.far = Some(self.device.zeros(room)?);
+        }
+        Ok(())
+    }
+
+    /// Bring back what documents left: their statistics as lists, word by word.
+    fn collect(&mut self, documents: &Documents, counts: Option<(Buffer<u32>, Buffer<f32>)>) -> Result<Solved> {
+        let device = Arc::clone(&self.device);
+        let Shape { vocab_size, num_topics, .. } = self.shape;
+        let (words, topics) = (vocab_size as u32, num_topics as u32);
+        // A warp a word.
+        let by_word = Grid { blocks: vocab_size.div_ceil(8), threads: 256, shared: 0 };
+        let by_topic = Grid { blocks: vocab_size.min(128), threads: 256, shared: 0 };
+        // Safe: the arguments are those of the kernels, and the buffers have an entry for each word and topic.
+        unsafe {
+            launch!(device, &self.count_entries, by_word, &self.stats, &words, &topics, &mut self.number)?;
+            launch!(device, &self.add_words, by_topic, &self.stats, &words, &topics, &mut self.totals)?;
+        }
+        let number = device.download(&self.number, vocab_size)?;
+        let mut first = Vec::with_capacity(vocab_size + 1);
+        first.push(0usize);
+        number.iter().for_each(|&n| first.push(first[first.len() - 1] + n as usize));
+        let entries = first[vocab_size];
+        if entries > u32::MAX as usize {
+            let detail = "there are too many entries at one time".into();
+            return Err(Error::Failed { action: "gather statistics", detail });
+        }
+        let places: Vec<u32> = first[..vocab_size].iter().map(|&at| at as u32).collect();
+        device.upload_into(&places, &mut self.number, 0)?;
+        if self.entries.as_ref().is_none_or(|(topic, _)| topic.len() < entries) {
+            self.entries = None;
+            // Some more, so that the next batch finds room too.
+            let room = entries + entries / 4;
+            self.entries = Some((device.uninitialized(room)?, device.uninitialized(room)?));
+        }
+        let Some((topic, mass)) = &mut self.entries else { unreachable!("there is room") };
+        let unit = f64::from(documents.units_a_token);
+        // Safe: as above, and there is room for as many entries as were counted.
+        unsafe {
+            launch!(
+                device, &self.write_entries, by_word, &self.stats, &words, &topics, &unit, &self.number, &mut *topic,
+                &mut *mass
+            )?;
+        }
+        let totals = device.download(&self.totals, num_topics)?;
+        let Some(found) = &self.found else { unreachable!("there is room") };
+        let counts = match counts {
+            Some((topic, count)) => {
+                let places = documents.len() * MOST_TOPICS;
+                Some((device.download(&topic, places)?, device.download(&count, places)?))
+            }
+            None => None,
+        };
+        Ok(Solved {
+            found: device.download(found, documents.len())?,
+            counts,
+            first,
+            topic: device.download(topic, entries)?,
+            mass: device.download(mass, entries)?,
+            totals: totals.iter().map(|&units| units as f64 / unit).collect(),
+        })
+    }
+}
+
+/// Blocks that work on far documents: each goes through several, in room of its own.
+fn far_blocks(device: &Device, bin: &Bin) -> usize {
+    bin.order.len().min(2 * device.info().multiprocessors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape { vocab_size: 9000, num_topics: 200, width: 208, start_width: 8 };
+    const H200: usize = 232_448;
+
+    fn packed(lengths: &[usize]) -> Packer {
+        let mut packer = Packer::default();
+        for &length in lengths {
+            let words: Vec<u32> = (0..length as u32).collect();
+            packer.push(&words, &vec![2.0; length]);
+        }
+        packer
+    }
+
+    #[test]
+    fn every_document_is_in_one_bin_and_the_longest_come_first() {
+        let lengths = [1, 32, 33, 0, 64, 829, 830, 831, 3000, 128, 97, 264];
+        let mut packer = packed(&lengths);
+        // Words that all count nothing.
+        packer.push(&[3], &[0.0]);
+        let (order, bins, left) = packer.bins(&SHAPE, H200);
+        assert_eq!(left, []);
+        let mut all = order.clone();
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(bins[0], Bin { threads: Threads::Far, order: 0..2, most_words: 3000 });
+        assert_eq!(order[..2], [8, 7]);
+        let mut end = 0;
+        for bin in &bins {
+            assert_eq!(bin.order.start, end);
+            end = bin.order.end;
+            let words = order[bin.order.clone()].iter().map(|&d| lengths[d as usize]);
+            assert!(words.clone().is_sorted_by(|a, b| a >= b));
+            assert_eq!(words.max(), Some(bin.most_words));
+            assert!(SHAPE.shared(bin.most_words, bin.threads) + OWN_SHARED <= H200);
+        }
+        assert_eq!(end, order.len());
+    }
+
+    #[test]
+    fn threads_depend_on_words_and_the_kind_of_gpu_alone() {
+        let threads = |words, shape: &Shape, limit| shape.bin(words, limit).map(|bin| BINS[bin].1);
+        assert_eq!(threads(64, &SHAPE, H200), Some(Threads::T32));
+        assert_eq!(threads(65, &SHAPE, H200), Some(Threads::T64));
+        assert_eq!(threads(300, &SHAPE, H200), Some(Threads::T128));
+        // A whole bin goes, so that it does not depend on which documents there are.
+        assert_eq!(threads(350, &SHAPE, 99 << 10), Some(Threads::Far));
+        assert_eq!(threads(400, &SHAPE, 99 << 10), Some(Threads::Far));
+        // So many topics that the masses of a document's first ones have no room in shared memory.
+        let many = Shape { num_topics: 60_000, width: 60_000, ..SHAPE };
+        assert_eq!(threads(10, &many, H200), Some(Threads::Far));
+        assert_eq!(threads(100_000, &SHAPE, H200), None);
+    }
+
+    #[test]
+    fn a_document_that_is_too_long_is_left() {
+        let (order, bins, left) = packed(&[20, 25_000, 7]).bins(&SHAPE, H200);
+        assert_eq!((order, bins.len(), left), (vec![0, 2], 1, vec![1]));
+    }
+
+    #[test]
+    fn units_leave_room_for_all_tokens() {
+        let mut packer = packed(&[10]);
+        assert_eq!(packer.units_a_token(), 44f32.exp2());
+        packer.push(&[0], &[4e9]);
+        let units = packer.units_a_token();
+        assert!(f64::from(units) * 4e9 < 62f64.exp2() && units >= 28f32.exp2(), "{units}");
+        packer.push(&[0], &[1e30]);
+        assert!(f64::from(packer.units_a_token()) * 1e30 < 62f64.exp2());
+        assert_eq!((packer.len(), packer.entries()), (3, 12));
+        packer.clear();
+        assert!(packer.is_empty());
+    }
+
+    #[test]
+    fn arguments_have_the_layout_of_the_kernels() {
+        assert_eq!((size_of::<Step>(), size_of::<Found>()), (20 * 8 + 2 * 8 + 4 * 4 + 10 * 4, 48));
+        let source = include_str!("../kernels/topics.cu");
+        assert!(source.contains(&format!("MOST_TOPICS = {MOST_TOPICS}")));
+    }
+}

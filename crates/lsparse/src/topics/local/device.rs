@@ -1,0 +1,310 @@
+//! The document step on a GPU: what `summarize_panel` does, for the documents of a whole batch.
+//!
+//! Documents stay on the GPU from lap to lap where there is room, and else come anew at every visit, part by part. The few
+//! that it does not work out (longer than its memory, or of words that say nothing) are worked out here.
+
+use std::sync::Arc;
+
+use lsparse_cuda::topics::{
+    Documents, DocumentStep, MOST_TOPICS, Options, PART_ENTRIES, Packer, Shape, Solved, Topics as DeviceTopics, Warm,
+};
+use lsparse_cuda::{Device, Error as DeviceError};
+use rayon::prelude::*;
+
+use super::{Explained, PanelRequest, Visited, summarize_panel};
+use crate::data::{Ahead, Batch, Rows};
+use crate::error::Result;
+use crate::settings::{Checked, Selection, TopicMethod, TopicsConfig};
+use crate::topics::local::document::{DocumentOptions, Tally};
+use crate::topics::local::restart::least_to_empty;
+use crate::topics::model::PANEL_DOCUMENTS;
+use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats};
+use crate::topics::table::WordTable;
+
+/// Why a GPU cannot do the document step of these settings.
+pub fn cannot(config: &Checked<TopicsConfig>) -> Option<String> {
+    let sparsity = config.sparsity.within(config.topics);
+    let most = config.max_active.unwrap_or(config.topics).min(config.topics);
+    if config.method != TopicMethod::Lsparse {
+        return Some(format!("`method {}` has no kernel for GPUs", config.method.name()));
+    }
+    if sparsity >= config.topics {
+        return Some("documents that keep all topics (L = K) have no kernel for GPUs".into());
+    }
+    if config.selection != Selection::End {
+        return Some("there is a kernel for GPUs for `selection end` alone".into());
+    }
+    (most > MOST_TOPICS).then(|| format!("documents have at most {MOST_TOPICS} topics there (`max-active`)"))
+}
+
+/// Bytes of a GPU's memory that the document step takes at least, for this many words, topics and entries.
+pub fn bytes_needed(config: &Checked<TopicsConfig>, vocab_size: usize, entries: usize) -> u64 {
+    let (num_topics, start_width) = (config.topics, config.sparsity.within(config.topics));
+    let shape = Shape { vocab_size, num_topics, width: num_topics.next_multiple_of(16), start_width };
+    // Documents, at least a part of them, and the lists that statistics leave it as.
+    shape.bytes() + 8 * entries.min(PART_ENTRIES) as u64 + 8 * (vocab_size * num_topics) as u64 / 2
+}
+
+/// Bytes of the GPU's memory that are left free when documents are kept there.
+const LEFT_FREE: u64 = 1 << 30;
+
+/// The documents of a batch that are kept on the GPU, in parts.
+struct Kept(Vec<Documents>);
+
+/// The document step on a GPU, and the room for it.
+pub struct DeviceStep {
+    step: DocumentStep,
+    packer: Packer,
+}
+
+/// A batch that is visited, and what has come of it so far.
+struct Visit<'a> {
+    request: &'a PanelRequest<'a>,
+    batch: &'a Batch<'a>,
+    options: Options,
+    alpha_sum: f64,
+    summary: &'a mut TopicSummary,
+    tally: &'a mut Tally,
+    visited: Visited,
+    /// Documents of the batch that the GPU has left.
+    left: Vec<usize>,
+}
+
+impl DeviceStep {
+    /// Room for these topics.
+    pub fn new(device: &Arc<Device>, table: &WordTable) -> lsparse_cuda::Result<Self> {
+        Ok(DeviceStep { step: DocumentStep::new(device, shape_of(table))?, packer: Packer::default() })
+    }
+
+    /// Whether the room is that of these topics.
+    pub fn fits(&self, device: &Arc<Device>, table: &WordTable) -> bool {
+        Arc::ptr_eq(self.step.device(), device) && self.step.shape() == shape_of(table)
+    }
+
+    /// Solve the documents of a batch, and add their statistics to `summary`, which has none yet. `request.warm` is of the
+    /// whole batch. None if the GPU's memory does not suffice; then `summary` and `tally` are worth nothing.
+    pub fn visit(
+        &mut self,
+        request: &PanelRequest<'_>,
+        batch: &Batch<'_>,
+        ahead: &mut Ahead<f32>,
+        summary: &mut TopicSummary,
+        tally: &mut Tally,
+    ) -> Result<Option<Visited>> {
+        let alpha_sum = request.alpha.iter().map(|&a| f64::from(a)).sum();
+        let options = options_of(request.options, request.table.num_topics);
+        let (visited, left) = (Visited::default(), Vec::new());
+        let mut visit = Visit { request, batch, options, alpha_sum, summary, tally, visited, left };
+        match self.work(&mut visit, ahead) {
+            Ok(()) => {}
+            Err(Trouble::Device(DeviceError::OutOfMemory { .. })) => return Ok(None),
+            Err(Trouble::Device(error)) => return Err(error.into()),
+            Err(Trouble::Other(error)) => return Err(error),
+        }
+        visit.finish().map(Some)
+    }
+
+    fn work(&mut self, visit: &mut Visit<'_>, ahead: &mut Ahead<f32>) -> std::result::Result<(), Trouble> {
+        let PanelRequest { table, alpha, .. } = *visit.request;
+        let mut alpha_ln_gamma: Vec<f64> = alpha.iter().map(|&a| f64::from(a)).collect();
+        lsparse_kernels::ln_gamma_slice(&mut alpha_ln_gamma);
+        let (start_topic, start_value) = table.starts();
+        let alpha_sum_ln_gamma = lsparse_kernels::ln_gamma(visit.alpha_sum);
+        let scale = &table.scale;
+        let topics = DeviceTopics { scale, alpha, alpha_ln_gamma: &alpha_ln_gamma, alpha_sum_ln_gamma, start_topic, start_value };
+        self.step.set_topics(&topics, |first, into| copy(&table.values[first..first + into.len()], into))?;
+        let Batch { data, number, .. } = *visit.batch;
+        if let Some(kept) = data.held.take::<Kept>(number) {
+            let result = kept.0.iter().try_for_each(|documents| visit.part(&mut self.step, documents));
+            data.held.put_back(number, kept);
+            return Ok(result?);
+        }
+        let mut kept = Some(Vec::new());
+        self.packer.clear();
+        // Errors of the GPU come out of the reading apart from its own.
+        let mut trouble = Ok(());
+        let read = ahead.for_each_panel(data, number, PANEL_DOCUMENTS, |read| {
+            for n in 0..read.rows.len() {
+                let (words, counts) = read.rows.sparse_row(n);
+                if self.packer.entries() + words.len() > PART_ENTRIES && trouble.is_ok() {
+                    trouble = upload(&mut self.step, &mut self.packer, visit, &mut kept);
+                }
+                self.packer.push(words, counts);
+            }
+            Ok(())
+        });
+        read.map_err(Trouble::Other)?;
+        trouble?;
+        upload(&mut self.step, &mut self.packer, visit, &mut kept)?;
+        if let Some(kept) = kept {
+            data.held.hold(number, Kept(kept), 0);
+        }
+        Ok(())
+    }
+}
+
+/// Bring the documents that are packed onto the GPU and work them out. They are kept there while there is room, all parts
+/// of a batch or none.
+fn upload(
+    step: &mut DocumentStep,
+    packer: &mut Packer,
+    visit: &mut Visit<'_>,
+    kept: &mut Option<Vec<Documents>>,
+) -> lsparse_cuda::Result<()> {
+    if packer.is_empty() {
+        return Ok(());
+    }
+    if step.device().free_memory()? < Documents::bytes_of(packer) + LEFT_FREE {
+        *kept = None;
+    }
+    let documents = Documents::upload(step.device(), step.shape(), packer)?;
+    packer.clear();
+    visit.part(step, &documents)?;
+    if let Some(kept) = kept {
+        kept.push(documents);
+    }
+    Ok(())
+}
+
+/// What can go wrong: on the GPU, or with the data.
+enum Trouble {
+    Device(DeviceError),
+    Other(crate::error::Error),
+}
+
+impl From<DeviceError> for Trouble {
+    fn from(error: DeviceError) -> Self {
+        Trouble::Device(error)
+    }
+}
+
+fn shape_of(table: &WordTable) -> Shape {
+    let WordTable { num_topics, width, .. } = *table;
+    Shape { vocab_size: table.vocab_size(), num_topics, width, start_width: table.start_width() }
+}
+
+fn options_of(options: &DocumentOptions, num_topics: usize) -> Options {
+    Options {
+        sparsity: options.sparsity,
+        iterations: options.iterations,
+        tolerance: options.tolerance,
+        active_floor: options.active_floor,
+        max_active: options.max_active.unwrap_or(num_topics).min(MOST_TOPICS),
+        restarts: options.restarts,
+        restart_floor: least_to_empty(options.active_floor),
+    }
+}
+
+/// A copy by all threads: the table of many topics is larger than one thread copies in the time that the GPU takes.
+fn copy(from: &[f32], to: &mut [f32]) {
+    const CHUNK: usize = 1 << 16;
+    to.par_chunks_mut(CHUNK).zip(from.par_chunks(CHUNK)).for_each(|(to, from)| to.copy_from_slice(from));
+}
+
+impl Visit<'_> {
+    /// Work a part of the batch out: the documents that come next.
+    fn part(&mut self, step: &mut DocumentStep, documents: &Documents) -> lsparse_cuda::Result<()> {
+        let first = self.visited.explained.len();
+        let warm = self.request.warm.map(|warm| lists(&warm[first..first + documents.len()]));
+        let with_counts = self.request.learn_alpha || self.request.keep_counts;
+        let solved = step.solve(documents, &self.options, warm.as_ref(), with_counts)?;
+        self.take(&solved, &documents.tokens_of);
+        Ok(())
+    }
+
+    /// Take up what documents left, in their order.
+    fn take(&mut self, solved: &Solved, tokens_of: &[f32]) {
+        let Visit { summary, tally, visited, request, .. } = self;
+        for (d, (found, &tokens)) in solved.found.iter().zip(tokens_of).enumerate() {
+            let mut counts = Vec::new();
+            if found.solved == 0 {
+                if tokens > 0.0 {
+                    self.left.push(visited.explained.len());
+                }
+                visited.counts.push(counts);
+                visited.explained.push(Explained::default());
+                continue;
+            }
+            summary.entropy += found.entropy;
+            summary.alloc += found.alloc;
+            summary.bound += found.evidence;
+            tally.add(&Tally {
+                documents: 1,
+                iterations: found.iterations.into(),
+                active: found.active.into(),
+                proposed: found.proposed.into(),
+                accepted: found.accepted.into(),
+            });
+            if let Some((topic, count)) = &solved.counts {
+                let of_d = d * MOST_TOPICS..d * MOST_TOPICS + found.active as usize;
+                counts.extend(topic[of_d.clone()].iter().copied().zip(count[of_d].iter().copied()));
+            }
+            if request.learn_alpha {
+                let TopicSummary { alloc, alpha_total, alpha_topic, alpha_slope, .. } = &mut **summary;
+                let add = |k: u32, tables, slope| {
+                    alpha_topic[k as usize] += tables;
+                    alpha_slope[k as usize] += slope;
+                };
+                let sizes = (f64::from(tokens), self.alpha_sum);
+                *alpha_total += request.say_of_alpha(sizes, counts.iter().copied(), alloc, add);
+            }
+            visited.counts.push(counts);
+            visited.explained.push(Explained { evidence: found.evidence as f32, tokens });
+        }
+        summary.documents += solved.found.len() as f64;
+        summary.counts.iter_mut().zip(&solved.totals).for_each(|(sum, n)| *sum += n);
+        add_statistics(summary, solved);
+    }
+
+    /// Work the documents that were left out here.
+    fn finish(mut self) -> Result<Visited> {
+        if self.left.is_empty() {
+            return Ok(self.visited);
+        }
+        let Batch { data, number, .. } = *self.batch;
+        let ids = data.batches.row_ids(number);
+        let mut rows = Rows::sparse(self.request.table.vocab_size());
+        self.left.iter().try_for_each(|&n| data.source.read_f32(ids[n], 1, &mut rows))?;
+        let warm: Option<Vec<_>> = self.request.warm.map(|warm| self.left.iter().map(|&n| warm[n].clone()).collect());
+        let request = PanelRequest { warm: warm.as_deref(), ..*self.request };
+        // They have been counted.
+        self.summary.documents -= rows.len() as f64;
+        let found = summarize_panel(&request, &rows, self.summary, self.tally);
+        for ((n, counts), explained) in self.left.into_iter().zip(found.counts).zip(found.explained) {
+            self.visited.counts[n] = counts;
+            self.visited.explained[n] = explained;
+        }
+        Ok(self.visited)
+    }
+}
+
+/// Counts of documents as a GPU takes them.
+fn lists(warm: &[Vec<(u32, f32)>]) -> Warm {
+    let mut all = Warm { first: vec![0], ..Warm::default() };
+    for counts in warm {
+        all.topic.extend(counts.iter().map(|e| e.0));
+        all.count.extend(counts.iter().map(|e| e.1));
+        all.first.push(all.topic.len() as u32);
+    }
+    all
+}
+
+/// Add the lists of a part to the statistics of its batch, which are those lists if it is the first.
+fn add_statistics(summary: &mut TopicSummary, solved: &Solved) {
+    let Solved { first, topic, mass, .. } = solved;
+    let num_topics = summary.num_topics;
+    match &mut summary.words {
+        WordStats::Batch(stats) if stats.topic.is_empty() => {
+            *stats = SparseStats { indptr: first.clone(), topic: topic.clone(), mass: mass.clone() };
+        }
+        words => {
+            let lengths = first.windows(2).map(|pair| pair[1] - pair[0]).enumerate();
+            let word: Vec<u32> = lengths.flat_map(|(v, length)| std::iter::repeat_n(v as u32, length)).collect();
+            let list = Entries { word: &word, topic, mass };
+            match words {
+                WordStats::Batch(stats) => stats.add_lists(num_topics, &[list]),
+                WordStats::Total(stats) => stats.add_lists(num_topics, &[list]),
+            }
+        }
+    }
+}
