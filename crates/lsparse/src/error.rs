@@ -57,6 +57,15 @@ pub enum Error {
         remedy: String,
     },
 
+    /// A GPU failed in the middle of the work.
+    #[error("{detail}; {remedy}")]
+    Gpu {
+        /// What it said.
+        detail: String,
+        /// What to do about it.
+        remedy: String,
+    },
+
     /// A file ends before its data does.
     #[error(
         "{} is cut short: its header promises {expected} bytes of data, it holds {found}; copy or save it again",
@@ -430,6 +439,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// Kernels and copies that failed: what there is no GPU for was found out before the work began.
+    pub(crate) fn gpu(error: lsparse_cuda::Error) -> Error {
+        let remedy = match error {
+            lsparse_cuda::Error::OutOfMemory { .. } => {
+                "end what else runs there, ask for more `batches`, or choose `device cpu`"
+            }
+            _ => "go on from the last checkpoint with `resume`, there or with `device cpu`",
+        };
+        Error::Gpu { detail: error.to_string(), remedy: remedy.into() }
+    }
+
     /// The time that training may take was over before this: "a step was done".
     pub(crate) fn out_of_time(before: &str) -> Error {
         Error::Config {

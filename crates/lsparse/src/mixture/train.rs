@@ -7,6 +7,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::{Demand, Place};
 use crate::data::{
     Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, Thresholded, scan_rows,
 };
@@ -195,6 +196,7 @@ pub struct Mixtures<'a, T> {
     inputs: MixtureInputs<'a>,
     held: Option<Dealt<'a>>,
     remarks: Vec<String>,
+    place: Place,
     number: PhantomData<T>,
 }
 
@@ -243,13 +245,16 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             _ => config.selection_function,
         };
         let mixtures = Mixtures::of(source, SettledMixture { config, prior, penalty, selection }, inputs)?;
+        let remarks = remarks.into_iter().chain(mixtures.remarks).collect();
         Ok(Mixtures { remarks, ..mixtures })
     }
 
     /// The same with what was settled elsewhere: the rows are not read.
     pub fn of(source: &'a dyn RowSource, settled: SettledMixture, inputs: MixtureInputs<'a>) -> Result<Self> {
         let held = inputs.heldout.map(Dealt::in_order).transpose()?;
-        Ok(Mixtures { source, settled, inputs, held, remarks: Vec::new(), number: PhantomData })
+        let place = Place::choose(settled.config.device, &demand::<T>(source, &settled.config))?;
+        let remarks = place.remark.iter().cloned().collect();
+        Ok(Mixtures { source, settled, inputs, held, remarks, place, number: PhantomData })
     }
 
     /// What was settled.
@@ -312,6 +317,15 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
     }
 }
 
+/// What a lap over these rows would ask of a GPU.
+fn demand<T: Scalar>(source: &dyn RowSource, config: &Checked<MixtureConfig>) -> Demand {
+    let (rows, dim, clusters) = (source.num_rows(), source.dim(), config.clusters);
+    let products = (config.likelihood.family().products)(dim) as f64 * rows as f64 * clusters as f64;
+    let bytes = (rows * dim * size_of::<T>()) as u64;
+    let cannot = Some("mixtures have no kernels for GPUs".to_owned());
+    Demand { products, bytes, cannot }
+}
+
 impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     type Model = Mixture<T>;
     type Saved = MixtureModel;
@@ -337,6 +351,10 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
 
     fn remarks(&self) -> &[String] {
         &self.remarks
+    }
+
+    fn backend(&self) -> String {
+        self.place.name()
     }
 
     fn fingerprint(&self) -> Result<Fingerprint> {

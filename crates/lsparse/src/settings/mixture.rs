@@ -1,5 +1,6 @@
 //! The settings of a mixture run.
 
+use crate::backend::DeviceChoice;
 use crate::choice::choices;
 use crate::error::{Error, Result};
 use crate::likelihood::{Estimate, LikelihoodKind, PriorShape};
@@ -346,7 +347,7 @@ impl MixtureConfig {
             SearchKind::Neighbours => SearchKind::Neighbours,
             SearchKind::Auto | SearchKind::Dense | SearchKind::Exact => SearchKind::Auto,
         };
-        MixtureConfig { search, ..self.clone() }
+        MixtureConfig { search, device: DeviceChoice::Auto, ..self.clone() }
     }
 
     fn settle_batches(&self, num_rows: usize) -> Result<usize> {

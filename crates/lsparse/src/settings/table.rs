@@ -341,6 +341,10 @@ macro_rules! settings {
                     delay: f64 = 1.0, least(0.0), only($Name::PACED);
                     /// Decay of the stochastic rate.
                     decay: f64 = 0.55, above(0.5), most(1.0), advice("0.55 and 0.65 are good choices"), only($Name::PACED);
+                    /// What works on the data: auto (a GPU where there is one and the work is large), cpu, cuda, or cuda:1 for
+                    /// the second GPU and so on. The same run on the same kind of it gives the same bits.
+                    #[serde(skip_serializing_if = "DeviceChoice::is_auto")]
+                    device: DeviceChoice = DeviceChoice::Auto, placeholder("DEVICE"), otherwise("auto");
                 }
                 "Start" {
                     #[doc = concat!(" What becomes of what a model to go on from has counted: the new ", $rows, " take its place, or come on top.")]
@@ -402,13 +406,13 @@ macro_rules! settings {
 /// What `settings!` makes of a list.
 macro_rules! declare {
     ($(#[$about:meta])* pub struct $Name:ident { $($heading:literal {
-        $($(#[doc = $doc:expr])+ $field:ident: $type:ty = $default:expr $(, $special:ident($($value:tt)*))*;)*
+        $($(#[doc = $doc:expr])+ $(#[serde($($serde:tt)+)])? $field:ident: $type:ty = $default:expr $(, $special:ident($($value:tt)*))*;)*
     })* }) => {
         $(#[$about])*
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
         pub struct $Name {
-            $($($(#[doc = $doc])+ pub $field: $type,)*)*
+            $($($(#[doc = $doc])+ $(#[serde($($serde)+)])? pub $field: $type,)*)*
         }
 
         impl Default for $Name {

@@ -106,7 +106,11 @@ const STOP_RULES: [&str; 5] = ["laps", "tolerance", "count-tolerance", "max-seco
 /// The settings among a fingerprint.
 pub fn print_settings<C: Serialize>(config: &C) -> Fingerprint {
     match serde_json::to_value(config) {
-        Ok(serde_json::Value::Object(map)) => map.into_iter().map(|(key, value)| (key, value.to_string())).collect(),
+        Ok(serde_json::Value::Object(map)) => {
+            // Where a run goes on is said, and no reason to refuse it.
+            let map = map.into_iter().filter(|(key, _)| key != "device");
+            map.map(|(key, value)| (key, value.to_string())).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -190,8 +194,8 @@ pub struct Content<M: Model> {
     pub finished: bool,
     /// Bytes that observers had written.
     pub written: u64,
-    /// The instruction set it was trained with: others round otherwise.
-    pub instructions: String,
+    /// What it was trained with, an instruction set or a GPU: others round otherwise.
+    pub backend: String,
     /// Final objective and held-out score of every run that has ended.
     pub runs: Vec<(f64, Option<f64>)>,
     /// The best of them.
@@ -203,10 +207,10 @@ pub struct Content<M: Model> {
 }
 
 impl<M: Model> Content<M> {
-    /// How far the training has come, for observers.
-    pub fn reached(&self) -> Reached {
-        let instructions = self.instructions.clone();
-        Reached { run: self.run, step: self.session.progress.step, written: self.written, instructions }
+    /// How far the training has come, for observers, and what it goes on with.
+    pub fn reached(&self, goes_on_with: String) -> Reached {
+        let (step, backend) = (self.session.progress.step, self.backend.clone());
+        Reached { run: self.run, step, written: self.written, backend, goes_on_with }
     }
 }
 
@@ -220,7 +224,7 @@ pub struct Found<M: Model> {
 
 const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
 /// Version of the layout; only the present one is read, since a checkpoint lives no longer than its run.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 /// Length and checksum.
 const TAIL: usize = 12;
 
@@ -490,8 +494,8 @@ mod tests {
             tally: Default::default(),
             files: Vec::new(),
         };
-        let (instructions, runs) = ("plain".into(), vec![(1.0, None)]);
-        Content { run: 0, finished: false, written: 7, instructions, runs, best: None, best_lap: None, session }
+        let (backend, runs) = ("plain".into(), vec![(1.0, None)]);
+        Content { run: 0, finished: false, written: 7, backend, runs, best: None, best_lap: None, session }
     }
 
     fn print(rows: &str) -> Fingerprint {

@@ -174,7 +174,7 @@ impl<'a> TopicFamily<'a> {
             None => (0..self.source.dim()).map(|v| v.to_string()).collect(),
         };
         TopicModel {
-            config: TopicsConfig::clone(&self.config),
+            config: self.config.of_record(),
             training,
             vocab,
             tokenizer: self.inputs.tokenizer.clone(),
@@ -288,7 +288,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     }
 
     fn kept(&self, mut earlier: TopicModel, outcome: &Outcome) -> TopicModel {
-        earlier.config = TopicsConfig::clone(&self.config);
+        earlier.config = self.config.of_record();
         earlier.training.stopped_by = outcome.reason.rule().into();
         earlier
     }

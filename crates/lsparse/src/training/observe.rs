@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::backend::instructions;
 use crate::error::{Error, Result};
 use crate::training::trace::{Beginning, Ending, StepInfo};
 
@@ -57,19 +56,18 @@ pub struct Reached {
     pub step: u64,
     /// Bytes that observers had written.
     pub written: u64,
-    /// The instruction set it was trained with.
-    pub instructions: String,
+    /// What it was trained with, an instruction set or a GPU.
+    pub backend: String,
+    /// What it goes on with.
+    pub goes_on_with: String,
 }
 
 impl Reached {
-    /// What is to be said where the training goes on with other instructions than before.
+    /// What is to be said where the training goes on with other instructions than before, or on another device.
     pub fn elsewhere(&self) -> Option<String> {
-        let (then, now) = (&self.instructions, instructions());
-        (then != now).then(|| {
-            format!(
-                "the checkpoint was trained with {then} instructions, it goes on with {now}: last digits may differ"
-            )
-        })
+        let Reached { backend: then, goes_on_with: now, .. } = self;
+        (then != now)
+            .then(|| format!("the checkpoint was trained with {then}, it goes on with {now}: last digits may differ"))
     }
 }
 
