@@ -17,8 +17,8 @@ constexpr int MOST_TOPICS = 64;
 constexpr int MOST_KEPT = 8;
 // Topics up to which a pass keeps a token's weights in registers.
 constexpr int MOST_FUSED = 16;
-// Iterations between two looks at convergence, full updates after a topic was emptied.
-constexpr int CHECK_EVERY = 5, UPDATES = 2;
+// Iterations between two looks at convergence.
+constexpr int CHECK_EVERY = 5;
 
 // What a document leaves behind besides statistics; all zero for one without tokens.
 struct Found {
@@ -64,7 +64,7 @@ template <int THREADS> __device__ __forceinline__ void wait_for_all() {
 }
 
 // exp(psi(x)): 1/x + ... + 1/(x+5) = (2x+5)(3y^2+20y+24)/(y(y+4)(y+6)) with y = x(x+5), then the series at x + 6.
-__device__ __forceinline__ float exp_digamma(float x) {
+__device__ __noinline__ float exp_digamma(float x) {
     const float y = x * (x + 5.f);
     const float above = fmaf(y, fmaf(3.f, y, 20.f), 24.f) * fmaf(2.f, x, 5.f);
     const float shift = above / (y * (y + 4.f) * (y + 6.f));
@@ -74,7 +74,7 @@ __device__ __forceinline__ float exp_digamma(float x) {
     return x > 0.f ? far * expf(series - shift) : 0.f;
 }
 
-__device__ __forceinline__ double ln_gamma(double x) {
+__device__ __noinline__ double ln_gamma(double x) {
     const double y = x + 6, r = 1 / y, z = r * r;
     const double series = r * (1.0 / 12 - z * (1.0 / 360 - z * (1.0 / 1260 - z * (1.0 / 1680))));
     return (y - 0.5) * log(y) - y + 0.91893853320467274 + series
@@ -107,6 +107,21 @@ template <int N> __device__ __forceinline__ float sums_of_warp(float (&value)[N]
 template <int THREADS, bool FAR> struct Document {
     static constexpr int WARPS = THREADS / 32;
 
+    // What a pass was made for.
+    enum Phase {
+        // To iterate until the counts rest.
+        ITERATE,
+        // To know the bound before the first proposal.
+        BEGIN,
+        // To go on from where a topic was emptied, twice and
+        FIRST, SECOND,
+        // for the bound that comes of it.
+        JUDGE,
+        // To leave a prior that belongs to the counts.
+        END,
+        DONE
+    };
+
     // Shared by the block. Rows of the weights are numbered once; positions count those that are active.
     struct Shared {
         // Of each position: its prior times scale, and where its row of weights begins.
@@ -123,7 +138,8 @@ template <int THREADS, bool FAR> struct Document {
         double part_log[WARPS], part_entropy[WARPS];
         unsigned fixed[MOST_TOPICS];
         unsigned part_count[WARPS], part_most[WARPS];
-        int active, done;
+        int active;
+        Phase phase;
     };
 
     const Step &step;
@@ -137,6 +153,13 @@ template <int THREADS, bool FAR> struct Document {
     // Weights of row a and word u at a * stride + u.
     float *block;
     double logs;
+    // Of the first warp: how far it has come, and the state before a proposal, two positions a lane.
+    unsigned iterations, proposed, accepted;
+    double best;
+    u64 tried;
+    int before;
+    float count_one, count_two;
+    int row_one, row_two;
 
     __device__ Document(const Step &step, Shared &own, float *room)
         : step(step), own(own), thread(threadIdx.x), lane(threadIdx.x & 31), warp(threadIdx.x >> 5) {
@@ -197,6 +220,7 @@ template <int THREADS, bool FAR> struct Document {
             to += w < warp ? own.part_count[w] : 0;
             all += own.part_count[w];
         }
+#pragma unroll 1
         for (int k = begin; k < end; k += 32) {
             const unsigned m = k + lane < end ? mass[k + lane] : 0;
             const unsigned there = __ballot_sync(~0u, m > floor);
@@ -221,6 +245,7 @@ template <int THREADS, bool FAR> struct Document {
                 if (above == step.max_active) break;
             }
             int kept = 0;
+#pragma unroll 1
             for (int i = 0; i < all; i += 32) {
                 const unsigned m = i + lane < all ? found_mass[i + lane] : 0;
                 const unsigned there = __ballot_sync(~0u, m > high);
@@ -279,6 +304,7 @@ template <int THREADS, bool FAR> struct Document {
         }
         wait();
         if (warp == 0) {
+#pragma unroll 1
             for (int i = lane; i < active; i += 32) place(i, own.count[i], i);
             pad(active);
         }
@@ -299,28 +325,27 @@ template <int THREADS, bool FAR> struct Document {
         if (lane >= from && lane < MOST_FUSED) own.prior[lane] = make_float2(0.f, __int_as_float(0));
     }
 
-    // One pass over the weights: norms of the words, then each warp's share of the counts; with LOGS also its share of
-    // sum_u c_u log norm_u. Nothing of it is to be read before the threads have waited for each other, which they do here.
-    template <bool LOGS> __device__ __forceinline__ void pass() {
+    // One pass over the weights: norms of the words, then each warp's share of the counts; where the phase asks for it also
+    // its share of sum_u c_u log norm_u. Nothing of it is to be read before the threads have waited for each other.
+    __device__ __forceinline__ void pass(bool with_logs) {
         logs = 0;
-        if (active <= 8) fused<8, LOGS>();
-        else if (active <= MOST_FUSED) fused<MOST_FUSED, LOGS>();
-        else wide<LOGS>();
-        if (LOGS) {
+        if (active <= 8) fused<8>(with_logs);
+        else if (active <= MOST_FUSED) fused<MOST_FUSED>(with_logs);
+        else wide(with_logs);
+        if (with_logs) {
             logs = sum_of_warp(logs);
             if (lane == 0) own.part_log[warp] = logs;
         }
-        wait();
     }
 
     // count / norm, or nothing where either is.
-    template <bool LOGS> __device__ __forceinline__ float ratio_of(float number, float norm) {
-        if (LOGS && number > 0.f) logs += number * logf(norm);
+    __device__ __forceinline__ float ratio_of(float number, float norm, bool with_logs) {
+        if (with_logs && number > 0.f) logs += number * logf(norm);
         return norm > 0.f ? number / norm : 0.f;
     }
 
     // Few topics: a word's weights are read once, and held.
-    template <int N, bool LOGS> __device__ __forceinline__ void fused() {
+    template <int N> __device__ __forceinline__ void fused(bool with_logs) {
         float prior[N], sum[N];
         int from[N];
 #pragma unroll
@@ -336,7 +361,7 @@ template <int THREADS, bool FAR> struct Document {
             for (int i = 0; i < N; i++) weight[i] = block[from[i] + u];
 #pragma unroll
             for (int i = 0; i < N; i++) norm = fmaf(prior[i], weight[i], norm);
-            const float r = ratio_of<LOGS>(count[u], norm);
+            const float r = ratio_of(count[u], norm, with_logs);
 #pragma unroll
             for (int i = 0; i < N; i++) sum[i] = fmaf(r, weight[i], sum[i]);
         }
@@ -344,11 +369,11 @@ template <int THREADS, bool FAR> struct Document {
         if (lane < N) own.part[warp][lane] = of_lane;
     }
 
-    template <int WORDS, bool LOGS> __device__ __forceinline__ void norms(int first) {
+    template <int WORDS> __device__ __forceinline__ void norms(int first, bool with_logs) {
         float norm[WORDS];
 #pragma unroll
         for (int r = 0; r < WORDS; r++) norm[r] = 0.f;
-#pragma unroll 8
+#pragma unroll 4
         for (int i = 0; i < active; i++) {
             const float2 prior = own.prior[i];
             const float *row = block + __float_as_int(prior.y) + first;
@@ -358,18 +383,17 @@ template <int THREADS, bool FAR> struct Document {
 #pragma unroll
         for (int r = 0; r < WORDS; r++) {
             const int u = first + r * THREADS;
-            ratio[u] = ratio_of<LOGS>(count[u], norm[r]);
+            ratio[u] = ratio_of(count[u], norm[r], with_logs);
         }
     }
 
     // Many topics: first norms, a few words a thread, then counts with lanes being topics.
-    template <bool LOGS> __device__ __forceinline__ void wide() {
+    __device__ __forceinline__ void wide(bool with_logs) {
         for (int first = thread; first < words; first += 4 * THREADS) {
             const int left = (words - first + THREADS - 1) / THREADS;
-            if (left == 1) norms<1, LOGS>(first);
-            else if (left == 2) norms<2, LOGS>(first);
-            else if (left == 3) norms<3, LOGS>(first);
-            else norms<4, LOGS>(first);
+            if (left >= 4) norms<4>(first, with_logs);
+            if (left == 2 || left == 3) norms<2>(first, with_logs);
+            if (left == 1 || left == 3) norms<1>(first + (left - 1) * THREADS, with_logs);
         }
         wait();
         const float *one = block + own.row[min(lane, active - 1)] * stride;
@@ -419,66 +443,48 @@ template <int THREADS, bool FAR> struct Document {
         if (lane + 32 < active) own.count[lane + 32] = two;
     }
 
-    // Iterate until the counts rest; topics at the floor leave. The prior that is left made the counts.
-    __device__ unsigned iterate() {
-        unsigned iteration = 0;
-        bool done = false;
-        while (!done) {
-            iteration++;
-            pass<false>();
-            if (warp == 0) {
-                float one, two;
-                next_counts(one, two);
-                const bool has_one = lane < active, has_two = lane + 32 < active;
-                bool rest = iteration >= step.iterations;
-                if (!rest && iteration % CHECK_EVERY == 0) {
-                    const bool moved = (has_one && !(fabsf(one - own.count[lane]) < step.tolerance))
-                        || (has_two && !(fabsf(two - own.count[lane + 32]) < step.tolerance));
-                    rest = !__any_sync(~0u, moved);
-                }
-                int left = active;
-                if (rest) {
-                    if (has_one) own.count[lane] = one;
-                    if (has_two) own.count[lane + 32] = two;
-                } else {
-                    float floor = step.active_floor;
-                    const int row_one = has_one ? own.row[lane] : 0, row_two = has_two ? own.row[lane + 32] : 0;
-                    int at_one = lane, at_two = lane + 32;
-                    bool stays_one = has_one, stays_two = has_two;
-                    const bool low = (has_one && !(one > floor)) || (has_two && !(two > floor));
-                    if (floor > 0.f && __any_sync(~0u, low)) {
-                        float most = fmaxf(one, two);
-                        for (int o = 16; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
-                        floor = fminf(floor, 0.5f * most);
-                        stays_one = has_one && one > floor;
-                        stays_two = has_two && two > floor;
-                        const unsigned ones = __ballot_sync(~0u, stays_one), twos = __ballot_sync(~0u, stays_two);
-                        const unsigned before = (1u << lane) - 1;
-                        at_one = __popc(ones & before);
-                        at_two = __popc(ones) + __popc(twos & before);
-                        left = __popc(ones) + __popc(twos);
-                    }
-                    __syncwarp();
-                    if (stays_one) place(at_one, one, row_one);
-                    if (stays_two) place(at_two, two, row_two);
-                    pad(left);
-                }
-                if (lane == 0) {
-                    own.active = left;
-                    own.done = rest;
-                }
-            }
-            wait();
-            active = own.active;
-            done = own.done || active == 0;
+    // The first warp: whether no count changes by as much as the tolerance.
+    __device__ __forceinline__ bool rests() {
+        float one, two;
+        next_counts(one, two);
+        const bool moved = (lane < active && !(fabsf(one - own.count[lane]) < step.tolerance))
+            || (lane + 32 < active && !(fabsf(two - own.count[lane + 32]) < step.tolerance));
+        return !__any_sync(~0u, moved);
+    }
+
+    // The first warp: the new counts take the place of the old ones, topics at the floor leave, and the rest make the next
+    // prior.
+    __device__ __forceinline__ void shrink() {
+        float one, two, floor = step.active_floor;
+        next_counts(one, two);
+        const bool has_one = lane < active, has_two = lane + 32 < active;
+        const int row_one = has_one ? own.row[lane] : 0, row_two = has_two ? own.row[lane + 32] : 0;
+        int at_one = lane, at_two = lane + 32;
+        bool stays_one = has_one, stays_two = has_two;
+        const bool low = (has_one && !(one > floor)) || (has_two && !(two > floor));
+        if (floor > 0.f && __any_sync(~0u, low)) {
+            float most = fmaxf(one, two);
+            for (int o = 16; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+            floor = fminf(floor, 0.5f * most);
+            stays_one = has_one && one > floor;
+            stays_two = has_two && two > floor;
+            const unsigned ones = __ballot_sync(~0u, stays_one), twos = __ballot_sync(~0u, stays_two);
+            const unsigned before = (1u << lane) - 1;
+            at_one = __popc(ones & before);
+            at_two = __popc(ones) + __popc(twos & before);
+            active = __popc(ones) + __popc(twos);
         }
-        return iteration;
+        __syncwarp();
+        if (stays_one) place(at_one, one, row_one);
+        if (stays_two) place(at_two, two, row_two);
+        pad(active);
     }
 
     // The first warp: the bound of the document at the point that counts, prior and norms describe, up to what no choice of
     // topics changes.
-    __device__ double bound() {
+    __device__ __forceinline__ double bound() {
         double value = 0;
+#pragma unroll 1
         for (int i = lane; i < active; i += 32) {
             const float number = own.count[i], spread = own.spread[i];
             const int row = own.row[i];
@@ -489,96 +495,91 @@ template <int THREADS, bool FAR> struct Document {
         return sum_of_warp(value);
     }
 
-    // Try to empty topics, the smallest first; each is kept empty only if the bound rises.
-    __device__ void restart(unsigned &proposed, unsigned &accepted) {
-        if (step.restarts == 0 || active < 2) return;
-        double best = 0;
-        u64 tried = 0;
-        // The prior is to be that of the counts.
-        if (warp == 0) {
-            for (int i = lane; i < active; i += 32) place(i, own.count[i], own.row[i]);
+    // The first warp: empty the smallest topic that was not tried yet, after keeping the state before. False if there is
+    // none, or no proposal left.
+    __device__ __forceinline__ bool propose() {
+        __syncwarp();
+        before = active;
+        const bool has_one = lane < active, has_two = lane + 32 < active;
+        if (has_one) count_one = own.count[lane], row_one = own.row[lane];
+        if (has_two) count_two = own.count[lane + 32], row_two = own.row[lane + 32];
+        const bool open_one = has_one && count_one > step.restart_floor && !((tried >> row_one) & 1);
+        const bool open_two = has_two && count_two > step.restart_floor && !((tried >> row_two) & 1);
+        float least = fminf(open_one ? count_one : INFINITY, open_two ? count_two : INFINITY);
+        for (int o = 16; o; o >>= 1) least = fminf(least, __shfl_xor_sync(~0u, least, o));
+        if (least == INFINITY || active < 2 || proposed >= step.restarts) return false;
+        const unsigned ones = __ballot_sync(~0u, open_one && count_one == least);
+        const unsigned twos = __ballot_sync(~0u, open_two && count_two == least);
+        const int target = ones ? __ffs(ones) - 1 : 32 + __ffs(twos) - 1;
+        tried |= 1ull << own.row[target];
+        // Its mass goes to the others in proportion to what they have.
+        float rest = (has_one && lane != target ? count_one : 0.f) + (has_two && lane + 32 != target ? count_two : 0.f);
+        for (int o = 16; o; o >>= 1) rest += __shfl_xor_sync(~0u, rest, o);
+        const float grow = rest > 0.f ? (rest + least) / rest : 1.f;
+        __syncwarp();
+        if (has_one && lane != target) place(lane - (lane > target), count_one * grow, row_one);
+        if (has_two && lane + 32 != target) place(lane + 32 - (lane + 32 > target), count_two * grow, row_two);
+        active--;
+        pad(active);
+        proposed++;
+        return true;
+    }
+
+    // The first warp: the state before the proposal.
+    __device__ __forceinline__ void put_back() {
+        __syncwarp();
+        active = before;
+        if (lane < active) place(lane, count_one, row_one);
+        if (lane + 32 < active) place(lane + 32, count_two, row_two);
+        pad(active);
+    }
+
+    // The first warp: what follows from a pass. Gives what the next one is for.
+    __device__ __forceinline__ Phase turn(Phase phase) {
+        if (phase == ITERATE) {
+            iterations++;
+            if (iterations < step.iterations && !(iterations % CHECK_EVERY == 0 && rests())) {
+                shrink();
+                return active > 0 ? ITERATE : DONE;
+            }
         }
-        wait();
-        pass<true>();
-        if (warp == 0) {
-            best = bound();
+        if (phase == END || (phase == ITERATE && (step.restarts == 0 || active < 2))) {
+            keep_prior();
+            return DONE;
+        }
+        const bool judges = phase == BEGIN || phase == JUDGE;
+        const double value = judges ? bound() : 0;
+        if (phase == JUDGE && !(value > best)) {
+            put_back();
+        } else {
             settle();
+            accepted += phase == JUDGE;
+            best = judges ? value : best;
         }
-        wait();
-        while (proposed < step.restarts) {
-            // What the first warp holds of the state before.
-            const int before = active;
-            float count_one = 0.f, count_two = 0.f;
-            int row_one = 0, row_two = 0;
+        if (judges) return propose() ? FIRST : END;
+        return phase == ITERATE ? BEGIN : phase == FIRST ? SECOND : JUDGE;
+    }
+
+    // Iterate until the counts rest, then try to empty topics, the smallest first; each is kept empty only if the bound
+    // rises. The prior that is left made the counts.
+    __device__ __forceinline__ void iterate() {
+        iterations = proposed = accepted = 0;
+        tried = 0;
+        best = 0;
+        for (Phase phase = ITERATE; phase != DONE;) {
+            pass(phase == BEGIN || phase == JUDGE);
+            wait();
             if (warp == 0) {
-                const bool has_one = lane < active, has_two = lane + 32 < active;
-                if (has_one) count_one = own.count[lane], row_one = own.row[lane];
-                if (has_two) count_two = own.count[lane + 32], row_two = own.row[lane + 32];
-                const bool open_one = has_one && count_one > step.restart_floor && !((tried >> row_one) & 1);
-                const bool open_two = has_two && count_two > step.restart_floor && !((tried >> row_two) & 1);
-                float least = fminf(open_one ? count_one : INFINITY, open_two ? count_two : INFINITY);
-                for (int o = 16; o; o >>= 1) least = fminf(least, __shfl_xor_sync(~0u, least, o));
-                const bool none = least == INFINITY || active < 2;
-                if (!none) {
-                    const unsigned ones = __ballot_sync(~0u, open_one && count_one == least);
-                    const unsigned twos = __ballot_sync(~0u, open_two && count_two == least);
-                    const int target = ones ? __ffs(ones) - 1 : 32 + __ffs(twos) - 1;
-                    tried |= 1ull << own.row[target];
-                    // Its mass goes to the others in proportion to what they have.
-                    float rest = (has_one && lane != target ? count_one : 0.f)
-                        + (has_two && lane + 32 != target ? count_two : 0.f);
-                    for (int o = 16; o; o >>= 1) rest += __shfl_xor_sync(~0u, rest, o);
-                    const float grow = rest > 0.f ? (rest + least) / rest : 1.f;
-                    __syncwarp();
-                    if (has_one && lane != target) place(lane - (lane > target), count_one * grow, row_one);
-                    if (has_two && lane + 32 != target) {
-                        place(lane + 32 - (lane + 32 > target), count_two * grow, row_two);
-                    }
-                    pad(active - 1);
-                }
+                phase = turn(phase);
                 if (lane == 0) {
-                    own.done = none;
-                    own.active = active - 1;
+                    own.active = active;
+                    own.phase = phase;
                 }
             }
             wait();
-            if (own.done) break;
             active = own.active;
-            proposed++;
-            for (int update = 0; update < UPDATES; update++) {
-                pass<false>();
-                if (warp == 0) settle();
-                wait();
-            }
-            pass<true>();
-            if (warp == 0) {
-                const double value = bound();
-                const bool better = value > best;
-                if (better) {
-                    best = value;
-                    settle();
-                } else {
-                    __syncwarp();
-                    if (lane < before) place(lane, count_one, row_one);
-                    if (lane + 32 < before) place(lane + 32, count_two, row_two);
-                    pad(before);
-                }
-                if (lane == 0) {
-                    own.done = better;
-                    own.active = better ? active : before;
-                }
-            }
-            wait();
-            accepted += own.done;
-            active = own.active;
-            // Everybody has read before the first warp writes again.
-            wait();
+            phase = own.phase;
         }
-        wait();
-        // Leave a prior that belongs to the counts.
-        pass<false>();
-        if (warp == 0) keep_prior();
-        wait();
     }
 
     // One responsibility: into the statistics and the document's counts.
@@ -602,6 +603,7 @@ template <int THREADS, bool FAR> struct Document {
                 int position[MOST_KEPT];
 #pragma unroll
                 for (int j = 0; j < MOST_KEPT; j++) value[j] = -1.f, position[j] = 0;
+#pragma unroll 1
                 for (int i = 0; i < active; i++) {
                     const float2 prior = own.prior[i];
                     float weight = prior.x * block[__float_as_int(prior.y) + u];
@@ -627,10 +629,13 @@ template <int THREADS, bool FAR> struct Document {
                 }
             } else {
                 // A topic is among the L largest if fewer than L come before it.
+#pragma unroll 1
                 for (int round = 0; round < 2; round++) {
+#pragma unroll 1
                     for (int i = 0; i < active; i++) {
                         const float weight = own.prior[i].x * block[__float_as_int(own.prior[i].y) + u];
                         int ahead = 0;
+#pragma unroll 1
                         for (int j = 0; j < active && kept < active && ahead < kept; j++) {
                             const float other = own.prior[j].x * block[__float_as_int(own.prior[j].y) + u];
                             ahead += other > weight || (other == weight && j < i);
@@ -660,8 +665,9 @@ template <int THREADS, bool FAR> struct Document {
     }
 
     // The first warp: counts of the responsibilities that left, and what the objective needs of them.
-    __device__ void finish(unsigned d, float unit, unsigned iterations, unsigned proposed, unsigned accepted) {
+    __device__ void finish(unsigned d, float unit) {
         double alloc = 0, drift = 0, log_sum = 0, entropy = 0;
+#pragma unroll 1
         for (int i = lane; i < active; i += 32) {
             const int row = own.row[i];
             const float number = (float)own.fixed[i] / unit, spread = own.spread[i];
@@ -705,13 +711,11 @@ template <int THREADS, bool FAR> struct Document {
         const unsigned from = step.warm_first ? step.warm_first[d] : 0, to = step.warm_first ? step.warm_first[d + 1] : 0;
         if (!(from < to ? begin_with(from, to) : begin_by_word(unit))) return;
         gather();
-        const unsigned iterations = iterate();
+        iterate();
         if (active == 0) return;
-        unsigned proposed = 0, accepted = 0;
-        restart(proposed, accepted);
         double entropy;
         select(unit, entropy);
-        if (warp == 0) finish(d, unit, iterations, proposed, accepted);
+        if (warp == 0) finish(d, unit);
     }
 };
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction_attribute_enum};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DeviceRepr, LaunchArgs, LaunchConfig,
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchArgs, LaunchConfig,
     PinnedHostSlice, PushKernelArg, ValidAsZeroBits,
 };
 use cudarc::nvrtc::Ptx;
@@ -232,9 +232,20 @@ impl Device {
     /// The same from memory that the GPU reads by itself; the copy may still be under way when this returns, and what
     /// reads or writes the pinned memory next waits for it.
     pub fn upload_pinned<T: Plain>(&self, values: &Pinned<T>, len: usize, buffer: &mut Buffer<T>) -> Result<()> {
+        self.upload_pinned_at(values, len, buffer, 0)
+    }
+
+    /// The same to a place of the buffer.
+    pub fn upload_pinned_at<T: Plain>(
+        &self,
+        values: &Pinned<T>,
+        len: usize,
+        buffer: &mut Buffer<T>,
+        first: usize,
+    ) -> Result<()> {
         let bad = || Error::Failed { action: "copy to the GPU", detail: "past the end of a buffer".into() };
         let from = values.get()?.get(..len).ok_or_else(bad)?;
-        let mut place = buffer.slice.try_slice_mut(..len).ok_or_else(bad)?;
+        let mut place = buffer.slice.try_slice_mut(first..first + len).ok_or_else(bad)?;
         self.stream.memcpy_htod(from, &mut place).map_err(|error| Error::of("copy to the GPU", error))?;
         self.synchronize()
     }
@@ -263,6 +274,11 @@ impl Device {
             self.stream.memcpy_dtoh(&place, values).map_err(|error| Error::of("copy from the GPU", error))?;
         }
         self.synchronize()
+    }
+
+    /// Where a buffer lies in the GPU's memory, for kernels that take many of them: it must outlive what is launched.
+    pub(crate) fn address<T>(&self, buffer: &Buffer<T>) -> u64 {
+        buffer.slice.device_ptr(&self.stream).0
     }
 
     /// A kernel by its name in a source. With more than 48 kB of shared memory it must say how much.

@@ -7,12 +7,14 @@
 //! - [`device`]: which GPUs there are, and what is done with one: memory, copies, launches.
 //! - [`error`]: what can go wrong on the way.
 //! - [`artefacts`]: the compiled kernels, and which of them a GPU takes.
+//! - [`topics`]: the document step of topics.
 //! - [`manifest`]: which source and which options they were made from.
 
 pub mod artefacts;
 pub mod device;
 pub mod error;
 pub mod manifest;
+pub mod topics;
 
 pub use device::{Buffer, Device, Info, Plain, devices};
 pub use error::{Error, Result};

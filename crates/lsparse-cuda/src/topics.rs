@@ -509,7 +509,7 @@ impl DocumentStep {
         for first in (0..entries).step_by(STAGED) {
             let len = STAGED.min(entries - first);
             fill(first, &mut self.staged.get_mut()?[..len]);
-            self.device.upload_pinned(&self.staged, len, &mut self.table, first)?;
+            self.device.upload_pinned_at(&self.staged, len, &mut self.table, first)?;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@
 #define __device__
 #define __global__
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(threads)
 #define __grid_constant__
 // Blocks run one after the other, so that what a block shares may be static.

@@ -38,7 +38,7 @@ impl HeldBatches {
     }
 
     /// Hold a batch of so many bytes that was read, if there is room; else it is given back.
-    pub(super) fn hold<S: Send + 'static>(&self, batch: usize, rows: S, bytes: usize) -> Option<S> {
+    pub(crate) fn hold<S: Send + 'static>(&self, batch: usize, rows: S, bytes: usize) -> Option<S> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (batch, TypeId::of::<S>());
         if held.bytes + bytes > HELD_BYTES || held.batches.contains_key(&key) {

@@ -15,7 +15,7 @@ use super::summary::{SparseStats, TopicSummary, WordStats};
 use super::table::{self, WordTable};
 use crate::allocation::{AlphaRule, learned_alpha};
 use crate::data::{Ahead, Batch, Dealt, Layout, Stretch};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
 use crate::settings::TopicsConfig;
 use crate::training::model::{self, Model, Objective, Visited};
@@ -120,7 +120,7 @@ impl TopicWorker {
             match DeviceStep::new(device, table) {
                 Ok(step) => self.on_device = Some(step),
                 Err(lsparse_cuda::Error::OutOfMemory { .. }) => return Ok(None),
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(Error::gpu(error)),
             }
         }
         let Some(step) = &mut self.on_device else { return Ok(None) };

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use super::{Explained, PanelRequest, Visited, summarize_panel};
 use crate::data::{Ahead, Batch, Rows};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::settings::{Checked, Selection, TopicMethod, TopicsConfig};
 use crate::topics::local::document::{DocumentOptions, Tally};
 use crate::topics::local::restart::least_to_empty;
@@ -23,12 +23,11 @@ use crate::topics::table::WordTable;
 
 /// Why a GPU cannot do the document step of these settings.
 pub fn cannot(config: &Checked<TopicsConfig>) -> Option<String> {
-    let sparsity = config.sparsity.within(config.topics);
     let most = config.max_active.unwrap_or(config.topics).min(config.topics);
     if config.method != TopicMethod::Lsparse {
         return Some(format!("`method {}` has no kernel for GPUs", config.method.name()));
     }
-    if sparsity >= config.topics {
+    if config.sparsity >= config.topics {
         return Some("documents that keep all topics (L = K) have no kernel for GPUs".into());
     }
     if config.selection != Selection::End {
@@ -39,7 +38,7 @@ pub fn cannot(config: &Checked<TopicsConfig>) -> Option<String> {
 
 /// Bytes of a GPU's memory that the document step takes at least, for this many words, topics and entries.
 pub fn bytes_needed(config: &Checked<TopicsConfig>, vocab_size: usize, entries: usize) -> u64 {
-    let (num_topics, start_width) = (config.topics, config.sparsity.within(config.topics));
+    let (num_topics, start_width) = (config.topics, config.sparsity);
     let shape = Shape { vocab_size, num_topics, width: num_topics.next_multiple_of(16), start_width };
     // Documents, at least a part of them, and the lists that statistics leave it as.
     shape.bytes() + 8 * entries.min(PART_ENTRIES) as u64 + 8 * (vocab_size * num_topics) as u64 / 2
@@ -98,7 +97,7 @@ impl DeviceStep {
         match self.work(&mut visit, ahead) {
             Ok(()) => {}
             Err(Trouble::Device(DeviceError::OutOfMemory { .. })) => return Ok(None),
-            Err(Trouble::Device(error)) => return Err(error.into()),
+            Err(Trouble::Device(error)) => return Err(Error::gpu(error)),
             Err(Trouble::Other(error)) => return Err(error),
         }
         visit.finish().map(Some)
@@ -169,7 +168,7 @@ fn upload(
 /// What can go wrong: on the GPU, or with the data.
 enum Trouble {
     Device(DeviceError),
-    Other(crate::error::Error),
+    Other(Error),
 }
 
 impl From<DeviceError> for Trouble {
