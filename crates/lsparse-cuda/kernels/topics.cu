@@ -1,5 +1,9 @@
 // The document step of topics: a block of threads works one document out, and its statistics are added in fixed point.
 //
+// It is two kernels: `first` iterates until a document's counts rest, with up to 64 topics; `rest` goes on with the few that
+// are left, tries to empty some of them, and chooses the L topics of each token. The weights of few topics take little
+// shared memory, so that a multiprocessor has many documents in hand.
+//
 // The rules are those of the document step on a processor (crates/lsparse/src/topics/local): the same first topics, the
 // same iterations, restart proposals in the same order, the same choice of L topics a token. Sums across documents are of
 // whole numbers, so that no order of them changes a bit; sums within a document are in an order that its number of words
@@ -20,11 +24,13 @@ constexpr int MOST_FUSED = 16;
 // Iterations between two looks at convergence.
 constexpr int CHECK_EVERY = 5;
 
+constexpr unsigned SOLVED = 1, WAITS = 2;
+
 // What a document leaves behind besides statistics; all zero for one without tokens.
 struct Found {
     double entropy, alloc, evidence;
     unsigned active, iterations, proposed, accepted;
-    // 1 if it was worked out; 0 if somebody else has to, and then nothing was added anywhere.
+    // WAITS between the two kernels, 1 if it was worked out; 0 if somebody else has to, and then nothing was added anywhere.
     unsigned solved, unused;
 };
 
@@ -42,11 +48,12 @@ struct Step {
     // Counts of an earlier visit, document d's from warm_first[d] to warm_first[d + 1]; may be null.
     const unsigned *warm_first, *warm_topic;
     const float *warm_count;
-    // Results: V x K statistics, what documents leave, and their counts, MOST_TOPICS places each; the last two may be null.
+    // Results: V x K statistics, what documents leave, and MOST_TOPICS places a document for its topics, their counts, and
+    // between the kernels exp(psi(count + alpha)) of the prior that made them.
     u64 *stats;
     Found *found;
-    unsigned *count_topic;
-    float *count_value;
+    unsigned *left_topic;
+    float *left_count, *left_spread;
     // Room of each block for weights that do not fit into shared memory.
     float *far;
     u64 far_stride;
@@ -55,7 +62,10 @@ struct Step {
     float unit;
     float tolerance, active_floor, restart_floor;
     unsigned num_documents, most_words, num_topics, width, start_width;
-    unsigned sparsity, iterations, max_active, restarts, unused;
+    unsigned sparsity, iterations, max_active, restarts;
+    // Documents of `rest` have more topics than the one and at most the other.
+    unsigned above, most_active;
+    unsigned unused;
 };
 
 template <int THREADS> __device__ __forceinline__ void wait_for_all() {
@@ -107,10 +117,8 @@ template <int N> __device__ __forceinline__ float sums_of_warp(float (&value)[N]
 template <int THREADS, bool FAR> struct Document {
     static constexpr int WARPS = THREADS / 32;
 
-    // What a pass was made for.
+    // What a pass of `rest` is made for.
     enum Phase {
-        // To iterate until the counts rest.
-        ITERATE,
         // To know the bound before the first proposal.
         BEGIN,
         // To go on from where a topic was emptied, twice and
@@ -138,8 +146,7 @@ template <int THREADS, bool FAR> struct Document {
         double part_log[WARPS], part_entropy[WARPS];
         unsigned fixed[MOST_TOPICS];
         unsigned part_count[WARPS], part_most[WARPS];
-        int active;
-        Phase phase;
+        int active, phase;
     };
 
     const Step &step;
@@ -534,16 +541,31 @@ template <int THREADS, bool FAR> struct Document {
         pad(active);
     }
 
-    // The first warp: what follows from a pass. Gives what the next one is for.
-    __device__ __forceinline__ Phase turn(Phase phase) {
-        if (phase == ITERATE) {
-            iterations++;
-            if (iterations < step.iterations && !(iterations % CHECK_EVERY == 0 && rests())) {
-                shrink();
-                return active > 0 ? ITERATE : DONE;
+    // Iterate until the counts rest; topics at the floor leave. The prior that is left made the counts.
+    __device__ __forceinline__ void iterate() {
+        bool done = false;
+        for (iterations = 1; !done; iterations++) {
+            pass(false);
+            wait();
+            if (warp == 0) {
+                done = iterations >= step.iterations || (iterations % CHECK_EVERY == 0 && rests());
+                if (done) keep_prior();
+                else shrink();
+                if (lane == 0) {
+                    own.active = active;
+                    own.phase = done || active == 0;
+                }
             }
+            wait();
+            active = own.active;
+            done = own.phase;
         }
-        if (phase == END || (phase == ITERATE && (step.restarts == 0 || active < 2))) {
+        iterations--;
+    }
+
+    // The first warp: what follows from a pass. Gives what the next one is for.
+    __device__ __forceinline__ int turn(int phase) {
+        if (phase == END) {
             keep_prior();
             return DONE;
         }
@@ -557,16 +579,16 @@ template <int THREADS, bool FAR> struct Document {
             best = judges ? value : best;
         }
         if (judges) return propose() ? FIRST : END;
-        return phase == ITERATE ? BEGIN : phase == FIRST ? SECOND : JUDGE;
+        return phase == FIRST ? SECOND : JUDGE;
     }
 
-    // Iterate until the counts rest, then try to empty topics, the smallest first; each is kept empty only if the bound
-    // rises. The prior that is left made the counts.
-    __device__ __forceinline__ void iterate() {
-        iterations = proposed = accepted = 0;
+    // Try to empty topics, the smallest first; each is kept empty only if the bound rises. The prior that is left made the
+    // counts.
+    __device__ __forceinline__ void restart() {
+        proposed = accepted = 0;
         tried = 0;
         best = 0;
-        for (Phase phase = ITERATE; phase != DONE;) {
+        for (int phase = BEGIN; phase != DONE;) {
             pass(phase == BEGIN || phase == JUDGE);
             wait();
             if (warp == 0) {
@@ -673,10 +695,8 @@ template <int THREADS, bool FAR> struct Document {
             const float number = (float)own.fixed[i] / unit, spread = own.spread[i];
             alloc += ln_gamma((double)(number + own.alpha[row])) - own.ln_gamma[row];
             if (number > 0.f && spread > 0.f) drift += (double)number * logf(spread);
-            if (step.count_topic) {
-                step.count_topic[(size_t)d * MOST_TOPICS + i] = own.topic[row];
-                step.count_value[(size_t)d * MOST_TOPICS + i] = number;
-            }
+            step.left_topic[(size_t)d * MOST_TOPICS + i] = own.topic[row];
+            step.left_count[(size_t)d * MOST_TOPICS + i] = number;
         }
         for (int w = lane; w < WARPS; w += 32) {
             log_sum += own.part_log[w];
@@ -689,53 +709,92 @@ template <int THREADS, bool FAR> struct Document {
         if (lane == 0) {
             const double tokens = step.tokens[d];
             alloc += step.alpha_sum_ln_gamma - ln_gamma(tokens + step.alpha_sum);
-            Found found;
+            Found &found = step.found[d];
             found.entropy = entropy;
             found.alloc = alloc;
             found.evidence = alloc - drift + log_sum;
             found.active = active;
-            found.iterations = iterations;
             found.proposed = proposed;
             found.accepted = accepted;
-            found.solved = 1;
-            found.unused = 0;
-            step.found[d] = found;
+            found.solved = SOLVED;
         }
     }
 
-    __device__ void solve(unsigned d) {
+    // A power of two that makes all tokens of the document less than 2^31.
+    __device__ float unit_of(unsigned d) { return ldexpf(1.f, 30 - ilogbf(step.tokens[d])); }
+
+    __device__ void first(unsigned d) {
         open(d);
-        // A power of two that makes all tokens of the document less than 2^31.
-        const float unit = ldexpf(1.f, 30 - ilogbf(step.tokens[d]));
         wait();
         const unsigned from = step.warm_first ? step.warm_first[d] : 0, to = step.warm_first ? step.warm_first[d + 1] : 0;
-        if (!(from < to ? begin_with(from, to) : begin_by_word(unit))) return;
+        if (!(from < to ? begin_with(from, to) : begin_by_word(unit_of(d)))) return;
         gather();
         iterate();
         if (active == 0) return;
+        for (int i = thread; i < active; i += THREADS) {
+            step.left_topic[(size_t)d * MOST_TOPICS + i] = own.topic[own.row[i]];
+            step.left_count[(size_t)d * MOST_TOPICS + i] = own.count[i];
+            step.left_spread[(size_t)d * MOST_TOPICS + i] = own.spread[i];
+        }
+        if (thread == 0) {
+            step.found[d].active = active;
+            step.found[d].iterations = iterations;
+            step.found[d].solved = WAITS;
+        }
+    }
+
+    __device__ void rest(unsigned d) {
+        active = step.found[d].active;
+        if (step.found[d].solved != WAITS || active <= (int)step.above || active > (int)step.most_active) return;
+        open(d);
+        for (int i = thread; i < active; i += THREADS) {
+            own.topic[i] = step.left_topic[(size_t)d * MOST_TOPICS + i];
+            own.count[i] = step.left_count[(size_t)d * MOST_TOPICS + i];
+        }
+        wait();
+        gather();
+        proposed = accepted = 0;
+        if (step.restarts > 0 && active >= 2) {
+            restart();
+        } else {
+            // The prior that made the counts, not the one that they make.
+            for (int i = thread; i < active; i += THREADS) {
+                own.spread[i] = step.left_spread[(size_t)d * MOST_TOPICS + i];
+                own.prior[i].x = own.spread[i] * own.scale[i];
+            }
+        }
         double entropy;
+        const float unit = unit_of(d);
         select(unit, entropy);
         if (warp == 0) finish(d, unit);
     }
 };
 
-template <int THREADS, bool FAR> __device__ __forceinline__ void documents(const Step &step) {
+template <int THREADS, bool FAR, bool REST> __device__ __forceinline__ void documents(const Step &step) {
     DYNAMIC_SHARED(room);
     __shared__ typename Document<THREADS, FAR>::Shared own;
     for (unsigned at = blockIdx.x; at < step.num_documents; at += gridDim.x) {
         Document<THREADS, FAR> document(step, own, room);
-        document.solve(step.order[at]);
+        if (REST) document.rest(step.order[at]);
+        else document.first(step.order[at]);
         wait_for_all<THREADS>();
     }
 }
 
-#define DOCUMENTS(name, threads, is_far) \
-    extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Step step) { documents<threads, is_far>(step); }
-DOCUMENTS(documents_32, 32, false)
-DOCUMENTS(documents_64, 64, false)
-DOCUMENTS(documents_128, 128, false)
-DOCUMENTS(documents_256, 256, false)
-DOCUMENTS(documents_far, 512, true)
+#define DOCUMENTS(name, threads, blocks, is_far, is_rest) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Step step) { \
+        documents<threads, is_far, is_rest>(step); \
+    }
+DOCUMENTS(first_32, 32, 1, false, false)
+DOCUMENTS(first_128, 128, 1, false, false)
+DOCUMENTS(first_256, 256, 1, false, false)
+DOCUMENTS(first_512, 512, 1, false, false)
+DOCUMENTS(first_far, 512, 1, true, false)
+DOCUMENTS(rest_32, 32, 20, false, true)
+DOCUMENTS(rest_64, 64, 10, false, true)
+DOCUMENTS(rest_128, 128, 5, false, true)
+DOCUMENTS(rest_256, 256, 2, false, true)
+DOCUMENTS(rest_far, 512, 1, true, true)
 
 // The entries of each word: topics that have any of it. A warp a word.
 extern "C" __global__ void count_entries(const u64 *stats, unsigned vocab_size, unsigned num_topics, unsigned *number) {

@@ -324,20 +324,72 @@ impl Device {
         grid: Grid,
         arguments: impl FnOnce(&mut LaunchArgs<'a>),
     ) -> Result<()> {
-        if grid.blocks == 0 {
-            return Ok(());
-        }
-        let size = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let mut launch = self.stream.launch_builder(&kernel.function);
-        arguments(&mut launch);
-        let config = LaunchConfig {
-            grid_dim: (size(grid.blocks), 1, 1),
-            block_dim: (size(grid.threads), 1, 1),
-            shared_mem_bytes: size(grid.shared),
-        };
         // Safe: promised by the caller.
-        unsafe { launch.launch(config) }.map(|_| ()).map_err(|error| Error::of("start a kernel", error))
+        unsafe { launch_in(&self.stream, kernel, grid, arguments) }
     }
+
+    /// Lines of work beside each other, for kernels that do not need one another's results.
+    pub(crate) fn lines(&self, count: usize) -> Result<Lines> {
+        let lines = (0..count).map(|_| self.context.new_stream().map_err(|error| Error::of("start", error)));
+        Ok(Lines { streams: lines.collect::<Result<_>>()? })
+    }
+
+    /// Let work begin side by side, after all that was begun before; all of it is waited for before what comes next, also
+    /// where `work` fails.
+    pub(crate) fn side_by_side(&self, lines: &Lines, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let join = |one: &Arc<CudaStream>, other: &Arc<CudaStream>| {
+            one.join(other).map_err(|error| Error::of("order its work", error))
+        };
+        lines.streams.iter().try_for_each(|line| join(line, &self.stream))?;
+        let result = work();
+        lines.streams.iter().try_for_each(|line| join(&self.stream, line))?;
+        result
+    }
+}
+
+/// Lines of work beside each other.
+pub(crate) struct Lines {
+    streams: Vec<Arc<CudaStream>>,
+}
+
+impl Lines {
+    /// Launch a kernel in one of the lines.
+    ///
+    /// # Safety
+    /// As [`Device::launch`]; and it is within [`Device::side_by_side`], and no other line writes what it reads or writes
+    /// but by atomic additions.
+    pub(crate) unsafe fn launch<'a>(
+        &'a self,
+        line: usize,
+        kernel: &'a Kernel,
+        grid: Grid,
+        arguments: impl FnOnce(&mut LaunchArgs<'a>),
+    ) -> Result<()> {
+        // Safe: promised by the caller.
+        unsafe { launch_in(&self.streams[line % self.streams.len()], kernel, grid, arguments) }
+    }
+}
+
+/// Launch a kernel in the order of a stream; `unsafe` as [`Device::launch`] is.
+unsafe fn launch_in<'a>(
+    stream: &'a Arc<CudaStream>,
+    kernel: &'a Kernel,
+    grid: Grid,
+    arguments: impl FnOnce(&mut LaunchArgs<'a>),
+) -> Result<()> {
+    if grid.blocks == 0 {
+        return Ok(());
+    }
+    let size = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let mut launch = stream.launch_builder(&kernel.function);
+    arguments(&mut launch);
+    let config = LaunchConfig {
+        grid_dim: (size(grid.blocks), 1, 1),
+        block_dim: (size(grid.threads), 1, 1),
+        shared_mem_bytes: size(grid.shared),
+    };
+    // Safe: promised by the caller.
+    unsafe { launch.launch(config) }.map(|_| ()).map_err(|error| Error::of("start a kernel", error))
 }
 
 /// What a kernel takes.

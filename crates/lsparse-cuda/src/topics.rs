@@ -10,7 +10,7 @@ use std::sync::Arc;
 use cudarc::driver::{DeviceRepr, LaunchArgs, PushKernelArg, ValidAsZeroBits};
 
 use crate::artefacts::TOPICS;
-use crate::device::{Argument, Buffer, Device, Grid, Kernel, Pinned, launch};
+use crate::device::{Argument, Buffer, Device, Grid, Kernel, Lines, Pinned, launch};
 use crate::error::{Error, Result};
 
 /// Topics that a document may have at one time.
@@ -22,52 +22,60 @@ pub const PART_ENTRIES: usize = 1 << 25;
 /// Shared memory that kernels have besides what grows with documents, in bytes.
 const OWN_SHARED: usize = 8 << 10;
 
-/// Documents of up to so many words have so many threads.
-const BINS: [(usize, Threads); 11] = [
-    (32, Threads::T32),
-    (64, Threads::T32),
-    (96, Threads::T64),
-    (128, Threads::T64),
-    (192, Threads::T128),
-    (264, Threads::T128),
-    (340, Threads::T128),
-    (410, Threads::T256),
-    (560, Threads::T256),
-    (830, Threads::T256),
-    (usize::MAX, Threads::Far),
+/// Documents of up to so many words have so many threads, for their first iterations and for the rest.
+const BINS: [(usize, Kind, Kind); 11] = [
+    (32, Kind::First32, Kind::Rest32),
+    (64, Kind::First32, Kind::Rest32),
+    (96, Kind::First128, Kind::Rest32),
+    (128, Kind::First128, Kind::Rest32),
+    (192, Kind::First128, Kind::Rest64),
+    (256, Kind::First128, Kind::Rest64),
+    (340, Kind::First256, Kind::Rest128),
+    (410, Kind::First256, Kind::Rest128),
+    (560, Kind::First512, Kind::Rest128),
+    (830, Kind::First512, Kind::Rest256),
+    (usize::MAX, Kind::FirstFar, Kind::Rest256),
 ];
 
-/// How many threads work on a document; `Far` for documents whose weights are not in shared memory.
+/// Documents go on with shared memory for so many topics: those that have as many left, and more than the line before.
+const LEFT: [usize; 3] = [16, 32, MOST_TOPICS];
+
+/// The kernels of documents, by the number of threads; `Far` where weights are not in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Threads {
-    T32,
-    T64,
-    T128,
-    T256,
-    Far,
+enum Kind {
+    First32,
+    First128,
+    First256,
+    First512,
+    FirstFar,
+    Rest32,
+    Rest64,
+    Rest128,
+    Rest256,
+    RestFar,
 }
 
-impl Threads {
-    const ALL: [Threads; 5] = [Threads::T32, Threads::T64, Threads::T128, Threads::T256, Threads::Far];
+impl Kind {
+    /// All of them, in the order above, with their names and threads.
+    const ALL: [(&str, usize); 10] = [
+        ("first_32", 32),
+        ("first_128", 128),
+        ("first_256", 256),
+        ("first_512", 512),
+        ("first_far", 512),
+        ("rest_32", 32),
+        ("rest_64", 64),
+        ("rest_128", 128),
+        ("rest_256", 256),
+        ("rest_far", 512),
+    ];
 
-    fn number(self) -> usize {
-        match self {
-            Threads::T32 => 32,
-            Threads::T64 => 64,
-            Threads::T128 => 128,
-            Threads::T256 => 256,
-            Threads::Far => 512,
-        }
+    fn threads(self) -> usize {
+        Kind::ALL[self as usize].1
     }
 
-    fn kernel(self) -> &'static str {
-        match self {
-            Threads::T32 => "documents_32",
-            Threads::T64 => "documents_64",
-            Threads::T128 => "documents_128",
-            Threads::T256 => "documents_256",
-            Threads::Far => "documents_far",
-        }
+    fn is_far(self) -> bool {
+        matches!(self, Kind::FirstFar | Kind::RestFar)
     }
 }
 
@@ -91,21 +99,21 @@ impl Shape {
         (MOST_TOPICS * (words | 1)).max(start)
     }
 
-    /// Bytes of shared memory of a document.
-    fn shared(&self, words: usize, threads: Threads) -> usize {
-        4 * (3 * words + if threads == Threads::Far { 0 } else { self.block(words) })
+    /// Bytes of shared memory of a document in its first iterations.
+    fn shared(&self, words: usize, kind: Kind) -> usize {
+        4 * (3 * words + if kind.is_far() { 0 } else { self.block(words) })
     }
 
     /// Who works on a document of so many words where a block has `limit` bytes of shared memory; nobody if its words
     /// alone are too many.
     fn bin(&self, words: usize, limit: usize) -> Option<usize> {
-        let bin = BINS.iter().position(|&(most, _)| words <= most)?;
-        let (most, threads) = BINS[bin];
-        let fits = |words, threads| self.shared(words, threads) + OWN_SHARED <= limit;
-        match threads {
-            Threads::Far => fits(words, Threads::Far).then_some(bin),
-            _ if fits(most, threads) => Some(bin),
-            _ => fits(words, Threads::Far).then_some(BINS.len() - 1),
+        let bin = BINS.iter().position(|&(most, ..)| words <= most)?;
+        let (most, kind, _) = BINS[bin];
+        let fits = |words, kind| self.shared(words, kind) + OWN_SHARED <= limit;
+        match kind {
+            Kind::FirstFar => fits(words, kind).then_some(bin),
+            _ if fits(most, kind) => Some(bin),
+            _ => fits(words, Kind::FirstFar).then_some(BINS.len() - 1),
         }
     }
 
@@ -178,14 +186,14 @@ impl Packer {
         }
         let (mut order, mut bins) = (Vec::new(), Vec::new());
         // Long documents first: they are not to be waited for at the end.
-        for (documents, (_, threads)) in of_bin.iter_mut().zip(BINS).rev() {
+        for (documents, (_, first, rest)) in of_bin.iter_mut().zip(BINS).rev() {
             if documents.is_empty() {
                 continue;
             }
             documents.sort_by_key(|&d| std::cmp::Reverse(words(d)));
             let from = order.len();
             order.extend_from_slice(documents);
-            bins.push(Bin { threads, order: from..order.len(), most_words: words(documents[0]) });
+            bins.push(Bin { first, rest, order: from..order.len(), most_words: words(documents[0]) });
         }
         (order, bins, left)
     }
@@ -204,9 +212,29 @@ const MOST_BITS: i32 = 44;
 /// Documents that are worked out by one launch.
 #[derive(Clone, Debug, PartialEq)]
 struct Bin {
-    threads: Threads,
+    first: Kind,
+    rest: Kind,
     order: Range<usize>,
     most_words: usize,
+}
+
+impl Bin {
+    /// The launches that work its documents out, one after the other: kernel, bytes of shared memory, and how many topics
+    /// documents have that it takes: more than the one and at most the other.
+    fn launches(&self, shape: &Shape, limit: usize) -> Vec<(Kind, usize, (usize, usize))> {
+        let words = self.most_words;
+        let mut launches = vec![(self.first, shape.shared(words, self.first), (0, MOST_TOPICS))];
+        let mut above = 0;
+        for most in LEFT {
+            let shared = 4 * (3 * words + most * (words | 1));
+            match shared + OWN_SHARED <= limit {
+                true => launches.push((self.rest, shared, (above, most))),
+                false => launches.push((Kind::RestFar, shape.shared(words, Kind::RestFar), (above, most))),
+            }
+            above = most;
+        }
+        launches
+    }
 }
 
 /// Documents on a GPU.
@@ -367,8 +395,9 @@ struct Step {
     warm_count: u64,
     stats: u64,
     found: u64,
-    count_topic: u64,
-    count_value: u64,
+    left_topic: u64,
+    left_count: u64,
+    left_spread: u64,
     far: u64,
     far_stride: u64,
     alpha_sum_ln_gamma: f64,
@@ -386,6 +415,8 @@ struct Step {
     iterations: u32,
     max_active: u32,
     restarts: u32,
+    above: u32,
+    most_active: u32,
     unused: u32,
 }
 
@@ -437,9 +468,18 @@ pub struct DocumentStep {
     stats: Buffer<u64>,
     totals: Buffer<u64>,
     number: Buffer<u32>,
-    found: Option<Buffer<Found>>,
+    lines: Lines,
+    room: Option<Room>,
     far: Option<Buffer<f32>>,
     entries: Option<(Buffer<u32>, Buffer<f32>)>,
+}
+
+/// What documents leave: [`MOST_TOPICS`] places each for their topics.
+struct Room {
+    found: Buffer<Found>,
+    topic: Buffer<u32>,
+    count: Buffer<f32>,
+    spread: Buffer<f32>,
 }
 
 impl DocumentStep {
@@ -447,7 +487,7 @@ impl DocumentStep {
     pub fn new(device: &Arc<Device>, shape: Shape) -> Result<DocumentStep> {
         let Shape { vocab_size, num_topics, width, start_width } = shape;
         let limit = device.info().shared_memory.saturating_sub(OWN_SHARED);
-        let kernels = Threads::ALL.iter().map(|threads| device.kernel(&TOPICS, threads.kernel(), limit));
+        let kernels = Kind::ALL.iter().map(|(name, _)| device.kernel(&TOPICS, name, limit));
         Ok(DocumentStep {
             kernels: kernels.collect::<Result<_>>()?,
             count_entries: device.kernel(&TOPICS, "count_entries", 0)?,
@@ -465,7 +505,8 @@ impl DocumentStep {
             stats: device.zeros(vocab_size * num_topics)?,
             totals: device.zeros(num_topics)?,
             number: device.zeros(vocab_size)?,
-            found: None,
+            lines: device.lines(BINS.len())?,
+            room: None,
             far: None,
             entries: None,
             device: Arc::clone(device),
@@ -494,7 +535,8 @@ impl DocumentStep {
             (topics.start_topic.len(), starts),
             (topics.start_value.len(), starts),
         ];
-        if lengths.iter().any(|(have, want)| have != want) || topics.start_topic.iter().any(|&k| k as usize >= num_topics)
+        if lengths.iter().any(|(have, want)| have != want)
+            || topics.start_topic.iter().any(|&k| k as usize >= num_topics)
         {
             return Err(Error::Failed { action: "take topics", detail: "they are not of the shape promised".into() });
         }
@@ -524,27 +566,20 @@ impl DocumentStep {
     ) -> Result<Solved> {
         self.check(documents, options, warm)?;
         let device = Arc::clone(&self.device);
-        let number = documents.len();
         self.make_room(documents)?;
         let warm = match warm {
             Some(warm) => Some((device.upload(&warm.first)?, device.upload(&warm.topic)?, device.upload(&warm.count)?)),
             None => None,
         };
-        let counts = match with_counts {
-            true => Some((device.zeros::<u32>(number * MOST_TOPICS)?, device.zeros::<f32>(number * MOST_TOPICS)?)),
-            false => None,
-        };
         device.clear(&mut self.stats)?;
         device.clear(&mut self.totals)?;
-        let (Some(found), Some(far)) = (&mut self.found, &mut self.far) else { unreachable!("there is room") };
-        device.clear(found)?;
+        let (Some(room), Some(far)) = (&mut self.room, &mut self.far) else { unreachable!("there is room") };
+        device.clear(&mut room.found)?;
         let at = |of: Option<u64>| of.unwrap_or(0);
-        for bin in &documents.bins {
-            let blocks = match bin.threads {
-                Threads::Far => far_blocks(&device, bin),
-                _ => bin.order.len(),
-            };
-            let step = Step {
+        let limit = device.info().shared_memory;
+        let (mut steps, mut far_from) = (Vec::new(), 0);
+        for (line, bin) in documents.bins.iter().enumerate() {
+            let base = Step {
                 first: device.address(&documents.first),
                 word: device.address(&documents.word),
                 count: device.address(&documents.count),
@@ -560,10 +595,11 @@ impl DocumentStep {
                 warm_topic: at(warm.as_ref().map(|warm| device.address(&warm.1))),
                 warm_count: at(warm.as_ref().map(|warm| device.address(&warm.2))),
                 stats: device.address(&self.stats),
-                found: device.address(found),
-                count_topic: at(counts.as_ref().map(|counts| device.address(&counts.0))),
-                count_value: at(counts.as_ref().map(|counts| device.address(&counts.1))),
-                far: device.address(far),
+                found: device.address(&room.found),
+                left_topic: device.address(&room.topic),
+                left_count: device.address(&room.count),
+                left_spread: device.address(&room.spread),
+                far: device.address(far) + 4 * far_from as u64,
                 far_stride: self.shape.block(bin.most_words) as u64,
                 alpha_sum_ln_gamma: self.alpha_sum_ln_gamma,
                 alpha_sum: self.alpha_sum,
@@ -580,15 +616,25 @@ impl DocumentStep {
                 iterations: options.iterations.clamp(1, u32::MAX as usize) as u32,
                 max_active: options.max_active as u32,
                 restarts: options.restarts.min(u32::MAX as usize) as u32,
+                above: 0,
+                most_active: 0,
                 unused: 0,
             };
-            let shared = self.shape.shared(bin.most_words, bin.threads);
-            let grid = Grid { blocks, threads: bin.threads.number(), shared };
-            // Safe: buffers have the lengths that shape and documents say, words and topics are within them, and blocks of
-            // far documents have their room each.
-            unsafe { launch!(device, &self.kernels[bin.threads as usize], grid, &step)? };
+            far_from += far_room(&device, &self.shape, bin, limit);
+            for (kind, shared, (above, most)) in bin.launches(&self.shape, limit) {
+                let blocks = if kind.is_far() { far_blocks(&device, bin) } else { bin.order.len() };
+                let grid = Grid { blocks, threads: kind.threads(), shared };
+                steps.push((line, kind, grid, Step { above: above as u32, most_active: most as u32, ..base }));
+            }
         }
-        self.collect(documents, counts)
+        device.side_by_side(&self.lines, || {
+            steps.iter().try_for_each(|(line, kind, grid, step)| {
+                // Safe: buffers have the lengths that shape and documents say, words and topics are within them, and blocks
+                // of far documents have their room each. Lines share the statistics alone, which are added to.
+                unsafe { self.lines.launch(*line, &self.kernels[*kind as usize], *grid, |launch| step.push(launch)) }
+            })
+        })?;
+        self.collect(documents, with_counts)
     }
 
     /// Refuse what the kernels would read beyond.
@@ -612,12 +658,18 @@ impl DocumentStep {
 
     /// See that there is room for what documents leave, and for the weights of those that are far.
     fn make_room(&mut self, documents: &Documents) -> Result<()> {
-        if self.found.as_ref().is_none_or(|found| found.len() < documents.len()) {
-            self.found = None;
-            self.found = Some(self.device.zeros(documents.len())?);
+        let (device, number) = (&self.device, documents.len());
+        if self.room.as_ref().is_none_or(|room| room.found.len() < number) {
+            self.room = None;
+            self.room = Some(Room {
+                found: device.zeros(number)?,
+                topic: device.zeros(number * MOST_TOPICS)?,
+                count: device.zeros(number * MOST_TOPICS)?,
+                spread: device.zeros(number * MOST_TOPICS)?,
+            });
         }
-        let far = documents.bins.iter().filter(|bin| bin.threads == Threads::Far);
-        let room = far.map(|bin| far_blocks(&self.device, bin) * self.shape.block(bin.most_words)).max().unwrap_or(0);
+        let limit = device.info().shared_memory;
+        let room = documents.bins.iter().map(|bin| far_room(device, &self.shape, bin, limit)).sum();
         if self.far.as_ref().is_none_or(|far| far.len() < room) {
             self.far = None;
             self.far = Some(self.device.zeros(room)?);
@@ -626,7 +678,7 @@ impl DocumentStep {
     }
 
     /// Bring back what documents left: their statistics as lists, word by word.
-    fn collect(&mut self, documents: &Documents, counts: Option<(Buffer<u32>, Buffer<f32>)>) -> Result<Solved> {
+    fn collect(&mut self, documents: &Documents, with_counts: bool) -> Result<Solved> {
         let device = Arc::clone(&self.device);
         let Shape { vocab_size, num_topics, .. } = self.shape;
         let (words, topics) = (vocab_size as u32, num_topics as u32);
@@ -660,21 +712,29 @@ impl DocumentStep {
         // Safe: as above, and there is room for as many entries as were counted.
         unsafe {
             launch!(
-                device, &self.write_entries, by_word, &self.stats, &words, &topics, &unit, &self.number, &mut *topic,
+                device,
+                &self.write_entries,
+                by_word,
+                &self.stats,
+                &words,
+                &topics,
+                &unit,
+                &self.number,
+                &mut *topic,
                 &mut *mass
             )?;
         }
         let totals = device.download(&self.totals, num_topics)?;
-        let Some(found) = &self.found else { unreachable!("there is room") };
-        let counts = match counts {
-            Some((topic, count)) => {
+        let Some(room) = &self.room else { unreachable!("there is room") };
+        let counts = match with_counts {
+            true => {
                 let places = documents.len() * MOST_TOPICS;
-                Some((device.download(&topic, places)?, device.download(&count, places)?))
+                Some((device.download(&room.topic, places)?, device.download(&room.count, places)?))
             }
-            None => None,
+            false => None,
         };
         Ok(Solved {
-            found: device.download(found, documents.len())?,
+            found: device.download(&room.found, documents.len())?,
             counts,
             first,
             topic: device.download(topic, entries)?,
@@ -687,6 +747,14 @@ impl DocumentStep {
 /// Blocks that work on far documents: each goes through several, in room of its own.
 fn far_blocks(device: &Device, bin: &Bin) -> usize {
     bin.order.len().min(2 * device.info().multiprocessors)
+}
+
+/// Numbers that the weights of a bin's documents take outside shared memory.
+fn far_room(device: &Device, shape: &Shape, bin: &Bin, limit: usize) -> usize {
+    match bin.launches(shape, limit).iter().any(|(kind, ..)| kind.is_far()) {
+        true => far_blocks(device, bin) * shape.block(bin.most_words),
+        false => 0,
+    }
 }
 
 #[cfg(test)]
@@ -716,7 +784,7 @@ mod tests {
         let mut all = order.clone();
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11]);
-        assert_eq!(bins[0], Bin { threads: Threads::Far, order: 0..2, most_words: 3000 });
+        assert_eq!(bins[0], Bin { first: Kind::FirstFar, rest: Kind::Rest256, order: 0..2, most_words: 3000 });
         assert_eq!(order[..2], [8, 7]);
         let mut end = 0;
         for bin in &bins {
@@ -725,24 +793,30 @@ mod tests {
             let words = order[bin.order.clone()].iter().map(|&d| lengths[d as usize]);
             assert!(words.clone().is_sorted_by(|a, b| a >= b));
             assert_eq!(words.max(), Some(bin.most_words));
-            assert!(SHAPE.shared(bin.most_words, bin.threads) + OWN_SHARED <= H200);
+            let launches = bin.launches(&SHAPE, H200);
+            assert!(launches.iter().all(|&(_, shared, _)| shared + OWN_SHARED <= H200));
+            assert_eq!(launches[0].0, bin.first);
+            let classes: Vec<_> = launches[1..].iter().map(|launch| launch.2).collect();
+            assert_eq!(classes, [(0, 16), (16, 32), (32, 64)], "every number of topics is taken once");
         }
         assert_eq!(end, order.len());
     }
 
     #[test]
     fn threads_depend_on_words_and_the_kind_of_gpu_alone() {
-        let threads = |words, shape: &Shape, limit| shape.bin(words, limit).map(|bin| BINS[bin].1);
-        assert_eq!(threads(64, &SHAPE, H200), Some(Threads::T32));
-        assert_eq!(threads(65, &SHAPE, H200), Some(Threads::T64));
-        assert_eq!(threads(300, &SHAPE, H200), Some(Threads::T128));
+        let kind = |words, shape: &Shape, limit| shape.bin(words, limit).map(|bin| BINS[bin].1);
+        assert_eq!(kind(64, &SHAPE, H200), Some(Kind::First32));
+        assert_eq!(kind(65, &SHAPE, H200), Some(Kind::First128));
+        assert_eq!(kind(300, &SHAPE, H200), Some(Kind::First256));
         // A whole bin goes, so that it does not depend on which documents there are.
-        assert_eq!(threads(350, &SHAPE, 99 << 10), Some(Threads::Far));
-        assert_eq!(threads(400, &SHAPE, 99 << 10), Some(Threads::Far));
+        assert_eq!(kind(350, &SHAPE, 99 << 10), Some(Kind::FirstFar));
+        assert_eq!(kind(400, &SHAPE, 99 << 10), Some(Kind::FirstFar));
         // So many topics that the masses of a document's first ones have no room in shared memory.
         let many = Shape { num_topics: 60_000, width: 60_000, ..SHAPE };
-        assert_eq!(threads(10, &many, H200), Some(Threads::Far));
-        assert_eq!(threads(100_000, &SHAPE, H200), None);
+        assert_eq!(kind(10, &many, H200), Some(Kind::FirstFar));
+        assert_eq!(kind(100_000, &SHAPE, H200), None);
+        assert_eq!(Kind::ALL[Kind::RestFar as usize], ("rest_far", 512));
+        assert_eq!(Kind::Rest32.threads(), 32);
     }
 
     #[test]
@@ -767,7 +841,7 @@ mod tests {
 
     #[test]
     fn arguments_have_the_layout_of_the_kernels() {
-        assert_eq!((size_of::<Step>(), size_of::<Found>()), (20 * 8 + 2 * 8 + 4 * 4 + 10 * 4, 48));
+        assert_eq!((size_of::<Step>(), size_of::<Found>()), (21 * 8 + 2 * 8 + 4 * 4 + 12 * 4, 48));
         let source = include_str!("../kernels/topics.cu");
         assert!(source.contains(&format!("MOST_TOPICS = {MOST_TOPICS}")));
     }

@@ -15,7 +15,7 @@
 #define __global__
 #define __forceinline__ inline
 #define __noinline__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __grid_constant__
 // Blocks run one after the other, so that what a block shares may be static.
 #define __shared__ static

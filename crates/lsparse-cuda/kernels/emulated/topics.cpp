@@ -56,7 +56,7 @@ static Solved reference(const Topics &t, const Options &o, std::vector<unsigned>
         for (size_t i = 0; i < k.size(); i++) {
             // What single precision cannot hold is nothing.
             const double spread = exp(psi(n[i] + t.alpha[k[i]]));
-            prior[i] = spread < 1e-45 ? 0 : spread * t.scale[k[i]];
+            prior[i] = spread * t.scale[k[i]] < 1e-45 ? 0 : spread * t.scale[k[i]];
         }
         for (int u = 0; u < U; u++) {
             norm[u] = 0;
@@ -177,7 +177,10 @@ static Topics make_topics(std::mt19937 &rng, int vocab, int topics, int start_wi
 
 static int failures = 0, compared = 0, close_ones = 0;
 
-static void check(const char *name, int threads, bool far, void (*kernel)(Step), int vocab, int topics, Options o, std::vector<int> lengths, bool warm) {
+typedef void (*Kernel)(Step);
+
+// `first` and `rest` have as many threads as given.
+static void check(const char *name, int threads, Kernel first_kernel, int rest_threads, Kernel rest_kernel, bool far, int vocab, int topics, Options o, std::vector<int> lengths, bool warm) {
     std::mt19937 rng(lengths[0] * 31 + topics + o.sparsity);
     Topics t = make_topics(rng, vocab, topics, std::min(o.sparsity, 8));
     std::vector<unsigned> first{0}, word, order, warm_first{0}, warm_topic;
@@ -201,8 +204,8 @@ static void check(const char *name, int threads, bool far, void (*kernel)(Step),
     }
     std::vector<u64> stats((size_t)vocab * topics);
     std::vector<Found> found(lengths.size());
-    std::vector<unsigned> count_topic(lengths.size() * MOST_TOPICS);
-    std::vector<float> count_value(lengths.size() * MOST_TOPICS);
+    std::vector<unsigned> left_topic(lengths.size() * MOST_TOPICS);
+    std::vector<float> left_count(lengths.size() * MOST_TOPICS), left_spread(lengths.size() * MOST_TOPICS);
     const size_t start = topics + 2 * std::min(topics, most * t.start_width), block = std::max<size_t>(start, MOST_TOPICS * (most | 1));
     std::vector<float> room(far ? block * 2 : 0);
     Step s{};
@@ -212,7 +215,8 @@ static void check(const char *name, int threads, bool far, void (*kernel)(Step),
     s.table = t.table.data(), s.scale = t.scale.data(), s.alpha = t.alpha.data(), s.alpha_ln_gamma = t.ln_gamma.data();
     s.start_topic = t.start_topic.data(), s.start_value = t.start_value.data();
     if (warm) s.warm_first = warm_first.data(), s.warm_topic = warm_topic.data(), s.warm_count = warm_count.data();
-    s.stats = stats.data(), s.found = found.data(), s.count_topic = count_topic.data(), s.count_value = count_value.data();
+    s.stats = stats.data(), s.found = found.data(), s.left_topic = left_topic.data();
+    s.left_count = left_count.data(), s.left_spread = left_spread.data();
     s.far = room.data(), s.far_stride = block;
     s.alpha_sum_ln_gamma = lgamma(alpha_sum), s.alpha_sum = alpha_sum, s.unit = ldexp(1, 40);
     s.tolerance = o.tolerance, s.active_floor = o.active_floor, s.restart_floor = o.restart_floor;
@@ -226,7 +230,11 @@ static void check(const char *name, int threads, bool far, void (*kernel)(Step),
         s.order = only, s.num_documents = 1;
         std::fill(stats.begin(), stats.end(), 0);
         dim3 blocks;
-        emulated::launch(blocks, threads, (3 * most + (far ? 0 : block)) * 4, [&] { kernel(s); });
+        emulated::launch(blocks, threads, (3 * most + (far ? 0 : block)) * 4, [&] { first_kernel(s); });
+        for (unsigned topics : {16u, 32u, 64u}) {
+            s.above = topics == 16 ? 0 : topics / 2, s.most_active = topics;
+            emulated::launch(blocks, rest_threads, (3 * most + (far ? 0 : topics * (most | 1))) * 4, [&] { rest_kernel(s); });
+        }
         std::vector<unsigned> words(word.begin() + first[d], word.begin() + first[d + 1]);
         std::vector<float> counts(count.begin() + first[d], count.begin() + first[d + 1]);
         std::vector<std::pair<int, double>> from;
@@ -254,7 +262,7 @@ static void check(const char *name, int threads, bool far, void (*kernel)(Step),
             }
             if (entries != want.mass.size()) wrong += " entries";
             if (worst > 1e-3) wrong += " mass";
-            for (int i = 0; i < want.active; i++) of_counts += count_value[d * MOST_TOPICS + i];
+            for (int i = 0; i < want.active; i++) of_counts += left_count[d * MOST_TOPICS + i];
             if (fabs(of_counts - tokens[d]) > 1e-4 * tokens[d]) wrong += " counts";
             if (!wrong.empty()) printf("   active %u %d, proposed %u %d, accepted %u %d, entropy %g %g, alloc %g %g, evidence %g %g, worst mass %g, entries %zu %zu\n", have.active, want.active, have.proposed, want.proposed, have.accepted, want.accepted, have.entropy, want.entropy, have.alloc, want.alloc, have.evidence, want.evidence, worst, entries, want.mass.size());
         }
@@ -266,18 +274,20 @@ static void check(const char *name, int threads, bool far, void (*kernel)(Step),
 
 int main() {
     const Options usual{8, 15, 64, 50, 0.05, 0.1, 0};
-    check("32 threads", 32, false, documents_32, 600, 100, usual, {1, 2, 5, 9, 17, 31, 32, 33, 50, 64}, false);
-    check("64 threads", 64, false, documents_64, 600, 100, usual, {3, 40, 64, 65, 100, 128}, false);
-    check("128 threads", 128, false, documents_128, 900, 200, usual, {130, 200, 264}, false);
-    check("256 threads", 256, false, documents_256, 900, 60, usual, {270, 410}, false);
-    check("256 threads, long", 256, false, documents_256, 1500, 60, usual, {415, 830}, false);
-    check("far", 512, true, documents_far, 2000, 60, usual, {900, 20}, false);
-    check("warm", 64, false, documents_64, 600, 100, usual, {40, 64, 65, 100}, true);
-    check("one", 64, false, documents_64, 600, 100, {1, 15, 64, 50, 0.05, 0.1, 0}, {40, 64, 65, 100}, false);
-    check("many kept", 64, false, documents_64, 600, 100, {20, 15, 64, 5, 0.05, 0.1, 0}, {40, 64, 65, 100}, false);
-    check("three kept, few active", 32, false, documents_32, 600, 100, {3, 7, 12, 0, 0.05, 0.1, 0}, {10, 40, 64}, false);
-    check("no floor", 64, false, documents_64, 600, 40, {8, 15, 64, 50, 0.05, 0, 0.01}, {10, 40, 64, 100}, false);
-    check("to rest", 64, false, documents_64, 600, 50, {8, 200, 64, 50, 0.05, 0.1, 0}, {10, 40, 64, 100}, false);
+    check("32 threads", 32, first_32, 32, rest_32, false, 600, 100, usual, {1, 2, 5, 9, 17, 31, 32, 33, 50, 64}, false);
+    check("128 and 32 threads", 128, first_128, 32, rest_32, false, 600, 100, usual, {65, 100, 128}, false);
+    check("128 and 64 threads", 128, first_128, 64, rest_64, false, 900, 200, usual, {130, 200, 256}, false);
+    check("256 and 128 threads", 256, first_256, 128, rest_128, false, 900, 60, usual, {270, 410}, false);
+    check("512 and 128 threads", 512, first_512, 128, rest_128, false, 1500, 60, usual, {415, 560}, false);
+    check("512 and 256 threads", 512, first_512, 256, rest_256, false, 1500, 60, usual, {570, 830}, false);
+    check("far", 512, first_far, 512, rest_far, true, 2000, 60, usual, {900, 20}, false);
+    check("warm", 128, first_128, 32, rest_32, false, 600, 100, usual, {40, 64, 65, 100}, true);
+    check("one", 128, first_128, 32, rest_32, false, 600, 100, {1, 15, 64, 50, 0.05, 0.1, 0}, {40, 64, 65, 100}, false);
+    check("many kept", 128, first_128, 64, rest_64, false, 600, 100, {20, 15, 64, 5, 0.05, 0.1, 0}, {40, 64, 65, 100}, false);
+    check("three kept, few active", 32, first_32, 32, rest_32, false, 600, 100, {3, 7, 12, 0, 0.05, 0.1, 0}, {10, 40, 64}, false);
+    check("no restarts", 128, first_128, 64, rest_64, false, 600, 100, {8, 15, 64, 0, 0.05, 0.1, 0}, {1, 10, 40, 64, 100, 200}, false);
+    check("no floor", 32, first_32, 32, rest_32, false, 600, 40, {8, 15, 64, 50, 0.05, 0, 0.01}, {10, 40, 64, 100}, false);
+    check("to rest", 32, first_32, 32, rest_32, false, 600, 50, {8, 200, 64, 50, 0.05, 0.1, 0}, {10, 40, 64, 100}, false);
     printf("%d documents compared, %d where a decision hung on rounding, %d different\n", compared, close_ones, failures);
     return failures > 0 || compared < 20;
 }

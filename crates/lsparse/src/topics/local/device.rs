@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use lsparse_cuda::topics::{
-    Documents, DocumentStep, MOST_TOPICS, Options, PART_ENTRIES, Packer, Shape, Solved, Topics as DeviceTopics, Warm,
+    DocumentStep, Documents, MOST_TOPICS, Options, PART_ENTRIES, Packer, Shape, Solved, Topics as DeviceTopics, Warm,
 };
 use lsparse_cuda::{Device, Error as DeviceError};
 use rayon::prelude::*;
@@ -110,7 +110,14 @@ impl DeviceStep {
         let (start_topic, start_value) = table.starts();
         let alpha_sum_ln_gamma = lsparse_kernels::ln_gamma(visit.alpha_sum);
         let scale = &table.scale;
-        let topics = DeviceTopics { scale, alpha, alpha_ln_gamma: &alpha_ln_gamma, alpha_sum_ln_gamma, start_topic, start_value };
+        let topics = DeviceTopics {
+            scale,
+            alpha,
+            alpha_ln_gamma: &alpha_ln_gamma,
+            alpha_sum_ln_gamma,
+            start_topic,
+            start_value,
+        };
         self.step.set_topics(&topics, |first, into| copy(&table.values[first..first + into.len()], into))?;
         let Batch { data, number, .. } = *visit.batch;
         if let Some(kept) = data.held.take::<Kept>(number) {
@@ -207,12 +214,12 @@ impl Visit<'_> {
         let warm = self.request.warm.map(|warm| lists(&warm[first..first + documents.len()]));
         let with_counts = self.request.learn_alpha || self.request.keep_counts;
         let solved = step.solve(documents, &self.options, warm.as_ref(), with_counts)?;
-        self.take(&solved, &documents.tokens_of);
+        self.take(solved, &documents.tokens_of);
         Ok(())
     }
 
     /// Take up what documents left, in their order.
-    fn take(&mut self, solved: &Solved, tokens_of: &[f32]) {
+    fn take(&mut self, solved: Solved, tokens_of: &[f32]) {
         let Visit { summary, tally, visited, request, .. } = self;
         for (d, (found, &tokens)) in solved.found.iter().zip(tokens_of).enumerate() {
             let mut counts = Vec::new();
@@ -289,21 +296,174 @@ fn lists(warm: &[Vec<(u32, f32)>]) -> Warm {
 }
 
 /// Add the lists of a part to the statistics of its batch, which are those lists if it is the first.
-fn add_statistics(summary: &mut TopicSummary, solved: &Solved) {
+fn add_statistics(summary: &mut TopicSummary, solved: Solved) {
     let Solved { first, topic, mass, .. } = solved;
     let num_topics = summary.num_topics;
     match &mut summary.words {
         WordStats::Batch(stats) if stats.topic.is_empty() => {
-            *stats = SparseStats { indptr: first.clone(), topic: topic.clone(), mass: mass.clone() };
+            *stats = SparseStats { indptr: first, topic, mass };
         }
         words => {
             let lengths = first.windows(2).map(|pair| pair[1] - pair[0]).enumerate();
             let word: Vec<u32> = lengths.flat_map(|(v, length)| std::iter::repeat_n(v as u32, length)).collect();
-            let list = Entries { word: &word, topic, mass };
+            let list = Entries { word: &word, topic: &topic, mass: &mass };
             match words {
                 WordStats::Batch(stats) => stats.add_lists(num_topics, &[list]),
                 WordStats::Total(stats) => stats.add_lists(num_topics, &[list]),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocation::AlphaRule;
+    use crate::data::{CsrRows, Dealt, RowSource};
+    use crate::topics::Topics;
+    use crate::training::model::Model;
+    use crate::training::summary::Summary;
+
+    fn checked(change: impl FnOnce(&mut TopicsConfig)) -> Checked<TopicsConfig> {
+        let mut config = TopicsConfig { topics: 100, ..Default::default() };
+        change(&mut config);
+        config.check(50).unwrap()
+    }
+
+    #[test]
+    fn what_has_no_kernel_is_named() {
+        let why = |change: fn(&mut TopicsConfig)| cannot(&checked(change));
+        assert_eq!(why(|_| {}), None);
+        assert_eq!(why(|c| c.max_active = Some(12)), None);
+        assert!(why(|c| c.method = TopicMethod::SparseLda).unwrap().contains("sparse-lda"));
+        assert!(why(|c| c.method = TopicMethod::SviGibbs).unwrap().contains("svi-gibbs"));
+        assert!(why(|c| c.sparsity = crate::settings::Sparsity::Of(100)).unwrap().contains("L = K"));
+        assert!(why(|c| c.selection = Selection::PAPER).unwrap().contains("selection"));
+        assert!(why(|c| c.max_active = Some(65)).unwrap().contains("64 topics"));
+        assert!(why(|c| c.max_active = None).unwrap().contains("64 topics"));
+        // With few topics no document can have more.
+        assert_eq!(why(|c| (c.topics, c.max_active) = (64, None)), None);
+        let bytes = |entries| bytes_needed(&checked(|_| {}), 1000, entries);
+        assert!(bytes(1000) > 1000 * 100 * 12 && bytes(usize::MAX / 16) < 1 << 30);
+    }
+
+    /// Twelve documents of three subjects, one of them without words.
+    fn corpus() -> CsrRows<f32> {
+        let (mut indptr, mut words, mut counts) = (vec![0], Vec::new(), Vec::new());
+        for d in 0..12u32 {
+            for v in (0..30).filter(|v| d != 5 && (v / 10 == d % 3 || v % (4 + d) == 0)) {
+                words.push(v);
+                counts.push(1.0 + (v + d) as f32 % 3.0);
+            }
+            indptr.push(words.len());
+        }
+        CsrRows::new("three subjects", 30, indptr, words, counts).unwrap()
+    }
+
+    /// Documents `range` as a GPU leaves them that solves those that `solves` says.
+    fn solved(
+        request: &PanelRequest<'_>,
+        source: &CsrRows<f32>,
+        range: std::ops::Range<usize>,
+        solves: impl Fn(usize) -> bool,
+    ) -> (Solved, Vec<f32>) {
+        let topics = request.table.num_topics;
+        let empty = || TopicSummary::new(topics, WordStats::Batch(SparseStats::empty(30)));
+        let (mut all, mut out, mut tokens) = (Rows::sparse(30), Solved::default(), Vec::new());
+        let (mut count_topic, mut count_value) = (Vec::new(), Vec::new());
+        for d in range {
+            let (mut one, mut tally, mut summary) = (Rows::sparse(30), Tally::default(), empty());
+            source.read_f32(d, 1, &mut one).unwrap();
+            tokens.push(one.sparse_row(0).1.iter().sum());
+            let visited =
+                summarize_panel(&PanelRequest { learn_alpha: false, ..*request }, &one, &mut summary, &mut tally);
+            let mut found = lsparse_cuda::topics::Found::default();
+            let mut places = vec![(0, 0.0); MOST_TOPICS];
+            if solves(d) && tally.documents > 0 {
+                (found.entropy, found.alloc, found.evidence) = (summary.entropy, summary.alloc, summary.bound);
+                (found.active, found.iterations) = (tally.active as u32, tally.iterations as u32);
+                (found.proposed, found.accepted) = (tally.proposed as u32, tally.accepted as u32);
+                found.solved = 1;
+                source.read_f32(d, 1, &mut all).unwrap();
+                places[..visited.counts[0].len()].copy_from_slice(&visited.counts[0]);
+            }
+            out.found.push(found);
+            count_topic.extend(places.iter().map(|e| e.0));
+            count_value.extend(places.iter().map(|e| e.1));
+        }
+        let mut summary = empty();
+        summarize_panel(request, &all, &mut summary, &mut Tally::default());
+        let WordStats::Batch(stats) = summary.words else { unreachable!() };
+        (out.first, out.topic, out.mass, out.totals) = (stats.indptr, stats.topic, stats.mass, summary.counts);
+        out.counts = Some((count_topic, count_value));
+        (out, tokens)
+    }
+
+    #[test]
+    fn parts_and_what_is_left_come_to_what_the_cpu_finds() {
+        let source = corpus();
+        let config = TopicsConfig { topics: 4, learn_alpha: AlphaRule::Symmetric, ..Default::default() };
+        let config = TopicsConfig { sparsity: crate::settings::Sparsity::Of(2), ..config }.check(12).unwrap();
+        let topics = Topics::new(&config, 30);
+        let mut total = topics.empty_batch().into_total();
+        let WordStats::Total(stats) = &mut total.words else { unreachable!() };
+        *stats = SparseStats::by_word(30, |v, row| row.push(((v / 10) as u32, 5.0 + v as f64)));
+        total.counts = vec![95.0, 195.0, 295.0, 0.0];
+        let params = topics.global_step(&total, None).unwrap();
+        let request = PanelRequest {
+            table: &params.table,
+            alpha: &params.alpha,
+            options: &topics.document,
+            warm: None,
+            learn_alpha: true,
+            keep_counts: true,
+        };
+        let (mut rows, mut want, mut want_tally) = (Rows::sparse(30), topics.empty_batch(), Tally::default());
+        source.read_f32(0, 12, &mut rows).unwrap();
+        let expected = summarize_panel(&request, &rows, &mut want, &mut want_tally);
+        let data = Dealt::in_order(&source).unwrap();
+        let batch = data.batch(0);
+        let (mut summary, mut tally) = (topics.empty_batch(), Tally::default());
+        let mut visit = Visit {
+            request: &request,
+            batch: &batch,
+            options: options_of(&topics.document, 4),
+            alpha_sum: params.alpha.iter().map(|&a| f64::from(a)).sum(),
+            summary: &mut summary,
+            tally: &mut tally,
+            visited: Visited::default(),
+            left: Vec::new(),
+        };
+        // Two parts, and two documents that the GPU leaves.
+        for range in [0..7, 7..12] {
+            let (part, tokens) = solved(&request, &source, range, |d| d != 3 && d != 9);
+            visit.take(part, &tokens);
+        }
+        assert_eq!(visit.left, [3, 9]);
+        let visited = visit.finish().unwrap();
+        assert_eq!((visited.counts.len(), visited.explained.len()), (12, 12));
+        assert_eq!(visited.explained, expected.explained);
+        assert_eq!(visited.counts, expected.counts);
+        assert_eq!(tally, want_tally);
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5 * (1.0 + b.abs()), "{a} is not {b}");
+        for (a, b) in [
+            (summary.entropy, want.entropy),
+            (summary.alloc, want.alloc),
+            (summary.bound, want.bound),
+            (summary.documents, want.documents),
+            (summary.alpha_total, want.alpha_total),
+        ] {
+            close(a, b);
+        }
+        let arrays = |s: &TopicSummary| [s.counts.clone(), s.alpha_topic.clone(), s.alpha_slope.clone()].concat();
+        arrays(&summary).into_iter().zip(arrays(&want)).for_each(|(a, b)| close(a, b));
+        want.add_scaled(&summary, -1.0);
+        assert!(want.total().mass.iter().all(|&m| m.abs() < 1e-4), "statistics differ");
+    }
+
+    #[test]
+    fn counts_of_earlier_visits_become_lists() {
+        let warm = lists(&[vec![(3, 1.5), (7, 2.0)], vec![], vec![(1, 4.0)]]);
+        assert_eq!((warm.first, warm.topic, warm.count), (vec![0, 2, 2, 3], vec![3, 7, 1], vec![1.5, 2.0, 4.0]));
     }
 }
