@@ -28,6 +28,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
             );
             println!("search    dense, exact and candidate search of a mixture, by K; needs --images DIR");
             println!("samplers  tokens a second of the samplers against tomotopy; needs --corpus FOLDER");
+            println!("cuda-topics  documents a second on a GPU, and the CPU's scores beside it; needs --corpus FOLDER");
             println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
             Ok(())
         }
@@ -39,6 +40,8 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("search", _) => Err("usage: cargo xtask bench search --images DIR".into()),
         ("rivals", rest) => rivals::run(rest),
         ("samplers", rest) => samplers::run(rest),
+        ("cuda-topics", ["--corpus", folder, rest @ ..]) => cuda_topics(folder, rest),
+        ("cuda-topics", _) => Err("usage: cargo xtask bench cuda-topics --corpus FOLDER [--copies N]".into()),
         ("topics", rest) => topics::run(rest),
         ("python", rest) => package(rest),
         ("memory", rest) => memory::run(rest),
@@ -51,6 +54,13 @@ pub fn run(args: &[&str]) -> Result<(), String> {
         Some((name, rest)) => run_named(name, rest),
         None => Err("usage: cargo xtask bench NAME; see cargo xtask bench list".into()),
     }
+}
+
+/// Laps on a GPU over the documents of a corpus many times over, and the same laps on the CPU and there.
+fn cuda_topics(folder: &str, rest: &[&str]) -> Result<(), String> {
+    let program = ["run", "--release", "--package", "lsparse-bench", "--bin", "cuda_topics", "--"];
+    go(cargo(&[&program[..], &["speed", folder], rest].concat()))?;
+    go(cargo(&[&program[..], &["check", folder]].concat()))
 }
 
 /// Patches of four images (36,816 rows from images of 481 x 321), as f32 and f64, through both programs.
