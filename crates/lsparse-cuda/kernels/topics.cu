@@ -794,6 +794,7 @@ DOCUMENTS(rest_32, 32, 20, false, true)
 DOCUMENTS(rest_64, 64, 10, false, true)
 DOCUMENTS(rest_128, 128, 5, false, true)
 DOCUMENTS(rest_256, 256, 2, false, true)
+DOCUMENTS(rest_512, 512, 1, false, true)
 DOCUMENTS(rest_far, 512, 1, true, true)
 
 // The entries of each word: topics that have any of it. A warp a word.

@@ -276,6 +276,19 @@ impl Device {
         self.synchronize()
     }
 
+    /// The first numbers of a buffer, by way of memory that the GPU writes by itself.
+    pub fn download_through<T: Plain>(&self, buffer: &Buffer<T>, by: &mut Pinned<T>, len: usize) -> Result<Vec<T>> {
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        let past = || Error::Failed { action: "copy from the GPU", detail: "past the end of a buffer".into() };
+        let place = buffer.slice.try_slice(..len).ok_or_else(past)?;
+        let here = by.get_mut()?.get_mut(..len).ok_or_else(past)?;
+        self.stream.memcpy_dtoh(&place, here).map_err(|error| Error::of("copy from the GPU", error))?;
+        self.synchronize()?;
+        Ok(by.get()?[..len].to_vec())
+    }
+
     /// Where a buffer lies in the GPU's memory, for kernels that take many of them: it must outlive what is launched.
     pub(crate) fn address<T>(&self, buffer: &Buffer<T>) -> u64 {
         buffer.slice.device_ptr(&self.stream).0

@@ -22,23 +22,28 @@ pub const PART_ENTRIES: usize = 1 << 25;
 /// Shared memory that kernels have besides what grows with documents, in bytes.
 const OWN_SHARED: usize = 8 << 10;
 
-/// Documents of up to so many words have so many threads, for their first iterations and for the rest.
-const BINS: [(usize, Kind, Kind); 11] = [
-    (32, Kind::First32, Kind::Rest32),
-    (64, Kind::First32, Kind::Rest32),
-    (96, Kind::First128, Kind::Rest32),
-    (128, Kind::First128, Kind::Rest32),
-    (192, Kind::First128, Kind::Rest64),
-    (256, Kind::First128, Kind::Rest64),
-    (340, Kind::First256, Kind::Rest128),
-    (410, Kind::First256, Kind::Rest128),
-    (560, Kind::First512, Kind::Rest128),
-    (830, Kind::First512, Kind::Rest256),
-    (usize::MAX, Kind::FirstFar, Kind::Rest256),
+/// Documents of up to so many words have so many threads in their first iterations.
+const BINS: [(usize, Kind); 13] = [
+    (32, Kind::First32),
+    (64, Kind::First32),
+    (96, Kind::First128),
+    (128, Kind::First128),
+    (192, Kind::First128),
+    (256, Kind::First128),
+    (340, Kind::First256),
+    (410, Kind::First256),
+    (560, Kind::First512),
+    (830, Kind::First512),
+    (1080, Kind::FirstFar),
+    (1600, Kind::FirstFar),
+    (usize::MAX, Kind::FirstFar),
 ];
 
-/// Documents go on with shared memory for so many topics: those that have as many left, and more than the line before.
-const LEFT: [usize; 3] = [16, 32, MOST_TOPICS];
+/// Documents go on with shared memory for so many topics: those that have as many left, and more than the entry before.
+const LEFT: [usize; 4] = [16, 32, 48, MOST_TOPICS];
+
+/// Threads of a multiprocessor that the registers of the kernels for the rest suffice for.
+const THREADS_AT_ONCE: usize = 640;
 
 /// The kernels of documents, by the number of threads; `Far` where weights are not in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +57,13 @@ enum Kind {
     Rest64,
     Rest128,
     Rest256,
+    Rest512,
     RestFar,
 }
 
 impl Kind {
     /// All of them, in the order above, with their names and threads.
-    const ALL: [(&str, usize); 10] = [
+    const ALL: [(&str, usize); 11] = [
         ("first_32", 32),
         ("first_128", 128),
         ("first_256", 256),
@@ -67,11 +73,27 @@ impl Kind {
         ("rest_64", 64),
         ("rest_128", 128),
         ("rest_256", 256),
+        ("rest_512", 512),
         ("rest_far", 512),
     ];
 
     fn threads(self) -> usize {
         Kind::ALL[self as usize].1
+    }
+
+    /// The kernel for the rest where documents of up to so many words take so many bytes of shared memory each: the more a
+    /// document takes, the fewer there are beside it, and the more threads it is to keep busy.
+    fn rest(words: usize, shared: usize, limit: usize) -> Kind {
+        let at_once = (limit / shared.max(1)).max(1);
+        // A thread of a short document has two words at least.
+        let most = if words <= 128 { words / 2 } else { words };
+        match (THREADS_AT_ONCE / at_once).min(most) {
+            0..64 => Kind::Rest32,
+            64..128 => Kind::Rest64,
+            128..256 => Kind::Rest128,
+            256..512 => Kind::Rest256,
+            _ => Kind::Rest512,
+        }
     }
 
     fn is_far(self) -> bool {
@@ -107,8 +129,8 @@ impl Shape {
     /// Who works on a document of so many words where a block has `limit` bytes of shared memory; nobody if its words
     /// alone are too many.
     fn bin(&self, words: usize, limit: usize) -> Option<usize> {
-        let bin = BINS.iter().position(|&(most, ..)| words <= most)?;
-        let (most, kind, _) = BINS[bin];
+        let bin = BINS.iter().position(|&(most, _)| words <= most)?;
+        let (most, kind) = BINS[bin];
         let fits = |words, kind| self.shared(words, kind) + OWN_SHARED <= limit;
         match kind {
             Kind::FirstFar => fits(words, kind).then_some(bin),
@@ -186,14 +208,14 @@ impl Packer {
         }
         let (mut order, mut bins) = (Vec::new(), Vec::new());
         // Long documents first: they are not to be waited for at the end.
-        for (documents, (_, first, rest)) in of_bin.iter_mut().zip(BINS).rev() {
+        for (documents, (limit, first)) in of_bin.iter_mut().zip(BINS).rev() {
             if documents.is_empty() {
                 continue;
             }
             documents.sort_by_key(|&d| std::cmp::Reverse(words(d)));
             let from = order.len();
             order.extend_from_slice(documents);
-            bins.push(Bin { first, rest, order: from..order.len(), most_words: words(documents[0]) });
+            bins.push(Bin { first, limit, order: from..order.len(), most_words: words(documents[0]) });
         }
         (order, bins, left)
     }
@@ -213,8 +235,10 @@ const MOST_BITS: i32 = 44;
 #[derive(Clone, Debug, PartialEq)]
 struct Bin {
     first: Kind,
-    rest: Kind,
+    /// Words that a document of it may have.
+    limit: usize,
     order: Range<usize>,
+    /// Words that its longest document has.
     most_words: usize,
 }
 
@@ -226,11 +250,15 @@ impl Bin {
         let mut launches = vec![(self.first, shape.shared(words, self.first), (0, MOST_TOPICS))];
         let mut above = 0;
         for most in LEFT {
-            let shared = 4 * (3 * words + most * (words | 1));
-            match shared + OWN_SHARED <= limit {
-                true => launches.push((self.rest, shared, (above, most))),
-                false => launches.push((Kind::RestFar, shape.shared(words, Kind::RestFar), (above, most))),
-            }
+            // How many threads depends on the words that documents may have, not on those that these happen to have.
+            let bytes = |words: usize| 4 * (3 * words + most * (words | 1)) + OWN_SHARED;
+            let kind = match self.limit {
+                usize::MAX => Kind::RestFar,
+                may if bytes(may) > limit => Kind::RestFar,
+                may => Kind::rest(may, bytes(may), limit),
+            };
+            let shared = if kind.is_far() { shape.shared(words, kind) } else { bytes(words) - OWN_SHARED };
+            launches.push((kind, shared, (above, most)));
             above = most;
         }
         launches
@@ -471,7 +499,15 @@ pub struct DocumentStep {
     lines: Lines,
     room: Option<Room>,
     far: Option<Buffer<f32>>,
-    entries: Option<(Buffer<u32>, Buffer<f32>)>,
+    entries: Option<Lists>,
+}
+
+/// Entries of statistics there and here.
+struct Lists {
+    topic: Buffer<u32>,
+    mass: Buffer<f32>,
+    topic_here: Pinned<u32>,
+    mass_here: Pinned<f32>,
 }
 
 /// What documents leave: [`MOST_TOPICS`] places each for their topics.
@@ -701,13 +737,20 @@ impl DocumentStep {
         }
         let places: Vec<u32> = first[..vocab_size].iter().map(|&at| at as u32).collect();
         device.upload_into(&places, &mut self.number, 0)?;
-        if self.entries.as_ref().is_none_or(|(topic, _)| topic.len() < entries) {
+        if self.entries.as_ref().is_none_or(|lists| lists.topic.len() < entries) {
             self.entries = None;
             // Some more, so that the next batch finds room too.
             let room = entries + entries / 4;
-            self.entries = Some((device.uninitialized(room)?, device.uninitialized(room)?));
+            self.entries = Some(Lists {
+                topic: device.uninitialized(room)?,
+                mass: device.uninitialized(room)?,
+                topic_here: device.pinned(room)?,
+                mass_here: device.pinned(room)?,
+            });
         }
-        let Some((topic, mass)) = &mut self.entries else { unreachable!("there is room") };
+        let Some(Lists { topic, mass, topic_here, mass_here }) = &mut self.entries else {
+            unreachable!("there is room")
+        };
         let unit = f64::from(documents.units_a_token);
         // Safe: as above, and there is room for as many entries as were counted.
         unsafe {
@@ -737,8 +780,8 @@ impl DocumentStep {
             found: device.download(&room.found, documents.len())?,
             counts,
             first,
-            topic: device.download(topic, entries)?,
-            mass: device.download(mass, entries)?,
+            topic: device.download_through(topic, topic_here, entries)?,
+            mass: device.download_through(mass, mass_here, entries)?,
             totals: totals.iter().map(|&units| units as f64 / unit).collect(),
         })
     }
@@ -784,7 +827,8 @@ mod tests {
         let mut all = order.clone();
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11]);
-        assert_eq!(bins[0], Bin { first: Kind::FirstFar, rest: Kind::Rest256, order: 0..2, most_words: 3000 });
+        assert_eq!(bins[0], Bin { first: Kind::FirstFar, limit: usize::MAX, order: 0..1, most_words: 3000 });
+        assert_eq!(bins[1], Bin { first: Kind::FirstFar, limit: 1080, order: 1..2, most_words: 831 });
         assert_eq!(order[..2], [8, 7]);
         let mut end = 0;
         for bin in &bins {
@@ -797,7 +841,7 @@ mod tests {
             assert!(launches.iter().all(|&(_, shared, _)| shared + OWN_SHARED <= H200));
             assert_eq!(launches[0].0, bin.first);
             let classes: Vec<_> = launches[1..].iter().map(|launch| launch.2).collect();
-            assert_eq!(classes, [(0, 16), (16, 32), (32, 64)], "every number of topics is taken once");
+            assert_eq!(classes, [(0, 16), (16, 32), (32, 48), (48, 64)], "every number of topics is taken once");
         }
         assert_eq!(end, order.len());
     }
@@ -817,6 +861,17 @@ mod tests {
         assert_eq!(kind(100_000, &SHAPE, H200), None);
         assert_eq!(Kind::ALL[Kind::RestFar as usize], ("rest_far", 512));
         assert_eq!(Kind::Rest32.threads(), 32);
+        // Of the rest: the more memory a document takes, the more threads it has.
+        let rest = |words: usize, limit| {
+            let bin = Bin { first: Kind::First128, limit, order: 0..1, most_words: words };
+            bin.launches(&SHAPE, H200)[1..].iter().map(|launch| launch.0).collect::<Vec<_>>()
+        };
+        assert_eq!(rest(70, 96), [Kind::Rest32; 4]);
+        assert_eq!(rest(200, 256), [Kind::Rest64, Kind::Rest128, Kind::Rest128, Kind::Rest128]);
+        assert_eq!(rest(420, 560), [Kind::Rest128, Kind::Rest256, Kind::Rest512, Kind::Rest512]);
+        assert_eq!(rest(420, 560), rest(560, 560), "whatever documents there are");
+        assert_eq!(rest(1000, 1080), [Kind::Rest256, Kind::Rest512, Kind::Rest512, Kind::RestFar]);
+        assert_eq!(rest(2000, usize::MAX), [Kind::RestFar; 4]);
     }
 
     #[test]

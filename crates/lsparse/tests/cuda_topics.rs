@@ -148,7 +148,8 @@ fn schedules_come_to_the_same_topics() {
 #[ignore = "needs a GPU"]
 fn a_model_says_nothing_of_the_device() {
     let documents = corpus(200);
-    let model: TopicModel = lsparse::topics::fit_topics(&documents, &config("cuda", json!({"topics": 10}))).unwrap().model;
+    let model: TopicModel =
+        lsparse::topics::fit_topics(&documents, &config("cuda", json!({"topics": 10}))).unwrap().model;
     let written = serde_json::to_value(&model.config).unwrap();
     assert!(written.get("device").is_none_or(|device| device == "auto"), "{written}");
 }
