@@ -4,6 +4,7 @@ mod memory;
 mod rivals;
 mod samplers;
 mod search;
+mod threads;
 mod topics;
 
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::process::{cargo, command, go, output, python, release, root};
+use crate::process::{Build, cargo, command, go, output, python, release, root};
 
 pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
@@ -21,6 +22,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
             println!(
                 "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
             );
+            println!("dask      training on a Dask cluster by the number of its workers [--workers 1,2,4] [--rows N]");
             println!("memory    peak memory on 2 million documents and 3.68 million patches; may take --images DIR");
             println!("rivals    held-out scores and CPU time against others at their defaults:");
             println!(
@@ -28,6 +30,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
             );
             println!("search    dense, exact and candidate search of a mixture, by K; needs --images DIR");
             println!("samplers  tokens a second of the samplers against tomotopy; needs --corpus FOLDER");
+            println!("threads   every kind of work on one thread and on many; needs --images DIR and --corpus FOLDER");
             println!("cuda-topics  documents a second on a GPU, and the CPU's scores beside it; needs --corpus FOLDER");
             println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
             Ok(())
@@ -40,10 +43,12 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("search", _) => Err("usage: cargo xtask bench search --images DIR".into()),
         ("rivals", rest) => rivals::run(rest),
         ("samplers", rest) => samplers::run(rest),
+        ("threads", rest) => threads::run(rest),
         ("cuda-topics", ["--corpus", folder, rest @ ..]) => cuda_topics(folder, rest),
         ("cuda-topics", _) => Err("usage: cargo xtask bench cuda-topics --corpus FOLDER [--copies N]".into()),
         ("topics", rest) => topics::run(rest),
         ("python", rest) => package(rest),
+        ("dask", rest) => workers(rest),
         ("memory", rest) => memory::run(rest),
         _ => Err(format!("there is no benchmark {name:?}; see cargo xtask bench list")),
     }
@@ -101,9 +106,17 @@ fn kmeans(images: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// The installed Python package on a cluster of this machine's processes.
+fn workers(args: &[&str]) -> Result<(), String> {
+    let interpreter = crate::python::install(Build::Release, false)?;
+    let mut bench = command(&interpreter, &["bench/cluster.py"]);
+    bench.args(args);
+    go(single(bench))
+}
+
 /// The installed Python package against Rust and scikit-learn, on one thread.
 fn package(args: &[&str]) -> Result<(), String> {
-    let interpreter = crate::python::install(false)?;
+    let interpreter = crate::python::install(Build::Release, false)?;
     go(cargo(&["build", "--release", "--package", "lsparse-bench", "--bin", "fit"]))?;
     let mut bench = command(&interpreter, &["bench/python.py", "--rust", &release("fit").to_string_lossy()]);
     bench.args(args);

@@ -9,10 +9,38 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
+/// How programs are built.
+#[derive(Clone, Copy)]
+pub enum Build {
+    /// As tests are, with all checks: after `cargo test` there is little left to compile.
+    Checked,
+    /// As users get them.
+    Release,
+}
+
+impl Build {
+    /// The profile's name.
+    pub fn profile(self) -> &'static str {
+        match self {
+            Build::Checked => "dev",
+            Build::Release => "release",
+        }
+    }
+
+    /// Where a program of the workspace comes to be.
+    pub fn program(self, name: &str) -> PathBuf {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+        let folder = match self {
+            Build::Checked => "debug",
+            Build::Release => "release",
+        };
+        root().join(target).join(folder).join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+    }
+}
+
 /// A program of the workspace that was built for release.
 pub fn release(name: &str) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    root().join(target).join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+    Build::Release.program(name)
 }
 
 /// A command that will run in the root of the workspace.

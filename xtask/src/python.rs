@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::process::{cargo, command, counted, go, python, release, root};
+use crate::process::{Build, cargo, command, counted, go, python, root};
 
 /// Where the package is.
 const PACKAGE: &str = "crates/lsparse-python";
@@ -11,28 +11,42 @@ const PACKAGE: &str = "crates/lsparse-python";
 /// The name of the environment under target/.
 const ENVIRONMENT: &str = "python-venv";
 
-/// `cargo xtask python [ARGUMENTS of pytest]`: as in `cargo xtask test`, in the environment of the last time.
+/// `cargo xtask python [ARGUMENTS of pytest]`: the wheel that users get, tested in the environment of the last time.
 pub fn run(args: &[&str]) -> Result<(), String> {
-    let (passed, failed, skipped) = tests(false, args)?;
+    let (passed, failed, skipped) = tests(Build::Release, false, false, args)?;
     println!("{passed} passed, {failed} failed, {skipped} skipped");
     if failed > 0 || passed == 0 { Err("tests failed".into()) } else { Ok(()) }
 }
 
 /// Build the wheel, install it, and run its tests and the examples of its documentation; counts of passed, failed and
 /// skipped ones.
-pub fn tests(fresh: bool, args: &[&str]) -> Result<(usize, usize, usize), String> {
-    let interpreter = install(fresh)?;
-    go(cargo(&["build", "--quiet", "--release", "--package", "lsparse-cli"]))?;
+pub fn tests(build: Build, fresh: bool, long: bool, args: &[&str]) -> Result<(usize, usize, usize), String> {
+    let interpreter = install(build, fresh)?;
+    if fresh {
+        find_browser();
+    }
+    if long {
+        // Too large for every day.
+        go(command(&interpreter, &["-m", "pip", "install", "--quiet", "ray"]))?;
+    }
+    // Where tests have run there is the command that they ran.
+    if !matches!(build, Build::Checked) {
+        go(cargo(&["build", "--quiet", "--profile", build.profile(), "--package", "lsparse-cli"]))?;
+    }
     // Tests run elsewhere, so that nothing but the installed wheel can be imported.
     let elsewhere = std::env::temp_dir().join(format!("lsparse-python-{}", std::process::id()));
     std::fs::create_dir_all(&elsewhere).map_err(|e| format!("{}: {e}", elsewhere.display()))?;
     let folder = root().join(PACKAGE).join("tests");
-    let mut tests = pytest(&interpreter, &elsewhere);
+    let mut tests = pytest(&interpreter, &build.program("lsparse"), &elsewhere);
     tests.arg(folder).args(args);
+    if long {
+        tests.env("LSPARSE_LONG", "1");
+    }
     let mut counts = counted(tests, parse_summary)?;
     if args.is_empty() {
-        let mut examples = pytest(&interpreter, &elsewhere);
-        examples.args(["--doctest-modules", "--pyargs", "lsparse"]);
+        let mut examples = pytest(&interpreter, &build.program("lsparse"), &elsewhere);
+        // Modules for what is not installed have their tests elsewhere.
+        examples.args(["--doctest-modules", "--doctest-ignore-import-errors", "--pyargs", "lsparse"]);
         let more = counted(examples, parse_summary)?;
         counts = (counts.0 + more.0, counts.1 + more.1, counts.2 + more.2);
     }
@@ -42,7 +56,7 @@ pub fn tests(fresh: bool, args: &[&str]) -> Result<(usize, usize, usize), String
 }
 
 /// The interpreter of an environment that has the package as it is now.
-pub fn install(fresh: bool) -> Result<PathBuf, String> {
+pub fn install(build: Build, fresh: bool) -> Result<PathBuf, String> {
     check_python()?;
     if fresh {
         let old = root().join("target").join(ENVIRONMENT);
@@ -56,11 +70,11 @@ pub fn install(fresh: bool) -> Result<PathBuf, String> {
         std::fs::remove_dir_all(&wheels).map_err(|e| format!("{}: {e}", wheels.display()))?;
     }
     let (manifest, out) = (format!("{PACKAGE}/Cargo.toml"), wheels.to_string_lossy().into_owned());
-    let build = ["-m", "maturin", "build", "--release", "--manifest-path", &manifest, "--out", &out];
-    let mut build = command(&interpreter, &build);
+    let wheel = ["-m", "maturin", "build", "--profile", build.profile(), "--manifest-path", &manifest, "--out", &out];
+    let mut wheel = command(&interpreter, &wheel);
     // Built for the interpreter of the environment, whatever else is active.
-    build.env_remove("CONDA_PREFIX").env("PYO3_PYTHON", &interpreter);
-    go(build)?;
+    wheel.env_remove("CONDA_PREFIX").env("PYO3_PYTHON", &interpreter);
+    go(wheel)?;
     let files = std::fs::read_dir(&wheels).map_err(|e| format!("{}: {e}", wheels.display()))?;
     let wheel = files.flatten().map(|file| file.path()).find(|path| path.extension().is_some_and(|e| e == "whl"));
     let wheel = wheel.ok_or_else(|| format!("no wheel was built in {}", wheels.display()))?;
@@ -69,6 +83,20 @@ pub fn install(fresh: bool) -> Result<PathBuf, String> {
     install.arg(wheel);
     go(install)?;
     Ok(interpreter)
+}
+
+/// See to it that there is a browser for the tests of pages, where the system's packages have one and may be installed;
+/// where not, these tests are skipped, and counted as that.
+fn find_browser() {
+    let has = |program: &str| command(program, &["--version"]).output().is_ok_and(|found| found.status.success());
+    if has("chromium") && has("chromedriver") {
+        return;
+    }
+    let install = ["install", "--yes", "--quiet", "--no-install-recommends", "chromium", "chromium-driver"];
+    let installed = command("apt-get", &install).env("DEBIAN_FRONTEND", "noninteractive").output();
+    if !installed.is_ok_and(|done| done.status.success()) {
+        eprintln!("no browser: tests of pages are skipped; install chromium and chromium-driver to run them");
+    }
 }
 
 /// Say what is missing before anything fails for want of it.
@@ -84,11 +112,11 @@ fn check_python() -> Result<(), String> {
 }
 
 /// pytest, run in another folder, with the command to compare with.
-fn pytest(interpreter: &Path, folder: &Path) -> Command {
+fn pytest(interpreter: &Path, lsparse: &Path, folder: &Path) -> Command {
     let mut pytest = command(interpreter, &["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
     pytest
         .current_dir(folder)
-        .env("LSPARSE_COMMAND", release("lsparse"))
+        .env("LSPARSE_COMMAND", lsparse)
         .env("MPLBACKEND", "agg")
         .env("PYTHONDONTWRITEBYTECODE", "1");
     pytest

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::process::{cargo, counted, go};
+use crate::process::{Build, cargo, counted, go};
 use crate::{paper, python};
 
 /// Random cases a property when tests run long.
@@ -16,7 +16,7 @@ pub fn run_all(long: bool) -> Result<(), String> {
     doc.env("RUSTDOCFLAGS", "-D warnings");
     go(doc)?;
     let rust = tests(long)?;
-    let package = python::tests(true, &[])?;
+    let package = python::tests(if long { Build::Release } else { Build::Checked }, true, long, &[])?;
     if long {
         paper::run(&["all", "--quick"])?;
     }

@@ -9,6 +9,7 @@ mod corpus;
 mod data_args;
 mod demo;
 mod examples;
+mod explore;
 mod fit;
 mod format;
 mod info;
@@ -23,6 +24,7 @@ mod score;
 mod select;
 mod stdin;
 mod topics;
+mod watch;
 
 use std::io;
 use std::process::ExitCode;
@@ -34,6 +36,7 @@ use lsparse::{Error, Result};
 use cli::{Cli, Command, Family, Fit};
 
 fn main() -> ExitCode {
+    interrupt::outlive_full_files();
     let matches = cli::command().get_matches();
     if asks_for_quiet(&matches) {
         output::be_quiet();
@@ -73,12 +76,14 @@ fn run(command: Command) -> Result<()> {
         Command::Fit(Fit { family: Family::Topics(args) }) => fit::run_topics(&args),
         Command::Topics(args) => topics::list::run(&args),
         Command::Similar(args) => topics::similar::run(&args),
+        Command::Explore(args) => explore::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Assign(args) => assign::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Corpus(args) => corpus::run(&args),
         Command::Patches(args) => patches::run(&args),
         Command::Select(args) => select::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),
     }

@@ -78,7 +78,21 @@ pub fn note(text: &str) {
 /// The file itself is made only when there is something to put into it, so that a program that is ended in between
 /// leaves no remains.
 pub fn check_writable(path: &Path) -> Result<()> {
+    check_named(path, "file")?;
     AtomicFile::create(path).map(drop)
+}
+
+/// Refuse what stands for standard output elsewhere, where a file or folder is to be written: one of that name is none that
+/// anybody wants.
+pub fn check_named(path: &Path, what: &str) -> Result<()> {
+    if path.as_os_str() != "-" {
+        return Ok(());
+    }
+    Err(Error::Format {
+        path: path.to_owned(),
+        detail: "this is not written to standard output".into(),
+        remedy: format!("give a {what}"),
+    })
 }
 
 /// Refuse to write over a file that is read.
@@ -86,16 +100,17 @@ pub fn check_not_input(option: &'static str, path: &Path, inputs: &[&Path]) -> R
     let Ok(place) = fs::canonicalize(path) else { return Ok(()) };
     if inputs.iter().any(|input| fs::canonicalize(input).is_ok_and(|input| input == place)) {
         let problem = format!("{} is read by this very command", path.display());
-        return Err(Error::Config { option, problem, remedy: "choose another file".into() });
+        return Err(Error::Config { setting: option, problem, remedy: "choose another file".into() });
     }
     Ok(())
 }
 
 /// What a file's name says it is.
 pub fn check_extension(option: &'static str, path: &Path, known: &[&'static str]) -> Result<&'static str> {
+    check_named(path, "file")?;
     let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
     known.iter().copied().find(|name| extension == *name).ok_or_else(|| Error::Config {
-        option,
+        setting: option,
         problem: format!("{} has no ending that says what to write", path.display()),
         remedy: format!("end it in .{}", known.join(" or .")),
     })

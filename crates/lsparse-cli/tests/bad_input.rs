@@ -422,7 +422,7 @@ fn every_command_refuses_every_kind_of_bad_file() {
         ("info BAD", "t.st", &[]),
         ("topics BAD", "t.st", &[]),
         ("similar BAD c --doc 1", "t.st", &[]),
-        ("similar t.st BAD --doc 1", "c.x", &["cut", "noise", "another"]),
+        ("similar t.st BAD --doc 1", "c.x", &["cut"]),
         ("corpus build BAD --format uci --out o", "docword.txt", &[]),
         ("corpus build BAD --out o", "x.mtx", &[]),
         ("corpus build BAD --out o", "x.ldac", &["cut"]),
@@ -432,7 +432,7 @@ fn every_command_refuses_every_kind_of_bad_file() {
         ("corpus build BAD --out o --strict --min-docs 1 --max-share 1", "texts.csv", &["cut"]),
         ("corpus build BAD --out o", "counts.npz", &[]),
         ("corpus build docword.txt --vocab BAD --strict --out o", "vocab.txt", &[]),
-        ("corpus build docword.txt --ids BAD --out o", "ids.txt", &["noise"]),
+        ("corpus build docword.txt --ids BAD --out o", "ids.txt", &[]),
         ("corpus build x.jsonl --like BAD --out o", "c.x", &["cut"]),
         ("corpus split c --file BAD --out o", "split.txt", &[]),
         ("corpus split BAD --out o", "c.x", &["cut"]),
@@ -476,6 +476,33 @@ fn every_command_refuses_every_kind_of_bad_file() {
         }
     }
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+/// What is no text would become words that nobody wrote.
+#[test]
+fn files_that_are_no_text_become_no_documents() {
+    let place = with_everything();
+    let zeros = [0u8; 40];
+    for (name, start, kind, remedy) in [
+        ("x.parquet", &b"PAR1\x15\x04"[..], "a Parquet file", "export it to CSV or JSON lines"),
+        ("x.jpg", b"\xff\xd8\xff\xe0", "a JPEG image", "give text"),
+        ("x.png", b"\x89PNG\r\n\x1a\n", "a PNG image", "give text"),
+        ("x.pdf", b"%PDF-1.4\n", "a PDF document", "pdftotext"),
+        ("ls", b"\x7fELF\x02\x01", "a program", "give text"),
+        ("x.bin", b"some words\0", "zero bytes", "give text"),
+    ] {
+        place.write(name, [start, &zeros].concat());
+        for command in ["corpus build BAD --out o", "assign t.st BAD", "score t.st BAD"] {
+            let words = [name, "the file is not text", kind, remedy];
+            common::refused(&place, &command.replace("BAD", name), &words);
+        }
+    }
+    place.write("koi8.txt", [&b"\xf0\xd2\xc9\xd7\xc5\xd4 "[..]; 20].concat());
+    common::refused(&place, "corpus build koi8.txt --out o", &["koi8.txt", "not UTF-8", "iconv"]);
+    common::refused(&place, "fit mixture x.parquet -k 2", &["x.parquet", "a Parquet file", ".npy"]);
+    // A few letters of an older encoding are replaced, as ever.
+    place.write("latin.txt", [&b"caf\xe9 du matin, bon vin\n"[..]; 20].concat());
+    place.lsparse("corpus build latin.txt --out o --max-share 1").assert().success();
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Ctrl-C, SIGTERM and SIGHUP: the first ends training after the current batch and the model is written, a Ctrl-C after it
-//! ends it at once; whatever ends a command, what was there stays and nothing half written is left.
+//! ends it at once; whatever ends a command, what was there stays and nothing half written is left. A page can end a
+//! training too.
 
 #![cfg(unix)]
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -34,13 +36,14 @@ fn send_anyway(child: &Child, signal: &str) {
     let _ = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).stderr(Stdio::null()).status();
 }
 
-/// Read messages up to one that has this word.
-fn wait_for(messages: &mut BufReader<ChildStderr>, word: &str) {
+/// Read messages up to one that has this word, and give that.
+fn wait_for(messages: &mut BufReader<impl Read>, word: &str) -> String {
     let mut line = String::new();
     while !line.contains(word) {
         line.clear();
         assert!(messages.read_line(&mut line).unwrap() > 0, "the command ended without saying {word:?}");
     }
+    line
 }
 
 const ENDLESS: &str =
@@ -254,4 +257,59 @@ fn killed_at_any_moment_files_are_old_or_new() {
     assert_eq!(place.files(), left);
     place.lsparse("fit mixture train.npy -k 4 --batches 4 --laps 3 -q --out whole.st").assert().success();
     assert!(place.read("m.st") == place.read("whole.st"));
+}
+
+/// Ask a page for something: the address in a line that was printed, how, and what.
+fn ask(line: &str, method: &str, path: &str) -> String {
+    let address = line.trim().rsplit_once("http://").unwrap().1;
+    let (host, token) = address.split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let request = format!("{method} /{token}{path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_page_follows_its_training_and_ends_it() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 2000, 10, 3, 4);
+    let (child, mut messages) = start(&place, &format!("{ENDLESS} --watch"));
+    let line = wait_for(&mut messages, "watch it at");
+    assert!(ask(&line, "GET", "").contains("<canvas") || ask(&line, "GET", "").contains("id=\"charts\""));
+    wait_for(&mut messages, "lap ");
+    let state = ask(&line, "GET", "state");
+    assert!(state.contains("\"can_stop\":true") && state.contains(r#"\"event\":\"step\""#), "{state}");
+    assert!(ask(&line, "POST", "stop").starts_with("HTTP/1.1 200"));
+    wait_for(&mut messages, "as its page asks");
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && String::from_utf8(output.stdout).unwrap().contains("interrupted"));
+    assert!(place.path("m.safetensors").exists());
+}
+
+#[test]
+fn traces_are_watched_until_ctrl_c() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 200, 10, 3, 4);
+    place.lsparse("fit mixture train.npy -k 4 --laps 3 --tolerance none --trace t.jsonl").assert().success();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lsparse"))
+        .current_dir(place.path(""))
+        .args(["watch", "t.jsonl", "later.jsonl"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut printed = BufReader::new(child.stdout.take().unwrap());
+    let line = wait_for(&mut printed, "http://");
+    let since = Instant::now();
+    let mut state = String::new();
+    while !state.contains(r#"\"event\":\"end\""#) {
+        assert!(since.elapsed() < Duration::from_secs(20), "{state}");
+        std::thread::sleep(Duration::from_millis(50));
+        state = ask(&line, "GET", "state?has=0.0,0.0");
+    }
+    assert!(state.contains("later.jsonl") && state.contains("\"can_stop\":false"));
+    assert!(ask(&line, "POST", "stop").starts_with("HTTP/1.1 409"));
+    send(&child, "INT");
+    assert!(child.wait().unwrap().success());
+    place.lsparse("watch train.npy").assert().code(2).stderr(contains("not that of a trace"));
 }

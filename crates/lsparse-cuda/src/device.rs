@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction_attribute_enum};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchArgs, LaunchConfig,
-    PinnedHostSlice, PushKernelArg, ValidAsZeroBits,
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, CudaView, DevicePtr, DeviceRepr, LaunchArgs,
+    LaunchConfig, PinnedHostSlice, PushKernelArg, ValidAsZeroBits,
 };
 use cudarc::nvrtc::Ptx;
 
@@ -16,7 +16,11 @@ use crate::error::{Error, Result};
 /// Launch a kernel with these arguments; `unsafe` as [`Device::launch`] is.
 macro_rules! launch {
     ($device:expr, $kernel:expr, $grid:expr, $($argument:expr),+ $(,)?) => {
-        $device.launch($kernel, $grid, |launch| { $($crate::device::Argument::push($argument, launch);)+ })
+        {
+            let mut launch = $device.launch_of($kernel);
+            $($crate::device::Argument::push($argument, &mut launch);)+
+            $device.launch(launch, $grid)
+        }
     };
 }
 
@@ -88,7 +92,8 @@ pub struct Device {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
     info: Info,
-    modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
+    /// The sources that were loaded, and whether in the form for this GPU.
+    modules: Mutex<HashMap<&'static str, (Arc<CudaModule>, bool)>>,
 }
 
 /// Memory of a GPU that holds numbers.
@@ -294,17 +299,21 @@ impl Device {
         buffer.slice.device_ptr(&self.stream).0
     }
 
+    /// One number of a buffer.
+    pub(crate) fn download_at<T: Plain>(&self, buffer: &Buffer<T>, at: usize) -> Result<T> {
+        let mut value = [T::default()];
+        let place = buffer
+            .slice
+            .try_slice(at..at + 1)
+            .ok_or(Error::Failed { action: "copy from the GPU", detail: "past the end of a buffer".into() })?;
+        self.stream.memcpy_dtoh(&place, &mut value).map_err(|error| Error::of("copy from the GPU", error))?;
+        self.synchronize()?;
+        Ok(value[0])
+    }
+
     /// A kernel by its name in a source. With more than 48 kB of shared memory it must say how much.
     pub(crate) fn kernel(&self, compiled: &'static Compiled, name: &str, shared: usize) -> Result<Kernel> {
-        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        let module = match modules.get(compiled.name) {
-            Some(module) => Arc::clone(module),
-            None => {
-                let module = self.load(compiled)?;
-                modules.insert(compiled.name, Arc::clone(&module));
-                module
-            }
-        };
+        let (module, _) = self.module(compiled)?;
         let function = module.load_function(name).map_err(|error| Error::of("find a kernel", error))?;
         if shared > 48 << 10 {
             let attribute = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -314,31 +323,54 @@ impl Device {
         Ok(Kernel { function })
     }
 
+    /// Whether the kernels of a source are those that were compiled for this very kind of GPU.
+    pub(crate) fn is_native(&self, compiled: &'static Compiled) -> Result<bool> {
+        Ok(self.module(compiled)?.1)
+    }
+
+    fn module(&self, compiled: &'static Compiled) -> Result<(Arc<CudaModule>, bool)> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = modules.get(compiled.name) {
+            return Ok(loaded.clone());
+        }
+        let loaded = self.load(compiled)?;
+        modules.insert(compiled.name, loaded.clone());
+        Ok(loaded)
+    }
+
     /// The form for this GPU, or where the driver does not take it (it is older than the compiler), the one that the
     /// driver compiles.
-    fn load(&self, compiled: &'static Compiled) -> Result<Arc<CudaModule>> {
+    fn load(&self, compiled: &'static Compiled) -> Result<(Arc<CudaModule>, bool)> {
         if let Some(binary) = compiled.binary(self.info.capability)
             && let Ok(module) = self.context.load_module(Ptx::from_binary(binary.to_vec()))
         {
-            return Ok(module);
+            return Ok((module, true));
         }
-        self.context
-            .load_module(Ptx::from_src(compiled.ptx))
-            .map_err(|error| Error::OldDriver { detail: format!("{:?}", error.0) })
+        let module = self.context.load_module(Ptx::from_src(compiled.ptx));
+        Ok((module.map_err(|error| Error::OldDriver { detail: format!("{:?}", error.0) })?, false))
     }
 
-    /// Launch a kernel; `arguments` pushes what it takes, in order.
+    /// A launch to push arguments to, in order.
+    pub(crate) fn launch_of<'a>(&'a self, kernel: &'a Kernel) -> LaunchArgs<'a> {
+        self.stream.launch_builder(&kernel.function)
+    }
+
+    /// Launch a kernel with the arguments that were pushed.
     ///
     /// # Safety
     /// The arguments are those of the kernel in number, order and type, and it reads and writes within its buffers.
-    pub(crate) unsafe fn launch<'a>(
-        &'a self,
-        kernel: &'a Kernel,
-        grid: Grid,
-        arguments: impl FnOnce(&mut LaunchArgs<'a>),
-    ) -> Result<()> {
+    pub(crate) unsafe fn launch(&self, mut launch: LaunchArgs<'_>, grid: Grid) -> Result<()> {
+        if grid.blocks == 0 {
+            return Ok(());
+        }
+        let size = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let config = LaunchConfig {
+            grid_dim: (size(grid.blocks), 1, 1),
+            block_dim: (size(grid.threads), 1, 1),
+            shared_mem_bytes: size(grid.shared),
+        };
         // Safe: promised by the caller.
-        unsafe { launch_in(&self.stream, kernel, grid, arguments) }
+        unsafe { launch.launch(config) }.map(|_| ()).map_err(|error| Error::of("start a kernel", error))
     }
 
     /// Lines of work beside each other, for kernels that do not need one another's results.
@@ -366,43 +398,11 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Launch a kernel in one of the lines.
-    ///
-    /// # Safety
-    /// As [`Device::launch`]; and it is within [`Device::side_by_side`], and no other line writes what it reads or writes
-    /// but by atomic additions.
-    pub(crate) unsafe fn launch<'a>(
-        &'a self,
-        line: usize,
-        kernel: &'a Kernel,
-        grid: Grid,
-        arguments: impl FnOnce(&mut LaunchArgs<'a>),
-    ) -> Result<()> {
-        // Safe: promised by the caller.
-        unsafe { launch_in(&self.streams[line % self.streams.len()], kernel, grid, arguments) }
+    /// A launch in one of the lines, to push arguments to. It is to be within [`Device::side_by_side`], and no other line
+    /// may write what it reads or writes but by atomic additions.
+    pub(crate) fn launch_of<'a>(&'a self, line: usize, kernel: &'a Kernel) -> LaunchArgs<'a> {
+        self.streams[line % self.streams.len()].launch_builder(&kernel.function)
     }
-}
-
-/// Launch a kernel in the order of a stream; `unsafe` as [`Device::launch`] is.
-unsafe fn launch_in<'a>(
-    stream: &'a Arc<CudaStream>,
-    kernel: &'a Kernel,
-    grid: Grid,
-    arguments: impl FnOnce(&mut LaunchArgs<'a>),
-) -> Result<()> {
-    if grid.blocks == 0 {
-        return Ok(());
-    }
-    let size = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    let mut launch = stream.launch_builder(&kernel.function);
-    arguments(&mut launch);
-    let config = LaunchConfig {
-        grid_dim: (size(grid.blocks), 1, 1),
-        block_dim: (size(grid.threads), 1, 1),
-        shared_mem_bytes: size(grid.shared),
-    };
-    // Safe: promised by the caller.
-    unsafe { launch.launch(config) }.map(|_| ()).map_err(|error| Error::of("start a kernel", error))
 }
 
 /// What a kernel takes.
@@ -420,6 +420,23 @@ impl<'a, T> Argument<'a> for &'a Buffer<T> {
 impl<'a, T> Argument<'a> for &'a mut Buffer<T> {
     fn push(self, launch: &mut LaunchArgs<'a>) {
         launch.arg(&mut self.slice);
+    }
+}
+
+/// A stretch of a buffer, to be read.
+pub(crate) struct Part<'b, T>(CudaView<'b, T>);
+
+impl<T> Buffer<T> {
+    /// The numbers of a range, which must be there.
+    pub(crate) fn part(&self, range: std::ops::Range<usize>) -> Result<Part<'_, T>> {
+        let beyond = || Error::Failed { action: "start a kernel", detail: "past the end of a buffer".into() };
+        self.slice.try_slice(range).map(Part).ok_or_else(beyond)
+    }
+}
+
+impl<'a, T> Argument<'a> for &'a Part<'_, T> {
+    fn push(self, launch: &mut LaunchArgs<'a>) {
+        launch.arg(&self.0);
     }
 }
 

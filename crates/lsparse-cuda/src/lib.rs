@@ -7,6 +7,7 @@
 //! - [`device`]: which GPUs there are, and what is done with one: memory, copies, launches.
 //! - [`error`]: what can go wrong on the way.
 //! - [`artefacts`]: the compiled kernels, and which of them a GPU takes.
+//! - [`mixture`]: the local step of mixtures.
 //! - [`topics`]: the document step of topics.
 //! - [`manifest`]: which source and which options they were made from.
 
@@ -14,6 +15,7 @@ pub mod artefacts;
 pub mod device;
 pub mod error;
 pub mod manifest;
+pub mod mixture;
 pub mod topics;
 
 pub use device::{Buffer, Device, Info, Plain, devices};

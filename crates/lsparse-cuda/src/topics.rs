@@ -667,7 +667,9 @@ impl DocumentStep {
             steps.iter().try_for_each(|(line, kind, grid, step)| {
                 // Safe: buffers have the lengths that shape and documents say, words and topics are within them, and blocks
                 // of far documents have their room each. Lines share the statistics alone, which are added to.
-                unsafe { self.lines.launch(*line, &self.kernels[*kind as usize], *grid, |launch| step.push(launch)) }
+                let mut launch = self.lines.launch_of(*line, &self.kernels[*kind as usize]);
+                step.push(&mut launch);
+                unsafe { device.launch(launch, *grid) }
             })
         })?;
         self.collect(documents, with_counts)

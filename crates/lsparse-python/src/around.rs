@@ -1,15 +1,20 @@
 //! What a fit has around it besides rows and settings: held-out rows, files, threads, and who watches.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lsparse::data::RowSource;
+use lsparse::training::exchange::Engine;
 use lsparse::training::trace::Trace;
 use lsparse::{Beside, Checkpointing, Fitted, Storage};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::elsewhere::Elsewhere;
 use crate::gate::{raise, run_watched};
+use crate::page::Page;
 use crate::rows::{Braked, Held};
 use crate::trace::{Recorder, Watchers};
 
@@ -29,6 +34,16 @@ pub struct Around<'py> {
     threads: usize,
     /// Told of steps; see [`Recorder::tell`].
     watch: Option<Py<PyAny>>,
+    /// Whether training waits after every step for what is said of it; else steps are told a few at a time.
+    waits: bool,
+    /// A page that shows the fit, and can ask it to stop.
+    page: Option<Py<Page>>,
+}
+
+/// The seed of the fit that this checkpoint is of, if it is there.
+#[pyfunction]
+pub fn checkpoint_seed(path: PathBuf) -> PyResult<Option<u64>> {
+    Checkpointing { resume: true, ..Checkpointing::new(path) }.seed().map_err(raise)
 }
 
 /// A fit and the dict that says how it went.
@@ -49,31 +64,52 @@ impl<'py> Around<'py> {
         self.heldout.as_ref().map(|rows| Held::named("X_val", rows)).transpose()
     }
 
-    /// Run a fit of `rows` with `heldout`, which can be watched and ended early.
+    /// Run a fit of the rows `held` with `heldout`, which can be watched and ended early.
     pub fn fit<M: Send>(
         &self,
         py: Python<'py>,
-        rows: &dyn RowSource,
+        held: &Held<'py>,
         heldout: Option<&dyn RowSource>,
         fit: impl FnOnce(&dyn RowSource, Option<&dyn RowSource>, Beside<'_>) -> lsparse::Result<Fitted<M>> + Send,
     ) -> PyResult<Reported<'py, M>> {
         let trace = self.trace.as_deref().map(Trace::to_file).transpose().map_err(raise)?;
         let recorder = Recorder::default();
-        let mut watchers = Watchers { recorder: recorder.clone(), trace, notes: Vec::new() };
-        let mut told = 0;
+        let rows = held.rows()?;
+        let rows = rows.as_ref();
+        let mut watchers = Watchers { recorder: recorder.clone(), trace, notes: Vec::new(), knock: None, page: None };
+        let mut asked: Option<Arc<AtomicBool>> = None;
+        if let Some(page) = &self.page {
+            let (watched, stop) = page.borrow(py).watch(rows.name());
+            (watchers.page, asked) = (Some(watched), Some(stop));
+        }
+        let asked = || asked.as_ref().is_some_and(|asked| asked.load(Ordering::Acquire));
+        let (mut told, mut broken) = (0, false);
         let mut tell = |py: Python<'_>| match &self.watch {
-            Some(watch) => recorder.tell(py, watch, &mut told),
-            None => Ok(false),
+            // Who has raised something is not told of more.
+            Some(watch) if !broken => {
+                let ends = recorder.tell(py, watch, &mut told).inspect_err(|_| broken = true)?;
+                Ok(ends || asked())
+            }
+            _ => Ok(asked()),
         };
-        let storage = self.storage();
-        let (fitted, raised) = run_watched(py, self.threads, &mut tell, |brake| {
+        let (storage, waits, mut engine) = (self.storage(), self.waits, held.engine());
+        let there = engine.clone();
+        let fitted = run_watched(py, self.threads, &mut tell, |brake| {
+            watchers.knock = waits.then(|| Arc::clone(&brake.knock));
             let rows = Braked { rows, now: &brake.now };
             let heldout = heldout.map(|rows| Braked { rows, now: &brake.now });
             let heldout = heldout.as_ref().map(|rows| rows as &dyn RowSource);
-            let beside =
-                Beside { observer: Some(&mut watchers), interrupt: Some(&brake.soon), storage, ..Default::default() };
+            let beside = Beside {
+                observer: Some(&mut watchers),
+                interrupt: Some(&brake.soon),
+                storage,
+                engine: engine.as_mut().map(|engine| engine as &mut dyn Engine),
+                ..Default::default()
+            };
             fit(&rows, heldout, beside)
-        })?;
+        });
+        let raised_there = || there.as_ref().and_then(Elsewhere::raised);
+        let (fitted, raised) = fitted.map_err(|error| raised_there().unwrap_or(error))?;
         // What a watcher raises of the last steps is raised once the model is kept, too.
         let raised = tell(py).err().or(raised);
         let Fitted { model, outcome, .. } = fitted;

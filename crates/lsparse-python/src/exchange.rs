@@ -104,7 +104,7 @@ pub fn begin_session<'py>(
                 if config.method.samples_tokens() {
                     let problem = format!("{} draws every token given all others", config.method.name());
                     let remedy = "choose `method lsparse or svi-gibbs`".into();
-                    return Err(Error::Config { option: "method", problem, remedy });
+                    return Err(Error::Config { setting: "method", problem, remedy });
                 }
                 let family = TopicFamily::new(&rows, &config, TopicInputs::default())?;
                 let session = pack(&family.session(0)?.save())?;
@@ -129,7 +129,7 @@ pub fn hand_out_batches<'py>(
     let (held, settled) = (Held::borrow(x)?, settings::<Settled>(settled)?);
     let rows = held.rows()?;
     let rows = rows.as_ref();
-    let Round { params, tickets } =
+    let Round { params, tickets, .. } =
         run(py, threads, |_| with_family!(settled, rows, |family| hand_out(&mut restored(family, session)?, most)))?;
     let tickets = tickets.iter().map(|ticket| PyBytes::new(py, ticket)).collect();
     Ok((PyBytes::new(py, &params), tickets))

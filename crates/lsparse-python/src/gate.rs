@@ -4,10 +4,11 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use lsparse::backend::pool;
 use pyo3::prelude::*;
-use rayon::ThreadPoolBuilder;
 
 use crate::messages;
 
@@ -22,12 +23,22 @@ pub fn raise(error: lsparse::Error) -> PyErr {
 }
 
 /// How work is asked to end early.
-#[derive(Default)]
 pub struct Brake {
     /// Soon, with what there is by then: after the current batch.
     pub soon: AtomicBool,
     /// At once, with nothing: rows are not read any more.
     pub now: AtomicBool,
+    /// Have Ctrl-C looked for and progress shown, and wait until that is done: what is asked of the work there holds for
+    /// its very next step.
+    pub knock: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// What the work has to say to who waits for it.
+enum Word {
+    /// Look after signals and progress, and answer.
+    Knock,
+    /// It has ended.
+    Done,
 }
 
 /// Called every so often; true if the work is to end soon.
@@ -61,24 +72,34 @@ fn enter<R: Send>(
     mut tick: Option<Tick<'_>>,
     work: impl FnOnce(&Brake) -> lsparse::Result<R> + Send,
 ) -> PyResult<(R, Option<PyErr>)> {
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|e| LsparseError::new_err(format!("threads: {e}; ask for fewer threads")))?;
+    let pool = pool(threads).map_err(raise)?;
     let (sender, mut receiver) = sync_channel(1);
-    let brake = Brake::default();
+    let (answer, answered) = sync_channel(1);
+    let (knocking, answered) = (sender.clone(), Mutex::new(answered));
+    let knock = move || {
+        let answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who waits is there until the outcome has come.
+        let _ = knocking.send(Word::Knock).map(|()| answered.recv());
+    };
+    let brake = Brake { soon: AtomicBool::new(false), now: AtomicBool::new(false), knock: Arc::new(knock) };
     let (braked, mut raised) = (&brake, None);
+    let result = Mutex::new(None);
+    let left = &result;
     // The work is done on the pool. This thread only waits: signals reach Python on the main thread alone.
-    let outcome = pool.in_place_scope(|scope| {
+    pool.in_place_scope(|scope| {
         scope.spawn(move |_| {
             // Nobody looks at what the work left behind if it panics.
-            let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(braked))));
+            let outcome = catch_unwind(AssertUnwindSafe(|| work(braked)));
+            *left.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            let _ = sender.send(Word::Done);
         });
         loop {
             let waiting = &mut receiver;
-            match py.detach(move || waiting.recv_timeout(TICK)) {
-                Ok(outcome) => return Some(outcome),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
+            let knocked = match py.detach(move || waiting.recv_timeout(TICK)) {
+                Ok(Word::Done) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Word::Knock) => true,
+                Err(RecvTimeoutError::Timeout) => false,
+            };
             let seen = py.check_signals().and_then(|()| tick.as_mut().map_or(Ok(false), |tick| tick(py)));
             let ends_soon = *seen.as_ref().unwrap_or(&true);
             if let Err(error) = seen {
@@ -88,11 +109,15 @@ fn enter<R: Send>(
                 raised = Some(error);
             }
             if ends_soon {
-                brake.soon.store(true, Ordering::Relaxed);
+                brake.soon.store(true, Ordering::Release);
+            }
+            if knocked {
+                // The work waits for this.
+                let _ = answer.send(());
             }
         }
     });
-    match outcome {
+    match result.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(Ok(Ok(result))) => Ok((result, raised)),
         Some(Ok(Err(error))) => Err(raised.unwrap_or_else(|| raise(error))),
         Some(Err(panic)) => Err(broken(&message_of(panic.as_ref()))),

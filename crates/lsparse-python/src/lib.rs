@@ -5,10 +5,12 @@
 
 mod around;
 mod corpus;
+mod elsewhere;
 mod exchange;
 mod gate;
 mod messages;
 mod mixture;
+mod page;
 mod rows;
 mod topics;
 mod trace;
@@ -19,7 +21,11 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use super::around::checkpoint_seed;
+    #[pymodule_export]
     use super::corpus::{build_corpus, open_corpus};
+    #[pymodule_export]
+    use super::elsewhere::{measure_piece, print_piece, work_piece};
     #[pymodule_export]
     use super::exchange::{begin_session, fold_batches, hand_out_batches, model_of_session, summarize_batch};
     #[pymodule_export]
@@ -29,7 +35,9 @@ mod _core {
     #[pymodule_export]
     use super::mixture::{Mixture, fit_mixture};
     #[pymodule_export]
-    use super::topics::{Topics, coherence, completion, fit_topics, model_kind};
+    use super::page::Page;
+    #[pymodule_export]
+    use super::topics::{Topics, coherence, completion, fit_topics, model_kind, read_topic_names};
     #[pymodule_export]
     use super::trace::read_trace;
 }

@@ -92,8 +92,8 @@ const COVARIANCE_TYPES: [(&str, &str); 5] = [
 /// An error as Python tells it.
 pub fn of_error(error: &Error) -> String {
     let text = match error {
-        Error::Config { option, problem, remedy } => {
-            format!("{}: {problem}; {remedy}", parameter_of(option).unwrap_or(option))
+        Error::Config { setting, problem, remedy } => {
+            format!("{}: {problem}; {remedy}", parameter_of(setting).unwrap_or(setting))
         }
         _ => error.to_string(),
     };

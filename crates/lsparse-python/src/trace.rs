@@ -8,6 +8,7 @@ use lsparse::Result;
 use lsparse::training::observe::{Observer, Reached};
 use lsparse::training::rules::Outcome;
 use lsparse::training::trace::{Beginning, Ending, Line, StepInfo, Trace, TraceFile};
+use lsparse_page::watch::Watched;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -61,6 +62,18 @@ pub struct Watchers {
     pub trace: Option<Trace<TraceFile>>,
     /// What is to be said of data and settings, and of where a training goes on from.
     pub notes: Vec<String>,
+    /// Waits until a step was told of.
+    pub knock: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// Shows the fit.
+    pub page: Option<Watched>,
+}
+
+impl Watchers {
+    /// Tell the page and the file, where there are such.
+    fn each(&mut self, mut tell: impl FnMut(&mut dyn Observer) -> Result<()>) -> Result<()> {
+        self.page.as_mut().map_or(Ok(()), |page| tell(page))?;
+        self.trace.as_mut().map_or(Ok(()), |trace| tell(trace))
+    }
 }
 
 impl Observer for Watchers {
@@ -69,16 +82,20 @@ impl Observer for Watchers {
     }
 
     fn begin(&mut self, beginning: &Beginning) -> Result<()> {
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.begin(beginning))
+        self.each(|observer| observer.begin(beginning))
     }
 
     fn end(&mut self, ending: &Ending) -> Result<()> {
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.end(ending))
+        self.each(|observer| observer.end(ending))
     }
 
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.recorder.push(info);
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.step(info))
+        self.each(|observer| observer.step(info))?;
+        if let Some(knock) = &self.knock {
+            knock();
+        }
+        Ok(())
     }
 
     fn written(&self) -> u64 {

@@ -57,6 +57,8 @@ AROUND = {
     "trace": None,
     "threads": 1,
     "watch": None,
+    "waits": False,
+    "page": None,
 }
 
 

@@ -1,12 +1,16 @@
 """What a fit has around it: held-out rows, checkpoints, traces, memory, and other processes."""
 
+import json
+import pickle
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 import lsparse
 import numpy as np
 import pytest
-from lsparse import BernoulliMixture, GaussianMixture, TopicModel, exchange
+from lsparse import BernoulliMixture, GaussianMixture, LsparseError, TopicModel, exchange
 
 
 @pytest.fixture(scope="module")
@@ -177,3 +181,54 @@ def test_rounds_of_several_batches_do_not_ask_who_is_first(blobs):
     # Sessions know the time that was spent; parameters do not.
     one, other = (exchange.hand_out(settled, each, X)[0] for each in after)
     assert one == other
+
+
+def test_a_fit_without_a_seed_goes_on_from_its_checkpoint(tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    file = tmp_path / "run.ckpt"
+    first = GaussianMixture(4, max_iter=3, tol=0).fit(X, checkpoint=file)
+    again = GaussianMixture(4, max_iter=5, tol=0).fit(X, checkpoint=file, resume=True)
+    assert list(again.trace_["lap"]) == [4.0, 5.0] and again.objective_ >= first.objective_
+    with pytest.raises(LsparseError, match="seed was"):
+        GaussianMixture(4, max_iter=5, tol=0, random_state=2**31).fit(X, checkpoint=file, resume=True)
+    counts = np.random.default_rng(0).poisson(1, size=(60, 20))
+    topics = TopicModel(3, max_iter=2, tol=0).fit(counts, checkpoint=tmp_path / "topics.ckpt")
+    topics = TopicModel(3, max_iter=3, tol=0).fit(counts, checkpoint=tmp_path / "topics.ckpt", resume=True)
+    assert topics.trace_["lap"][-1] == 3.0 and topics.trace_["lap"][0] > 2.0
+
+
+def asked(page, path="", method="GET"):
+    """What a page answers, with the header that browsers send with every request that is no plain reading."""
+    origin = page.url.split("/", 3)
+    request = urllib.request.Request(page.url + path, method=method, headers={"Origin": "/".join(origin[:3])})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.read().decode()
+
+
+def test_a_page_shows_fits_and_stops_them(tmp_path):
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    model = GaussianMixture(5, max_iter=10**6, tol=0, random_state=0)
+    with model.watch() as page:
+        assert "<html" in asked(page) and pickle.loads(pickle.dumps(model))._page is None
+        seen = []
+
+        def stop(step):
+            seen.append(json.loads(asked(page, "state"))["traces"][0]["lines"])
+            if len(seen) == 3:
+                asked(page, "stop", "POST")
+
+        model.fit(X, callback=stop)
+        assert 1 <= model.n_iter_ <= 3 and [len(lines) for lines in seen] == [2, 3, 4]
+        # A fit that begins has not been asked to stop.
+        model.set_params(max_iter=2).fit(X)
+        traces = json.loads(asked(page, "state"))["traces"]
+        assert len(traces) == 2 and json.loads(traces[1]["lines"][-1])["event"] == "end"
+    assert page.url is None
+    path = tmp_path / "run.jsonl"
+    model.fit(X, trace=path)
+    with lsparse.watch(path) as page:
+        lines = []
+        while len(lines) < len(model.trace_["step"]) + 2:
+            lines = json.loads(asked(page, "state"))["traces"][0]["lines"]
+        with pytest.raises(urllib.error.HTTPError, match="409"):
+            asked(page, "stop", "POST")

@@ -17,6 +17,9 @@ from lsparse import (
     PoissonMixture,
     TopicModel,
     _core,
+    build_corpus,
+    coherence,
+    completion_score,
 )
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -194,3 +197,40 @@ def test_matrices_that_lie_are_refused():
         _core.fit_mixture(X, '{"sparsty": 3}', AROUND)
     with pytest.raises(TypeError):
         _core.fit_mixture(X.astype(np.int64), "{}", AROUND)
+
+
+def test_a_truth_value_is_no_number():
+    for name in ("early_stopping", "batch_size", "max_iter", "n_init"):
+        with pytest.raises(ValueError, match=f"{name}.*Got True"):
+            GaussianMixture(2, **{name: True}).fit(X)
+    with pytest.raises(ValueError, match="n_components"):
+        GaussianMixture(True).fit(X)
+
+
+def test_missing_values_are_pointed_to_the_parameter():
+    holes = np.where(X > 1.5, np.nan, X)
+    with pytest.raises(ValueError, match="contains NaN.*\n.*missing=True"):
+        GaussianMixture(2).fit(holes)
+    GaussianMixture(2, missing=True).fit(holes)
+
+
+def test_what_is_no_topic_model_is_called_so():
+    model = GaussianMixture(2).fit(X)
+    for function in (coherence, completion_score):
+        with pytest.raises(TypeError, match="GaussianMixture is no TopicModel"):
+            function(model, np.abs(X))
+
+
+def test_threads_have_a_limit():
+    with pytest.raises(LsparseError, match="threads: 1000000 are more"):
+        GaussianMixture(2, n_jobs=10**6).fit(X)
+
+
+def test_too_few_rows_for_a_first_part_are_called_as_in_fit():
+    with pytest.raises(LsparseError, match="n_samples >= n_components"):
+        GaussianMixture(5).partial_fit(np.eye(3))
+
+
+def test_half_a_surrogate_pair_is_a_mark(tmp_path):
+    corpus = build_corpus(["\ud800 hello world", "hello there"], tmp_path / "corpus", min_df=1, max_df=1.0)
+    assert "hello" in corpus.vocabulary

@@ -119,7 +119,17 @@ def test_a_callback_is_told_of_every_step_and_may_end_the_fit(blobs):
         return step["lap"] >= 2
 
     endless = GaussianMixture(30, batch_size=500, max_iter=10**6, tol=0, random_state=0).fit(X, callback=enough)
-    assert 2 <= endless.n_iter_ < 10**6 and not endless.converged_
+    assert endless.n_iter_ == 2 and not endless.converged_, "the very step that it asked for"
+    told = []
+
+    def boom(step):
+        told.append(step["step"])
+        if len(told) == 2:
+            raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        GaussianMixture(4, batch_size=500, max_iter=50, tol=0, random_state=0).fit(X, callback=boom)
+    assert told == [1, 2], "who raises is not called again"
 
 
 THREADS = """

@@ -34,10 +34,6 @@ def known_failures(estimator):
         checks["check_sample_weight_equivalence_on_dense_data"] = seeds
     if not isinstance(estimator, GaussianMixture | TopicModel):
         checks["check_sample_weight_equivalence_on_sparse_data"] = seeds
-    if isinstance(estimator, TopicModel):
-        numbered = "which words of a document score_samples holds out depends on its number"
-        checks["check_methods_sample_order_invariance"] = numbered
-        checks["check_methods_subset_invariance"] = numbered
     if not isinstance(estimator, GaussianMixture):
         classifier = "the check takes whatever has predict_proba and reads sparse data for a classifier"
         checks["check_estimator_sparse_array"] = classifier

@@ -149,10 +149,11 @@ pub enum Error {
 
     /// A field of a text file is empty or no number.
     #[error(
-        "{} line {line}, column {}: {}; put a number there, or drop the line or the column",
+        "{} line {line}, column {}: {}; put a number there, or drop the line or the column{}",
         path.display(),
         column + 1,
-        describe_field(text)
+        describe_field(text),
+        if *is_missing { " (full and diagonal Gaussians take it for a missing value with `missing`)" } else { "" }
     )]
     NotANumber {
         /// The file.
@@ -163,6 +164,8 @@ pub enum Error {
         column: usize,
         /// What is there, shortened.
         text: String,
+        /// Whether that is how tables say that a value is missing, where a model might do without.
+        is_missing: bool,
     },
 
     /// A line of a text file cannot be used.
@@ -233,10 +236,11 @@ pub enum Error {
     /// All values of a column are so small that their squares, which variances are made of, would be zero.
     #[error(
         "{name} column {}: no value is larger than {}, and variances need values of {} or more; give the column in other \
-         units, or in f64",
+         units{}",
         column + 1,
         show_number(*largest),
-        show_number(*least)
+        show_number(*least),
+        if *in_f32 { ", or in f64" } else { "" }
     )]
     TinyColumn {
         /// The file or array.
@@ -247,13 +251,15 @@ pub enum Error {
         largest: f64,
         /// What it should be at least.
         least: f64,
+        /// Whether f64 would hold what they are.
+        in_f32: bool,
     },
 
     /// A setting has a value that cannot be used.
-    #[error("{option}: {problem}; {remedy}")]
+    #[error("{setting}: {problem}; {remedy}")]
     Config {
         /// The setting's name.
-        option: &'static str,
+        setting: &'static str,
         /// What is wrong with its value.
         problem: String,
         /// What to do about it.
@@ -363,6 +369,13 @@ pub enum Error {
         what: &'static str,
     },
 
+    /// Those who work batches out elsewhere, or have the rows, did not do so.
+    #[error("{what}")]
+    Elsewhere {
+        /// What they say.
+        what: String,
+    },
+
     /// The objective is not a number any more.
     #[error("the objective is {value} after step {step}; give less extreme priors, rescale the data, or use f64")]
     Diverged {
@@ -453,7 +466,7 @@ impl Error {
     /// The time that training may take was over before this: "a step was done".
     pub(crate) fn out_of_time(before: &str) -> Error {
         Error::Config {
-            option: "max-seconds",
+            setting: "max-seconds",
             problem: format!("the time was over before {before}"),
             remedy: "give more time, ask for fewer clusters or topics, or for fewer columns".into(),
         }
@@ -461,7 +474,7 @@ impl Error {
 
     /// Whether it is that of [`out_of_time`](Error::out_of_time).
     pub(crate) fn is_out_of_time(&self) -> bool {
-        matches!(self, Error::Config { option: "max-seconds", .. })
+        matches!(self, Error::Config { setting: "max-seconds", .. })
     }
 
     /// Whether it came of where a run had come to: from another seed it may not.
@@ -622,7 +635,8 @@ mod tests {
             "x.npy row 1, column 3: NaN is not finite; replace it by a number or drop the row (full and diagonal Gaussians \
              take NaN with `missing`)"
         );
-        let error = Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new() };
+        let error =
+            Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new(), is_missing: false };
         assert!(error.to_string().starts_with("x.csv line 7, column 1: empty field; "));
     }
 
@@ -634,7 +648,7 @@ mod tests {
             [0.0, 1e15, 0.25, 1e-300, f64::NAN].map(show_number),
             ["0", "1000000000000000", "0.25", "1e-300", "NaN"]
         );
-        let comma = Error::NotANumber { path: "x".into(), line: 1, column: 0, text: "-1,5".into() };
+        let comma = Error::NotANumber { path: "x".into(), line: 1, column: 0, text: "-1,5".into(), is_missing: false };
         assert!(comma.to_string().contains("decimals take a point"), "{comma}");
     }
 

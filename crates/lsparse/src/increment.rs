@@ -62,12 +62,12 @@ impl MixtureModel {
     ) -> Result<MixtureModel> {
         if self.config.method.has_centres_alone() {
             let problem = "centres alone have no step on new rows".into();
-            return Err(Error::Config { option: "method", problem, remedy: "train again with all rows".into() });
+            return Err(Error::Config { setting: "method", problem, remedy: "train again with all rows".into() });
         }
         let mixture = self.mixture::<T>();
         check_rows(&mixture, self.config.missing, source)?;
         check_row_weights(source, row_weights)?;
-        let data = Dealt { row_weights, ..Dealt::in_order(source)? };
+        let data = Dealt::in_order(source)?.weighted(row_weights);
         let state = (self.params_of(&mixture)?, self.total.clone());
         let (session, objective) = one_step(mixture, data, state, how, self.total.total_weight())?;
         let params = session.params();

@@ -15,14 +15,36 @@ pub struct Memory {
     pub left: &'static str,
 }
 
+/// What no process has more of.
+const ALL_ADDRESSES: Memory = Memory { bytes: isize::MAX as u64, left: "to any process" };
+
 /// Refuse what would take more memory than there is, where that is known; `what` and `remedy` are for the message.
 pub fn check_room(needed: u64, what: impl FnOnce() -> String, remedy: impl FnOnce() -> String) -> Result<()> {
-    match available_memory() {
-        Some(Memory { bytes: available, left }) if needed > available => {
+    match available_memory().unwrap_or(ALL_ADDRESSES) {
+        Memory { bytes: available, left } if needed > available => {
             Err(Error::TooLarge { what: what(), needed, available, left, remedy: remedy() })
         }
         _ => Ok(()),
     }
+}
+
+/// Refuse a result of so many `things` (rows, documents) of so many bytes each that there is no memory for: `what` is what
+/// would be done, such as "drawing".
+pub fn check_result(what: &str, count: usize, things: &str, bytes_each: u64) -> Result<()> {
+    check_room(
+        (count as u64).saturating_mul(bytes_each),
+        || format!("{what} {count} {things}"),
+        || format!("take fewer {things} at a time"),
+    )
+}
+
+/// The same for a result whose size is known only when it is there: asked before so many `more` are put into `held`,
+/// whose memory is asked for by doubling. (A few MB are there.)
+pub fn check_growth<T>(what: impl FnOnce() -> String, held: &Vec<T>, more: usize, remedy: &str) -> Result<()> {
+    if held.len() + more <= held.capacity() || held.capacity() < 1 << 20 {
+        return Ok(());
+    }
+    check_room(2 * size_of_val(&held[..]) as u64, what, || remedy.to_owned())
 }
 
 /// Memory that this process can still get, where the system says so: the least of what the machine has, what its group of
@@ -133,6 +155,10 @@ mod tests {
         assert!(message.starts_with("a cathedral needs about 18446744074 GB of memory, and "), "{message}");
         assert!(message.contains(" are left ") && message.ends_with("; build a hut"), "{message}");
         assert!(check_room(1, String::new, String::new).is_ok());
+        let message = check_result("drawing", usize::MAX, "rows", 8).unwrap_err().to_string();
+        assert!(message.starts_with(&format!("drawing {} rows needs about ", usize::MAX)), "{message}");
+        assert!(message.ends_with("; take fewer rows at a time"), "{message}");
+        assert!(check_result("drawing", 10, "rows", 8).is_ok());
     }
 
     #[test]

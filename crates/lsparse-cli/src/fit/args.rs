@@ -19,10 +19,15 @@ pub struct RunArgs {
     /// Write a line of JSON for every step here.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
+    /// Serve a page to this machine that shows the training as it goes and can stop it, on this port or any that is free;
+    /// the address is printed. lsparse watch shows traces of trainings that have ended.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, help_heading = "Output",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub watch: Option<Option<u16>>,
     /// Score --heldout after every so many steps, and at the end of the run, instead of after every lap: a lap has as many
     /// steps as batches, one for most samplers.
     #[arg(long, value_name = "STEPS", requires = "heldout", help_heading = "Output",
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = parse::positive)]
     pub heldout_every: Option<u64>,
     /// Print the final report as JSON.
     #[arg(long, help_heading = "Output")]

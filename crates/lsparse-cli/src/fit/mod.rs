@@ -11,10 +11,12 @@ use std::path::Path;
 use lsparse::training::observe::{Observer, Reached};
 use lsparse::training::trace::{Beginning, Ending, StepInfo, Trace, TraceFile};
 use lsparse::{Error, Result};
+use lsparse_page::watch::Watched;
 
 use crate::messages;
 use crate::output::{self, check_not_input};
 use crate::progress::TrainingProgress;
+use crate::watch::OwnPage;
 
 use args::RunArgs;
 pub use mixture::{MixtureArgs, run as run_mixture};
@@ -30,6 +32,7 @@ impl RunArgs {
             output::check_writable(path)?;
         }
         if let Some(path) = &self.trace {
+            output::check_named(path, "file")?;
             check_not_input("trace", path, inputs)?;
             check_not_input("trace", path, &from)?;
             check_apart("trace", path, &[(self.out.as_deref(), "the model")])?;
@@ -60,7 +63,7 @@ fn check_apart(option: &'static str, path: &Path, others: &[(Option<&Path>, &str
         None => Ok(()),
         Some((_, what)) => {
             let problem = format!("{} is also where {what} goes", path.display());
-            Err(Error::Config { option, problem, remedy: "choose another file".into() })
+            Err(Error::Config { setting: option, problem, remedy: "choose another file".into() })
         }
     }
 }
@@ -72,6 +75,7 @@ fn check_apart(option: &'static str, path: &Path, others: &[(Option<&Path>, &str
 struct Watchers {
     progress: TrainingProgress,
     trace: Option<Trace<TraceFile>>,
+    page: Option<OwnPage>,
     /// Bytes of a trace that could not be written to its end.
     written: u64,
     /// The first thing that could not be written.
@@ -79,8 +83,16 @@ struct Watchers {
 }
 
 impl Watchers {
-    fn new(progress: TrainingProgress, trace: Option<Trace<TraceFile>>) -> Self {
-        Watchers { progress, trace, written: 0, trouble: None }
+    /// For a run with these options on data of this name.
+    fn new(progress: TrainingProgress, trace: Option<Trace<TraceFile>>, run: &RunArgs, data: &Path) -> Result<Self> {
+        let name = run.out.as_deref().unwrap_or(data).to_string_lossy();
+        let page = run.watch.map(|port| OwnPage::start(&name, port)).transpose()?;
+        Ok(Watchers { progress, trace, page, written: 0, trouble: None })
+    }
+
+    /// Tell the page, if there is one.
+    fn show(&mut self, tell: impl FnOnce(&mut Watched) -> Result<()>) -> Result<()> {
+        self.page.as_mut().map_or(Ok(()), |page| tell(&mut page.watched))
     }
 
     /// Write to the trace, as long as that works.
@@ -91,13 +103,14 @@ impl Watchers {
             // Half a line is none.
             trace.get_mut().cut(self.written);
             self.trace = None;
-            self.tell(error);
+            self.tell(error, "training goes on");
         }
     }
 
-    fn tell(&mut self, error: Error) {
+    /// Say that something could not be written, and what becomes of the training.
+    fn tell(&mut self, error: Error, then: &str) {
         if self.trouble.is_none() {
-            output::message(&format!("warning: {}; training goes on", messages::of_error(&error)));
+            output::message(&format!("warning: {}; {then}", messages::of_error(&error)));
             self.trouble = Some(error);
         }
     }
@@ -111,12 +124,12 @@ impl Watchers {
 impl Observer for Watchers {
     fn begin(&mut self, beginning: &Beginning) -> Result<()> {
         self.write_trace(|trace| trace.begin(beginning));
-        Ok(())
+        self.show(|page| page.begin(beginning))
     }
 
     fn end(&mut self, ending: &Ending) -> Result<()> {
         self.write_trace(|trace| trace.end(ending));
-        Ok(())
+        self.show(|page| page.end(ending))
     }
 
     fn failed(&mut self, run: usize, error: &Error) -> Result<()> {
@@ -125,7 +138,12 @@ impl Observer for Watchers {
     }
 
     fn no_checkpoint(&mut self, error: Error) -> Result<()> {
-        self.tell(error);
+        self.tell(error, "training goes on");
+        Ok(())
+    }
+
+    fn no_file(&mut self, error: Error) -> Result<()> {
+        self.tell(error, "what belongs there stays in memory, and training goes on");
         Ok(())
     }
 
@@ -136,7 +154,7 @@ impl Observer for Watchers {
     fn step(&mut self, info: &StepInfo) -> Result<()> {
         self.progress.step(info)?;
         self.write_trace(|trace| trace.step(info));
-        Ok(())
+        self.show(|page| page.step(info))
     }
 
     fn written(&self) -> u64 {

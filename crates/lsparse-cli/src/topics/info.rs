@@ -50,7 +50,7 @@ pub fn run(args: &InfoArgs, model: &TopicModel) -> Result<()> {
     if args.data.is_some() {
         let problem = "documents are no examples of clusters".into();
         let remedy = "leave the data out; lsparse topics MODEL --corpus DATA names documents of each topic".into();
-        return Err(Error::Config { option: "DATA", problem, remedy });
+        return Err(Error::Config { setting: "DATA", problem, remedy });
     }
     let info = describe(model, args.top);
     if args.json {

@@ -30,7 +30,7 @@ pub fn refuse_given(options: &[(&'static str, bool)], model: &str) -> Result<()>
     match options.iter().find(|option| option.1) {
         None => Ok(()),
         Some((option, _)) => Err(Error::Config {
-            option,
+            setting: option,
             problem: format!("it has no meaning for {model}"),
             remedy: "leave it out".to_owned(),
         }),

@@ -56,7 +56,7 @@ pub fn run(args: &ScoreArgs, mut model: TopicModel) -> Result<()> {
     };
     if options.share <= 0.0 || options.share >= 1.0 {
         let problem = format!("{} leaves no words to score or none to score them by", options.share);
-        return Err(Error::Config { option: "share", problem, remedy: "give a share between 0 and 1".into() });
+        return Err(Error::Config { setting: "share", problem, remedy: "give a share between 0 and 1".into() });
     }
     let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
     let documents = args.text.open(&args.data, model, Some(&args.reading))?;
@@ -147,7 +147,7 @@ const MAX_ALPHA: f64 = 1e6;
 fn set_alpha(model: &mut TopicModel, alpha: f64) -> Result<()> {
     if !(alpha > 0.0 && alpha <= MAX_ALPHA) {
         let problem = format!("{alpha} is not above 0 and at most {MAX_ALPHA:e}");
-        return Err(Error::Config { option: "alpha", problem, remedy: "0.5 and 5 are good choices".into() });
+        return Err(Error::Config { setting: "alpha", problem, remedy: "0.5 and 5 are good choices".into() });
     }
     let before: f64 = model.alpha.iter().map(|&alpha| f64::from(alpha)).sum();
     let share = alpha / before.max(f64::MIN_POSITIVE);

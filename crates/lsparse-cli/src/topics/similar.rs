@@ -80,7 +80,7 @@ pub fn run(args: &SimilarArgs) -> Result<()> {
 fn similar(args: &SimilarArgs) -> Result<()> {
     let model = TopicModel::load(&args.model)?;
     let path = args.corpus.as_deref().ok_or_else(|| Error::Config {
-        option: "CORPUS",
+        setting: "CORPUS",
         problem: "a model holds topics and words, but no documents to compare".to_owned(),
         remedy: format!(
             "name the corpus or text they are in: lsparse similar {} CORPUS --doc {}",
@@ -90,7 +90,7 @@ fn similar(args: &SimilarArgs) -> Result<()> {
     })?;
     let documents = args.text.open(path, &model, None)?;
     let corpus = documents.corpus();
-    let refuse = |problem: String, remedy: &str| Error::Config { option: "doc", problem, remedy: remedy.to_owned() };
+    let refuse = |problem: String, remedy: &str| Error::Config { setting: "doc", problem, remedy: remedy.to_owned() };
     let query = find(corpus, &args.doc)?;
     // All shares, since the document may come after those that it is compared with.
     let mut all: Vec<Vec<(u32, f32)>> = Vec::with_capacity(documents.num_rows());
@@ -141,7 +141,7 @@ fn find(corpus: &Corpus, doc: &str) -> Result<usize> {
     let first = format!("{:?}", ids.get(0).unwrap_or_default());
     let names = if like.is_empty() { first } else { like.join(", ") };
     Err(Error::Config {
-        option: "doc",
+        setting: "doc",
         problem: format!("{} has no document {doc:?}", corpus.name()),
         remedy: format!("give a name such as {names}, or a number from 1 to {}", grouped(ids.len())),
     })

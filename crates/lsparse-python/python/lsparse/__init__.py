@@ -25,8 +25,10 @@ from . import exchange as exchange
 from . import plot as plot
 from ._corpus import Corpus, Vocabulary, build_corpus, read_corpus
 from ._errors import LsparseError
+from ._explore import TopicPage, explore
 from ._files import load, save
 from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
+from ._page import Page, watch
 from ._scores import coherence, completion_score
 from ._topics import TopicModel
 from ._trace import Trace, read_trace
@@ -39,15 +41,19 @@ __all__ = [
     "GaussianMixture",
     "LsparseError",
     "MultinomialMixture",
+    "Page",
     "PoissonMixture",
     "TopicModel",
+    "TopicPage",
     "Trace",
     "Vocabulary",
     "build_corpus",
     "coherence",
     "completion_score",
+    "explore",
     "load",
     "read_corpus",
     "read_trace",
     "save",
+    "watch",
 ]

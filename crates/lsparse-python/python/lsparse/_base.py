@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, InvalidParameterError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from . import _core
+from ._page import Page
 from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, parameter
 from ._progress import Progress
 
@@ -49,6 +51,11 @@ def readable(X: Any) -> Any:
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
+    arrays = X.data, X.indices, X.indptr
+    if not all(array.flags.aligned and array.flags.c_contiguous for array in arrays):
+        # What came from another process may lie anywhere.
+        arrays = tuple(np.require(array, requirements=["C_CONTIGUOUS", "ALIGNED"]) for array in arrays)
+        X = sp.csr_array(arrays, shape=X.shape)
     return X
 
 
@@ -96,8 +103,12 @@ class Estimator(_Fitted):
 
     #: Which sparse matrices are read.
     _accept_sparse: ClassVar[str | bool] = "csr"
+    #: What shows fits as they go.
+    _page: ClassVar[Page | None] = None
     #: What the library calls K.
     _components_setting: ClassVar[str] = "clusters"
+    #: What it calls the size of a batch.
+    _batch_setting: ClassVar[str] = "rows-per-batch"
 
     n_components: int = parameter(10, "int", COUNT, "K, the number of components.")
     _: KW_ONLY
@@ -183,27 +194,94 @@ class Estimator(_Fitted):
     )
 
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
-        """Checked as scikit-learn does, and read in place where that is possible."""
+        """Checked as scikit-learn does, and read in place where that is possible; rows elsewhere as they are."""
+        if hasattr(X, "batches_per_round"):
+            self.n_features_in_ = X.columns
+            self.__dict__.pop("feature_names_in_", None)
+            if X.names is not None:
+                self.feature_names_in_ = np.asarray(X.names, dtype=object)
+            return X
         sparse = sp.issparse(X)
         if sparse and X.format == "csr":
             # SciPy itself goes astray over row pointers that point nowhere.
             X.check_format(full_check=True)
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse=self._accept_sparse,
-            # Sparse integers are read as they are; everything else as floats.
-            dtype=None if sparse and self._accept_sparse else [np.float64, np.float32],
-            order="C",
-            ensure_min_samples=min_samples,
-            ensure_all_finite="allow-nan" if self._allows_nan() else True,
-        )
+        try:
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse=self._accept_sparse,
+                # Sparse integers are read as they are; everything else as floats.
+                dtype=None if sparse and self._accept_sparse else [np.float64, np.float32],
+                order="C",
+                ensure_min_samples=min_samples,
+                ensure_all_finite="allow-nan" if self._allows_nan() else True,
+            )
+        except ValueError as error:
+            if "contains NaN" in str(error) and "missing" in self._parameter_constraints:
+                # scikit-learn goes on about other estimators.
+                first = str(error).split("\n", maxsplit=1)[0]
+                raise ValueError(f"{first}\nGive missing=True, and NaN is a value that is missing.") from None
+            raise
         return readable(X)
+
+    def _batching(self, X: Any) -> dict[str, Any]:
+        """Settings of batches for rows that lie in pieces, which are the batches."""
+        if not hasattr(X, "cuts"):
+            return {}
+        return {"batches": None if self.schedule == "full" else len(X.cuts), self._batch_setting: None}
 
     def _allows_nan(self) -> bool:
         """Whether values may be missing."""
         return False
+
+    def watch(self, port: int | None = None) -> Page:
+        """Serve a page that shows the fits of this estimator as they go, and can stop them.
+
+        Parameters
+        ----------
+        port : int, default=None
+            Port of the page, which this machine alone can ask; any that is free if not given.
+
+        Returns
+        -------
+        page : Page
+            Its ``url`` is to be opened in a browser; ``close`` ends it.
+
+        Examples
+        --------
+        >>> from lsparse import GaussianMixture
+        >>> gm = GaussianMixture(2, random_state=0)
+        >>> with gm.watch() as page:
+        ...     gm = gm.fit([[0.0], [0.2], [9.0], [9.2]])
+        >>> page
+        Page(closed)
+        """
+        if self._page is not None:
+            self._page.close()
+        self._page = Page([], port)
+        return self._page
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A page is this process's.
+        return {name: value for name, value in super().__getstate__().items() if name != "_page"}
+
+    def _resumed(self, checkpoint: PATH | None, resume: bool) -> dict[str, Any]:
+        """The seed of the fit to go on from, where none is given."""
+        if self.random_state is not None or not resume or checkpoint is None:
+            return {}
+        seed = _core.checkpoint_seed(os.fspath(checkpoint))
+        return {} if seed is None else {"seed": seed}
+
+    def _validate_params(self) -> None:
+        """As scikit-learn does; and True is no number."""
+        super()._validate_params()
+        for name, value in self.get_params(deep=False).items():
+            checks = self._parameter_constraints[name]
+            if isinstance(value, bool | np.bool_) and not {"boolean", "verbose"} & {c for c in checks if isinstance(c, str)}:
+                raise InvalidParameterError(
+                    f"The {name!r} parameter of {type(self).__name__} must be a number, a name or None. Got {value} instead."
+                )
 
     def _seed(self) -> int:
         """An integer is the seed itself, the same as the command's ``--seed``."""
@@ -254,6 +332,8 @@ class Estimator(_Fitted):
             "trace": None if trace is None else os.fspath(trace),
             "threads": threads_of(self.n_jobs),
             "watch": None if progress is None and callback is None else _Watch(progress, callback),
+            "waits": callback is not None,
+            "page": None if self._page is None else self._page._page,
         }
 
     def _settle(self, model: Any, report: dict[str, Any], around: dict[str, Any], dtype: np.dtype[Any]) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Mixture",
+    "Page",
     "Topics",
     "begin_session",
     "build_corpus",
@@ -18,23 +19,35 @@ __all__ = [
     "fit_topics",
     "fold_batches",
     "hand_out_batches",
+    "measure_piece",
     "model_kind",
     "model_of_session",
     "open_corpus",
     "panic_for_test",
     "parameters",
+    "print_piece",
     "settings",
+    "checkpoint_seed",
     "read_trace",
     "summarize_batch",
+    "work_piece",
 ]
 
 _Floats = NDArray[np.float64]
 _Path = str | PathLike[str]
-#: What a fit has around it: heldout, checkpoint, checkpoint_every, resume, memo_memory, trace, threads, watch.
+#: What a fit has around it: heldout, checkpoint, checkpoint_every, resume, memo_memory, trace, threads, watch,
+#: waits, page.
 _Around = Mapping[str, Any]
 #: Of mixtures weights, arrays, prior_mean, prior_variance, variance_floor; of topics vocabulary, tokenizer, seed_words,
 #: alpha, word_prior.
 _Given = Mapping[str, Any]
+
+@final
+class Page:
+    def __new__(cls, traces: Sequence[_Path], port: int | None = None) -> Page: ...
+    @property
+    def url(self) -> str | None: ...
+    def close(self) -> None: ...
 
 @final
 class Mixture:
@@ -93,6 +106,18 @@ class Topics:
         self, documents: int, words: int | None, seed: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
     def relevant_words(self, count: int, weight: float) -> list[list[int]]: ...
+    def page(
+        self,
+        title: str,
+        names: Sequence[str | None],
+        *,
+        x: Any = None,
+        documents: Sequence[str] | None = None,
+        texts: Sequence[str] | None = None,
+        most: int = 1000,
+        seed: int = 0,
+        threads: int = 0,
+    ) -> tuple[str, str]: ...
     def update(
         self, x: Any, *, rate: float | None = None, population: float | None = None, threads: int = 0
     ) -> Topics: ...
@@ -111,6 +136,7 @@ def fit_mixture(
 def fit_topics(
     x: Any, config: str, around: _Around, given: _Given, *, start: Topics | None = None
 ) -> tuple[Topics, dict[str, Any]]: ...
+def checkpoint_seed(path: _Path) -> int | None: ...
 def read_trace(path: _Path) -> tuple[str | None, dict[str, NDArray[Any]], list[str]]: ...
 def begin_session(x: Any, kind: str, config: str, *, threads: int = 0) -> tuple[str, bytes]: ...
 def hand_out_batches(
@@ -121,7 +147,21 @@ def fold_batches(
     x: Any, settled: str, session: bytes, done: Sequence[bytes], *, threads: int = 0
 ) -> tuple[bytes, str]: ...
 def model_of_session(x: Any, settled: str, session: bytes, *, threads: int = 0) -> bytes: ...
+def measure_piece(x: Any, first: int, asked: str, how: str, *, threads: int = 1) -> bytes: ...
+def print_piece(x: Any) -> str: ...
+def work_piece(
+    x: Any,
+    number: int,
+    known: bytes,
+    run: int,
+    params: bytes,
+    ticket: bytes,
+    *,
+    weights: _Floats | None = None,
+    threads: int = 1,
+) -> bytes: ...
 def model_kind(path: _Path) -> str: ...
+def read_topic_names(path: _Path, topics: int) -> list[str | None]: ...
 def completion(
     topics: _Floats, alpha: _Floats, x: Any, share: float, seed: int, threads: int = 0
 ) -> tuple[float, float, int, int]: ...

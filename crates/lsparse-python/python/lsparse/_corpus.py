@@ -205,5 +205,6 @@ def _write_texts(texts: Iterable[str], path: Path) -> None:
         for text in texts:
             if not isinstance(text, str):
                 raise TypeError(f"documents must be strings, not {type(text).__name__}")
-            json.dump({"text": text}, file)
+            # Half a surrogate pair is no character: files of text have a mark in its place, too.
+            json.dump({"text": text.encode("utf-8", "replace").decode()}, file)
             file.write("\n")

@@ -180,7 +180,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
             Write a line of JSON a step here; :func:`lsparse.read_trace` reads it.
         callback : callable, default=None
             Called with a dict for every step (``run``, ``lap``, ``step``, ``seconds``, ``objective``, ``heldout`` and what
-            else is known), a few at a time; if it returns something true the fit ends after the current batch.
+            else is known), before the next one; if it returns something true the fit ends there.
 
         Returns
         -------
@@ -204,19 +204,19 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         True
         """
         X = self._rows(X, reset=True, min_samples=2)
-        if self.n_components > X.shape[0] and self.method != "dp-means":
-            raise LsparseError(
-                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
-                f"n_samples = {X.shape[0]}; ask for at most {X.shape[0]}"
-            )
+        self._check_number(X)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if hasattr(X, "cuts"):
+            X.weights = weights
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
         before = None if start is None else self.lower_bound_
         around = self._around(X_val, checkpoint, checkpoint_every, resume, trace, callback)
         laps = self.max_iter > 0
         model, report = _core.fit_mixture(
             X,
-            self._config(**({} if laps else {"laps": 1})),
+            self._config(
+                **self._batching(X), **({} if laps else {"laps": 1}), **self._resumed(checkpoint, resume)
+            ),
             around,
             columns=self._columns(),
             sample_weight=weights,
@@ -241,6 +241,14 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
                 stacklevel=3,
             )
         return self
+
+    def _check_number(self, X: Any) -> None:
+        """Rows enough to start components from."""
+        if self.n_components > X.shape[0] and self.method != "dp-means":
+            raise LsparseError(
+                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
+                f"n_samples = {X.shape[0]}; ask for at most {X.shape[0]}"
+            )
 
     def _columns(self) -> list[str] | None:
         """The names of the columns, where they have some."""
@@ -285,6 +293,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         X = self._rows(X, reset=first)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         if first:
+            self._check_number(X)
             around = self._around()
             model, report = _core.fit_mixture(
                 X,
@@ -470,6 +479,11 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         X = self._fitted(X)
         return self.model_.score(X, threads=threads_of(self.n_jobs))
 
+    def _score_parts(self, X: Any) -> tuple[float, float]:
+        """The sum of all scores, and what it is to be divided by."""
+        scores = self._scores(X)
+        return float(scores.sum()), float(scores.size)
+
     def _n_parameters(self) -> int:
         """Free parameters."""
         return self.model_.num_parameters
@@ -502,6 +516,8 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
     def bic(self, X: Any) -> float:
         """The Bayesian information criterion; lower is better.
 
+        It is made for point estimates (``estimate="ml"``); of a posterior it takes the predictive density.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
@@ -526,6 +542,8 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
 
     def aic(self, X: Any) -> float:
         """Akaike's information criterion; lower is better.
+
+        It is made for point estimates (``estimate="ml"``); of a posterior it takes the predictive density.
 
         Parameters
         ----------
@@ -962,7 +980,8 @@ class _CountMixture(_ProbabilityMixture):
 
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
         X = super()._rows(X, reset=reset, min_samples=min_samples)
-        check_non_negative(X, type(self).__name__)
+        if not hasattr(X, "cuts"):
+            check_non_negative(X, type(self).__name__)
         return X
 
     def __sklearn_tags__(self) -> Any:

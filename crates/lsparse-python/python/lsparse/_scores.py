@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
@@ -23,6 +24,9 @@ def _documents(X: Any) -> Any:
 
 
 def _normalised(topics: ArrayLike) -> FLOATS:
+    if isinstance(topics, BaseEstimator):
+        remedy = "give its components_" if hasattr(topics, "components_") else "give a TopicModel or an array of topics"
+        raise TypeError(f"model: {type(topics).__name__} is no TopicModel; {remedy}")
     values: FLOATS = check_array(topics, dtype=np.float64, order="C")
     check_non_negative(values, "topics")
     sums = values.sum(axis=1, keepdims=True)

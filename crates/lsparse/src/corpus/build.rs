@@ -114,8 +114,8 @@ pub fn build(input: &Path, options: &BuildOptions, out: &Path, watch: &mut Watch
 
 /// Options that contradict each other or the format.
 fn check_options(format: Format, options: &BuildOptions) -> Result<()> {
-    let refuse = |option: &'static str, problem: &str, remedy: &str| {
-        Err(Error::Config { option, problem: problem.to_owned(), remedy: remedy.to_owned() })
+    let refuse = |setting: &'static str, problem: &str, remedy: &str| {
+        Err(Error::Config { setting, problem: problem.to_owned(), remedy: remedy.to_owned() })
     };
     if let Some(phrases) = &options.phrases {
         phrases.check()?;
@@ -220,7 +220,7 @@ impl Job<'_> {
         if let Some(like) = &self.options.like {
             let like = Corpus::open(like)?;
             config = like.tokenizer().cloned().ok_or_else(|| Error::Config {
-                option: "like",
+                setting: "like",
                 problem: format!(
                     "{} was not made from text",
                     self.options.like.as_deref().unwrap_or(Path::new("")).display()

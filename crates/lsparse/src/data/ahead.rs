@@ -2,11 +2,16 @@
 //!
 //! The rows come in the same order and are the same as without: only waiting for the disk goes away.
 
+use std::collections::HashMap;
 use std::sync::mpsc::sync_channel;
 
 use crate::error::Result;
 
+use super::dealt::DealId;
 use super::{Batches, Dealt, Layout, Panel, RowSource, Rows, Scalar};
+
+/// Bytes of rows that are held at most.
+const HELD_BYTES: usize = 32 << 20;
 
 /// A stretch of a batch that was read.
 pub struct Stretch<T> {
@@ -33,49 +38,71 @@ impl<T: Scalar> Stretch<T> {
     }
 }
 
-/// Buffers that are kept from batch to batch: one stretch to work on, one to read into.
+/// Batches of small data that were read and are held for the next lap: picking their rows out of the source again costs
+/// as much as a third of the work on them.
+struct Held<T> {
+    /// Whose batches these are.
+    deal: Option<DealId>,
+    batches: HashMap<usize, Stretch<T>>,
+    bytes: usize,
+}
+
+impl<T: Scalar> Held<T> {
+    /// Hold a batch that was read, if there is room; else it is given back.
+    fn hold(&mut self, batch: usize, stretch: Stretch<T>) -> Option<Stretch<T>> {
+        let bytes = self.bytes + stretch.bytes();
+        if bytes > HELD_BYTES {
+            return Some(stretch);
+        }
+        self.bytes = bytes;
+        self.batches.insert(batch, stretch);
+        None
+    }
+}
+
+/// Buffers that are kept from batch to batch: one stretch to work on, one to read into, and batches that are held.
 pub struct Ahead<T> {
     layout: Layout,
     dim: usize,
     idle: Vec<Stretch<T>>,
+    held: Held<T>,
 }
 
 impl<T: Scalar> Ahead<T> {
     /// For rows of this layout and width.
     pub fn new(layout: Layout, dim: usize) -> Self {
-        Ahead { layout, dim, idle: Vec::new() }
+        Ahead { layout, dim, idle: Vec::new(), held: Held { deal: None, batches: HashMap::new(), bytes: 0 } }
     }
 
     fn buffer(&mut self) -> Stretch<T> {
         self.idle.pop().unwrap_or_else(|| Stretch::new(self.layout, self.dim))
     }
 
-    /// Run `visit` over a batch in stretches of `panel_rows` rows, in order, reading one ahead. A batch that is one such
-    /// stretch is held in memory while there is room, so that `visit` is to leave the rows as they are.
+    /// Run `visit` over the panels of a batch, in order, reading one ahead. A batch that is one panel is held in memory while
+    /// there is room, so that `visit` is to leave its rows as they are; of several it may keep what it wants.
     pub fn for_each_panel(
         &mut self,
         data: &Dealt<'_>,
-        batch: usize,
-        panel_rows: usize,
+        panels: impl ExactSizeIterator<Item = Panel> + Send,
         mut visit: impl FnMut(&mut Stretch<T>) -> Result<()>,
     ) -> Result<()> {
-        let Dealt { source, batches, held, .. } = data;
+        let Dealt { source, batches, id, .. } = data;
         let source = *source;
-        let mut panels = batches.panels(batch, panel_rows);
-        if panels.len() == 1 {
-            if let Some(mut stretch) = held.take::<Stretch<T>>(batch) {
-                let result = visit(&mut stretch);
-                held.put_back(batch, stretch);
-                return result;
+        let mut panels = panels.peekable();
+        if let (1, Some(&Panel { batch, .. })) = (panels.len(), panels.peek()) {
+            if self.held.deal != Some(*id) {
+                self.held = Held { deal: Some(*id), batches: HashMap::new(), bytes: 0 };
+            }
+            if let Some(stretch) = self.held.batches.get_mut(&batch) {
+                return visit(stretch);
             }
             let mut stretch = self.buffer();
             let result = panels.try_for_each(|panel| {
                 stretch.read(batches, source, panel)?;
                 visit(&mut stretch)
             });
-            let bytes = stretch.bytes();
             self.idle.extend(match result {
-                Ok(()) => held.hold(batch, stretch, bytes),
+                Ok(()) => self.held.hold(batch, stretch),
                 Err(_) => Some(stretch),
             });
             return result;
@@ -140,7 +167,7 @@ mod tests {
         for (batch, panel_rows) in [(0, 1000), (1, 10), (2, 333), (0, 7), (1, 100), (0, 1000), (2, 333)] {
             let mut panels = batches.panels(batch, panel_rows);
             ahead
-                .for_each_panel(&data, batch, panel_rows, |stretch| {
+                .for_each_panel(&data, batches.panels(batch, panel_rows), |stretch| {
                     batches.read_panel(&source, panels.next().unwrap(), &mut spare, &mut rows, &mut ids)?;
                     assert_eq!((&stretch.rows, &stretch.row_ids), (&rows, &ids));
                     Ok(())
@@ -151,19 +178,37 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_are_held_are_those_of_the_deal_in_hand() {
+        let source = |first: f64| MemoryRows::new("rows", 1, (0..20).map(|n| first + f64::from(n)).collect()).unwrap();
+        let (one, other) = (source(0.0), source(100.0));
+        let batches = || Batches::new(20, 2, 7).unwrap();
+        let (one, other) = (Dealt::new(&one, batches()), Dealt::new(&other, batches()));
+        let mut ahead = Ahead::<f64>::new(Layout::Dense, 1);
+        for (data, first) in [(&one, 0.0), (&one, 0.0), (&other, 100.0), (&one.clone(), 0.0)] {
+            let visit = |stretch: &mut Stretch<f64>| {
+                let rows: Vec<f64> = stretch.row_ids.iter().map(|&id| first + id as f64).collect();
+                assert_eq!(stretch.rows, Rows::Dense { dim: 1, values: rows });
+                Ok(())
+            };
+            ahead.for_each_panel(data, data.batches.panels(1, 10), visit).unwrap();
+            assert_eq!(ahead.held.batches.len(), 1);
+        }
+    }
+
+    #[test]
     fn an_error_of_work_or_reader_ends_both() {
         let source = MemoryRows::new("rows", 1, vec![0.0; 100]).unwrap();
         let mut ahead = Ahead::<f64>::new(Layout::Dense, 1);
         let data = Dealt::in_order(&source).unwrap();
         let mut visits = 0;
-        let result = ahead.for_each_panel(&data, 0, 10, |_| {
+        let result = ahead.for_each_panel(&data, data.batches.panels(0, 10), |_| {
             visits += 1;
             if visits == 3 { Err(Error::NoRows { name: "enough".into() }) } else { Ok(()) }
         });
         assert!(matches!(result, Err(Error::NoRows { .. })) && visits == 3);
         let too_long = Dealt::new(&source, Batches::in_order(120, 1).unwrap());
         let mut visits = 0;
-        let result = ahead.for_each_panel(&too_long, 0, 10, |_| {
+        let result = ahead.for_each_panel(&too_long, too_long.batches.panels(0, 10), |_| {
             visits += 1;
             Ok(())
         });

@@ -1,58 +1,19 @@
 //! Rows dealt into batches, and a batch that is to be visited.
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Batches, RowSource};
 use crate::error::Result;
 
-/// Bytes of rows that are held at most.
-const HELD_BYTES: usize = 32 << 20;
+/// Which deal rows came from: whoever holds rows of a batch knows by it whether they are those of the batch in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DealId(u64);
 
-/// Batches of small data that were read and are held for the next lap: picking their rows out of the source again costs
-/// as much as a third of the work on them.
-#[derive(Default)]
-struct Held {
-    /// By number and by the kind of what is held: rows in memory, and what a GPU holds.
-    batches: HashMap<(usize, TypeId), Box<dyn Any + Send>>,
-    bytes: usize,
-}
-
-/// What is held, shared by copies of what was dealt.
-#[derive(Clone, Default)]
-pub struct HeldBatches(Arc<Mutex<Held>>);
-
-impl HeldBatches {
-    /// A batch that was put back, if it was; it is the taker's until it is put back again.
-    pub(crate) fn take<S: Send + 'static>(&self, batch: usize) -> Option<Box<S>> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.batches.remove(&(batch, TypeId::of::<S>()))?.downcast().ok()
-    }
-
-    /// Hold a batch that was taken.
-    pub(crate) fn put_back<S: Send + 'static>(&self, batch: usize, rows: Box<S>) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.batches.insert((batch, TypeId::of::<S>()), rows);
-    }
-
-    /// Hold a batch of so many bytes that was read, if there is room; else it is given back.
-    pub(crate) fn hold<S: Send + 'static>(&self, batch: usize, rows: S, bytes: usize) -> Option<S> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (batch, TypeId::of::<S>());
-        if held.bytes + bytes > HELD_BYTES || held.batches.contains_key(&key) {
-            return Some(rows);
-        }
-        held.bytes += bytes;
-        held.batches.insert(key, Box::new(rows));
-        None
-    }
-}
-
-impl fmt::Debug for HeldBatches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HeldBatches")
+impl DealId {
+    /// One that no other deal of this process has.
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        DealId(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -65,14 +26,25 @@ pub struct Dealt<'a> {
     pub batches: Batches,
     /// One weight a row of the source, or none at all.
     pub row_weights: Option<&'a [f64]>,
-    /// Batches that are in memory.
-    pub held: HeldBatches,
+    /// The row that the first weight is of: 0, but where only those of a piece are here.
+    pub first_weight: usize,
+    pub(crate) id: DealId,
 }
 
 impl<'a> Dealt<'a> {
     /// Rows of equal weight in these batches.
     pub fn new(source: &'a dyn RowSource, batches: Batches) -> Self {
-        Dealt { source, batches, row_weights: None, held: HeldBatches::default() }
+        Dealt { source, batches, row_weights: None, first_weight: 0, id: DealId::next() }
+    }
+
+    /// The same rows with a weight each, or none at all.
+    pub fn weighted(self, row_weights: Option<&'a [f64]>) -> Self {
+        self.weighted_from(0, row_weights)
+    }
+
+    /// The same where the weights of a piece of the rows alone are here, the first of them this row's.
+    pub fn weighted_from(self, first_weight: usize, row_weights: Option<&'a [f64]>) -> Self {
+        Dealt { row_weights, first_weight, ..self }
     }
 
     /// Every row once, in the order of the source, as one batch: for scoring and assigning.
@@ -122,22 +94,5 @@ impl Batch<'_> {
     /// Rows of the batch.
     pub fn num_rows(&self) -> usize {
         self.data.batches.len(self.number)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_held_of_a_batch_is_told_apart_by_its_kind() {
-        let held = HeldBatches::default();
-        assert_eq!(held.hold(3, 1u8, 10), None);
-        held.put_back(3, Box::new("elsewhere"));
-        assert_eq!(held.hold(3, 2u8, 10), Some(2), "there is one already");
-        assert_eq!(held.hold(4, 5u8, HELD_BYTES), Some(5), "there is no room");
-        assert_eq!(held.take::<u8>(3).as_deref(), Some(&1));
-        assert_eq!(held.take::<u8>(3), None);
-        assert_eq!(held.take::<&str>(3).as_deref(), Some(&"elsewhere"));
     }
 }

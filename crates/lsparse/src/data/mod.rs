@@ -15,12 +15,14 @@ mod dealt;
 pub(crate) mod formats;
 mod memory;
 pub(crate) mod part;
+mod pieces;
 pub(crate) mod positioned;
 mod rows;
 mod standardized;
 mod thresholded;
 
 use lsparse_kernels::Real;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
@@ -30,7 +32,8 @@ pub use batches::{Batches, Panel};
 pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};
 pub use check::{Moments, PartialMoments, ValueCheck, scan, scan_part, scan_rows};
 pub(crate) use check::{USUAL_VALUES, usual};
-pub use dealt::{Batch, Dealt, HeldBatches};
+pub(crate) use dealt::DealId;
+pub use dealt::{Batch, Dealt};
 pub use formats::csv::{CsvOptions, read_csv};
 pub use formats::images::{ImagePatches, PatchGrid, PatchOptions};
 pub use formats::npy::NpyRows;
@@ -38,12 +41,13 @@ pub use formats::npy_write::{NpyWriter, write_npy_f32, write_npy_f64, write_npy_
 pub use formats::npz::read_csr_npz;
 pub use formats::npz_write::write_csr_npz;
 pub use memory::{BorrowedRows, CsrRows, MemoryRows};
+pub use pieces::{Measuring, Piece, Pieced, Pieces};
 pub use rows::{Layout, RowRef, Rows};
 pub use standardized::{ColumnUnits, Standardized};
 pub use thresholded::Thresholded;
 
 /// A precision of floating point numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Element {
     /// 32 bits.
     F32,
@@ -78,6 +82,11 @@ pub trait RowSource: Send + Sync {
         None
     }
 
+    /// The pieces that the rows lie in, where batches are to be these.
+    fn pieces(&self) -> Option<&dyn Pieces> {
+        None
+    }
+
     /// Append rows `start..start + count` to `out`, in the layout that `out` has.
     ///
     /// Values are not checked here: see [`scan`]. After an error `out` may hold some of the rows.
@@ -88,7 +97,7 @@ pub trait RowSource: Send + Sync {
 }
 
 /// A number that rows can be read into: `f32` or `f64`.
-pub trait Scalar: Real + Send + Sync + 'static {
+pub trait Scalar: Real + lsparse_cuda::mixture::Element + Send + Sync + 'static {
     /// Which of the two it is.
     const ELEMENT: Element;
 

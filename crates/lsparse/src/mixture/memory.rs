@@ -3,9 +3,9 @@
 use crate::data::{Element, Moments, RowSource, Scalar};
 use crate::error::Result;
 use crate::likelihood::{Extent, LikelihoodKind, Prior};
-use crate::mixture::panel_rows;
 use crate::mixture::saved::working_element;
 use crate::mixture::seed::{sample_size, starts_by_contest};
+use crate::mixture::{MOST_STRETCHES, stretch_rows};
 use crate::settings::MixtureConfig;
 use crate::store::checkpoint::Storage;
 use crate::system::check_room;
@@ -76,7 +76,8 @@ fn needed<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, storage: &S
         false => dim as u64 * number,
     };
     let sample = sample_size(config, likelihood.as_ref()).min(source.num_rows()) as u64;
-    let at_work = 3 * panel_rows::<T>(dim).min(source.num_rows()) as u64;
+    // Two panels that are worked on, and two that are read.
+    let at_work = 4 * (MOST_STRETCHES * stretch_rows::<T>(dim)).min(source.num_rows()) as u64;
     MemoryNeed {
         statistics: statistics.saturating_mul(OTHER_STATISTICS).saturating_add(remembered),
         clusters: held.saturating_mul(copies * (8 + number)).saturating_add(factoring),

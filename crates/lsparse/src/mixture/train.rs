@@ -7,23 +7,25 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{Demand, Place};
+use crate::backend::Place;
 use crate::data::{
     Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, Thresholded, scan_rows,
 };
 use crate::error::{Error, Result};
 use crate::likelihood::{ClusterSummary, Estimate, Extent, NamedArray, Prior, PriorShape, Spread};
+use crate::mixture::local::device::{OnDevice, demand};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
 use crate::mixture::prior::is_constant;
 use crate::mixture::saved::{scan_for, working_element};
 use crate::mixture::seed::initial_summary;
-use crate::mixture::{LocalStep, Mixture, MixtureModel, MixtureParams, Search, log_density};
+use crate::mixture::{LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, Search, log_density};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{
     BestBy, BuiltInSelection, Checked, History, Init, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
 };
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
+use crate::training::exchange::Known;
 use crate::training::model::Model;
 use crate::training::rules::{Outcome, Patience, TrainingRecord};
 use crate::training::schedule::ScheduleKind;
@@ -218,23 +220,23 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         check_row_weights(source, inputs.row_weights)?;
         if let Some(columns) = inputs.columns.filter(|columns| columns.len() != source.dim()) {
             let problem = format!("{} names for {} columns", columns.len(), source.dim());
-            return Err(Error::Config { option: "columns", problem, remedy: "give one name a column".into() });
+            return Err(Error::Config { setting: "columns", problem, remedy: "give one name a column".into() });
         }
         if config.best_by == BestBy::Heldout && inputs.heldout.is_none() {
             let problem = "there are no held-out rows to compare runs by".into();
-            return Err(Error::Config { option: "best-by", problem, remedy: "give held-out rows".into() });
+            return Err(Error::Config { setting: "best-by", problem, remedy: "give held-out rows".into() });
         }
         if config.early_stopping > None && inputs.heldout.is_none() {
             let problem = "there are no held-out rows to stop by".into();
-            return Err(Error::Config { option: "early-stopping", problem, remedy: "give `heldout` too".into() });
+            return Err(Error::Config { setting: "early-stopping", problem, remedy: "give `heldout` too".into() });
         }
         if config.history == History::Keep && config.method.has_centres_alone() {
             let problem = format!("{} has no counts that could stay", config.method.name());
-            return Err(Error::Config { option: "history", problem, remedy: "train with all rows".into() });
+            return Err(Error::Config { setting: "history", problem, remedy: "train with all rows".into() });
         }
         if inputs.select.is_some() && config.method != MixtureMethod::Truncation {
             let problem = format!("a selection function means nothing to {}", config.method.name());
-            return Err(Error::Config { option: "method", problem, remedy: "choose truncation".into() });
+            return Err(Error::Config { setting: "method", problem, remedy: "choose truncation".into() });
         }
         let penalty = match (config.method, config.penalty) {
             (MixtureMethod::DpMeans, None) => farthest_first_penalty(source, &prior.center, config.clusters)?,
@@ -252,7 +254,9 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
     /// The same with what was settled elsewhere: the rows are not read.
     pub fn of(source: &'a dyn RowSource, settled: SettledMixture, inputs: MixtureInputs<'a>) -> Result<Self> {
         let held = inputs.heldout.map(Dealt::in_order).transpose()?;
-        let place = Place::choose(settled.config.device, &demand::<T>(source, &settled.config))?;
+        let weighted = inputs.row_weights.is_some();
+        let demand = demand::<T>(&settled.config, source.num_rows(), source.dim(), weighted);
+        let place = Place::choose(settled.config.device, &demand)?;
         let remarks = place.remark.iter().cloned().collect();
         Ok(Mixtures { source, settled, inputs, held, remarks, place, number: PhantomData })
     }
@@ -293,6 +297,12 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         Ok(Some(ClusterSummary { counts, stats, width: model.likelihood.stat_width(), entropy: 0.0 }))
     }
 
+    /// The point that statistics are about.
+    fn center(&self) -> Vec<f64> {
+        let prior = &self.settled.prior;
+        if self.settled.config.likelihood.family().has_means { prior.center.clone() } else { vec![0.0; prior.dim] }
+    }
+
     /// How rows choose their clusters in a run.
     fn step(&self, run: usize) -> Box<dyn LocalStep<T>> {
         let config = &self.settled.config;
@@ -303,27 +313,22 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Kmeans, _) => Box::new(KMeans::new(&self.settled.prior)),
             (MixtureMethod::DpMeans, _) => Box::new(DpMeans::new(&self.settled.prior, self.settled.penalty)),
             (MixtureMethod::Lsparse | MixtureMethod::HardEm, _) => {
-                let kind = match config.missing {
-                    // Bounds are made for complete rows.
+                let kind = match config.missing || self.place.device.is_some() {
+                    // Bounds are made for complete rows, and a GPU has its own.
                     true => SearchKind::Dense,
                     false => config.search.settle(config.likelihood, config.clusters, self.source.dim()),
                 };
                 let tolerance = config.sparsity_tolerance.unwrap_or(0.0);
                 let search = Search::new(kind, config.clusters, config.sparsity, tolerance)
                     .giving_way(config.search == SearchKind::Auto);
-                Box::new(search.with_seed(run_seed(config, run, Stream::Search)))
+                let search = search.with_seed(run_seed(config, run, Stream::Search));
+                match &self.place.device {
+                    Some(device) => Box::new(OnDevice::new(Arc::clone(device), search, self.center())),
+                    None => Box::new(search),
+                }
             }
         }
     }
-}
-
-/// What a lap over these rows would ask of a GPU.
-fn demand<T: Scalar>(source: &dyn RowSource, config: &Checked<MixtureConfig>) -> Demand {
-    let (rows, dim, clusters) = (source.num_rows(), source.dim(), config.clusters);
-    let products = (config.likelihood.family().products)(dim) as f64 * rows as f64 * clusters as f64;
-    let bytes = (rows * dim * size_of::<T>()) as u64;
-    let cannot = Some("mixtures have no kernels for GPUs".to_owned());
-    Demand { products, bytes, cannot }
 }
 
 impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
@@ -379,10 +384,17 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         Ok(print)
     }
 
+    fn known(&self) -> Result<Known> {
+        let settings = (&self.settled, self.inputs.units);
+        let settings = serde_json::to_string(&settings).map_err(|_| Error::Exchange { what: "settings" })?;
+        let ends = self.source.pieces().map_or(Vec::new(), |pieces| pieces.ends().to_vec());
+        Ok(Known { family: "mixture".into(), settings, double: T::ELEMENT == Element::F64, ends })
+    }
+
     fn deal(&self, run: usize) -> Result<Dealt<'a>> {
         let seed = run_seed(&self.settled.config, run, Stream::Batches);
-        let batches = Batches::new(self.source.num_rows(), self.settled.config.batches, seed)?;
-        Ok(Dealt { row_weights: self.inputs.row_weights, ..Dealt::new(self.source, batches) })
+        let batches = Batches::of(self.source, self.settled.config.batches, seed)?;
+        Ok(Dealt::new(self.source, batches).weighted(self.inputs.row_weights))
     }
 
     fn model(&self, run: usize) -> Mixture<T> {
@@ -474,7 +486,7 @@ fn run_seed(config: &MixtureConfig, run: usize, stream: Stream) -> u64 {
 /// Rows are in units of their columns where settings say so, and the model to go on from has the same.
 fn check_units(config: &MixtureConfig, inputs: &MixtureInputs<'_>) -> Result<()> {
     let refuse = |problem: &str, remedy: &str| {
-        Err(Error::Config { option: "standardize", problem: problem.into(), remedy: remedy.into() })
+        Err(Error::Config { setting: "standardize", problem: problem.into(), remedy: remedy.into() })
     };
     match inputs.start.map(|start| start.units.is_some()) {
         Some(true) if !config.standardize => refuse("the model to start from has it", "give `standardize`"),
@@ -528,7 +540,7 @@ fn settle_prior<T: Scalar>(
 ) -> Result<(Prior, Checked<MixtureConfig>, Vec<String>)> {
     if config.missing && source.is_sparse() {
         let problem = format!("{} holds sparse rows, in which what is not stored is zero", source.name());
-        return Err(Error::Config { option: "missing", problem, remedy: "give the rows in full".into() });
+        return Err(Error::Config { setting: "missing", problem, remedy: "give the rows in full".into() });
     }
     let usual = (config.likelihood.family().default_nu)(source.dim());
     if start.is_none()
@@ -536,7 +548,11 @@ fn settle_prior<T: Scalar>(
         && config.likelihood.family().spread.is_of_variances()
     {
         let problem = format!("with {} degrees of freedom or fewer the prior expects no covariance", usual - 1.0);
-        return Err(Error::Config { option: "nu", problem, remedy: format!("give more, or leave it out for {usual}") });
+        return Err(Error::Config {
+            setting: "nu",
+            problem,
+            remedy: format!("give more, or leave it out for {usual}"),
+        });
     }
     let usual = config.likelihood.default_prior_scale(source.dim(), config.clusters, source.num_rows());
     config.prior_scale.get_or_insert(usual);
@@ -561,12 +577,12 @@ fn settle_prior<T: Scalar>(
                     }
                     false => format!("give `likelihood {name}`"),
                 };
-                return Err(Error::Config { option: "likelihood", problem, remedy });
+                return Err(Error::Config { setting: "likelihood", problem, remedy });
             }
             if start.num_clusters() != config.clusters {
                 let problem = format!("the model to start from has {} clusters", start.num_clusters());
                 let remedy = format!("give `clusters {}`", start.num_clusters());
-                return Err(Error::Config { option: "clusters", problem, remedy });
+                return Err(Error::Config { setting: "clusters", problem, remedy });
             }
             // The prior goes on with the model, and so do the settings that made it.
             if start.config.missing != config.missing {
@@ -575,7 +591,7 @@ fn settle_prior<T: Scalar>(
                     false => "the model to start from does not allow missing values",
                 };
                 let remedy = if start.config.missing { "give `missing`" } else { "leave `missing` out" };
-                return Err(Error::Config { option: "missing", problem: problem.into(), remedy: remedy.into() });
+                return Err(Error::Config { setting: "missing", problem: problem.into(), remedy: remedy.into() });
             }
             config.lambda = start.config.lambda;
             config.kappa = start.config.kappa;
@@ -595,7 +611,8 @@ fn settle_prior<T: Scalar>(
 /// The prior with the numbers that are given.
 fn take_given_prior(prior: &mut Prior, inputs: &MixtureInputs<'_>) -> Result<()> {
     let GivenPrior { mean, variance, variance_floor } = &inputs.given_prior;
-    let refuse = |problem: String, remedy: &str| Err(Error::Config { option: "prior", problem, remedy: remedy.into() });
+    let refuse =
+        |problem: String, remedy: &str| Err(Error::Config { setting: "prior", problem, remedy: remedy.into() });
     if inputs.start.is_some() {
         // The prior goes on with the model.
         return Ok(());
@@ -622,7 +639,7 @@ fn take_given_prior(prior: &mut Prior, inputs: &MixtureInputs<'_>) -> Result<()>
 
 /// Clusters that are given have the shapes of the family's, and frequencies that sum to one.
 fn check_given(config: &MixtureConfig, prior: &Prior, given: &GivenStart) -> Result<()> {
-    let refuse = |problem: String, remedy: &str| Err(Error::Config { option: "init", problem, remedy: remedy.into() });
+    let refuse = |problem: String, remedy: &str| Err(Error::Config { setting: "init", problem, remedy: remedy.into() });
     if given.is_empty() {
         return Ok(());
     }
@@ -667,18 +684,16 @@ fn print_prior(prior: &Prior) -> String {
 fn check_columns<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, moments: &Moments) -> Result<()> {
     if let Some(column) = moments.present.iter().position(|&rows| rows == 0) {
         let problem = format!("column {} of {} has no value in any row", column + 1, source.name());
-        return Err(Error::Config { option: "missing", problem, remedy: "leave the column out".into() });
+        return Err(Error::Config { setting: "missing", problem, remedy: "leave the column out".into() });
     }
     // The precision of a cluster that is a thousandth as wide must be a number still.
-    let least = match T::ELEMENT {
-        Element::F32 => 1e-15,
-        Element::F64 => 1e-145,
-    };
+    let in_f32 = T::ELEMENT == Element::F32;
+    let least = if in_f32 { 1e-15 } else { 1e-145 };
     let is_tiny = |&largest: &f64| largest > 0.0 && largest < least;
     match moments.largest.iter().position(is_tiny).filter(|_| config.likelihood.family().spread.is_of_variances()) {
         Some(column) => {
             let (name, largest) = (source.name().into(), moments.largest[column]);
-            Err(Error::TinyColumn { name, column, largest, least })
+            Err(Error::TinyColumn { name, column, largest, least, in_f32 })
         }
         None => Ok(()),
     }
@@ -689,7 +704,7 @@ pub(crate) fn check_row_weights(source: &dyn RowSource, row_weights: Option<&[f6
     if let Some(weights) = row_weights {
         if weights.len() != source.num_rows() {
             let problem = format!("{} weights for {} rows", weights.len(), source.num_rows());
-            return Err(Error::Config { option: "row-weights", problem, remedy: "give one weight a row".into() });
+            return Err(Error::Config { setting: "row-weights", problem, remedy: "give one weight a row".into() });
         }
         if let Some(row) = weights.iter().position(|w| !(*w >= 0.0 && w.is_finite())) {
             let (value, need) = (weights[row], "a finite weight, zero or more");
@@ -697,7 +712,7 @@ pub(crate) fn check_row_weights(source: &dyn RowSource, row_weights: Option<&[f6
         }
         if !weights.iter().any(|w| *w > 0.0) {
             let problem = "every weight is zero".into();
-            return Err(Error::Config { option: "row-weights", problem, remedy: "give some rows weight".into() });
+            return Err(Error::Config { setting: "row-weights", problem, remedy: "give some rows weight".into() });
         }
     }
     Ok(())
@@ -707,9 +722,10 @@ pub(crate) fn check_row_weights(source: &dyn RowSource, row_weights: Option<&[f6
 fn mean_log_density<T: Scalar>(mixture: &Mixture<T>, params: &MixtureParams<T>, held: &Dealt<'_>) -> Result<f64> {
     let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
     let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
-    let mut total = 0.0;
-    mixture.for_each_panel(&held.batch(0), &mut None, |panel| {
-        total += log_density(clusters.as_ref(), &log_pi, &panel.rows)?.iter().sum::<f64>();
+    let (mut total, stretch) = (0.0, mixture.stretch_rows());
+    mixture.for_each_panel_of(MOST_STRETCHES, &held.batch(0), &mut None, |panel| {
+        let densities = log_density(clusters.as_ref(), &log_pi, &panel.rows)?;
+        densities.chunks(stretch).for_each(|some| total += some.iter().sum::<f64>());
         Ok(())
     })?;
     Ok(total / held.source.num_rows() as f64 + mixture.units_change)

@@ -118,13 +118,13 @@ impl BuiltInSelection {
             _ => {
                 let problem = "clusters with neither means nor probabilities leave nothing to choose by".into();
                 let remedy = "choose another `likelihood`, or `method lsparse`".into();
-                return Err(Error::Config { option: "selection-function", problem, remedy });
+                return Err(Error::Config { setting: "selection-function", problem, remedy });
             }
         };
         if self != BuiltInSelection::Auto && self != fitting {
             let what = if self == BuiltInSelection::Means { "means" } else { "probabilities" };
             let problem = format!("{} clusters have no {what} to choose by", likelihood.name());
-            return Err(Error::Config { option: "selection-function", problem, remedy: "leave it out".into() });
+            return Err(Error::Config { setting: "selection-function", problem, remedy: "leave it out".into() });
         }
         Ok(fitting)
     }
@@ -143,7 +143,7 @@ settings! {
             method: MixtureMethod = MixtureMethod::Lsparse;
             /// What a cluster looks like.
             likelihood: LikelihoodKind = LikelihoodKind::Gauss, only(FAMILIES), passed_on();
-            /// Rows may have missing values (NaN; in text files also empty fields and NA), which gauss and diag-gauss
+            /// Rows may have missing values (NaN; in text files also empty fields, NA, N/A, null and ?), which gauss and diag-gauss
             /// integrate out.
             missing: bool = false, passed_on();
             /// Values above this number are ones and all others zeros, now and whenever the model is used; without it
@@ -314,12 +314,12 @@ impl MixtureConfig {
         if !self.likelihood.family().allows_missing {
             let problem = format!("{} clusters cannot integrate missing values out", self.likelihood.name());
             let remedy = "choose `likelihood gauss or diag-gauss`, or fill the values in".into();
-            return Err(Error::Config { option: "missing", problem, remedy });
+            return Err(Error::Config { setting: "missing", problem, remedy });
         }
         if !matches!(self.method, MixtureMethod::Lsparse | MixtureMethod::HardEm) {
             let problem = format!("{} compares whole rows with clusters", self.method.name());
             let remedy = "choose `method lsparse or hard-em`, or fill the values in".into();
-            return Err(Error::Config { option: "missing", problem, remedy });
+            return Err(Error::Config { setting: "missing", problem, remedy });
         }
         if self.search == SearchKind::Neighbours {
             return Err(bad("search", "candidates are found for complete rows alone", "leave it out with `missing`"));
@@ -332,7 +332,7 @@ impl MixtureConfig {
         if self.standardize && !self.likelihood.family().spread.is_of_variances() {
             let problem = format!("the columns of {} clusters have no units to change", self.likelihood.name());
             let remedy = "leave it out, or choose `likelihood gauss or diag-gauss or spherical-gauss`".into();
-            return Err(Error::Config { option: "standardize", problem, remedy });
+            return Err(Error::Config { setting: "standardize", problem, remedy });
         }
         if self.standardize && self.missing {
             let problem = "clusters that allow missing values take each column in its own units as it is";
@@ -365,7 +365,7 @@ impl MixtureConfig {
         }
         match (self.batches, self.rows_per_batch) {
             (Some(batches), _) if batches > num_rows => Err(Error::Config {
-                option: "batches",
+                setting: "batches",
                 problem: format!("{batches} batches for {num_rows} rows"),
                 remedy: format!("ask for at most {num_rows}"),
             }),
@@ -377,8 +377,8 @@ impl MixtureConfig {
     }
 }
 
-fn bad(option: &'static str, problem: &str, remedy: &str) -> Error {
-    Error::Config { option, problem: problem.into(), remedy: remedy.into() }
+fn bad(setting: &'static str, problem: &str, remedy: &str) -> Error {
+    Error::Config { setting, problem: problem.into(), remedy: remedy.into() }
 }
 
 #[cfg(test)]

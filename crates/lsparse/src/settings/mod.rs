@@ -70,7 +70,7 @@ impl Sparsity {
             Sparsity::Usual | Sparsity::Auto => Ok(usual.min(clusters)),
             Sparsity::All => Ok(clusters),
             Sparsity::Of(0) => Err(Error::Config {
-                option: "sparsity",
+                setting: "sparsity",
                 problem: "an observation keeps at least 1".into(),
                 remedy: "give 1 or more".into(),
             }),

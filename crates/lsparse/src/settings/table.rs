@@ -1,6 +1,8 @@
 //! A setting is declared once: `settings!` makes of a list of them a struct with defaults, and a table from which the
 //! checks, the options of the command, its help, files of settings and the parameters of Python are made.
 
+use std::num::IntErrorKind;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -242,7 +244,7 @@ impl Setting {
         let range = self.range.words();
         let none = self.or_none();
         Err(Error::Config {
-            option: self.name,
+            setting: self.name,
             problem: format!("{} is not {range}", show_number(number)),
             remedy: self.advice.map_or_else(|| format!("give a number {range}{none}"), str::to_owned),
         })
@@ -256,7 +258,10 @@ impl Setting {
         let value = match self.kind {
             Kind::Count => match text.parse::<u64>() {
                 Ok(count) => Value::from(count),
-                Err(_) => return Err(format!("give a whole number{}", self.or_none())),
+                Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+                    return Err(format!("it is too large; {} is the largest whole number that is read", u64::MAX));
+                }
+                Err(_) => return Err(format!("give a whole number, 0 or more{}", self.or_none())),
             },
             Kind::Number => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Value::from(number),
@@ -392,7 +397,7 @@ macro_rules! settings {
                 let off = rules.laps.is_none() && rules.max_seconds.is_none() && rules.early_stopping.is_none();
                 if off && rules.tolerance.is_none() && rules.count_tolerance.is_none() {
                     return Err($crate::error::Error::Config {
-                        option: "laps",
+                        setting: "laps",
                         problem: "every rule that stops training is off".into(),
                         remedy: "set `laps`, `tolerance` or `max-seconds`".into(),
                     });

@@ -222,8 +222,8 @@ impl TopicsConfig {
     pub fn check(&self, num_docs: usize) -> Result<Checked<TopicsConfig>> {
         self.check_ranges()?;
         let mut config = self.clone();
-        let bad = |option: &'static str, problem: String, remedy: &str| {
-            Err(Error::Config { option, problem, remedy: remedy.into() })
+        let bad = |setting: &'static str, problem: String, remedy: &str| {
+            Err(Error::Config { setting, problem, remedy: remedy.into() })
         };
         config.settle_method()?;
         config.check_stops()?;
@@ -266,8 +266,8 @@ impl TopicsConfig {
 
     /// Settle what a method leaves no choice about, and refuse what it cannot do.
     fn settle_method(&mut self) -> Result<()> {
-        let refuse = |option: &'static str, problem: &str, remedy: &str| {
-            Err(Error::Config { option, problem: problem.into(), remedy: remedy.into() })
+        let refuse = |setting: &'static str, problem: &str, remedy: &str| {
+            Err(Error::Config { setting, problem: problem.into(), remedy: remedy.into() })
         };
         if self.init == TopicInit::Auto {
             self.init = if self.method.samples_tokens() { TopicInit::Random } else { TopicInit::Bregman };

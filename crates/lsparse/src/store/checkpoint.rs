@@ -14,12 +14,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::data::part::has_name;
-use crate::data::{RowSource, Rows, natural_layout};
+use crate::data::{Pieces, RowSource, Rows, natural_layout};
 use crate::error::{Error, Result};
 use crate::training::model::Model;
 use crate::training::observe::Reached;
 use crate::training::rules::Outcome;
-use crate::training::schedule::MemoPlace;
+use crate::training::schedule::{MemoPlace, remove_orphan};
 use crate::training::session::{Places, Snapshot};
 
 /// Where and when checkpoints are written, and whether to go on from one.
@@ -40,6 +40,15 @@ impl Checkpointing {
     /// Write to `path` once a minute.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Checkpointing { path: path.into(), every: Duration::from_secs(60), resume: false, forget_batch: None }
+    }
+
+    /// The seed of the run to go on from, if there is one: who gave none goes on with it.
+    pub fn seed(&self) -> Result<Option<u64>> {
+        if !(self.resume && self.path.exists()) {
+            return Ok(None);
+        }
+        let (print, _) = split(&self.path, &read_bytes(&self.path)?)?;
+        Ok(print.iter().find(|(name, _)| name == "seed").and_then(|(_, value)| value.parse().ok()))
     }
 
     /// Refuse to write over the checkpoint of another run.
@@ -123,6 +132,9 @@ const PRINTED_VALUES: usize = 1 << 23;
 /// The checksum is of every row where rows are sparse, or dense with at most 8 million values. Of larger dense rows
 /// it is of as many values, in up to 1024 places that are spread evenly: what changes between these goes unnoticed.
 pub fn print_rows(source: &dyn RowSource) -> Result<String> {
+    if let Some(print) = source.pieces().map_or(Ok(None), Pieces::print)? {
+        return Ok(print);
+    }
     let prints: Vec<(u64, u32)> = printed_blocks(source)
         .into_par_iter()
         .map(|(start, count)| print_block(source, start, count))
@@ -345,10 +357,15 @@ impl Keeper {
 }
 
 impl Drop for Keeper {
-    /// A run that ends by an error still lets the checkpoint under way be written.
+    /// A run that ends by an error still lets the checkpoint under way be written. What was put into files for a
+    /// checkpoint that never came to be is of no use to anybody.
     fn drop(&mut self) {
         if let Some(writing) = self.writing.take() {
             let _ = writing.join();
+        }
+        if !self.options.path.exists() {
+            remove_orphan(&self.options.memo_file());
+            remove_orphan(&self.options.rows_file());
         }
     }
 }
@@ -427,18 +444,31 @@ fn encode<V: Serialize>(value: &V, out: &mut impl Write) -> io::Result<()> {
 
 /// Read a checkpoint of a run with this fingerprint.
 fn read<M: Model>(path: &Path, fingerprint: &Fingerprint) -> Result<Found<M>> {
-    let refuse =
-        |detail: String, remedy: &str| Error::Format { path: path.to_owned(), detail, remedy: remedy.to_owned() };
-    let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), action: "read", source })?;
-    let body = body_of(&bytes).map_err(|(detail, remedy)| refuse(detail, remedy))?;
-    let damaged = || refuse("it is damaged".into(), "start again with another checkpoint file");
-    let (print, body) = postcard::take_from_bytes::<Fingerprint>(body).map_err(|_| damaged())?;
+    let bytes = read_bytes(path)?;
+    let (print, body) = split(path, &bytes)?;
     let is_rule = |name: &str| STOP_RULES.contains(&name);
     if let Some(detail) = difference(&print, fingerprint, |name| !is_rule(name)) {
-        return Err(refuse(detail, "give the data and settings of that run, or another checkpoint file"));
+        let remedy = "give the data and settings of that run, or another checkpoint file".into();
+        return Err(Error::Format { path: path.to_owned(), detail, remedy });
     }
     let by_other_rules = difference(&print, fingerprint, is_rule).is_some();
-    postcard::from_bytes(body).map(|content| Found { content, by_other_rules }).map_err(|_| damaged())
+    postcard::from_bytes(body).map(|content| Found { content, by_other_rules }).map_err(|_| damaged(path))
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), action: "read", source })
+}
+
+fn damaged(path: &Path) -> Error {
+    let remedy = "start again with another checkpoint file".into();
+    Error::Format { path: path.to_owned(), detail: "it is damaged".into(), remedy }
+}
+
+/// The fingerprint of a checkpoint, and the bytes of its content.
+fn split<'a>(path: &Path, bytes: &'a [u8]) -> Result<(Fingerprint, &'a [u8])> {
+    let refuse =
+        |(detail, remedy): (String, &str)| Error::Format { path: path.to_owned(), detail, remedy: remedy.to_owned() };
+    postcard::take_from_bytes(body_of(bytes).map_err(refuse)?).map_err(|_| damaged(path))
 }
 
 /// What lies between head and tail of a file that is a checkpoint, whole; or what is wrong and what to do.

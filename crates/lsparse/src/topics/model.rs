@@ -1,6 +1,6 @@
 //! A topic model as training sees it: parameters, local step, global step and objective.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use lsparse_cuda::Device;
 use lsparse_kernels::{digamma, ln_gamma};
@@ -8,14 +8,15 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::gibbs::Sampling;
-use super::local::device::DeviceStep;
+use super::local::device::{self, DeviceStep};
 use super::local::document::{DocumentOptions, Tally};
 use super::local::{self, Explained};
 use super::summary::{SparseStats, TopicSummary, WordStats};
 use super::table::{self, WordTable};
 use crate::allocation::{AlphaRule, learned_alpha};
+use crate::backend::with_buffers;
 use crate::data::{Ahead, Batch, Dealt, Layout, Stretch};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
 use crate::settings::TopicsConfig;
 use crate::training::model::{self, Model, Objective, Visited};
@@ -96,37 +97,17 @@ impl model::Tally for Tally {
 /// Entries of a panel of documents at most, about: what is in memory at once is a few times this.
 pub(super) const PANEL_DOCUMENTS: usize = 1024;
 
+/// Words of a parallel task of the global step.
+const WORDS_A_TASK: usize = 64;
+
 /// Buffers kept between batches.
 #[derive(Default)]
 pub struct TopicWorker {
     pub(super) ahead: Option<Ahead<f32>>,
     /// Topics and room on the GPU.
     on_device: Option<DeviceStep>,
-}
-
-impl TopicWorker {
-    /// Visit a batch on a GPU; none if its memory does not suffice.
-    fn visit_on(
-        &mut self,
-        device: &Arc<Device>,
-        request: &local::PanelRequest<'_>,
-        batch: &Batch<'_>,
-        summary: &mut TopicSummary,
-        tally: &mut Tally,
-    ) -> Result<Option<local::Visited>> {
-        let table = request.table;
-        if self.on_device.as_ref().is_none_or(|step| !step.fits(device, table)) {
-            self.on_device = None;
-            match DeviceStep::new(device, table) {
-                Ok(step) => self.on_device = Some(step),
-                Err(lsparse_cuda::Error::OutOfMemory { .. }) => return Ok(None),
-                Err(error) => return Err(Error::gpu(error)),
-            }
-        }
-        let Some(step) = &mut self.on_device else { return Ok(None) };
-        let ahead = self.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, table.vocab_size()));
-        step.visit(request, batch, ahead, summary, tally)
-    }
+    /// Memory of what documents left behind.
+    pieces: Mutex<Vec<local::Piece>>,
 }
 
 impl Topics {
@@ -255,7 +236,8 @@ impl Topics {
             }
             term + rest
         };
-        let words: Vec<f64> = table.par_words().zip(written).enumerate().map_init(Buffers::default, of_word).collect();
+        let words = table.par_words().zip(written).enumerate().with_max_len(WORDS_A_TASK);
+        let words: Vec<f64> = words.map(|word| with_buffers(|buffers| of_word(buffers, word))).collect();
         let of_topic = |&sum: &f64| match estimate {
             Estimate::Posterior => -ln_gamma(sum),
             _ => -sum * sum.ln(),
@@ -377,6 +359,8 @@ impl Model for Topics {
         let (mut summary, mut tally, mut kept) = (self.empty_batch(), Tally::default(), DocumentMemory::default());
         // Other documents than last time have not been visited.
         let warm = Some(&memory.warm).filter(|warm| self.warm_start && warm.len() == batch.num_rows());
+        let TopicWorker { ahead, pieces: spare, on_device } = worker;
+        let ahead = ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
         let request = local::PanelRequest {
             table: &params.table,
             alpha: &params.alpha,
@@ -384,26 +368,29 @@ impl Model for Topics {
             warm: warm.map(Vec::as_slice),
             learn_alpha: self.alpha_rule != AlphaRule::Fixed,
             keep_counts: self.warm_start,
-        };
-        let mut keep = |visited: local::Visited| {
-            if self.warm_start {
-                kept.warm.extend(visited.counts);
-            }
-            if self.lends {
-                kept.explained.extend(visited.explained);
-            }
+            spare,
         };
         if let Some(device) = self.device.as_ref().filter(|_| self.sampling.is_none())
-            && let Some(visited) = worker.visit_on(device, &request, batch, &mut summary, &mut tally)?
+            && let Some(visited) = device::visit(on_device, device, &request, batch, ahead, &mut summary, &mut tally)?
         {
-            keep(visited);
+            kept.warm.extend(visited.counts.into_iter().filter(|_| self.warm_start));
+            kept.explained.extend(visited.explained.into_iter().filter(|_| self.lends));
             return Ok(Visited { summary, memory: kept, found: (), tally });
         }
         // (What the GPU had no memory for begins anew.)
         (summary, tally) = (self.empty_batch(), Tally::default());
         let mut first = 0;
-        let ahead = worker.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
-        ahead.for_each_panel(batch.data, batch.number, PANEL_DOCUMENTS, |read| {
+        let mut sum = |pieces: Vec<local::Piece>, summary: &mut TopicSummary, tally: &mut Tally| {
+            let visited = local::sum_panel(&pieces, self.warm_start, summary, tally);
+            kept.warm.extend(visited.counts);
+            if self.lends {
+                kept.explained.extend(visited.explained);
+            }
+            spare.lock().unwrap_or_else(PoisonError::into_inner).extend(pieces);
+        };
+        // While a panel is solved the one before is summed, so that no thread is idle while either waits for its last task.
+        let mut solved: Option<Vec<local::Piece>> = None;
+        ahead.for_each_panel(batch.data, batch.data.batches.panels(batch.number, PANEL_DOCUMENTS), |read| {
             let Stretch { rows, row_ids, .. } = read;
             if let Some(sampling) = &self.sampling {
                 let active = sampling.sample_panel(self, params, rows, row_ids, batch.visit, &mut summary);
@@ -413,9 +400,15 @@ impl Model for Topics {
             let of_panel = warm.map(|warm| &warm[first..first + rows.len()]);
             first += rows.len();
             let request = local::PanelRequest { warm: of_panel, ..request };
-            keep(local::summarize_panel(&request, rows, &mut summary, &mut tally));
+            let before = solved.take();
+            let (pieces, ()) = rayon::join(
+                || local::solve_panel(&request, rows),
+                || before.into_iter().for_each(|before| sum(before, &mut summary, &mut tally)),
+            );
+            solved = Some(pieces);
             Ok(())
         })?;
+        solved.into_iter().for_each(|last| sum(last, &mut summary, &mut tally));
         Ok(Visited { summary, memory: kept, found: (), tally })
     }
 
@@ -458,7 +451,7 @@ impl Model for Topics {
         total: &TopicSummary,
         laps: usize,
     ) -> Result<Option<TopicSummary>> {
-        if !self.lends {
+        if !self.lends || !super::seed::may_renew(&total.counts, laps) {
             return Ok(None);
         }
         let mut explained = vec![Explained::default(); data.source.num_rows()];

@@ -5,6 +5,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use crate::backend::with_buffers;
 use crate::data::{RowSource, Rows};
 use crate::error::Result;
 use crate::topics::local::document::{Document, DocumentOptions};
@@ -21,11 +22,13 @@ pub struct CompletionOptions {
     pub iterations: usize,
     /// Stop when no topic's count changes by more than this.
     pub tolerance: f32,
+    /// Whether the split follows the document's number too; else it is the same wherever a document stands.
+    pub by_number: bool,
 }
 
 impl Default for CompletionOptions {
     fn default() -> Self {
-        CompletionOptions { share: 0.2, seed: 0, iterations: 100, tolerance: 0.01 }
+        CompletionOptions { share: 0.2, seed: 0, iterations: 100, tolerance: 0.01, by_number: true }
     }
 }
 
@@ -64,10 +67,11 @@ impl Completion {
 
 /// Which of a document's word types are held out: the positions in its list, ascending.
 ///
-/// The split depends on the seed and the document's number alone.
+/// The split depends on the seed and the document's number alone, or on the seed alone.
 pub fn held_out(num_words: usize, document: usize, options: &CompletionOptions) -> Vec<bool> {
     let count = ((num_words as f64 * options.share).round() as usize).clamp(1, num_words.saturating_sub(1).max(1));
     let mut order: Vec<usize> = (0..num_words).collect();
+    let document = if options.by_number { document } else { 0 };
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed ^ (document as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     order.shuffle(&mut rng);
     let mut held = vec![false; num_words];
@@ -91,6 +95,9 @@ pub fn completion(
 /// it does not come back, and leaving it out changes nothing that single precision holds. (Left in, it costs as much as
 /// any other topic.)
 const NOTHING: f32 = 0.01;
+
+/// Documents that are read and completed at once.
+const DOCUMENTS_AT_ONCE: usize = 4096;
 
 /// The dense document step that completes documents.
 fn dense_step(alpha: &[f32], options: &CompletionOptions) -> DocumentOptions {
@@ -117,17 +124,15 @@ pub fn completions(
     let mut rows = Rows::sparse(source.dim());
     let mut first = 0;
     while first < source.num_rows() {
-        let count = (source.num_rows() - first).min(256);
+        let count = (source.num_rows() - first).min(DOCUMENTS_AT_ONCE);
         rows.clear();
         source.read_f32(first, count, &mut rows)?;
-        let scores: Vec<Completion> = (0..count)
-            .into_par_iter()
-            .map_init(Document::default, |document, n| {
-                let (words, counts) = rows.sparse_row(n);
-                let held = held_out(words.len(), first + n, options);
-                complete(topics, alpha, document, (words, counts), &held, &step)
-            })
-            .collect();
+        let one = |n: usize| {
+            let (words, counts) = rows.sparse_row(n);
+            let held = held_out(words.len(), first + n, options);
+            with_buffers(|document| complete(topics, alpha, document, (words, counts), &held, &step))
+        };
+        let scores: Vec<Completion> = (0..count).into_par_iter().with_max_len(1).map(one).collect();
         scores.iter().for_each(&mut *visit);
         first += count;
     }

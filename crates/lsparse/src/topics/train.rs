@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::backend::{Demand, Place};
-use crate::data::{Batches, Dealt, Element, RowSource, scan};
+use crate::data::{Batches, Dealt, Element, PartialMoments, RowSource, scan_part};
 use crate::error::{Error, Result};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{BestBy, Checked, History, Plan, TopicInit, TopicMethod, TopicsConfig};
@@ -16,6 +16,7 @@ use crate::topics::saved::TopicModel;
 use crate::topics::score::{CompletionOptions, completion};
 use crate::topics::summary::{SparseStats, TopicSummary};
 use crate::topics::{ACTIVE_TOPICS, TopicParams, Topics, initial_topics, random_topics};
+use crate::training::exchange::Known;
 use crate::training::model::Model;
 use crate::training::rules::{LapReport, Outcome, Patience, TrainingRecord};
 use crate::training::schedule::ScheduleKind;
@@ -141,13 +142,22 @@ impl<'a> TopicFamily<'a> {
         check_priors(&config, source, &inputs)?;
         if config.best_by == BestBy::Heldout && inputs.heldout.is_none() {
             let problem = "there are no held-out documents to compare runs by".into();
-            return Err(Error::Config { option: "best-by", problem, remedy: "give held-out documents".into() });
+            return Err(Error::Config { setting: "best-by", problem, remedy: "give held-out documents".into() });
         }
         if config.early_stopping.is_some() && inputs.heldout.is_none() {
             let problem = "there are no held-out documents to stop by".into();
-            return Err(Error::Config { option: "early-stopping", problem, remedy: "give `heldout` too".into() });
+            return Err(Error::Config { setting: "early-stopping", problem, remedy: "give `heldout` too".into() });
         }
         let place = Place::choose(config.device, &demand(source, &config, entries))?;
+        let remarks = place.remark.iter().cloned().collect();
+        Ok(TopicFamily { source, config, inputs, place, remarks })
+    }
+
+    /// The same with settings that were settled elsewhere: the documents are not read.
+    pub fn of(source: &'a dyn RowSource, config: &TopicsConfig, inputs: TopicInputs<'a>) -> Result<Self> {
+        let config = config.check(source.num_rows())?;
+        // How large the work is nobody has looked: a GPU that is asked for by name is taken.
+        let place = Place::choose(config.device, &demand(source, &config, 0))?;
         let remarks = place.remark.iter().cloned().collect();
         Ok(TopicFamily { source, config, inputs, place, remarks })
     }
@@ -174,7 +184,7 @@ impl<'a> TopicFamily<'a> {
         let found = completion(&topics.point_topics(total), alpha, held, &CompletionOptions::default())?;
         if found.documents == 0 {
             let problem = "no document has two different words".into();
-            return Err(Error::Config { option: "heldout", problem, remedy: "give longer documents".into() });
+            return Err(Error::Config { setting: "heldout", problem, remedy: "give longer documents".into() });
         }
         Ok(Some(found.score()))
     }
@@ -254,8 +264,15 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         Ok(print)
     }
 
+    fn known(&self) -> Result<Known> {
+        let config: &TopicsConfig = &self.config;
+        let settings = serde_json::to_string(config).map_err(|_| Error::Exchange { what: "settings" })?;
+        let ends = self.source.pieces().map_or(Vec::new(), |pieces| pieces.ends().to_vec());
+        Ok(Known { family: "topics".into(), settings, double: false, ends })
+    }
+
     fn deal(&self, run: usize) -> Result<Dealt<'a>> {
-        let batches = Batches::new(self.source.num_rows(), self.config.batches, self.stream(run, Stream::Batches))?;
+        let batches = Batches::of(self.source, self.config.batches, self.stream(run, Stream::Batches))?;
         Ok(Dealt::new(self.source, batches))
     }
 
@@ -349,7 +366,7 @@ fn check_size(config: &TopicsConfig, source: &dyn RowSource) -> Result<()> {
     }
     let problem = format!("{} topics over {} words do not fit into memory", config.topics, source.dim());
     Err(Error::Config {
-        option: "topics",
+        setting: "topics",
         problem,
         remedy: "ask for fewer topics, or build a smaller vocabulary".into(),
     })
@@ -373,32 +390,32 @@ fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicIn
         && vocab.len() != source.dim()
     {
         let problem = format!("{} words for {} columns", vocab.len(), source.dim());
-        return Err(Error::Config { option: "vocab", problem, remedy: "give one word a column".into() });
+        return Err(Error::Config { setting: "vocab", problem, remedy: "give one word a column".into() });
     }
     Ok(entries.unwrap_or(0))
 }
 
 /// Priors that are given number by number are whole and positive, and agree with the settings.
 fn check_priors(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicInputs<'_>) -> Result<()> {
-    let refuse = |option: &'static str, problem: String, remedy: &str| {
-        Err(Error::Config { option, problem, remedy: remedy.into() })
+    let refuse = |setting: &'static str, problem: String, remedy: &str| {
+        Err(Error::Config { setting, problem, remedy: remedy.into() })
     };
     let (topics, words) = (config.topics, source.dim());
     let priors = [
         ("alpha", inputs.alpha, topics, f64::MIN_POSITIVE),
         ("lambda", inputs.word_prior, topics * words, config.lambda),
     ];
-    for (option, given, length, least) in priors {
+    for (setting, given, length, least) in priors {
         let Some(given) = given else { continue };
         if given.len() != length {
-            return refuse(option, format!("{} numbers are given, {length} are needed", given.len()), "give them all");
+            return refuse(setting, format!("{} numbers are given, {length} are needed", given.len()), "give them all");
         }
         if let Some(value) = given.iter().find(|value| !(value.is_finite() && **value >= least)) {
-            return refuse(option, format!("{value} is below {least} or not finite"), "give positive numbers");
+            return refuse(setting, format!("{value} is below {least} or not finite"), "give positive numbers");
         }
         if config.method.samples_tokens() {
             let problem = format!("{} has the same prior for all topics and words", config.method.name());
-            return refuse(option, problem, "give one number, or choose `method lsparse`");
+            return refuse(setting, problem, "give one number, or choose `method lsparse`");
         }
     }
     if inputs.word_prior.is_some() && !inputs.seed_words.is_empty() {
@@ -410,9 +427,9 @@ fn check_priors(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicInp
 
 /// Samplers of all tokens know one prior for all words, and count the tokens they have and no others.
 fn check_method(config: &TopicsConfig, inputs: &TopicInputs<'_>) -> Result<()> {
-    let refuse = |option: &'static str, problem: &str, remedy: &str| {
+    let refuse = |setting: &'static str, problem: &str, remedy: &str| {
         let problem = format!("{} {problem}", config.method.name());
-        Err(Error::Config { option, problem, remedy: remedy.into() })
+        Err(Error::Config { setting, problem, remedy: remedy.into() })
     };
     if !config.method.samples_tokens() {
         return Ok(());
@@ -429,6 +446,14 @@ fn check_method(config: &TopicsConfig, inputs: &TopicInputs<'_>) -> Result<()> {
 
 /// Counts are finite and not negative, whole where tokens are sampled, and some are there: so many.
 pub(crate) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<usize> {
+    match scan_counts(corpus, whole)?.finish().nonzeros {
+        0 => Err(Error::EmptyCorpus { name: corpus.name().into() }),
+        entries => Ok(entries as usize),
+    }
+}
+
+/// The moments of documents that are a part of the data, every count checked.
+pub(crate) fn scan_counts(corpus: &dyn RowSource, whole: bool) -> Result<PartialMoments> {
     let check = |row: usize, column: usize, value: f64| {
         let name = corpus.name().to_owned();
         if value < 0.0 {
@@ -440,10 +465,7 @@ pub(crate) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<usize>
             Ok(())
         }
     };
-    match scan(corpus, Element::F32, Some(&check))?.nonzeros {
-        0 => Err(Error::EmptyCorpus { name: corpus.name().into() }),
-        entries => Ok(entries as usize),
-    }
+    scan_part(corpus, Element::F32, false, Some(&check))
 }
 
 fn check_start(config: &TopicsConfig, source: &dyn RowSource, start: Option<&TopicModel>) -> Result<()> {
@@ -451,7 +473,7 @@ fn check_start(config: &TopicsConfig, source: &dyn RowSource, start: Option<&Top
     if start.num_topics() != config.topics {
         let problem = format!("the model to go on from has {} topics", start.num_topics());
         return Err(Error::Config {
-            option: "topics",
+            setting: "topics",
             problem,
             remedy: format!("give `topics {}`", start.num_topics()),
         });
@@ -506,7 +528,7 @@ fn seed_pull(
     }
     if lists.len() > topics.num_topics {
         let problem = format!("{} lists for {} topics", lists.len(), topics.num_topics);
-        return Err(Error::Config { option: "seed-words", problem, remedy: "give at most one list a topic".into() });
+        return Err(Error::Config { setting: "seed-words", problem, remedy: "give at most one list a topic".into() });
     }
     let stats = initial.total();
     let mut by_word: Vec<Vec<(u32, f32)>> = vec![Vec::new(); topics.vocab_size];

@@ -58,12 +58,10 @@ impl TopicModel {
         text: &TextOptions,
         watch: &mut Watch<'_>,
     ) -> Result<Documents> {
-        let words = Arc::new(Vocab::new(self.vocab.clone())?);
         let documents = if Corpus::is_corpus(path) {
-            Documents::in_words(Corpus::open(path)?, &words)?
+            Documents::in_words(Corpus::open(path)?, &Vocab::new(self.vocab.clone())?)?
         } else {
-            let encoder = Encoder::new(&tokenizer_of(self)?, words)?;
-            let (corpus, report) = encode_text(path, format, text, &encoder, watch)?;
+            let (corpus, report) = encode_text(path, format, text, &self.encoder()?, watch)?;
             Documents::of_text(corpus, report.unknown)
         };
         if documents.known() == 0 {
@@ -75,6 +73,11 @@ impl TopicModel {
         }
         Ok(documents)
     }
+
+    /// What turns text into the words of this model.
+    pub fn encoder(&self) -> Result<Encoder> {
+        Encoder::new(&tokenizer_of(self)?, Arc::new(Vocab::new(self.vocab.clone())?))
+    }
 }
 
 /// How text became the words of a model. A model of counts does not say; its words are looked for in plain text.
@@ -84,7 +87,7 @@ fn tokenizer_of(model: &TopicModel) -> Result<TokenizerConfig> {
         return Ok(TokenizerConfig { numbers: true, min_length: 1, stop_words, ..TokenizerConfig::default() });
     };
     serde_json::from_value(settings.clone()).map_err(|error| Error::Config {
-        option: "model",
+        setting: "model",
         problem: format!("its settings for text cannot be used ({error})"),
         remedy: "build a corpus from the text with `build-corpus`, or update lsparse".to_owned(),
     })

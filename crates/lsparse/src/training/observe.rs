@@ -30,6 +30,13 @@ pub trait Observer {
         Err(error)
     }
 
+    /// Called when what is remembered could not be put into its file, and stays in memory beyond the limit. Without an
+    /// error the training goes on.
+    fn no_file(&mut self, error: Error) -> Result<()> {
+        self.remark(&format!("{error}; what is remembered of batches stays in memory"));
+        Ok(())
+    }
+
     /// Called before all else with what people should know of data and settings.
     fn remark(&mut self, _text: &str) {}
 

@@ -19,7 +19,7 @@ use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
-use crate::stdin::Input;
+use crate::stdin::{self, Input};
 
 pub use args::MixtureArgs;
 use report::Report;
@@ -31,7 +31,9 @@ pub fn run(args: &MixtureArgs) -> Result<()> {
 fn train(args: &MixtureArgs) -> Result<()> {
     let start = args.from.as_deref().map(MixtureModel::load).transpose()?;
     let config = args.config(start.as_ref())?;
+    stdin::check_once("heldout", args.heldout.as_deref(), &args.data)?;
     let data = Input::open(&args.data, ".csv")?;
+    let heldout = args.heldout.as_deref().map(|path| Input::open(path, ".csv")).transpose()?;
     let inputs = [Some(&args.data), args.heldout.as_ref(), args.row_weights.as_ref(), args.run.config.as_ref()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
     args.run.check_outputs(&inputs, args.from.as_deref())?;
@@ -43,15 +45,9 @@ fn train(args: &MixtureArgs) -> Result<()> {
              documents, lsparse fit topics the topics in them",
         );
     }
-    let heldout = args.heldout.as_deref().map(open).transpose()?;
+    let heldout = heldout.as_ref().map(|input| open(input.path())).transpose()?;
     let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
     let config = config.check(source.num_rows())?;
-    if Corpus::is_corpus(&args.data) && config.likelihood.family().spread.is_of_variances() {
-        let name = args.data.display();
-        output::note(&format!(
-            "{name} has counts of words: --likelihood multinomial, or lsparse fit topics, is made for them"
-        ));
-    }
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
@@ -68,7 +64,8 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let kept =
         start.as_ref().filter(|_| config.history == History::Keep).map_or(0.0, |start| start.total.total_weight());
     let plan = Plan::new(&config.plan(), "rows", "row").over(weight + kept);
-    let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", plan), trace);
+    let progress = TrainingProgress::new(args.run.quiet, "", plan);
+    let mut watchers = Watchers::new(progress, trace, &args.run, &args.data)?;
     let fitted = fit_mixture_with(
         source.as_ref(),
         &config,
@@ -83,6 +80,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
             observer: Some(&mut watchers),
             interrupt: Some(interrupt),
             storage: args.run.storage(),
+            ..Default::default()
         },
     )?;
     watchers.progress.finish();

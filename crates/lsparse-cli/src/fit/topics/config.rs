@@ -10,7 +10,7 @@ impl TopicsArgs {
     /// The settings of the run: defaults, then those of the model to go on from, then the file's, then the options'.
     pub fn config(&self, start: Option<&TopicModel>) -> Result<TopicsConfig> {
         let refuse = |option: &'static str, problem: &str, remedy: &str| {
-            Err(Error::Config { option, problem: problem.into(), remedy: remedy.into() })
+            Err(Error::Config { setting: option, problem: problem.into(), remedy: remedy.into() })
         };
         let base = start.map_or_else(TopicsConfig::default, |start| passed_on(&start.config));
         let given = self.run.given(&self.settings)?;

@@ -18,6 +18,7 @@ use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
+use crate::stdin;
 use crate::topics::mention_unknown;
 
 pub use args::TopicsArgs;
@@ -30,6 +31,8 @@ pub fn run(args: &TopicsArgs) -> Result<()> {
 fn train(args: &TopicsArgs) -> Result<()> {
     let start = args.from.as_deref().map(TopicModel::load).transpose()?;
     let config = args.config(start.as_ref())?;
+    stdin::check_folder("heldout", args.heldout.as_deref())?;
+    stdin::check_folder("corpus", Some(&args.corpus))?;
     let inputs = args.inputs();
     let inputs: Vec<&Path> = inputs.iter().map(AsRef::as_ref).collect();
     args.run.check_outputs(&inputs, args.from.as_deref())?;
@@ -52,7 +55,8 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let kept = words.start.as_ref().filter(|_| config.history == History::Keep);
     let kept: f64 = kept.map_or(0.0, |start| start.total.counts.iter().sum());
     let plan = Plan::new(&config.plan(), "documents", "token").over(tokens as f64 + kept);
-    let mut watchers = Watchers::new(TrainingProgress::new(args.run.quiet, "", plan), trace);
+    let progress = TrainingProgress::new(args.run.quiet, "", plan);
+    let mut watchers = Watchers::new(progress, trace, &args.run, &args.corpus)?;
     let fitted = fit_topics_with(
         &documents,
         &config,
@@ -69,6 +73,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
             observer: Some(&mut watchers),
             interrupt: Some(interrupt),
             storage: args.run.storage(),
+            ..Default::default()
         },
     )?;
     watchers.progress.finish();
@@ -97,7 +102,7 @@ impl TopicsArgs {
             ScheduleKind::Memoized => ("with one batch nothing would be left to train on", "ask for more `batches`"),
             _ => ("only memoized training can leave a batch out", "choose `schedule memoized`"),
         };
-        Err(Error::Config { option: "leave-out", problem: problem.into(), remedy: format!("{remedy}, or give off") })
+        Err(Error::Config { setting: "leave-out", problem: problem.into(), remedy: format!("{remedy}, or give off") })
     }
 
     /// The files that are read: results must not be written over them.

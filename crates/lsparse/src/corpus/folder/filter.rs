@@ -35,7 +35,7 @@ impl VocabFilter {
     pub fn check(&self) -> Result<()> {
         match self.max_share {
             Some(share) if !(share > 0.0 && share <= 1.0) => Err(Error::Config {
-                option: "max-share",
+                setting: "max-share",
                 problem: format!("{share} is no share of the documents"),
                 remedy: "choose a number above 0 and not above 1".to_owned(),
             }),

@@ -44,14 +44,14 @@ impl Part {
 ///
 /// Shares are rounded to whole documents. The same numbers give the same parts on any machine.
 pub fn draw_parts(num_docs: usize, val_share: f64, test_share: f64, seed: u64) -> Result<Vec<Part>> {
-    let refuse = |option: &'static str, problem: String| Error::Config {
-        option,
+    let refuse = |setting: &'static str, problem: String| Error::Config {
+        setting,
         problem,
         remedy: "choose shares from 0 to 1 that leave documents to train on".to_owned(),
     };
-    for (option, share) in [("val", val_share), ("test", test_share)] {
+    for (setting, share) in [("val", val_share), ("test", test_share)] {
         if !(0.0..1.0).contains(&share) {
-            return Err(refuse(option, format!("{share} is no share of the documents")));
+            return Err(refuse(setting, format!("{share} is no share of the documents")));
         }
     }
     let rounded = |share: f64| (share * num_docs as f64).round() as usize;
@@ -60,11 +60,11 @@ pub fn draw_parts(num_docs: usize, val_share: f64, test_share: f64, seed: u64) -
         let problem = format!("{num_val} and {num_test} of {num_docs} documents leave none to train on");
         return Err(refuse("test", problem));
     }
-    for (option, share, count) in [("val", val_share, num_val), ("test", test_share, num_test)] {
+    for (setting, share, count) in [("val", val_share, num_val), ("test", test_share, num_test)] {
         if share > 0.0 && count == 0 {
             let problem = format!("a share of {share} of {num_docs} documents is less than one document");
-            let remedy = format!("give a larger share, or `{option} 0` for no such part");
-            return Err(Error::Config { option, problem, remedy });
+            let remedy = format!("give a larger share, or `{setting} 0` for no such part");
+            return Err(Error::Config { setting, problem, remedy });
         }
     }
     let mut parts = vec![Part::Train; num_docs];
@@ -111,7 +111,7 @@ pub fn read_parts(path: &Path, num_docs: usize) -> Result<Vec<Part>> {
 pub fn split(corpus: &Corpus, parts: &[Part], out: &Path, force: bool, watch: &mut Watch<'_>) -> Result<[usize; 3]> {
     if parts.len() != corpus.num_docs() {
         return Err(Error::Config {
-            option: "parts",
+            setting: "parts",
             problem: format!("{} parts for {} documents", parts.len(), corpus.num_docs()),
             remedy: "give one for each document".to_owned(),
         });

@@ -26,7 +26,7 @@ impl CsvRecords {
         let delimiter = match options.delimiter {
             Some(byte) if b"\"\r\n".contains(&byte) => {
                 return Err(Error::Config {
-                    option: "delimiter",
+                    setting: "delimiter",
                     problem: format!("{:?} cannot part fields", char::from(byte)),
                     remedy: "choose a comma, a semicolon or a tab".to_owned(),
                 });

@@ -42,7 +42,7 @@ impl StopWords {
             StopWords::Language(name) => {
                 let code = language_code(name);
                 let words = stop_words::lookup(&code).ok_or_else(|| Error::Config {
-                    option: "stop-words",
+                    setting: "stop-words",
                     problem: format!("no list of stop words is known for {name:?}"),
                     remedy: format!("give a file of words, none, or one of {}", stop_languages().join(", ")),
                 })?;
@@ -69,7 +69,7 @@ pub(in crate::corpus) fn stemmer(name: &str) -> Result<Algorithm> {
     let code = language_code(name);
     let found = STEMMERS.iter().find(|(language, _)| language_code(language) == code);
     found.map(|(_, algorithm)| *algorithm).ok_or_else(|| Error::Config {
-        option: "stem",
+        setting: "stem",
         problem: format!("no stemmer is known for {name:?}"),
         remedy: format!("choose one of {}", stem_languages().join(", ")),
     })

@@ -36,7 +36,7 @@ impl PhraseConfig {
             return Ok(());
         }
         Err(Error::Config {
-            option: "phrase-threshold",
+            setting: "phrase-threshold",
             problem: format!("{} is not from -1 to 1", self.threshold),
             remedy: "choose a number between 0 (any pair) and 1 (words that only occur together)".to_owned(),
         })
@@ -58,7 +58,7 @@ impl PhraseCounts {
     /// Count the words of a text.
     pub(in crate::corpus) fn add_text(&mut self, tokenizer: &Tokenizer, text: &str, scratch: &mut TokenScratch) {
         let mut last = 0;
-        tokenizer.for_each_single(text, scratch, |word, follows| {
+        tokenizer.for_each_single(text, scratch, |word, follows, _| {
             let number = self.number(word);
             self.counts[number as usize] += 1;
             if follows && last != number {

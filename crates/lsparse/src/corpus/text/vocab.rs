@@ -112,7 +112,7 @@ impl Clone for Vocab {
 }
 
 fn refuse(problem: String) -> Error {
-    Error::Config { option: "vocab", problem, remedy: "give words that are one line of text each".to_owned() }
+    Error::Config { setting: "vocab", problem, remedy: "give words that are one line of text each".to_owned() }
 }
 
 #[cfg(test)]

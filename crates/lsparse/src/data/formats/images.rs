@@ -54,8 +54,8 @@ impl Default for PatchOptions {
 impl PatchOptions {
     /// Whether the options can be used.
     pub fn check(&self) -> Result<()> {
-        let config = |option, value: usize, remedy: &str| Error::Config {
-            option,
+        let config = |setting, value: usize, remedy: &str| Error::Config {
+            setting,
             problem: format!("{value} cannot be used"),
             remedy: remedy.to_owned(),
         };

@@ -24,7 +24,7 @@ impl<T: Real> Centers<T> {
         if centers.len() / dim > CenterPack::<T>::MOST {
             let problem = format!("{} centres are more than can be told apart", centers.len() / dim);
             let remedy = format!("ask for at most {}", CenterPack::<T>::MOST);
-            return Err(Error::Config { option: "clusters", problem, remedy });
+            return Err(Error::Config { setting: "clusters", problem, remedy });
         }
         // The origin as rows will have it taken off, so that it cancels in full.
         let origin: Vec<T> = origin.iter().map(|&o| T::from_f64(o)).collect();

@@ -94,7 +94,7 @@ impl dyn Sampler {
             TopicMethod::Lsparse | TopicMethod::SviGibbs => {
                 let problem = "it is not a sampler of all tokens".into();
                 let remedy = "choose sparse-lda, alias-lda or light-lda".into();
-                return Err(Error::Config { option: "method", problem, remedy });
+                return Err(Error::Config { setting: "method", problem, remedy });
             }
         })
     }

@@ -149,7 +149,7 @@ impl WordTopics {
         if let Some(v) = frequency.iter().position(|&n| n as u64 >= 1 << (32 - bits)) {
             let problem = format!("word {} occurs {} times, too often for {num_topics} topics", v + 1, frequency[v]);
             let remedy = "choose `method light-lda`, or leave out so frequent a word".into();
-            return Err(Error::Config { option: "method", problem, remedy });
+            return Err(Error::Config { setting: "method", problem, remedy });
         }
         let mut start = vec![0];
         start.extend(frequency.iter().scan(0, |end, &n| {

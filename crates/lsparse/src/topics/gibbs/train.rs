@@ -279,7 +279,7 @@ impl Model for GibbsModel {
 
     fn check_forget(&self) -> Result<()> {
         Err(Error::Config {
-            option: "forget-batch",
+            setting: "forget-batch",
             problem: format!("{} has drawn all topics given this batch", self.config.method.name()),
             remedy: "train again without its documents".into(),
         })

@@ -1,8 +1,9 @@
-//! The document step on a GPU: what `summarize_panel` does, for the documents of a whole batch.
+//! The document step on a GPU: what `solve_panel` and `sum_panel` do, for the documents of a whole batch.
 //!
 //! Documents stay on the GPU from lap to lap where there is room, and else come anew at every visit, part by part. The few
 //! that it does not work out (longer than its memory, or of words that say nothing) are worked out here.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use lsparse_cuda::topics::{
@@ -11,8 +12,8 @@ use lsparse_cuda::topics::{
 use lsparse_cuda::{Device, Error as DeviceError};
 use rayon::prelude::*;
 
-use super::{Explained, PanelRequest, Visited, summarize_panel};
-use crate::data::{Ahead, Batch, Rows};
+use super::{Explained, PanelRequest, Visited, solve_panel, sum_panel};
+use crate::data::{Ahead, Batch, DealId, Rows};
 use crate::error::{Error, Result};
 use crate::settings::{Checked, Selection, TopicMethod, TopicsConfig};
 use crate::topics::local::document::{DocumentOptions, Tally};
@@ -47,13 +48,38 @@ pub fn bytes_needed(config: &Checked<TopicsConfig>, vocab_size: usize, entries: 
 /// Bytes of the GPU's memory that are left free when documents are kept there.
 const LEFT_FREE: u64 = 1 << 30;
 
-/// The documents of a batch that are kept on the GPU, in parts.
-struct Kept(Vec<Documents>);
-
-/// The document step on a GPU, and the room for it.
+/// The document step on a GPU, the room for it, and the documents of batches that are kept there, in parts.
 pub struct DeviceStep {
     step: DocumentStep,
     packer: Packer,
+    /// Whose batches these are.
+    deal: Option<DealId>,
+    kept: HashMap<usize, Vec<Documents>>,
+}
+
+/// Solve the documents of a batch on a GPU, and add their statistics to `summary`, which has none yet. `request.warm` is of
+/// the whole batch. None if the GPU's memory does not suffice; then `summary` and `tally` are worth nothing.
+pub fn visit(
+    place: &mut Option<DeviceStep>,
+    device: &Arc<Device>,
+    request: &PanelRequest<'_>,
+    batch: &Batch<'_>,
+    ahead: &mut Ahead<f32>,
+    summary: &mut TopicSummary,
+    tally: &mut Tally,
+) -> Result<Option<Visited>> {
+    let table = request.table;
+    if place.as_ref().is_none_or(|step| !step.fits(device, table)) {
+        // Its memory goes before there is another.
+        *place = None;
+        match DeviceStep::new(device, table) {
+            Ok(step) => *place = Some(step),
+            Err(DeviceError::OutOfMemory { .. }) => return Ok(None),
+            Err(error) => return Err(Error::gpu(error)),
+        }
+    }
+    let Some(step) = place else { return Ok(None) };
+    step.visit(request, batch, ahead, summary, tally)
 }
 
 /// A batch that is visited, and what has come of it so far.
@@ -71,18 +97,17 @@ struct Visit<'a> {
 
 impl DeviceStep {
     /// Room for these topics.
-    pub fn new(device: &Arc<Device>, table: &WordTable) -> lsparse_cuda::Result<Self> {
-        Ok(DeviceStep { step: DocumentStep::new(device, shape_of(table))?, packer: Packer::default() })
+    fn new(device: &Arc<Device>, table: &WordTable) -> lsparse_cuda::Result<Self> {
+        let step = DocumentStep::new(device, shape_of(table))?;
+        Ok(DeviceStep { step, packer: Packer::default(), deal: None, kept: HashMap::new() })
     }
 
     /// Whether the room is that of these topics.
-    pub fn fits(&self, device: &Arc<Device>, table: &WordTable) -> bool {
+    fn fits(&self, device: &Arc<Device>, table: &WordTable) -> bool {
         Arc::ptr_eq(self.step.device(), device) && self.step.shape() == shape_of(table)
     }
 
-    /// Solve the documents of a batch, and add their statistics to `summary`, which has none yet. `request.warm` is of the
-    /// whole batch. None if the GPU's memory does not suffice; then `summary` and `tally` are worth nothing.
-    pub fn visit(
+    fn visit(
         &mut self,
         request: &PanelRequest<'_>,
         batch: &Batch<'_>,
@@ -120,16 +145,18 @@ impl DeviceStep {
         };
         self.step.set_topics(&topics, |first, into| copy(&table.values[first..first + into.len()], into))?;
         let Batch { data, number, .. } = *visit.batch;
-        if let Some(kept) = data.held.take::<Kept>(number) {
-            let result = kept.0.iter().try_for_each(|documents| visit.part(&mut self.step, documents));
-            data.held.put_back(number, kept);
-            return Ok(result?);
+        if self.deal != Some(data.id) {
+            self.kept.clear();
+            self.deal = Some(data.id);
+        }
+        if let Some(kept) = self.kept.get(&number) {
+            return Ok(kept.iter().try_for_each(|documents| visit.part(&mut self.step, documents))?);
         }
         let mut kept = Some(Vec::new());
         self.packer.clear();
         // Errors of the GPU come out of the reading apart from its own.
         let mut trouble = Ok(());
-        let read = ahead.for_each_panel(data, number, PANEL_DOCUMENTS, |read| {
+        let read = ahead.for_each_panel(data, data.batches.panels(number, PANEL_DOCUMENTS), |read| {
             for n in 0..read.rows.len() {
                 let (words, counts) = read.rows.sparse_row(n);
                 if self.packer.entries() + words.len() > PART_ENTRIES && trouble.is_ok() {
@@ -143,7 +170,7 @@ impl DeviceStep {
         trouble?;
         upload(&mut self.step, &mut self.packer, visit, &mut kept)?;
         if let Some(kept) = kept {
-            data.held.hold(number, Kept(kept), 0);
+            self.kept.insert(number, kept);
         }
         Ok(())
     }
@@ -247,12 +274,13 @@ impl Visit<'_> {
             }
             if request.learn_alpha {
                 let TopicSummary { alloc, alpha_total, alpha_topic, alpha_slope, .. } = &mut **summary;
+                let term = |term| *alloc += term;
                 let add = |k: u32, tables, slope| {
                     alpha_topic[k as usize] += tables;
                     alpha_slope[k as usize] += slope;
                 };
                 let sizes = (f64::from(tokens), self.alpha_sum);
-                *alpha_total += request.say_of_alpha(sizes, counts.iter().copied(), alloc, add);
+                *alpha_total += request.say_of_alpha(sizes, counts.iter().copied(), term, add);
             }
             visited.counts.push(counts);
             visited.explained.push(Explained { evidence: found.evidence as f32, tokens });
@@ -275,7 +303,7 @@ impl Visit<'_> {
         let request = PanelRequest { warm: warm.as_deref(), ..*self.request };
         // They have been counted.
         self.summary.documents -= rows.len() as f64;
-        let found = summarize_panel(&request, &rows, self.summary, self.tally);
+        let found = sum_panel(&solve_panel(&request, &rows), true, self.summary, self.tally);
         for ((n, counts), explained) in self.left.into_iter().zip(found.counts).zip(found.explained) {
             self.visited.counts[n] = counts;
             self.visited.explained[n] = explained;
@@ -317,6 +345,8 @@ fn add_statistics(summary: &mut TopicSummary, solved: Solved) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
     use crate::allocation::AlphaRule;
     use crate::data::{CsrRows, Dealt, RowSource};
@@ -375,8 +405,8 @@ mod tests {
             let (mut one, mut tally, mut summary) = (Rows::sparse(30), Tally::default(), empty());
             source.read_f32(d, 1, &mut one).unwrap();
             tokens.push(one.sparse_row(0).1.iter().sum());
-            let visited =
-                summarize_panel(&PanelRequest { learn_alpha: false, ..*request }, &one, &mut summary, &mut tally);
+            let pieces = solve_panel(&PanelRequest { learn_alpha: false, ..*request }, &one);
+            let visited = sum_panel(&pieces, true, &mut summary, &mut tally);
             let mut found = lsparse_cuda::topics::Found::default();
             let mut places = vec![(0, 0.0); MOST_TOPICS];
             if solves(d) && tally.documents > 0 {
@@ -392,7 +422,7 @@ mod tests {
             count_value.extend(places.iter().map(|e| e.1));
         }
         let mut summary = empty();
-        summarize_panel(request, &all, &mut summary, &mut Tally::default());
+        sum_panel(&solve_panel(request, &all), false, &mut summary, &mut Tally::default());
         let WordStats::Batch(stats) = summary.words else { unreachable!() };
         (out.first, out.topic, out.mass, out.totals) = (stats.indptr, stats.topic, stats.mass, summary.counts);
         out.counts = Some((count_topic, count_value));
@@ -417,10 +447,11 @@ mod tests {
             warm: None,
             learn_alpha: true,
             keep_counts: true,
+            spare: &Mutex::default(),
         };
         let (mut rows, mut want, mut want_tally) = (Rows::sparse(30), topics.empty_batch(), Tally::default());
         source.read_f32(0, 12, &mut rows).unwrap();
-        let expected = summarize_panel(&request, &rows, &mut want, &mut want_tally);
+        let expected = sum_panel(&solve_panel(&request, &rows), true, &mut want, &mut want_tally);
         let data = Dealt::in_order(&source).unwrap();
         let batch = data.batch(0);
         let (mut summary, mut tally) = (topics.empty_batch(), Tally::default());

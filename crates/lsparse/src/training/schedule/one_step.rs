@@ -46,13 +46,13 @@ impl Increment {
     pub(crate) fn check(&self) -> Result<()> {
         match *self {
             Increment::Blend { rate, .. } if !(rate > 0.0 && rate <= 1.0) => Err(Error::Config {
-                option: "rate",
+                setting: "rate",
                 problem: format!("{rate} is not above 0 and at most 1"),
                 remedy: "0.1 is a good start".into(),
             }),
             Increment::Blend { population, .. } if !(population > 0.0 && population.is_finite()) => {
                 Err(Error::Config {
-                    option: "population",
+                    setting: "population",
                     problem: format!("{population} is not above 0"),
                     remedy: "give the number of rows that there will be".into(),
                 })
@@ -96,7 +96,7 @@ impl<S: Summary> Schedule<S> for OneStep {
 
     fn remove_batch(&mut self, _total: &mut S, _batch: usize) -> Result<bool> {
         Err(Error::Config {
-            option: "forget-batch",
+            setting: "forget-batch",
             problem: "new rows that were added are not remembered".into(),
             remedy: "go on from the model before them".into(),
         })

@@ -76,7 +76,7 @@ impl<S: Summary> Schedule<S> for Stochastic {
 
     fn remove_batch(&mut self, _total: &mut S, _batch: usize) -> Result<bool> {
         Err(Error::Config {
-            option: "forget-batch",
+            setting: "forget-batch",
             problem: "a stochastic run does not remember what each batch gave".into(),
             remedy: "train with `schedule memoized`".into(),
         })

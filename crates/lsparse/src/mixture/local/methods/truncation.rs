@@ -118,7 +118,7 @@ impl Truncation {
                     if chosen.is_empty() || twice || chosen.last().is_some_and(|&k| k as usize >= num) {
                         let problem = format!("row {} was given clusters {chosen:?} of {num}", row_ids[n] + 1);
                         let remedy = "make it choose at least one cluster, each once".into();
-                        return Err(Error::Config { option: "selection-function", problem, remedy });
+                        return Err(Error::Config { setting: "selection-function", problem, remedy });
                     }
                     out[..chosen.len()].copy_from_slice(&chosen);
                 }

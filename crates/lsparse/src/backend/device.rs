@@ -1,40 +1,12 @@
-//! Where work runs: a pool of threads of a chosen size, or a GPU. Results never depend on how many threads there are.
+//! The choice between the CPU and a GPU for the local step.
 
 use std::sync::Arc;
 
 use lsparse_cuda::Device;
-use rayon::ThreadPoolBuilder;
 use serde::{Deserialize, Serialize};
 
+use super::instructions;
 use crate::error::{Error, Result};
-
-/// The instruction set that kernels run with. The same seed gives the same bits on the same one alone.
-pub fn instructions() -> &'static str {
-    lsparse_kernels::level().name()
-}
-
-/// Refuse an instruction set that was asked for (the environment variable `LSPARSE_SIMD`) and is not known, or not one of
-/// this machine.
-pub fn check_instructions() -> Result<()> {
-    lsparse_kernels::check_asked().map_err(|there| Error::Config {
-        option: "LSPARSE_SIMD",
-        problem: "this environment variable names no instruction set that this machine has".into(),
-        remedy: format!("set it to {}, or unset it", there.join(" or ")),
-    })
-}
-
-/// Run `work` with `threads` threads (0 for one a core).
-///
-/// Parallel loops in this library are over fixed chunks whose results are merged in order, so the number of threads
-/// changes the time and not a single bit of the result.
-pub fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| Error::Config {
-        option: "threads",
-        problem: e.to_string(),
-        remedy: "ask for fewer threads".into(),
-    })?;
-    Ok(pool.install(work))
-}
 
 /// What the local step is to run on. As text, and in settings: `auto`, `cpu`, `cuda` or `cuda:1`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,7 +116,7 @@ impl Place {
         match open(ordinal) {
             Ok((_, free)) if free < demand.bytes && choice.is_auto() => Ok(on_cpu(&too_small(free))),
             Ok((_, free)) if free < demand.bytes => Err(Error::Config {
-                option: "device",
+                setting: "device",
                 problem: too_small(free),
                 remedy: "end what else runs there, ask for more `batches`, or choose `device cpu`".into(),
             }),
@@ -156,7 +128,7 @@ impl Place {
             }
             Err(error) if choice.is_auto() => Ok(on_cpu(&error.to_string())),
             Err(error) => Err(Error::Config {
-                option: "device",
+                setting: "device",
                 problem: error.to_string(),
                 remedy: match error {
                     lsparse_cuda::Error::NoDevice { count, .. } if count > 0 => "choose one that is there".into(),

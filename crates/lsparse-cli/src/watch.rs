@@ -1,0 +1,99 @@
+//! `lsparse watch`: a local page that follows traces, and the page of a training in this process.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::Args;
+use lsparse::{Error, Result};
+use lsparse_page::watch::{Feed, Follow, Server, Watched};
+
+use crate::interrupt;
+use crate::output::{self, message};
+
+/// Show trainings as they go, or as they went, on a local page.
+///
+/// Traces are what --trace of a training writes; they may still be being written, or not be there yet. Several are shown
+/// side by side. The page is served to this machine alone, at an address that nobody can guess, until Ctrl-C.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES:
+  lsparse fit topics corpus -k 100 --trace run.jsonl &  lsparse watch run.jsonl
+  lsparse watch runs/*.jsonl --open                     side by side, in the browser
+  lsparse fit topics corpus -k 100 --watch              a page that can stop the training too")]
+pub struct WatchArgs {
+    /// Traces.
+    #[arg(value_name = "TRACE", required = true)]
+    pub traces: Vec<PathBuf>,
+    /// Port of the page [default: any that is free].
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// Open the page in the browser.
+    #[arg(long)]
+    pub open: bool,
+}
+
+/// How often files are looked at.
+const PERIOD: Duration = Duration::from_millis(300);
+
+pub fn run(args: &WatchArgs) -> Result<()> {
+    let feed = Arc::new(Feed::default());
+    let mut follows = args.traces.iter().map(|path| Follow::new(path, &feed)).collect::<Result<Vec<_>>>()?;
+    let server = Server::start(Arc::clone(&feed), args.port)?;
+    let url = server.url();
+    output::print(&format!("{url}\n"))?;
+    message("Ctrl-C ends it");
+    if args.open {
+        open(&url);
+    }
+    let stop = interrupt::listen(true);
+    while !stop.load(Ordering::Acquire) {
+        let mut more = false;
+        for (follow, path) in follows.iter_mut().zip(&args.traces) {
+            let failed = |source| Error::Io { path: path.clone(), action: "read", source };
+            more |= follow.read_on(&feed).map_err(failed)?;
+        }
+        if !more {
+            std::thread::sleep(PERIOD);
+        }
+    }
+    Ok(())
+}
+
+/// The page of a training in this process.
+pub struct OwnPage {
+    feed: Arc<Feed>,
+    _server: Server,
+    pub watched: Watched,
+}
+
+impl OwnPage {
+    /// Serve it, and say where.
+    pub fn start(name: &str, port: Option<u16>) -> Result<Self> {
+        let feed = Arc::new(Feed::of_a_run(interrupt::stop));
+        let server = Server::start(Arc::clone(&feed), port)?;
+        message(&format!("watch it at {}", server.url()));
+        Ok(OwnPage { watched: Watched::new(Arc::clone(&feed), name), feed, _server: server })
+    }
+}
+
+impl Drop for OwnPage {
+    fn drop(&mut self) {
+        self.feed.let_pages_see_the_end();
+    }
+}
+
+/// Ask the system to show a page; who has no browser sees the address.
+fn open(url: &str) {
+    let program = match std::env::consts::OS {
+        "macos" => "open",
+        "windows" => "explorer",
+        _ => "xdg-open",
+    };
+    let quiet = Command::new(program).arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    if quiet.is_err() {
+        message(&format!("there is no {program} that opens pages: open the address in a browser"));
+    }
+}
