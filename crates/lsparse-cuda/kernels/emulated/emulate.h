@@ -21,19 +21,30 @@
 #define __shared__ static
 #define DYNAMIC_SHARED(name) float *name = emulated::room.data()
 
-struct float2 { float x, y; };
-struct dim3 { unsigned x = 1, y = 1, z = 1; };
+struct float2 {
+    float x, y;
+};
+struct dim3 {
+    unsigned x = 1, y = 1, z = 1;
+};
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace emulated {
 static std::vector<float> room;
 constexpr size_t STACK = 128 << 10;
-struct Fiber { ucontext_t context; std::vector<char> stack; bool ended = false; unsigned thread = 0; };
+struct Fiber {
+    ucontext_t context;
+    std::vector<char> stack;
+    bool ended = false;
+    unsigned thread = 0;
+};
 static std::vector<Fiber> fibers;
 static ucontext_t scheduler;
 static unsigned current;
 static std::function<void()> body;
-struct Barrier { unsigned arrived = 0, round = 0; };
+struct Barrier {
+    unsigned arrived = 0, round = 0;
+};
 static Barrier of_block;
 static std::vector<Barrier> of_warp;
 static std::vector<u_int64_t> slots;
@@ -58,7 +69,8 @@ static void enter() {
     yield();
 }
 // A value of another lane of the warp: `of` is called with all 32 of them.
-template <class T, class F> auto of_lanes(T value, F of) {
+template <class T, class F>
+auto of_lanes(T value, F of) {
     static_assert(sizeof(T) <= 8);
     memcpy(&slots[current], &value, sizeof(T));
     warp();
@@ -69,7 +81,8 @@ template <class T, class F> auto of_lanes(T value, F of) {
 }
 
 // Run a kernel: `blocks` blocks of `threads` threads, with `bytes` of dynamic shared memory.
-template <class F> void launch(dim3 blocks, unsigned threads, size_t bytes, F kernel) {
+template <class F>
+void launch(dim3 blocks, unsigned threads, size_t bytes, F kernel) {
     room.assign(bytes / 4 + 1, NAN);
     body = kernel;
     gridDim = blocks;
@@ -109,7 +122,8 @@ using std::max;
 using std::min;
 static void __syncthreads() { emulated::arrive(emulated::of_block, blockDim.x); }
 static void __syncwarp() { emulated::warp(); }
-template <class T> T __shfl_xor_sync(unsigned, T value, int o) {
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int o) {
     const unsigned lane = emulated::current & 31;
     return emulated::of_lanes(value, [=](T *lanes) { return lanes[lane ^ o]; });
 }
@@ -131,12 +145,28 @@ static unsigned __reduce_add_sync(unsigned, unsigned value) {
         return sum;
     });
 }
-template <class T> T __ldg(const T *at) { return *at; }
-template <class T> T atomicAdd(T *at, T value) { T old = *at; *at += value; return old; }
+template <class T>
+T __ldg(const T *at) {
+    return *at;
+}
+template <class T>
+T atomicAdd(T *at, T value) {
+    T old = *at;
+    *at += value;
+    return old;
+}
 static int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static int __ffs(unsigned bits) { return __builtin_ffs(bits); }
 static float2 make_float2(float x, float y) { return {x, y}; }
-static float __int_as_float(int bits) { float value; memcpy(&value, &bits, 4); return value; }
-static int __float_as_int(float value) { int bits; memcpy(&bits, &value, 4); return bits; }
+static float __int_as_float(int bits) {
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+static int __float_as_int(float value) {
+    int bits;
+    memcpy(&bits, &value, 4);
+    return bits;
+}
 static unsigned __float2uint_rn(float value) { return (unsigned)llrintf(value); }
 static unsigned long long __float2ull_rn(float value) { return (unsigned long long)llrintf(value); }
