@@ -1,5 +1,7 @@
 // The document step of topics.cu, emulated, against the same rules in double precision: the topics of tokens, masses
 // and what goes into the objective. Exits with 1 where they differ.
+#include "emulate.h"
+// (The kernels need what is above.)
 #include "../topics.cu"
 
 #include <stdio.h>
@@ -7,8 +9,7 @@
 #include <map>
 #include <random>
 #include <set>
-
-#include "emulate.h"
+#include <string>
 
 static double psi(double x) {
     double shift = 0;
