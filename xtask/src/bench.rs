@@ -34,6 +34,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
             println!("search    dense, exact and candidate search of a mixture, by K; needs --images DIR");
             println!("samplers  tokens a second of the samplers against tomotopy; needs --corpus FOLDER");
             println!("threads   every kind of work on one thread and on many; needs --images DIR and --corpus FOLDER");
+            println!("cuda-topics  documents a second on a GPU, and the CPU's scores beside it; needs --corpus FOLDER");
             println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
             Ok(())
         }
@@ -48,6 +49,8 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("rivals", rest) => rivals::run(rest),
         ("samplers", rest) => samplers::run(rest),
         ("threads", rest) => threads::run(rest),
+        ("cuda-topics", ["--corpus", folder, rest @ ..]) => cuda_topics(folder, rest),
+        ("cuda-topics", _) => Err("usage: cargo xtask bench cuda-topics --corpus FOLDER [--copies N]".into()),
         ("topics", rest) => topics::run(rest),
         ("python", rest) => package(rest),
         ("dask", rest) => workers(rest),
@@ -78,6 +81,13 @@ fn cuda(images: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Laps on a GPU over the documents of a corpus many times over, and the same laps on the CPU and there.
+fn cuda_topics(folder: &str, rest: &[&str]) -> Result<(), String> {
+    let program = ["run", "--release", "--package", "lsparse-bench", "--bin", "cuda_topics", "--"];
+    go(cargo(&[&program[..], &["speed", folder], rest].concat()))?;
+    go(cargo(&[&program[..], &["check", folder]].concat()))
 }
 
 /// Patches of four images (36,816 rows from images of 481 x 321), as f32 and f64, through both programs.
