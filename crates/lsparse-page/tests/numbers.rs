@@ -25,7 +25,7 @@ struct Trained {
 fn train(estimate: Estimate) -> Trained {
     let truth = themed_corpus(DOCUMENTS, 3);
     let rows = truth.rows("themes", 0..DOCUMENTS).unwrap();
-    let config = TopicsConfig { topics: 30, laps: 4, estimate, ..Default::default() };
+    let config = TopicsConfig { topics: 30, laps: Some(4), estimate, ..Default::default() };
     let tokenizer = Some(serde_json::to_value(TokenizerConfig::default()).unwrap());
     let inputs = TopicInputs { vocab: Some(&truth.vocab), tokenizer, ..Default::default() };
     let model = fit_topics_with(&rows, &config, inputs, Beside::default()).unwrap().model;
@@ -312,7 +312,7 @@ fn pages_are_the_same_at_any_number_of_threads() {
 #[test]
 fn one_topic_one_word_and_failing_texts() {
     let rows = CsrRows::new("one", 1, vec![0, 1, 2], vec![0, 0], vec![2.0f32, 1.0]).unwrap();
-    let config = TopicsConfig { topics: 1, laps: 1, ..Default::default() };
+    let config = TopicsConfig { topics: 1, laps: Some(1), ..Default::default() };
     let model = fit_topics_with(&rows, &config, TopicInputs::default(), Beside::default()).unwrap().model;
     let options = PageOptions { title: String::new(), names: Vec::new(), documents: 5, seed: 0 };
     let reading = Reading { rows: &rows, name: &name, texts: None };

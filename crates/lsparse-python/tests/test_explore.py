@@ -79,7 +79,7 @@ def browser(shared):
     assert shared.run("return window.hacked ?? null") is None
     errors = [entry["message"] for entry in shared.log("browser")]
     assert errors == []
-    asked = [address for address in shared.requests() if not address.startswith(("file://", "data:", "blob:", "about:"))]
+    asked = [address for address in shared.requests() if not address.startswith(("file://", "data:", "blob:", "about:", "chrome://"))]
     assert asked == []
 
 
