@@ -23,8 +23,8 @@ export function makeMap(data, place) {
   const tools = el("div", { class: "tools" }, choice,
     tool("+", "Closer (+)", () => zoomBy(1.5)), tool("−", "Further away (-)", () => zoomBy(1 / 1.5)),
     tool("⤢", "All of it (0)", () => change({ mapX: 0, mapY: 0, zoom: 1 })), tool("SVG", "Save the map as SVG", saveSvg));
-  const plane = el("div", { class: "plane" }, canvas, tools, tip);
-  place.append(plane, legend);
+  const plane = el("div", { class: "plane" }, canvas, tip);
+  place.append(tools, plane, legend);
   const pen = canvas.getContext("2d");
   const order = data.bySize;
   let labels = [], width = 0, height = 0, hovered = null, colours = [], drawing = 0;
