@@ -31,7 +31,11 @@ pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()>
     let names = args.names.as_deref().map(|path| read_topic_names(path, model.num_topics())).transpose()?;
     if names.is_some() && matches!(format, "npy" | "npz") {
         let problem = format!("a .{format} file has numbers alone");
-        return Err(Error::Config { option: "names", problem, remedy: "leave it out, or write .csv or .jsonl".into() });
+        return Err(Error::Config {
+            setting: "names",
+            problem,
+            remedy: "leave it out, or write .csv or .jsonl".into(),
+        });
     }
     let documents = args.text.open(&args.data, &model, Some(&args.reading))?;
     match (&args.out, format) {
