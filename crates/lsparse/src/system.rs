@@ -15,6 +15,9 @@ pub struct Memory {
     pub left: &'static str,
 }
 
+/// Bytes that threads, and an allocator which gives little back, take however little is trained.
+pub(crate) const OF_A_TRAINING: u64 = 4 << 20;
+
 /// What no process has more of.
 const ALL_ADDRESSES: Memory = Memory { bytes: isize::MAX as u64, left: "to any process" };
 
@@ -60,6 +63,11 @@ pub fn available_memory() -> Option<Memory> {
     known.min_by_key(|memory| memory.bytes)
 }
 
+/// Memory that this process has resident now, its program included; none where the system does not say.
+pub fn resident_memory() -> u64 {
+    read("/proc/self/status").and_then(|status| kilobytes(&status, "VmRSS:")).unwrap_or(0)
+}
+
 /// Most memory this process has had resident, where the system says so.
 pub fn peak_memory_bytes() -> Option<u64> {
     kilobytes(&read("/proc/self/status")?, "VmHWM:")
@@ -85,11 +93,23 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     field(text, name)?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Bytes of addresses that the process may still ask for.
-fn addresses() -> Option<u64> {
+/// Name of the variable that says how many stores of addresses the system's allocator keeps.
+pub const ARENAS: &str = "MALLOC_ARENA_MAX";
+
+/// Bytes of addresses that this process may have, where there is a limit (`ulimit -v`).
+pub fn address_limit() -> Option<u64> {
     // "unlimited" is no number.
-    let limit: u64 = field(&read("/proc/self/limits")?, "Max address space")?.parse().ok()?;
-    Some(limit.saturating_sub(kilobytes(&read("/proc/self/status")?, "VmSize:")?))
+    field(&read("/proc/self/limits")?, "Max address space")?.parse().ok()
+}
+
+/// Bytes of addresses that the process may still ask for, less what the next thread takes: a stack, and what the system's
+/// allocator puts by for it unless it is told not to.
+fn addresses() -> Option<u64> {
+    const PUT_BY: u64 = 64 << 20;
+    const STACK: u64 = 4 << 20;
+    let left = address_limit()?.saturating_sub(kilobytes(&read("/proc/self/status")?, "VmSize:")?);
+    let puts_by = std::env::var_os(ARENAS).is_none() && left >= PUT_BY;
+    Some(left.saturating_sub(STACK + if puts_by { PUT_BY } else { 0 }))
 }
 
 /// Bytes that the control groups of the process leave it, by version 2 or 1: the least of all groups around it.
@@ -165,6 +185,7 @@ mod tests {
     fn this_machine_has_memory_and_this_process_some_of_it() {
         assert!(available_memory().unwrap().bytes > 1 << 20);
         assert!(peak_memory_bytes().unwrap() > 1 << 20);
+        assert!(resident_memory() > 1 << 20 && resident_memory() <= peak_memory_bytes().unwrap());
         assert_eq!(ignores_signal(11), Some(false));
         assert_eq!(field("Max address space         4096  unlimited  bytes", "Max address space"), Some("4096"));
     }

@@ -1,13 +1,14 @@
 //! Topics on a GPU against the CPU. These tests need one: `cargo xtask cuda test`.
 
+use lsparse::Session;
 use lsparse::data::CsrRows;
 use lsparse::runs::Family;
 use lsparse::settings::TopicsConfig;
+use lsparse::topics::TopicModel;
 use lsparse::topics::score::{CompletionOptions, completion};
 use lsparse::topics::{TopicFamily, TopicInputs, TopicSummary, Topics, WordStats};
 use lsparse::training::model::Model;
 use lsparse::training::summary::Summary;
-use lsparse::{Session, TopicModel};
 use serde_json::{Value, json};
 
 const VOCAB: u32 = 5000;

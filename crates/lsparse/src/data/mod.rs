@@ -72,6 +72,11 @@ pub trait RowSource: Send + Sync {
     /// Whether most values are zeros that are not stored.
     fn is_sparse(&self) -> bool;
 
+    /// Values that are stored, where they are few and somebody has counted them.
+    fn num_entries(&self) -> Option<usize> {
+        None
+    }
+
     /// What people should know about how it was read, such as a line that was taken for a header.
     fn note(&self) -> Option<&str> {
         None

@@ -8,8 +8,8 @@ use crate::data::{Batches, Dealt, Element, PartialMoments, RowSource, scan_part}
 use crate::error::{Error, Result};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{BestBy, Checked, History, Plan, TopicInit, TopicMethod, TopicsConfig};
-use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
-use crate::system::check_room;
+use crate::store::checkpoint::{Fingerprint, Storage, print_numbers, print_rows, print_settings};
+use crate::system::{OF_A_TRAINING, check_room};
 use crate::topics::gibbs::{GibbsFamily, Sampling};
 use crate::topics::local::device;
 use crate::topics::saved::TopicModel;
@@ -82,7 +82,7 @@ pub fn fit_topics_with(
 ) -> Result<Fitted<TopicModel>> {
     let checked = config.check(source.num_rows())?;
     check_room(
-        memory_needed(source, &checked),
+        memory_needed(source, &checked, &beside.storage),
         || format!("training {} topics over {} words", checked.topics, source.dim()),
         || "ask for fewer topics, or build a smaller vocabulary".to_owned(),
     )?;
@@ -93,14 +93,26 @@ pub fn fit_topics_with(
     }
 }
 
-/// Bytes that training with checked settings takes at most at one time, by and large: a number for each word and topic,
-/// once in training and once to be scored or saved, and the topics that a word starts with. What documents give is
-/// sparse, and small beside it.
-pub fn memory_needed(source: &dyn RowSource, config: &TopicsConfig) -> u64 {
+/// Bytes that training with checked settings takes at most at one time, by and large, besides what the process has already:
+/// a number for each word and topic, once in training and once to be scored or saved, the topics that a word starts with,
+/// and what documents give, which is sparse.
+pub fn memory_needed(source: &dyn RowSource, config: &TopicsConfig, storage: &Storage) -> u64 {
     let (words, topics) = (source.dim() as u64, config.topics as u64);
-    let table = words.saturating_mul(topics).saturating_mul(4);
-    let start = words.saturating_mul(config.sparsity.within(config.topics) as u64).saturating_mul(8);
-    table.saturating_mul(2).saturating_add(start)
+    let sparsity = config.sparsity.within(config.topics) as u64;
+    let pairs = words.saturating_mul(topics);
+    let start = words.saturating_mul(sparsity).saturating_mul(8);
+    // At most L topics for each word of a document, and in the sum of all at most all topics for each word.
+    let given = (source.num_entries().unwrap_or(0) as u64).saturating_mul(sparsity);
+    let remembered = match config.schedule {
+        ScheduleKind::Full | ScheduleKind::Memoized => {
+            let most = pairs.saturating_mul(config.batches.unwrap_or(1) as u64);
+            given.min(most).saturating_mul(OF_A_BATCH_ENTRY).min(storage.memo_memory.unwrap_or(u64::MAX))
+        }
+        ScheduleKind::Stochastic | ScheduleKind::Streaming => 0,
+    };
+    let total = given.min(pairs).saturating_mul(2 * OF_A_TOTAL_ENTRY);
+    let table = pairs.saturating_mul(2 * size_of::<f32>() as u64);
+    [start, remembered, total, OF_A_TRAINING].iter().fold(table, |sum, &bytes| sum.saturating_add(bytes))
 }
 
 /// Products that a core makes in the time that it takes for one entry of a document, with its iterations and restarts: it
@@ -113,6 +125,20 @@ fn demand(source: &dyn RowSource, config: &Checked<TopicsConfig>, entries: usize
     let bytes = device::bytes_needed(config, source.dim(), entries);
     Demand { products, bytes, cannot: device::cannot(config) }
 }
+
+/// Bytes that it takes to write a model of so many words and topics: as it is, as arrays in double precision, and as the
+/// bytes of an array and of the file.
+pub fn memory_to_save(words: usize, topics: usize) -> u64 {
+    const COPIES: usize = 3;
+    (words as u64)
+        .saturating_mul(topics as u64)
+        .saturating_mul((2 * size_of::<f32>() + COPIES * size_of::<f64>()) as u64)
+}
+
+/// Bytes of a topic of a word with its mass: in what is remembered of a batch, and in the sum of all, of which there are
+/// two while one takes the place of the other.
+const OF_A_BATCH_ENTRY: u64 = 8;
+const OF_A_TOTAL_ENTRY: u64 = 12;
 
 /// Streams of randomness of a run besides that of where it starts.
 #[derive(Clone, Copy)]

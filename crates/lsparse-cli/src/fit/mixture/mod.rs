@@ -11,6 +11,7 @@ use lsparse::corpus::Corpus;
 use lsparse::data::{Element, RowSource};
 use lsparse::mixture::memory_needed;
 use lsparse::settings::{Checked, MixtureMethod, SearchKind};
+use lsparse::system::resident_memory;
 use lsparse::{Beside, History, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 use super::Watchers;
@@ -51,7 +52,8 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
-        let memory = memory_needed(source.as_ref(), &config, &args.run.storage()).total();
+        let more = memory_needed(source.as_ref(), &config, &args.run.storage()).total();
+        let memory = resident_memory().saturating_add(more);
         message(&format!("{}; about {} of memory", introduction(source.as_ref(), &config), bytes(memory)));
         if config.search == SearchKind::Exact
             && config.search.settle(config.likelihood, config.clusters, source.dim()) == SearchKind::Dense
