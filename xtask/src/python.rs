@@ -22,6 +22,9 @@ pub fn run(args: &[&str]) -> Result<(), String> {
 /// skipped ones.
 pub fn tests(build: Build, fresh: bool, long: bool, args: &[&str]) -> Result<(usize, usize, usize), String> {
     let interpreter = install(build, fresh)?;
+    if fresh {
+        find_browser();
+    }
     if long {
         // Too large for every day.
         go(command(&interpreter, &["-m", "pip", "install", "--quiet", "ray"]))?;
@@ -80,6 +83,20 @@ pub fn install(build: Build, fresh: bool) -> Result<PathBuf, String> {
     install.arg(wheel);
     go(install)?;
     Ok(interpreter)
+}
+
+/// See to it that there is a browser for the tests of pages, where the system's packages have one and may be installed;
+/// where not, these tests are skipped, and counted as that.
+fn find_browser() {
+    let has = |program: &str| command(program, &["--version"]).output().is_ok_and(|found| found.status.success());
+    if has("chromium") && has("chromedriver") {
+        return;
+    }
+    let install = ["install", "--yes", "--quiet", "--no-install-recommends", "chromium", "chromium-driver"];
+    let installed = command("apt-get", &install).env("DEBIAN_FRONTEND", "noninteractive").output();
+    if !installed.is_ok_and(|done| done.status.success()) {
+        eprintln!("no browser: tests of pages are skipped; install chromium and chromium-driver to run them");
+    }
 }
 
 /// Say what is missing before anything fails for want of it.

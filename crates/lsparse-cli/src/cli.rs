@@ -6,6 +6,7 @@ use crate::assign::AssignArgs;
 use crate::completions::CompletionsArgs;
 use crate::corpus::CorpusArgs;
 use crate::demo::DemoArgs;
+use crate::explore::ExploreArgs;
 use crate::fit::{MixtureArgs, TopicsArgs};
 use crate::info::InfoArgs;
 use crate::patches::PatchesArgs;
@@ -36,6 +37,7 @@ EXAMPLES:
   lsparse corpus build articles/ --out corpus       from text to topics
   lsparse fit topics corpus -k 100 --out t.safetensors
   lsparse topics t.safetensors
+  lsparse explore t.safetensors corpus --out page.html
   lsparse fit mixture --help                        every option of training
 
 With --json every command prints its results as JSON; messages for people go to standard error.
@@ -53,6 +55,7 @@ pub enum Command {
     Info(InfoArgs),
     Topics(TopicsListArgs),
     Similar(SimilarArgs),
+    Explore(ExploreArgs),
     /// Build corpora from text and counts of words, look at them, cut them.
     Corpus(CorpusArgs),
     Patches(PatchesArgs),

@@ -12,7 +12,9 @@ pub fn of_error(error: &Error) -> String {
     match found.as_str() {
         "mixture" => format!("{said}, and use this one with lsparse info, score, assign or fit mixture --from"),
         "topics" => {
-            format!("{said}, and use this one with lsparse info, topics, score, assign, similar or fit topics --from")
+            format!(
+                "{said}, and use this one with lsparse info, topics, explore, score, assign, similar or fit topics --from"
+            )
         }
         _ => said,
     }

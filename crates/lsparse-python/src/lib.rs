@@ -37,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use super::page::Page;
     #[pymodule_export]
-    use super::topics::{Topics, coherence, completion, fit_topics, model_kind};
+    use super::topics::{Topics, coherence, completion, fit_topics, model_kind, read_topic_names};
     #[pymodule_export]
     use super::trace::read_trace;
 }

@@ -186,6 +186,10 @@ impl RowSource for Braked<'_> {
         self.rows.is_sparse()
     }
 
+    fn num_entries(&self) -> Option<usize> {
+        self.rows.num_entries()
+    }
+
     fn pieces(&self) -> Option<&dyn Pieces> {
         self.rows.pieces()
     }

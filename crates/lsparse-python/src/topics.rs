@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use lsparse::data::{RowSource, Rows};
 use lsparse::settings::TopicsConfig;
+use lsparse::system::{check_growth, check_result};
 use lsparse::topics::coherence::coherence as coherence_of;
 use lsparse::topics::score::{Completion, CompletionOptions, completion as complete};
 use lsparse::topics::{TopicInputs, TopicModel, WordTable, fit_topics_with};
+use lsparse_page::explore::{PageOptions, Reading, topics_page};
 use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -158,6 +160,9 @@ impl Topics {
             self.model.assign(&rows, &mut |_, shares| {
                 let mut shares = shares.to_vec();
                 shares.sort_unstable_by_key(|share| share.0);
+                let (what, remedy) = (|| "assigning topics".to_owned(), "give fewer documents at a time");
+                check_growth(what, &index, shares.len(), remedy)?;
+                check_growth(what, &value, shares.len(), remedy)?;
                 index.extend(shares.iter().map(|share| i64::from(share.0)));
                 value.extend(shares.iter().map(|share| f64::from(share.1)));
                 indptr.push(index.len() as i64);
@@ -181,6 +186,7 @@ impl Topics {
         let num = self.model.num_topics();
         let values = run(py, threads, |brake| {
             let rows = Braked { rows: rows.as_ref(), now: &brake.now };
+            check_result("transforming", rows.num_rows(), "documents", ((num + 1) * size_of::<f64>()) as u64)?;
             let lengths = lengths(&rows)?;
             let alpha: Vec<f64> = self.model.alpha.iter().map(|&a| f64::from(a)).collect();
             let mut values = Vec::with_capacity(rows.num_rows() * num);
@@ -252,7 +258,7 @@ impl Topics {
         words: Option<usize>,
         seed: u64,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>)> {
-        let drawn = run(py, 1, |_| Ok(self.model.sample(documents, words, seed)))?;
+        let drawn = run(py, 1, |brake| self.model.sample_until(documents, words, seed, &brake.now))?;
         let (mut indptr, mut index, mut value) = (vec![0i64], Vec::new(), Vec::new());
         for document in drawn {
             index.extend(document.iter().map(|word| i64::from(word.0)));
@@ -267,6 +273,44 @@ impl Topics {
     fn relevant_words(&self, py: Python<'_>, count: usize, weight: f64) -> PyResult<Vec<Vec<u32>>> {
         let all = run(py, 0, |_| Ok(self.model.all_relevant_words(count, weight)))?;
         Ok(all.into_iter().map(|words| words.into_iter().map(|word| word.0).collect()).collect())
+    }
+
+    /// The page that shows the topics, as HTML, and what is in it, as JSON. `x` are documents to show them by, `documents`
+    /// their names, and `texts` the documents themselves, where they are known.
+    #[pyo3(signature = (title, names, *, x=None, documents=None, texts=None, most=1000, seed=0, threads=0))]
+    #[allow(clippy::too_many_arguments)]
+    fn page<'py>(
+        &self,
+        py: Python<'py>,
+        title: String,
+        names: Vec<Option<String>>,
+        x: Option<&Bound<'py, PyAny>>,
+        documents: Option<Vec<String>>,
+        texts: Option<Vec<String>>,
+        most: usize,
+        seed: u64,
+        threads: usize,
+    ) -> PyResult<(String, String)> {
+        let held = x.map(Held::borrow).transpose()?;
+        let rows = held.as_ref().map(Held::rows).transpose()?;
+        let options = PageOptions { title, names, documents: most, seed };
+        let number = |n: usize| (n + 1).to_string();
+        let name =
+            |n: usize| Ok(documents.as_ref().and_then(|names| names.get(n).cloned()).unwrap_or_else(|| number(n)));
+        let texts_of = |wanted: &[usize]| {
+            let texts = texts.as_deref().unwrap_or_default();
+            Ok(wanted.iter().map(|&n| texts.get(n).cloned().unwrap_or_default()).collect())
+        };
+        let (page, report) = run(py, threads, |brake| match &rows {
+            None => topics_page(&self.model, None, &options),
+            Some(rows) => {
+                let rows = Braked { rows: rows.as_ref(), now: &brake.now };
+                let reading =
+                    Reading { rows: &rows, name: &name, texts: if texts.is_some() { Some(&texts_of) } else { None } };
+                topics_page(&self.model, Some(&reading), &options)
+            }
+        })?;
+        Ok((page, json(&report)?))
     }
 
     /// The model after a step on documents that it has not seen: added to what was there, or blended in at a rate.
@@ -292,6 +336,12 @@ impl Topics {
 #[pyfunction]
 pub fn model_kind(path: PathBuf) -> &'static str {
     if TopicModel::is_model(&path) { "topics" } else { "mixture" }
+}
+
+/// Names of topics from a file, one a topic or none.
+#[pyfunction]
+pub fn read_topic_names(path: PathBuf, topics: usize) -> PyResult<Vec<Option<String>>> {
+    lsparse::topics::read_topic_names(&path, topics).map_err(raise)
 }
 
 /// Document completion for topics of any origin, K x V with rows that sum to one.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::backend::instructions;
+use crate::backend::Place;
 use crate::data::Dealt;
 use crate::error::{Error, Result};
 use crate::settings::{BestBy, Plan};
@@ -43,6 +43,11 @@ pub trait Family<'a> {
     /// What people should know before it starts, with settings by their names.
     fn remarks(&self) -> &[String] {
         &[]
+    }
+
+    /// What it is trained with, an instruction set or a GPU: others round otherwise.
+    fn backend(&self) -> String {
+        Place::default().name()
     }
 
     /// What data and settings it is made of.
@@ -155,7 +160,7 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
             training.reopen(content)?;
         }
         if content.finished && forget.is_none() && !by_other_rules {
-            training.observer.go_on_from(&content.reached())?;
+            training.observer.go_on_from(&content.reached(family.backend()))?;
             training.begin()?;
             let progress = &content.session.progress;
             let ended = training.plan.rules.ended(progress).zip(training.ledger.runs.last());
@@ -231,7 +236,7 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                 let progress = &content.session.progress;
                 let may_have_ended = by_other_rules || progress.forgotten > 0;
                 ended = self.plan.rules.ended(progress).filter(|_| may_have_ended);
-                let reached = content.reached();
+                let reached = content.reached(self.family.backend());
                 let session = self.family.restore(content.session, places.clone(), run)?;
                 // The first thing that is written, once all else is known to be sound.
                 self.observer.go_on_from(&reached)?;
@@ -487,6 +492,9 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
     /// A checkpoint where one is due, and where a run is interrupted, which is to go on later. Once a run has ended the
     /// next run's, or the last, will do.
     fn after_step(&mut self, session: &mut Session<'a, F::Model>, reason: Option<StopReason>) -> Result<()> {
+        if let Some(error) = session.take_trouble() {
+            self.observer.no_file(error)?;
+        }
         let Some(keeper) = &mut self.ledger.keeper else { return Ok(()) };
         if keeper.is_done() {
             self.settle(session)?;
@@ -516,12 +524,14 @@ struct Ledger<M> {
     /// The same for checkpoints.
     stored: Option<Arc<StoredRun>>,
     keeper: Option<Keeper>,
+    /// What the runs are trained with.
+    backend: String,
 }
 
 impl<S: ModelFile> Ledger<S> {
     /// A new one, or that of the checkpoint to go on from.
     fn open<'a, F: Family<'a>>(family: &F, storage: Storage) -> Result<(Self, Option<Found<F::Model>>)> {
-        let mut ledger = Ledger { runs: Vec::new(), best: None, stored: None, keeper: None };
+        let mut ledger = Ledger { runs: Vec::new(), best: None, stored: None, keeper: None, backend: family.backend() };
         let Some(options) = storage.checkpoint else { return Ok((ledger, None)) };
         let path = options.path.clone();
         let (keeper, mut found) = Keeper::open(options, family.fingerprint()?)?;
@@ -547,9 +557,8 @@ impl<S: ModelFile> Ledger<S> {
         self.settle(session)?;
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         let (run, runs, best) = (session.run(), self.runs.clone(), self.stored.clone());
-        let instructions = instructions().to_owned();
-        let session = session.save();
-        keeper.begin(Content { run, finished, written, instructions, runs, best, best_lap, session });
+        let (backend, session) = (self.backend.clone(), session.save());
+        keeper.begin(Content { run, finished, written, backend, runs, best, best_lap, session });
         Ok(())
     }
 

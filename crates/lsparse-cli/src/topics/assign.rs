@@ -4,11 +4,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use lsparse::data::{RowSource, write_csr_npz, write_npy_i64};
-use lsparse::topics::TopicModel;
+use lsparse::system::check_growth;
+use lsparse::topics::{TopicModel, read_topic_names};
 use lsparse::{Error, Result, Sparsity};
 use serde::Serialize;
 
 use crate::assign::{AssignArgs, Lines, report, write_text};
+use crate::format::share;
 use crate::interrupt;
 use lsparse::corpus::Documents;
 
@@ -17,6 +19,8 @@ use lsparse::corpus::Documents;
 struct Row<'a> {
     document: &'a str,
     topics: &'a [u32],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names: Option<Vec<Option<&'a str>>>,
     shares: &'a [f32],
 }
 
@@ -26,13 +30,22 @@ pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()>
     if let Some(sparsity) = args.sparsity {
         model.config.sparsity = Sparsity::Of(sparsity.of(model.num_topics(), model.sparsity())?);
     }
+    let names = args.names.as_deref().map(|path| read_topic_names(path, model.num_topics())).transpose()?;
+    if names.is_some() && matches!(format, "npy" | "npz") {
+        let problem = format!("a .{format} file has numbers alone");
+        return Err(Error::Config {
+            setting: "names",
+            problem,
+            remedy: "leave it out, or write .csv or .jsonl".into(),
+        });
+    }
     let documents = args.text.open(&args.data, &model, Some(&args.reading))?;
     match (&args.out, format) {
         (Some(path), "npy") => write_npy_i64(path, &main_topics(&model, &documents)?)?,
         (Some(path), "npz") => write_npz(&model, &documents, path)?,
         (out, format) => {
             write_text(out.as_deref(), format, |lines, out, failed| {
-                write_documents(&model, &documents, lines, out, failed)
+                write_documents(&model, &documents, names.as_deref(), lines, out, failed)
             })?;
         }
     }
@@ -42,6 +55,7 @@ pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()>
 fn write_documents(
     model: &TopicModel,
     documents: &Documents,
+    names: Option<&[Option<String>]>,
     lines: Lines,
     out: &mut dyn Write,
     failed: &dyn Fn(io::Error) -> Error,
@@ -50,7 +64,7 @@ fn write_documents(
     model.assign(documents, &mut |n, shares| {
         interrupt::check("assigning")?;
         if n == 0 && lines == Lines::Csv {
-            writeln!(out, "document,topic,share").map_err(failed)?;
+            writeln!(out, "document,topic,{}share", if names.is_some() { "name," } else { "" }).map_err(failed)?;
         }
         let id = documents.corpus().id(n)?;
         sorted.clear();
@@ -59,11 +73,18 @@ fn write_documents(
         match lines {
             Lines::Csv => {
                 let id = csv_field(id);
-                sorted.iter().try_for_each(|(k, share)| writeln!(out, "{id},{k},{share}"))
+                sorted.iter().try_for_each(|&(k, value)| match names {
+                    Some(names) => {
+                        let name = names[k as usize].as_deref().unwrap_or_default();
+                        writeln!(out, "{id},{k},{},{}", csv_field(name), share(value))
+                    }
+                    None => writeln!(out, "{id},{k},{}", share(value)),
+                })
             }
             Lines::Json => {
                 let (topics, shares): (Vec<u32>, Vec<f32>) = sorted.iter().copied().unzip();
-                serde_json::to_writer(&mut *out, &Row { document: id, topics: &topics, shares: &shares })
+                let names = names.map(|names| topics.iter().map(|&k| names[k as usize].as_deref()).collect());
+                serde_json::to_writer(&mut *out, &Row { document: id, topics: &topics, names, shares: &shares })
                     .map_err(io::Error::from)
                     .and_then(|()| writeln!(out))
             }
@@ -80,6 +101,9 @@ fn write_npz(model: &TopicModel, documents: &Documents, path: &Path) -> Result<(
         sorted.clear();
         sorted.extend(shares);
         sorted.sort_unstable_by_key(|pair| pair.0);
+        let (what, remedy) = (|| "assigning topics".to_owned(), "give fewer documents at a time");
+        check_growth(what, &indices, sorted.len(), remedy)?;
+        check_growth(what, &values, sorted.len(), remedy)?;
         indices.extend(sorted.iter().map(|pair| pair.0 as i32));
         values.extend(sorted.iter().map(|pair| pair.1));
         indptr.push(indices.len() as i64);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use lsparse::backend::with_threads;
 use lsparse::data::AtomicFile;
-use lsparse::topics::TopicModel;
+use lsparse::topics::{TopicModel, read_topic_names};
 use lsparse::{Error, Result};
 use serde::Serialize;
 
@@ -61,6 +61,9 @@ pub struct TopicsListArgs {
     /// How many documents to name for each topic.
     #[arg(long, value_name = "N", default_value_t = 2, requires = "corpus")]
     pub examples: usize,
+    /// Names of topics: CSV with the columns topic and name, as the page of lsparse explore saves it.
+    #[arg(long, value_name = "FILE")]
+    pub names: Option<PathBuf>,
     /// Write here (.csv with a line for each word, .json or .txt) [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -96,6 +99,9 @@ struct Alike {
 #[derive(Serialize)]
 struct Topic<'a> {
     topic: usize,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
     share: f64,
     tokens: f64,
     /// Less than a tenth of the average share.
@@ -125,13 +131,6 @@ pub fn run(args: &TopicsListArgs) -> Result<()> {
     with_threads(args.threads, || list(args))?
 }
 
-/// Cosine of the counts of words of two topics from which they are taken to be nearly the same: pairs above it share
-/// most of their top words (kos at K = 50 has four, about one election night), those below are neighbours in subject.
-const NEARLY_THE_SAME: f64 = 0.8;
-
-/// Share of the average share below which a topic is tiny.
-const TINY: f64 = 0.1;
-
 fn list(args: &TopicsListArgs) -> Result<()> {
     if let (Some(RankBy::Probability), Some(_)) = (args.by, args.relevance) {
         let (problem, remedy) = ("words are ranked by probability", "leave it out, or give --by relevance");
@@ -142,9 +141,10 @@ fn list(args: &TopicsListArgs) -> Result<()> {
         let problem = format!("{topic} is asked for, the model has topics 0 to {}", model.num_topics() - 1);
         return Err(Error::Config { setting: "topic", problem, remedy: "choose one of them".into() });
     }
+    let names = args.names.as_deref().map(|path| read_topic_names(path, model.num_topics())).transpose()?;
     let format = args.out.as_deref().map(|path| check_out(args, path)).transpose()?;
     let mut near: Vec<Vec<Alike>> = vec![Vec::new(); model.num_topics()];
-    for (a, b, cosine) in model.alike(NEARLY_THE_SAME) {
+    for (a, b, cosine) in model.alike(TopicModel::NEARLY_THE_SAME) {
         near[a].push(Alike { topic: b, cosine });
         near[b].push(Alike { topic: a, cosine });
     }
@@ -152,9 +152,10 @@ fn list(args: &TopicsListArgs) -> Result<()> {
     let examples = args.corpus.is_some().then(|| examples(&model, args)).transpose()?;
     let topic = |(k, share): (usize, f64)| Topic {
         topic: k,
+        name: names.as_ref().and_then(|names| names[k].as_deref()),
         share,
         tokens: model.total.counts[k],
-        tiny: share * (model.num_topics() as f64) < TINY,
+        tiny: share * (model.num_topics() as f64) < TopicModel::TINY,
         near_duplicates: near[k].clone(),
         words: (ranked[k].iter())
             .map(|&(v, _)| Word {
@@ -180,7 +181,7 @@ fn list(args: &TopicsListArgs) -> Result<()> {
     match (&args.out, format) {
         (Some(path), Some(format)) => {
             let content = match format {
-                "csv" => csv(&listing),
+                "csv" => csv(&listing, names.is_some()),
                 "json" => serde_json::to_string_pretty(&listing).map_err(|e| stdout_failed(e.into()))? + "\n",
                 _ => text(),
             };
@@ -197,8 +198,8 @@ fn list(args: &TopicsListArgs) -> Result<()> {
 
 fn check_out(args: &TopicsListArgs, path: &Path) -> Result<&'static str> {
     let format = output::check_extension("out", path, &["csv", "json", "txt"])?;
-    let inputs: Vec<&Path> =
-        [Some(&args.model), args.corpus.as_ref()].into_iter().flatten().map(AsRef::as_ref).collect();
+    let inputs = [Some(&args.model), args.corpus.as_ref(), args.names.as_ref()];
+    let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
     output::check_not_input("out", path, &inputs)?;
     output::check_writable(path)?;
     Ok(format)
@@ -211,7 +212,8 @@ fn overview(name: &str, num_topics: usize, listing: &Listing<'_>) -> String {
     text += "  topic    share  words\n";
     for topic in &listing.topics {
         let words: Vec<&str> = topic.words.iter().map(|word| word.word).collect();
-        text += &format!("  {:>5}  {:>5.2} %  {}\n", topic.topic, 100.0 * topic.share, words.join(" "));
+        let name = topic.name.map(|name| format!("{name}: ")).unwrap_or_default();
+        text += &format!("  {:>5}  {:>5.2} %  {name}{}\n", topic.topic, 100.0 * topic.share, words.join(" "));
         for example in topic.examples.iter().flatten() {
             text += &format!("                  {:.0} % of {}\n", 100.0 * example.share, example.document);
         }
@@ -234,8 +236,9 @@ fn overview(name: &str, num_topics: usize, listing: &Listing<'_>) -> String {
 /// One topic: its words with their probabilities, and what stands out.
 fn in_detail(model: &TopicModel, topic: &Topic<'_>) -> String {
     let mut text = format!(
-        "topic {}: {:.2} % of all words, {} tokens, alpha {}\n",
+        "topic {}{}: {:.2} % of all words, {} tokens, alpha {}\n",
         topic.topic,
+        topic.name.map(|name| format!(", {name}")).unwrap_or_default(),
         100.0 * topic.share,
         grouped(topic.tokens.round() as usize),
         significant(f64::from(model.alpha[topic.topic]), 4),
@@ -255,12 +258,13 @@ fn in_detail(model: &TopicModel, topic: &Topic<'_>) -> String {
     text
 }
 
-/// A line for each word of each topic.
-fn csv(listing: &Listing<'_>) -> String {
-    let mut text = String::from("topic,share,rank,word,probability\n");
-    for Topic { topic, share, words, .. } in &listing.topics {
+/// A line for each word of each topic, with names where there are such.
+fn csv(listing: &Listing<'_>, named: bool) -> String {
+    let mut text = String::from(if named { "topic,name," } else { "topic," }) + "share,rank,word,probability\n";
+    for Topic { topic, name, share, words, .. } in &listing.topics {
+        let name = if named { csv_field(name.unwrap_or_default()) + "," } else { String::new() };
         for (rank, Word { word, probability }) in words.iter().enumerate() {
-            text += &format!("{topic},{share},{},{},{probability}\n", rank + 1, csv_field(word));
+            text += &format!("{topic},{name}{share},{},{},{probability}\n", rank + 1, csv_field(word));
         }
     }
     text

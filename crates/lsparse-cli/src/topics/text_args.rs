@@ -53,7 +53,11 @@ impl TextArgs {
     ///
     /// Options that have no meaning for what the path leads to are refused.
     pub fn open(&self, path: &Path, model: &TopicModel, reading: Option<&DataArgs>) -> Result<Documents> {
-        let input = Input::open(path, "")?;
+        self.open_input(&Input::open(path, "")?, model, reading)
+    }
+
+    /// As [`open`](TextArgs::open), of an input that is read again later.
+    pub fn open_input(&self, input: &Input, model: &TopicModel, reading: Option<&DataArgs>) -> Result<Documents> {
         let path = input.path();
         if let Some(reading) = reading {
             refuse_given(&reading.patches.given(), "a topic model, whose documents are no images")?;
@@ -62,17 +66,22 @@ impl TextArgs {
             refuse_given(&self.given(), "a corpus folder")?;
             reading.map_or(Ok(()), |reading| refuse_given(&reading.given(), "a corpus folder"))?;
         }
-        let options = TextOptions {
+        let options = self.options(reading);
+        interrupt::listen(true);
+        let documents = model.documents(path, self.format, &options, &mut |_| interrupt::check("reading text"))?;
+        mention_unknown(&documents);
+        Ok(documents)
+    }
+
+    /// How text is read, as the library has it.
+    pub fn options(&self, reading: Option<&DataArgs>) -> TextOptions {
+        TextOptions {
             field: self.field.clone(),
             id_field: self.id_field.clone(),
             header: reading.is_none_or(|reading| reading.header != Header::No),
             delimiter: reading.and_then(|reading| reading.delimiter),
             extension: self.extension.clone(),
             strict: self.strict,
-        };
-        interrupt::listen(true);
-        let documents = model.documents(path, self.format, &options, &mut |_| interrupt::check("reading text"))?;
-        mention_unknown(&documents);
-        Ok(documents)
+        }
     }
 }

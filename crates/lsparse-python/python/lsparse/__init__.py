@@ -25,6 +25,7 @@ from . import exchange as exchange
 from . import plot as plot
 from ._corpus import Corpus, Vocabulary, build_corpus, read_corpus
 from ._errors import LsparseError
+from ._explore import TopicPage, explore
 from ._files import load, save
 from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
 from ._page import Page, watch
@@ -43,11 +44,13 @@ __all__ = [
     "Page",
     "PoissonMixture",
     "TopicModel",
+    "TopicPage",
     "Trace",
     "Vocabulary",
     "build_corpus",
     "coherence",
     "completion_score",
+    "explore",
     "load",
     "read_corpus",
     "read_trace",

@@ -179,6 +179,13 @@ class Estimator(_Fitted):
         "Threads; -1 for all cores, None for as many as scikit-learn's own loops take, which heed joblib, threadpoolctl "
         "and ``OMP_NUM_THREADS``. The result is the same with any number.",
     )
+    device: str = parameter(
+        "auto",
+        "str",
+        str,
+        'What works on the data: "auto" (a GPU where there is one and the work is large), "cpu", "cuda", or "cuda:1" for '
+        "the second GPU and so on. The same fit on the same kind of it gives the same bits.",
+    )
     memo_memory: int | None = parameter(
         None,
         "int",
@@ -295,6 +302,7 @@ class Estimator(_Fitted):
             "tolerance": float(self.tol),
             "max-seconds": self.max_seconds,
             "early-stopping": self.early_stopping,
+            "device": None if self.device == "auto" else self.device,
             **overrides,
         }
         numbers = {name: value.item() if isinstance(value, np.generic) else value for name, value in config.items()}

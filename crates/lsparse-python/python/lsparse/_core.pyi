@@ -106,6 +106,18 @@ class Topics:
         self, documents: int, words: int | None, seed: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
     def relevant_words(self, count: int, weight: float) -> list[list[int]]: ...
+    def page(
+        self,
+        title: str,
+        names: Sequence[str | None],
+        *,
+        x: Any = None,
+        documents: Sequence[str] | None = None,
+        texts: Sequence[str] | None = None,
+        most: int = 1000,
+        seed: int = 0,
+        threads: int = 0,
+    ) -> tuple[str, str]: ...
     def update(
         self, x: Any, *, rate: float | None = None, population: float | None = None, threads: int = 0
     ) -> Topics: ...
@@ -149,6 +161,7 @@ def work_piece(
     threads: int = 1,
 ) -> bytes: ...
 def model_kind(path: _Path) -> str: ...
+def read_topic_names(path: _Path, topics: int) -> list[str | None]: ...
 def completion(
     topics: _Floats, alpha: _Floats, x: Any, share: float, seed: int, threads: int = 0
 ) -> tuple[float, float, int, int]: ...

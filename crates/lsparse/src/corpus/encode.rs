@@ -1,5 +1,6 @@
 //! Turn text into counts of words, with a vocabulary that is given or one that grows.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::corpus::format::Format;
 use crate::corpus::text::documents::{Documents, TextOptions};
 use crate::corpus::text::lines::Lines;
 use crate::corpus::text::phrases::{PhraseConfig, PhraseCounts};
-use crate::corpus::text::pipeline::{Watch, for_each_chunk};
+use crate::corpus::text::pipeline::{Progress, Watch, for_each_chunk};
 use crate::corpus::text::tokenizer::{TokenScratch, Tokenizer, TokenizerConfig};
 use crate::corpus::text::vocab::Vocab;
 
@@ -63,6 +64,16 @@ impl Encoder {
         let _ = tidy(entries);
         unknown
     }
+
+    /// Call `take` with every word of a text that is in the vocabulary, by number, and the bytes of the
+    /// [`normalized`](crate::corpus::normalized) text that it stands at.
+    pub fn place(&self, text: &str, scratch: &mut TokenScratch, mut take: impl FnMut(u32, Range<usize>)) {
+        self.tokenizer.for_each_placed(text, scratch, |word, place| {
+            if let Some(number) = self.vocab.number(word) {
+                take(number, place);
+            }
+        });
+    }
 }
 
 /// What came to light when text was read.
@@ -103,6 +114,35 @@ pub fn encode_text(
     let (name, vocab) = (path.display().to_string(), Arc::clone(&encoder.vocab));
     let corpus = Corpus::from_parts(name, indptr, words, counts, vocab, Some(ids))?;
     Ok((corpus.with_tokenizer(encoder.tokenizer.config().clone()), report))
+}
+
+/// The texts of some documents, `wanted` by ascending numbers as [`encode_text`] gives them; the others are not decoded.
+pub fn read_texts(
+    path: &Path,
+    format: Option<Format>,
+    options: &TextOptions,
+    wanted: &[usize],
+    watch: &mut Watch<'_>,
+) -> Result<Vec<String>> {
+    let format = format.map_or_else(|| Format::guess(path), Ok)?;
+    let mut documents = TextInput { path, format, options }.documents()?;
+    let (mut texts, mut number) = (Vec::with_capacity(wanted.len()), 0);
+    while texts.len() < wanted.len() {
+        let Some(doc) = documents.next_doc()? else {
+            // The file has become shorter since it was read as counts.
+            let name = path.display().to_string();
+            return Err(Error::PastEnd { name, end: wanted[texts.len()].saturating_add(1), num_rows: number });
+        };
+        if number == wanted[texts.len()] {
+            texts.push(doc.decode(options)?.text);
+        }
+        number += 1;
+        if number % 4096 == 0 {
+            let (done, total) = documents.progress();
+            watch(&Progress { task: "reading text", done, total, docs: number })?;
+        }
+    }
+    Ok(texts)
 }
 
 /// Documents of a chunk, one after the other.

@@ -36,7 +36,7 @@ mod tests;
 mod text;
 
 pub use build::{BuildOptions, BuildReport, Repeated, build};
-pub use encode::{Encoder, TextReport, encode_text};
+pub use encode::{Encoder, TextReport, encode_text, read_texts};
 pub use folder::counts::Corpus;
 pub use folder::filter::{Dropped, DroppedWord, Reason, TEXT_FILTER, VocabFilter};
 pub use folder::split::{Part, draw_parts, read_parts, save, split};
@@ -49,7 +49,7 @@ pub use text::language::{StopWords, stem_languages, stop_languages};
 pub use text::lines::Lines;
 pub use text::phrases::PhraseConfig;
 pub use text::pipeline::{Progress, Watch};
-pub use text::tokenizer::{TokenScratch, Tokenizer, TokenizerConfig};
+pub use text::tokenizer::{TokenScratch, Tokenizer, TokenizerConfig, normalized};
 pub use text::vocab::Vocab;
 
 /// The files of a corpus folder.

@@ -117,6 +117,23 @@ impl Batches {
         })
     }
 
+    /// One batch as stretches that grow from `first_rows` rows to `most_rows`, so that the first is soon read; in one if it
+    /// has no more rows than that.
+    ///
+    /// # Panics
+    /// If there is no such batch or `first_rows` is zero.
+    pub fn growing_panels(&self, batch: usize, first_rows: usize, most_rows: usize) -> Vec<Panel> {
+        let len = self.len(batch);
+        let (mut panels, mut first) = (Vec::new(), 0);
+        let mut rows = if len <= most_rows { len } else { first_rows };
+        while first < len {
+            panels.push(Panel { batch, first, count: rows.min(len - first) });
+            first += rows;
+            rows = (2 * rows).min(most_rows);
+        }
+        panels
+    }
+
     /// Read a stretch of a batch.
     ///
     /// `out` is filled anew with the rows, `row_ids` with their numbers in the source. `scratch`

@@ -32,6 +32,7 @@ pub use batches::{Batches, Panel};
 pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};
 pub use check::{Moments, PartialMoments, ValueCheck, scan, scan_part, scan_rows};
 pub(crate) use check::{USUAL_VALUES, usual};
+pub(crate) use dealt::DealId;
 pub use dealt::{Batch, Dealt};
 pub use formats::csv::{CsvOptions, read_csv};
 pub use formats::images::{ImagePatches, PatchGrid, PatchOptions};
@@ -71,6 +72,11 @@ pub trait RowSource: Send + Sync {
     /// Whether most values are zeros that are not stored.
     fn is_sparse(&self) -> bool;
 
+    /// Values that are stored, where they are few and somebody has counted them.
+    fn num_entries(&self) -> Option<usize> {
+        None
+    }
+
     /// What people should know about how it was read, such as a line that was taken for a header.
     fn note(&self) -> Option<&str> {
         None
@@ -96,7 +102,7 @@ pub trait RowSource: Send + Sync {
 }
 
 /// A number that rows can be read into: `f32` or `f64`.
-pub trait Scalar: Real + Send + Sync + 'static {
+pub trait Scalar: Real + lsparse_cuda::mixture::Element + Send + Sync + 'static {
     /// Which of the two it is.
     const ELEMENT: Element;
 

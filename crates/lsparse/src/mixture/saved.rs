@@ -10,10 +10,11 @@ use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, St
 use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::{Array, Extent, NamedArray, Prior};
-use crate::mixture::{Mixture, MixtureParams, Search, log_density, respond};
+use crate::mixture::{MOST_STRETCHES, Mixture, MixtureParams, Search, log_density, respond};
 use crate::runs::ModelFile;
 use crate::settings::{MixtureConfig, Precision};
 use crate::store::model_file::{self, StoredArray};
+use crate::system::check_result;
 use crate::training::model::Model;
 use crate::training::rules::TrainingRecord;
 
@@ -326,8 +327,9 @@ impl MixtureModel {
         check_rows(&mixture, self.config.missing, source)?;
         let clusters = mixture.likelihood.clusters_of(&self.working_arrays())?;
         let log_pi: Vec<f64> = self.weights.iter().map(|p| p.ln()).collect();
+        check_result("scoring", source.num_rows(), "rows", size_of::<f64>() as u64)?;
         let mut scores = Vec::with_capacity(source.num_rows());
-        mixture.for_each_panel(&Dealt::in_order(source)?.batch(0), &mut None, |panel| {
+        mixture.for_each_panel_of(MOST_STRETCHES, &Dealt::in_order(source)?.batch(0), &mut None, |panel| {
             let densities = log_density(clusters.as_ref(), &log_pi, &panel.rows)?;
             scores.extend(densities.iter().map(|density| density + mixture.units_change));
             Ok(())

@@ -110,7 +110,7 @@ impl TopicModel {
     }
 
     /// p_v: the probability of every word under all topics by their shares.
-    fn word_shares(&self) -> Vec<f64> {
+    pub fn word_shares(&self) -> Vec<f64> {
         let shares = self.shares();
         let of_word = |v| self.table.row(v).iter().zip(&shares).map(|(&p, s)| f64::from(p) * s).sum();
         (0..self.vocab_size()).into_par_iter().map(of_word).collect()
@@ -123,6 +123,13 @@ impl TopicModel {
         };
         largest(self.topic(k).into_iter().zip(overall).map(relevance).collect(), count)
     }
+
+    /// Cosine of the counts of words of two topics from which they are taken to be nearly the same: pairs above it share
+    /// most of their top words (kos at K = 50 has four, about one election night), those below are neighbours in subject.
+    pub const NEARLY_THE_SAME: f64 = 0.8;
+
+    /// Share of the average share below which a topic is tiny.
+    pub const TINY: f64 = 0.1;
 
     /// Pairs of topics, the lower one first, whose counts of words have a cosine of at least `least`, the most alike first.
     pub fn alike(&self, least: f64) -> Vec<(usize, usize, f64)> {
@@ -162,6 +169,36 @@ impl TopicModel {
         source: &dyn RowSource,
         visit: &mut dyn FnMut(usize, &[(u32, f32)]) -> Result<()>,
     ) -> Result<()> {
+        self.solve_each(source, |document, _| shares_of(document), &mut |n, _, shares: Vec<_>| visit(n, &shares))
+    }
+
+    /// As [`assign`](TopicModel::assign), and word by word: `visit` is also given the words of the document and, for each,
+    /// the topic with its largest responsibility.
+    pub fn assign_words(
+        &self,
+        source: &dyn RowSource,
+        visit: &mut dyn FnMut(usize, &[(u32, f32)], &[u32], &[u32]) -> Result<()>,
+    ) -> Result<()> {
+        let of_word = |document: &Document, u: usize| {
+            let most = document.responsibilities(u).reduce(|best, other| if other.1 > best.1 { other } else { best });
+            most.map_or(0, |(topic, _)| topic)
+        };
+        let solved = |document: &Document, words: usize| {
+            (shares_of(document), (0..words).map(|u| of_word(document, u)).collect::<Vec<_>>())
+        };
+        self.solve_each(source, solved, &mut |n, words, (shares, topics): (Vec<_>, Vec<_>)| {
+            visit(n, &shares, words, &topics)
+        })
+    }
+
+    /// Work documents out, in parallel, and hand what `take` makes of each (of its number of words too) to `visit` in order,
+    /// with its words; for an empty document that is nothing.
+    fn solve_each<R: Default + Send>(
+        &self,
+        source: &dyn RowSource,
+        take: impl Fn(&Document, usize) -> R + Sync,
+        visit: &mut dyn FnMut(usize, &[u32], R) -> Result<()>,
+    ) -> Result<()> {
         self.check_vocab(source)?;
         let topics = self.topics();
         // Documents see the saved topics themselves under MAP, and exp(E[log phi]) under a posterior.
@@ -179,15 +216,14 @@ impl TopicModel {
             let solve = |document: &mut Document, n: usize| {
                 let (words, counts) = rows.sparse_row(n);
                 if words.is_empty() {
-                    return Vec::new();
+                    return R::default();
                 }
                 document.solve(table, &self.alpha, words, counts, &topics.document, None);
-                let sum: f32 = document.topic_counts().map(|c| c.1).sum();
-                document.topic_counts().filter(|c| c.1 > 0.0).map(|(k, n)| (k, n / sum)).collect::<Vec<_>>()
+                take(document, words.len())
             };
-            let found: Vec<Vec<(u32, f32)>> = (0..count).into_par_iter().map_init(Document::default, solve).collect();
-            for (n, shares) in found.iter().enumerate() {
-                visit(first + n, shares)?;
+            let found: Vec<R> = (0..count).into_par_iter().map_init(Document::default, solve).collect();
+            for (n, found) in found.into_iter().enumerate() {
+                visit(first + n, rows.sparse_row(n).0, found)?;
             }
             first += count;
         }
@@ -399,6 +435,12 @@ impl TopicModel {
             pull,
         })
     }
+}
+
+/// The topics of a document that was worked out, with their shares.
+fn shares_of(document: &Document) -> Vec<(u32, f32)> {
+    let sum: f32 = document.topic_counts().map(|c| c.1).sum();
+    document.topic_counts().filter(|c| c.1 > 0.0).map(|(k, n)| (k, n / sum)).collect()
 }
 
 /// The largest values with their positions, largest first, ties to the lower position.

@@ -58,12 +58,10 @@ impl TopicModel {
         text: &TextOptions,
         watch: &mut Watch<'_>,
     ) -> Result<Documents> {
-        let words = Arc::new(Vocab::new(self.vocab.clone())?);
         let documents = if Corpus::is_corpus(path) {
-            Documents::in_words(Corpus::open(path)?, &words)?
+            Documents::in_words(Corpus::open(path)?, &Vocab::new(self.vocab.clone())?)?
         } else {
-            let encoder = Encoder::new(&tokenizer_of(self)?, words)?;
-            let (corpus, report) = encode_text(path, format, text, &encoder, watch)?;
+            let (corpus, report) = encode_text(path, format, text, &self.encoder()?, watch)?;
             Documents::of_text(corpus, report.unknown)
         };
         if documents.known() == 0 {
@@ -74,6 +72,11 @@ impl TopicModel {
             });
         }
         Ok(documents)
+    }
+
+    /// What turns text into the words of this model.
+    pub fn encoder(&self) -> Result<Encoder> {
+        Encoder::new(&tokenizer_of(self)?, Arc::new(Vocab::new(self.vocab.clone())?))
     }
 }
 

@@ -422,6 +422,12 @@ impl<'a, M: Model> Session<'a, M> {
         Ok(Some((self.model.global_step(&total, Some(&self.params))?, total)))
     }
 
+    /// Why something is remembered in memory that belongs into a file, if that has come to pass since this was asked last.
+    pub(crate) fn take_trouble(&mut self) -> Option<Error> {
+        let (memos, rows) = (self.schedule.take_trouble(), self.memories.take_trouble());
+        memos.or(rows)
+    }
+
     /// Bring back what is taken out of the total: a run ends here.
     pub fn make_whole(&mut self) -> Result<()> {
         if let Some(whole) = self.whole()? {

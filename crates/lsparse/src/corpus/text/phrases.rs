@@ -58,7 +58,7 @@ impl PhraseCounts {
     /// Count the words of a text.
     pub(in crate::corpus) fn add_text(&mut self, tokenizer: &Tokenizer, text: &str, scratch: &mut TokenScratch) {
         let mut last = 0;
-        tokenizer.for_each_single(text, scratch, |word, follows| {
+        tokenizer.for_each_single(text, scratch, |word, follows, _| {
             let number = self.number(word);
             self.counts[number as usize] += 1;
             if follows && last != number {

@@ -2,6 +2,7 @@
 //! words, stemmed and joined on request.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use hashbrown::{HashMap, HashSet};
 use icu_segmenter::options::WordBreakInvariantOptions;
@@ -102,7 +103,7 @@ impl Tokenizer {
         }
         let mut stop_words = HashSet::new();
         for word in config.stop_words.words()? {
-            stop_words.insert(plain_apostrophes(&normalize(&word)).into());
+            stop_words.insert(plain_apostrophes(&normalized(&word)).into());
         }
         let stemmer = config.stem.as_deref().map(stemmer).transpose()?.map(Stemmer::create);
         let segmenter = config.segment.then(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
@@ -123,47 +124,54 @@ impl Tokenizer {
 
     /// Call `take` with every word of a text, phrases joined by `_`.
     pub fn for_each(&self, text: &str, scratch: &mut TokenScratch, mut take: impl FnMut(&str)) {
+        self.for_each_placed(text, scratch, |word, _| take(word));
+    }
+
+    /// As [`for_each`](Tokenizer::for_each), with the bytes of the [`normalized`] text that the word stands at.
+    pub fn for_each_placed(&self, text: &str, scratch: &mut TokenScratch, mut take: impl FnMut(&str, Range<usize>)) {
         if self.phrases.is_empty() {
-            return self.for_each_single(text, scratch, |word, _| take(word));
+            return self.for_each_single(text, scratch, |word, _, place| take(word, place));
         }
         // The word before, while it may still be the start of a phrase.
         let mut held = std::mem::take(&mut scratch.held);
+        let mut held_at = 0..0;
         held.clear();
-        self.for_each_single(text, scratch, |word, follows| {
+        self.for_each_single(text, scratch, |word, follows, place| {
             if follows && self.phrases.get(held.as_str()).is_some_and(|seconds| seconds.contains(word)) {
                 held.push('_');
                 held.push_str(word);
-                take(&held);
+                take(&held, held_at.start..place.end);
                 held.clear();
                 return;
             }
             if !held.is_empty() {
-                take(&held);
+                take(&held, held_at.clone());
                 held.clear();
             }
             held.push_str(word);
+            held_at = place;
         });
         if !held.is_empty() {
-            take(&held);
+            take(&held, held_at);
         }
         scratch.held = held;
     }
 
-    /// Call `take` with every single word of a text, and whether nothing but blanks or a hyphen parts it from the
-    /// word taken before it.
+    /// Call `take` with every single word of a text, whether nothing but blanks or a hyphen parts it from the word taken
+    /// before it, and where it stands.
     pub(in crate::corpus) fn for_each_single(
         &self,
         text: &str,
         scratch: &mut TokenScratch,
-        mut take: impl FnMut(&str, bool),
+        mut take: impl FnMut(&str, bool, Range<usize>),
     ) {
-        let text = normalize(text);
+        let text = normalized(text);
         let mut last_end = None;
         self.for_each_piece(&text, |start, piece| {
             let follows = last_end.is_some_and(|end: usize| is_thin(&text[end..start]));
             last_end = None;
             if self.shape(piece, scratch) {
-                take(&scratch.word, follows);
+                take(&scratch.word, follows, start..start + piece.len());
                 last_end = Some(start + piece.len());
             }
         });
@@ -257,7 +265,7 @@ impl std::fmt::Debug for Tokenizer {
 }
 
 /// Text in the normal form NFKC, so that one word has one spelling, without marks that only say where a line may end.
-fn normalize(text: &str) -> Cow<'_, str> {
+pub fn normalized(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
     }

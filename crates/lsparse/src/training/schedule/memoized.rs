@@ -313,6 +313,10 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
     fn snapshot_is_safe(&mut self) {
         self.memos.end_checkpoint();
     }
+
+    fn take_trouble(&mut self) -> Option<Error> {
+        self.memos.take_trouble()
+    }
 }
 
 #[cfg(test)]

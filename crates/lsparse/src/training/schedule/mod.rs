@@ -12,10 +12,11 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::choices;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::training::summary::Summary;
 
 pub use memoized::{Memoized, MemoizedState};
+pub(crate) use memos::remove_orphan;
 pub use memos::{Extent, Kept, Memo, MemoPlace, Memos};
 pub use one_step::{Increment, OneStep};
 pub use stochastic::{Stochastic, StochasticState};
@@ -96,6 +97,11 @@ pub trait Schedule<S>: Send + Sync {
 
     /// The checkpoint with the last snapshot is on disk.
     fn snapshot_is_safe(&mut self) {}
+
+    /// Why something is remembered in memory that belongs into a file, if that has come to pass since this was asked last.
+    fn take_trouble(&mut self) -> Option<Error> {
+        None
+    }
 }
 
 /// When batches enter the total, as settings say it.
