@@ -86,7 +86,7 @@ impl Elsewhere {
         if let Some(read) = self.read_here(start, count, out) {
             return read;
         }
-        self.bring(&[start..start + count])?;
+        self.bring(std::slice::from_ref(&(start..start + count)))?;
         let missing = Error::Exchange { what: "the rows that were asked for" };
         self.read_here(start, count, out).unwrap_or(Err(missing))
     }
@@ -122,8 +122,8 @@ impl Pieces for Elsewhere {
             let rows: Vec<Bound<'_, PyAny>> = object.call_method1("bring", (pairs,))?.extract()?;
             rows.iter().map(copied).collect::<PyResult<Vec<_>>>()
         })?;
-        let fits = |(stretch, rows): (&Range<usize>, &Box<dyn RowSource>)| stretch.len() == rows.num_rows();
-        if rows.len() != wanted.len() || !wanted.iter().zip(&rows).all(fits) {
+        let lengths = wanted.iter().map(Range::len);
+        if !lengths.eq(rows.iter().map(|rows| rows.num_rows())) {
             return Err(Error::Exchange { what: "the rows that were asked for" });
         }
         let brought = wanted.into_iter().zip(rows).map(|(stretch, rows)| Brought { stretch, rows }).collect();

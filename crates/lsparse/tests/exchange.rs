@@ -350,8 +350,10 @@ fn pieces_that_others_have_give_the_bytes_of_one_process() {
             runs,
             ..Default::default()
         };
-        let scattered =
-            |per_round| Scattered::new(cut_rows(&source, &sizes), Asked::Mixture(Box::new(config.clone())), per_round);
+        let scattered = |per_round| Scattered {
+            weights: row_weights.unwrap_or_default().to_vec(),
+            ..Scattered::new(cut_rows(&source, &sizes), Asked::Mixture(Box::new(config.clone())), per_round)
+        };
         let pieced = Pieced::new(&source, scattered(1).ends).unwrap();
         let here = fit_mixture_with(&pieced, &config, inputs(), Beside::default()).unwrap();
         let there = |per_round| {
@@ -394,8 +396,8 @@ fn documents_of_a_round_are_left_out_together() {
     let here = fit_topics_with(&pieced, &config, TopicInputs::default(), Beside::default()).unwrap();
     let ((one, evidence), (two, of_rounds)) = (there(1), there(2));
     assert!(one == here.model.to_bytes().unwrap() && one != two);
-    // All batches are in the total again at the end, and every document was worked out under topics without it.
-    assert!((evidence - of_rounds).abs() < 0.2, "{evidence} and {of_rounds}");
+    // Topics without two batches know less of either than those without one, and not nothing.
+    assert!(of_rounds < evidence && of_rounds > evidence - 0.5, "{evidence} and {of_rounds}");
     // Half of the batches at most are out at a time.
     assert!(there(5).0 == two);
 }

@@ -111,7 +111,8 @@ class _Workers:
                 if future.status in ("error", "cancelled"):
                     raise _told(call, future) from None
             try:
-                wait(futures, timeout=_LOOK)
+                with self._client.as_current():
+                    wait(futures, timeout=_LOOK)
                 if all(future.status == "finished" for future in futures):
                     return
             except TimeoutError:
@@ -303,7 +304,9 @@ class _OnDask(_Base):  # type: ignore[misc]
             X_val = _gathered(X_val, client)
         around: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
         if sample_weight is not None:
-            around["sample_weight"] = client.compute(sample_weight).result() if _is_lazy(sample_weight) else sample_weight
+            weights = client.compute(sample_weight).result() if _is_lazy(sample_weight) else sample_weight
+            # What came from another process may lie anywhere.
+            around["sample_weight"] = np.array(weights, dtype=np.float64)
         return super().fit(pieces, X_val=X_val, trace=trace, callback=callback, **around)
 
     def to_local(self) -> Any:
