@@ -42,9 +42,11 @@ impl Page {
             let (feed, closed) = (Arc::clone(&feed), Arc::clone(&closed));
             std::thread::spawn(move || {
                 while !closed.load(Ordering::Acquire) {
-                    // What cannot be read now may be there the next time.
-                    let more =
-                        follows.iter_mut().fold(false, |more, follow| follow.read_on(&feed).unwrap_or(false) || more);
+                    let mut more = false;
+                    for follow in &mut follows {
+                        // What cannot be read now may be there the next time.
+                        more |= follow.read_on(&feed).unwrap_or(false);
+                    }
                     if !more {
                         std::thread::sleep(PERIOD);
                     }

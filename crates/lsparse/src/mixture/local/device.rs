@@ -14,7 +14,7 @@ use lsparse_kernels::Real;
 use rayon::prelude::*;
 
 use crate::backend::Demand;
-use crate::data::{Batch, Rows, Scalar};
+use crate::data::{Batch, DealId, Rows, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::{ClusterSummary, Clusters, Likelihood};
 use crate::math::linalg;
@@ -70,6 +70,8 @@ pub struct OnDevice {
 /// What a worker has on the GPU: no result depends on it.
 pub struct Resident<T> {
     work: Work,
+    /// Whose batches these are.
+    deal: DealId,
     /// The rows of batches that are there.
     batches: HashMap<usize, DeviceRows<T>>,
     /// Numbers of rows on their way to the GPU.
@@ -98,6 +100,9 @@ impl OnDevice {
     /// Bring the rows of a batch to the GPU, unless they are there.
     fn bring<T: Scalar>(&self, mixture: &Mixture<T>, batch: &Batch<'_>, worker: &mut MixtureWorker<T>) -> Result<()> {
         let MixtureWorker { panels, resident, .. } = worker;
+        // Rows of other data, or dealt otherwise, are none of these.
+        let deal = batch.data.id;
+        resident.take_if(|resident| resident.deal != deal);
         if resident.as_ref().is_some_and(|resident| resident.batches.contains_key(&batch.number)) {
             return Ok(());
         }
@@ -112,7 +117,7 @@ impl OnDevice {
                 None => {
                     let whitening = whitening(values, dim, &self.center);
                     let work = Work::new(Arc::clone(&self.device), &whitening).map_err(Error::gpu)?;
-                    resident.insert(Resident { work, batches: HashMap::new(), weights: Vec::new() })
+                    resident.insert(Resident { work, deal, batches: HashMap::new(), weights: Vec::new() })
                 }
             };
             if coming.is_none() {
