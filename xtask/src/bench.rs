@@ -4,6 +4,7 @@ mod memory;
 mod rivals;
 mod samplers;
 mod search;
+mod threads;
 mod topics;
 
 use std::path::Path;
@@ -17,10 +18,14 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
         ("list", []) => {
             println!("mixture   one lap against a scikit-learn EM iteration; needs --images DIR");
+            println!(
+                "cuda      laps of a mixture on a GPU by K, and PyTorch where it is installed; needs --images DIR"
+            );
             println!("kmeans    one lap of k-means against faiss and scikit-learn; needs --images DIR");
             println!(
                 "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
             );
+            println!("dask      training on a Dask cluster by the number of its workers [--workers 1,2,4] [--rows N]");
             println!("memory    peak memory on 2 million documents and 3.68 million patches; may take --images DIR");
             println!("rivals    held-out scores and CPU time against others at their defaults:");
             println!(
@@ -28,6 +33,8 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
             );
             println!("search    dense, exact and candidate search of a mixture, by K; needs --images DIR");
             println!("samplers  tokens a second of the samplers against tomotopy; needs --corpus FOLDER");
+            println!("threads   every kind of work on one thread and on many; needs --images DIR and --corpus FOLDER");
+            println!("cuda-topics  documents a second on a GPU, and the CPU's scores beside it; needs --corpus FOLDER");
             println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
             Ok(())
         }
@@ -35,12 +42,18 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("mixture", _) => Err("usage: cargo xtask bench mixture --images DIR".into()),
         ("kmeans", ["--images", images]) => kmeans(Path::new(images)),
         ("kmeans", _) => Err("usage: cargo xtask bench kmeans --images DIR".into()),
+        ("cuda", ["--images", images]) => cuda(images),
+        ("cuda", _) => Err("usage: cargo xtask bench cuda --images DIR".into()),
         ("search", ["--images", images]) => search::run(Path::new(images)),
         ("search", _) => Err("usage: cargo xtask bench search --images DIR".into()),
         ("rivals", rest) => rivals::run(rest),
         ("samplers", rest) => samplers::run(rest),
+        ("threads", rest) => threads::run(rest),
+        ("cuda-topics", ["--corpus", folder, rest @ ..]) => cuda_topics(folder, rest),
+        ("cuda-topics", _) => Err("usage: cargo xtask bench cuda-topics --corpus FOLDER [--copies N]".into()),
         ("topics", rest) => topics::run(rest),
         ("python", rest) => package(rest),
+        ("dask", rest) => workers(rest),
         ("memory", rest) => memory::run(rest),
         _ => Err(format!("there is no benchmark {name:?}; see cargo xtask bench list")),
     }
@@ -51,6 +64,30 @@ pub fn run(args: &[&str]) -> Result<(), String> {
         Some((name, rest)) => run_named(name, rest),
         None => Err("usage: cargo xtask bench NAME; see cargo xtask bench list".into()),
     }
+}
+
+/// Laps on a GPU over all patches of the images, and PyTorch's (that of the system: it is large) beside them.
+fn cuda(images: &str) -> Result<(), String> {
+    go(cargo(&["build", "--release", "--package", "lsparse-cli", "--package", "lsparse-bench"]))?;
+    let rows = root().join("target/bench-data/patches.npy").to_string_lossy().into_owned();
+    std::fs::create_dir_all(root().join("target/bench-data")).map_err(|e| format!("target/bench-data: {e}"))?;
+    go(command(release("lsparse"), &["patches", images, "--out", &rows, "--quiet"]))?;
+    for likelihood in ["zero-mean-gauss", "gauss"] {
+        go(command(release("cuda"), &[&rows, likelihood, "cuda", "5", "200", "1600", "3200"]))?;
+    }
+    for clusters in ["200", "1600", "3200"] {
+        if go(command("python3", &["bench/cuda.py", &rows, clusters])).is_err() {
+            println!("PyTorch: not measured");
+        }
+    }
+    Ok(())
+}
+
+/// Laps on a GPU over the documents of a corpus many times over, and the same laps on the CPU and there.
+fn cuda_topics(folder: &str, rest: &[&str]) -> Result<(), String> {
+    let program = ["run", "--release", "--package", "lsparse-bench", "--bin", "cuda_topics", "--"];
+    go(cargo(&[&program[..], &["speed", folder], rest].concat()))?;
+    go(cargo(&[&program[..], &["check", folder]].concat()))
 }
 
 /// Patches of four images (36,816 rows from images of 481 x 321), as f32 and f64, through both programs.
@@ -89,6 +126,14 @@ fn kmeans(images: &Path) -> Result<(), String> {
         go(single(command(&interpreter, &["bench/kmeans.py", &rows, &program.to_string_lossy()])))?;
     }
     Ok(())
+}
+
+/// The installed Python package on a cluster of this machine's processes.
+fn workers(args: &[&str]) -> Result<(), String> {
+    let interpreter = crate::python::install(Build::Release, false)?;
+    let mut bench = command(&interpreter, &["bench/cluster.py"]);
+    bench.args(args);
+    go(single(bench))
 }
 
 /// The installed Python package against Rust and scikit-learn, on one thread.

@@ -13,17 +13,21 @@ const ENVIRONMENT: &str = "python-venv";
 
 /// `cargo xtask python [ARGUMENTS of pytest]`: the wheel that users get, tested in the environment of the last time.
 pub fn run(args: &[&str]) -> Result<(), String> {
-    let (passed, failed, skipped) = tests(Build::Release, false, args)?;
+    let (passed, failed, skipped) = tests(Build::Release, false, false, args)?;
     println!("{passed} passed, {failed} failed, {skipped} skipped");
     if failed > 0 || passed == 0 { Err("tests failed".into()) } else { Ok(()) }
 }
 
 /// Build the wheel, install it, and run its tests and the examples of its documentation; counts of passed, failed and
 /// skipped ones.
-pub fn tests(build: Build, fresh: bool, args: &[&str]) -> Result<(usize, usize, usize), String> {
+pub fn tests(build: Build, fresh: bool, long: bool, args: &[&str]) -> Result<(usize, usize, usize), String> {
     let interpreter = install(build, fresh)?;
     if fresh {
         find_browser();
+    }
+    if long {
+        // Too large for every day.
+        go(command(&interpreter, &["-m", "pip", "install", "--quiet", "ray"]))?;
     }
     // Where tests have run there is the command that they ran.
     if !matches!(build, Build::Checked) {
@@ -35,10 +39,14 @@ pub fn tests(build: Build, fresh: bool, args: &[&str]) -> Result<(usize, usize, 
     let folder = root().join(PACKAGE).join("tests");
     let mut tests = pytest(&interpreter, &build.program("lsparse"), &elsewhere);
     tests.arg(folder).args(args);
+    if long {
+        tests.env("LSPARSE_LONG", "1");
+    }
     let mut counts = counted(tests, parse_summary)?;
     if args.is_empty() {
         let mut examples = pytest(&interpreter, &build.program("lsparse"), &elsewhere);
-        examples.args(["--doctest-modules", "--pyargs", "lsparse"]);
+        // Modules for what is not installed have their tests elsewhere.
+        examples.args(["--doctest-modules", "--doctest-ignore-import-errors", "--pyargs", "lsparse"]);
         let more = counted(examples, parse_summary)?;
         counts = (counts.0 + more.0, counts.1 + more.1, counts.2 + more.2);
     }

@@ -16,7 +16,7 @@ pub fn run_all(long: bool) -> Result<(), String> {
     doc.env("RUSTDOCFLAGS", "-D warnings");
     go(doc)?;
     let rust = tests(long)?;
-    let package = python::tests(if long { Build::Release } else { Build::Checked }, true, &[])?;
+    let package = python::tests(if long { Build::Release } else { Build::Checked }, true, long, &[])?;
     if long {
         paper::run(&["all", "--quick"])?;
     }

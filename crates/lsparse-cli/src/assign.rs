@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, Element, RowSource, write_csr_npz, write_npy_i64};
+use lsparse::system::check_result;
 use lsparse::{AnyModel, Error, MixtureModel, Precision, Result, Sparsity};
 use serde::Serialize;
 
 use crate::data_args::DataArgs;
+use crate::format::share;
 use crate::parse;
 use crate::stdin::Input;
 use crate::topics::{self, TextArgs};
@@ -45,7 +47,7 @@ pub struct AssignArgs {
     /// Threads, 0 for one a core; the result is the same with any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
-    /// Rows may have missing values (NaN; in text files also empty fields and NA), as with `fit mixture --missing`,
+    /// Rows may have missing values (NaN; in text files also empty fields, NA, N/A, null and ?), as with `fit mixture --missing`,
     /// whichever way the model was trained (gauss and diag-gauss).
     #[arg(long)]
     pub missing: bool,
@@ -143,6 +145,8 @@ fn assign(args: &AssignArgs) -> Result<()> {
 
 /// The most probable cluster of every row.
 pub fn hard_labels(model: &MixtureModel, source: &dyn RowSource) -> Result<Vec<u32>> {
+    // As they are found and as they are written.
+    check_result("assigning", source.num_rows(), "rows", (size_of::<u32>() + size_of::<i64>()) as u64)?;
     let mut labels = Vec::with_capacity(source.num_rows());
     model.assign(source, 1, &mut |clusters, _| {
         interrupt::check("assigning")?;
@@ -200,7 +204,7 @@ fn write_rows(
             match lines {
                 Lines::Csv => {
                     let mut pairs = clusters.iter().zip(values);
-                    pairs.try_for_each(|(k, r)| writeln!(out, "{row},{k},{r}"))
+                    pairs.try_for_each(|(k, r)| writeln!(out, "{row},{k},{}", share(*r)))
                 }
                 Lines::Json => serde_json::to_writer(&mut *out, &Row { row, clusters, responsibilities: values })
                     .map_err(io::Error::from)
@@ -215,11 +219,13 @@ fn write_rows(
 
 fn write_npz(model: &MixtureModel, source: &dyn RowSource, sparsity: usize, path: &Path) -> Result<()> {
     let (rows, num_clusters) = (source.num_rows(), model.num_clusters());
-    let mut indices: Vec<i32> = Vec::with_capacity(rows * sparsity);
     let is_f64 = match model.config.precision {
         Precision::Auto => source.element() == Element::F64,
         precision => precision == Precision::F64,
     };
+    let entry = size_of::<i32>() + if is_f64 { size_of::<f64>() } else { size_of::<f32>() };
+    check_result("assigning", rows, "rows", (sparsity * entry + size_of::<i64>()) as u64)?;
+    let mut indices: Vec<i32> = Vec::with_capacity(rows * sparsity);
     let indptr: Vec<i64> = (0..=rows).map(|n| (n * sparsity) as i64).collect();
     // In the precision they were worked out in; the file is no larger than what it says.
     if is_f64 {

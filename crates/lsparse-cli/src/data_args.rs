@@ -47,10 +47,10 @@ pub struct DataArgs {
 #[derive(Args, Debug)]
 pub struct PatchArgs {
     /// Side of a patch of an image, in pixels [default: 8].
-    #[arg(long, value_name = "PIXELS")]
+    #[arg(long, value_name = "PIXELS", value_parser = parse::positive_size)]
     pub patch_size: Option<usize>,
     /// Pixels from one patch to the next [default: 4].
-    #[arg(long, value_name = "PIXELS")]
+    #[arg(long, value_name = "PIXELS", value_parser = parse::positive_size)]
     pub patch_stride: Option<usize>,
     /// Which patches of an image are taken [default: paper].
     #[arg(long, value_enum, value_name = "GRID")]

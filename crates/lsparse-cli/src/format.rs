@@ -1,5 +1,7 @@
 //! Numbers, times and tables for people to read.
 
+use std::fmt::{Display, LowerExp};
+
 /// A whole number with its thousands parted: 36,816.
 pub fn grouped(value: usize) -> String {
     let digits = value.to_string();
@@ -69,6 +71,12 @@ pub fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { many })
 }
 
+/// A share as tables have it: with an exponent where it would be a long row of zeros.
+pub fn share<T: Copy + Display + LowerExp + Into<f64>>(value: T) -> String {
+    let size: f64 = value.into();
+    if size == 0.0 || size >= 1e-5 { value.to_string() } else { format!("{value:e}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +90,8 @@ mod tests {
         );
         assert_eq!([duration(4.25), duration(65.0), duration(7385.0)], ["4.2 s", "1 min 05 s", "2 h 03 min"]);
         assert_eq!([rate(950.0), rate(12_500.0), rate(1.25e6)], ["950", "12.5 k", "1.25 M"]);
+        assert_eq!([share(1.0), share(0.25), share(0.0), share(1.25e-106)], ["1", "0.25", "0", "1.25e-106"]);
+        assert_eq!([share(0.1f32), share(1e-9f32)], ["0.1", "1e-9"]);
         assert_eq!([bytes(312_000_000), bytes(2_500_000_000)], ["312 MB", "2.50 GB"]);
     }
 

@@ -46,6 +46,18 @@ pub fn listen(quiet: bool) -> &'static AtomicBool {
     &STOP
 }
 
+/// Make a file that must not grow (`ulimit -f`) an error as a full disk is, and not the end of the program.
+#[cfg(unix)]
+pub fn outlive_full_files() {
+    use std::sync::Arc;
+    // Any handler keeps the signal from ending the program; the write that met the limit then says so itself.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
+}
+
+/// Other systems have no such limit.
+#[cfg(not(unix))]
+pub fn outlive_full_files() {}
+
 /// Stop at the next good moment, as if a signal had asked for it.
 pub fn stop() {
     STOP.store(true, Ordering::Release);

@@ -36,6 +36,8 @@ use lsparse::{Error, Result};
 use cli::{Cli, Command, Family, Fit};
 
 fn main() -> ExitCode {
+    share_addresses();
+    interrupt::outlive_full_files();
     let matches = cli::command().get_matches();
     if asks_for_quiet(&matches) {
         output::be_quiet();
@@ -62,6 +64,25 @@ fn main() -> ExitCode {
         }
     }
 }
+
+/// Under a limit on addresses (`ulimit -v`), start anew with an allocator that keeps no addresses for each thread: it would
+/// take 64 MB for every one, and what is left for data would be anybody's guess.
+#[cfg(target_os = "linux")]
+fn share_addresses() {
+    use lsparse::system::{ARENAS, address_limit};
+    use std::os::unix::process::CommandExt;
+    if address_limit().is_none() || std::env::var_os(ARENAS).is_some() {
+        return;
+    }
+    if let Ok(program) = std::env::current_exe() {
+        // It comes back only if it cannot be done, and then all goes on as it is.
+        let _ = std::process::Command::new(program).args(std::env::args_os().skip(1)).env(ARENAS, "1").exec();
+    }
+}
+
+/// Elsewhere no limit is known.
+#[cfg(not(target_os = "linux"))]
+fn share_addresses() {}
 
 /// Whether the command that was given has a --quiet that was given too.
 fn asks_for_quiet(matches: &ArgMatches) -> bool {

@@ -78,7 +78,21 @@ pub fn note(text: &str) {
 /// The file itself is made only when there is something to put into it, so that a program that is ended in between
 /// leaves no remains.
 pub fn check_writable(path: &Path) -> Result<()> {
+    check_named(path, "file")?;
     AtomicFile::create(path).map(drop)
+}
+
+/// Refuse what stands for standard output elsewhere, where a file or folder is to be written: one of that name is none that
+/// anybody wants.
+pub fn check_named(path: &Path, what: &str) -> Result<()> {
+    if path.as_os_str() != "-" {
+        return Ok(());
+    }
+    Err(Error::Format {
+        path: path.to_owned(),
+        detail: "this is not written to standard output".into(),
+        remedy: format!("give a {what}"),
+    })
 }
 
 /// Refuse to write over a file that is read.
@@ -93,6 +107,7 @@ pub fn check_not_input(option: &'static str, path: &Path, inputs: &[&Path]) -> R
 
 /// What a file's name says it is.
 pub fn check_extension(option: &'static str, path: &Path, known: &[&'static str]) -> Result<&'static str> {
+    check_named(path, "file")?;
     let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
     known.iter().copied().find(|name| extension == *name).ok_or_else(|| Error::Config {
         setting: option,

@@ -38,6 +38,24 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A whole number that is not zero.
+pub fn positive(text: &str) -> Result<u64, String> {
+    text.parse().ok().filter(|&count| count > 0).ok_or_else(|| "give a whole number, 1 or more".to_owned())
+}
+
+/// The same as a size.
+pub fn positive_size(text: &str) -> Result<usize, String> {
+    positive(text)?.try_into().map_err(|_| "it is too large".to_owned())
+}
+
+/// A limit on how many there may be, or none, which is 0.
+pub fn limit(text: &str) -> Result<usize, String> {
+    match text {
+        "none" => Ok(0),
+        _ => positive_size(text).map_err(|problem| format!("{problem}, or none for no limit")),
+    }
+}
+
 /// A number of threads.
 pub fn threads(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
@@ -94,6 +112,8 @@ mod tests {
     fn numbers_are_finite() {
         assert_eq!(number("1e-3"), Ok(1e-3));
         assert!(threads("1024").is_ok() && threads("100000").is_err() && threads("-1").is_err());
+        assert!(positive("3") == Ok(3) && ["0", "-1", "x", ""].iter().all(|text| positive(text).is_err()));
+        assert!(limit("none") == Ok(0) && limit("7") == Ok(7) && limit("0").unwrap_err().contains("none"));
         assert!(share("1").is_ok() && share("1.1").is_err() && share("nan").is_err());
         assert!(number("nan").is_err() && number("inf").is_err() && number("x").is_err());
     }

@@ -71,7 +71,7 @@ pub struct ScoreArgs {
     /// Threads, 0 for one a core; the result is the same with any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
-    /// Rows may have missing values (NaN; in text files also empty fields and NA), as with `fit mixture --missing`,
+    /// Rows may have missing values (NaN; in text files also empty fields, NA, N/A, null and ?), as with `fit mixture --missing`,
     /// whichever way the model was trained (gauss and diag-gauss).
     #[arg(long)]
     pub missing: bool,

@@ -167,6 +167,7 @@ fn parse_text(path: &Path, text: &str) -> Result<Vec<f64>> {
                 line,
                 column,
                 text: field.chars().take(30).collect(),
+                is_missing: false,
             })?;
             if value.is_nan() || value == f64::INFINITY {
                 let name = path.display().to_string();

@@ -22,7 +22,7 @@ impl Input {
     /// What `path` names, where "-" is standard input. `ending` is what text would be called: data that are none are known
     /// by their first bytes.
     pub fn open(path: &Path, ending: &str) -> Result<Self> {
-        if path.as_os_str() != "-" {
+        if !is_stdin(path) {
             return Ok(Input { path: path.to_owned(), _copy: None });
         }
         let mut stdin = io::stdin().lock();
@@ -44,4 +44,26 @@ impl Input {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Refuse to read standard input twice: as data and as what an option gives.
+pub fn check_once(option: &'static str, given: Option<&Path>, data: &Path) -> Result<()> {
+    if !given.is_some_and(is_stdin) || !is_stdin(data) {
+        return Ok(());
+    }
+    let problem = "standard input has the data already".into();
+    Err(Error::Config { setting: option, problem, remedy: "give a file for one of them".into() })
+}
+
+/// Refuse standard input where a corpus folder is read.
+pub fn check_folder(setting: &'static str, given: Option<&Path>) -> Result<()> {
+    if !given.is_some_and(is_stdin) {
+        return Ok(());
+    }
+    let problem = "a corpus is a folder, which standard input is not".into();
+    Err(Error::Config { setting, problem, remedy: "make one of text with lsparse corpus build - --out FOLDER".into() })
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }

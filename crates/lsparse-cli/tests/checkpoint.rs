@@ -319,6 +319,27 @@ fn a_full_disk_leaves_the_last_good_checkpoint_and_the_model() {
     assert!(place.read("limited.st") == place.read("whole.st"));
 }
 
+/// The statistics of all batches are 1.1 MB, and the file for them may have half of that.
+#[test]
+fn a_full_disk_under_statistics_leaves_them_in_memory() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 3000, 10, 10, 4);
+    let fit = "fit mixture train.npy -k 60 --batches 30 --laps 2 --tolerance none -q";
+    place.lsparse(&format!("{fit} --out whole.st")).assert().success();
+    let output = place.limited("ulimit -f 1024", &format!("{fit} --memo-memory 0 --checkpoint c --out limited.st"));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("warning: cannot write c.memos") && message.contains("stays in memory"), "{message}");
+    assert!(message.lines().last().unwrap().starts_with("error: cannot write c.memos"), "{message}");
+    assert!(place.read("limited.st") == place.read("whole.st"));
+    // The file is of use with its checkpoint alone. Where none can be written it goes away.
+    ["c", "c.memos"].iter().for_each(|name| drop(std::fs::remove_file(place.path(name))));
+    std::fs::create_dir(place.path("c.part")).unwrap();
+    let failing = place.lsparse(&format!("{fit} --memo-memory 0 --checkpoint c --out failing.st")).assert().failure();
+    failing.stderr(contains("cannot write the checkpoint c"));
+    assert_eq!(place.files(), ["c.part", "failing.st", "limited.st", "test.npy", "train.npy", "whole.st"]);
+    assert!(place.read("failing.st") == place.read("whole.st"));
+}
+
 #[test]
 fn a_batch_can_be_taken_out_and_training_goes_on_without_it() {
     let (mixture, topics) = (with_planted(LikelihoodKind::Gauss, 900, 10, 3, 4).0, with_corpora(500));

@@ -86,4 +86,4 @@ pub use sketch::{Limits, SketchPack, fill_sketch};
 pub use softmax::{log_sum_exp, softmax_rows, softmax_tile};
 pub use table::add_table_rows;
 pub use tile::{diag_quad_forms, transpose_tile};
-pub use triangular::TriangularPack;
+pub use triangular::{TriangularPack, fill_factor};

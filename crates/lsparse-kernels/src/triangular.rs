@@ -32,6 +32,25 @@ fn blocks(dim: usize) -> impl Iterator<Item = (usize, usize)> {
     first.into_iter().chain(rest)
 }
 
+/// Packs the lower triangle of the row-major `dim x dim` matrix `lower` as a factor of a [`TriangularPack`]; what lies
+/// above its diagonal is ignored.
+///
+/// # Panics
+/// If `lower` has not `dim * dim` entries or `packed` not as many as a triangle.
+pub fn fill_factor<T: Real>(packed: &mut [T], dim: usize, lower: &[f64]) {
+    assert_eq!(lower.len(), dim * dim, "lower must hold dim * dim entries");
+    assert_eq!(packed.len(), dim * (dim + 1) / 2, "packed must hold a triangle");
+    let mut packed = packed.iter_mut();
+    for (start, width) in blocks(dim) {
+        for d in 0..start + width {
+            for c in start.max(d)..start + width {
+                let slot = packed.next().expect("a block has as many entries as the pack");
+                *slot = T::from_f64(lower[c * dim + d]);
+            }
+        }
+    }
+}
+
 impl<T: Real> TriangularPack<T> {
     /// Room for `num` factors of size `dim x dim`, all zero.
     ///
@@ -65,27 +84,22 @@ impl<T: Real> TriangularPack<T> {
     /// If there is no factor `k`, or `lower` has not `dim * dim` entries.
     pub fn set(&mut self, k: usize, lower: &[f64]) {
         assert!(k < self.num, "factor {k} of {}", self.num);
-        let (dim, size) = (self.dim, self.size());
-        assert_eq!(lower.len(), dim * dim, "lower must hold dim * dim entries");
-        let mut packed = self.data[k * size..(k + 1) * size].iter_mut();
-        for (start, width) in blocks(dim) {
-            for d in 0..start + width {
-                for c in start.max(d)..start + width {
-                    let slot = packed.next().expect("a block has as many entries as the pack");
-                    *slot = T::from_f64(lower[c * dim + d]);
-                }
-            }
-        }
+        let size = self.size();
+        fill_factor(&mut self.data[k * size..(k + 1) * size], self.dim, lower);
     }
 
-    /// Sets factor `k` to factor `k` of another pack of the same shape.
+    /// The packed numbers of factor `k`.
     ///
     /// # Panics
-    /// If there is no factor `k` in one of them, or their sizes differ.
-    pub fn copy_factor(&mut self, k: usize, from: &Self) {
-        assert_eq!(self.dim, from.dim, "factors of the same size");
-        let of_k = k * self.size()..(k + 1) * self.size();
-        self.data[of_k.clone()].copy_from_slice(&from.data[of_k]);
+    /// If there is no factor `k`.
+    pub fn factor(&self, k: usize) -> &[T] {
+        &self.data[k * self.size()..(k + 1) * self.size()]
+    }
+
+    /// The packed numbers of each factor in turn, for [`fill_factor`] on several threads.
+    pub fn factors_mut(&mut self) -> std::slice::ChunksExactMut<'_, T> {
+        let size = self.size();
+        self.data.chunks_exact_mut(size)
     }
 
     /// `out[r] = || M_k (x_r - shift) ||^2` for every row of a tile (see

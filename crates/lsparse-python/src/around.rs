@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lsparse::data::RowSource;
+use lsparse::training::exchange::Engine;
 use lsparse::training::trace::Trace;
 use lsparse::{Beside, Checkpointing, Fitted, Storage};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::elsewhere::Elsewhere;
 use crate::gate::{raise, run_watched};
 use crate::page::Page;
 use crate::rows::{Braked, Held};
@@ -62,16 +64,18 @@ impl<'py> Around<'py> {
         self.heldout.as_ref().map(|rows| Held::named("X_val", rows)).transpose()
     }
 
-    /// Run a fit of `rows` with `heldout`, which can be watched and ended early.
+    /// Run a fit of the rows `held` with `heldout`, which can be watched and ended early.
     pub fn fit<M: Send>(
         &self,
         py: Python<'py>,
-        rows: &dyn RowSource,
+        held: &Held<'py>,
         heldout: Option<&dyn RowSource>,
         fit: impl FnOnce(&dyn RowSource, Option<&dyn RowSource>, Beside<'_>) -> lsparse::Result<Fitted<M>> + Send,
     ) -> PyResult<Reported<'py, M>> {
         let trace = self.trace.as_deref().map(Trace::to_file).transpose().map_err(raise)?;
         let recorder = Recorder::default();
+        let rows = held.rows()?;
+        let rows = rows.as_ref();
         let mut watchers = Watchers { recorder: recorder.clone(), trace, notes: Vec::new(), knock: None, page: None };
         let mut asked: Option<Arc<AtomicBool>> = None;
         if let Some(page) = &self.page {
@@ -88,16 +92,24 @@ impl<'py> Around<'py> {
             }
             _ => Ok(asked()),
         };
-        let (storage, waits) = (self.storage(), self.waits);
-        let (fitted, raised) = run_watched(py, self.threads, &mut tell, |brake| {
+        let (storage, waits, mut engine) = (self.storage(), self.waits, held.engine());
+        let there = engine.clone();
+        let fitted = run_watched(py, self.threads, &mut tell, |brake| {
             watchers.knock = waits.then(|| Arc::clone(&brake.knock));
             let rows = Braked { rows, now: &brake.now };
             let heldout = heldout.map(|rows| Braked { rows, now: &brake.now });
             let heldout = heldout.as_ref().map(|rows| rows as &dyn RowSource);
-            let beside =
-                Beside { observer: Some(&mut watchers), interrupt: Some(&brake.soon), storage, ..Default::default() };
+            let beside = Beside {
+                observer: Some(&mut watchers),
+                interrupt: Some(&brake.soon),
+                storage,
+                engine: engine.as_mut().map(|engine| engine as &mut dyn Engine),
+                ..Default::default()
+            };
             fit(&rows, heldout, beside)
-        })?;
+        });
+        let raised_there = || there.as_ref().and_then(Elsewhere::raised);
+        let (fitted, raised) = fitted.map_err(|error| raised_there().unwrap_or(error))?;
         // What a watcher raises of the last steps is raised once the model is kept, too.
         let raised = tell(py).err().or(raised);
         let Fitted { model, outcome, .. } = fitted;

@@ -129,7 +129,7 @@ pub fn hand_out_batches<'py>(
     let (held, settled) = (Held::borrow(x)?, settings::<Settled>(settled)?);
     let rows = held.rows()?;
     let rows = rows.as_ref();
-    let Round { params, tickets } =
+    let Round { params, tickets, .. } =
         run(py, threads, |_| with_family!(settled, rows, |family| hand_out(&mut restored(family, session)?, most)))?;
     let tickets = tickets.iter().map(|ticket| PyBytes::new(py, ticket)).collect();
     Ok((PyBytes::new(py, &params), tickets))

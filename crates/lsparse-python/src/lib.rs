@@ -5,6 +5,7 @@
 
 mod around;
 mod corpus;
+mod elsewhere;
 mod exchange;
 mod gate;
 mod messages;
@@ -23,6 +24,8 @@ mod _core {
     use super::around::checkpoint_seed;
     #[pymodule_export]
     use super::corpus::{build_corpus, open_corpus};
+    #[pymodule_export]
+    use super::elsewhere::{measure_piece, print_piece, work_piece};
     #[pymodule_export]
     use super::exchange::{begin_session, fold_batches, hand_out_batches, model_of_session, summarize_batch};
     #[pymodule_export]

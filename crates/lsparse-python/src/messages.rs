@@ -19,6 +19,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("clusters", "n_components"),
     ("decay", "learning_decay"),
     ("delay", "learning_offset"),
+    ("device", "device"),
     ("doc-iterations", "max_doc_update_iter"),
     ("doc-tolerance", "mean_change_tol"),
     ("docs-per-batch", "batch_size"),

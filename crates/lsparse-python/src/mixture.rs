@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use lsparse::increment::Increment;
 use lsparse::likelihood::NamedArray;
 use lsparse::mixture::{GivenPrior, GivenStart, initial_mixture};
+use lsparse::system::check_result;
 use lsparse::{MixtureConfig, MixtureInputs, MixtureModel, fit_mixture_with};
 use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -76,12 +77,12 @@ pub fn fit_mixture<'py>(
 ) -> PyResult<Reported<'py, Mixture>> {
     let config: MixtureConfig = settings(config)?;
     let (held, heldout) = (Held::borrow(x)?, around.heldout()?);
-    let (rows, heldout) = (held.rows()?, heldout.as_ref().map(Held::rows).transpose()?);
+    let heldout = heldout.as_ref().map(Held::rows).transpose()?;
     let row_weights = sample_weight.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let start = start.map(|start| &start.get().model);
     let given_prior = given.as_ref().map(Given::prior).unwrap_or_default();
     let given = given.map(|given| given.start(&config)).transpose()?.unwrap_or_default();
-    let (model, report) = around.fit(py, rows.as_ref(), heldout.as_deref(), |rows, heldout, beside| {
+    let (model, report) = around.fit(py, &held, heldout.as_deref(), |rows, heldout, beside| {
         let columns = columns.as_deref();
         let inputs = MixtureInputs { heldout, row_weights, start, columns, given, given_prior, ..Default::default() };
         match laps {
@@ -194,7 +195,9 @@ impl Mixture {
         let rows = held.rows()?;
         let rows = rows.as_ref();
         let (index, value) = run(py, threads, |brake| {
-            let (mut index, mut value) = (Vec::new(), Vec::new());
+            let (count, entry) = (rows.num_rows(), size_of::<i32>() + size_of::<f64>());
+            check_result("assigning", count, "rows", (sparsity as u64).saturating_mul(entry as u64))?;
+            let (mut index, mut value) = (Vec::with_capacity(count * sparsity), Vec::with_capacity(count * sparsity));
             self.model.assign(&Braked { rows, now: &brake.now }, sparsity, &mut |clusters, shares| {
                 index.extend(clusters.iter().map(|&k| k as i32));
                 value.extend_from_slice(shares);
@@ -215,7 +218,7 @@ impl Mixture {
         trials: Option<usize>,
         seed: u64,
     ) -> PyResult<(Bound<'py, PyArrayDyn<f64>>, Bound<'py, PyArray1<i64>>)> {
-        let drawn = run(py, 1, |_| self.model.sample(rows, trials, seed))?;
+        let drawn = run(py, 1, |brake| self.model.sample_until(rows, trials, seed, &brake.now))?;
         let clusters = drawn.clusters.iter().map(|&k| i64::from(k)).collect();
         Ok((array(py, &[rows, self.model.dim()], drawn.values)?, PyArray1::from_vec(py, clusters)))
     }

@@ -1,12 +1,15 @@
-//! NumPy arrays and SciPy matrices as rows for the library, read where they are.
+//! NumPy arrays, SciPy matrices and what other processes have as rows for the library, read where they are.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lsparse::data::{BorrowedCsr, BorrowedRows, CsrIndex, CsrValue, Element as Precision, RowSource, Rows, Scalar};
+use lsparse::data::{
+    BorrowedCsr, BorrowedRows, CsrIndex, CsrValue, Element as Precision, Pieces, RowSource, Rows, Scalar,
+};
 use numpy::{Element, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::elsewhere::Elsewhere;
 use crate::gate::raise;
 
 /// Borrowed arrays: while this lives they cannot go away, and nobody can borrow them to write.
@@ -23,6 +26,8 @@ enum Arrays<'py> {
     DenseF64(PyReadonlyArray2<'py, f64>),
     /// Compressed sparse rows.
     Csr { dim: usize, places: Places<'py>, values: Values<'py> },
+    /// Rows that other processes have.
+    Elsewhere(Elsewhere),
 }
 
 /// Where rows start and which columns values are in.
@@ -96,6 +101,14 @@ impl<'py> Held<'py> {
         Ok(Held { name, arrays: Arrays::borrow(x)? })
     }
 
+    /// Who works batches out, where others have the rows.
+    pub fn engine(&self) -> Option<Elsewhere> {
+        match &self.arrays {
+            Arrays::Elsewhere(rows) => Some(rows.clone()),
+            _ => None,
+        }
+    }
+
     /// The rows.
     pub fn rows(&self) -> PyResult<Box<dyn RowSource + '_>> {
         self.arrays.rows(self.name)
@@ -104,6 +117,9 @@ impl<'py> Held<'py> {
 
 impl<'py> Arrays<'py> {
     fn borrow(x: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if Elsewhere::is(x)? {
+            return Ok(Arrays::Elsewhere(Elsewhere::new(x)?));
+        }
         if !x.hasattr("indptr")? {
             if let Ok(array) = x.extract() {
                 return Ok(Arrays::DenseF32(array));
@@ -123,6 +139,7 @@ impl<'py> Arrays<'py> {
         match self {
             Arrays::DenseF32(array) => dense(name, array),
             Arrays::DenseF64(array) => dense(name, array),
+            Arrays::Elsewhere(rows) => Ok(Box::new(rows.clone())),
             Arrays::Csr { dim, places: Places::I32(indptr, index), values } => {
                 values.rows(name, *dim, slice(indptr)?, slice(index)?)
             }
@@ -167,6 +184,14 @@ impl RowSource for Braked<'_> {
 
     fn is_sparse(&self) -> bool {
         self.rows.is_sparse()
+    }
+
+    fn num_entries(&self) -> Option<usize> {
+        self.rows.num_entries()
+    }
+
+    fn pieces(&self) -> Option<&dyn Pieces> {
+        self.rows.pieces()
     }
 
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> lsparse::Result<()> {

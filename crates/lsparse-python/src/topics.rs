@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use lsparse::data::{RowSource, Rows};
 use lsparse::settings::TopicsConfig;
+use lsparse::system::{check_growth, check_result};
 use lsparse::topics::coherence::coherence as coherence_of;
 use lsparse::topics::score::{Completion, CompletionOptions, completion as complete};
 use lsparse::topics::{TopicInputs, TopicModel, WordTable, fit_topics_with};
@@ -55,12 +56,12 @@ pub fn fit_topics<'py>(
 ) -> PyResult<Reported<'py, Topics>> {
     let config: TopicsConfig = settings(config)?;
     let (held, heldout) = (Held::borrow(x)?, around.heldout()?);
-    let (rows, heldout) = (held.rows()?, heldout.as_ref().map(Held::rows).transpose()?);
+    let heldout = heldout.as_ref().map(Held::rows).transpose()?;
     let Given { vocabulary, tokenizer, seed_words, alpha, word_prior } = given;
     let tokenizer = tokenizer.as_deref().map(settings).transpose()?;
     let word_prior = word_prior.as_ref().map(|prior| prior.as_slice()).transpose()?;
     let start = start.map(|start| &start.get().model);
-    let (model, report) = around.fit(py, rows.as_ref(), heldout.as_deref(), |rows, heldout, beside| {
+    let (model, report) = around.fit(py, &held, heldout.as_deref(), |rows, heldout, beside| {
         let (vocab, alpha, seed_words) = (vocabulary.as_deref(), alpha.as_deref(), &seed_words[..]);
         let inputs = TopicInputs { vocab, heldout, start, seed_words, alpha, word_prior, tokenizer };
         fit_topics_with(rows, &config, inputs, beside)
@@ -159,6 +160,9 @@ impl Topics {
             self.model.assign(&rows, &mut |_, shares| {
                 let mut shares = shares.to_vec();
                 shares.sort_unstable_by_key(|share| share.0);
+                let (what, remedy) = (|| "assigning topics".to_owned(), "give fewer documents at a time");
+                check_growth(what, &index, shares.len(), remedy)?;
+                check_growth(what, &value, shares.len(), remedy)?;
                 index.extend(shares.iter().map(|share| i64::from(share.0)));
                 value.extend(shares.iter().map(|share| f64::from(share.1)));
                 indptr.push(index.len() as i64);
@@ -182,6 +186,7 @@ impl Topics {
         let num = self.model.num_topics();
         let values = run(py, threads, |brake| {
             let rows = Braked { rows: rows.as_ref(), now: &brake.now };
+            check_result("transforming", rows.num_rows(), "documents", ((num + 1) * size_of::<f64>()) as u64)?;
             let lengths = lengths(&rows)?;
             let alpha: Vec<f64> = self.model.alpha.iter().map(|&a| f64::from(a)).collect();
             let mut values = Vec::with_capacity(rows.num_rows() * num);
@@ -253,7 +258,7 @@ impl Topics {
         words: Option<usize>,
         seed: u64,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>)> {
-        let drawn = run(py, 1, |_| Ok(self.model.sample(documents, words, seed)))?;
+        let drawn = run(py, 1, |brake| self.model.sample_until(documents, words, seed, &brake.now))?;
         let (mut indptr, mut index, mut value) = (vec![0i64], Vec::new(), Vec::new());
         for document in drawn {
             index.extend(document.iter().map(|word| i64::from(word.0)));

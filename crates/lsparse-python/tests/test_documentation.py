@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import lsparse
+import lsparse.dask
 import lsparse.exchange
 import lsparse.plot
 import nbformat
@@ -15,10 +16,11 @@ from nbclient import NotebookClient
 
 HERE = Path(__file__).parent
 ESTIMATORS = [lsparse.GaussianMixture, lsparse.MultinomialMixture, lsparse.PoissonMixture, lsparse.BernoulliMixture, lsparse.TopicModel]
+ON_DASK = [getattr(lsparse.dask, estimator.__name__) for estimator in ESTIMATORS]
 
 
 def public():
-    for module in (lsparse, lsparse.exchange, lsparse.plot):
+    for module in (lsparse, lsparse.dask, lsparse.exchange, lsparse.plot):
         for name in module.__all__:
             yield f"{module.__name__}.{name}", getattr(module, name)
     for estimator in ESTIMATORS:
@@ -37,7 +39,7 @@ def test_every_docstring_has_an_example(name, thing):
             assert f"{section}\n{'-' * len(section)}\n" in text, name
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *ON_DASK])
 def test_every_parameter_is_documented_and_checked(estimator):
     text = inspect.getdoc(estimator)
     for name in inspect.signature(estimator).parameters:

@@ -57,6 +57,15 @@ pub enum Error {
         remedy: String,
     },
 
+    /// A GPU failed in the middle of the work.
+    #[error("{detail}; {remedy}")]
+    Gpu {
+        /// What it said.
+        detail: String,
+        /// What to do about it.
+        remedy: String,
+    },
+
     /// A file ends before its data does.
     #[error(
         "{} is cut short: its header promises {expected} bytes of data, it holds {found}; copy or save it again",
@@ -140,10 +149,11 @@ pub enum Error {
 
     /// A field of a text file is empty or no number.
     #[error(
-        "{} line {line}, column {}: {}; put a number there, or drop the line or the column",
+        "{} line {line}, column {}: {}; put a number there, or drop the line or the column{}",
         path.display(),
         column + 1,
-        describe_field(text)
+        describe_field(text),
+        if *is_missing { " (full and diagonal Gaussians take it for a missing value with `missing`)" } else { "" }
     )]
     NotANumber {
         /// The file.
@@ -154,6 +164,8 @@ pub enum Error {
         column: usize,
         /// What is there, shortened.
         text: String,
+        /// Whether that is how tables say that a value is missing, where a model might do without.
+        is_missing: bool,
     },
 
     /// A line of a text file cannot be used.
@@ -357,6 +369,13 @@ pub enum Error {
         what: &'static str,
     },
 
+    /// Those who work batches out elsewhere, or have the rows, did not do so.
+    #[error("{what}")]
+    Elsewhere {
+        /// What they say.
+        what: String,
+    },
+
     /// The objective is not a number any more.
     #[error("the objective is {value} after step {step}; give less extreme priors, rescale the data, or use f64")]
     Diverged {
@@ -433,6 +452,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// Kernels and copies that failed: what there is no GPU for was found out before the work began.
+    pub(crate) fn gpu(error: lsparse_cuda::Error) -> Error {
+        let remedy = match error {
+            lsparse_cuda::Error::OutOfMemory { .. } => {
+                "end what else runs there, ask for more `batches`, or choose `device cpu`"
+            }
+            _ => "go on from the last checkpoint with `resume`, there or with `device cpu`",
+        };
+        Error::Gpu { detail: error.to_string(), remedy: remedy.into() }
+    }
+
     /// The time that training may take was over before this: "a step was done".
     pub(crate) fn out_of_time(before: &str) -> Error {
         Error::Config {
@@ -605,7 +635,8 @@ mod tests {
             "x.npy row 1, column 3: NaN is not finite; replace it by a number or drop the row (full and diagonal Gaussians \
              take NaN with `missing`)"
         );
-        let error = Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new() };
+        let error =
+            Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new(), is_missing: false };
         assert!(error.to_string().starts_with("x.csv line 7, column 1: empty field; "));
     }
 
@@ -617,7 +648,7 @@ mod tests {
             [0.0, 1e15, 0.25, 1e-300, f64::NAN].map(show_number),
             ["0", "1000000000000000", "0.25", "1e-300", "NaN"]
         );
-        let comma = Error::NotANumber { path: "x".into(), line: 1, column: 0, text: "-1,5".into() };
+        let comma = Error::NotANumber { path: "x".into(), line: 1, column: 0, text: "-1,5".into(), is_missing: false };
         assert!(comma.to_string().contains("decimals take a point"), "{comma}");
     }
 

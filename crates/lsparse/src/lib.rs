@@ -17,7 +17,8 @@
 //! - [`settings`]: what may be asked of a run. [`store`]: checkpoints and model files. [`runs`]: from settings to the best
 //!   model of several runs.
 //! - [`mixture`] and [`topics`] put the pieces together, in the same shape; [`increment`] goes on from data that keeps
-//!   coming, [`any`] reads whatever a file holds, [`math::agreement`] compares clusters with known classes.
+//!   coming, [`any`] reads whatever a file holds, [`elsewhere`] is what processes
+//!   with a piece of the rows do, [`math::agreement`] compares clusters with known classes.
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod backend;
 pub mod choice;
 pub mod corpus;
 pub mod data;
+pub mod elsewhere;
 pub mod error;
 pub mod increment;
 pub mod likelihood;

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 use crate::corpus::Corpus;
+use crate::data::formats::binary::known_kind;
 use crate::data::formats::csv::{CsvOptions, GZIP_MAGIC, read_csv};
 use crate::data::formats::images::{ImagePatches, PatchOptions, is_image};
 use crate::data::formats::npy::NpyRows;
@@ -57,6 +58,8 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn RowSource>> {
         Ok(Box::new(read_csv(path, &options.csv)?))
     } else if is_image(path) {
         Err(refuse("a single image is not read", "give the folder that the images lie in"))
+    } else if let Some((kind, _)) = known_kind(&start) {
+        Err(refuse(&format!("it is {kind}, which is not read"), "export its numbers to a .npy, .npz or .csv file"))
     } else if start.starts_with(&GZIP_MAGIC) {
         Err(refuse(
             "only text is read from gzip files",
@@ -147,12 +150,12 @@ mod tests {
     fn what_cannot_be_opened_says_why() {
         let folder = tempfile::tempdir().unwrap();
         for (name, bytes, expected) in [
-            ("x.parquet", &b"PAR1"[..], "the format is not known; give a .npy"),
+            ("x.parquet", &b"PAR1"[..], "it is a Parquet file, which is not read; export its numbers to a .npy"),
             ("x", b"1,2", "the format is not known"),
             ("x.npy.gz", b"\x1f\x8b\x08", "unpack it"),
             ("x.jpg", b"\xff\xd8", "give the folder"),
             ("x.npy", b"", "does not start as a .npy file does"),
-            ("x.npz", b"", "damaged"),
+            ("x.npz", b"", "the file is empty; save sparse data"),
             ("x.txt", b"", "no rows"),
         ] {
             let path = folder.path().join(name);

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::backend::instructions;
+use crate::backend::Place;
 use crate::data::Dealt;
 use crate::error::{Error, Result};
 use crate::settings::{BestBy, Plan};
 use crate::store::checkpoint::{Content, Fingerprint, Found, Keeper, Storage, StoredRun};
+use crate::training::exchange::{Engine, Known, Rounds};
 use crate::training::model::{Model, Objective};
 use crate::training::observe::{Observer, Stopwatch};
 use crate::training::rules::{EVIDENCE, Outcome, Patience, Progress, StopReason, count_empty};
@@ -44,8 +45,19 @@ pub trait Family<'a> {
         &[]
     }
 
+    /// What it is trained with, an instruction set or a GPU: others round otherwise.
+    fn backend(&self) -> String {
+        Place::default().name()
+    }
+
     /// What data and settings it is made of.
     fn fingerprint(&self) -> Result<Fingerprint>;
+
+    /// What those who work batches out elsewhere need to know.
+    fn known(&self) -> Result<Known> {
+        let problem = "batches of this method cannot be worked out by other processes".into();
+        Err(Error::Config { setting: "method", problem, remedy: "choose `method lsparse`".into() })
+    }
 
     /// The data of a run, dealt into batches.
     fn deal(&self, run: usize) -> Result<Dealt<'a>>;
@@ -107,6 +119,8 @@ pub struct Beside<'a> {
     pub interrupt: Option<&'a AtomicBool>,
     /// Checkpoints, and the limit on memory for what is remembered of batches and rows.
     pub storage: Storage,
+    /// Works batches out elsewhere.
+    pub engine: Option<&'a mut dyn Engine>,
 }
 
 /// A trained model and how its training went.
@@ -123,7 +137,7 @@ pub struct Fitted<M> {
 
 /// Train all runs of a family and keep the best.
 pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted<F::Saved>> {
-    let Beside { heldout_every, observer, interrupt, storage } = beside;
+    let Beside { heldout_every, observer, interrupt, storage, engine } = beside;
     let mut silent = ();
     let observer: &mut dyn Observer = match observer {
         Some(observer) => observer,
@@ -137,14 +151,16 @@ pub fn train<'a, F: Family<'a>>(family: &F, beside: Beside<'_>) -> Result<Fitted
     let by_other_rules = found.as_ref().is_some_and(|found| found.by_other_rules && forget.is_none());
     let mut resumed = found.map(|found| found.content);
     let best_lap = resumed.as_mut().and_then(|content| content.best_lap.take());
+    let rounds = engine.map(|engine| Rounds::new(engine, &family.known()?)).transpose()?;
+    let (failure, torn) = (None, false);
     let mut training =
-        Training { family, plan, heldout_every, observer, interrupt, ledger, best_lap, failure: None, torn: false };
+        Training { family, plan, heldout_every, observer, interrupt, rounds, ledger, best_lap, failure, torn };
     if let Some(content) = &resumed {
         if by_other_rules {
             training.reopen(content)?;
         }
         if content.finished && forget.is_none() && !by_other_rules {
-            training.observer.go_on_from(&content.reached())?;
+            training.observer.go_on_from(&content.reached(family.backend()))?;
             training.begin()?;
             let progress = &content.session.progress;
             let ended = training.plan.rules.ended(progress).zip(training.ledger.runs.last());
@@ -189,6 +205,8 @@ struct Training<'t, F, M> {
     heldout_every: Option<u64>,
     observer: &'t mut dyn Observer,
     interrupt: Option<&'t AtomicBool>,
+    /// Where batches are worked out elsewhere.
+    rounds: Option<Rounds<'t>>,
     ledger: Ledger<M>,
     /// What ended the first run that failed.
     failure: Option<Error>,
@@ -218,7 +236,7 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                 let progress = &content.session.progress;
                 let may_have_ended = by_other_rules || progress.forgotten > 0;
                 ended = self.plan.rules.ended(progress).filter(|_| may_have_ended);
-                let reached = content.reached();
+                let reached = content.reached(self.family.backend());
                 let session = self.family.restore(content.session, places.clone(), run)?;
                 // The first thing that is written, once all else is known to be sound.
                 self.observer.go_on_from(&reached)?;
@@ -278,9 +296,14 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
     fn follow(&mut self, session: &mut Session<'a, F::Model>) -> Result<Outcome> {
         let mut worker = session.worker();
         let mut last = None;
+        self.rounds.iter_mut().for_each(Rounds::begin);
         loop {
             session.set_deadline(self.plan.rules.until(session.progress()));
-            let mut info = match (session.step(&mut worker), last) {
+            let step = match &mut self.rounds {
+                None => session.step(&mut worker),
+                Some(rounds) => rounds.step(session),
+            };
+            let mut info = match (step, last) {
                 // Clusters are those of the step before, which is better than nothing.
                 (Err(error), Some((objective, heldout))) if error.is_out_of_time() => {
                     self.torn = true;
@@ -295,7 +318,8 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                 info.heldout = self.family.score(session.model(), session.params(), session.total())?;
             }
             let is_best = keeps_best && session.progress_mut().note_score(info.heldout);
-            let reason = session.judge(&info, &self.plan.rules, self.interrupt);
+            let interrupt = self.interrupt.filter(|_| self.is_between_rounds());
+            let reason = session.judge(&info, &self.plan.rules, interrupt);
             let due = match self.heldout_every {
                 None => info.ends_lap,
                 Some(every) => info.step.is_multiple_of(every),
@@ -329,6 +353,11 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                 return Ok(outcome(session.progress(), reason, objective, info.heldout));
             }
         }
+    }
+
+    /// Whether nothing is worked out already that a checkpoint would not have.
+    fn is_between_rounds(&self) -> bool {
+        self.rounds.as_ref().is_none_or(Rounds::is_between)
     }
 
     /// Keep the model as it is after this lap.
@@ -463,12 +492,15 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
     /// A checkpoint where one is due, and where a run is interrupted, which is to go on later. Once a run has ended the
     /// next run's, or the last, will do.
     fn after_step(&mut self, session: &mut Session<'a, F::Model>, reason: Option<StopReason>) -> Result<()> {
+        if let Some(error) = session.take_trouble() {
+            self.observer.no_file(error)?;
+        }
         let Some(keeper) = &mut self.ledger.keeper else { return Ok(()) };
         if keeper.is_done() {
             self.settle(session)?;
         }
         let interrupted = reason == Some(StopReason::Interrupted);
-        let is_due = self.ledger.keeper.as_ref().is_some_and(Keeper::is_due);
+        let is_due = self.ledger.keeper.as_ref().is_some_and(Keeper::is_due) && self.is_between_rounds();
         if interrupted || (reason.is_none() && is_due) {
             self.checkpoint(session, false)?;
         }
@@ -492,12 +524,14 @@ struct Ledger<M> {
     /// The same for checkpoints.
     stored: Option<Arc<StoredRun>>,
     keeper: Option<Keeper>,
+    /// What the runs are trained with.
+    backend: String,
 }
 
 impl<S: ModelFile> Ledger<S> {
     /// A new one, or that of the checkpoint to go on from.
     fn open<'a, F: Family<'a>>(family: &F, storage: Storage) -> Result<(Self, Option<Found<F::Model>>)> {
-        let mut ledger = Ledger { runs: Vec::new(), best: None, stored: None, keeper: None };
+        let mut ledger = Ledger { runs: Vec::new(), best: None, stored: None, keeper: None, backend: family.backend() };
         let Some(options) = storage.checkpoint else { return Ok((ledger, None)) };
         let path = options.path.clone();
         let (keeper, mut found) = Keeper::open(options, family.fingerprint()?)?;
@@ -523,9 +557,8 @@ impl<S: ModelFile> Ledger<S> {
         self.settle(session)?;
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         let (run, runs, best) = (session.run(), self.runs.clone(), self.stored.clone());
-        let instructions = instructions().to_owned();
-        let session = session.save();
-        keeper.begin(Content { run, finished, written, instructions, runs, best, best_lap, session });
+        let (backend, session) = (self.backend.clone(), session.save());
+        keeper.begin(Content { run, finished, written, backend, runs, best, best_lap, session });
         Ok(())
     }
 

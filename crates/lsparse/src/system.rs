@@ -15,14 +15,39 @@ pub struct Memory {
     pub left: &'static str,
 }
 
+/// Bytes that threads, and an allocator which gives little back, take however little is trained.
+pub(crate) const OF_A_TRAINING: u64 = 4 << 20;
+
+/// What no process has more of.
+const ALL_ADDRESSES: Memory = Memory { bytes: isize::MAX as u64, left: "to any process" };
+
 /// Refuse what would take more memory than there is, where that is known; `what` and `remedy` are for the message.
 pub fn check_room(needed: u64, what: impl FnOnce() -> String, remedy: impl FnOnce() -> String) -> Result<()> {
-    match available_memory() {
-        Some(Memory { bytes: available, left }) if needed > available => {
+    match available_memory().unwrap_or(ALL_ADDRESSES) {
+        Memory { bytes: available, left } if needed > available => {
             Err(Error::TooLarge { what: what(), needed, available, left, remedy: remedy() })
         }
         _ => Ok(()),
     }
+}
+
+/// Refuse a result of so many `things` (rows, documents) of so many bytes each that there is no memory for: `what` is what
+/// would be done, such as "drawing".
+pub fn check_result(what: &str, count: usize, things: &str, bytes_each: u64) -> Result<()> {
+    check_room(
+        (count as u64).saturating_mul(bytes_each),
+        || format!("{what} {count} {things}"),
+        || format!("take fewer {things} at a time"),
+    )
+}
+
+/// The same for a result whose size is known only when it is there: asked before so many `more` are put into `held`,
+/// whose memory is asked for by doubling. (A few MB are there.)
+pub fn check_growth<T>(what: impl FnOnce() -> String, held: &Vec<T>, more: usize, remedy: &str) -> Result<()> {
+    if held.len() + more <= held.capacity() || held.capacity() < 1 << 20 {
+        return Ok(());
+    }
+    check_room(2 * size_of_val(&held[..]) as u64, what, || remedy.to_owned())
 }
 
 /// Memory that this process can still get, where the system says so: the least of what the machine has, what its group of
@@ -36,6 +61,11 @@ pub fn available_memory() -> Option<Memory> {
     ];
     let known = known.into_iter().filter_map(|(bytes, left)| Some(Memory { bytes: bytes?, left }));
     known.min_by_key(|memory| memory.bytes)
+}
+
+/// Memory that this process has resident now, its program included; none where the system does not say.
+pub fn resident_memory() -> u64 {
+    read("/proc/self/status").and_then(|status| kilobytes(&status, "VmRSS:")).unwrap_or(0)
 }
 
 /// Most memory this process has had resident, where the system says so.
@@ -63,11 +93,23 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     field(text, name)?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Bytes of addresses that the process may still ask for.
-fn addresses() -> Option<u64> {
+/// Name of the variable that says how many stores of addresses the system's allocator keeps.
+pub const ARENAS: &str = "MALLOC_ARENA_MAX";
+
+/// Bytes of addresses that this process may have, where there is a limit (`ulimit -v`).
+pub fn address_limit() -> Option<u64> {
     // "unlimited" is no number.
-    let limit: u64 = field(&read("/proc/self/limits")?, "Max address space")?.parse().ok()?;
-    Some(limit.saturating_sub(kilobytes(&read("/proc/self/status")?, "VmSize:")?))
+    field(&read("/proc/self/limits")?, "Max address space")?.parse().ok()
+}
+
+/// Bytes of addresses that the process may still ask for, less what the next thread takes: a stack, and what the system's
+/// allocator puts by for it unless it is told not to.
+fn addresses() -> Option<u64> {
+    const PUT_BY: u64 = 64 << 20;
+    const STACK: u64 = 4 << 20;
+    let left = address_limit()?.saturating_sub(kilobytes(&read("/proc/self/status")?, "VmSize:")?);
+    let puts_by = std::env::var_os(ARENAS).is_none() && left >= PUT_BY;
+    Some(left.saturating_sub(STACK + if puts_by { PUT_BY } else { 0 }))
 }
 
 /// Bytes that the control groups of the process leave it, by version 2 or 1: the least of all groups around it.
@@ -133,12 +175,17 @@ mod tests {
         assert!(message.starts_with("a cathedral needs about 18446744074 GB of memory, and "), "{message}");
         assert!(message.contains(" are left ") && message.ends_with("; build a hut"), "{message}");
         assert!(check_room(1, String::new, String::new).is_ok());
+        let message = check_result("drawing", usize::MAX, "rows", 8).unwrap_err().to_string();
+        assert!(message.starts_with(&format!("drawing {} rows needs about ", usize::MAX)), "{message}");
+        assert!(message.ends_with("; take fewer rows at a time"), "{message}");
+        assert!(check_result("drawing", 10, "rows", 8).is_ok());
     }
 
     #[test]
     fn this_machine_has_memory_and_this_process_some_of_it() {
         assert!(available_memory().unwrap().bytes > 1 << 20);
         assert!(peak_memory_bytes().unwrap() > 1 << 20);
+        assert!(resident_memory() > 1 << 20 && resident_memory() <= peak_memory_bytes().unwrap());
         assert_eq!(ignores_signal(11), Some(false));
         assert_eq!(field("Max address space         4096  unlimited  bytes", "Max address space"), Some("4096"));
     }

@@ -4,18 +4,21 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
 
-use lsparse::data::{CsrRows, MemoryRows};
+use lsparse::data::{
+    CsrRows, Element, Measuring, MemoryRows, PartialMoments, Piece, Pieced, Pieces, RowSource, Rows, Scalar,
+};
+use lsparse::elsewhere::{Asked, Job, measure_piece, work_piece};
 use lsparse::mixture::{MixtureInputs, Mixtures, SettledMixture};
 use lsparse::runs::{Family, ModelFile};
 use lsparse::settings::SearchKind;
 use lsparse::settings::TopicsConfig;
 use lsparse::synthetic::{planted, themed_corpus};
-use lsparse::topics::{TopicFamily, TopicInputs};
-use lsparse::training::exchange::{Remote, Round, fold, hand_out, pack, params, unpack};
+use lsparse::topics::{TopicFamily, TopicInputs, fit_topics_with};
+use lsparse::training::exchange::{Engine, Remote, Round, fold, hand_out, pack, params, unpack};
 use lsparse::training::model::Model;
-use lsparse::training::rules::{Outcome, StopReason};
+use lsparse::training::rules::{EVIDENCE, Outcome, StopReason};
 use lsparse::training::session::Session;
-use lsparse::{Init, LikelihoodKind, MixtureConfig, ScheduleKind, Sparsity};
+use lsparse::{Beside, Init, LikelihoodKind, MixtureConfig, Result, ScheduleKind, Sparsity, fit_mixture_with};
 
 /// Where a process that is started by a test finds it.
 const ADDRESS: &str = "LSPARSE_TEST_ADDRESS";
@@ -95,7 +98,7 @@ impl Other {
 /// Train in rounds of `round` batches, each worked out by whoever `work` asks.
 fn train<M: Model>(session: &mut Session<'_, M>, round: usize, mut work: impl FnMut(&[u8], &[u8]) -> Vec<u8>) {
     while session.progress().laps < LAPS {
-        let Round { params: under, tickets } = hand_out(session, round).unwrap();
+        let Round { params: under, tickets, .. } = hand_out(session, round).unwrap();
         assert!(!tickets.is_empty());
         // Whoever is done last comes first: that is of no matter.
         let done: Vec<Vec<u8>> = tickets.iter().rev().map(|ticket| work(&under, ticket)).collect();
@@ -205,4 +208,211 @@ fn a_batch_is_in_flight_once_and_folded_in_its_turn() {
     let config = TopicsConfig { topics: 12, batches: Some(4), ..Default::default() };
     let mut session = TopicFamily::new(&source, &config, TopicInputs::default()).unwrap().session(0).unwrap();
     assert!(session.hand_out().unwrap().is_some() && session.hand_out().unwrap().is_none());
+}
+
+/// Rows of which each piece is with somebody else: only those who have it read it, but for what is brought.
+struct Scattered {
+    parts: Vec<Box<dyn RowSource>>,
+    ends: Vec<usize>,
+    asked: Asked,
+    per_round: usize,
+    /// One a row, or none.
+    weights: Vec<f64>,
+    /// Pieces that were worked out, in that order.
+    worked: Vec<usize>,
+}
+
+impl Scattered {
+    fn new(parts: Vec<Box<dyn RowSource>>, asked: Asked, per_round: usize) -> Self {
+        let ends = parts.iter().scan(0, |end, part| {
+            *end += part.num_rows();
+            Some(*end)
+        });
+        Scattered { ends: ends.collect(), parts, asked, per_round, weights: Vec::new(), worked: Vec::new() }
+    }
+
+    fn read<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
+        for n in start..start + count {
+            let part = self.ends.partition_point(|&end| end <= n);
+            let first = self.ends[part] - self.parts[part].num_rows();
+            T::read(self.parts[part].as_ref(), n - first, 1, out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Pieces for Scattered {
+    fn ends(&self) -> &[usize] {
+        &self.ends
+    }
+
+    fn measure(&self, how: &Measuring) -> Result<Option<PartialMoments>> {
+        // As bytes, the last first.
+        let measured = self.parts.iter().rev().map(|part| pack(&measure_piece(part.as_ref(), 0, &self.asked, how)?));
+        let mut measured = measured.collect::<Result<Vec<_>>>()?;
+        measured.reverse();
+        let parts = measured.iter().map(|bytes| unpack(bytes, "moments")).collect::<Result<Vec<_>>>()?;
+        PartialMoments::merged(self.dim(), parts).map(Some)
+    }
+}
+
+impl RowSource for Scattered {
+    fn name(&self) -> &str {
+        "scattered"
+    }
+
+    fn num_rows(&self) -> usize {
+        self.ends[self.ends.len() - 1]
+    }
+
+    fn dim(&self) -> usize {
+        self.parts[0].dim()
+    }
+
+    fn element(&self) -> Element {
+        self.parts[0].element()
+    }
+
+    fn is_sparse(&self) -> bool {
+        self.parts[0].is_sparse()
+    }
+
+    fn pieces(&self) -> Option<&dyn Pieces> {
+        Some(self)
+    }
+
+    fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
+        self.read(start, count, out)
+    }
+
+    fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
+        self.read(start, count, out)
+    }
+}
+
+impl Engine for Scattered {
+    fn batches_per_round(&self) -> usize {
+        self.per_round
+    }
+
+    fn work(&mut self, known: &[u8], run: usize, round: &Round) -> Result<Vec<Vec<u8>>> {
+        assert!(round.tickets.len() <= self.per_round && round.tickets.len() == round.batches.len());
+        let mut done = Vec::new();
+        // Whoever is done last comes first, and something is done twice.
+        for (&batch, ticket) in round.batches.iter().zip(&round.tickets).rev() {
+            self.worked.push(batch);
+            let rows = self.parts[batch].as_ref();
+            let weights = self.weights.get(self.ends[batch] - rows.num_rows()..self.ends[batch]);
+            let job = Job { number: batch, known, run, params: &round.params, ticket, weights };
+            let work = || work_piece(rows, &job);
+            work()?;
+            done.push(work()?);
+        }
+        done.reverse();
+        Ok(done)
+    }
+}
+
+/// Pieces of rows: the first so many, the next so many, and so on.
+fn cut_rows(source: &MemoryRows<f32>, sizes: &[usize]) -> Vec<Box<dyn RowSource>> {
+    let mut first = 0;
+    let piece = |&size: &usize| {
+        let mut rows = Rows::<f32>::dense(source.dim());
+        source.read_f32(first, size, &mut rows).unwrap();
+        first += size;
+        let values = rows.as_dense().unwrap().to_vec();
+        Box::new(MemoryRows::new("a piece", source.dim(), values).unwrap()) as Box<dyn RowSource>
+    };
+    sizes.iter().map(piece).collect()
+}
+
+#[test]
+fn pieces_that_others_have_give_the_bytes_of_one_process() {
+    let (source, sizes) = (rows(), [150, 1, 99, 120, 30]);
+    let some_weights: Vec<f64> = (0..400).map(|n| f64::from(n % 3)).collect();
+    for (schedule, standardize, runs, weighted) in [
+        (ScheduleKind::Memoized, false, 2, false),
+        (ScheduleKind::Memoized, false, 1, true),
+        (ScheduleKind::Stochastic, true, 1, false),
+        (ScheduleKind::Streaming, false, 1, false),
+    ] {
+        let row_weights = weighted.then_some(&some_weights[..]);
+        let inputs = || MixtureInputs { row_weights, ..Default::default() };
+        let config = MixtureConfig {
+            likelihood: LikelihoodKind::DiagGauss,
+            clusters: 8,
+            sparsity: Sparsity::Of(3),
+            schedule,
+            standardize,
+            batches: Some(sizes.len()),
+            laps: Some(LAPS),
+            tolerance: None,
+            runs,
+            ..Default::default()
+        };
+        let scattered =
+            |per_round| Scattered::new(cut_rows(&source, &sizes), Asked::Mixture(Box::new(config.clone())), per_round);
+        let pieced = Pieced::new(&source, scattered(1).ends).unwrap();
+        let here = fit_mixture_with(&pieced, &config, inputs(), Beside::default()).unwrap();
+        let there = |per_round| {
+            let (others, mut engine) = (scattered(per_round), scattered(per_round));
+            let beside = Beside { engine: Some(&mut engine), ..Default::default() };
+            let fitted = fit_mixture_with(&others, &config, inputs(), beside).unwrap();
+            assert!(engine.worked.len() >= sizes.len(), "others have worked");
+            fitted.model.to_bytes().unwrap()
+        };
+        assert!(there(1) == here.model.to_bytes().unwrap(), "{schedule:?}");
+        assert!(there(3) == there(3) && there(3) != there(1), "{schedule:?} in rounds");
+    }
+}
+
+#[test]
+fn documents_of_a_round_are_left_out_together() {
+    let corpus = themed_corpus(100, 4);
+    let parts = || {
+        let ranges = [0..30, 30..55, 55..60, 60..80, 80..100];
+        ranges.map(|range| Box::new(corpus.rows("a piece", range).unwrap()) as Box<dyn RowSource>).into()
+    };
+    let config = TopicsConfig {
+        topics: 12,
+        sparsity: Sparsity::Of(3),
+        batches: Some(5),
+        laps: Some(LAPS),
+        tolerance: None,
+        ..Default::default()
+    };
+    let scattered = |per_round| Scattered::new(parts(), Asked::Topics(Box::new(config.clone())), per_round);
+    let there = |per_round| {
+        let (others, mut engine) = (scattered(per_round), scattered(per_round));
+        let beside = Beside { engine: Some(&mut engine), ..Default::default() };
+        let fitted = fit_topics_with(&others, &config, TopicInputs::default(), beside).unwrap();
+        let evidence = fitted.outcome.recent.last().and_then(|lap| lap.get(EVIDENCE));
+        (fitted.model.to_bytes().unwrap(), evidence.unwrap())
+    };
+    let source = documents();
+    let pieced = Pieced::new(&source, scattered(1).ends).unwrap();
+    let here = fit_topics_with(&pieced, &config, TopicInputs::default(), Beside::default()).unwrap();
+    let ((one, evidence), (two, of_rounds)) = (there(1), there(2));
+    assert!(one == here.model.to_bytes().unwrap() && one != two);
+    // All batches are in the total again at the end, and every document was worked out under topics without it.
+    assert!((evidence - of_rounds).abs() < 0.2, "{evidence} and {of_rounds}");
+    // Half of the batches at most are out at a time.
+    assert!(there(5).0 == two);
+}
+
+#[test]
+fn a_piece_that_is_not_the_tickets_is_refused() {
+    let (source, sizes) = (rows(), [150, 250]);
+    let ends = vec![150, 400];
+    assert!(Pieced::new(&source, vec![150, 150, 400]).is_err() && Pieced::new(&source, vec![150]).is_err());
+    let parts = cut_rows(&source, &sizes);
+    assert!(Piece::new(parts[0].as_ref(), 1, ends.clone()).is_err());
+    let second = Piece::new(parts[1].as_ref(), 1, ends).unwrap();
+    let mut out = Rows::<f32>::dense(4);
+    assert!(second.read_f32(149, 1, &mut out).is_err() && second.read_f32(150, 250, &mut out).is_ok());
+    // What is wrong with a value is said with the row's number among those of the part that it was cut from.
+    let holed = MemoryRows::new("X", 1, vec![1.0, f64::NAN]).unwrap();
+    let how = Measuring { target: Element::F64, missing: false, threshold: None, units: None };
+    let error = measure_piece(&holed, 40, &Asked::Mixture(Box::default()), &how).unwrap_err();
+    assert!(error.to_string().contains("X row 42, column 1: NaN"), "{error}");
 }

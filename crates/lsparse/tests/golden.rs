@@ -136,6 +136,7 @@ fn mixture_bytes(source: &dyn RowSource, config: &MixtureConfig, given: Given<'_
         observer: Some(&mut watching),
         interrupt: Some(&stop),
         storage: given.storage,
+        ..Default::default()
     };
     let fitted = fit_mixture_with(source, config, inputs, beside).unwrap_or_else(|e| panic!("{config:?}: {e}"));
     (fitted.model.to_bytes().unwrap(), watching.lines())
@@ -151,6 +152,7 @@ fn topic_bytes(source: &dyn RowSource, config: &TopicsConfig, given: Given<'_>) 
         observer: Some(&mut watching),
         interrupt: Some(&stop),
         storage: given.storage,
+        ..Default::default()
     };
     let fitted = fit_topics_with(source, config, inputs, beside).unwrap_or_else(|e| panic!("{config:?}: {e}"));
     (fitted.model.to_bytes().unwrap(), watching.lines())

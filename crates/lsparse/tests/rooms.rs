@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms (folders and files of `src`) in the order that they may know each other in.
-const ROOMS: [&str; 20] = [
+const ROOMS: [&str; 21] = [
     "error",
     "choice",
     "system",
@@ -25,6 +25,7 @@ const ROOMS: [&str; 20] = [
     "topics",
     "increment",
     "any",
+    "elsewhere",
     "lib",
 ];
 

@@ -173,8 +173,8 @@ pub struct VocabularyArgs {
     /// Share of the documents that a word is in at most [default: 0.5 for text].
     #[arg(long, value_name = "SHARE", visible_alias = "max-df", value_parser = parse::number)]
     pub max_share: Option<f64>,
-    /// Words at most, those in most documents; 0 for no limit [default: 100000 for text].
-    #[arg(long, value_name = "N")]
+    /// Words at most, those in most documents; none for no limit [default: 100000 for text].
+    #[arg(long, value_name = "N", value_parser = parse::limit)]
     pub vocab_size: Option<usize>,
     /// Write the words that these choices leave out here, as CSV with the documents and tokens of each and why: rare,
     /// common or beyond the size.
@@ -183,6 +183,7 @@ pub struct VocabularyArgs {
 }
 
 pub fn run(args: &BuildArgs) -> Result<()> {
+    output::check_named(&args.out, "folder")?;
     let input = Input::open(&args.input, "")?;
     let format = args.input_args.format.map_or_else(|| Format::guess(input.path()), Ok)?;
     if !format.is_text() {

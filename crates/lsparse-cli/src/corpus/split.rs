@@ -65,6 +65,7 @@ struct Note<'a> {
 }
 
 pub fn run(args: &SplitArgs) -> Result<()> {
+    output::check_named(&args.out, "folder")?;
     let corpus = Corpus::open(&args.corpus)?;
     let parts = match &args.file {
         Some(file) => read_parts(file, corpus.num_docs())?,

@@ -101,6 +101,7 @@ fn demo(args: &DemoArgs) -> Result<()> {
     if let Some(out) = &topics {
         if mixture.is_some() {
             args.say("\n")?;
+            interrupt::check("getting to the topics")?;
         }
         results.topics = Some(themes::run(args, out)?);
     }
@@ -131,6 +132,7 @@ impl DemoArgs {
 
 fn demo_mixture(args: &DemoArgs, path: &Path) -> Result<MixtureResults> {
     let planted = planted::run(args)?;
+    interrupt::check("looking for planted clusters")?;
     let (model, leaves) = leaves::run(args)?;
     model.save_to(path)?;
     let (out, sparsity) = (path.display(), model.sparsity());

@@ -27,7 +27,7 @@ pub struct RunArgs {
     /// Score --heldout after every so many steps, and at the end of the run, instead of after every lap: a lap has as many
     /// steps as batches, one for most samplers.
     #[arg(long, value_name = "STEPS", requires = "heldout", help_heading = "Output",
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = parse::positive)]
     pub heldout_every: Option<u64>,
     /// Print the final report as JSON.
     #[arg(long, help_heading = "Output")]

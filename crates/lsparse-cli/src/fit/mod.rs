@@ -32,6 +32,7 @@ impl RunArgs {
             output::check_writable(path)?;
         }
         if let Some(path) = &self.trace {
+            output::check_named(path, "file")?;
             check_not_input("trace", path, inputs)?;
             check_not_input("trace", path, &from)?;
             check_apart("trace", path, &[(self.out.as_deref(), "the model")])?;
@@ -102,13 +103,14 @@ impl Watchers {
             // Half a line is none.
             trace.get_mut().cut(self.written);
             self.trace = None;
-            self.tell(error);
+            self.tell(error, "training goes on");
         }
     }
 
-    fn tell(&mut self, error: Error) {
+    /// Say that something could not be written, and what becomes of the training.
+    fn tell(&mut self, error: Error, then: &str) {
         if self.trouble.is_none() {
-            output::message(&format!("warning: {}; training goes on", messages::of_error(&error)));
+            output::message(&format!("warning: {}; {then}", messages::of_error(&error)));
             self.trouble = Some(error);
         }
     }
@@ -136,7 +138,12 @@ impl Observer for Watchers {
     }
 
     fn no_checkpoint(&mut self, error: Error) -> Result<()> {
-        self.tell(error);
+        self.tell(error, "training goes on");
+        Ok(())
+    }
+
+    fn no_file(&mut self, error: Error) -> Result<()> {
+        self.tell(error, "what belongs there stays in memory, and training goes on");
         Ok(())
     }
 

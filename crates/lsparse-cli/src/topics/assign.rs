@@ -4,11 +4,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use lsparse::data::{RowSource, write_csr_npz, write_npy_i64};
+use lsparse::system::check_growth;
 use lsparse::topics::{TopicModel, read_topic_names};
 use lsparse::{Error, Result, Sparsity};
 use serde::Serialize;
 
 use crate::assign::{AssignArgs, Lines, report, write_text};
+use crate::format::share;
 use crate::interrupt;
 use lsparse::corpus::Documents;
 
@@ -71,12 +73,12 @@ fn write_documents(
         match lines {
             Lines::Csv => {
                 let id = csv_field(id);
-                sorted.iter().try_for_each(|&(k, share)| match names {
+                sorted.iter().try_for_each(|&(k, value)| match names {
                     Some(names) => {
                         let name = names[k as usize].as_deref().unwrap_or_default();
-                        writeln!(out, "{id},{k},{},{share}", csv_field(name))
+                        writeln!(out, "{id},{k},{},{}", csv_field(name), share(value))
                     }
-                    None => writeln!(out, "{id},{k},{share}"),
+                    None => writeln!(out, "{id},{k},{}", share(value)),
                 })
             }
             Lines::Json => {
@@ -99,6 +101,9 @@ fn write_npz(model: &TopicModel, documents: &Documents, path: &Path) -> Result<(
         sorted.clear();
         sorted.extend(shares);
         sorted.sort_unstable_by_key(|pair| pair.0);
+        let (what, remedy) = (|| "assigning topics".to_owned(), "give fewer documents at a time");
+        check_growth(what, &indices, sorted.len(), remedy)?;
+        check_growth(what, &values, sorted.len(), remedy)?;
         indices.extend(sorted.iter().map(|pair| pair.0 as i32));
         values.extend(sorted.iter().map(|pair| pair.1));
         indptr.push(indices.len() as i64);

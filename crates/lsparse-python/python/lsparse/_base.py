@@ -51,6 +51,11 @@ def readable(X: Any) -> Any:
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
+    arrays = X.data, X.indices, X.indptr
+    if not all(array.flags.aligned and array.flags.c_contiguous for array in arrays):
+        # What came from another process may lie anywhere.
+        arrays = tuple(np.require(array, requirements=["C_CONTIGUOUS", "ALIGNED"]) for array in arrays)
+        X = sp.csr_array(arrays, shape=X.shape)
     return X
 
 
@@ -102,6 +107,8 @@ class Estimator(_Fitted):
     _page: ClassVar[Page | None] = None
     #: What the library calls K.
     _components_setting: ClassVar[str] = "clusters"
+    #: What it calls the size of a batch.
+    _batch_setting: ClassVar[str] = "rows-per-batch"
 
     n_components: int = parameter(10, "int", COUNT, "K, the number of components.")
     _: KW_ONLY
@@ -172,6 +179,13 @@ class Estimator(_Fitted):
         "Threads; -1 for all cores, None for as many as scikit-learn's own loops take, which heed joblib, threadpoolctl "
         "and ``OMP_NUM_THREADS``. The result is the same with any number.",
     )
+    device: str = parameter(
+        "auto",
+        "str",
+        str,
+        'What works on the data: "auto" (a GPU where there is one and the work is large), "cpu", "cuda", or "cuda:1" for '
+        "the second GPU and so on. The same fit on the same kind of it gives the same bits.",
+    )
     memo_memory: int | None = parameter(
         None,
         "int",
@@ -180,7 +194,13 @@ class Estimator(_Fitted):
     )
 
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
-        """Checked as scikit-learn does, and read in place where that is possible."""
+        """Checked as scikit-learn does, and read in place where that is possible; rows elsewhere as they are."""
+        if hasattr(X, "batches_per_round"):
+            self.n_features_in_ = X.columns
+            self.__dict__.pop("feature_names_in_", None)
+            if X.names is not None:
+                self.feature_names_in_ = np.asarray(X.names, dtype=object)
+            return X
         sparse = sp.issparse(X)
         if sparse and X.format == "csr":
             # SciPy itself goes astray over row pointers that point nowhere.
@@ -204,6 +224,12 @@ class Estimator(_Fitted):
                 raise ValueError(f"{first}\nGive missing=True, and NaN is a value that is missing.") from None
             raise
         return readable(X)
+
+    def _batching(self, X: Any) -> dict[str, Any]:
+        """Settings of batches for rows that lie in pieces, which are the batches."""
+        if not hasattr(X, "cuts"):
+            return {}
+        return {"batches": None if self.schedule == "full" else len(X.cuts), self._batch_setting: None}
 
     def _allows_nan(self) -> bool:
         """Whether values may be missing."""
@@ -276,6 +302,7 @@ class Estimator(_Fitted):
             "tolerance": float(self.tol),
             "max-seconds": self.max_seconds,
             "early-stopping": self.early_stopping,
+            "device": None if self.device == "auto" else self.device,
             **overrides,
         }
         numbers = {name: value.item() if isinstance(value, np.generic) else value for name, value in config.items()}

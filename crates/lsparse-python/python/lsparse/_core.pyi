@@ -19,15 +19,18 @@ __all__ = [
     "fit_topics",
     "fold_batches",
     "hand_out_batches",
+    "measure_piece",
     "model_kind",
     "model_of_session",
     "open_corpus",
     "panic_for_test",
     "parameters",
+    "print_piece",
     "settings",
     "checkpoint_seed",
     "read_trace",
     "summarize_batch",
+    "work_piece",
 ]
 
 _Floats = NDArray[np.float64]
@@ -144,6 +147,19 @@ def fold_batches(
     x: Any, settled: str, session: bytes, done: Sequence[bytes], *, threads: int = 0
 ) -> tuple[bytes, str]: ...
 def model_of_session(x: Any, settled: str, session: bytes, *, threads: int = 0) -> bytes: ...
+def measure_piece(x: Any, first: int, asked: str, how: str, *, threads: int = 1) -> bytes: ...
+def print_piece(x: Any) -> str: ...
+def work_piece(
+    x: Any,
+    number: int,
+    known: bytes,
+    run: int,
+    params: bytes,
+    ticket: bytes,
+    *,
+    weights: _Floats | None = None,
+    threads: int = 1,
+) -> bytes: ...
 def model_kind(path: _Path) -> str: ...
 def read_topic_names(path: _Path, topics: int) -> list[str | None]: ...
 def completion(

@@ -206,13 +206,17 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         X = self._rows(X, reset=True, min_samples=2)
         self._check_number(X)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if hasattr(X, "cuts"):
+            X.weights = weights
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
         before = None if start is None else self.lower_bound_
         around = self._around(X_val, checkpoint, checkpoint_every, resume, trace, callback)
         laps = self.max_iter > 0
         model, report = _core.fit_mixture(
             X,
-            self._config(**({} if laps else {"laps": 1}), **self._resumed(checkpoint, resume)),
+            self._config(
+                **self._batching(X), **({} if laps else {"laps": 1}), **self._resumed(checkpoint, resume)
+            ),
             around,
             columns=self._columns(),
             sample_weight=weights,
@@ -474,6 +478,11 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         """In 64 bits."""
         X = self._fitted(X)
         return self.model_.score(X, threads=threads_of(self.n_jobs))
+
+    def _score_parts(self, X: Any) -> tuple[float, float]:
+        """The sum of all scores, and what it is to be divided by."""
+        scores = self._scores(X)
+        return float(scores.sum()), float(scores.size)
 
     def _n_parameters(self) -> int:
         """Free parameters."""
@@ -971,7 +980,8 @@ class _CountMixture(_ProbabilityMixture):
 
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
         X = super()._rows(X, reset=reset, min_samples=min_samples)
-        check_non_negative(X, type(self).__name__)
+        if not hasattr(X, "cuts"):
+            check_non_negative(X, type(self).__name__)
         return X
 
     def __sklearn_tags__(self) -> Any:

@@ -71,6 +71,7 @@ class TopicModel(Estimator):
     """
 
     _components_setting = "topics"
+    _batch_setting = "docs-per-batch"
 
     n_components: int = parameter(10, "int", COUNT, "K, the number of topics.")
     _: KW_ONLY
@@ -228,7 +229,7 @@ class TopicModel(Estimator):
 
     def _given(self, X: Any) -> dict[str, Any]:
         """What is given besides documents and settings: words, words that pull, and priors number by number."""
-        words = self._words()
+        words = self._words(X)
         alpha, prior = self.doc_topic_prior, self.topic_word_prior
         if alpha is not None and np.ndim(alpha):
             alpha = _priors("doc_topic_prior", alpha, [(self.n_components,)]).tolist()
@@ -265,12 +266,16 @@ class TopicModel(Estimator):
 
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
         X = super()._rows(X, reset=reset, min_samples=min_samples)
-        check_non_negative(X, "TopicModel")
+        if not hasattr(X, "cuts"):
+            check_non_negative(X, "TopicModel")
         return X
 
-    def _words(self) -> dict[str, Any]:
+    def _words(self, X: Any) -> dict[str, Any]:
         """The words of the columns, and how text became them, as far as that is known."""
-        words = self.vocabulary if self.vocabulary is not None else getattr(self, "feature_names_in_", None)
+        words = self.vocabulary
+        if words is None:
+            own = getattr(X, "words", None)
+            words = getattr(self, "feature_names_in_", None) if own is None else Vocabulary(*own)
         if isinstance(words, Vocabulary) and words.tokenizer is not None:
             return {"vocabulary": list(words), "tokenizer": json.dumps(words.tokenizer)}
         return {} if words is None else {"vocabulary": [str(word) for word in words]}
@@ -336,11 +341,11 @@ class TopicModel(Estimator):
         X = self._rows(X, reset=True)
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
         around = self._around(X_val, checkpoint, checkpoint_every, resume, trace, callback)
-        words = float(X.sum())
+        words = 0.0 if start is None else float(X.sum())
         before = None if start is None else self._rest(words)
         # Warm starts see the same documents again, which must not count twice.
         history = {} if start is None else {"history": "replace"}
-        config = self._config(**history, **self._resumed(checkpoint, resume))
+        config = self._config(**self._batching(X), **history, **self._resumed(checkpoint, resume))
         model, report = _core.fit_topics(X, config, around, self._given(X), start=start)
         self._settle(model, report, around, float_type(X))
         if before is not None and before[0] == (now := self._rest(words))[0] and abs(now[1] - before[1]) < self.tol:
@@ -550,6 +555,12 @@ class TopicModel(Estimator):
         X = self._fitted(X)
         sums, words = self.model_.completions(X, 0.2, 0, threads_of(self.n_jobs))
         return np.divide(sums, words, out=np.full_like(sums, np.nan), where=words > 0)
+
+    def _score_parts(self, X: Any) -> tuple[float, float]:
+        """The sum of all scores, and what it is to be divided by."""
+        X = self._fitted(X)
+        total, tokens, _, _ = self.model_.completion(X, 0.2, 0, threads_of(self.n_jobs))
+        return total, tokens
 
     def _completion(self, X: Any, share: float, seed: int) -> float:
         X = self._fitted(X)

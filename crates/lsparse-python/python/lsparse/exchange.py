@@ -32,9 +32,10 @@ from typing import Any, TypeVar
 from . import _core
 from ._base import Estimator, float_type, threads_of
 from ._mixtures import _MixtureBase
+from ._pieces import Call, InProcess, Pieces, prepare, sizes_of
 from ._topics import TopicModel
 
-__all__ = ["begin", "finish", "fold", "hand_out", "summarize"]
+__all__ = ["begin", "finish", "fit", "fold", "hand_out", "summarize"]
 
 _AnyEstimator = TypeVar("_AnyEstimator", bound=Estimator)
 
@@ -219,4 +220,41 @@ def finish(settled: str, session: bytes, X: Any, model: _AnyEstimator) -> _AnyEs
     fitted._dtype = float_type(rows)
     fitted._take(kind.from_bytes(_core.model_of_session(rows, settled, session)))
     fitted.trace_ = {}
+    return fitted
+
+
+def fit(model: _AnyEstimator, parts: Sequence[Any], *, batches_per_round: int = 1, **around: Any) -> _AnyEstimator:
+    """Train in this process as others do who have a part of the rows each: the model has the same bytes.
+
+    Parameters
+    ----------
+    model : estimator
+        Its parameters say what is trained.
+    parts : sequence of arrays, CSR matrices or data frames
+        Rows; each part is a batch, or is cut into batches of ``batch_size`` rows.
+    batches_per_round : int, default=1
+        Batches under the same parameters, as :mod:`lsparse.dask` has them.
+    **around
+        ``X_val``, ``checkpoint``, ``callback`` and what else ``fit`` of the estimator takes.
+
+    Returns
+    -------
+    fitted : estimator
+        A copy of it with the model that was trained.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import lsparse
+    >>> from lsparse import exchange
+    >>> X = np.random.default_rng(0).normal(size=(600, 2)) + 9.0 * np.arange(600)[:, None] % 2
+    >>> gm = exchange.fit(lsparse.GaussianMixture(2, random_state=0), [X[:200], X[200:]], batches_per_round=2)
+    >>> gm.means_.shape
+    (2, 2)
+    """
+    runner = InProcess(parts)
+    sizes = runner.run([Call(("sizes", n), f"partition {n}", sizes_of, n) for n in range(len(parts))])
+    pieces = Pieces(runner, sizes, model.batch_size)
+    fitted = copy.deepcopy(model)
+    fitted.fit(prepare(pieces, model, batches_per_round), **around)
     return fitted

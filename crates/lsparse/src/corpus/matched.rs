@@ -113,6 +113,10 @@ impl RowSource for Documents {
         true
     }
 
+    fn num_entries(&self) -> Option<usize> {
+        Some(self.corpus.num_entries())
+    }
+
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
         self.append(start, count, out)
     }

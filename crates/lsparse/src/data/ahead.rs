@@ -78,19 +78,18 @@ impl<T: Scalar> Ahead<T> {
         self.idle.pop().unwrap_or_else(|| Stretch::new(self.layout, self.dim))
     }
 
-    /// Run `visit` over a batch in stretches of `panel_rows` rows, in order, reading one ahead. A batch that is one such
-    /// stretch is held in memory while there is room, so that `visit` is to leave the rows as they are.
+    /// Run `visit` over the panels of a batch, in order, reading one ahead. A batch that is one panel is held in memory while
+    /// there is room, so that `visit` is to leave its rows as they are; of several it may keep what it wants.
     pub fn for_each_panel(
         &mut self,
         data: &Dealt<'_>,
-        batch: usize,
-        panel_rows: usize,
+        panels: impl ExactSizeIterator<Item = Panel> + Send,
         mut visit: impl FnMut(&mut Stretch<T>) -> Result<()>,
     ) -> Result<()> {
         let Dealt { source, batches, id, .. } = data;
         let source = *source;
-        let mut panels = batches.panels(batch, panel_rows);
-        if panels.len() == 1 {
+        let mut panels = panels.peekable();
+        if let (1, Some(&Panel { batch, .. })) = (panels.len(), panels.peek()) {
             if self.held.deal != Some(*id) {
                 self.held = Held { deal: Some(*id), batches: HashMap::new(), bytes: 0 };
             }
@@ -168,7 +167,7 @@ mod tests {
         for (batch, panel_rows) in [(0, 1000), (1, 10), (2, 333), (0, 7), (1, 100), (0, 1000), (2, 333)] {
             let mut panels = batches.panels(batch, panel_rows);
             ahead
-                .for_each_panel(&data, batch, panel_rows, |stretch| {
+                .for_each_panel(&data, batches.panels(batch, panel_rows), |stretch| {
                     batches.read_panel(&source, panels.next().unwrap(), &mut spare, &mut rows, &mut ids)?;
                     assert_eq!((&stretch.rows, &stretch.row_ids), (&rows, &ids));
                     Ok(())
@@ -191,7 +190,7 @@ mod tests {
                 assert_eq!(stretch.rows, Rows::Dense { dim: 1, values: rows });
                 Ok(())
             };
-            ahead.for_each_panel(data, 1, 10, visit).unwrap();
+            ahead.for_each_panel(data, data.batches.panels(1, 10), visit).unwrap();
             assert_eq!(ahead.held.batches.len(), 1);
         }
     }
@@ -202,14 +201,14 @@ mod tests {
         let mut ahead = Ahead::<f64>::new(Layout::Dense, 1);
         let data = Dealt::in_order(&source).unwrap();
         let mut visits = 0;
-        let result = ahead.for_each_panel(&data, 0, 10, |_| {
+        let result = ahead.for_each_panel(&data, data.batches.panels(0, 10), |_| {
             visits += 1;
             if visits == 3 { Err(Error::NoRows { name: "enough".into() }) } else { Ok(()) }
         });
         assert!(matches!(result, Err(Error::NoRows { .. })) && visits == 3);
         let too_long = Dealt::new(&source, Batches::in_order(120, 1).unwrap());
         let mut visits = 0;
-        let result = ahead.for_each_panel(&too_long, 0, 10, |_| {
+        let result = ahead.for_each_panel(&too_long, too_long.batches.panels(0, 10), |_| {
             visits += 1;
             Ok(())
         });

@@ -71,8 +71,8 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The file that a path leads to, whether it is there or not.
-fn behind_links(path: &Path) -> io::Result<PathBuf> {
+/// The file or folder that a path leads to, whether it is there or not.
+pub(crate) fn behind_links(path: &Path) -> io::Result<PathBuf> {
     const MOST_LINKS: usize = 40;
     let mut place = path.to_owned();
     for _ in 0..MOST_LINKS {

@@ -5,6 +5,7 @@
 //! blocks is kept in memory; rows are shuffled when they are read.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -19,13 +20,15 @@ const BLOCKS_PER_BATCH: usize = 64;
 /// Longer blocks would make the disk no faster.
 const MAX_BLOCK_ROWS: usize = 1024;
 
-/// A split of rows into batches whose sizes differ by at most one.
+/// A split of rows into batches whose sizes differ by at most one, or into the pieces that they lie in.
 #[derive(Clone, Debug)]
 pub struct Batches {
     num_rows: usize,
     num_batches: usize,
     /// Whether what is left over is spread over the batches, rather than given to the first.
     spread: bool,
+    /// Where batches end that are the pieces rows lie in; then their sizes differ by any number.
+    ends: Option<Arc<[usize]>>,
     shuffle: Option<Shuffle>,
 }
 
@@ -61,12 +64,19 @@ impl Batches {
                 remedy: format!("choose from 1 to {} batches", num_rows.max(1)),
             });
         }
-        Ok(Batches { num_rows, num_batches, spread: false, shuffle: None })
+        Ok(Batches { num_rows, num_batches, spread: false, ends: None, shuffle: None })
     }
 
     /// Split rows in the order of the file, batch b ending at the row `num_rows * (b + 1) / num_batches`.
     pub fn spread(num_rows: usize, num_batches: usize) -> Result<Self> {
         Ok(Batches { spread: true, ..Batches::in_order(num_rows, num_batches)? })
+    }
+
+    /// The rows of a source at random; where they lie in pieces, these pieces as they are, however many are asked for.
+    pub fn of(source: &dyn RowSource, num_batches: usize, seed: u64) -> Result<Self> {
+        let Some(pieces) = source.pieces() else { return Batches::new(source.num_rows(), num_batches, seed) };
+        let ends = pieces.ends();
+        Ok(Batches { ends: Some(ends.into()), ..Batches::in_order(source.num_rows(), ends.len())? })
     }
 
     /// Rows of all batches.
@@ -89,7 +99,10 @@ impl Batches {
 
     /// Rows of the largest batch.
     pub fn max_len(&self) -> usize {
-        self.num_rows.div_ceil(self.num_batches)
+        match &self.ends {
+            None => self.num_rows.div_ceil(self.num_batches),
+            Some(_) => (0..self.num_batches).map(|batch| self.len(batch)).max().unwrap_or(0),
+        }
     }
 
     /// One batch as stretches of `panel_rows` rows, the last of them shorter.
@@ -102,6 +115,23 @@ impl Batches {
             let first = number * panel_rows;
             Panel { batch, first, count: panel_rows.min(len - first) }
         })
+    }
+
+    /// One batch as stretches that grow from `first_rows` rows to `most_rows`, so that the first is soon read; in one if it
+    /// has no more rows than that.
+    ///
+    /// # Panics
+    /// If there is no such batch or `first_rows` is zero.
+    pub fn growing_panels(&self, batch: usize, first_rows: usize, most_rows: usize) -> Vec<Panel> {
+        let len = self.len(batch);
+        let (mut panels, mut first) = (Vec::new(), 0);
+        let mut rows = if len <= most_rows { len } else { first_rows };
+        while first < len {
+            panels.push(Panel { batch, first, count: rows.min(len - first) });
+            first += rows;
+            rows = (2 * rows).min(most_rows);
+        }
+        panels
     }
 
     /// Read a stretch of a batch.
@@ -135,8 +165,18 @@ impl Batches {
             row_ids.extend(start..start + count);
             return read(source, start, count, out);
         };
-        let mut order = Vec::new();
-        for piece in shuffle.pieces(stretch, first, count) {
+        let (mut order, blocks) = (Vec::new(), shuffle.pieces(stretch, first, count));
+        if let Some(pieces) = source.pieces() {
+            let stretches = blocks.iter().filter_map(|piece| {
+                shuffle.rows_of(piece.block, &mut order);
+                let picked = &order[piece.picks.clone()];
+                let (low, high) = (*picked.iter().min()? as usize, *picked.iter().max()? as usize);
+                let start = shuffle.block_start(piece.block);
+                Some(start + low..start + high + 1)
+            });
+            pieces.bring(&stretches.collect::<Vec<_>>())?;
+        }
+        for piece in blocks {
             shuffle.rows_of(piece.block, &mut order);
             let picked = &mut order[piece.picks];
             // One read from the first to the last of the rows needed.
@@ -174,6 +214,9 @@ impl Batches {
     /// The places of a batch in the order of all rows; the first batches take what is left over.
     pub(crate) fn stretch(&self, batch: usize) -> Range<usize> {
         assert!(batch < self.num_batches, "batch {batch} of {}", self.num_batches);
+        if let Some(ends) = &self.ends {
+            return batch.checked_sub(1).map_or(0, |before| ends[before])..ends[batch];
+        }
         if self.spread {
             let end = |batch: usize| self.num_rows * batch / self.num_batches;
             return end(batch)..end(batch + 1);

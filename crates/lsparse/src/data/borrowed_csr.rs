@@ -146,6 +146,10 @@ impl<I: CsrIndex, V: CsrValue> RowSource for BorrowedCsr<'_, I, V> {
         true
     }
 
+    fn num_entries(&self) -> Option<usize> {
+        Some(self.value.len())
+    }
+
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
         self.append(start, count, out)
     }

@@ -1,11 +1,13 @@
 //! Look at every value once: refuse what cannot be fitted, and measure the columns on the way.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-use super::{Element, RowRef, RowSource, Rows, natural_layout};
+use super::{Element, Measuring, RowRef, RowSource, Rows, natural_layout};
 
 /// Values in a block of dense rows.
 const BLOCK_VALUES: usize = 1 << 17;
@@ -80,6 +82,26 @@ pub fn scan_part(
     missing: bool,
     check: Option<&ValueCheck<'_>>,
 ) -> Result<PartialMoments> {
+    let Some(pieces) = source.pieces() else {
+        return scan_stretch(source, 0..source.num_rows(), (target, missing), check);
+    };
+    if let Some(measured) = pieces.measure(&Measuring { target, missing, threshold: None, units: None })? {
+        return Ok(measured);
+    }
+    let (mut total, mut start) = (PartialMoments::new(source.dim()), 0);
+    for &end in pieces.ends() {
+        total.merge(&scan_stretch(source, start..end, (target, missing), check)?)?;
+        start = end;
+    }
+    Ok(total)
+}
+
+fn scan_stretch(
+    source: &dyn RowSource,
+    stretch: Range<usize>,
+    (target, missing): (Element, bool),
+    check: Option<&ValueCheck<'_>>,
+) -> Result<PartialMoments> {
     let dim = source.dim();
     let block_rows = if source.is_sparse() {
         // Each block costs `dim` whatever it holds, so wide data comes in large blocks.
@@ -88,7 +110,7 @@ pub fn scan_part(
         (BLOCK_VALUES / dim).clamp(1, 1 << 13)
     };
     let blocks_at_once = (COLUMNS_AT_ONCE / dim).clamp(1, BLOCKS_AT_ONCE);
-    let num_blocks = source.num_rows().div_ceil(block_rows);
+    let num_blocks = stretch.len().div_ceil(block_rows);
     let mut total = PartialMoments::new(dim);
     let mut first = 0;
     while first < num_blocks {
@@ -96,8 +118,8 @@ pub fn scan_part(
         let blocks: Vec<Result<PartialMoments>> = (first..last)
             .into_par_iter()
             .map(|block| {
-                let start = block * block_rows;
-                let count = block_rows.min(source.num_rows() - start);
+                let start = stretch.start + block * block_rows;
+                let count = block_rows.min(stretch.end - start);
                 scan_block(source, start, count, (target, missing), check)
             })
             .collect();
@@ -204,6 +226,13 @@ pub struct PartialMoments {
 }
 
 impl PartialMoments {
+    /// Those of several parts of the data, taken together in this order.
+    pub fn merged(dim: usize, parts: impl IntoIterator<Item = Self>) -> Result<Self> {
+        let mut total = PartialMoments::new(dim);
+        parts.into_iter().try_for_each(|part| total.merge(&part))?;
+        Ok(total)
+    }
+
     fn new(dim: usize) -> Self {
         let zeros = || vec![0.0; dim];
         PartialMoments {
@@ -301,14 +330,17 @@ impl Moments {
             return Ok(self);
         }
         // Runs of rows from all over the source.
+        let run_at = |run: usize| {
+            let first = (num_rows - USUAL_VALUES / RUNS) as u128 * run as u128 / (RUNS - 1) as u128;
+            first as usize..first as usize + USUAL_VALUES / RUNS
+        };
+        let runs: Vec<Range<usize>> = match num_rows <= USUAL_VALUES {
+            true => std::iter::once(0..num_rows).collect(),
+            false => (0..RUNS).map(run_at).collect(),
+        };
+        source.pieces().map_or(Ok(()), |pieces| pieces.bring(&runs))?;
         let mut rows = Rows::<f64>::new(natural_layout(source), dim);
-        match num_rows <= USUAL_VALUES {
-            true => source.read_f64(0, num_rows, &mut rows)?,
-            false => (0..RUNS).try_for_each(|run| {
-                let first = (num_rows - USUAL_VALUES / RUNS) as u128 * run as u128 / (RUNS - 1) as u128;
-                source.read_f64(first as usize, USUAL_VALUES / RUNS, &mut rows)
-            })?,
-        }
+        runs.into_iter().try_for_each(|run| source.read_f64(run.start, run.len(), &mut rows))?;
         let values = rows.as_dense().unwrap_or_default();
         for d in 0..dim {
             let column = values[d..].iter().step_by(dim).copied().filter(|x| !x.is_nan()).collect();

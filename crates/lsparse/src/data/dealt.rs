@@ -7,7 +7,7 @@ use crate::error::Result;
 
 /// Which deal rows came from: whoever holds rows of a batch knows by it whether they are those of the batch in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DealId(u64);
+pub(crate) struct DealId(u64);
 
 impl DealId {
     /// One that no other deal of this process has.
@@ -26,18 +26,25 @@ pub struct Dealt<'a> {
     pub batches: Batches,
     /// One weight a row of the source, or none at all.
     pub row_weights: Option<&'a [f64]>,
-    pub(super) id: DealId,
+    /// The row that the first weight is of: 0, but where only those of a piece are here.
+    pub first_weight: usize,
+    pub(crate) id: DealId,
 }
 
 impl<'a> Dealt<'a> {
     /// Rows of equal weight in these batches.
     pub fn new(source: &'a dyn RowSource, batches: Batches) -> Self {
-        Dealt { source, batches, row_weights: None, id: DealId::next() }
+        Dealt { source, batches, row_weights: None, first_weight: 0, id: DealId::next() }
     }
 
     /// The same rows with a weight each, or none at all.
     pub fn weighted(self, row_weights: Option<&'a [f64]>) -> Self {
-        Dealt { row_weights, ..self }
+        self.weighted_from(0, row_weights)
+    }
+
+    /// The same where the weights of a piece of the rows alone are here, the first of them this row's.
+    pub fn weighted_from(self, first_weight: usize, row_weights: Option<&'a [f64]>) -> Self {
+        Dealt { row_weights, first_weight, ..self }
     }
 
     /// Every row once, in the order of the source, as one batch: for scoring and assigning.

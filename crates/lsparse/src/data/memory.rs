@@ -246,6 +246,10 @@ impl<T: Scalar> RowSource for CsrRows<T> {
         true
     }
 
+    fn num_entries(&self) -> Option<usize> {
+        Some(self.value.len())
+    }
+
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
         self.append(start, count, out)
     }

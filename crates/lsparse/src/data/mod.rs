@@ -15,12 +15,14 @@ mod dealt;
 pub(crate) mod formats;
 mod memory;
 pub(crate) mod part;
+mod pieces;
 pub(crate) mod positioned;
 mod rows;
 mod standardized;
 mod thresholded;
 
 use lsparse_kernels::Real;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
@@ -30,6 +32,7 @@ pub use batches::{Batches, Panel};
 pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};
 pub use check::{Moments, PartialMoments, ValueCheck, scan, scan_part, scan_rows};
 pub(crate) use check::{USUAL_VALUES, usual};
+pub(crate) use dealt::DealId;
 pub use dealt::{Batch, Dealt};
 pub use formats::csv::{CsvOptions, read_csv};
 pub use formats::images::{ImagePatches, PatchGrid, PatchOptions};
@@ -38,12 +41,13 @@ pub use formats::npy_write::{NpyWriter, write_npy_f32, write_npy_f64, write_npy_
 pub use formats::npz::read_csr_npz;
 pub use formats::npz_write::write_csr_npz;
 pub use memory::{BorrowedRows, CsrRows, MemoryRows};
+pub use pieces::{Measuring, Piece, Pieced, Pieces};
 pub use rows::{Layout, RowRef, Rows};
 pub use standardized::{ColumnUnits, Standardized};
 pub use thresholded::Thresholded;
 
 /// A precision of floating point numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Element {
     /// 32 bits.
     F32,
@@ -68,6 +72,11 @@ pub trait RowSource: Send + Sync {
     /// Whether most values are zeros that are not stored.
     fn is_sparse(&self) -> bool;
 
+    /// Values that are stored, where they are few and somebody has counted them.
+    fn num_entries(&self) -> Option<usize> {
+        None
+    }
+
     /// What people should know about how it was read, such as a line that was taken for a header.
     fn note(&self) -> Option<&str> {
         None
@@ -75,6 +84,11 @@ pub trait RowSource: Send + Sync {
 
     /// What a row is called, where rows have names.
     fn row_name(&self, _row: usize) -> Option<String> {
+        None
+    }
+
+    /// The pieces that the rows lie in, where batches are to be these.
+    fn pieces(&self) -> Option<&dyn Pieces> {
         None
     }
 
@@ -88,7 +102,7 @@ pub trait RowSource: Send + Sync {
 }
 
 /// A number that rows can be read into: `f32` or `f64`.
-pub trait Scalar: Real + Send + Sync + 'static {
+pub trait Scalar: Real + lsparse_cuda::mixture::Element + Send + Sync + 'static {
     /// Which of the two it is.
     const ELEMENT: Element;
 

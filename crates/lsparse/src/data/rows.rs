@@ -106,6 +106,14 @@ impl<T: Real> Rows<T> {
         }
     }
 
+    /// Forget the rows, keep the memory for rows of `columns` columns.
+    pub(crate) fn reset(&mut self, columns: usize) {
+        self.clear();
+        match self {
+            Rows::Dense { dim, .. } | Rows::Sparse { dim, .. } => *dim = columns,
+        }
+    }
+
     /// Bytes of memory held, spare capacity included.
     pub fn resident_bytes(&self) -> usize {
         match self {

@@ -1,10 +1,12 @@
 //! Serve the rows of another source with each column in units of its own.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 
-use super::{Element, RowSource, Rows, Scalar};
+use super::{Element, Measuring, PartialMoments, Pieces, RowSource, Rows, Scalar};
 
 /// The units of columns: x is worked on as (x - shift) / scale.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,6 +76,25 @@ impl<'a> Standardized<'a> {
     }
 }
 
+impl Pieces for Standardized<'_> {
+    fn ends(&self) -> &[usize] {
+        self.inner.pieces().map_or(&[], Pieces::ends)
+    }
+
+    fn bring(&self, stretches: &[Range<usize>]) -> Result<()> {
+        self.inner.pieces().map_or(Ok(()), |pieces| pieces.bring(stretches))
+    }
+
+    fn measure(&self, how: &Measuring) -> Result<Option<PartialMoments>> {
+        let how = Measuring { units: Some(self.units.clone()), ..how.clone() };
+        self.inner.pieces().map_or(Ok(None), |pieces| pieces.measure(&how))
+    }
+
+    fn print(&self) -> Result<Option<String>> {
+        self.inner.pieces().map_or(Ok(None), Pieces::print)
+    }
+}
+
 impl RowSource for Standardized<'_> {
     fn name(&self) -> &str {
         self.inner.name()
@@ -102,6 +123,10 @@ impl RowSource for Standardized<'_> {
 
     fn row_name(&self, row: usize) -> Option<String> {
         self.inner.row_name(row)
+    }
+
+    fn pieces(&self) -> Option<&dyn Pieces> {
+        self.inner.pieces().map(|_| self as &dyn Pieces)
     }
 
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {

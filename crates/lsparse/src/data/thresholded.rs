@@ -1,8 +1,10 @@
 //! Serve the rows of another source as zeros and ones.
 
+use std::ops::Range;
+
 use crate::error::Result;
 
-use super::{Element, RowSource, Rows, Scalar, natural_layout};
+use super::{Element, Measuring, PartialMoments, Pieces, RowSource, Rows, Scalar, natural_layout};
 
 /// Rows with a one for every value above a threshold and a zero for every other.
 ///
@@ -51,6 +53,25 @@ impl<'a> Thresholded<'a> {
     }
 }
 
+impl Pieces for Thresholded<'_> {
+    fn ends(&self) -> &[usize] {
+        self.inner.pieces().map_or(&[], Pieces::ends)
+    }
+
+    fn bring(&self, stretches: &[Range<usize>]) -> Result<()> {
+        self.inner.pieces().map_or(Ok(()), |pieces| pieces.bring(stretches))
+    }
+
+    fn measure(&self, how: &Measuring) -> Result<Option<PartialMoments>> {
+        let how = Measuring { threshold: Some(self.threshold), ..how.clone() };
+        self.inner.pieces().map_or(Ok(None), |pieces| pieces.measure(&how))
+    }
+
+    fn print(&self) -> Result<Option<String>> {
+        self.inner.pieces().map_or(Ok(None), Pieces::print)
+    }
+}
+
 impl RowSource for Thresholded<'_> {
     fn name(&self) -> &str {
         self.inner.name()
@@ -74,6 +95,10 @@ impl RowSource for Thresholded<'_> {
 
     fn row_name(&self, row: usize) -> Option<String> {
         self.inner.row_name(row)
+    }
+
+    fn pieces(&self) -> Option<&dyn Pieces> {
+        self.inner.pieces().map(|_| self as &dyn Pieces)
     }
 
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {

@@ -32,6 +32,10 @@ pub struct Family {
     pub least_rows: fn(dim: usize, clusters: usize) -> usize,
     /// The arrays of its model files.
     pub arrays: &'static [Array],
+    /// How statistics are made of the sums of y and of y y^T (a packed lower triangle), y being rows about the center; none
+    /// where they are not made of these, or a weight is no constant less half a quadratic form
+    /// ([`quadratic`](super::Clusters::quadratic) or [`diagonal`](super::Clusters::diagonal)).
+    pub of_moments: Option<OfMoments>,
     /// Products that a weight takes, for reports of work.
     pub products: fn(dim: usize) -> usize,
     /// From how many columns on, and how many clusters times columns, exact search is the faster one; none where there
@@ -93,6 +97,14 @@ impl Array {
     pub const fn of_clusters(name: &'static str) -> Self {
         Array { name, shape: |e| vec![e.clusters], of_posterior: true }
     }
+}
+
+/// From first and second moments to the statistics of a cluster.
+pub type OfMoments = fn(first: &[f64], second: &[f64], stat: &mut [f64]);
+
+/// The diagonal of a packed lower triangle.
+pub(super) fn diagonal_of(packed: &[f64], dim: usize) -> impl Iterator<Item = f64> {
+    (0..dim).map(|d| packed[d * (d + 1) / 2 + d])
 }
 
 /// Draws a row of one cluster into a row of zeros; a row of counts asks `trials` how many it has.

@@ -37,6 +37,10 @@ pub const FAMILY: Family = Family {
         Array::of_clusters("degrees"),
         Array::of_clusters("mean_counts"),
     ],
+    of_moments: Some(|first, second, stat| {
+        stat[..first.len()].copy_from_slice(first);
+        stat[first.len()..].copy_from_slice(second);
+    }),
     products: |dim| dim * (dim + 1) / 2,
     // With 64 columns exact search takes 1.1, 0.78 and 0.56 of the dense time for 50, 100 and 200 clusters, with 36 columns
     // 1.1 and 0.81 for 100 and 400.
@@ -467,7 +471,7 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
     fn arrays(&self) -> Vec<NamedArray> {
         let (dim, num) = (self.prior.dim, self.num_clusters());
         let means = self.means.iter().enumerate().map(|(i, m)| m + self.center[i % dim]).collect();
-        let covariances = self.precisions.iter().flat_map(|p| p.covariance(self.estimate, dim)).collect();
+        let covariances = self.precisions.par_iter().flat_map_iter(|p| p.covariance(self.estimate, dim)).collect();
         let mut arrays = vec![
             NamedArray::new("means", vec![num, dim], means),
             NamedArray::new("covariances", vec![num, dim, dim], covariances),

@@ -15,14 +15,14 @@ use std::any::Any;
 use std::ops::Range;
 use std::time::Instant;
 
-use lsparse_kernels::Real;
+use lsparse_kernels::{AlignedVec, Real};
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{Choice, Name, choices};
 use crate::data::Rows;
 use crate::error::{Error, Result};
 
-pub use family::{Array, Draw, Extent, Family, Spread};
+pub use family::{Array, Draw, Extent, Family, OfMoments, Spread};
 pub(crate) use missing::lacks_values;
 pub use statistics::ClusterSummary;
 
@@ -357,7 +357,7 @@ pub(crate) fn find_array<'a>(arrays: &'a [NamedArray], name: &str, rest: &[usize
 #[derive(Default)]
 pub struct Scratch<T> {
     /// A tile of rows, transposed.
-    pub tile: Vec<T>,
+    pub tile: AlignedVec<T>,
     /// Gathered rows, in double precision.
     pub gathered: Vec<f64>,
     /// The responsibilities of the gathered rows.
@@ -369,7 +369,7 @@ pub struct Scratch<T> {
     /// For the kernels that weigh rows.
     pub work: Vec<T>,
     /// The tile in other coordinates.
-    pub turned: Vec<T>,
+    pub turned: AlignedVec<T>,
     /// One number a row of a tile.
     pub column: Vec<T>,
 }
@@ -378,7 +378,7 @@ impl<T: Real> Scratch<T> {
     /// Transpose rows `range` into `self.tile`, rows as lanes.
     pub(crate) fn load_tile(&mut self, rows: &Rows<T>, range: Range<usize>) {
         let dim = rows.dim();
-        self.tile.resize(dim * T::TILE, T::ZERO);
+        self.tile.reshape(dim * T::TILE);
         self.column.resize(T::TILE, T::ZERO);
         lsparse_kernels::transpose_tile(rows.dense_rows(range), dim, &mut self.tile);
     }
@@ -386,7 +386,7 @@ impl<T: Real> Scratch<T> {
     /// Turn rows `members` into `self.tile`, rows as lanes; what it holds for missing rows is unspecified.
     pub(crate) fn gather_tile(&mut self, rows: &Rows<T>, members: &[u32]) {
         let dim = rows.dim();
-        self.tile.resize(dim * T::TILE, T::ZERO);
+        self.tile.reshape(dim * T::TILE);
         self.column.resize(T::TILE, T::ZERO);
         lsparse_kernels::gather_tile(rows.dense_rows(0..rows.len()), dim, members, &mut self.tile);
     }

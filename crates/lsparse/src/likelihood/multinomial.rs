@@ -26,6 +26,7 @@ pub const FAMILY: Family = Family {
     default_nu: |dim| dim as f64 + 2.0,
     least_rows: |dim, clusters| dim * clusters,
     arrays: &[Array::of_columns("probabilities")],
+    of_moments: None,
     products: |dim| dim,
     // A row's entries with each column's best cluster for those not added yet bound the weights of sparse rows. On the KOS
     // documents with K = 400, thresholds known and the most telling words first, 72 % of clusters are left after half of

@@ -25,6 +25,7 @@ pub const FAMILY: Family = Family {
     default_nu: |dim| dim as f64 + 2.0,
     least_rows: |dim, clusters| dim * clusters,
     arrays: &[Array::of_columns("rates"), Array::of_clusters("rate_counts")],
+    of_moments: None,
     products: |dim| dim,
     exact_pays: None,
     draws: |arrays, dim| {

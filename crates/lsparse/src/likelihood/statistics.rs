@@ -1,5 +1,6 @@
 //! The statistics of K clusters: a row of numbers each, in the layout of their likelihood.
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::training::summary::Summary;
@@ -61,6 +62,9 @@ impl ClusterSummary {
 /// What is left of a count is nothing but rounding below this share of it.
 const RESIDUE: f64 = 1e-9;
 
+/// Numbers of a parallel task: enough to pay for handing it out.
+const NUMBERS_A_TASK: usize = 1 << 14;
+
 impl Summary for ClusterSummary {
     fn add_scaled(&mut self, other: &Self, factor: f64) {
         debug_assert_eq!(self.stats.len(), other.stats.len());
@@ -69,26 +73,32 @@ impl Summary for ClusterSummary {
                 *a += factor * b;
             }
         };
-        add(&mut self.stats, &other.stats);
         self.entropy += factor * other.entropy;
-        let width = self.width;
-        for (k, (count, &other)) in self.counts.iter_mut().zip(&other.counts).enumerate() {
+        let (width, own) = (self.width, self.counts.len() * self.width);
+        let (stats, shared) = self.stats.split_at_mut(own);
+        let (from, from_shared) = other.stats.split_at(own);
+        add(shared, from_shared);
+        let add_one = |(count, stat): (&mut f64, &mut [f64]), (&other, from): (&f64, &[f64])| {
+            add(stat, from);
             let before = *count;
             *count += factor * other;
             // Where all that a cluster has is taken away, a trace of rounding is left, on either side of zero. Nothing is
             // to be estimated from it.
             if factor < 0.0 && other > 0.0 && *count <= RESIDUE * before {
                 *count = 0.0;
-                self.stats[k * width..(k + 1) * width].fill(0.0);
+                stat.fill(0.0);
             }
             *count = count.max(0.0);
-        }
+        };
+        let into = self.counts.par_iter_mut().zip(stats.par_chunks_mut(width.max(1)));
+        let from = other.counts.par_iter().zip(from.par_chunks(width.max(1)));
+        let at_once = NUMBERS_A_TASK.div_ceil(width.max(1));
+        into.zip(from).with_min_len(at_once).for_each(|(into, from)| add_one(into, from));
     }
 
     fn scale(&mut self, factor: f64) {
-        for v in self.counts.iter_mut().chain(self.stats.iter_mut()) {
-            *v *= factor;
-        }
+        self.counts.iter_mut().for_each(|v| *v *= factor);
+        self.stats.par_iter_mut().with_min_len(NUMBERS_A_TASK).for_each(|v| *v *= factor);
         self.entropy *= factor;
     }
 

@@ -43,6 +43,7 @@ pub const FAMILY: Family = Family {
         Array::of_clusters("degrees"),
         Array::of_clusters("mean_counts"),
     ],
+    of_moments: None,
     products: |dim| dim,
     // A bound costs as much as the distance that a weight is.
     exact_pays: None,
@@ -321,7 +322,7 @@ impl<T: Real> TiedGaussClusters<T> {
 
     /// `scratch.tile` to `scratch.turned`: rows in the coordinates of the points.
     fn turn(&self, scratch: &mut Scratch<T>) {
-        scratch.turned.resize(scratch.tile.len(), T::ZERO);
+        scratch.turned.reshape(scratch.tile.len());
         triangular_product(&self.factor_t, &scratch.tile, self.prior.dim, &self.center_t, &mut scratch.turned);
     }
 

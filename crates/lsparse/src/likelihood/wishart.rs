@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use lsparse_kernels::{Real, TriangularPack, digamma, invert_cholesky_batch_while, ln_gamma};
+use lsparse_kernels::{Real, TriangularPack, digamma, fill_factor, invert_cholesky_batch_while, ln_gamma};
 use rayon::prelude::*;
 
 use super::{Estimate, Prior};
@@ -352,12 +352,12 @@ pub fn pack<T: Real>(
     unchanged: Option<&Unchanged<'_, T>>,
 ) -> TriangularPack<T> {
     let mut pack = TriangularPack::new(clusters.len(), dim);
-    for (k, cluster) in clusters.iter().enumerate() {
-        match unchanged.filter(|unchanged| unchanged.has(k, cluster)) {
-            Some(unchanged) => pack.copy_factor(k, unchanged.pack),
-            None => pack.set(k, &cluster.factor),
-        }
-    }
+    let factors: Vec<&mut [T]> = pack.factors_mut().collect();
+    let tasks = factors.into_par_iter().zip(clusters).enumerate().with_min_len(AT_ONCE);
+    tasks.for_each(|(k, (packed, cluster))| match unchanged.filter(|unchanged| unchanged.has(k, cluster)) {
+        Some(unchanged) => packed.copy_from_slice(unchanged.pack.factor(k)),
+        None => fill_factor(packed, dim, &cluster.factor),
+    });
     pack
 }
 

@@ -1,7 +1,10 @@
 //! Draws from distributions, with a generator that is passed in.
 
+use std::ops::Range;
+
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
 
 /// A standard normal draw, by Box and Muller.
 pub fn normal(rng: &mut ChaCha8Rng) -> f64 {
@@ -63,20 +66,111 @@ pub fn categorical(probabilities: &[f64], rng: &mut ChaCha8Rng) -> usize {
     probabilities.len() - 1
 }
 
+/// Chances that are summed together. Fixed, so that draws do not depend on the number of threads.
+const CHANCES_A_TASK: usize = 4096;
+
+/// Chances by task: their sums, and the last task that has any.
+fn sums_of(num: usize, chance: &(impl Fn(usize) -> f64 + Sync)) -> (Vec<f64>, usize) {
+    let tasks = (0..num.div_ceil(CHANCES_A_TASK)).into_par_iter();
+    let sums: Vec<f64> = tasks.map(|t| of_task(t, num).map(chance).sum()).collect();
+    let last = sums.iter().rposition(|&sum| sum > 0.0).unwrap_or(0);
+    (sums, last)
+}
+
+fn of_task(task: usize, num: usize) -> Range<usize> {
+    task * CHANCES_A_TASK..num.min((task + 1) * CHANCES_A_TASK)
+}
+
 /// An index drawn in proportion to `chance`, or none when all chances are zero.
-pub fn draw_index(num: usize, chance: impl Fn(usize) -> f64, rng: &mut ChaCha8Rng) -> Option<usize> {
-    let total: f64 = (0..num).map(&chance).sum();
-    let mut left = rng.random::<f64>() * total;
+pub fn draw_index(num: usize, chance: impl Fn(usize) -> f64 + Sync, rng: &mut ChaCha8Rng) -> Option<usize> {
+    let (sums, last_task) = sums_of(num, &chance);
+    let mut left = rng.random::<f64>() * sums.iter().sum::<f64>();
     let mut last = None;
-    for n in 0..num {
-        let c = chance(n);
-        if c > 0.0 {
-            last = Some(n);
-            left -= c;
-            if left <= 0.0 {
-                break;
+    for (task, &sum) in sums.iter().enumerate() {
+        if task < last_task && left > sum {
+            left -= sum;
+            continue;
+        }
+        for n in of_task(task, num) {
+            let c = chance(n);
+            if c > 0.0 {
+                last = Some(n);
+                left -= c;
+                if left <= 0.0 {
+                    return last;
+                }
             }
         }
     }
     last
+}
+
+/// Several indices drawn in proportion to `chance`, in one pass; none when all chances are zero.
+pub fn draw_indices(
+    num: usize,
+    chance: impl Fn(usize) -> f64 + Sync,
+    draws: usize,
+    rng: &mut ChaCha8Rng,
+) -> Vec<usize> {
+    let (sums, last_task) = sums_of(num, &chance);
+    let total: f64 = sums.iter().sum();
+    let mut points: Vec<f64> = (0..draws).map(|_| rng.random::<f64>() * total).collect();
+    points.sort_by(f64::total_cmp);
+    let mut points = points.into_iter().peekable();
+    let (mut before, mut last, mut drawn) = (0.0, None, Vec::new());
+    for (task, &sum_of_task) in sums.iter().enumerate() {
+        let end = before + sum_of_task;
+        if task == last_task || points.peek().is_some_and(|&point| point <= end) {
+            let mut sum = before;
+            for n in of_task(task, num) {
+                let c = chance(n);
+                if c > 0.0 {
+                    (sum, last) = (sum + c, Some(n));
+                    while points.next_if(|&point| point <= sum).is_some() {
+                        drawn.push(n);
+                    }
+                }
+            }
+        }
+        before = end;
+    }
+    // Rounding may leave a point just behind the last.
+    drawn.extend(points.filter_map(|_| last));
+    drawn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    /// Draws over several tasks against the plain loop, with tasks of no chance at all among them and at the end.
+    #[test]
+    fn draws_are_those_of_one_pass_over_all_chances() {
+        let num = 5 * CHANCES_A_TASK + 17;
+        let chance = |n: usize| match n / CHANCES_A_TASK {
+            1 | 4 | 5 => 0.0,
+            _ => 1.0 + (n % 13) as f64,
+        };
+        let total: f64 = (0..num).map(chance).sum();
+        let plain = |point: f64| {
+            let mut sum = 0.0;
+            (0..num).filter(|&n| chance(n) > 0.0).find(|&n| {
+                sum += chance(n);
+                point <= sum
+            })
+        };
+        for seed in 0..200 {
+            let rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut points: Vec<f64> = rng.clone().random_iter::<f64>().take(4).map(|u| u * total).collect();
+            assert_eq!(draw_index(num, chance, &mut rng.clone()), plain(points[0]));
+            points.sort_by(f64::total_cmp);
+            let expected: Vec<usize> = points.into_iter().filter_map(plain).collect();
+            assert_eq!(draw_indices(num, chance, 4, &mut rng.clone()), expected);
+        }
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        assert_eq!(draw_index(num, |_| 0.0, &mut rng), None);
+        assert_eq!(draw_index(0, |_| 1.0, &mut rng), None);
+        assert!(draw_indices(num, |_| 0.0, 3, &mut rng).is_empty());
+    }
 }

@@ -3,15 +3,15 @@
 use crate::data::{Element, Moments, RowSource, Scalar};
 use crate::error::Result;
 use crate::likelihood::{Extent, LikelihoodKind, Prior};
-use crate::mixture::panel_rows;
 use crate::mixture::saved::working_element;
 use crate::mixture::seed::{sample_size, starts_by_contest};
+use crate::mixture::{MOST_STRETCHES, stretch_rows};
 use crate::settings::MixtureConfig;
 use crate::store::checkpoint::Storage;
-use crate::system::check_room;
+use crate::system::{OF_A_TRAINING, check_room};
 use crate::training::schedule::ScheduleKind;
 
-/// Bytes that training takes at most at one time, by what they are for.
+/// Bytes that training takes at most at one time, by what they are for, besides what the process has already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryNeed {
     /// Statistics: the total, what is at work, and what is remembered of batches in memory.
@@ -20,12 +20,14 @@ pub struct MemoryNeed {
     pub clusters: u64,
     /// Rows that are held: those to start from, and those at work.
     pub rows: u64,
+    /// What belongs to such rows besides their values, and what is there whatever is trained.
+    pub besides: u64,
 }
 
 impl MemoryNeed {
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.statistics.saturating_add(self.clusters).saturating_add(self.rows)
+        self.statistics.saturating_add(self.clusters).saturating_add(self.rows).saturating_add(self.besides)
     }
 }
 
@@ -35,6 +37,14 @@ const OTHER_STATISTICS: u64 = 4;
 
 /// Matrices that a thread factors side by side.
 const SIDE_BY_SIDE: u64 = 8;
+
+/// Bytes of a row to start from besides its values: its clusters and how far it is from them, as measured.
+const OF_A_START_ROW: u64 = 320;
+
+/// Bytes of a row at work besides its values, and for each cluster that it keeps: its responsibilities, the rows that a
+/// cluster has, what it remembers, as measured.
+const OF_A_ROW: u64 = 64;
+const OF_A_KEPT_CLUSTER: u64 = 72;
 
 /// What training with checked settings takes of memory.
 pub fn memory_needed(source: &dyn RowSource, config: &MixtureConfig, storage: &Storage) -> MemoryNeed {
@@ -76,11 +86,17 @@ fn needed<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, storage: &S
         false => dim as u64 * number,
     };
     let sample = sample_size(config, likelihood.as_ref()).min(source.num_rows()) as u64;
-    let at_work = 3 * panel_rows::<T>(dim).min(source.num_rows()) as u64;
+    // Two panels that are worked on, and two that are read.
+    let panel = (MOST_STRETCHES * stretch_rows::<T>(dim)).min(source.num_rows()) as u64;
+    let at_work = 4 * panel;
+    let batch = source.num_rows().div_ceil(config.batches.unwrap_or(1).max(1)) as u64;
+    let kept = config.sparsity.within(clusters) as u64;
+    let of_panels = 2 * panel.min(batch) * (OF_A_ROW + kept.saturating_mul(OF_A_KEPT_CLUSTER));
     MemoryNeed {
         statistics: statistics.saturating_mul(OTHER_STATISTICS).saturating_add(remembered),
         clusters: held.saturating_mul(copies * (8 + number)).saturating_add(factoring),
         rows: row.saturating_mul(sample.max(at_work)),
+        besides: of_panels.saturating_add(sample * OF_A_START_ROW).saturating_add(OF_A_TRAINING),
     }
 }
 

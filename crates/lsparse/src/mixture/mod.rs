@@ -16,7 +16,7 @@ pub use memory::{MemoryNeed, memory_needed};
 pub use model::*;
 pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};
-pub(crate) use saved::{check_rows, working_element};
+pub(crate) use saved::{check_rows, scan_part_for, working_element};
 pub(crate) use train::check_row_weights;
 pub use train::{
     GivenPrior, GivenStart, MixtureInputs, Mixtures, SettledMixture, fit_mixture, fit_mixture_with, initial_mixture,

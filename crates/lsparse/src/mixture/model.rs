@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::MixtureModel;
 use super::local::Members;
+use super::local::device::Resident;
 use super::local::methods::Frozen;
 use super::local::search::{Bounds, KeptClusters, Pairs, SearchState};
 use crate::allocation::{Frequencies, allocation_term};
@@ -117,9 +118,14 @@ pub trait LocalStep<T: Scalar>: Send + Sync {
         SearchState::of(sparsity)
     }
 
-    /// Rows that are best worked on at once.
-    fn least_panel_rows(&self) -> usize {
+    /// Rows whose statistics are best summed at once.
+    fn least_stretch_rows(&self) -> usize {
         0
+    }
+
+    /// Stretches of rows that are best worked on at once.
+    fn stretches_at_once(&self) -> usize {
+        1
     }
 
     /// Whether rows remember something each.
@@ -176,12 +182,16 @@ pub trait LocalStep<T: Scalar>: Send + Sync {
     fn finish(&self, _model: &mut MixtureModel) {}
 }
 
-/// Bytes of a panel of rows, the unit that is read and worked on at a time.
-pub(super) const PANEL_BYTES: usize = 4 << 20;
+/// Bytes of a stretch of rows, the unit that statistics are summed by.
+pub(super) const STRETCH_BYTES: usize = 4 << 20;
 
-/// Rows of a panel: a rule on the row's width alone, so that results do not depend on threads or memory.
-pub(crate) fn panel_rows<T>(dim: usize) -> usize {
-    (PANEL_BYTES / (dim * size_of::<T>()).max(1)).clamp(512, 16_384)
+/// Stretches of a panel at most, the unit that is read and worked on at a time: with more rows there are more tasks, and
+/// threads wait for the last of them less often.
+pub(crate) const MOST_STRETCHES: usize = 4;
+
+/// Rows of a stretch: a rule on the row's width alone, so that results do not depend on threads or memory.
+pub(crate) fn stretch_rows<T>(dim: usize) -> usize {
+    (STRETCH_BYTES / (dim * size_of::<T>()).max(1)).clamp(512, 16_384)
 }
 
 /// A panel of rows with its buffers, kept from batch to batch.
@@ -190,6 +200,8 @@ pub struct Panel<T> {
     pub(super) row_ids: Vec<usize>,
     pub(super) row_weights: Vec<f64>,
     pub(super) resp: Responsibilities<T>,
+    /// The entropy of each row.
+    pub(super) entropy: Vec<f64>,
     pub(super) members: Members<T>,
 }
 
@@ -200,6 +212,7 @@ impl<T: Real> Panel<T> {
             row_ids: Vec::new(),
             row_weights: Vec::new(),
             resp: Responsibilities::default(),
+            entropy: Vec::new(),
             members: Members::default(),
         }
     }
@@ -209,12 +222,22 @@ impl<T: Real> Panel<T> {
         std::mem::swap(&mut self.rows, &mut read.rows);
         std::mem::swap(&mut self.row_ids, &mut read.row_ids);
     }
+
+    /// Take the rows that were read, with their weights.
+    fn take(&mut self, read: &mut Stretch<T>, data: &Dealt<'_>) {
+        self.exchange(read);
+        self.row_weights.clear();
+        if let Some(weights) = data.row_weights {
+            self.row_weights.extend(self.row_ids.iter().map(|&n| weights[n - data.first_weight]));
+        }
+    }
 }
 
-/// The panel that is worked on, and what reads the next one meanwhile.
+/// The panel that is worked on, the one before it, and what reads the next one meanwhile.
 pub struct Panels<T> {
     pub(super) ahead: Ahead<T>,
     pub(super) panel: Panel<T>,
+    before: Panel<T>,
 }
 
 /// What works on rows: buffers, of which no result depends on what is in them.
@@ -226,6 +249,20 @@ pub struct MixtureWorker<T> {
     /// Bounds follow where rows lie from batch to batch: that changes the work, not the result.
     pub(super) bounds: Option<Bounds<T>>,
     pub(super) pairs: Pairs<T>,
+    /// Rows on a GPU.
+    pub(super) resident: Option<Resident<T>>,
+}
+
+impl<T> MixtureWorker<T> {
+    /// Measure where the time of local steps on a GPU goes, from now on; it must have done one.
+    pub fn measure_device(&mut self) {
+        self.resident.iter_mut().for_each(Resident::measure);
+    }
+
+    /// Seconds that each part of them took since.
+    pub fn device_times(&self) -> Vec<(&'static str, f64)> {
+        self.resident.as_ref().map_or_else(Vec::new, Resident::times)
+    }
 }
 
 /// An error that counted rows within a panel, with the row's number in the source instead.
@@ -244,29 +281,83 @@ impl<T: Scalar> Mixture<T> {
         if self.likelihood.kind().family().wants_sparse_rows { Layout::Sparse } else { Layout::Dense }
     }
 
-    /// Run `visit` over the panels of a batch: the rows, and their numbers in the source.
+    /// Rows whose statistics are summed at once.
+    pub(super) fn stretch_rows(&self) -> usize {
+        stretch_rows::<T>(self.likelihood.dim()).max(self.step.least_stretch_rows())
+    }
+
+    /// Run `visit` over the panels of a batch, a stretch each: the rows, and their numbers in the source.
     pub fn for_each_panel(
         &self,
         batch: &Batch<'_>,
         panels: &mut Option<Panels<T>>,
+        visit: impl FnMut(&mut Panel<T>) -> Result<()>,
+    ) -> Result<()> {
+        self.for_each_panel_of(1, batch, panels, visit)
+    }
+
+    /// The same with panels of several stretches at most.
+    pub(super) fn for_each_panel_of(
+        &self,
+        stretches: usize,
+        batch: &Batch<'_>,
+        panels: &mut Option<Panels<T>>,
         mut visit: impl FnMut(&mut Panel<T>) -> Result<()>,
     ) -> Result<()> {
-        let (dim, data) = (self.likelihood.dim(), batch.data);
-        let Panels { ahead, panel } = panels.get_or_insert_with(|| {
-            let layout = self.layout();
-            Panels { ahead: Ahead::new(layout, dim), panel: Panel::new(layout, dim) }
-        });
-        let rows_at_once = panel_rows::<T>(dim).max(self.step.least_panel_rows());
-        ahead.for_each_panel(data, batch.number, rows_at_once, |read| {
-            panel.exchange(read);
-            panel.row_weights.clear();
-            if let Some(weights) = data.row_weights {
-                panel.row_weights.extend(panel.row_ids.iter().map(|&n| weights[n]));
-            }
+        let Panels { ahead, panel, .. } = panels.get_or_insert_with(|| self.new_panels());
+        let (data, stretch) = (batch.data, self.stretch_rows());
+        let cut = data.batches.growing_panels(batch.number, stretch, stretch * stretches);
+        ahead.for_each_panel(data, cut.into_iter(), |read| {
+            panel.take(read, data);
             let result = visit(panel).map_err(|error| with_source_row(error, &panel.row_ids));
             panel.exchange(read);
             result
         })
+    }
+
+    fn new_panels(&self) -> Panels<T> {
+        let (layout, dim) = (self.layout(), self.likelihood.dim());
+        Panels { ahead: Ahead::new(layout, dim), panel: Panel::new(layout, dim), before: Panel::new(layout, dim) }
+    }
+
+    /// The same in two stages, with as many stretches a panel as the local step wants: while `first` is at a panel, `then`
+    /// is at the one before, so that no thread is idle while either waits for its last task. Both see the panels in order, and `then` all that `first` had no error with.
+    pub(super) fn for_each_panel_in_stages(
+        &self,
+        batch: &Batch<'_>,
+        panels: &mut Option<Panels<T>>,
+        mut first: impl FnMut(&mut Panel<T>) -> Result<()> + Send,
+        mut then: impl FnMut(&mut Panel<T>) + Send,
+    ) -> Result<()> {
+        let Panels { ahead, panel, before } = panels.get_or_insert_with(|| self.new_panels());
+        let (data, stretch) = (batch.data, self.stretch_rows());
+        let cut = data.batches.growing_panels(batch.number, stretch, stretch * self.step.stretches_at_once());
+        let (alone, mut waits) = (cut.len() == 1, false);
+        ahead.for_each_panel(data, cut.into_iter(), |read| {
+            panel.take(read, data);
+            let result = match std::mem::take(&mut waits) {
+                true => rayon::join(|| first(panel), || then(before)).0,
+                false => first(panel),
+            };
+            if let Err(error) = result {
+                let error = with_source_row(error, &panel.row_ids);
+                panel.exchange(read);
+                return Err(error);
+            }
+            if alone {
+                then(panel);
+            } else {
+                // This one waits, and the reader is given the rows of the one before.
+                std::mem::swap(panel, before);
+                waits = true;
+            }
+            panel.exchange(read);
+            Ok(())
+        })?;
+        if waits {
+            then(before);
+        }
+        Ok(())
     }
 }
 
@@ -298,7 +389,7 @@ impl<T: Scalar> Model for Mixture<T> {
     type Worker = MixtureWorker<T>;
 
     fn worker(&self) -> MixtureWorker<T> {
-        MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default() }
+        MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default(), resident: None }
     }
 
     fn set_deadline(&mut self, until: Option<Instant>) {

@@ -1,11 +1,20 @@
 //! Rows drawn from a trained mixture.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::math::random::categorical;
 use crate::mixture::MixtureModel;
+use crate::system::check_result;
+
+/// Rows drawn before somebody who wants to stop is heard.
+const STRETCH: usize = 1 << 10;
+
+/// Bytes of a row that is drawn besides its values: its cluster, here and as those who ask for it have it.
+const BYTES_BESIDES: u64 = 12;
 
 /// Rows drawn from a mixture, and the cluster of each.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,15 +29,32 @@ impl MixtureModel {
     /// Draw rows under the point estimates. A row of counts has `trials` of them, where that is given, and else as many
     /// as the rows of the training data had on average.
     pub fn sample(&self, rows: usize, trials: Option<usize>, seed: u64) -> Result<DrawnRows> {
+        self.sample_until(rows, trials, seed, &AtomicBool::new(false))
+    }
+
+    /// As [`sample`](Self::sample), until the flag is set from outside.
+    pub fn sample_until(
+        &self,
+        rows: usize,
+        trials: Option<usize>,
+        seed: u64,
+        interrupt: &AtomicBool,
+    ) -> Result<DrawnRows> {
         let dim = self.dim();
+        check_result("drawing", rows, "rows", (dim as u64).saturating_mul(8).saturating_add(BYTES_BESIDES))?;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let draws = (self.config.likelihood.family().draws)(&self.working_arrays(), dim)?;
         let trials = trials.unwrap_or_else(|| self.average_trials());
         let mut drawn = DrawnRows { values: vec![0.0; rows * dim], clusters: Vec::with_capacity(rows) };
-        for row in drawn.values.chunks_exact_mut(dim) {
-            let k = categorical(&self.weights, &mut rng);
-            drawn.clusters.push(k as u32);
-            draws[k](&mut |_| trials, row, &mut rng);
+        for stretch in drawn.values.chunks_mut(STRETCH * dim) {
+            if interrupt.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted { during: "drawing rows" });
+            }
+            for row in stretch.chunks_exact_mut(dim) {
+                let k = categorical(&self.weights, &mut rng);
+                drawn.clusters.push(k as u32);
+                draws[k](&mut |_| trials, row, &mut rng);
+            }
         }
         self.units.iter().for_each(|units| units.undo(&mut drawn.values));
         Ok(drawn)
@@ -43,6 +69,7 @@ impl MixtureModel {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::data::MemoryRows;
     use crate::likelihood::LikelihoodKind;
     use crate::synthetic::planted;
@@ -74,6 +101,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_memory_has_no_room_for_is_not_begun_and_drawing_can_be_ended() {
+        let data = planted(LikelihoodKind::DiagGauss, 200, 3, 2, 5);
+        let rows = MemoryRows::new("planted", 3, data.values).unwrap();
+        let config = MixtureConfig { likelihood: LikelihoodKind::DiagGauss, clusters: 2, ..Default::default() };
+        let model = fit_mixture(&rows, &config).unwrap().model;
+        for rows in [1_000_000_000_000_000, usize::MAX] {
+            let error = model.sample(rows, None, 0).unwrap_err();
+            assert!(matches!(error, Error::TooLarge { .. }) && error.to_string().contains("fewer rows"), "{error}");
+        }
+        let flag = AtomicBool::new(false);
+        let ended = std::thread::scope(|scope| {
+            let drawing = scope.spawn(|| model.sample_until(5_000_000, None, 0, &flag));
+            flag.store(true, Ordering::Relaxed);
+            drawing.join().unwrap().unwrap_err()
+        });
+        assert!(matches!(ended, Error::Interrupted { during: "drawing rows" }), "{ended}");
     }
 
     #[test]

@@ -6,14 +6,15 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Frequencies;
-use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded, scan_rows};
+use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded, scan_part};
 use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::{Array, Extent, NamedArray, Prior};
-use crate::mixture::{Mixture, MixtureParams, Search, log_density, respond};
+use crate::mixture::{MOST_STRETCHES, Mixture, MixtureParams, Search, log_density, respond};
 use crate::runs::ModelFile;
 use crate::settings::{MixtureConfig, Precision};
 use crate::store::model_file::{self, StoredArray};
+use crate::system::check_result;
 use crate::training::model::Model;
 use crate::training::rules::TrainingRecord;
 
@@ -326,8 +327,9 @@ impl MixtureModel {
         check_rows(&mixture, self.config.missing, source)?;
         let clusters = mixture.likelihood.clusters_of(&self.working_arrays())?;
         let log_pi: Vec<f64> = self.weights.iter().map(|p| p.ln()).collect();
+        check_result("scoring", source.num_rows(), "rows", size_of::<f64>() as u64)?;
         let mut scores = Vec::with_capacity(source.num_rows());
-        mixture.for_each_panel(&Dealt::in_order(source)?.batch(0), &mut None, |panel| {
+        mixture.for_each_panel_of(MOST_STRETCHES, &Dealt::in_order(source)?.batch(0), &mut None, |panel| {
             let densities = log_density(clusters.as_ref(), &log_pi, &panel.rows)?;
             scores.extend(densities.iter().map(|density| density + mixture.units_change));
             Ok(())
@@ -405,6 +407,15 @@ pub(super) fn scan_for<T: Scalar>(
     source: &dyn RowSource,
     missing: bool,
 ) -> Result<crate::data::Moments> {
+    scan_part_for(likelihood, source, missing).map(crate::data::PartialMoments::finish)
+}
+
+/// The same of rows that are a part of the data.
+pub(crate) fn scan_part_for<T: Scalar>(
+    likelihood: &dyn crate::likelihood::Likelihood<T>,
+    source: &dyn RowSource,
+    missing: bool,
+) -> Result<crate::data::PartialMoments> {
     let check = |row: usize, column: usize, value: f64| {
         likelihood.check_value(value).map_err(|need| Error::BadValue {
             name: source.name().into(),
@@ -416,5 +427,5 @@ pub(super) fn scan_for<T: Scalar>(
     };
     // Gaussians explain any number, and a question for every value costs as much as all else here.
     let any_number = likelihood.kind().family().spread.is_of_variances();
-    scan_rows(source, T::ELEMENT, missing, if any_number { None } else { Some(&check) })
+    scan_part(source, T::ELEMENT, missing, if any_number { None } else { Some(&check) })
 }

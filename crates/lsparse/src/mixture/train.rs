@@ -7,22 +7,25 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::Place;
 use crate::data::{
     Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, Thresholded, scan_rows,
 };
 use crate::error::{Error, Result};
 use crate::likelihood::{ClusterSummary, Estimate, Extent, NamedArray, Prior, PriorShape, Spread};
+use crate::mixture::local::device::{OnDevice, demand};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
 use crate::mixture::prior::is_constant;
 use crate::mixture::saved::{scan_for, working_element};
 use crate::mixture::seed::initial_summary;
-use crate::mixture::{LocalStep, Mixture, MixtureModel, MixtureParams, Search, log_density};
+use crate::mixture::{LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, Search, log_density};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{
     BestBy, BuiltInSelection, Checked, History, Init, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
 };
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
+use crate::training::exchange::Known;
 use crate::training::model::Model;
 use crate::training::rules::{Outcome, Patience, TrainingRecord};
 use crate::training::schedule::ScheduleKind;
@@ -195,6 +198,7 @@ pub struct Mixtures<'a, T> {
     inputs: MixtureInputs<'a>,
     held: Option<Dealt<'a>>,
     remarks: Vec<String>,
+    place: Place,
     number: PhantomData<T>,
 }
 
@@ -242,14 +246,31 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Truncation, None) => config.selection_function.settle(config.likelihood)?,
             _ => config.selection_function,
         };
-        let mixtures = Mixtures::of(source, SettledMixture { config, prior, penalty, selection }, inputs)?;
+        let mut mixtures = Mixtures::of(source, SettledMixture { config, prior, penalty, selection }, inputs)?;
+        if mixtures.settled.config.device.is_auto() {
+            mixtures.place = mixtures.choose_place()?;
+        }
+        let remarks = remarks.into_iter().chain(mixtures.place.remark.clone()).collect();
         Ok(Mixtures { remarks, ..mixtures })
     }
 
-    /// The same with what was settled elsewhere: the rows are not read.
+    /// The same with what was settled elsewhere: the rows are not read. Processes that train together are to round alike
+    /// whatever machines they are on, so that none takes a GPU by itself.
     pub fn of(source: &'a dyn RowSource, settled: SettledMixture, inputs: MixtureInputs<'a>) -> Result<Self> {
         let held = inputs.heldout.map(Dealt::in_order).transpose()?;
-        Ok(Mixtures { source, settled, inputs, held, remarks: Vec::new(), number: PhantomData })
+        let (remarks, place) = (Vec::new(), Place::default());
+        let mut mixtures = Mixtures { source, settled, inputs, held, remarks, place, number: PhantomData };
+        if !mixtures.settled.config.device.is_auto() {
+            mixtures.place = mixtures.choose_place()?;
+        }
+        Ok(mixtures)
+    }
+
+    /// Where local steps are to run.
+    fn choose_place(&self) -> Result<Place> {
+        let (config, source) = (&self.settled.config, self.source);
+        let demand = demand::<T>(config, source.num_rows(), source.dim(), self.inputs.row_weights.is_some());
+        Place::choose(config.device, &demand)
     }
 
     /// What was settled.
@@ -288,6 +309,12 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         Ok(Some(ClusterSummary { counts, stats, width: model.likelihood.stat_width(), entropy: 0.0 }))
     }
 
+    /// The point that statistics are about.
+    fn center(&self) -> Vec<f64> {
+        let prior = &self.settled.prior;
+        if self.settled.config.likelihood.family().has_means { prior.center.clone() } else { vec![0.0; prior.dim] }
+    }
+
     /// How rows choose their clusters in a run.
     fn step(&self, run: usize) -> Box<dyn LocalStep<T>> {
         let config = &self.settled.config;
@@ -298,15 +325,19 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Kmeans, _) => Box::new(KMeans::new(&self.settled.prior)),
             (MixtureMethod::DpMeans, _) => Box::new(DpMeans::new(&self.settled.prior, self.settled.penalty)),
             (MixtureMethod::Lsparse | MixtureMethod::HardEm, _) => {
-                let kind = match config.missing {
-                    // Bounds are made for complete rows.
+                let kind = match config.missing || self.place.device.is_some() {
+                    // Bounds are made for complete rows, and a GPU has its own.
                     true => SearchKind::Dense,
                     false => config.search.settle(config.likelihood, config.clusters, self.source.dim()),
                 };
                 let tolerance = config.sparsity_tolerance.unwrap_or(0.0);
                 let search = Search::new(kind, config.clusters, config.sparsity, tolerance)
                     .giving_way(config.search == SearchKind::Auto);
-                Box::new(search.with_seed(run_seed(config, run, Stream::Search)))
+                let search = search.with_seed(run_seed(config, run, Stream::Search));
+                match &self.place.device {
+                    Some(device) => Box::new(OnDevice::new(Arc::clone(device), search, self.center())),
+                    None => Box::new(search),
+                }
             }
         }
     }
@@ -339,6 +370,10 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         &self.remarks
     }
 
+    fn backend(&self) -> String {
+        self.place.name()
+    }
+
     fn fingerprint(&self) -> Result<Fingerprint> {
         let MixtureInputs { heldout, row_weights, start, ref given, ref given_prior, .. } = self.inputs;
         let mut print = vec![("model".into(), "mixture".into()), ("data".into(), print_rows(self.source)?)];
@@ -361,9 +396,16 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         Ok(print)
     }
 
+    fn known(&self) -> Result<Known> {
+        let settings = (&self.settled, self.inputs.units);
+        let settings = serde_json::to_string(&settings).map_err(|_| Error::Exchange { what: "settings" })?;
+        let ends = self.source.pieces().map_or(Vec::new(), |pieces| pieces.ends().to_vec());
+        Ok(Known { family: "mixture".into(), settings, double: T::ELEMENT == Element::F64, ends })
+    }
+
     fn deal(&self, run: usize) -> Result<Dealt<'a>> {
         let seed = run_seed(&self.settled.config, run, Stream::Batches);
-        let batches = Batches::new(self.source.num_rows(), self.settled.config.batches, seed)?;
+        let batches = Batches::of(self.source, self.settled.config.batches, seed)?;
         Ok(Dealt::new(self.source, batches).weighted(self.inputs.row_weights))
     }
 
@@ -692,9 +734,10 @@ pub(crate) fn check_row_weights(source: &dyn RowSource, row_weights: Option<&[f6
 fn mean_log_density<T: Scalar>(mixture: &Mixture<T>, params: &MixtureParams<T>, held: &Dealt<'_>) -> Result<f64> {
     let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
     let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
-    let mut total = 0.0;
-    mixture.for_each_panel(&held.batch(0), &mut None, |panel| {
-        total += log_density(clusters.as_ref(), &log_pi, &panel.rows)?.iter().sum::<f64>();
+    let (mut total, stretch) = (0.0, mixture.stretch_rows());
+    mixture.for_each_panel_of(MOST_STRETCHES, &held.batch(0), &mut None, |panel| {
+        let densities = log_density(clusters.as_ref(), &log_pi, &panel.rows)?;
+        densities.chunks(stretch).for_each(|some| total += some.iter().sum::<f64>());
         Ok(())
     })?;
     Ok(total / held.source.num_rows() as f64 + mixture.units_change)

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::Settings;
-use crate::error::{Error, Result, show_number};
+use super::{Kind, Settings};
+use crate::error::{Error, Result, brief, show_number};
 
 /// What a run is asked for besides the defaults.
 #[derive(Clone, Debug, Default)]
@@ -25,14 +25,26 @@ impl Given {
         })?;
         let example =
             C::table().iter().find(|setting| setting.short == Some('k')).map_or("seed", |setting| setting.name);
-        let refuse = |error: serde_json::Error| Error::Format {
+        let refuse = |detail: String| Error::Format {
             path: path.to_owned(),
-            detail: error.to_string(),
+            detail,
             remedy: format!("give a JSON object whose keys are names of settings, such as {{\"{example}\": 50}}"),
         };
-        // Once as settings, for keys and types, and once as it stands, for which keys are there.
-        serde_json::from_str::<C>(&text).map_err(refuse)?;
-        serde_json::from_str(&text).map_err(refuse)
+        // Once as it stands, for which keys are there, and once as settings, for what is the matter with all of them.
+        let values: Map<String, Value> = match serde_json::from_str(&text) {
+            Ok(Value::Object(values)) => values,
+            Ok(_) => return Err(refuse("it is not a JSON object".into())),
+            Err(error) => return Err(refuse(error.to_string())),
+        };
+        let line =
+            |key: &str| 1 + text.split(&format!("{key:?}")).next().map_or(0, |before| before.matches('\n').count());
+        let problem =
+            |(key, value): (&String, &Value)| Some(format!("line {}: {}", line(key), problem_of::<C>(key, value)?));
+        if let Some(problem) = values.iter().find_map(problem) {
+            return Err(refuse(problem));
+        }
+        serde_json::from_str::<C>(&text).map_err(|error| refuse(error.to_string()))?;
+        Ok(values)
     }
 
     /// Whether a setting is given.
@@ -62,6 +74,28 @@ impl Given {
             }),
         }
     }
+}
+
+/// What is wrong with an entry of a file of settings, if anything is, in the words of the file.
+fn problem_of<C: Settings>(key: &str, value: &Value) -> Option<String> {
+    let Some(setting) = C::table().iter().find(|setting| setting.name == key) else {
+        let known: Vec<String> = C::table().iter().map(|setting| format!("{:?}", setting.name)).collect();
+        return Some(format!("{:?} is no setting; there are {}", brief(key), known.join(", ")));
+    };
+    let alone = Value::Object(Map::from_iter([(key.to_owned(), value.clone())]));
+    let error = serde_json::from_value::<C>(alone).err()?;
+    let expected = match setting.kind {
+        Kind::Count => "a whole number, 0 or more".to_owned(),
+        Kind::Number => "a number".to_owned(),
+        Kind::Switch => "true or false".to_owned(),
+        Kind::Names(names) => {
+            let names: Vec<String> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
+            format!("one of {}", names.join(", "))
+        }
+        Kind::Text(_) => return Some(format!("{key:?} is {}: {error}", brief(value))),
+    };
+    let none = if setting.optional { ", or null for none" } else { "" };
+    Some(format!("{key:?} is {}, not {expected}{none}", brief(value)))
 }
 
 /// `base`, over it the file, over it the options. Where two settings say the same in different ways, the one given as an

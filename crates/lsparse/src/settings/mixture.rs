@@ -1,5 +1,6 @@
 //! The settings of a mixture run.
 
+use crate::backend::DeviceChoice;
 use crate::choice::choices;
 use crate::error::{Error, Result};
 use crate::likelihood::{Estimate, LikelihoodKind, PriorShape};
@@ -142,7 +143,7 @@ settings! {
             method: MixtureMethod = MixtureMethod::Lsparse;
             /// What a cluster looks like.
             likelihood: LikelihoodKind = LikelihoodKind::Gauss, only(FAMILIES), passed_on();
-            /// Rows may have missing values (NaN; in text files also empty fields and NA), which gauss and diag-gauss
+            /// Rows may have missing values (NaN; in text files also empty fields, NA, N/A, null and ?), which gauss and diag-gauss
             /// integrate out.
             missing: bool = false, passed_on();
             /// Values above this number are ones and all others zeros, now and whenever the model is used; without it
@@ -346,7 +347,7 @@ impl MixtureConfig {
             SearchKind::Neighbours => SearchKind::Neighbours,
             SearchKind::Auto | SearchKind::Dense | SearchKind::Exact => SearchKind::Auto,
         };
-        MixtureConfig { search, ..self.clone() }
+        MixtureConfig { search, device: DeviceChoice::Auto, ..self.clone() }
     }
 
     fn settle_batches(&self, num_rows: usize) -> Result<usize> {
@@ -410,6 +411,18 @@ mod tests {
         refused(MixtureConfig { tolerance: Some(f64::NAN), ..Default::default() }, "tolerance");
         let full = MixtureConfig { schedule: ScheduleKind::Full, batches: Some(3), ..Default::default() };
         refused(full, "one batch");
+    }
+
+    #[test]
+    fn where_a_model_was_trained_is_not_in_its_file() {
+        let plain = MixtureConfig::default();
+        let there: MixtureConfig = serde_json::from_str(r#"{"device": "cuda:1"}"#).unwrap();
+        assert_eq!(there.device, DeviceChoice::Cuda(1));
+        assert_eq!(there.of_record(), plain);
+        // What says nothing of devices is as it was before there were any.
+        assert!(!serde_json::to_string(&plain).unwrap().contains("device"));
+        assert!(serde_json::to_string(&there).unwrap().contains(r#""device":"cuda:1""#));
+        assert!(serde_json::from_str::<MixtureConfig>(r#"{"device": "gpu"}"#).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::ops::{Deref, DerefMut};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::backend::DeviceChoice;
 use crate::choice::choices;
 use crate::error::{Error, Result};
 use crate::training::rules::StopRules;
@@ -122,6 +123,10 @@ impl<'de> Deserialize<'de> for Sparsity {
 
 impl SettingValue for Sparsity {
     const KIND: Kind = Kind::Text(|text| Sparsity::parse(text).map(|sparsity| serde_json::json!(sparsity)));
+}
+
+impl SettingValue for DeviceChoice {
+    const KIND: Kind = Kind::Text(|text| DeviceChoice::parse(text).map(|choice| serde_json::json!(choice)));
 }
 
 /// Settings that were checked against the data, with what they leave open settled.

@@ -1,6 +1,8 @@
 //! A setting is declared once: `settings!` makes of a list of them a struct with defaults, and a table from which the
 //! checks, the options of the command, its help, files of settings and the parameters of Python are made.
 
+use std::num::IntErrorKind;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -256,7 +258,10 @@ impl Setting {
         let value = match self.kind {
             Kind::Count => match text.parse::<u64>() {
                 Ok(count) => Value::from(count),
-                Err(_) => return Err(format!("give a whole number{}", self.or_none())),
+                Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+                    return Err(format!("it is too large; {} is the largest whole number that is read", u64::MAX));
+                }
+                Err(_) => return Err(format!("give a whole number, 0 or more{}", self.or_none())),
             },
             Kind::Number => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Value::from(number),
@@ -341,6 +346,10 @@ macro_rules! settings {
                     delay: f64 = 1.0, least(0.0), only($Name::PACED);
                     /// Decay of the stochastic rate.
                     decay: f64 = 0.55, above(0.5), most(1.0), advice("0.55 and 0.65 are good choices"), only($Name::PACED);
+                    /// What works on the data: auto (a GPU where there is one and the work is large), cpu, cuda, or cuda:1 for
+                    /// the second GPU and so on. The same run on the same kind of it gives the same bits.
+                    #[serde(skip_serializing_if = "DeviceChoice::is_auto")]
+                    device: DeviceChoice = DeviceChoice::Auto, placeholder("DEVICE"), otherwise("auto");
                 }
                 "Start" {
                     #[doc = concat!(" What becomes of what a model to go on from has counted: the new ", $rows, " take its place, or come on top.")]
@@ -402,13 +411,13 @@ macro_rules! settings {
 /// What `settings!` makes of a list.
 macro_rules! declare {
     ($(#[$about:meta])* pub struct $Name:ident { $($heading:literal {
-        $($(#[doc = $doc:expr])+ $field:ident: $type:ty = $default:expr $(, $special:ident($($value:tt)*))*;)*
+        $($(#[doc = $doc:expr])+ $(#[serde($($serde:tt)+)])? $field:ident: $type:ty = $default:expr $(, $special:ident($($value:tt)*))*;)*
     })* }) => {
         $(#[$about])*
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
         pub struct $Name {
-            $($($(#[doc = $doc])+ pub $field: $type,)*)*
+            $($($(#[doc = $doc])+ $(#[serde($($serde)+)])? pub $field: $type,)*)*
         }
 
         impl Default for $Name {

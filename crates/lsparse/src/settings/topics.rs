@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::allocation::AlphaRule;
+use crate::backend::DeviceChoice;
 use crate::choice::{Name, choices};
 use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
@@ -256,6 +257,11 @@ impl TopicsConfig {
             config.laps = Some(1);
         }
         Ok(Checked { settings: config, sparsity, batches })
+    }
+
+    /// The settings as a model file has them: without those that say where it was trained.
+    pub(crate) fn of_record(&self) -> TopicsConfig {
+        TopicsConfig { device: DeviceChoice::Auto, ..self.clone() }
     }
 
     /// Settle what a method leaves no choice about, and refuse what it cannot do.

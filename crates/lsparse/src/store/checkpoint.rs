@@ -14,12 +14,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::data::part::has_name;
-use crate::data::{RowSource, Rows, natural_layout};
+use crate::data::{Pieces, RowSource, Rows, natural_layout};
 use crate::error::{Error, Result};
 use crate::training::model::Model;
 use crate::training::observe::Reached;
 use crate::training::rules::Outcome;
-use crate::training::schedule::MemoPlace;
+use crate::training::schedule::{MemoPlace, remove_orphan};
 use crate::training::session::{Places, Snapshot};
 
 /// Where and when checkpoints are written, and whether to go on from one.
@@ -115,7 +115,11 @@ const STOP_RULES: [&str; 5] = ["laps", "tolerance", "count-tolerance", "max-seco
 /// The settings among a fingerprint.
 pub fn print_settings<C: Serialize>(config: &C) -> Fingerprint {
     match serde_json::to_value(config) {
-        Ok(serde_json::Value::Object(map)) => map.into_iter().map(|(key, value)| (key, value.to_string())).collect(),
+        Ok(serde_json::Value::Object(map)) => {
+            // Where a run goes on is said, and no reason to refuse it.
+            let map = map.into_iter().filter(|(key, _)| key != "device");
+            map.map(|(key, value)| (key, value.to_string())).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -128,6 +132,9 @@ const PRINTED_VALUES: usize = 1 << 23;
 /// The checksum is of every row where rows are sparse, or dense with at most 8 million values. Of larger dense rows
 /// it is of as many values, in up to 1024 places that are spread evenly: what changes between these goes unnoticed.
 pub fn print_rows(source: &dyn RowSource) -> Result<String> {
+    if let Some(print) = source.pieces().map_or(Ok(None), Pieces::print)? {
+        return Ok(print);
+    }
     let prints: Vec<(u64, u32)> = printed_blocks(source)
         .into_par_iter()
         .map(|(start, count)| print_block(source, start, count))
@@ -199,8 +206,8 @@ pub struct Content<M: Model> {
     pub finished: bool,
     /// Bytes that observers had written.
     pub written: u64,
-    /// The instruction set it was trained with: others round otherwise.
-    pub instructions: String,
+    /// What it was trained with, an instruction set or a GPU: others round otherwise.
+    pub backend: String,
     /// Final objective and held-out score of every run that has ended.
     pub runs: Vec<(f64, Option<f64>)>,
     /// The best of them.
@@ -212,10 +219,10 @@ pub struct Content<M: Model> {
 }
 
 impl<M: Model> Content<M> {
-    /// How far the training has come, for observers.
-    pub fn reached(&self) -> Reached {
-        let instructions = self.instructions.clone();
-        Reached { run: self.run, step: self.session.progress.step, written: self.written, instructions }
+    /// How far the training has come, for observers, and what it goes on with.
+    pub fn reached(&self, goes_on_with: String) -> Reached {
+        let (step, backend) = (self.session.progress.step, self.backend.clone());
+        Reached { run: self.run, step, written: self.written, backend, goes_on_with }
     }
 }
 
@@ -229,7 +236,7 @@ pub struct Found<M: Model> {
 
 const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
 /// Version of the layout; only the present one is read, since a checkpoint lives no longer than its run.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 /// Length and checksum.
 const TAIL: usize = 12;
 
@@ -350,10 +357,15 @@ impl Keeper {
 }
 
 impl Drop for Keeper {
-    /// A run that ends by an error still lets the checkpoint under way be written.
+    /// A run that ends by an error still lets the checkpoint under way be written. What was put into files for a
+    /// checkpoint that never came to be is of no use to anybody.
     fn drop(&mut self) {
         if let Some(writing) = self.writing.take() {
             let _ = writing.join();
+        }
+        if !self.options.path.exists() {
+            remove_orphan(&self.options.memo_file());
+            remove_orphan(&self.options.rows_file());
         }
     }
 }
@@ -512,8 +524,8 @@ mod tests {
             tally: Default::default(),
             files: Vec::new(),
         };
-        let (instructions, runs) = ("plain".into(), vec![(1.0, None)]);
-        Content { run: 0, finished: false, written: 7, instructions, runs, best: None, best_lap: None, session }
+        let (backend, runs) = ("plain".into(), vec![(1.0, None)]);
+        Content { run: 0, finished: false, written: 7, backend, runs, best: None, best_lap: None, session }
     }
 
     fn print(rows: &str) -> Fingerprint {
@@ -522,6 +534,13 @@ mod tests {
 
     /// Whoever opened the lock before its holder let go of it must not believe to hold it while others can take it anew.
     #[cfg(unix)]
+    #[test]
+    fn a_run_may_go_on_on_another_device() {
+        let there = serde_json::json!({"device": "cuda:0", "clusters": 3});
+        let here = serde_json::json!({"clusters": 3});
+        assert_eq!(print_settings(&there), print_settings(&here));
+    }
+
     #[test]
     fn a_lock_that_was_removed_locks_nothing() {
         let folder = tempfile::tempdir().unwrap();

@@ -11,6 +11,7 @@ use safetensors::tensor::{Dtype, View};
 use serde::{Deserialize, Serialize};
 
 use crate::data::AtomicFile;
+use crate::data::formats::binary::known_kind;
 use crate::error::{Error, Result, brief};
 
 /// Version of the layout of model files; raised when an older reader would misread a newer file.
@@ -114,8 +115,12 @@ pub fn decode_model<M: for<'de> Deserialize<'de>>(
         detail,
         remedy: "give a model written by lsparse".into(),
     };
-    let (_, metadata) =
-        SafeTensors::read_metadata(bytes).map_err(|e| bad(format!("not a safetensors file ({})", brief(e))))?;
+    let begins = |_| match (bytes.is_empty(), known_kind(bytes)) {
+        (true, _) => bad("it is empty".into()),
+        (false, Some((kind, _))) => bad(format!("it is {kind}")),
+        (false, None) => bad("it does not begin as a .safetensors file does".into()),
+    };
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(begins)?;
     let text = metadata
         .metadata()
         .as_ref()

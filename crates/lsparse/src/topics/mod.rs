@@ -22,6 +22,6 @@ pub use saved::TopicModel;
 pub use seed::{initial_topics, random_topics};
 pub use summary::{Entries, SparseStats, TopicSummary, WordStats};
 pub use table::WordTable;
-pub(crate) use train::check_counts;
-pub use train::{TopicFamily, TopicInputs, fit_topics, fit_topics_with, memory_needed};
+pub use train::{TopicFamily, TopicInputs, fit_topics, fit_topics_with, memory_needed, memory_to_save};
+pub(crate) use train::{check_counts, scan_counts};
 pub use words::{Words, read_seed_words};

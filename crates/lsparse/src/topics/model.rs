@@ -1,17 +1,20 @@
 //! A topic model as training sees it: parameters, local step, global step and objective.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use lsparse_cuda::Device;
 use lsparse_kernels::{digamma, ln_gamma};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::gibbs::Sampling;
+use super::local::device::{self, DeviceStep};
 use super::local::document::{DocumentOptions, Tally};
 use super::local::{self, Explained};
 use super::summary::{SparseStats, TopicSummary, WordStats};
 use super::table::{self, WordTable};
 use crate::allocation::{AlphaRule, learned_alpha};
+use crate::backend::with_buffers;
 use crate::data::{Ahead, Batch, Dealt, Layout, Stretch};
 use crate::error::Result;
 use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
@@ -45,6 +48,8 @@ pub struct Topics {
     pub lends: bool,
     /// Documents are sampled rather than solved.
     pub sampling: Option<Sampling>,
+    /// The GPU that solves documents, if not the CPU.
+    pub device: Option<Arc<Device>>,
 }
 
 /// Global parameters.
@@ -92,10 +97,17 @@ impl model::Tally for Tally {
 /// Entries of a panel of documents at most, about: what is in memory at once is a few times this.
 pub(super) const PANEL_DOCUMENTS: usize = 1024;
 
+/// Words of a parallel task of the global step.
+const WORDS_A_TASK: usize = 64;
+
 /// Buffers kept between batches.
 #[derive(Default)]
 pub struct TopicWorker {
     pub(super) ahead: Option<Ahead<f32>>,
+    /// Topics and room on the GPU.
+    on_device: Option<DeviceStep>,
+    /// Memory of what documents left behind.
+    pieces: Mutex<Vec<local::Piece>>,
 }
 
 impl Topics {
@@ -114,6 +126,7 @@ impl Topics {
             warm_start: config.warm_start,
             lends: config.leave_out,
             sampling: None,
+            device: None,
         }
     }
 
@@ -223,7 +236,8 @@ impl Topics {
             }
             term + rest
         };
-        let words: Vec<f64> = table.par_words().zip(written).enumerate().map_init(Buffers::default, of_word).collect();
+        let words = table.par_words().zip(written).enumerate().with_max_len(WORDS_A_TASK);
+        let words: Vec<f64> = words.map(|word| with_buffers(|buffers| of_word(buffers, word))).collect();
         let of_topic = |&sum: &f64| match estimate {
             Estimate::Posterior => -ln_gamma(sum),
             _ => -sum * sum.ln(),
@@ -345,32 +359,57 @@ impl Model for Topics {
         let (mut summary, mut tally, mut kept) = (self.empty_batch(), Tally::default(), DocumentMemory::default());
         // Other documents than last time have not been visited.
         let warm = Some(&memory.warm).filter(|warm| self.warm_start && warm.len() == batch.num_rows());
+        let TopicWorker { ahead, pieces, on_device } = worker;
+        let spare = &*pieces;
+        let ahead = ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
+        let request = local::PanelRequest {
+            table: &params.table,
+            alpha: &params.alpha,
+            options: &self.document,
+            warm: warm.map(Vec::as_slice),
+            learn_alpha: self.alpha_rule != AlphaRule::Fixed,
+            keep_counts: self.warm_start,
+            spare,
+        };
+        if let Some(device) = self.device.as_ref().filter(|_| self.sampling.is_none())
+            && let Some(visited) = device::visit(on_device, device, &request, batch, ahead, &mut summary, &mut tally)?
+        {
+            kept.warm.extend(visited.counts.into_iter().filter(|_| self.warm_start));
+            kept.explained.extend(visited.explained.into_iter().filter(|_| self.lends));
+            return Ok(Visited { summary, memory: kept, found: (), tally });
+        }
+        // (What the GPU had no memory for begins anew.)
+        (summary, tally) = (self.empty_batch(), Tally::default());
         let mut first = 0;
-        let ahead = worker.ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
-        ahead.for_each_panel(batch.data, batch.number, PANEL_DOCUMENTS, |read| {
+        let mut sum = |pieces: Vec<local::Piece>, summary: &mut TopicSummary, tally: &mut Tally| {
+            let visited = local::sum_panel(&pieces, self.warm_start, summary, tally);
+            kept.warm.extend(visited.counts);
+            if self.lends {
+                kept.explained.extend(visited.explained);
+            }
+            spare.lock().unwrap_or_else(PoisonError::into_inner).extend(pieces);
+        };
+        // While a panel is solved the one before is summed, so that no thread is idle while either waits for its last task.
+        let mut solved: Option<Vec<local::Piece>> = None;
+        ahead.for_each_panel(batch.data, batch.data.batches.panels(batch.number, PANEL_DOCUMENTS), |read| {
             let Stretch { rows, row_ids, .. } = read;
             if let Some(sampling) = &self.sampling {
                 let active = sampling.sample_panel(self, params, rows, row_ids, batch.visit, &mut summary);
                 tally.add(&Tally { active, documents: rows.len() as u64, ..Tally::default() });
                 return Ok(());
             }
-            let request = local::PanelRequest {
-                table: &params.table,
-                alpha: &params.alpha,
-                options: &self.document,
-                warm: warm.map(|warm| &warm[first..first + rows.len()]),
-                learn_alpha: self.alpha_rule != AlphaRule::Fixed,
-            };
+            let of_panel = warm.map(|warm| &warm[first..first + rows.len()]);
             first += rows.len();
-            let visited = local::summarize_panel(&request, rows, &mut summary, &mut tally);
-            if self.warm_start {
-                kept.warm.extend(visited.counts);
-            }
-            if self.lends {
-                kept.explained.extend(visited.explained);
-            }
+            let request = local::PanelRequest { warm: of_panel, ..request };
+            let before = solved.take();
+            let (pieces, ()) = rayon::join(
+                || local::solve_panel(&request, rows),
+                || before.into_iter().for_each(|before| sum(before, &mut summary, &mut tally)),
+            );
+            solved = Some(pieces);
             Ok(())
         })?;
+        solved.into_iter().for_each(|last| sum(last, &mut summary, &mut tally));
         Ok(Visited { summary, memory: kept, found: (), tally })
     }
 
@@ -413,7 +452,7 @@ impl Model for Topics {
         total: &TopicSummary,
         laps: usize,
     ) -> Result<Option<TopicSummary>> {
-        if !self.lends {
+        if !self.lends || !super::seed::may_renew(&total.counts, laps) {
             return Ok(None);
         }
         let mut explained = vec![Explained::default(); data.source.num_rows()];

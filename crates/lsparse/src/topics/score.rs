@@ -5,6 +5,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use crate::backend::with_buffers;
 use crate::data::{RowSource, Rows};
 use crate::error::Result;
 use crate::topics::local::document::{Document, DocumentOptions};
@@ -95,6 +96,9 @@ pub fn completion(
 /// any other topic.)
 const NOTHING: f32 = 0.01;
 
+/// Documents that are read and completed at once.
+const DOCUMENTS_AT_ONCE: usize = 4096;
+
 /// The dense document step that completes documents.
 fn dense_step(alpha: &[f32], options: &CompletionOptions) -> DocumentOptions {
     DocumentOptions {
@@ -120,17 +124,15 @@ pub fn completions(
     let mut rows = Rows::sparse(source.dim());
     let mut first = 0;
     while first < source.num_rows() {
-        let count = (source.num_rows() - first).min(256);
+        let count = (source.num_rows() - first).min(DOCUMENTS_AT_ONCE);
         rows.clear();
         source.read_f32(first, count, &mut rows)?;
-        let scores: Vec<Completion> = (0..count)
-            .into_par_iter()
-            .map_init(Document::default, |document, n| {
-                let (words, counts) = rows.sparse_row(n);
-                let held = held_out(words.len(), first + n, options);
-                complete(topics, alpha, document, (words, counts), &held, &step)
-            })
-            .collect();
+        let one = |n: usize| {
+            let (words, counts) = rows.sparse_row(n);
+            let held = held_out(words.len(), first + n, options);
+            with_buffers(|document| complete(topics, alpha, document, (words, counts), &held, &step))
+        };
+        let scores: Vec<Completion> = (0..count).into_par_iter().with_max_len(1).map(one).collect();
         scores.iter().for_each(&mut *visit);
         first += count;
     }

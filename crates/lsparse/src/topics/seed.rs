@@ -4,12 +4,15 @@
 //! sum y log y - (sum y) log(sum y) - sum y log mu_c (`ackermann2009bregman`). Only words that the two share make it
 //! differ from a function of their lengths, so a seed costs the postings of its words and no logarithm a posting.
 
+use std::ops::Range;
+
 use lsparse_kernels::{add_table_rows, top_l};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use crate::allocation::AlphaRule;
+use crate::backend::with_buffers;
 use crate::data::{Batches, RowSource, Rows};
 use crate::error::Result;
 use crate::math::random::draw_index;
@@ -57,6 +60,16 @@ pub fn random_topics(topics: &Topics, source: &dyn RowSource, rng: &mut ChaCha8R
 /// keeps a share of them changing lap by lap (kos, K = 800: the score wanders by 0.02); then they come to rest, and higher.
 const LAPS_THAT_LEND: usize = 8;
 
+/// Whether a topic with this count has lost everything.
+fn is_lost(count: f64) -> bool {
+    count < 1.0
+}
+
+/// Whether there are topics to be lent documents in the lap after `laps`.
+pub(in crate::topics) fn may_renew(counts: &[f64], laps: usize) -> bool {
+    laps < LAPS_THAT_LEND && counts.iter().any(|&count| is_lost(count))
+}
+
 /// Documents that seeding of a lost topic looks at, for each of them.
 const DOCUMENTS_A_LOST_TOPIC: usize = 10;
 
@@ -69,10 +82,7 @@ pub(in crate::topics) fn renewed_topics(
     explained: &[Explained],
     laps: usize,
 ) -> Result<Option<TopicSummary>> {
-    if laps >= LAPS_THAT_LEND {
-        return Ok(None);
-    }
-    let lost: Vec<u32> = (0..counts.len() as u32).filter(|&k| counts[k as usize] < 1.0).collect();
+    let lost: Vec<u32> = (0..counts.len() as u32).filter(|&k| is_lost(counts[k as usize])).collect();
     let sum = |of: fn(&Explained) -> f32| explained.iter().map(|e| f64::from(of(e))).sum::<f64>();
     let mean = sum(|e| e.evidence) / sum(|e| e.tokens).max(f64::MIN_POSITIVE);
     // Drawn without putting back: the largest ln(u) / weight (`efraimidis2006weighted`).
@@ -91,10 +101,12 @@ pub(in crate::topics) fn renewed_topics(
     drawn.truncate(num);
     drawn.sort_unstable_by_key(|&(_, n)| n);
     let mut rows = Rows::sparse(topics.vocab_size);
+    let stretches: Vec<_> = drawn.iter().map(|&(_, n)| n..n + 1).collect();
+    source.pieces().map_or(Ok(()), |pieces| pieces.bring(&stretches))?;
     drawn.iter().try_for_each(|&(_, n)| source.read_f32(n, 1, &mut rows))?;
     let sample = Sample::of(rows);
     let document = topics.document.clone();
-    let few = Topics { num_topics: lost.len(), pull: None, sampling: None, document, ..*topics };
+    let few = Topics { num_topics: lost.len(), pull: None, sampling: None, device: None, document, ..*topics };
     let (seeds, owner) = sample.seeds(lost.len(), topics.lambda, &mut rng, Patience::default())?;
     let mut total = sample.gathered(&few, &owner, &seeds, &mut rng);
     for _ in 0..2 {
@@ -123,11 +135,50 @@ fn scale_to(total: &mut TopicSummary, factor: f64) {
 /// Documents held in memory, by document and by word.
 struct Sample {
     rows: Rows<f32>,
+    /// The same by word, some documents each.
+    shards: Vec<Shard>,
+    length: Vec<f64>,
+}
+
+/// Stretches that documents are cut into, about: enough for many threads to have some.
+const SHARDS: usize = 64;
+
+/// Documents of a shard at least.
+const SHARD_DOCUMENTS: usize = 64;
+
+/// A stretch of documents by word.
+struct Shard {
     /// Postings of word v are `start[v]..start[v + 1]`.
-    start: Vec<usize>,
+    start: Vec<u32>,
+    /// Documents, counted from the first of the shard.
     document: Vec<u32>,
     count: Vec<f32>,
-    length: Vec<f64>,
+}
+
+impl Shard {
+    fn new(rows: &Rows<f32>, documents: Range<usize>) -> Self {
+        let vocab_size = rows.dim();
+        let mut start = vec![0u32; vocab_size + 1];
+        for n in documents.clone() {
+            rows.sparse_row(n).0.iter().for_each(|&v| start[v as usize + 1] += 1);
+        }
+        for v in 0..vocab_size {
+            start[v + 1] += start[v];
+        }
+        let mut next = start.clone();
+        let postings = start[vocab_size] as usize;
+        let (mut document, mut count) = (vec![0; postings], vec![0.0; postings]);
+        for (place, n) in documents.enumerate() {
+            let (words, counts) = rows.sparse_row(n);
+            for (&v, &c) in words.iter().zip(counts) {
+                let at = &mut next[v as usize];
+                document[*at as usize] = place as u32;
+                count[*at as usize] = c;
+                *at += 1;
+            }
+        }
+        Shard { start, document, count }
+    }
 }
 
 impl Sample {
@@ -144,29 +195,17 @@ impl Sample {
     }
 
     fn of(rows: Rows<f32>) -> Self {
-        let vocab_size = rows.dim();
-        let mut start = vec![0usize; vocab_size + 1];
-        let mut length = Vec::with_capacity(rows.len());
-        for n in 0..rows.len() {
-            let (words, counts) = rows.sparse_row(n);
-            words.iter().for_each(|&v| start[v as usize + 1] += 1);
-            length.push(counts.iter().map(|&c| f64::from(c)).sum());
-        }
-        for v in 0..vocab_size {
-            start[v + 1] += start[v];
-        }
-        let mut next = start.clone();
-        let (mut document, mut count) = (vec![0; start[vocab_size]], vec![0.0; start[vocab_size]]);
-        for n in 0..rows.len() {
-            let (words, counts) = rows.sparse_row(n);
-            for (&v, &c) in words.iter().zip(counts) {
-                let at = &mut next[v as usize];
-                document[*at] = n as u32;
-                count[*at] = c;
-                *at += 1;
-            }
-        }
-        Sample { rows, start, document, count, length }
+        let size = Sample::shard_documents(rows.len());
+        let first = (0..rows.len()).into_par_iter().step_by(size);
+        let shards = first.map(|first| Shard::new(&rows, first..rows.len().min(first + size))).collect();
+        let length = |n: usize| rows.sparse_row(n).1.iter().map(|&c| f64::from(c)).sum();
+        let length = (0..rows.len()).into_par_iter().map(length).collect();
+        Sample { rows, shards, length }
+    }
+
+    /// Documents of a shard.
+    fn shard_documents(documents: usize) -> usize {
+        documents.div_ceil(SHARDS).max(SHARD_DOCUMENTS)
     }
 
     /// Documents chosen as seeds, and for every document the nearest of them.
@@ -177,13 +216,13 @@ impl Sample {
         rng: &mut ChaCha8Rng,
         patience: Patience<'_>,
     ) -> Result<(Vec<usize>, Vec<u32>)> {
-        let (documents, vocab) = (self.rows.len(), self.start.len() - 1);
+        let (documents, vocab) = (self.rows.len(), self.rows.dim());
         let own = self.own_scores(lambda, vocab as f64);
         let mut nearest = vec![f64::INFINITY; documents];
         let mut owner = vec![0u32; documents];
         let mut taken = vec![false; documents];
         let mut chosen = Vec::with_capacity(num);
-        let mut cross = vec![0.0f32; documents];
+        let size = Sample::shard_documents(documents);
         for k in 0..num.min(documents) {
             patience.check()?;
             let chance = |n: usize| match (taken[n], k == 0) {
@@ -204,20 +243,28 @@ impl Sample {
             let (words, counts) = self.rows.sparse_row(seed);
             let gains: Vec<f64> = counts.iter().map(|&c| (f64::from(c) + lambda).ln() - lambda.ln()).collect();
             let constant = lambda * (gains.iter().sum::<f64>() + vocab as f64 * unseen);
-            cross.fill(0.0);
-            for (&v, &gain) in words.iter().zip(&gains) {
-                let postings = self.start[v as usize]..self.start[v as usize + 1];
-                for (&n, &c) in self.document[postings.clone()].iter().zip(&self.count[postings]) {
-                    cross[n as usize] += c * gain as f32;
-                }
-            }
-            for n in 0..documents {
-                let divergence = own[n] - constant - self.length[n] * unseen - f64::from(cross[n]);
-                if divergence < nearest[n] {
-                    nearest[n] = divergence.max(0.0);
-                    owner[n] = k as u32;
-                }
-            }
+            let documents = nearest.par_chunks_mut(size).zip(owner.par_chunks_mut(size));
+            let lengths = own.par_chunks(size).zip(self.length.par_chunks(size));
+            let shards = self.shards.par_iter().zip(documents.zip(lengths)).with_max_len(1);
+            shards.for_each(|(shard, ((nearest, owner), (own, length)))| {
+                with_buffers(|cross: &mut Vec<f32>| {
+                    cross.clear();
+                    cross.resize(nearest.len(), 0.0);
+                    for (&v, &gain) in words.iter().zip(&gains) {
+                        let postings = shard.start[v as usize] as usize..shard.start[v as usize + 1] as usize;
+                        for (&n, &c) in shard.document[postings.clone()].iter().zip(&shard.count[postings]) {
+                            cross[n as usize] += c * gain as f32;
+                        }
+                    }
+                    for n in 0..nearest.len() {
+                        let divergence = own[n] - constant - length[n] * unseen - f64::from(cross[n]);
+                        if divergence < nearest[n] {
+                            nearest[n] = divergence.max(0.0);
+                            owner[n] = k as u32;
+                        }
+                    }
+                });
+            });
             nearest[seed] = 0.0;
             owner[seed] = k as u32;
         }
@@ -234,6 +281,7 @@ impl Sample {
             _ => x_ln_x(f64::from(c) + lambda) - x_ln_x(lambda),
         };
         (0..self.rows.len())
+            .into_par_iter()
             .map(|n| {
                 let own: f64 = self.rows.sparse_row(n).1.iter().map(|&c| gain(c)).sum();
                 own + vocab * x_ln_x(lambda) - x_ln_x(self.length[n] + vocab * lambda)
@@ -311,8 +359,8 @@ fn total_of(topics: &Topics, owned: Vec<Owned<'_>>) -> TopicSummary {
     let mut stats = SparseStats::empty(topics.vocab_size);
     stats.add_lists(topics.num_topics, &lists);
     let mut total = TopicSummary::new(topics.num_topics, WordStats::Total(stats));
-    for o in &owned {
-        total.counts[o.topic as usize] += o.entries.1.iter().map(|&c| f64::from(c)).sum::<f64>();
-    }
+    let length = |o: &Owned<'_>| o.entries.1.iter().map(|&c| f64::from(c)).sum();
+    let lengths: Vec<f64> = owned.par_iter().map(length).collect();
+    owned.iter().zip(lengths).for_each(|(o, length)| total.counts[o.topic as usize] += length);
     total
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::with_buffers;
 use crate::training::summary::Summary;
 
 /// A number that mass is held in: single precision bounds a memo's size and is far below the noise of the estimate,
@@ -37,8 +38,16 @@ pub struct SparseStats<M> {
     pub mass: Vec<M>,
 }
 
-/// Words of a parallel task: enough to pay for finding their entries in every list.
-const WORDS_A_TASK: usize = 1024;
+/// Tasks that words are shared out in, about: enough for many threads to have some.
+const WORD_TASKS: usize = 64;
+
+/// Lists that are cut by one task.
+const LISTS_A_TASK: usize = 16;
+
+/// Words of a parallel task: enough to pay for handing it out.
+fn words_a_task(vocab_size: usize) -> usize {
+    vocab_size.div_ceil(WORD_TASKS).clamp(32, 1024)
+}
 
 /// What a task of words leaves: entries word by word, and how many each word has.
 #[derive(Default)]
@@ -50,14 +59,20 @@ struct Piece<M> {
 
 /// Mass by topic while the entries of one word are added up, with a bit for each topic that has any: what is there is
 /// found in order without sorting.
+#[derive(Default)]
 struct Adder {
     mass: Vec<f64>,
     there: Vec<u64>,
+    /// Entries of some words from lists, by word: word v's are `start[v]..start[v + 1]`, counted from the first.
+    start: Vec<usize>,
+    grouped: Vec<(u32, f32)>,
 }
 
 impl Adder {
-    fn new(num_topics: usize) -> Self {
-        Adder { mass: vec![0.0; num_topics], there: vec![0; num_topics.div_ceil(64)] }
+    /// Room for so many topics; what is there is nothing, as words leave it.
+    fn begin(&mut self, num_topics: usize) {
+        self.mass.resize(num_topics, 0.0);
+        self.there.resize(num_topics.div_ceil(64), 0);
     }
 
     #[inline]
@@ -161,62 +176,84 @@ impl<M: Mass> SparseStats<M> {
     /// Replace every word's entries by what `task` pushes for a range of words, ranges in parallel.
     fn rebuild(&mut self, num_topics: usize, task: impl Fn(&Self, Range<usize>, &mut Adder, &mut Piece<M>) + Sync) {
         let vocab_size = self.vocab_size();
-        let pieces: Vec<Piece<M>> = (0..vocab_size.div_ceil(WORDS_A_TASK))
+        let size = words_a_task(vocab_size);
+        let pieces: Vec<Piece<M>> = (0..vocab_size.div_ceil(size))
             .into_par_iter()
-            .map_init(
-                || Adder::new(num_topics),
-                |adder, t| {
+            .with_max_len(1)
+            .map(|t| {
+                let words = t * size..((t + 1) * size).min(vocab_size);
+                with_buffers(|adder: &mut Adder| {
                     let mut piece = Piece::default();
-                    let words = t * WORDS_A_TASK..((t + 1) * WORDS_A_TASK).min(vocab_size);
+                    adder.begin(num_topics);
                     task(self, words, adder, &mut piece);
                     piece
-                },
-            )
+                })
+            })
             .collect();
-        let entries = pieces.iter().map(|p| p.topic.len()).sum();
-        self.topic.clear();
-        self.mass.clear();
-        self.topic.reserve(entries);
-        self.mass.reserve(entries);
         let mut v = 0;
-        for piece in pieces {
-            for length in piece.lengths {
-                self.indptr[v + 1] = self.indptr[v] + length;
-                v += 1;
-            }
-            self.topic.extend_from_slice(&piece.topic);
-            self.mass.extend_from_slice(&piece.mass);
+        for length in pieces.iter().flat_map(|piece| &piece.lengths) {
+            self.indptr[v + 1] = self.indptr[v] + length;
+            v += 1;
         }
+        let entries = self.indptr[v];
+        self.topic.resize(entries, 0);
+        self.mass.resize(entries, M::default());
+        let (mut topics, mut masses) = (&mut self.topic[..], &mut self.mass[..]);
+        let mut places = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let (topic, more_topics) = topics.split_at_mut(piece.topic.len());
+            let (mass, more_masses) = masses.split_at_mut(piece.mass.len());
+            (topics, masses) = (more_topics, more_masses);
+            places.push((topic, mass, piece));
+        }
+        places.into_par_iter().with_max_len(1).for_each(|(topic, mass, piece)| {
+            topic.copy_from_slice(&piece.topic);
+            mass.copy_from_slice(&piece.mass);
+        });
     }
 
     /// Add lists of (word, topic, mass), words ascending within a list; each word's entries are summed in the order of
     /// the lists.
     pub fn add_lists(&mut self, num_topics: usize, lists: &[Entries<'_>]) {
+        // Where the words of each task begin in each list: lists are gone through once, not once a task.
+        let size = words_a_task(self.vocab_size());
+        let tasks = self.vocab_size().div_ceil(size);
+        let cuts: Vec<Vec<u32>> = lists
+            .par_iter()
+            .with_min_len(LISTS_A_TASK)
+            .map(|list| {
+                let mut from = 0;
+                let cut = |t: usize| {
+                    let low = (t * size) as u32;
+                    from += list.word[from..].iter().take_while(|&&v| v < low).count();
+                    from as u32
+                };
+                (0..=tasks).map(cut).collect()
+            })
+            .collect();
         self.rebuild(num_topics, |old, words, adder, piece| {
             // Entries of these words, grouped by word.
-            let first = words.start;
-            let (low, high) = (words.start as u32, words.end as u32);
-            let cut = |list: &Entries<'_>| {
-                let from = list.word.partition_point(|&v| v < low);
-                from..from + list.word[from..].partition_point(|&v| v < high)
-            };
-            let ranges: Vec<Range<usize>> = lists.iter().map(cut).collect();
-            let mut start = vec![0usize; words.len() + 1];
-            for (list, range) in lists.iter().zip(&ranges) {
-                list.word[range.clone()].iter().for_each(|&v| start[v as usize - first + 1] += 1);
+            let (first, t) = (words.start, words.start / size);
+            let ranges = || cuts.iter().map(|cut| cut[t] as usize..cut[t + 1] as usize);
+            let Adder { start, grouped, .. } = adder;
+            // Sizes stand two places behind, so that places can be counted up from where each word starts.
+            start.clear();
+            start.resize(words.len() + 2, 0);
+            for (list, range) in lists.iter().zip(ranges()) {
+                list.word[range].iter().for_each(|&v| start[v as usize - first + 2] += 1);
             }
-            for i in 0..words.len() {
-                start[i + 1] += start[i];
+            for i in 2..start.len() {
+                start[i] += start[i - 1];
             }
-            let mut next = start.clone();
-            let mut grouped = vec![(0u32, 0.0f32); start[words.len()]];
-            for (list, range) in lists.iter().zip(ranges) {
+            grouped.resize(start[words.len() + 1], (0, 0.0));
+            for (list, range) in lists.iter().zip(ranges()) {
                 for at in range {
-                    let to = &mut next[list.word[at] as usize - first];
+                    let to = &mut start[list.word[at] as usize - first + 1];
                     grouped[*to] = (list.topic[at], list.mass[at]);
                     *to += 1;
                 }
             }
+            let (start, grouped) = (std::mem::take(start), std::mem::take(grouped));
             for v in words {
                 let (topic, mass) = old.word(v);
                 topic.iter().zip(mass).for_each(|(&k, &m)| adder.add(k, m.into()));
@@ -224,6 +261,7 @@ impl<M: Mass> SparseStats<M> {
                 fresh.iter().for_each(|&(k, m)| adder.add(k, f64::from(m)));
                 adder.finish(piece);
             }
+            (adder.start, adder.grouped) = (start, grouped);
         });
     }
 

@@ -3,17 +3,20 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::data::{Batches, Dealt, Element, RowSource, scan};
+use crate::backend::{Demand, Place};
+use crate::data::{Batches, Dealt, Element, PartialMoments, RowSource, scan_part};
 use crate::error::{Error, Result};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{BestBy, Checked, History, Plan, TopicInit, TopicMethod, TopicsConfig};
-use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
-use crate::system::check_room;
+use crate::store::checkpoint::{Fingerprint, Storage, print_numbers, print_rows, print_settings};
+use crate::system::{OF_A_TRAINING, check_room};
 use crate::topics::gibbs::{GibbsFamily, Sampling};
+use crate::topics::local::device;
 use crate::topics::saved::TopicModel;
 use crate::topics::score::{CompletionOptions, completion};
 use crate::topics::summary::{SparseStats, TopicSummary};
 use crate::topics::{ACTIVE_TOPICS, TopicParams, Topics, initial_topics, random_topics};
+use crate::training::exchange::Known;
 use crate::training::model::Model;
 use crate::training::rules::{LapReport, Outcome, Patience, TrainingRecord};
 use crate::training::schedule::ScheduleKind;
@@ -79,7 +82,7 @@ pub fn fit_topics_with(
 ) -> Result<Fitted<TopicModel>> {
     let checked = config.check(source.num_rows())?;
     check_room(
-        memory_needed(source, &checked),
+        memory_needed(source, &checked, &beside.storage),
         || format!("training {} topics over {} words", checked.topics, source.dim()),
         || "ask for fewer topics, or build a smaller vocabulary".to_owned(),
     )?;
@@ -90,15 +93,52 @@ pub fn fit_topics_with(
     }
 }
 
-/// Bytes that training with checked settings takes at most at one time, by and large: a number for each word and topic,
-/// once in training and once to be scored or saved, and the topics that a word starts with. What documents give is
-/// sparse, and small beside it.
-pub fn memory_needed(source: &dyn RowSource, config: &TopicsConfig) -> u64 {
+/// Bytes that training with checked settings takes at most at one time, by and large, besides what the process has already:
+/// a number for each word and topic, once in training and once to be scored or saved, the topics that a word starts with,
+/// and what documents give, which is sparse.
+pub fn memory_needed(source: &dyn RowSource, config: &TopicsConfig, storage: &Storage) -> u64 {
     let (words, topics) = (source.dim() as u64, config.topics as u64);
-    let table = words.saturating_mul(topics).saturating_mul(4);
-    let start = words.saturating_mul(config.sparsity.within(config.topics) as u64).saturating_mul(8);
-    table.saturating_mul(2).saturating_add(start)
+    let sparsity = config.sparsity.within(config.topics) as u64;
+    let pairs = words.saturating_mul(topics);
+    let start = words.saturating_mul(sparsity).saturating_mul(8);
+    // At most L topics for each word of a document, and in the sum of all at most all topics for each word.
+    let given = (source.num_entries().unwrap_or(0) as u64).saturating_mul(sparsity);
+    let remembered = match config.schedule {
+        ScheduleKind::Full | ScheduleKind::Memoized => {
+            let most = pairs.saturating_mul(config.batches.unwrap_or(1) as u64);
+            given.min(most).saturating_mul(OF_A_BATCH_ENTRY).min(storage.memo_memory.unwrap_or(u64::MAX))
+        }
+        ScheduleKind::Stochastic | ScheduleKind::Streaming => 0,
+    };
+    let total = given.min(pairs).saturating_mul(2 * OF_A_TOTAL_ENTRY);
+    let table = pairs.saturating_mul(2 * size_of::<f32>() as u64);
+    [start, remembered, total, OF_A_TRAINING].iter().fold(table, |sum, &bytes| sum.saturating_add(bytes))
 }
+
+/// Products that a core makes in the time that it takes for one entry of a document, with its iterations and restarts: it
+/// works out a million and a half of them a second.
+const PRODUCTS_AN_ENTRY: f64 = 3e4;
+
+/// What a lap over documents with so many entries would ask of a GPU.
+fn demand(source: &dyn RowSource, config: &Checked<TopicsConfig>, entries: usize) -> Demand {
+    let products = entries as f64 * PRODUCTS_AN_ENTRY;
+    let bytes = device::bytes_needed(config, source.dim(), entries);
+    Demand { products, bytes, cannot: device::cannot(config) }
+}
+
+/// Bytes that it takes to write a model of so many words and topics: as it is, as arrays in double precision, and as the
+/// bytes of an array and of the file.
+pub fn memory_to_save(words: usize, topics: usize) -> u64 {
+    const COPIES: usize = 3;
+    (words as u64)
+        .saturating_mul(topics as u64)
+        .saturating_mul((2 * size_of::<f32>() + COPIES * size_of::<f64>()) as u64)
+}
+
+/// Bytes of a topic of a word with its mass: in what is remembered of a batch, and in the sum of all, of which there are
+/// two while one takes the place of the other.
+const OF_A_BATCH_ENTRY: u64 = 8;
+const OF_A_TOTAL_ENTRY: u64 = 12;
 
 /// Streams of randomness of a run besides that of where it starts.
 #[derive(Clone, Copy)]
@@ -112,6 +152,9 @@ pub struct TopicFamily<'a> {
     pub(super) source: &'a dyn RowSource,
     pub(super) config: Checked<TopicsConfig>,
     pub(super) inputs: TopicInputs<'a>,
+    /// Where documents are worked out.
+    place: Place,
+    remarks: Vec<String>,
 }
 
 impl<'a> TopicFamily<'a> {
@@ -119,7 +162,7 @@ impl<'a> TopicFamily<'a> {
     pub fn new(source: &'a dyn RowSource, config: &TopicsConfig, inputs: TopicInputs<'a>) -> Result<Self> {
         let config = config.check(source.num_rows())?;
         check_size(&config, source)?;
-        check_corpora(&config, source, &inputs)?;
+        let entries = check_corpora(&config, source, &inputs)?;
         check_start(&config, source, inputs.start)?;
         check_method(&config, &inputs)?;
         check_priors(&config, source, &inputs)?;
@@ -131,7 +174,18 @@ impl<'a> TopicFamily<'a> {
             let problem = "there are no held-out documents to stop by".into();
             return Err(Error::Config { setting: "early-stopping", problem, remedy: "give `heldout` too".into() });
         }
-        Ok(TopicFamily { source, config, inputs })
+        let place = Place::choose(config.device, &demand(source, &config, entries))?;
+        let remarks = place.remark.iter().cloned().collect();
+        Ok(TopicFamily { source, config, inputs, place, remarks })
+    }
+
+    /// The same with settings that were settled elsewhere: the documents are not read.
+    pub fn of(source: &'a dyn RowSource, config: &TopicsConfig, inputs: TopicInputs<'a>) -> Result<Self> {
+        let config = config.check(source.num_rows())?;
+        // How large the work is nobody has looked: a GPU that is asked for by name is taken.
+        let place = Place::choose(config.device, &demand(source, &config, 0))?;
+        let remarks = place.remark.iter().cloned().collect();
+        Ok(TopicFamily { source, config, inputs, place, remarks })
     }
 
     /// The model to go on from whose statistics stay; stochastic steps let them fade.
@@ -174,7 +228,7 @@ impl<'a> TopicFamily<'a> {
             None => (0..self.source.dim()).map(|v| v.to_string()).collect(),
         };
         TopicModel {
-            config: TopicsConfig::clone(&self.config),
+            config: self.config.of_record(),
             training,
             vocab,
             tokenizer: self.inputs.tokenizer.clone(),
@@ -198,6 +252,14 @@ impl<'a> Family<'a> for TopicFamily<'a> {
 
     fn beginning(&self) -> Beginning {
         Beginning::new("topics", self.source.num_rows(), self.source.dim(), &*self.config)
+    }
+
+    fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    fn backend(&self) -> String {
+        self.place.name()
     }
 
     fn fingerprint(&self) -> Result<Fingerprint> {
@@ -228,8 +290,15 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         Ok(print)
     }
 
+    fn known(&self) -> Result<Known> {
+        let config: &TopicsConfig = &self.config;
+        let settings = serde_json::to_string(config).map_err(|_| Error::Exchange { what: "settings" })?;
+        let ends = self.source.pieces().map_or(Vec::new(), |pieces| pieces.ends().to_vec());
+        Ok(Known { family: "topics".into(), settings, double: false, ends })
+    }
+
     fn deal(&self, run: usize) -> Result<Dealt<'a>> {
-        let batches = Batches::new(self.source.num_rows(), self.config.batches, self.stream(run, Stream::Batches))?;
+        let batches = Batches::of(self.source, self.config.batches, self.stream(run, Stream::Batches))?;
         Ok(Dealt::new(self.source, batches))
     }
 
@@ -238,7 +307,8 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         // Every run draws by itself.
         let sampling = Sampling { samples, seed, first_visit: (run as u64) << 32 };
         let sampling = (method == TopicMethod::SviGibbs).then_some(sampling);
-        Topics { sampling, ..Topics::new(&self.config, self.source.dim()) }
+        let device = self.place.device.clone();
+        Topics { sampling, device, ..Topics::new(&self.config, self.source.dim()) }
     }
 
     fn start(
@@ -288,7 +358,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     }
 
     fn kept(&self, mut earlier: TopicModel, outcome: &Outcome) -> TopicModel {
-        earlier.config = TopicsConfig::clone(&self.config);
+        earlier.config = self.config.of_record();
         earlier.training.stopped_by = outcome.reason.rule().into();
         earlier
     }
@@ -329,16 +399,18 @@ fn check_size(config: &TopicsConfig, source: &dyn RowSource) -> Result<()> {
 }
 
 /// Counts must be finite and not negative, whole where tokens are sampled, and held-out documents of the same
-/// vocabulary.
-fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicInputs<'_>) -> Result<()> {
+/// vocabulary. Gives how many entries the corpus has.
+fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicInputs<'_>) -> Result<usize> {
     let whole = config.method != TopicMethod::Lsparse;
+    let mut entries = None;
     for (corpus, whole) in [(Some(source), whole), (inputs.heldout, false)] {
         let Some(corpus) = corpus else { continue };
         if corpus.dim() != source.dim() {
             let (name, model, data) = (corpus.name().into(), source.dim(), corpus.dim());
             return Err(Error::DimensionMismatch { name, model, data });
         }
-        check_counts(corpus, whole)?;
+        let found = check_counts(corpus, whole)?;
+        entries = entries.or(Some(found));
     }
     if let Some(vocab) = inputs.vocab
         && vocab.len() != source.dim()
@@ -346,7 +418,7 @@ fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicIn
         let problem = format!("{} words for {} columns", vocab.len(), source.dim());
         return Err(Error::Config { setting: "vocab", problem, remedy: "give one word a column".into() });
     }
-    Ok(())
+    Ok(entries.unwrap_or(0))
 }
 
 /// Priors that are given number by number are whole and positive, and agree with the settings.
@@ -398,8 +470,16 @@ fn check_method(config: &TopicsConfig, inputs: &TopicInputs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Counts are finite and not negative, whole where tokens are sampled, and some are there.
-pub(crate) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<()> {
+/// Counts are finite and not negative, whole where tokens are sampled, and some are there: so many.
+pub(crate) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<usize> {
+    match scan_counts(corpus, whole)?.finish().nonzeros {
+        0 => Err(Error::EmptyCorpus { name: corpus.name().into() }),
+        entries => Ok(entries as usize),
+    }
+}
+
+/// The moments of documents that are a part of the data, every count checked.
+pub(crate) fn scan_counts(corpus: &dyn RowSource, whole: bool) -> Result<PartialMoments> {
     let check = |row: usize, column: usize, value: f64| {
         let name = corpus.name().to_owned();
         if value < 0.0 {
@@ -411,10 +491,7 @@ pub(crate) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<()> {
             Ok(())
         }
     };
-    match scan(corpus, Element::F32, Some(&check))?.nonzeros {
-        0 => Err(Error::EmptyCorpus { name: corpus.name().into() }),
-        _ => Ok(()),
-    }
+    scan_part(corpus, Element::F32, false, Some(&check))
 }
 
 fn check_start(config: &TopicsConfig, source: &dyn RowSource, start: Option<&TopicModel>) -> Result<()> {

@@ -4,14 +4,20 @@
 //! rows) to (statistics, memory). [`fold`] brings that into a session, in the order of tickets whatever order it comes in:
 //! (session, statistics) to parameters. Both are pure, so that work which is lost is simply done again, and models have
 //! the same bytes however many processes took part. Bytes are exchanged between the same versions of this library.
+//!
+//! An [`Engine`] takes rounds of tickets to whoever works them out, and [`Rounds`] steps a session by it. Where rows lie in
+//! pieces ([`Pieces`](crate::data::Pieces)) a batch is a piece, and who works it out needs no other rows.
 
-use serde::Serialize;
+use std::collections::VecDeque;
+
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::data::Dealt;
 use crate::error::{Error, Result};
 use crate::training::model::Model;
 use crate::training::session::{Done, Session, Ticket};
+use crate::training::trace::StepInfo;
 
 /// Anything that is exchanged as bytes, with a checksum of it.
 pub fn pack<V: Serialize>(value: &V) -> Result<Vec<u8>> {
@@ -42,19 +48,25 @@ pub struct Round {
     pub params: Vec<u8>,
     /// A ticket for each batch.
     pub tickets: Vec<Vec<u8>>,
+    /// The batches.
+    pub batches: Vec<usize>,
+    /// Visits of the run before the first of them.
+    pub visit: u64,
 }
 
 /// The next batches of a session, at most so many and fewer where a lap ends before. How many there are changes the model
 /// (parameters are older), so it is to be chosen and kept, and not to follow the number of processes.
 pub fn hand_out<M: Model>(session: &mut Session<'_, M>, most: usize) -> Result<Round> {
-    let mut tickets = Vec::new();
+    let (mut tickets, mut batches) = (Vec::new(), Vec::new());
+    session.set_at_once(most);
     while tickets.len() < most
         && let Some(ticket) = session.hand_out()?
     {
+        batches.push(ticket.batch);
         tickets.push(pack(&ticket)?);
     }
     // A batch that is left out has changed them.
-    Ok(Round { params: params(session)?, tickets })
+    Ok(Round { params: params(session)?, tickets, batches, visit: session.progress().step })
 }
 
 /// Fold what came of tickets into a session, and give the parameters after it.
@@ -64,6 +76,68 @@ pub fn fold<M: Model>(session: &mut Session<'_, M>, done: &[Vec<u8>]) -> Result<
     done.sort_by_key(|done| done.visit);
     done.into_iter().try_for_each(|done| session.fold(done).map(drop))?;
     params(session)
+}
+
+/// What those who work batches out need to know besides parameters and tickets, the same for a whole training.
+#[derive(Serialize, Deserialize)]
+pub struct Known {
+    /// The kind of model.
+    pub family: String,
+    /// Settings with all that depends on rows that others have.
+    pub settings: String,
+    /// Whether rows are worked on in double precision.
+    pub double: bool,
+    /// Where the pieces end that rows lie in.
+    pub ends: Vec<usize>,
+}
+
+/// Takes batches to other processes to be worked out.
+pub trait Engine: Send {
+    /// Batches that are worked out under the same parameters. Models depend on it, so it is to be fixed.
+    fn batches_per_round(&self) -> usize;
+
+    /// Have every ticket of a round worked out; gives what came of each, in their order. `known` is a packed [`Known`].
+    fn work(&mut self, known: &[u8], run: usize, round: &Round) -> Result<Vec<Vec<u8>>>;
+}
+
+/// Steps of a session whose batches are worked out elsewhere.
+pub struct Rounds<'e> {
+    engine: &'e mut dyn Engine,
+    known: Vec<u8>,
+    /// What came of the tickets of this round and is not folded in yet.
+    waiting: VecDeque<Vec<u8>>,
+}
+
+impl<'e> Rounds<'e> {
+    /// Work by this engine.
+    pub fn new(engine: &'e mut dyn Engine, known: &Known) -> Result<Self> {
+        Ok(Rounds { engine, known: pack(known)?, waiting: VecDeque::new() })
+    }
+
+    /// Fold a batch in, after a round of them was worked out if it is the first.
+    pub fn step<M: Model>(&mut self, session: &mut Session<'_, M>) -> Result<StepInfo> {
+        if self.waiting.is_empty() {
+            let round = hand_out(session, self.engine.batches_per_round().max(1))?;
+            let done = self.engine.work(&self.known, session.run(), &round)?;
+            if done.len() != round.tickets.len() || done.is_empty() {
+                return Err(Error::Exchange { what: "statistics of every batch of a round" });
+            }
+            self.waiting = done.into();
+        }
+        let missing = Error::Exchange { what: "statistics of a batch" };
+        let done = self.waiting.pop_front().ok_or(missing)?;
+        session.fold(unpack(&done, "statistics of a batch")?)
+    }
+
+    /// Whether all of a round is folded in: only then can a session be saved and go on as if nothing had been.
+    pub fn is_between(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Another run begins.
+    pub fn begin(&mut self) {
+        self.waiting.clear();
+    }
 }
 
 /// The end of the line that has rows and no session.

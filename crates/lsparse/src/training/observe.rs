@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::backend::instructions;
 use crate::error::{Error, Result};
 use crate::training::trace::{Beginning, Ending, StepInfo};
 
@@ -31,6 +30,13 @@ pub trait Observer {
         Err(error)
     }
 
+    /// Called when what is remembered could not be put into its file, and stays in memory beyond the limit. Without an
+    /// error the training goes on.
+    fn no_file(&mut self, error: Error) -> Result<()> {
+        self.remark(&format!("{error}; what is remembered of batches stays in memory"));
+        Ok(())
+    }
+
     /// Called before all else with what people should know of data and settings.
     fn remark(&mut self, _text: &str) {}
 
@@ -57,19 +63,18 @@ pub struct Reached {
     pub step: u64,
     /// Bytes that observers had written.
     pub written: u64,
-    /// The instruction set it was trained with.
-    pub instructions: String,
+    /// What it was trained with, an instruction set or a GPU.
+    pub backend: String,
+    /// What it goes on with.
+    pub goes_on_with: String,
 }
 
 impl Reached {
-    /// What is to be said where the training goes on with other instructions than before.
+    /// What is to be said where the training goes on with other instructions than before, or on another device.
     pub fn elsewhere(&self) -> Option<String> {
-        let (then, now) = (&self.instructions, instructions());
-        (then != now).then(|| {
-            format!(
-                "the checkpoint was trained with {then} instructions, it goes on with {now}: last digits may differ"
-            )
-        })
+        let Reached { backend: then, goes_on_with: now, .. } = self;
+        (then != now)
+            .then(|| format!("the checkpoint was trained with {then}, it goes on with {now}: last digits may differ"))
     }
 }
 
@@ -165,4 +170,20 @@ fn cpu_time() -> Option<Duration> {
 #[cfg(not(unix))]
 fn cpu_time() -> Option<Duration> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn going_on_elsewhere_is_said() {
+        let reached = |now: &str| {
+            let (backend, goes_on_with) = ("avx2 instructions".to_owned(), now.to_owned());
+            Reached { run: 0, step: 3, written: 0, backend, goes_on_with }
+        };
+        assert_eq!(reached("avx2 instructions").elsewhere(), None);
+        let said = reached("the GPU NVIDIA H200").elsewhere().unwrap();
+        assert!(said.contains("trained with avx2 instructions") && said.contains("goes on with the GPU"), "{said}");
+    }
 }

@@ -28,6 +28,13 @@ impl<T: Real> Responsibilities<T> {
         self.value.resize(rows * sparsity, T::ZERO);
     }
 
+    /// The same for who fills every place: what is there before is left.
+    pub fn reshape(&mut self, rows: usize, sparsity: usize) {
+        self.sparsity = sparsity;
+        self.index.resize(rows * sparsity, 0);
+        self.value.resize(rows * sparsity, T::ZERO);
+    }
+
     /// Rows held.
     pub fn len(&self) -> usize {
         self.index.len().checked_div(self.sparsity).unwrap_or(0)

@@ -152,7 +152,7 @@ impl fmt::Display for StopReason {
         match self {
             StopReason::Laps(1) => write!(f, "1 lap is done"),
             StopReason::Laps(laps) => write!(f, "{laps} laps are done"),
-            StopReason::Gain(gain) if *gain < 0.0 => write!(f, "a lap gained nothing"),
+            StopReason::Gain(gain) if *gain <= 0.0 => write!(f, "a lap gained nothing"),
             StopReason::Gain(gain) => write!(f, "a lap gained {gain:.1e} an observation"),
             StopReason::Counts(change) => write!(f, "no cluster's count changed by more than {change:.3} over a lap"),
             StopReason::Seconds(seconds) => write!(f, "{seconds:.1} s of training are over"),
@@ -349,5 +349,18 @@ impl StopRules {
     fn late(&self, progress: &Progress) -> Option<StopReason> {
         let seconds = progress.seconds;
         self.max_seconds.is_some_and(|most| seconds >= most).then_some(StopReason::Seconds(seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_no_number_to_be_shown() {
+        for (gain, said) in [(0.0, "a lap gained nothing"), (-1e-9, "a lap gained nothing")] {
+            assert_eq!(StopReason::Gain(gain).to_string(), said);
+        }
+        assert_eq!(StopReason::Gain(2e-5).to_string(), "a lap gained 2.0e-5 an observation");
     }
 }

@@ -133,6 +133,8 @@ pub struct Session<'a, M: Model> {
     memories: Memos<M::Memory>,
     progress: Progress,
     tally: M::Tally,
+    /// Batches that may be handed out at one time.
+    at_once: usize,
     /// Batches that are handed out, in that order.
     in_flight: VecDeque<usize>,
     /// Statistics that are needed no more.
@@ -159,8 +161,22 @@ impl<'a, M: Model> Session<'a, M> {
     ) -> Self {
         let memories = Memos::new(data.batches.num_batches(), MemoPlace::default());
         let (progress, tally, in_flight, clock) = Default::default();
-        let (run, spent) = (0, None);
-        Session { model, data, run, schedule, params, total, memories, progress, tally, in_flight, spent, clock }
+        let (run, spent, at_once) = (0, None, 1);
+        Session {
+            model,
+            data,
+            run,
+            schedule,
+            params,
+            total,
+            memories,
+            progress,
+            tally,
+            at_once,
+            in_flight,
+            spent,
+            clock,
+        }
     }
 
     /// Training has taken this time already, that of seeding.
@@ -254,17 +270,24 @@ impl<'a, M: Model> Session<'a, M> {
         self.model.worker()
     }
 
+    /// So many batches are going to be handed out at one time. Where batches are left out of what they are worked out
+    /// under they are left out together, half of them at most; how many there are changes what is trained.
+    pub fn set_at_once(&mut self, most: usize) {
+        self.at_once = most.max(1);
+    }
+
     /// The next batch to be worked on; none while that is not known before others are folded in. A batch is in flight
-    /// once at most; where batches are left out of what they are worked out under, and in a chain, one at a time.
+    /// once at most; where batches are left out of what they are worked out under as many as are left out, and in a chain
+    /// one at a time.
     pub fn hand_out(&mut self) -> Result<Option<Ticket<M>>> {
         let ahead = self.in_flight.len();
         if ahead == 0 {
             self.clock.start();
-        } else if self.schedule.leaves_out() || self.model.is_a_chain() {
+        } else if ahead >= self.schedule.at_once(self.at_once) || self.model.is_a_chain() {
             return Ok(None);
         }
         let next = self.schedule.next_batch(ahead).filter(|batch| !self.in_flight.contains(batch));
-        let Some(batch) = next else { return Ok(None) };
+        let Some(batch) = next.filter(|&batch| ahead == 0 || self.schedule.is_ready(batch)) else { return Ok(None) };
         let begins_lap = ahead == 0 && self.schedule.place().0 == 0;
         if ahead == 0 {
             self.prepare()?;
@@ -289,7 +312,7 @@ impl<'a, M: Model> Session<'a, M> {
             // What a lap gains with new clusters in it says nothing of rest.
             self.progress.lap_before = None;
         }
-        self.schedule.take_out_next(&mut self.total)?;
+        self.schedule.take_out_next(&mut self.total, self.at_once)?;
         if loan.is_some() || (self.schedule.is_out() && !was_out) {
             self.model.update(&mut self.params, &self.total)?;
         }
@@ -316,9 +339,9 @@ impl<'a, M: Model> Session<'a, M> {
         if ends_lap {
             self.model.end_lap(&mut self.params);
         } else {
-            // Within a lap parameters are at once those without the batch that comes next: one global step a batch.
+            // Within a lap parameters are at once those without the batches that come next: one global step a batch.
             // The end of a lap has those of all batches, which are scored and saved.
-            self.schedule.take_out_next(&mut self.total)?;
+            self.schedule.take_out_next(&mut self.total, self.at_once)?;
         }
         self.model.update(&mut self.params, &self.total)?;
         self.progress.step += 1;
@@ -397,6 +420,12 @@ impl<'a, M: Model> Session<'a, M> {
     pub fn whole(&self) -> Result<Option<(M::Params, M::Summary)>> {
         let Some(total) = self.schedule.whole(&self.total)? else { return Ok(None) };
         Ok(Some((self.model.global_step(&total, Some(&self.params))?, total)))
+    }
+
+    /// Why something is remembered in memory that belongs into a file, if that has come to pass since this was asked last.
+    pub(crate) fn take_trouble(&mut self) -> Option<Error> {
+        let (memos, rows) = (self.schedule.take_trouble(), self.memories.take_trouble());
+        memos.or(rows)
     }
 
     /// Bring back what is taken out of the total: a run ends here.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -266,10 +266,13 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Open the file, making it where there is none.
+    /// Open the file, making it where there is none. A file that is no trace is refused and left as it is.
     pub fn create(path: &Path) -> Result<Self> {
         let failed = |source| Error::Unwritable { path: path.to_owned(), source };
         let is_new = !path.exists();
+        if path.is_file() {
+            check_begins_as_trace(path)?;
+        }
         let file = File::options().write(true).create(true).truncate(false).open(path).map_err(failed)?;
         let is_plain = file.metadata().map_err(failed)?.is_file();
         Ok(TraceFile { path: path.to_owned(), file, is_new, is_plain, written: false })
@@ -316,6 +319,20 @@ enum Event {
 
 /// How a line of a trace begins, which is all that is known of one that was not written in full.
 const LINE_START: &[u8] = b"{\"event\":\"";
+
+/// Refuse to write over a file that does not begin as a trace does. One that cannot be read says so when it is written.
+fn check_begins_as_trace(path: &Path) -> Result<()> {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LINE_START.len() as u64).read_to_end(&mut start));
+    if read.is_err() || LINE_START.starts_with(&start) {
+        return Ok(());
+    }
+    Err(Error::Format {
+        path: path.to_owned(),
+        detail: "it is not a trace, and would be written over".into(),
+        remedy: "choose another file for the trace, or remove this one".into(),
+    })
+}
 
 /// Refuse a file that is not the trace of a training that a checkpoint was taken of: up to there its lines must be
 /// a beginning, steps and ends of runs, the last step that of the checkpoint, and the first line after them, if there is

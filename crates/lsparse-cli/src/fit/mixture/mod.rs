@@ -11,6 +11,7 @@ use lsparse::corpus::Corpus;
 use lsparse::data::{Element, RowSource};
 use lsparse::mixture::memory_needed;
 use lsparse::settings::{Checked, MixtureMethod, SearchKind};
+use lsparse::system::resident_memory;
 use lsparse::{Beside, History, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 use super::Watchers;
@@ -19,7 +20,7 @@ use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
-use crate::stdin::Input;
+use crate::stdin::{self, Input};
 
 pub use args::MixtureArgs;
 use report::Report;
@@ -31,7 +32,9 @@ pub fn run(args: &MixtureArgs) -> Result<()> {
 fn train(args: &MixtureArgs) -> Result<()> {
     let start = args.from.as_deref().map(MixtureModel::load).transpose()?;
     let config = args.config(start.as_ref())?;
+    stdin::check_once("heldout", args.heldout.as_deref(), &args.data)?;
     let data = Input::open(&args.data, ".csv")?;
+    let heldout = args.heldout.as_deref().map(|path| Input::open(path, ".csv")).transpose()?;
     let inputs = [Some(&args.data), args.heldout.as_ref(), args.row_weights.as_ref(), args.run.config.as_ref()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
     args.run.check_outputs(&inputs, args.from.as_deref())?;
@@ -43,13 +46,14 @@ fn train(args: &MixtureArgs) -> Result<()> {
              documents, lsparse fit topics the topics in them",
         );
     }
-    let heldout = args.heldout.as_deref().map(open).transpose()?;
+    let heldout = heldout.as_ref().map(|input| open(input.path())).transpose()?;
     let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
     let config = config.check(source.num_rows())?;
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
-        let memory = memory_needed(source.as_ref(), &config, &args.run.storage()).total();
+        let more = memory_needed(source.as_ref(), &config, &args.run.storage()).total();
+        let memory = resident_memory().saturating_add(more);
         message(&format!("{}; about {} of memory", introduction(source.as_ref(), &config), bytes(memory)));
         if config.search == SearchKind::Exact
             && config.search.settle(config.likelihood, config.clusters, source.dim()) == SearchKind::Dense
@@ -78,6 +82,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
             observer: Some(&mut watchers),
             interrupt: Some(interrupt),
             storage: args.run.storage(),
+            ..Default::default()
         },
     )?;
     watchers.progress.finish();

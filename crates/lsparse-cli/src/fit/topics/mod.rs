@@ -10,7 +10,10 @@ use lsparse::backend::with_threads;
 use lsparse::corpus::{Corpus, Documents};
 use lsparse::data::RowSource;
 use lsparse::settings::{Checked, TopicMethod, TopicsConfig};
-use lsparse::topics::{TopicInputs, TopicModel, Words, fit_topics_with, memory_needed, read_seed_words};
+use lsparse::system::{check_room, resident_memory};
+use lsparse::topics::{
+    TopicInputs, TopicModel, Words, fit_topics_with, memory_needed, memory_to_save, read_seed_words,
+};
 use lsparse::{Beside, Error, Fitted, History, Result, ScheduleKind};
 
 use super::Watchers;
@@ -18,6 +21,7 @@ use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
 use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
+use crate::stdin;
 use crate::topics::mention_unknown;
 
 pub use args::TopicsArgs;
@@ -30,6 +34,8 @@ pub fn run(args: &TopicsArgs) -> Result<()> {
 fn train(args: &TopicsArgs) -> Result<()> {
     let start = args.from.as_deref().map(TopicModel::load).transpose()?;
     let config = args.config(start.as_ref())?;
+    stdin::check_folder("heldout", args.heldout.as_deref())?;
+    stdin::check_folder("corpus", Some(&args.corpus))?;
     let inputs = args.inputs();
     let inputs: Vec<&Path> = inputs.iter().map(AsRef::as_ref).collect();
     args.run.check_outputs(&inputs, args.from.as_deref())?;
@@ -43,10 +49,19 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let heldout = heldout.map(|heldout| Documents::in_words(heldout, &words.vocab)).transpose()?;
     let read_seeds = |path: &PathBuf| read_seed_words(path, &words.vocab, config.topics);
     let seed_words = args.seed_words.as_ref().map(read_seeds).transpose()?.unwrap_or_default();
+    let (vocab_size, topics) = (documents.dim(), config.topics);
+    if args.run.out.is_some() {
+        // What cannot be written is not worth to be learned.
+        let what = || format!("writing a model of {topics} topics over {vocab_size} words");
+        let remedy = || "ask for fewer topics, or build a smaller vocabulary".to_owned();
+        check_room(memory_to_save(vocab_size, topics), what, remedy)?;
+    }
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
-        introduce(&documents, tokens, &words, &config, memory_needed(&documents, &config));
+        let to_save = args.run.out.as_ref().map_or(0, |_| memory_to_save(vocab_size, topics));
+        let more = memory_needed(&documents, &config, &args.run.storage()).max(to_save);
+        introduce(&documents, tokens, &words, &config, resident_memory().saturating_add(more));
         heldout.iter().for_each(mention_unknown);
     }
     let kept = words.start.as_ref().filter(|_| config.history == History::Keep);
@@ -70,6 +85,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
             observer: Some(&mut watchers),
             interrupt: Some(interrupt),
             storage: args.run.storage(),
+            ..Default::default()
         },
     )?;
     watchers.progress.finish();

@@ -223,6 +223,10 @@ impl RowSource for Corpus {
         true
     }
 
+    fn num_entries(&self) -> Option<usize> {
+        Some(self.store.len())
+    }
+
     fn row_name(&self, row: usize) -> Option<String> {
         self.id(row).ok().map(str::to_owned)
     }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::corpus::folder::counts::Corpus;
 use crate::corpus::folder::split::Part;
 use crate::corpus::{COUNTS, IDS, INDPTR, META, VOCAB, WORDS};
-use crate::data::atomic::{folder_of, without_path};
+use crate::data::atomic::{behind_links, folder_of, without_path};
 use crate::data::part::temporary_folder;
 use crate::error::{Error, Result};
 
@@ -58,8 +58,9 @@ const NOTE: &str = "purpose.json";
 
 impl Staging {
     /// Start what will be the folder `target`. What has that name is replaced only with `force`, and only if it is
-    /// of the same kind.
+    /// of the same kind. A link stays a link, and the folder is where it leads to.
     pub(in crate::corpus) fn create(target: &Path, kind: Kind, force: bool) -> Result<Self> {
+        let target = &behind_links(target).map_err(|source| unwritable(target, source))?;
         check_target(target, kind, force)?;
         let failed = |source| unwritable(target, source);
         let (folder, held) = temporary_folder(folder_of(target), clear_staging).map_err(failed)?;
@@ -281,6 +282,29 @@ mod tests {
     fn write_corpus(folder: &Path, content: &str) {
         fs::create_dir_all(folder).unwrap();
         [INDPTR, VOCAB, META].iter().for_each(|name| fs::write(folder.join(name), content).unwrap());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_lead_to_what_is_written() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("store")).unwrap();
+        write_corpus(&at("store/c"), "old");
+        symlink("store/c", at("link")).unwrap();
+        symlink("store/new", at("dangling")).unwrap();
+        symlink("circle", at("circle")).unwrap();
+        assert!(Staging::create(&at("link"), Kind::Corpus, false).is_err());
+        assert!(Staging::create(&at("circle"), Kind::Corpus, true).unwrap_err().to_string().contains("circles"));
+        for (link, leads_to) in [("link", "store/c"), ("dangling", "store/new")] {
+            let staging = Staging::create(&at(link), Kind::Corpus, true).unwrap();
+            write_corpus(&staging.out(), "new");
+            staging.finish(true).unwrap();
+            assert!(fs::symlink_metadata(at(link)).unwrap().is_symlink(), "{link}");
+            assert_eq!(fs::read_to_string(at(leads_to).join(VOCAB)).unwrap(), "new", "{link}");
+        }
+        assert_eq!(names(&at("store")), ["c", "new"]);
     }
 
     #[test]

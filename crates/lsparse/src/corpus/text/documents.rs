@@ -14,6 +14,9 @@ use crate::corpus::text::csv_records::CsvRecords;
 use crate::corpus::text::json;
 use crate::corpus::text::text_file::{TextFile, decode_text};
 
+/// What to do about a file in a folder that is not text.
+const NOT_TEXT: &str = "take it out of the folder, or read only files with one ending (`extension txt`)";
+
 /// Which part of a file is text, and what its documents are called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextOptions {
@@ -180,8 +183,7 @@ impl RawDoc {
     pub(in crate::corpus) fn decode(self, options: &TextOptions) -> Result<Document> {
         let RawDoc { path, line, id, mut bytes, kind } = self;
         if let Kind::File = kind {
-            TextFile::open(&path)?.read_rest(&mut bytes)?;
-            check_text(&path, &bytes)?;
+            TextFile::open_among(&path, NOT_TEXT)?.read_rest(&mut bytes)?;
         }
         let (text, mut replaced) = decode_text(&path, line, bytes, options.strict)?;
         let (id, broken) = decode_text(&path, line, id.unwrap_or_default(), options.strict)?;
@@ -195,18 +197,6 @@ impl RawDoc {
         }
         Ok(Document { id, text, replaced })
     }
-}
-
-/// Refuse what is no text: it would become a heap of words that nobody wrote.
-fn check_text(path: &Path, bytes: &[u8]) -> Result<()> {
-    if !bytes[..bytes.len().min(1 << 13)].contains(&0) {
-        return Ok(());
-    }
-    Err(Error::Format {
-        path: path.to_owned(),
-        detail: "the file is not text".to_owned(),
-        remedy: "take it out of the folder, or read only files with one ending (`extension txt`)".to_owned(),
-    })
 }
 
 /// The files below a folder with their names relative to it, in the order of these. Hidden ones are passed over.

@@ -10,8 +10,9 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, Result};
-use crate::system::check_room;
+use crate::system::check_growth;
 
+use crate::data::formats::binary::check_text;
 use crate::data::memory::MemoryRows;
 
 /// The first bytes of every gzip file.
@@ -26,7 +27,8 @@ pub struct CsvOptions {
     /// The byte between fields; a blank stands for any run of blanks and tabs. Guess: a tab in a
     /// `.tsv` file, else the first of tab, `;`, `,` and blank that the first line has.
     pub delimiter: Option<u8>,
-    /// Whether values may be missing: empty fields, `NA` and `NaN` are then NaN rather than errors.
+    /// Whether values may be missing: empty fields, `NA`, `N/A`, `NaN`, `null`, `none` and `?` are then NaN rather than
+    /// errors.
     pub missing: bool,
 }
 
@@ -65,7 +67,7 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<MemoryRows<f64>> {
 
     let (header, missing) = (options.header, options.missing);
     let mut table = Table { path, header, missing, note: None, dim: None, num_rows: 0, values: Vec::new() };
-    check_encoding(path, text.fill_buf().map_err(failed)?)?;
+    check_text(path, text.fill_buf().map_err(failed)?, None)?;
     let mut delimiter = options.delimiter;
     let (mut bytes, mut number) = (Vec::new(), 0);
     while text.read_until(b'\n', &mut bytes).map_err(failed)? > 0 {
@@ -88,18 +90,6 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<MemoryRows<f64>> {
     }
     let note = table.note.take().map(|note| format!("{}: {note}", path.display()));
     Ok(MemoryRows::new(path.display().to_string(), table.dim.unwrap_or(1), table.values)?.with_note(note))
-}
-
-/// Refuse text that is no UTF-8 by the mark at its start.
-pub(crate) fn check_encoding(path: &Path, start: &[u8]) -> Result<()> {
-    if !start.starts_with(b"\xff\xfe") && !start.starts_with(b"\xfe\xff") {
-        return Ok(());
-    }
-    Err(Error::Format {
-        path: path.to_owned(),
-        detail: "the text is UTF-16".to_owned(),
-        remedy: "convert it with iconv -f UTF-16 -t UTF-8".to_owned(),
-    })
 }
 
 /// Put a line into a table, unless it is empty or a comment.
@@ -170,6 +160,7 @@ impl Table<'_> {
             None => self.guess_header(line, fields)?,
         };
         if header {
+            self.mention_unnamed(fields);
             return Ok(());
         }
         let count = fields.len();
@@ -177,12 +168,9 @@ impl Table<'_> {
         if count != expected {
             return Err(Error::Ragged { path: self.path.to_owned(), line, expected, found: count });
         }
-        // Memory is asked for by doubling: that is when to see whether there is any. (A few MB are.)
-        if self.values.len() + count > self.values.capacity() && self.values.capacity() > 1 << 20 {
-            let what = || format!("{} (unpacked, from line {line} on)", self.path.display());
-            let remedy = || "give fewer rows at a time, or a .npy file, which is read as it is needed".to_owned();
-            check_room(2 * size_of_val(&self.values[..]) as u64, what, remedy)?;
-        }
+        let what = || format!("{} (unpacked, from line {line} on)", self.path.display());
+        let remedy = "give fewer rows at a time, or a .npy file, which is read as it is needed";
+        check_growth(what, &self.values, count, remedy)?;
         for (column, field) in fields.iter().enumerate() {
             if self.missing && is_missing(field) {
                 self.values.push(f64::NAN);
@@ -193,6 +181,7 @@ impl Table<'_> {
                 line,
                 column,
                 text: shorten(field),
+                is_missing: is_missing(field),
             })?;
             if !value.is_finite() {
                 let name = self.path.display().to_string();
@@ -215,6 +204,10 @@ impl Table<'_> {
         };
         let Some(word) = fields.iter().position(is_word) else { return Ok(false) };
         if fields.iter().any(|field| parse(field).is_some()) {
+            // A row of data that lacks some, which is said as of any other.
+            if fields.iter().filter(|field| is_word(field)).all(|field| is_missing(field)) {
+                return Ok(false);
+            }
             let (column, text) = (word + 1, shorten(fields[word]));
             return Err(Error::BadLine {
                 path: self.path.to_owned(),
@@ -223,15 +216,29 @@ impl Table<'_> {
                 remedy: "mend it, or say that the line names the columns (`header yes`)".to_owned(),
             });
         }
-        // A name with a comma would look like two.
-        let quoted = |name: String| if name.contains([',', '"']) { format!("{name:?}") } else { name };
-        let names: Vec<String> = fields.iter().take(4).map(|field| quoted(shorten(field))).collect();
+        // A name with a comma would look like two. Within quotes two of them stand for one.
+        let quoted = |name: String| if name.contains([',', '"']) { format!("\"{name}\"") } else { name };
+        let shown = |field: &&[u8]| quoted(shorten(field).replace("\"\"", "\""));
+        let names: Vec<String> = fields.iter().take(4).map(shown).collect();
         let more = if fields.len() > names.len() { ", ..." } else { "" };
         let names = names.join(", ");
         self.note = Some(format!(
             "line {line} is taken for the names of the columns ({names}{more}); `header no` reads it as data"
         ));
         Ok(true)
+    }
+
+    /// Point at a column without a name: what tables are written with besides their columns is no data.
+    fn mention_unnamed(&mut self, fields: &[&[u8]]) {
+        let Some(column) = fields.iter().position(|field| field.is_empty()).filter(|_| fields.len() > 1) else {
+            return;
+        };
+        let note = format!(
+            "column {} has no name and is read as data; if it numbers the rows, write the table without it (pandas: \
+             index=False)",
+            column + 1
+        );
+        self.note = Some(self.note.take().map_or(note.clone(), |before| format!("{before}; {note}")));
     }
 }
 
@@ -243,9 +250,12 @@ fn is_decimal_comma(field: &[u8]) -> bool {
     [whole, rest].iter().all(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
 }
 
+/// How tables say that a value is missing, besides saying nothing, in letters of either size.
+const MISSING: [&str; 8] = ["na", "nan", "n/a", "#n/a", "<na>", "null", "none", "?"];
+
 /// Whether a field says that a value is missing.
 fn is_missing(field: &[u8]) -> bool {
-    field.is_empty() || [&b"na"[..], b"nan"].iter().any(|word| field.eq_ignore_ascii_case(word))
+    field.is_empty() || MISSING.iter().any(|word| field.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 fn parse(field: &[u8]) -> Option<f64> {
@@ -319,9 +329,22 @@ mod tests {
         assert!(note.contains("line 1 is taken for the names of the columns (height, weight, \"a, or b\")"), "{note}");
         assert!(note.contains("`header no`"), "{note}");
         assert_eq!(read("1,2\n").unwrap().note(), None);
+        let rows = read("\"x,\"\"y\",b\n1,2\n").unwrap();
+        assert!(rows.note().unwrap().contains("columns (\"x,\"y\", b)"), "{}", rows.note().unwrap());
+        let told = CsvOptions { header: Some(true), ..Default::default() };
+        for options in [CsvOptions::default(), told] {
+            let rows = read_named("x.csv", b",a,b\n0,1,2\n", &options).unwrap();
+            let note = rows.note().unwrap();
+            assert!(note.contains("column 1 has no name") && note.contains("index=False"), "{note}");
+        }
         let told = CsvOptions { header: Some(true), ..Default::default() };
         assert_eq!(read_named("x.csv", b"a,b\n1,2\n", &told).unwrap().note(), None);
         for (text, expected) in [
+            ("1,N/A,3\n4,5,6\n", "line 1, column 2: \"N/A\" is not a number; put a number there, or"),
+            ("1,N/A,3\n4,5,6\n", "take it for a missing value with `missing`"),
+            ("a,b\n4,?\n", "line 2, column 2: \"?\" is not a number"),
+            ("a,b\n4,?\n", "with `missing`"),
+            ("a,b\n4,\n", "with `missing`"),
             ("1,2.o,3\n4,5,6\n", "line 1: column 2 is \"2.o\", which is no number, among others that are"),
             ("1,5;2,5\n3,5;4,5\n", "line 1, column 1: \"1,5\" is not a number (decimals take a point"),
             ("1,\"2\n3,4\n", "line 1: a quote is opened and not closed"),
@@ -339,6 +362,9 @@ mod tests {
         let lacks: Vec<bool> = rows.values().iter().map(|value| value.is_nan()).collect();
         assert_eq!(lacks, [true, false, false, true, true, false]);
         assert!(read_named("x.csv", b"1,2\n3,inf\n", &missing).is_err());
+        let spelled = b"1,2\nN/A,#N/A\nnull,None\n?,<NA>\n";
+        let rows = read_named("x.csv", spelled, &missing).unwrap();
+        assert!(rows.values()[..2] == [1.0, 2.0] && rows.values()[2..].iter().all(|value| value.is_nan()));
         assert!(read("1,2\n3,\n").is_err() && read("1,2\n3,nan\n").is_err());
     }
 

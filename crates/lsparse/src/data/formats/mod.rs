@@ -1,5 +1,6 @@
 //! The formats that rows are read from and written to, one file each.
 
+pub(crate) mod binary;
 pub(crate) mod csv;
 pub(crate) mod images;
 pub(crate) mod npy;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::backend::with_buffers;
 use crate::error::{Error, Result};
 
 use crate::data::formats::npy_header::{DTYPES, Dtype, Header};
@@ -96,25 +97,27 @@ impl NpyRows {
         }
         let row_bytes = self.dim * self.dtype.size();
         let rows_at_once = (READ_BYTES / row_bytes).clamp(1, count.max(1));
-        let mut bytes = vec![0; rows_at_once * row_bytes];
-        let mut decoded = Vec::new();
-        let mut row = start;
-        while row < start + count {
-            let rows = rows_at_once.min(start + count - row);
-            let bytes = &mut bytes[..rows * row_bytes];
-            let offset = self.data_start + row as u64 * row_bytes as u64;
-            self.file.read_exact_at(bytes, offset).map_err(|source| self.failed(source))?;
-            match out {
-                Rows::Dense { values, .. } => self.dtype.decode(bytes, values),
-                Rows::Sparse { .. } => {
-                    decoded.clear();
-                    self.dtype.decode::<T>(bytes, &mut decoded);
-                    out.push_dense(&decoded);
+        with_buffers(|bytes: &mut Vec<u8>| {
+            bytes.resize(rows_at_once * row_bytes, 0);
+            let mut decoded = Vec::new();
+            let mut row = start;
+            while row < start + count {
+                let rows = rows_at_once.min(start + count - row);
+                let bytes = &mut bytes[..rows * row_bytes];
+                let offset = self.data_start + row as u64 * row_bytes as u64;
+                self.file.read_exact_at(bytes, offset).map_err(|source| self.failed(source))?;
+                match out {
+                    Rows::Dense { values, .. } => self.dtype.decode(bytes, values),
+                    Rows::Sparse { .. } => {
+                        decoded.clear();
+                        self.dtype.decode::<T>(bytes, &mut decoded);
+                        out.push_dense(&decoded);
+                    }
                 }
+                row += rows;
             }
-            row += rows;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The same of an array by columns: a stretch of each column at a time.

@@ -61,6 +61,13 @@ impl Archive {
     fn open(path: &Path) -> Result<Self> {
         let opened = File::open(path);
         let file = opened.map_err(|source| Error::Io { path: path.to_owned(), action: "open", source })?;
+        if file.metadata().is_ok_and(|found| found.len() == 0) {
+            return Err(Error::Format {
+                path: path.to_owned(),
+                detail: "the file is empty".to_owned(),
+                remedy: r#"save sparse data with scipy.sparse.save_npz("x.npz", x.tocsr())"#.to_owned(),
+            });
+        }
         let zip = ZipArchive::new(BufReader::new(file)).map_err(|error| zip_error(path, error))?;
         Ok(Archive { path: path.to_owned(), zip })
     }

@@ -3,24 +3,45 @@
 //! Two passes, both the same at any number of threads. The first runs over tiles of rows and writes each row's L
 //! responsibilities. The second runs over clusters: each cluster's statistics are summed by one thread over its rows
 //! in order, straight into the one summary, so that there is no copy of the statistics for every chunk of rows.
+//!
+//! Tasks are small, and each can be taken by any thread: with a few large ones all threads wait for the last.
 
+mod by_cluster;
+pub(super) mod device;
 pub mod methods;
 pub(super) mod nearest;
 pub mod search;
 
+use std::ops::Range;
+
 use lsparse_kernels::Real;
 use rayon::prelude::*;
 
+use crate::backend::with_buffers;
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::{Clusters, Likelihood, Scratch, lacks_values};
 use crate::training::responsibilities::{Responsibilities, dense_responsibilities, top_l_responsibilities};
 
-/// Rows of a parallel task in tiles: enough work to pay for handing it out.
-const TILES_A_TASK: usize = 2;
+pub(super) use by_cluster::{ByCluster, chunks_of};
+
+/// Values and clusters whose products a task has for each row of a tile, at least: enough to pay for handing it out.
+const PRODUCTS_A_TASK: usize = 1 << 13;
+
+/// Tiles of a task at most.
+const MOST_TILES_A_TASK: usize = 16;
+
+/// Tasks that clusters are shared out in, about, where they are more.
+const CLUSTER_TASKS: usize = 512;
+
+/// Rows of a parallel task.
+fn task_rows<T: Real>(num_clusters: usize, dim: usize) -> usize {
+    T::TILE * (PRODUCTS_A_TASK / (num_clusters * dim).max(1)).clamp(1, MOST_TILES_A_TASK)
+}
 
 /// Buffers of one thread.
+#[derive(Default)]
 struct TileScratch<T> {
     scratch: Scratch<T>,
     weights: Vec<T>,
@@ -29,10 +50,6 @@ struct TileScratch<T> {
 }
 
 impl<T: Real> TileScratch<T> {
-    fn new() -> Self {
-        TileScratch { scratch: Scratch::default(), weights: Vec::new(), kept: Vec::new(), entropy: Vec::new() }
-    }
-
     /// log pi_k of every cluster, for each of `num` rows.
     fn begin(&mut self, log_pi: &[T], num: usize) {
         self.weights.clear();
@@ -50,7 +67,9 @@ pub fn respond<T: Real>(
     sparsity: usize,
     out: &mut Responsibilities<T>,
 ) -> Result<Vec<f64>> {
-    respond_by(top_l_responsibilities, clusters, log_pi, rows, sparsity, out)
+    let mut entropy = Vec::new();
+    respond_by(top_l_responsibilities, clusters, log_pi, (rows, sparsity), out, &mut entropy)?;
+    Ok(entropy)
 }
 
 /// The same for L = K, with only the largest responsibility of a row in its place.
@@ -60,47 +79,52 @@ pub fn respond_dense<T: Real>(
     rows: &Rows<T>,
     out: &mut Responsibilities<T>,
 ) -> Result<Vec<f64>> {
-    respond_by(dense_responsibilities, clusters, log_pi, rows, log_pi.len(), out)
+    let mut entropy = Vec::new();
+    respond_by(dense_responsibilities, clusters, log_pi, (rows, log_pi.len()), out, &mut entropy)?;
+    Ok(entropy)
 }
 
 /// Weights to responsibilities for a tile of rows; see [`top_l_responsibilities`].
 type FromWeights<T> = fn(&[T], usize, usize, &mut [u32], &mut [T], &mut Vec<T>, &mut Vec<f64>) -> Result<()>;
 
+/// Responsibilities of every row of a panel and the entropy of each, in memory that is used again.
 fn respond_by<T: Real>(
     from_weights: FromWeights<T>,
     clusters: &dyn Clusters<T>,
     log_pi: &[f64],
-    rows: &Rows<T>,
-    sparsity: usize,
+    (rows, sparsity): (&Rows<T>, usize),
     out: &mut Responsibilities<T>,
-) -> Result<Vec<f64>> {
+    entropy: &mut Vec<f64>,
+) -> Result<()> {
     let num_clusters = clusters.num_clusters();
     let log_pi: Vec<T> = log_pi.iter().map(|&v| T::from_f64(v)).collect();
-    out.resize(rows.len(), sparsity);
-    let mut entropy = vec![0.0; rows.len()];
-    let task = T::TILE * TILES_A_TASK;
+    out.reshape(rows.len(), sparsity);
+    entropy.resize(rows.len(), 0.0);
+    let task = task_rows::<T>(num_clusters, rows.dim());
     let tasks = out.index.par_chunks_mut(task * sparsity).zip(out.value.par_chunks_mut(task * sparsity));
     let results: Vec<Result<()>> = tasks
         .zip(entropy.par_chunks_mut(task))
         .enumerate()
-        .map_init(TileScratch::new, |scratch, (t, ((index, value), entropy))| {
-            let tiles = index.chunks_mut(T::TILE * sparsity).zip(value.chunks_mut(T::TILE * sparsity));
-            for (i, ((index, value), entropy)) in tiles.zip(entropy.chunks_mut(T::TILE)).enumerate() {
-                let first = t * task + i * T::TILE;
-                let range = first..first + entropy.len();
-                // W_nk = log pi_k + log F(x_n | phi_k), or their expectations.
-                scratch.begin(&log_pi, range.len());
-                clusters.add_log_lik(rows, range, &mut scratch.scratch, &mut scratch.weights);
-                let TileScratch { weights, kept, entropy: tile_entropy, .. } = scratch;
-                from_weights(weights, num_clusters, first, index, value, kept, tile_entropy)?;
-                entropy.copy_from_slice(tile_entropy);
-            }
-            Ok(())
+        .with_max_len(1)
+        .map(|(t, ((index, value), entropy))| {
+            with_buffers(|scratch: &mut TileScratch<T>| {
+                let tiles = index.chunks_mut(T::TILE * sparsity).zip(value.chunks_mut(T::TILE * sparsity));
+                for (i, ((index, value), entropy)) in tiles.zip(entropy.chunks_mut(T::TILE)).enumerate() {
+                    let first = t * task + i * T::TILE;
+                    let range = first..first + entropy.len();
+                    // W_nk = log pi_k + log F(x_n | phi_k), or their expectations.
+                    scratch.begin(&log_pi, range.len());
+                    clusters.add_log_lik(rows, range, &mut scratch.scratch, &mut scratch.weights);
+                    let TileScratch { weights, kept, entropy: tile_entropy, .. } = scratch;
+                    from_weights(weights, num_clusters, first, index, value, kept, tile_entropy)?;
+                    entropy.copy_from_slice(tile_entropy);
+                }
+                Ok(())
+            })
         })
         .collect();
     // The first error by row, whichever thread met its own first.
-    results.into_iter().collect::<Result<Vec<()>>>()?;
-    Ok(entropy)
+    results.into_iter().collect()
 }
 
 /// log sum_k pi_k p(x_n | cluster k) of every row of a panel: the predictive of a posterior, where the clusters were made
@@ -109,21 +133,29 @@ pub fn log_density<T: Real>(clusters: &dyn Clusters<T>, log_pi: &[f64], rows: &R
     let num_clusters = clusters.num_clusters();
     let log_pi: Vec<T> = log_pi.iter().map(|&v| T::from_f64(v)).collect();
     let mut out = vec![0.0; rows.len()];
-    let results: Vec<Result<()>> = out
-        .par_chunks_mut(T::TILE)
-        .enumerate()
-        .map_init(TileScratch::new, |scratch, (t, out)| {
-            let first = t * T::TILE;
-            scratch.begin(&log_pi, out.len());
-            clusters.add_log_predictive(rows, first..first + out.len(), &mut scratch.scratch, &mut scratch.weights);
-            for (r, (score, weights)) in out.iter_mut().zip(scratch.weights.chunks_exact(num_clusters)).enumerate() {
-                *score = lsparse_kernels::log_sum_exp(weights);
-                if score.is_nan() {
-                    let cluster = weights.iter().position(|w| w.is_nan()).unwrap_or(0);
-                    return Err(Error::NanWeight { row: first + r, cluster });
-                }
+    let task = task_rows::<T>(num_clusters, rows.dim());
+    let of_tile = |first: usize, out: &mut [f64], TileScratch { scratch, weights, .. }: &mut TileScratch<T>| {
+        clusters.add_log_predictive(rows, first..first + out.len(), scratch, weights);
+        for (r, (score, weights)) in out.iter_mut().zip(weights.chunks_exact(num_clusters)).enumerate() {
+            *score = lsparse_kernels::log_sum_exp(weights);
+            if score.is_nan() {
+                let cluster = weights.iter().position(|w| w.is_nan()).unwrap_or(0);
+                return Err(Error::NanWeight { row: first + r, cluster });
             }
-            Ok(())
+        }
+        Ok(())
+    };
+    let results: Vec<Result<()>> = out
+        .par_chunks_mut(task)
+        .enumerate()
+        .with_max_len(1)
+        .map(|(t, out)| {
+            with_buffers(|scratch: &mut TileScratch<T>| {
+                out.chunks_mut(T::TILE).enumerate().try_for_each(|(i, out)| {
+                    scratch.begin(&log_pi, out.len());
+                    of_tile(t * task + i * T::TILE, out, scratch)
+                })
+            })
         })
         .collect();
     results.into_iter().collect::<Result<Vec<()>>>()?;
@@ -133,56 +165,66 @@ pub fn log_density<T: Real>(clusters: &dyn Clusters<T>, log_pi: &[f64], rows: &R
 /// The responsibilities of a panel regrouped by cluster: who belongs to cluster k, and how much.
 #[derive(Default)]
 pub struct Members<T> {
-    /// Cluster k's entries are `start[k]..start[k + 1]`.
-    start: Vec<usize>,
-    /// Row in the panel, ascending within a cluster.
-    row: Vec<u32>,
-    /// w_n r_nk.
-    value: Vec<T>,
+    /// Rows in the panel with w_n r_nk.
+    entries: ByCluster<T>,
+    /// The chunks of rows whose statistics are summed together.
+    stretches: Vec<Range<usize>>,
 }
 
 impl<T: Real> Members<T> {
     /// Regroup, leaving out entries too small to change a sum of one in the precision of the rows: of eight that a row
     /// keeps, most are that small, and summing costs as much as weighing. `row_weights` is empty or one a row.
     pub fn regroup(&mut self, num_clusters: usize, resp: &Responsibilities<T>, row_weights: &[f64]) {
+        self.regroup_by(num_clusters, resp, row_weights, usize::MAX);
+    }
+
+    /// The same for statistics that are to be the bits of `stretch_rows` rows added at a time.
+    pub(in crate::mixture) fn regroup_by(
+        &mut self,
+        num_clusters: usize,
+        resp: &Responsibilities<T>,
+        row_weights: &[f64],
+        stretch_rows: usize,
+    ) {
+        let mut chunks = Vec::new();
+        self.stretches.clear();
+        for first in (0..resp.len()).step_by(stretch_rows.min(resp.len().max(1))) {
+            let begin = chunks.len();
+            let end = resp.len().min(first.saturating_add(stretch_rows));
+            chunks.extend(chunks_of(first..end, num_clusters));
+            self.stretches.push(begin..chunks.len());
+        }
         let negligible = T::from_f64(T::EPSILON / 2.0);
-        self.start.clear();
-        self.start.resize(num_clusters + 1, 0);
-        for (&k, &r) in resp.index.iter().zip(&resp.value) {
-            if r > negligible {
-                self.start[k as usize + 1] += 1;
-            }
-        }
-        for k in 0..num_clusters {
-            self.start[k + 1] += self.start[k];
-        }
-        let kept = self.start[num_clusters];
-        self.row.resize(kept, 0);
-        self.value.resize(kept, T::ZERO);
-        let mut next = self.start.clone();
-        for n in 0..resp.len() {
+        self.entries.regroup(num_clusters, &chunks, |n| {
             let (index, value) = resp.row(n);
-            for (&k, &r) in index.iter().zip(value) {
-                if r > negligible {
-                    let at = &mut next[k as usize];
-                    self.row[*at] = n as u32;
-                    self.value[*at] = if row_weights.is_empty() { r } else { r * T::from_f64(row_weights[n]) };
-                    *at += 1;
-                }
-            }
+            let weight = row_weights.get(n).map(|&w| T::from_f64(w));
+            let weighted = move |r: T| weight.map_or(r, |w| r * w);
+            index.iter().zip(value).filter(move |(_, r)| **r > negligible).map(move |(&k, &r)| (k, weighted(r)))
+        });
+    }
+
+    /// Copy a cluster's rows and their values in one stretch to buffers.
+    fn gather(&self, stretch: &Range<usize>, k: usize, row: &mut Vec<u32>, value: &mut Vec<T>) {
+        row.clear();
+        value.clear();
+        for chunk in stretch.clone() {
+            let (rows, values) = self.entries.of(chunk, k);
+            row.extend_from_slice(rows);
+            value.extend_from_slice(values);
         }
     }
 
-    fn of(&self, k: usize) -> (&[u32], &[T]) {
-        let range = self.start[k]..self.start[k + 1];
-        (&self.row[range.clone()], &self.value[range])
-    }
-
-    /// The rows that belong anywhere, ascending, and what each has in all clusters together.
-    fn totals(&self) -> (Vec<u32>, Vec<f64>) {
-        let mut of_row = vec![0.0; self.row.iter().max().map_or(0, |&row| row as usize + 1)];
-        for (&row, value) in self.row.iter().zip(&self.value) {
-            of_row[row as usize] += value.to_f64();
+    /// The rows of a stretch that belong anywhere, ascending, and what each has in all clusters together.
+    fn totals(&self, stretch: &Range<usize>, num_clusters: usize) -> (Vec<u32>, Vec<f64>) {
+        let mut of_row: Vec<f64> = Vec::new();
+        for k in 0..num_clusters {
+            for chunk in stretch.clone() {
+                let (rows, values) = self.entries.of(chunk, k);
+                if let Some(&last) = rows.last() {
+                    of_row.resize(of_row.len().max(last as usize + 1), 0.0);
+                }
+                rows.iter().zip(values).for_each(|(&row, value)| of_row[row as usize] += value.to_f64());
+            }
         }
         (0u32..).zip(of_row).filter(|(_, total)| *total > 0.0).unzip()
     }
@@ -198,9 +240,17 @@ pub fn accumulate<T: Real>(
     accumulate_onto(likelihood, None, rows, members, summary, false);
 }
 
+/// Buffers of one thread for the rows of a cluster.
+#[derive(Default)]
+struct MemberScratch<T> {
+    scratch: Scratch<T>,
+    row: Vec<u32>,
+    value: Vec<T>,
+}
+
 /// The same, with `clusters` to complete rows that lack values; where a summary is `stale`, its statistics (not its
 /// counts) are taken for zero. A cluster's are cleared when it is their turn, which saves a pass through memory where
-/// they are large.
+/// they are large. Returns what completing rows adds to the entropy of each stretch; nothing where none are completed.
 pub(in crate::mixture) fn accumulate_onto<T: Real>(
     likelihood: &dyn Likelihood<T>,
     clusters: Option<&dyn Clusters<T>>,
@@ -208,39 +258,111 @@ pub(in crate::mixture) fn accumulate_onto<T: Real>(
     members: &Members<T>,
     summary: &mut ClusterSummary,
     stale: bool,
-) {
-    let width = summary.width;
-    let (stats, shared) = summary.stats.split_at_mut(summary.counts.len() * width);
+) -> Vec<f64> {
+    let (num, width) = (summary.counts.len(), summary.width);
+    let (stats, shared) = summary.stats.split_at_mut(num * width);
     let clusters = clusters.filter(|clusters| clusters.completes_rows());
-    let of_clusters = summary.counts.par_iter_mut().zip(stats.par_chunks_mut(width)).enumerate();
-    let entropies: Vec<f64> = of_clusters
-        .map_init(Scratch::default, |scratch, (k, (count, stat))| {
-            let (row, value) = members.of(k);
-            if stale {
-                stat.fill(0.0);
-            }
+    let mut of_clusters: Vec<_> = summary.counts.iter_mut().zip(stats.chunks_mut(width)).map(Some).collect();
+    let order = members.entries.largest_first(num);
+    let tasks: Vec<_> = order.into_iter().filter_map(|(k, len)| Some((k, len, of_clusters[k].take()?))).collect();
+    let of_cluster = |k: usize, count: &mut f64, stat: &mut [f64], buffers: &mut MemberScratch<T>| {
+        let MemberScratch { scratch, row, value } = buffers;
+        let mut entropies = vec![0.0; if clusters.is_some() { members.stretches.len() } else { 0 }];
+        for (s, stretch) in members.stretches.iter().enumerate() {
+            members.gather(stretch, k, row, value);
             if row.is_empty() {
-                return 0.0;
+                continue;
             }
             *count += value.iter().map(|v| v.to_f64()).sum::<f64>();
             let lacks = |n: &u32| lacks_values(rows, *n as usize);
             let Some(clusters) = clusters.filter(|_| row.iter().any(lacks)) else {
                 likelihood.accumulate(rows, row, value, scratch, stat);
-                return 0.0;
+                continue;
             };
-            let (lacking, complete): (Vec<_>, Vec<_>) = row.iter().zip(value).partition(|(n, _)| lacks(n));
+            let (lacking, complete): (Vec<_>, Vec<_>) = row.iter().zip(&*value).partition(|(n, _)| lacks(n));
             let (row, value): (Vec<u32>, Vec<T>) = complete.into_iter().unzip();
             likelihood.accumulate(rows, &row, &value, scratch, stat);
             let (row, value): (Vec<u32>, Vec<T>) = lacking.into_iter().unzip();
-            clusters.accumulate_expected(k, rows, &row, &value, scratch, stat)
+            entropies[s] = clusters.accumulate_expected(k, rows, &row, &value, scratch, stat);
+        }
+        entropies
+    };
+    let mut entropies: Vec<(usize, Vec<f64>)> = tasks
+        .into_par_iter()
+        .with_max_len((num / CLUSTER_TASKS).max(1))
+        .map(|(k, len, (count, stat))| {
+            if stale {
+                stat.fill(0.0);
+            }
+            if len == 0 {
+                return (k, Vec::new());
+            }
+            (k, with_buffers(|buffers| of_cluster(k, count, stat, buffers)))
         })
         .collect();
-    summary.entropy += entropies.iter().sum::<f64>();
+    if stale {
+        shared.fill(0.0);
+    }
     if !shared.is_empty() {
-        if stale {
-            shared.fill(0.0);
+        for stretch in &members.stretches {
+            let (rows_of, weights) = members.totals(stretch, num);
+            likelihood.accumulate_shared(rows, &rows_of, &weights, shared);
         }
-        let (rows_of, weights) = members.totals();
-        likelihood.accumulate_shared(rows, &rows_of, &weights, shared);
+    }
+    if clusters.is_none() {
+        return Vec::new();
+    }
+    // By cluster, whichever came first.
+    entropies.sort_unstable_by_key(|(k, _)| *k);
+    let of_stretch = |s: usize| entropies.iter().map(|(_, of_cluster)| of_cluster.get(s).unwrap_or(&0.0)).sum();
+    (0..members.stretches.len()).map(of_stretch).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Moments;
+    use crate::likelihood::{LikelihoodKind, Prior};
+    use crate::settings::MixtureConfig;
+
+    /// A panel of several stretches is summed to the bits of each by itself, with and without row weights.
+    #[test]
+    fn statistics_are_those_of_one_stretch_after_the_other() {
+        const STRETCH: usize = 1500;
+        let (num, dim, num_rows) = (7, 3, 4000);
+        for kind in [LikelihoodKind::Gauss, LikelihoodKind::TiedGauss, LikelihoodKind::DiagGauss] {
+            let config = MixtureConfig { likelihood: kind, clusters: num, ..Default::default() };
+            let likelihood = kind.build::<f64>(&Prior::for_data(&config, &Moments::unknown(dim)));
+            let value = |i: usize| ((i * 7919 % 1009) as f64 / 1009.0 - 0.5) * (1.0 + (i % 5) as f64);
+            let (mut rows, mut resp) = (Rows::dense(dim), Responsibilities::default());
+            rows.push_dense(&(0..num_rows * dim).map(value).collect::<Vec<_>>());
+            resp.resize(num_rows, 2);
+            for n in 0..num_rows {
+                // Clusters of all sizes, one of them empty, and shares too small to count.
+                let share = if n % 11 == 0 { 1e-20 } else { 0.3 + 0.4 * (n % 7) as f64 / 7.0 };
+                let first = (n * n % 5) as u32;
+                resp.index[2 * n..2 * n + 2].copy_from_slice(&[first, (first + 1) % 6]);
+                resp.value[2 * n..2 * n + 2].copy_from_slice(&[1.0 - share, share]);
+            }
+            for weights in [Vec::new(), (0..num_rows).map(|n| 0.5 + (n % 3) as f64).collect::<Vec<f64>>()] {
+                let (mut members, mut at_once) = (Members::default(), likelihood.no_statistics(num));
+                at_once.stats.fill(9.0);
+                members.regroup_by(num, &resp, &weights, STRETCH);
+                accumulate_onto(likelihood.as_ref(), None, &rows, &members, &mut at_once, true);
+                let mut one_by_one = likelihood.no_statistics(num);
+                for first in (0..num_rows).step_by(STRETCH) {
+                    let last = num_rows.min(first + STRETCH);
+                    let mut some = Rows::dense(dim);
+                    some.push_dense(rows.dense_rows(first..last));
+                    let (index, value) = (&resp.index[2 * first..2 * last], &resp.value[2 * first..2 * last]);
+                    let part = Responsibilities { sparsity: 2, index: index.to_vec(), value: value.to_vec() };
+                    let weights = weights.get(first..last).unwrap_or(&[]);
+                    members.regroup(num, &part, weights);
+                    accumulate(likelihood.as_ref(), &some, &members, &mut one_by_one);
+                }
+                assert_eq!(at_once, one_by_one, "{kind:?}");
+                assert!(at_once.counts[6] == 0.0 && at_once.counts[..6].iter().all(|&count| count > 0.0));
+            }
+        }
     }
 }

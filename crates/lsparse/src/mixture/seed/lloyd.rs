@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::data::{Scalar, USUAL_VALUES, usual};
 use crate::error::Result;
-use crate::math::random::draw_index;
+use crate::math::random::{draw_index, draw_indices};
 use crate::mixture::seed::Sample;
 use crate::mixture::seed::trade::{Groups, Split, carry_out, cheapest};
 use crate::training::rules::Patience;
@@ -25,6 +25,9 @@ pub enum Units {
 /// Rows that are tried for a seed, of which the one that explains the sample best is taken: 2 + ln K, as is usual, but
 /// no more than the kernel compares with at a time.
 const MOST_TRIES: usize = 6;
+
+/// Tiles whose nearest seeds are brought up to date by one task.
+const TILES_A_TASK: usize = 64;
 
 /// Lloyd passes end when fewer than one row in so many moves.
 const MOVES_TO_END: usize = 500;
@@ -145,14 +148,17 @@ impl<'a, T: Scalar> Space<'a, T> {
             rows.dedup();
             let best = self.try_rows(&rows, k > 0, &nearest, &mut found);
             let (row, stride) = (rows[best], rows.len() * T::TILE);
-            for (t, found) in found.chunks_exact(stride).enumerate() {
-                for (r, &d) in found[best * T::TILE..(best + 1) * T::TILE].iter().enumerate() {
-                    let n = t * T::TILE + r;
-                    if k == 0 || d < nearest[n] {
-                        (nearest[n], owner[n]) = (d, k as u32);
+            let tiles = nearest.par_chunks_mut(T::TILE).zip(owner.par_chunks_mut(T::TILE));
+            tiles.zip(found.par_chunks_exact(stride)).with_min_len(TILES_A_TASK).for_each(
+                |((nearest, owner), found)| {
+                    let found = &found[best * T::TILE..(best + 1) * T::TILE];
+                    for ((nearest, owner), &d) in nearest.iter_mut().zip(owner).zip(found) {
+                        if k == 0 || d < *nearest {
+                            (*nearest, *owner) = (d, k as u32);
+                        }
                     }
-                }
-            }
+                },
+            );
             (nearest[row], owner[row], taken[row]) = (T::ZERO, k as u32, true);
             chosen.push(row);
         }
@@ -412,44 +418,29 @@ pub fn moments<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
     let total = sample.total_weight().max(f64::MIN_POSITIVE);
     let (mut mean, mut variance) = (vec![0.0; dim], vec![0.0; dim]);
     let values = sample.rows.dense_rows(0..sample.rows.len());
-    let average = |sums: &mut [f64]| sums.iter_mut().for_each(|sum| *sum /= total);
-    for (n, row) in values.chunks_exact(dim).enumerate() {
-        let w = sample.weight(n);
-        mean.iter_mut().zip(row).for_each(|(sum, x)| *sum += w * x.to_f64());
-    }
-    average(&mut mean);
-    for (n, row) in values.chunks_exact(dim).enumerate() {
-        let w = sample.weight(n);
-        let sums = variance.iter_mut().zip(&mean).zip(row);
-        sums.for_each(|((sum, mean), x)| *sum += w * (x.to_f64() - mean).powi(2));
-    }
-    average(&mut variance);
+    // A few columns a task, each summed over the rows in order.
+    let columns = mean.par_chunks_mut(COLUMNS_A_TASK).zip(variance.par_chunks_mut(COLUMNS_A_TASK));
+    columns.enumerate().for_each(|(task, (mean, variance))| {
+        let first = task * COLUMNS_A_TASK;
+        let rows = || values.chunks_exact(dim).enumerate().map(|(n, row)| (sample.weight(n), &row[first..]));
+        let average = |sums: &mut [f64]| sums.iter_mut().for_each(|sum| *sum /= total);
+        for (w, row) in rows() {
+            mean.iter_mut().zip(row).for_each(|(sum, x)| *sum += w * x.to_f64());
+        }
+        average(mean);
+        for (w, row) in rows() {
+            let sums = variance.iter_mut().zip(&*mean).zip(row);
+            sums.for_each(|((sum, mean), x)| *sum += w * (x.to_f64() - mean).powi(2));
+        }
+        average(variance);
+    });
     let step = dim * sample.rows.len().div_ceil(USUAL_VALUES).max(1);
     let of_column = |d: usize| values[d..].iter().step_by(step).map(|x| x.to_f64()).collect();
-    (0..dim).map(|d| usual(of_column(d), mean[d], variance[d])).unzip()
+    (0..dim).into_par_iter().map(|d| usual(of_column(d), mean[d], variance[d])).unzip()
 }
 
-/// Several indices drawn in proportion to `chance`, in one pass; none when all chances are zero.
-fn draw_indices(num: usize, chance: impl Fn(usize) -> f64, draws: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
-    use rand::RngExt;
-    let total: f64 = (0..num).map(&chance).sum();
-    let mut points: Vec<f64> = (0..draws).map(|_| rng.random::<f64>() * total).collect();
-    points.sort_by(f64::total_cmp);
-    let mut points = points.into_iter().peekable();
-    let (mut sum, mut last, mut drawn) = (0.0, None, Vec::new());
-    for n in 0..num {
-        let c = chance(n);
-        if c > 0.0 {
-            (sum, last) = (sum + c, Some(n));
-            while points.next_if(|&point| point <= sum).is_some() {
-                drawn.push(n);
-            }
-        }
-    }
-    // Rounding may leave a point just behind the last.
-    drawn.extend(points.filter_map(|_| last));
-    drawn
-}
+/// Columns whose moments are taken by one task.
+const COLUMNS_A_TASK: usize = 16;
 
 #[cfg(test)]
 mod tests {

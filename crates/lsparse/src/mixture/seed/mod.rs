@@ -12,7 +12,8 @@ use crate::data::{Batches, Dealt, Rows, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::{Estimate, Likelihood, Scratch};
-use crate::mixture::{Members, Mixture, accumulate, log_density, respond, respond_dense};
+use crate::mixture::local::accumulate_onto;
+use crate::mixture::{Members, Mixture, log_density, respond, respond_dense};
 use crate::settings::{Init, MixtureConfig};
 use crate::training::model::Model;
 use crate::training::responsibilities::Responsibilities;
@@ -505,7 +506,7 @@ fn summary_of<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, resp: &Respon
     let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
     let mut members = Members::default();
     members.regroup(mixture.num_clusters, resp, &sample.weights);
-    accumulate(mixture.likelihood.as_ref(), &sample.rows, &members, &mut summary);
+    accumulate_onto(mixture.likelihood.as_ref(), None, &sample.rows, &members, &mut summary, true);
     summary
 }
 

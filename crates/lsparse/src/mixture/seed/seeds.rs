@@ -8,12 +8,16 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use crate::backend::with_buffers;
 use crate::data::{RowRef, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::{Clusters, Estimate, Likelihood, Scratch};
 use crate::math::random::draw_index;
 use crate::mixture::seed::Sample;
 use crate::training::rules::Patience;
+
+/// Rows of a task that has little to do for each.
+const ROWS_A_TASK: usize = 4096;
 
 /// How far a row is from a seed.
 #[derive(Clone, Copy, PartialEq)]
@@ -49,7 +53,9 @@ impl Seeding<'_> {
         let num_rows = rows.len();
         let mut own = vec![0.0; num_rows];
         match self.metric {
-            Metric::Bregman => likelihood.own_score(rows, 0..num_rows, &mut own),
+            Metric::Bregman => own.par_chunks_mut(ROWS_A_TASK).enumerate().for_each(|(task, own)| {
+                likelihood.own_score(rows, task * ROWS_A_TASK..task * ROWS_A_TASK + own.len(), own);
+            }),
             Metric::Euclidean => own = squared_norms(rows),
         }
         let mut chosen: Vec<usize> = Vec::with_capacity(num_seeds);
@@ -77,16 +83,17 @@ impl Seeding<'_> {
             // Of several the one that leaves the least to be explained.
             let found = self.distances(likelihood, rows, &own, &rows_tried, &mut scratch)?;
             let left = |found: &[f64]| (0..num_rows).map(|n| sample.weight(n) * nearest[n].min(found[n])).sum::<f64>();
-            let left: Vec<f64> = if found.len() > 1 { found.iter().map(|f| left(f)).collect() } else { vec![0.0] };
+            let left: Vec<f64> = if found.len() > 1 { found.par_iter().map(|f| left(f)).collect() } else { vec![0.0] };
             let best = (0..left.len()).min_by(|&a, &b| left[a].total_cmp(&left[b])).unwrap_or(0);
             let (row, found) = (rows_tried[best], &found[best]);
             taken[row] = true;
             chosen.push(row);
-            for ((best, owner), &d) in nearest.iter_mut().zip(&mut owner).zip(found) {
+            let rows = nearest.par_iter_mut().zip(&mut owner).zip(found);
+            rows.with_min_len(ROWS_A_TASK).for_each(|((best, owner), &d)| {
                 if d < *best {
                     (*best, *owner) = (d, k as u32);
                 }
-            }
+            });
             nearest[row] = 0.0;
             owner[row] = k as u32;
         }
@@ -125,7 +132,7 @@ impl Seeding<'_> {
         // Row by row, one distance a seed.
         let chunk = T::TILE * 4;
         let mut found = vec![0.0; rows.len() * num];
-        found.par_chunks_mut(chunk * num).enumerate().for_each(|(c, found)| {
+        found.par_chunks_mut(chunk * num).enumerate().with_max_len(1).for_each(|(c, found)| {
             distance(c * chunk..c * chunk + found.len() / num, found);
         });
         Ok(match num {
@@ -164,20 +171,20 @@ fn divergences<T: Scalar>(
     out: &mut [f64],
 ) {
     let num = log_prior.len();
-    let mut scratch = Scratch::default();
-    let mut weights = vec![T::ZERO; T::TILE * num];
-    for (t, (out, own)) in out.chunks_mut(T::TILE * num).zip(own.chunks(T::TILE)).enumerate() {
-        let first = range.start + t * T::TILE;
-        let weights = &mut weights[..out.len()];
-        weights.fill(T::ZERO);
-        seeds.add_log_lik(rows, first..first + own.len(), &mut scratch, weights);
-        for ((out, weights), own) in out.chunks_exact_mut(num).zip(weights.chunks_exact(num)).zip(own) {
-            for ((d, weight), log_prior) in out.iter_mut().zip(weights).zip(log_prior) {
-                // Rounding may take a divergence of zero below it.
-                *d = (own - weight.to_f64() - log_prior).max(0.0);
+    with_buffers(|(scratch, weights): &mut (Scratch<T>, Vec<T>)| {
+        for (t, (out, own)) in out.chunks_mut(T::TILE * num).zip(own.chunks(T::TILE)).enumerate() {
+            let first = range.start + t * T::TILE;
+            weights.clear();
+            weights.resize(out.len(), T::ZERO);
+            seeds.add_log_lik(rows, first..first + own.len(), scratch, weights);
+            for ((out, weights), own) in out.chunks_exact_mut(num).zip(weights.chunks_exact(num)).zip(own) {
+                for ((d, weight), log_prior) in out.iter_mut().zip(weights).zip(log_prior) {
+                    // Rounding may take a divergence of zero below it.
+                    *d = (own - weight.to_f64() - log_prior).max(0.0);
+                }
             }
         }
-    }
+    });
 }
 
 fn dense_row<T: Scalar>(rows: &Rows<T>, n: usize) -> Vec<f64> {
@@ -202,7 +209,7 @@ fn squared_norms<T: Scalar>(rows: &Rows<T>) -> Vec<f64> {
     let norm = |n: usize| match rows.row(n) {
         RowRef::Dense(values) | RowRef::Sparse(_, values) => values.iter().map(|v| v.to_f64() * v.to_f64()).sum(),
     };
-    (0..rows.len()).map(norm).collect()
+    (0..rows.len()).into_par_iter().with_min_len(ROWS_A_TASK).map(norm).collect()
 }
 
 /// |x - c|^2 of the rows in `range`; sparse rows through |x|^2 - 2 x c + |c|^2, which costs their nonzeros only.

@@ -1,23 +1,30 @@
 //! The local step over a panel of documents: solve each, then add their statistics up word by word.
 
+pub mod device;
 pub mod document;
 mod restart;
+
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::alpha_bound;
+use crate::backend::with_buffers;
 use crate::data::Rows;
 use crate::topics::local::document::{Document, DocumentOptions, Tally};
 use crate::topics::summary::{Entries, TopicSummary, WordStats};
 use crate::topics::table::WordTable;
 
-/// Documents of a parallel task. Fixed, so that sums do not depend on the number of threads.
-const DOCUMENTS_A_TASK: usize = 16;
+/// Documents of a parallel task: long ones take a millisecond for a few.
+const DOCUMENTS_A_TASK: usize = 4;
+
+/// Tasks whose sums are taken together. Fixed, so that sums do not depend on the number of threads.
+const TASKS_A_SUM: usize = 4;
 
 /// What one task of documents leaves behind.
 #[derive(Default)]
-struct Piece {
+pub struct Piece {
     /// Word, topic and mass of every responsibility, token by token.
     word: Vec<u32>,
     topic: Vec<u32>,
@@ -29,15 +36,30 @@ struct Piece {
     counts_end: Vec<usize>,
     /// Evidence and tokens of each document.
     explained: Vec<Explained>,
-    entropy: f64,
-    alloc: f64,
-    bound: f64,
+    /// Terms of the sums, each in the order that it is to be added in.
+    entropy: Vec<f64>,
+    alloc: Vec<f64>,
+    bound: Vec<f64>,
     alpha_topic: Vec<(u32, f64, f64)>,
-    alpha_total: f64,
+    alpha_total: Vec<f64>,
     tally: Tally,
 }
 
 impl Piece {
+    /// Forget what is there, keep the memory.
+    fn clear(&mut self) {
+        let Piece { word, topic, mass, entries_end, counts, counts_end, explained, .. } = self;
+        [word, topic].into_iter().for_each(Vec::clear);
+        [entries_end, counts_end].into_iter().for_each(Vec::clear);
+        mass.clear();
+        counts.clear();
+        explained.clear();
+        let Piece { entropy, alloc, bound, alpha_topic, alpha_total, tally, .. } = self;
+        [entropy, alloc, bound, alpha_total].into_iter().for_each(Vec::clear);
+        alpha_topic.clear();
+        *tally = Tally::default();
+    }
+
     /// The entries of each document.
     fn lists(&self) -> impl Iterator<Item = Entries<'_>> {
         let starts = std::iter::once(0).chain(self.entries_end.iter().copied());
@@ -50,6 +72,7 @@ impl Piece {
 }
 
 /// What documents start from and how their counts are wanted back.
+#[derive(Clone, Copy)]
 pub struct PanelRequest<'a> {
     /// The topics.
     pub table: &'a WordTable,
@@ -61,6 +84,33 @@ pub struct PanelRequest<'a> {
     pub warm: Option<&'a [Vec<(u32, f32)>]>,
     /// Whether statistics for learning alpha are wanted.
     pub learn_alpha: bool,
+    /// Whether anybody wants the counts of documents: bringing them from a GPU takes time.
+    pub keep_counts: bool,
+    /// Memory of pieces that are needed no more.
+    pub spare: &'a Mutex<Vec<Piece>>,
+}
+
+impl PanelRequest<'_> {
+    /// What a document of so many tokens and these counts says of alpha, given the sum of alphas: (topic, tables, slope) to
+    /// `add`, and its share in `alpha_total`. Terms to `alloc` leave what the rest of the bound does not say of it.
+    fn say_of_alpha(
+        &self,
+        (tokens, alpha_sum): (f64, f64),
+        counts: impl Iterator<Item = (u32, f32)>,
+        mut alloc: impl FnMut(f64),
+        mut add: impl FnMut(u32, f64, f64),
+    ) -> f64 {
+        let psi = lsparse_kernels::digamma;
+        let total = psi(tokens + alpha_sum) - psi(alpha_sum);
+        alloc(total * alpha_sum);
+        for (k, count) in counts {
+            let a = f64::from(self.alpha[k as usize]);
+            let (tables, slope) = alpha_bound(f64::from(count), a);
+            add(k, tables, slope);
+            alloc(-(tables * a.ln() - slope * a));
+        }
+        total
+    }
 }
 
 /// How well a document was explained.
@@ -81,27 +131,30 @@ pub struct Visited {
     pub explained: Vec<Explained>,
 }
 
-/// Solve the documents of a panel, and add their statistics to `summary`.
-pub fn summarize_panel(
-    request: &PanelRequest<'_>,
-    rows: &Rows<f32>,
-    summary: &mut TopicSummary,
-    tally: &mut Tally,
-) -> Visited {
+/// Solve the documents of a panel.
+pub fn solve_panel(request: &PanelRequest<'_>, rows: &Rows<f32>) -> Vec<Piece> {
     let tasks = rows.len().div_ceil(DOCUMENTS_A_TASK);
-    let pieces: Vec<Piece> = (0..tasks)
+    (0..tasks)
         .into_par_iter()
-        .map_init(Document::default, |document, task| {
+        .with_max_len(1)
+        .map(|task| {
             let range = task * DOCUMENTS_A_TASK..((task + 1) * DOCUMENTS_A_TASK).min(rows.len());
-            solve_range(request, document, rows, range)
+            with_buffers(|document| solve_range(request, document, rows, range))
         })
-        .collect();
+        .collect()
+}
+
+/// Add the statistics of documents that were solved to `summary`. Their counts are given back where `wants_counts`.
+pub fn sum_panel(pieces: &[Piece], wants_counts: bool, summary: &mut TopicSummary, tally: &mut Tally) -> Visited {
     let mut visited = Visited::default();
-    for piece in &pieces {
-        summary.entropy += piece.entropy;
-        summary.alloc += piece.alloc;
-        summary.bound += piece.bound;
-        summary.alpha_total += piece.alpha_total;
+    for pieces in pieces.chunks(TASKS_A_SUM) {
+        let sum = |of: fn(&Piece) -> &[f64]| pieces.iter().flat_map(of).fold(0.0, |sum, term| sum + term);
+        summary.entropy += sum(|piece| &piece.entropy);
+        summary.alloc += sum(|piece| &piece.alloc);
+        summary.bound += sum(|piece| &piece.bound);
+        summary.alpha_total += sum(|piece| &piece.alpha_total);
+    }
+    for piece in pieces {
         for &(k, tables, slope) in &piece.alpha_topic {
             summary.alpha_topic[k as usize] += tables;
             summary.alpha_slope[k as usize] += slope;
@@ -109,13 +162,13 @@ pub fn summarize_panel(
         piece.counts.iter().for_each(|&(k, n)| summary.counts[k as usize] += f64::from(n));
         tally.add(&piece.tally);
         let mut start = 0;
-        for &end in &piece.counts_end {
+        for &end in piece.counts_end.iter().filter(|_| wants_counts) {
             visited.counts.push(piece.counts[start..end].to_vec());
             start = end;
         }
         visited.explained.extend_from_slice(&piece.explained);
+        summary.documents += piece.counts_end.len() as f64;
     }
-    summary.documents += rows.len() as f64;
     let lists: Vec<Entries<'_>> = pieces.iter().flat_map(Piece::lists).collect();
     match &mut summary.words {
         WordStats::Batch(stats) => stats.add_lists(summary.num_topics, &lists),
@@ -130,10 +183,11 @@ fn solve_range(
     rows: &Rows<f32>,
     range: std::ops::Range<usize>,
 ) -> Piece {
-    let mut piece = Piece::default();
+    let spare = request.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let mut piece = spare.unwrap_or_default();
+    piece.clear();
     let before = document.tally();
     let alpha_sum: f64 = request.alpha.iter().map(|&a| f64::from(a)).sum();
-    let psi = lsparse_kernels::digamma;
     for n in range {
         let (words, counts) = rows.sparse_row(n);
         let tokens: f64 = counts.iter().map(|&c| f64::from(c)).sum();
@@ -154,25 +208,19 @@ fn solve_range(
             }
         }
         piece.entries_end.push(piece.word.len());
-        piece.entropy += document.entropy(words.len());
+        piece.entropy.push(document.entropy(words.len()));
         // ln G(alpha) - ln G(N_d + alpha) + sum_k ln G(N_dk + alpha_k) - ln G(alpha_k)
         let alloc = document.allocation() + lsparse_kernels::ln_gamma(alpha_sum)
             - lsparse_kernels::ln_gamma(tokens + alpha_sum);
-        piece.alloc += alloc;
+        piece.alloc.push(alloc);
         let evidence = document.evidence(alloc);
-        piece.bound += evidence;
+        piece.bound.push(evidence);
         piece.explained.push(Explained { evidence: evidence as f32, tokens: tokens as f32 });
         if request.learn_alpha {
-            // What is left of the term when the rest of its bound is taken out.
-            let slope = psi(tokens + alpha_sum) - psi(alpha_sum);
-            piece.alpha_total += slope;
-            piece.alloc += slope * alpha_sum;
-            for (k, count) in document.topic_counts() {
-                let a = f64::from(request.alpha[k as usize]);
-                let (tables, slope) = alpha_bound(f64::from(count), a);
-                piece.alpha_topic.push((k, tables, slope));
-                piece.alloc -= tables * a.ln() - slope * a;
-            }
+            let Piece { alloc, alpha_total, alpha_topic, .. } = &mut piece;
+            let add = |k, tables, slope| alpha_topic.push((k, tables, slope));
+            let term = |term| alloc.push(term);
+            alpha_total.push(request.say_of_alpha((tokens, alpha_sum), document.topic_counts(), term, add));
         }
         piece.counts.extend(document.topic_counts());
         piece.counts_end.push(piece.counts.len());

@@ -41,8 +41,8 @@ struct Position<S> {
     position: usize,
     /// Whether the order is this lap's already.
     shuffled: bool,
-    /// The batch whose statistics are taken out of the total, which is the one to be visited.
-    out: Option<usize>,
+    /// The batches whose statistics are taken out of the total, which are those to be visited.
+    out: Vec<usize>,
     rng: ChaCha8Rng,
 }
 
@@ -65,7 +65,7 @@ impl<S: Summary> Memoized<S> {
             order: (0..num).collect(),
             position: 0,
             shuffled: false,
-            out: None,
+            out: Vec::new(),
             rng,
         };
         let memos = Memos::new(num, MemoPlace::default());
@@ -109,7 +109,7 @@ impl<S: Summary> Memoized<S> {
     pub fn replace_batch(&mut self, total: &mut S, batch: usize, fresh: S) -> Result<()> {
         self.check_remembered(batch)?;
         self.memos.put(batch, fresh)?;
-        self.state.out = None;
+        self.state.out.clear();
         self.rebuild(total)
     }
 
@@ -207,7 +207,8 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
             self.spent = Some(fresh);
             return Ok(ends_lap);
         }
-        let was_out = state.out.take() == Some(batch);
+        let out = state.out.iter().position(|&out| out == batch).map(|at| state.out.remove(at));
+        let was_out = out.is_some();
         let old = if was_out { None } else { self.memos.get(batch)? };
         match (&old, &state.initial) {
             (Some(old), _) => total.add_scaled(old, -1.0),
@@ -225,33 +226,42 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         Ok(ends_lap)
     }
 
-    fn take_out_next(&mut self, total: &mut S) -> Result<bool> {
-        let next = self.state.order[self.state.position];
+    fn take_out_next(&mut self, total: &mut S, most: usize) -> Result<bool> {
         // What is left when others were forgotten is not left out of nothing.
-        if !self.leave_out || self.state.out.is_some() || self.state.order.len() < 2 {
+        if !self.leave_out || !self.state.out.is_empty() || self.state.order.len() < 2 {
             return Ok(false);
         }
-        let Some(memo) = self.memos.get(next)? else { return Ok(false) };
-        total.add_scaled(&memo, -1.0);
-        self.state.out = Some(next);
-        Ok(true)
+        let (first, num) = (self.state.position, self.state.order.len());
+        for at in first..num.min(first + self.at_once(most)) {
+            let batch = self.state.order[at];
+            if let Some(memo) = self.memos.get(batch)? {
+                total.add_scaled(&memo, -1.0);
+                self.state.out.push(batch);
+            }
+        }
+        Ok(!self.state.out.is_empty())
     }
 
     fn may_lend(&self) -> bool {
         let state = &self.state;
-        self.leave_out && state.position == 0 && state.out.is_none() && self.memos.has(state.order[0])
+        self.leave_out && state.position == 0 && state.out.is_empty() && self.memos.has(state.order[0])
     }
 
-    fn leaves_out(&self) -> bool {
-        self.leave_out
+    fn at_once(&self, most: usize) -> usize {
+        // What is left must be able to stand for those that are out.
+        if self.leave_out { most.min(self.state.order.len() / 2).max(1) } else { usize::MAX }
+    }
+
+    fn is_ready(&self, batch: usize) -> bool {
+        !self.leave_out || self.state.out.contains(&batch) || !self.memos.has(batch)
     }
 
     fn is_out(&self) -> bool {
-        self.state.out.is_some()
+        !self.state.out.is_empty()
     }
 
     fn whole(&self, total: &S) -> Result<Option<S>> {
-        if self.state.out.is_none() {
+        if self.state.out.is_empty() {
             return Ok(None);
         }
         // Of batches alone: what clusters were lent for this lap is not the data's.
@@ -261,7 +271,7 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
     }
 
     fn is_whole(&mut self) {
-        self.state.out = None;
+        self.state.out.clear();
     }
 
     fn spent(&mut self) -> Option<S> {
@@ -285,7 +295,7 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         // With the only batch that was visited the lap has not begun.
         state.position %= state.order.len();
         state.shuffled = state.position > 0;
-        state.out = None;
+        state.out.clear();
         self.memos.forget(batch);
         self.rebuild(total)?;
         if ends_lap {
@@ -302,6 +312,10 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
 
     fn snapshot_is_safe(&mut self) {
         self.memos.end_checkpoint();
+    }
+
+    fn take_trouble(&mut self) -> Option<Error> {
+        self.memos.take_trouble()
     }
 }
 
@@ -437,7 +451,7 @@ mod tests {
             let batch = schedule.next_batch(0).unwrap();
             assert_eq!(schedule.may_lend(), visit > 0 && visit % 4 == 0);
             // Within a lap the step before has taken it out already.
-            assert_eq!(schedule.take_out_next(&mut total).unwrap(), visit > 0 && visit % 4 == 0);
+            assert_eq!(schedule.take_out_next(&mut total, 1).unwrap(), visit > 0 && visit % 4 == 0);
             assert_eq!(schedule.is_out(), visit >= 4);
             if schedule.is_out() {
                 let others: f64 = (0..4).filter(|&b| b != batch).map(|b| latest[b]).sum();
@@ -450,18 +464,18 @@ mod tests {
             if ended {
                 assert!(!schedule.is_out() && (total.counts[0] - latest.iter().sum::<f64>()).abs() < 1e-12);
             } else if visit >= 4 {
-                assert!(schedule.take_out_next(&mut total).unwrap());
+                assert!(schedule.take_out_next(&mut total, 1).unwrap());
             }
         }
         // What is lent for a lap is not in the whole, and the last batch that is left is not left out.
         schedule.next_batch(0).unwrap();
         total.add_scaled(&summary(1000.0), 1.0);
-        assert!(schedule.take_out_next(&mut total).unwrap());
+        assert!(schedule.take_out_next(&mut total, 1).unwrap());
         let whole = schedule.whole(&total).unwrap().unwrap();
         assert!((whole.counts[0] - latest.iter().sum::<f64>()).abs() < 1e-12);
         (1..4).for_each(|batch| assert!(!schedule.remove_batch(&mut total, batch).unwrap()));
         assert_eq!(schedule.next_batch(0).unwrap(), 0);
-        assert!(!schedule.take_out_next(&mut total).unwrap() && total.counts[0] == latest[0]);
+        assert!(!schedule.take_out_next(&mut total, 1).unwrap() && total.counts[0] == latest[0]);
         let alone = Memoized::new(vec![1.0], summary(1.0), true, ChaCha8Rng::seed_from_u64(3)).leaving_out(true);
         assert!(!alone.leave_out, "with one batch nothing would be left");
     }

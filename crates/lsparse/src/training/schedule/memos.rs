@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::system::check_room;
 use crate::training::summary::Summary;
 
 /// What can be remembered of a batch.
@@ -77,12 +78,14 @@ pub struct Memos<S> {
     /// Bytes in memory.
     held: u64,
     spill: Option<Spill>,
+    /// Why something is in memory that belongs into the file, until somebody asks.
+    trouble: Option<Error>,
 }
 
 impl<S: Kept> Memos<S> {
     /// Nothing remembered yet of `num_batches` batches.
     pub fn new(num_batches: usize, place: MemoPlace) -> Self {
-        Memos { slots: vec![None; num_batches], place, held: 0, spill: None }
+        Memos { slots: vec![None; num_batches], place, held: 0, spill: None, trouble: None }
     }
 
     /// What [`slots`](Self::slots) gave, with the file as it was then. All of it is read once, so that a file that is
@@ -98,7 +101,7 @@ impl<S: Kept> Memos<S> {
             false => Some(Spill::reopen(&place, &spilled)?),
         };
         let held = slots.iter().flatten().map(memory_of).sum();
-        Ok(Memos { slots, place, held, spill })
+        Ok(Memos { slots, place, held, spill, trouble: None })
     }
 
     /// What is remembered, without what is in the file.
@@ -133,22 +136,40 @@ impl<S: Kept> Memos<S> {
         }
     }
 
-    /// Remember this of a batch in place of what there was.
+    /// Remember this of a batch in place of what there was. Where the file has no room for it, it stays in memory.
     pub fn put(&mut self, batch: usize, fresh: S) -> Result<()> {
         self.forget(batch);
         let bytes = fresh.kept_bytes();
-        let fits = self.place.limit.is_none_or(|limit| self.held + bytes <= limit);
-        self.slots[batch] = Some(if fits {
+        let mut fits = self.place.limit.is_none_or(|limit| self.held + bytes <= limit);
+        if !fits {
+            match self.spill(&fresh) {
+                Ok(extent) => self.slots[batch] = Some(Memo::Spilled(extent)),
+                // A full disk is no reason to lose what was learned, as long as there is memory.
+                Err(error @ Error::Unwritable { .. }) if check_room(bytes, String::new, String::new).is_ok() => {
+                    self.trouble.get_or_insert(error);
+                    fits = true;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if fits {
             self.held += bytes;
-            Memo::Held(Arc::new(fresh))
-        } else {
-            let spill = match &mut self.spill {
-                Some(spill) => spill,
-                none => none.insert(Spill::create(&self.place)?),
-            };
-            Memo::Spilled(spill.write(&fresh)?)
-        });
+            self.slots[batch] = Some(Memo::Held(Arc::new(fresh)));
+        }
         Ok(())
+    }
+
+    fn spill(&mut self, fresh: &S) -> Result<Extent> {
+        let spill = match &mut self.spill {
+            Some(spill) => spill,
+            none => none.insert(Spill::create(&self.place)?),
+        };
+        spill.write(fresh)
+    }
+
+    /// Why something is in memory that belongs into the file, if that has come to pass since this was asked last.
+    pub fn take_trouble(&mut self) -> Option<Error> {
+        self.trouble.take()
     }
 
     /// Remember a batch no longer.
@@ -262,7 +283,13 @@ impl Spill {
             None => self.end,
         };
         let mut file = &*self.file;
-        file.seek(SeekFrom::Start(start)).and_then(|_| file.write_all(&bytes)).map_err(failed)?;
+        if let Err(source) = file.seek(SeekFrom::Start(start)).and_then(|_| file.write_all(&bytes)) {
+            // Half of it is worth nothing, and takes room that others may need.
+            if start == self.end {
+                let _ = file.set_len(start);
+            }
+            return Err(failed(source));
+        }
         match self.gaps.iter_mut().find(|gap| gap.0 == start) {
             Some(gap) => *gap = (gap.0 + len, gap.1 - len),
             None => self.end += len,
@@ -324,6 +351,13 @@ impl Spill {
     }
 }
 
+/// Remove a file of statistics that no checkpoint refers to. If that cannot be done it is only in the way.
+pub(crate) fn remove_orphan(path: &Path) {
+    if path.is_file() && check_magic(path).is_ok() {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
 /// Refuse to touch a file that is not one of statistics.
 fn check_magic(path: &Path) -> Result<()> {
     let mut start = [0; MAGIC.len()];
@@ -368,6 +402,28 @@ mod tests {
             }
             assert_eq!(memos.spill.is_some(), limit.is_some());
         }
+    }
+
+    /// Every write to this device fails as on a full disk.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_the_disk_has_no_room_for_stays_in_memory() {
+        let full = || File::options().read(true).write(true).open("/dev/full").unwrap();
+        let mut memos = Memos::new(3, MemoPlace { limit: Some(0), file: None });
+        memos.spill = Some(Spill::new(full(), "full".into(), false));
+        for round in 0..3u32 {
+            for batch in 0..3 {
+                memos.put(batch, memo(f64::from(round), 4)).unwrap();
+                assert_eq!(*memos.get(batch).unwrap().unwrap(), memo(f64::from(round), 4));
+            }
+            assert!(matches!(memos.take_trouble(), Some(Error::Unwritable { .. })));
+            assert!(memos.take_trouble().is_none());
+        }
+        // There is room again.
+        memos.spill = None;
+        memos.put(1, memo(7.0, 4)).unwrap();
+        assert!(matches!(memos.slots[1], Some(Memo::Spilled(_))) && memos.take_trouble().is_none());
+        assert_eq!(*memos.get(1).unwrap().unwrap(), memo(7.0, 4));
     }
 
     #[test]

@@ -12,10 +12,11 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::choices;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::training::summary::Summary;
 
 pub use memoized::{Memoized, MemoizedState};
+pub(crate) use memos::remove_orphan;
 pub use memos::{Extent, Kept, Memo, MemoPlace, Memos};
 pub use one_step::{Increment, OneStep};
 pub use stochastic::{Stochastic, StochasticState};
@@ -45,10 +46,10 @@ pub trait Schedule<S>: Send + Sync {
     /// Bring the statistics `fresh` of `batch` into `total`. Says whether that ended a lap.
     fn fold(&mut self, total: &mut S, batch: usize, fresh: S) -> Result<bool>;
 
-    /// Take what the batch to be visited now gave at its last visit out of `total`, where the schedule leaves batches
-    /// out: its observations are then worked out under parameters that have not seen them. Says whether `total` changed;
-    /// `fold` puts the fresh statistics in the place of those taken out.
-    fn take_out_next(&mut self, _total: &mut S) -> Result<bool> {
+    /// Take what the batches to be visited now, at most so many, gave at their last visit out of `total`, where the
+    /// schedule leaves batches out: their observations are then worked out under parameters that have not seen them.
+    /// Says whether `total` changed; `fold` puts the fresh statistics in the place of those taken out.
+    fn take_out_next(&mut self, _total: &mut S, _most: usize) -> Result<bool> {
         Ok(false)
     }
 
@@ -58,17 +59,23 @@ pub trait Schedule<S>: Send + Sync {
         false
     }
 
-    /// Whether batches are left out of what they are worked out under, so that they come one after the other.
-    fn leaves_out(&self) -> bool {
-        false
+    /// How many batches may be handed out at one time: any number, but where batches are left out of what they are worked
+    /// out under `most`, and fewer lest too little be left.
+    fn at_once(&self, _most: usize) -> usize {
+        usize::MAX
     }
 
-    /// Whether the batch to be visited now is taken out of the total.
+    /// Whether this batch can be worked out under the present total: where batches are left out it must not be in it.
+    fn is_ready(&self, _batch: usize) -> bool {
+        true
+    }
+
+    /// Whether batches to be visited now are taken out of the total.
     fn is_out(&self) -> bool {
         false
     }
 
-    /// The sum of all batches, where one is taken out of `total`.
+    /// The sum of all batches, where some are taken out of `total`.
     fn whole(&self, _total: &S) -> Result<Option<S>> {
         Ok(None)
     }
@@ -90,6 +97,11 @@ pub trait Schedule<S>: Send + Sync {
 
     /// The checkpoint with the last snapshot is on disk.
     fn snapshot_is_safe(&mut self) {}
+
+    /// Why something is remembered in memory that belongs into a file, if that has come to pass since this was asked last.
+    fn take_trouble(&mut self) -> Option<Error> {
+        None
+    }
 }
 
 /// When batches enter the total, as settings say it.

@@ -8,6 +8,7 @@ use std::ops::Range;
 use lsparse_kernels::{AlignedVec, Limits, Real, SketchPack, gather_tile, transpose_tile};
 use rayon::prelude::*;
 
+use crate::backend::with_buffers;
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::likelihood::{Clusters, Scratch};
@@ -17,8 +18,9 @@ use crate::mixture::local::search::partial::PartialSums;
 use crate::mixture::local::search::sketch::Sketches;
 use crate::training::responsibilities::{Responsibilities, normalise_kept};
 
-/// Rows of a task: enough for the survivors of a cluster to fill tiles, few enough for the second-level cache.
-const TASK_ROWS: usize = 1024;
+/// Rows of a task: enough for the survivors of a cluster to fill tiles, few enough for the second-level cache and for
+/// all threads to have some.
+const TASK_ROWS: usize = 512;
 
 /// Rows of a tile that are few enough to be weighed rather than added up further.
 const FEW: u32 = 6;
@@ -76,6 +78,19 @@ impl<T: Real> Bounds<T> {
     }
 }
 
+/// Rows of a panel in another order, and what is found of them.
+#[derive(Default)]
+struct Sorted<T> {
+    /// The smallest weight of the clusters that each row of the panel kept.
+    thresholds: Vec<T>,
+    /// The rows in this order.
+    order: Vec<u32>,
+    /// Where each row went.
+    place: Vec<u32>,
+    resp: Responsibilities<T>,
+    entropy: Vec<f64>,
+}
+
 /// Buffers of one thread.
 struct TaskScratch<T> {
     scratch: Scratch<T>,
@@ -99,11 +114,11 @@ struct TaskScratch<T> {
     entropy: Vec<f64>,
 }
 
-impl<T: Real> TaskScratch<T> {
-    fn new(dim: usize) -> Self {
+impl<T: Real> Default for TaskScratch<T> {
+    fn default() -> Self {
         TaskScratch {
             scratch: Scratch::default(),
-            rows: Rows::dense(dim),
+            rows: Rows::dense(0),
             tiles: AlignedVec::new(),
             some_tile: AlignedVec::new(),
             limit: Vec::new(),
@@ -120,12 +135,14 @@ impl<T: Real> TaskScratch<T> {
             entropy: Vec::new(),
         }
     }
+}
 
+impl<T: Real> TaskScratch<T> {
     /// The rows `order` of a panel, their limits and norms.
     fn load(&mut self, all: &Rows<T>, order: &[u32], thresholds: &[T], bounds: &Bounds<T>) {
         let size = all.dim() * T::TILE;
         let num_tiles = order.len().div_ceil(T::TILE);
-        self.rows.clear();
+        self.rows.reset(all.dim());
         all.gather_into(order, &mut self.rows);
         self.some_tile.reshape(size);
         self.tiles.reshape(num_tiles * size);
@@ -232,33 +249,44 @@ fn subtract<T: Real>(center: &[T], tile: &mut [T]) {
 }
 
 impl<T: Real> Exact<'_, T> {
-    /// Responsibilities of every row, whose last L clusters are the places of `pairs`; returns the entropy of each.
+    /// Responsibilities of every row, whose last L clusters are the places of `pairs`, and the entropy of each.
     pub fn respond(
         &self,
         pairs: &mut Pairs<T>,
         sparsity: usize,
-        out: &mut Responsibilities<T>,
+        out: (&mut Responsibilities<T>, &mut Vec<f64>),
         work: &Work,
-    ) -> Result<Vec<f64>> {
-        let num_rows = self.rows.len();
+    ) -> Result<()> {
         pairs.weigh(self.clusters, self.log_pi, self.rows);
-        let thresholds = self.thresholds(pairs, num_rows)?;
-        // Rows that kept the same cluster lie together, so that whole tiles are ruled out at once.
-        let mut order: Vec<u32> = (0..num_rows as u32).collect();
-        order.sort_by_key(|&n| pairs.cluster[n as usize * sparsity]);
+        with_buffers(|sorted: &mut Sorted<T>| self.respond_to(pairs, sparsity, out, sorted, work))
+    }
 
-        let mut sorted = Responsibilities::default();
-        sorted.resize(num_rows, sparsity);
-        let mut entropy = vec![0.0; num_rows];
+    /// The same where the rows' last clusters are weighed.
+    fn respond_to(
+        &self,
+        pairs: &Pairs<T>,
+        sparsity: usize,
+        (out, ordered_entropy): (&mut Responsibilities<T>, &mut Vec<f64>),
+        Sorted { thresholds, order, place, resp: sorted, entropy }: &mut Sorted<T>,
+        work: &Work,
+    ) -> Result<()> {
+        let num_rows = self.rows.len();
+        thresholds.resize(num_rows, T::ZERO);
+        self.thresholds(pairs, thresholds)?;
+        // Rows that kept the same cluster lie together, so that whole tiles are ruled out at once.
+        by_key(num_rows, self.log_pi.len(), |n| pairs.cluster[n * sparsity] as usize, (order, place));
+
+        sorted.reshape(num_rows, sparsity);
+        entropy.resize(num_rows, 0.0);
         let size = TASK_ROWS * sparsity;
         let results: Vec<Result<()>> = order
             .par_chunks(TASK_ROWS)
             .zip(sorted.index.par_chunks_mut(size).zip(sorted.value.par_chunks_mut(size)))
             .zip(entropy.par_chunks_mut(TASK_ROWS))
-            .map_init(
-                || TaskScratch::new(self.rows.dim()),
-                |scratch, ((order, (index, value)), entropy)| {
-                    self.task(order, &thresholds, sparsity, scratch, (index, value), work)?;
+            .with_max_len(1)
+            .map(|((order, (index, value)), entropy)| {
+                with_buffers(|scratch: &mut TaskScratch<T>| {
+                    self.task(order, thresholds, sparsity, scratch, (index, value), work)?;
                     normalise_kept(sparsity, 0, value, &mut scratch.kept, &mut scratch.entropy).map_err(
                         |e| match e {
                             Error::RowOutOfRange { row } => Error::RowOutOfRange { row: order[row] as usize },
@@ -267,35 +295,44 @@ impl<T: Real> Exact<'_, T> {
                     )?;
                     entropy.copy_from_slice(&scratch.entropy);
                     Ok(())
-                },
-            )
+                })
+            })
             .collect();
         work.add_weights(pairs.len());
         results.into_iter().collect::<Result<Vec<()>>>()?;
 
-        out.resize(num_rows, sparsity);
-        let mut ordered_entropy = vec![0.0; num_rows];
-        for (at, &n) in order.iter().enumerate() {
-            let n = n as usize;
-            let (index, value) = sorted.row(at);
-            out.index[n * sparsity..(n + 1) * sparsity].copy_from_slice(index);
-            out.value[n * sparsity..(n + 1) * sparsity].copy_from_slice(value);
-            ordered_entropy[n] = entropy[at];
-        }
-        Ok(ordered_entropy)
+        out.reshape(num_rows, sparsity);
+        ordered_entropy.resize(num_rows, 0.0);
+        let lists = out.index.par_chunks_exact_mut(sparsity).zip(out.value.par_chunks_exact_mut(sparsity));
+        let of_rows = lists.zip(ordered_entropy).zip(&*place).with_min_len(TASK_ROWS);
+        of_rows.for_each(|(((to_index, to_value), to_entropy), &at)| {
+            let (index, value) = sorted.row(at as usize);
+            to_index.copy_from_slice(index);
+            to_value.copy_from_slice(value);
+            *to_entropy = entropy[at as usize];
+        });
+        Ok(())
     }
 
     /// The smallest weight of the clusters that each row kept.
-    fn thresholds(&self, pairs: &Pairs<T>, num_rows: usize) -> Result<Vec<T>> {
-        let mut weights = Vec::new();
-        let threshold = |n: usize| {
-            let clusters = pairs.weights_of(n, &mut weights);
+    fn thresholds(&self, pairs: &Pairs<T>, out: &mut [T]) -> Result<()> {
+        let threshold = |n: usize, weights: &mut Vec<T>| {
+            let clusters = pairs.weights_of(n, weights);
             if let Some(nan) = weights.iter().position(|w| w.is_nan()) {
                 return Err(Error::NanWeight { row: n, cluster: clusters[nan] as usize });
             }
             Ok(weights.iter().fold(weights[0], |least, &w| if w < least { w } else { least }))
         };
-        (0..num_rows).map(threshold).collect()
+        let tasks = out.par_chunks_mut(TASK_ROWS).enumerate();
+        let results: Vec<Result<()>> = tasks
+            .map_init(Vec::new, |weights, (t, out)| {
+                out.iter_mut().zip(t * TASK_ROWS..).try_for_each(|(out, n)| {
+                    *out = threshold(n, weights)?;
+                    Ok(())
+                })
+            })
+            .collect();
+        results.into_iter().collect()
     }
 
     /// The L largest weights of the rows `order`.
@@ -349,6 +386,27 @@ impl<T: Real> Exact<'_, T> {
         work.add_weights(weighed);
         work.add_products(products);
         Ok(())
+    }
+}
+
+/// Rows by a key below `num_keys`, of equal keys in their order; and where each row went.
+fn by_key(
+    num_rows: usize,
+    num_keys: usize,
+    key: impl Fn(usize) -> usize,
+    (order, place): (&mut Vec<u32>, &mut Vec<u32>),
+) {
+    let mut start = vec![0u32; num_keys + 1];
+    (0..num_rows).for_each(|n| start[key(n) + 1] += 1);
+    for k in 0..num_keys {
+        start[k + 1] += start[k];
+    }
+    order.resize(num_rows, 0);
+    place.resize(num_rows, 0);
+    for n in 0..num_rows {
+        let at = &mut start[key(n)];
+        (order[*at as usize], place[n]) = (n as u32, *at);
+        *at += 1;
     }
 }
 

@@ -16,26 +16,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lsparse_kernels::Real;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::data::{Batch, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::Clusters;
-use crate::mixture::local::{accumulate_onto, respond, respond_dense};
-use crate::mixture::{LocalStep, Mixture, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory, VisitedRows};
+use crate::mixture::local::{accumulate_onto, respond_by};
+use crate::mixture::{
+    LocalStep, MOST_STRETCHES, Mixture, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory, VisitedRows,
+    stretch_rows,
+};
 use crate::settings::SearchKind;
 use crate::training::model::Visited;
-use crate::training::responsibilities::Responsibilities;
+use crate::training::responsibilities::{Responsibilities, dense_responsibilities, top_l_responsibilities};
 
 pub(in crate::mixture) use candidates::{KeptClusters, NONE};
 pub(in crate::mixture) use exact::Bounds;
 use exact::Exact;
-use neighbours::{Neighbours, keep_largest, mix};
+use neighbours::{Neighbours, TASK, keep_largest, mix};
 pub(in crate::mixture) use pairs::Pairs;
 
-/// Rows of a panel for each cluster of a candidate search.
+/// Rows of a stretch for each cluster of a candidate search.
 const ROWS_A_CLUSTER: usize = 4;
+
+/// Responsibilities of a panel at most, about: what rows keep is to take no more memory than the rows.
+const MOST_KEPT: usize = 1 << 22;
 
 /// Exact search that does more than this share of the dense work takes longer than dense search.
 const MOST_WORK: f64 = 0.75;
@@ -65,7 +72,8 @@ pub struct Search {
     kind: SearchKind,
     /// Largest mass that may be discarded; 0 leaves L as it is.
     tolerance: f64,
-    panel_rows: usize,
+    least_stretch_rows: usize,
+    stretches_at_once: usize,
     seed: u64,
     /// Whether exact search makes way for dense search where bounds rule too little out.
     gives_way: bool,
@@ -96,8 +104,10 @@ impl Search {
     pub fn new(kind: SearchKind, num_clusters: usize, sparsity: usize, tolerance: f64) -> Self {
         // Rows that keep all clusters have nothing to be found, nor K clusters each to be remembered.
         let kind = if kind == SearchKind::Exact && sparsity == num_clusters { SearchKind::Dense } else { kind };
-        let panel_rows = if kind == SearchKind::Neighbours { ROWS_A_CLUSTER * num_clusters } else { 0 };
-        Search { kind, tolerance, panel_rows, seed: 0, gives_way: false }
+        let least_stretch_rows = if kind == SearchKind::Neighbours { ROWS_A_CLUSTER * num_clusters } else { 0 };
+        let kept = sparsity.saturating_mul(stretch_rows::<u8>(1).max(least_stretch_rows)).max(1);
+        let stretches_at_once = (MOST_KEPT / kept).clamp(1, MOST_STRETCHES);
+        Search { kind, tolerance, least_stretch_rows, stretches_at_once, seed: 0, gives_way: false }
     }
 
     /// Whether exact search makes way for dense search where it does more work: the responsibilities are the same.
@@ -140,6 +150,8 @@ struct Visit<'v, T> {
     /// L, which may rise with the first rows of a lap.
     sparsity: usize,
     check_due: bool,
+    /// Rows that tell the L that is needed, at most.
+    check_rows: usize,
     /// What rows kept at the last visit, and what the first of them keep now.
     before: Cow<'v, KeptClusters>,
     now: Vec<u32>,
@@ -167,75 +179,71 @@ impl<T: Real> Visit<'_, T> {
         clusters: &dyn Clusters<T>,
         (log_pi, log_pi_t): (&[f64], &[T]),
         (rows, row_ids): (&Rows<T>, &[usize]),
-        out: &mut Responsibilities<T>,
-    ) -> Result<Vec<f64>> {
+        (out, entropy): (&mut Responsibilities<T>, &mut Vec<f64>),
+    ) -> Result<()> {
         if std::mem::take(&mut self.check_due) {
-            self.raise(sparsity::needed(clusters, log_pi_t, rows, self.search.tolerance)?);
+            let first = rows.len().min(self.check_rows);
+            self.raise(sparsity::needed(clusters, log_pi_t, (rows, first), self.search.tolerance)?);
         }
         let sparsity = self.sparsity;
         self.table += (rows.len() * log_pi.len()) as u64;
         let Visit { search, before: kept, bounds, pairs, work, .. } = self;
         let of_batch = self.rows_done..self.rows_done + rows.len();
         self.rows_done = of_batch.end;
-        let entropy = match search.kind {
+        match search.kind {
             // Nothing to find: all clusters are kept. (Exact search comes here where a chosen L has risen to K.)
             SearchKind::Dense | SearchKind::Exact if sparsity == log_pi.len() => {
                 work.add_weights(rows.len() * sparsity);
-                respond_dense(clusters, log_pi, rows, out)?
+                respond_by(dense_responsibilities, clusters, log_pi, (rows, sparsity), out, entropy)?;
             }
             SearchKind::Exact if self.state.idle_laps == 0 && kept.know(of_batch.clone(), sparsity) => {
                 let bounds = bounds.get_or_insert_with(|| Bounds::new(clusters, rows.dim()));
                 if std::mem::take(&mut self.bounds_due) {
                     bounds.update(clusters, log_pi_t, rows);
                 }
-                pairs.reset(rows.len(), sparsity);
-                for (list, n) in pairs.cluster.chunks_exact_mut(sparsity).zip(of_batch) {
-                    list.copy_from_slice(kept.row(n));
-                }
+                pairs.reshape(rows.len(), sparsity);
+                let lists = pairs.cluster.par_chunks_exact_mut(sparsity).zip(of_batch);
+                lists.with_min_len(TASK).for_each(|(list, n)| list.copy_from_slice(kept.row(n)));
                 let exact = Exact { clusters, log_pi: log_pi_t, bounds, rows };
-                exact.respond(pairs, sparsity, out, work)?
+                exact.respond(pairs, sparsity, (out, entropy), work)?;
             }
             SearchKind::Neighbours if kept.know(of_batch.clone(), 1) => {
                 self.state.neighbours.propose(kept, (of_batch, row_ids), self.seed, pairs);
                 pairs.weigh(clusters, log_pi_t, rows);
                 work.add_weights(pairs.len());
-                out.resize(rows.len(), sparsity);
-                keep_largest(pairs, sparsity, out)?
+                out.reshape(rows.len(), sparsity);
+                keep_largest(pairs, sparsity, out, entropy)?;
             }
             _ => {
                 work.add_weights(rows.len() * log_pi.len());
-                respond(clusters, log_pi, rows, sparsity, out)?
+                respond_by(top_l_responsibilities, clusters, log_pi, (rows, sparsity), out, entropy)?;
             }
-        };
+        }
         if self.search.remembers_rows() {
             self.now.extend_from_slice(&out.index);
         }
-        Ok(entropy)
-    }
-
-    /// Local step of the rows of a panel, and its statistics added to a summary, or put in the place of stale ones.
-    fn summarize_panel(
-        &mut self,
-        mixture: &Mixture<T>,
-        params: &MixtureParams<T>,
-        log_pi: &[T],
-        panel: &mut Panel<T>,
-        (summary, stale): (&mut ClusterSummary, bool),
-    ) -> Result<()>
-    where
-        T: Scalar,
-    {
-        let Panel { rows, row_ids, resp, .. } = panel;
-        let log_pi = (&params.frequencies.log_pi[..], log_pi);
-        let entropy = self.respond(params.clusters.as_ref(), log_pi, (rows, row_ids), resp)?;
-        panel.members.regroup(mixture.num_clusters, &panel.resp, &panel.row_weights);
-        let clusters = Some(params.clusters.as_ref());
-        accumulate_onto(mixture.likelihood.as_ref(), clusters, &panel.rows, &panel.members, summary, stale);
-        summary.entropy += match panel.row_weights.is_empty() {
-            true => entropy.iter().sum::<f64>(),
-            false => entropy.iter().zip(&panel.row_weights).map(|(h, w)| h * w).sum(),
-        };
         Ok(())
+    }
+}
+
+/// Statistics of a panel whose responsibilities are known, added to a summary or put in the place of stale ones.
+fn sum_panel<T: Scalar>(
+    mixture: &Mixture<T>,
+    params: &MixtureParams<T>,
+    panel: &mut Panel<T>,
+    (summary, stale): (&mut ClusterSummary, bool),
+) {
+    let Panel { rows, row_weights, resp, entropy, members, .. } = panel;
+    let stretch = mixture.stretch_rows();
+    members.regroup_by(mixture.num_clusters, resp, row_weights, stretch);
+    let (likelihood, clusters) = (mixture.likelihood.as_ref(), Some(params.clusters.as_ref()));
+    let completed = accumulate_onto(likelihood, clusters, rows, members, summary, stale);
+    for (s, entropy) in entropy.chunks(stretch).enumerate() {
+        summary.entropy += completed.get(s).unwrap_or(&0.0);
+        summary.entropy += match row_weights.is_empty() {
+            true => entropy.iter().sum::<f64>(),
+            false => entropy.iter().zip(&row_weights[s * stretch..]).map(|(h, w)| h * w).sum(),
+        };
     }
 }
 
@@ -245,8 +253,12 @@ impl<T: Scalar> LocalStep<T> for Search {
         SearchState { neighbours: Neighbours::new(counted), ..SearchState::of(sparsity) }
     }
 
-    fn least_panel_rows(&self) -> usize {
-        self.panel_rows
+    fn least_stretch_rows(&self) -> usize {
+        self.least_stretch_rows
+    }
+
+    fn stretches_at_once(&self) -> usize {
+        self.stretches_at_once
     }
 
     fn keeps_rows(&self) -> bool {
@@ -261,10 +273,11 @@ impl<T: Scalar> LocalStep<T> for Search {
         memory: &RowMemory,
         worker: &mut MixtureWorker<T>,
     ) -> Result<VisitedRows<T>> {
-        let MixtureWorker { panels, spare, bounds, pairs } = worker;
+        let MixtureWorker { panels, spare, bounds, pairs, .. } = worker;
         let spare = spare.take().filter(|spare| spare.num_clusters() == mixture.num_clusters);
-        // A batch has a row at least, so that what is stale is cleared with its first panel.
-        let mut stale = spare.is_some();
+        // A batch has a row at least, so that what is stale is cleared with its first panel. Fresh memory is cleared too:
+        // pages that are read before they are written cost an interrupt of all other threads each.
+        let mut stale = true;
         let mut summary = match spare {
             Some(spare) => ClusterSummary { counts: vec![0.0; mixture.num_clusters], entropy: 0.0, ..spare },
             None => mixture.likelihood.no_statistics(mixture.num_clusters),
@@ -282,6 +295,7 @@ impl<T: Scalar> LocalStep<T> for Search {
             seed: mix(self.seed ^ batch.visit),
             sparsity: params.search.sparsity,
             check_due: self.tolerance > 0.0 && batch.begins_lap,
+            check_rows: mixture.stretch_rows(),
             before,
             now: Vec::with_capacity(room),
             rows_done: 0,
@@ -292,10 +306,15 @@ impl<T: Scalar> LocalStep<T> for Search {
             table: 0,
         };
         visit.raise(params.search.sparsity);
-        mixture.for_each_panel(batch, panels, |panel| {
-            let onto = (&mut summary, std::mem::take(&mut stale));
-            visit.summarize_panel(mixture, params, &log_pi, panel, onto)
-        })?;
+        let log_pi = (&params.frequencies.log_pi[..], &log_pi[..]);
+        let respond = |panel: &mut Panel<T>| {
+            let Panel { rows, row_ids, resp, entropy, .. } = panel;
+            visit.respond(params.clusters.as_ref(), log_pi, (rows, row_ids), (resp, entropy))
+        };
+        let sum = |panel: &mut Panel<T>| {
+            sum_panel(mixture, params, panel, (&mut summary, std::mem::take(&mut stale)));
+        };
+        mixture.for_each_panel_in_stages(batch, panels, respond, sum)?;
         let Visit { sparsity, now, work, table, .. } = visit;
         let memory = match self.remembers_rows() {
             true => RowMemory::Kept(KeptClusters::new(sparsity, now)),

@@ -8,9 +8,11 @@ use lsparse_kernels::{Real, top_l};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::with_buffers;
 use crate::error::{Error, Result};
 use crate::mixture::local::search::candidates::{KeptClusters, NONE};
 use crate::mixture::local::search::pairs::Pairs;
+use crate::mixture::local::{ByCluster, chunks_of};
 use crate::training::responsibilities::{Responsibilities, normalise_kept};
 
 /// Clusters drawn at random for each row.
@@ -21,8 +23,8 @@ const NEAR: [usize; 3] = [16, 8, 4];
 const COUNTED: usize = 32;
 /// What is left of a lap's counts in the next.
 const MEMORY: f32 = 0.5;
-/// Rows or clusters of a parallel task.
-const TASK: usize = 256;
+/// Rows of a parallel task.
+pub const TASK: usize = 256;
 
 /// For each cluster the clusters that share its rows, and how much.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,22 +50,19 @@ impl Neighbours {
 
     /// Count the clusters that rows share with their best two. One task counts for a cluster, rows in order.
     pub fn observe(&mut self, kept: &KeptClusters) {
-        let mut start = vec![0usize; self.num_clusters + 1];
         let of_best = 2.min(kept.sparsity());
-        let best = || (0..kept.rows()).flat_map(|n| kept.row(n)[..of_best].iter().map(move |&k| (n, k as usize)));
-        best().for_each(|(_, k)| start[k + 1] += 1);
-        for k in 0..self.num_clusters {
-            start[k + 1] += start[k];
-        }
-        let mut rows = vec![0u32; start[self.num_clusters]];
-        let mut next = start.clone();
-        for (n, k) in best() {
-            rows[next[k]] = n as u32;
-            next[k] += 1;
-        }
-        let counters = self.id.par_chunks_mut(COUNTED).zip(self.count.par_chunks_mut(COUNTED));
-        counters.enumerate().with_min_len(TASK).for_each(|(k, (id, count))| {
-            for &n in &rows[start[k]..start[k + 1]] {
+        let chunks: Vec<Range<usize>> = chunks_of(0..kept.rows(), self.num_clusters).collect();
+        with_buffers(|rows: &mut ByCluster<()>| self.count(kept, &chunks, of_best, rows));
+    }
+
+    fn count(&mut self, kept: &KeptClusters, chunks: &[Range<usize>], of_best: usize, rows: &mut ByCluster<()>) {
+        rows.regroup(self.num_clusters, chunks, |n| kept.row(n)[..of_best].iter().map(|&k| (k, ())));
+        let counters = self.id.chunks_mut(COUNTED).zip(self.count.chunks_mut(COUNTED));
+        let mut counters: Vec<_> = counters.map(Some).collect();
+        let order = rows.largest_first(self.num_clusters);
+        let tasks: Vec<_> = order.iter().filter_map(|&(k, _)| Some((k, counters[k].take()?))).collect();
+        tasks.into_par_iter().with_max_len((self.num_clusters / TASK).max(1)).for_each(|(k, (id, count))| {
+            for &n in (0..rows.num_chunks()).flat_map(|chunk| rows.of(chunk, k).0) {
                 kept.row(n as usize)
                     .iter()
                     .filter(|&&other| other as usize != k)
@@ -75,7 +74,7 @@ impl Neighbours {
     /// A lap is over: use what was counted, and let it fade.
     pub fn end_lap(&mut self) {
         let counters = self.id.par_chunks(COUNTED).zip(self.count.par_chunks_mut(COUNTED));
-        counters.zip(self.nearest.par_chunks_mut(NEAR[0])).with_min_len(TASK).for_each(|((id, count), nearest)| {
+        counters.zip(self.nearest.par_chunks_mut(NEAR[0])).for_each(|((id, count), nearest)| {
             let mut order: Vec<usize> = (0..COUNTED).filter(|&i| id[i] != NONE).collect();
             order.sort_by(|&a, &b| count[b].total_cmp(&count[a]).then(id[a].cmp(&id[b])));
             nearest.fill(NONE);
@@ -100,7 +99,7 @@ impl Neighbours {
         pairs: &mut Pairs<T>,
     ) {
         let places = kept.sparsity() + NEAR.iter().sum::<usize>() + RANDOM;
-        pairs.reset(row_ids.len(), places);
+        pairs.reshape(row_ids.len(), places);
         let lists = pairs.cluster.par_chunks_mut(places).zip(of_batch).zip(row_ids);
         lists.with_min_len(TASK).for_each(|((list, place), &row)| {
             let own = kept.row(place);
@@ -161,10 +160,14 @@ pub fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The L largest of the weights in `pairs` of each row; returns the entropy of each.
-pub fn keep_largest<T: Real>(pairs: &Pairs<T>, sparsity: usize, out: &mut Responsibilities<T>) -> Result<Vec<f64>> {
-    let rows = out.len();
-    let mut entropy = vec![0.0; rows];
+/// The L largest of the weights in `pairs` of each row, and the entropy of each.
+pub fn keep_largest<T: Real>(
+    pairs: &Pairs<T>,
+    sparsity: usize,
+    out: &mut Responsibilities<T>,
+    entropy: &mut Vec<f64>,
+) -> Result<()> {
+    entropy.resize(out.len(), 0.0);
     let size = TASK * sparsity;
     let tasks = out.index.par_chunks_mut(size).zip(out.value.par_chunks_mut(size)).zip(entropy.par_chunks_mut(TASK));
     let results: Vec<Result<()>> = tasks
@@ -184,8 +187,7 @@ pub fn keep_largest<T: Real>(pairs: &Pairs<T>, sparsity: usize, out: &mut Respon
             Ok(())
         })
         .collect();
-    results.into_iter().collect::<Result<Vec<()>>>()?;
-    Ok(entropy)
+    results.into_iter().collect()
 }
 
 #[cfg(test)]

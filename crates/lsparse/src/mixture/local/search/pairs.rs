@@ -1,11 +1,15 @@
 //! Weights of chosen (row, cluster) pairs: grouped by cluster, so that the kernels run over lanes of rows.
 
+use std::ops::Range;
+
 use lsparse_kernels::Real;
 use rayon::prelude::*;
 
+use crate::backend::with_buffers;
 use crate::data::Rows;
 use crate::likelihood::{Clusters, Scratch};
 use crate::mixture::local::search::candidates::NONE;
+use crate::mixture::local::{ByCluster, chunks_of};
 
 /// The candidates of a panel of rows, the same number of places a row.
 #[derive(Default)]
@@ -16,33 +20,42 @@ pub struct Pairs<T> {
     pub cluster: Vec<u32>,
     /// Where the weight of each place is.
     slot: Vec<u32>,
-    /// Cluster k's pairs are `start[k]..start[k + 1]`.
-    start: Vec<usize>,
-    /// The rows of the pairs, ascending within a cluster.
-    row: Vec<u32>,
-    /// The weights of the pairs.
+    /// Rows by cluster, with the place of each in its chunk.
+    by_cluster: ByCluster<u32>,
+    /// The weights of the pairs, by cluster and row.
     weight: Vec<T>,
+}
+
+/// Buffers of one thread for the rows of a cluster.
+#[derive(Default)]
+struct PairScratch<T> {
+    scratch: Scratch<T>,
+    rows: Vec<u32>,
 }
 
 impl<T: Real> Pairs<T> {
     /// Room for `rows` rows of `places` candidates, all none.
     pub fn reset(&mut self, rows: usize, places: usize) {
-        self.places = places;
         self.cluster.clear();
+        self.reshape(rows, places);
+    }
+
+    /// The same for who fills every place.
+    pub fn reshape(&mut self, rows: usize, places: usize) {
+        self.places = places;
         self.cluster.resize(rows * places, NONE);
     }
 
     /// Pairs weighed.
     pub fn len(&self) -> usize {
-        self.row.len()
+        self.weight.len()
     }
 
     /// The candidates of row n, and where their weights are.
     fn of_row(&self, n: usize) -> (&[u32], &[u32]) {
         let all = n * self.places..(n + 1) * self.places;
-        let cluster = &self.cluster[all.clone()];
-        let count = cluster.iter().position(|&k| k == NONE).unwrap_or(self.places);
-        (&cluster[..count], &self.slot[all.start..all.start + count])
+        let cluster = candidates(&self.cluster[all.clone()]);
+        (cluster, &self.slot[all.start..all.start + cluster.len()])
     }
 
     /// Copy the weights of row n's candidates to `out`; returns the candidates.
@@ -55,48 +68,71 @@ impl<T: Real> Pairs<T> {
 
     /// W_nk = log pi_k + log F(x_n | phi_k) of every pair.
     pub fn weigh(&mut self, clusters: &dyn Clusters<T>, log_pi: &[T], rows: &Rows<T>) {
-        self.group(clusters.num_clusters());
+        let sizes = self.group(clusters.num_clusters());
         let mut rest = &mut self.weight[..];
-        let mut groups = Vec::with_capacity(log_pi.len());
-        for k in 0..log_pi.len() {
-            let (weights, more) = rest.split_at_mut(self.start[k + 1] - self.start[k]);
+        let mut groups: Vec<(usize, &mut [T])> = Vec::with_capacity(log_pi.len());
+        for (k, &size) in sizes.iter().enumerate() {
+            let (weights, more) = rest.split_at_mut(size);
             rest = more;
             if !weights.is_empty() {
                 groups.push((k, weights));
             }
         }
-        let (start, row) = (&self.start, &self.row);
-        groups.into_par_iter().for_each_init(Scratch::default, |scratch, (k, weights)| {
-            let members = &row[start[k]..start[k + 1]];
-            for (members, weights) in members.chunks(T::TILE).zip(weights.chunks_mut(T::TILE)) {
-                clusters.log_lik_of(k, rows, members, scratch, weights);
-                weights.iter_mut().for_each(|w| *w = log_pi[k] + *w);
-            }
+        // The largest first: begun last, it would be what all others wait for.
+        groups.sort_by_key(|(_, weights)| std::cmp::Reverse(weights.len()));
+        let by_cluster = &self.by_cluster;
+        let at_once = (groups.len() / GROUP_TASKS).max(1);
+        groups.into_par_iter().with_max_len(at_once).for_each(|(k, weights)| {
+            with_buffers(|PairScratch::<T> { scratch, rows: members }| {
+                members.clear();
+                (0..by_cluster.num_chunks()).for_each(|chunk| members.extend_from_slice(by_cluster.of(chunk, k).0));
+                for (members, weights) in members.chunks(T::TILE).zip(weights.chunks_mut(T::TILE)) {
+                    clusters.log_lik_of(k, rows, members, scratch, weights);
+                    weights.iter_mut().for_each(|w| *w = log_pi[k] + *w);
+                }
+            });
         });
     }
 
-    /// Sort the pairs by cluster, rows ascending.
-    fn group(&mut self, num_clusters: usize) {
-        self.start.clear();
-        self.start.resize(num_clusters + 1, 0);
-        for &k in self.cluster.iter().filter(|&&k| k != NONE) {
-            self.start[k as usize + 1] += 1;
-        }
+    /// Sort the pairs by cluster, rows ascending, and find the slots of their weights; returns how many each cluster has.
+    fn group(&mut self, num_clusters: usize) -> Vec<usize> {
+        let Pairs { places, cluster, slot, by_cluster, weight } = self;
+        let places = *places;
+        let num_rows = cluster.len().checked_div(places).unwrap_or(0);
+        let chunks: Vec<Range<usize>> = chunks_of(0..num_rows, num_clusters).collect();
+        let chunk_places = chunks.first().map_or(1, |rows| rows.len() * places).max(1);
+        by_cluster.regroup(num_clusters, &chunks, |n| {
+            let first = (n * places % chunk_places) as u32;
+            candidates(&cluster[n * places..(n + 1) * places]).iter().copied().zip(first..)
+        });
+        // Where the weights of each cluster begin, and among them those of each chunk.
+        let mut begin = vec![0u32; num_clusters * chunks.len()];
+        let (mut sizes, mut next) = (Vec::with_capacity(num_clusters), 0);
         for k in 0..num_clusters {
-            self.start[k + 1] += self.start[k];
-        }
-        let total = self.start[num_clusters];
-        self.row.resize(total, 0);
-        self.weight.resize(total, T::ZERO);
-        self.slot.resize(self.cluster.len(), 0);
-        let mut next = self.start.clone();
-        for (place, &k) in self.cluster.iter().enumerate() {
-            if k != NONE {
-                let at = &mut next[k as usize];
-                self.row[*at] = (place / self.places) as u32;
-                self.slot[place] = *at as u32;
-                *at += 1;
+            let first = next;
+            for chunk in 0..chunks.len() {
+                begin[chunk * num_clusters + k] = next as u32;
+                next += by_cluster.of(chunk, k).0.len();
             }
+            sizes.push(next - first);
         }
+        weight.resize(next, T::ZERO);
+        slot.resize(cluster.len(), 0);
+        let begins = begin.par_chunks(num_clusters.max(1));
+        let slots = slot.par_chunks_mut(chunk_places).zip(begins).enumerate();
+        slots.with_max_len(1).for_each(|(chunk, (slot, begin))| {
+            for (k, &begin) in begin.iter().enumerate() {
+                by_cluster.of(chunk, k).1.iter().zip(begin..).for_each(|(&place, at)| slot[place as usize] = at);
+            }
+        });
+        sizes
     }
+}
+
+/// Tasks that clusters are shared out in, about, where they are more.
+const GROUP_TASKS: usize = 512;
+
+/// The candidates of a list that ends at the first none.
+fn candidates(list: &[u32]) -> &[u32] {
+    &list[..list.iter().position(|&k| k == NONE).unwrap_or(list.len())]
 }

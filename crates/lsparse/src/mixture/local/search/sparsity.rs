@@ -10,10 +10,16 @@ use crate::likelihood::{Clusters, Scratch};
 /// Rows that are looked at, spread evenly over those given.
 const SAMPLE: usize = 256;
 
-/// The smallest L for which the mean mass of a row outside its L largest responsibilities is below `tolerance`.
-pub fn needed<T: Real>(clusters: &dyn Clusters<T>, log_pi: &[T], rows: &Rows<T>, tolerance: f64) -> Result<usize> {
+/// The smallest L for which the mean mass of a row outside its L largest responsibilities is below `tolerance`, by the
+/// first `count` rows.
+pub fn needed<T: Real>(
+    clusters: &dyn Clusters<T>,
+    log_pi: &[T],
+    (rows, count): (&Rows<T>, usize),
+    tolerance: f64,
+) -> Result<usize> {
     let num = clusters.num_clusters();
-    let sample: Vec<usize> = (0..rows.len().min(SAMPLE)).map(|i| i * rows.len() / rows.len().min(SAMPLE)).collect();
+    let sample: Vec<usize> = (0..count.min(SAMPLE)).map(|i| i * count / count.min(SAMPLE)).collect();
     // The mass outside the L largest, for L = 1 to K.
     let discarded: Vec<Result<Vec<f64>>> = sample
         .par_iter()

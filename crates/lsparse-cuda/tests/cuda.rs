@@ -1,0 +1,215 @@
+//! Kernels against plain FP64 on the host, for machines with a GPU: `cargo xtask cuda test`.
+
+use lsparse_cuda::Device;
+use lsparse_cuda::mixture::{Element, Failure, Statistics, Whitening, Work, width};
+
+/// Numbers between -1 and 1 from a seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as f64 / (1u64 << 30) as f64 - 1.0
+    }
+
+    fn normal(&mut self) -> f64 {
+        (0..6).map(|_| self.next()).sum::<f64>() / 1.41
+    }
+}
+
+fn triangle(n: usize) -> usize {
+    n * (n + 1) / 2
+}
+
+/// Rows and clusters made up: rows are near the means of clusters, which have factors of all sizes.
+struct Case {
+    dim: usize,
+    num: usize,
+    rows: Vec<f64>,
+    weights: Option<Vec<f64>>,
+    factors: Vec<f64>,
+    means: Vec<f64>,
+    constants: Vec<f64>,
+    whitening: Whitening,
+}
+
+/// Sums and what comes with them.
+#[derive(Debug, PartialEq)]
+struct Found {
+    sums: Vec<f64>,
+    entropy: f64,
+    weighed: u64,
+}
+
+impl Case {
+    fn new(num_rows: usize, dim: usize, num: usize, offset: f64, seed: u64) -> Case {
+        let mut numbers = Numbers(seed);
+        let mut factors = vec![0.0; num * triangle(dim)];
+        for factor in factors.chunks_exact_mut(triangle(dim)) {
+            let size = (2.0 * numbers.next()).exp();
+            for i in 0..dim {
+                for j in 0..i {
+                    factor[triangle(i) + j] = 0.3 * size * numbers.next() / (dim as f64).sqrt();
+                }
+                factor[triangle(i) + i] = size * (1.2 + numbers.next());
+            }
+        }
+        // Clusters about zero are screened by a kernel of their own.
+        let wide = if offset.is_nan() { 0.0 } else { 2.0 };
+        let offset = if offset.is_nan() { 0.0 } else { offset };
+        let means: Vec<f64> = (0..num * dim).map(|_| f64::from((offset + wide * numbers.normal()) as f32)).collect();
+        let constants: Vec<f64> = (0..num).map(|_| 3.0 * numbers.next()).collect();
+        let mut rows = Vec::with_capacity(num_rows * dim);
+        for n in 0..num_rows {
+            let k = (n * 7) % num;
+            let size = (1.5 * numbers.next()).exp();
+            rows.extend((0..dim).map(|d| f64::from((means[k * dim + d] + size * numbers.normal()) as f32)));
+        }
+        let mut inverse = vec![0.0; dim * dim];
+        let mut factor = vec![0.0; dim * dim];
+        // Any lower triangle will do; a plain one has a plain inverse.
+        for d in 0..dim {
+            (inverse[d * dim + d], factor[d * dim + d]) = (2.0, 0.5);
+        }
+        let whitening = Whitening { center: vec![offset; dim], factor, inverse };
+        Case { dim, num, rows, weights: None, factors, means, constants, whitening }
+    }
+
+    /// The statistics as they should be, in plain FP64; and how near the L-th weight of a row is to the next at the least.
+    fn expected(&self, sparsity: usize, negligible: f64) -> (Found, f64) {
+        let (dim, num, width) = (self.dim, self.num, width(self.dim));
+        let mut found = Found { sums: vec![0.0; num * width], entropy: 0.0, weighed: 0 };
+        let mut nearest = f64::INFINITY;
+        for (n, x) in self.rows.chunks_exact(dim).enumerate() {
+            let weigh = |k: usize| {
+                let (m, mean) = (&self.factors[k * triangle(dim)..], &self.means[k * dim..]);
+                let form = |i: usize| (0..=i).map(|j| m[triangle(i) + j] * (x[j] - mean[j])).sum::<f64>().powi(2);
+                self.constants[k] - 0.5 * (0..dim).map(form).sum::<f64>()
+            };
+            let mut order: Vec<(f64, usize)> = (0..num).map(|k| (weigh(k), k)).collect();
+            order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            if sparsity < num {
+                nearest = nearest.min(order[sparsity - 1].0 - order[sparsity].0);
+            }
+            order.truncate(sparsity);
+            let top = order[0].0;
+            let sum: f64 = order.iter().map(|(w, _)| (w - top).exp()).sum();
+            let weight = self.weights.as_ref().map_or(1.0, |weights| weights[n]);
+            for &(w, k) in &order {
+                let r = (w - top).exp() / sum;
+                found.entropy -= if r > 0.0 { weight * r * r.ln() } else { 0.0 };
+                if r > negligible {
+                    let sums = &mut found.sums[k * width..(k + 1) * width];
+                    let y: Vec<f64> = x.iter().zip(&self.whitening.center).map(|(x, c)| x - c).collect();
+                    sums[0] += weight * r;
+                    for i in 0..dim {
+                        sums[1 + i] += weight * r * y[i];
+                        (0..=i).for_each(|j| sums[1 + dim + triangle(i) + j] += weight * r * y[i] * y[j]);
+                    }
+                }
+            }
+        }
+        (found, nearest)
+    }
+
+    fn run<T: Element>(&self, sparsity: usize, negligible: f64, number: fn(f64) -> T) -> Result<Found, Failure> {
+        let device = Device::open(0).unwrap();
+        let mut work = Work::new(device, &self.whitening).unwrap();
+        let values: Vec<T> = self.rows.iter().map(|&x| number(x)).collect();
+        let num_rows = values.len() / self.dim;
+        let mut rows = work.rows::<T>(num_rows, self.weights.as_deref()).unwrap();
+        let half = num_rows / 2;
+        work.put(&mut rows, half, &values[half * self.dim..]).unwrap();
+        work.put(&mut rows, 0, &values[..half * self.dim]).unwrap();
+        work.whiten(&mut rows).unwrap();
+        let (factors, means, constants) = work.stage(self.num).unwrap();
+        factors.copy_from_slice(&self.factors);
+        means.copy_from_slice(&self.means);
+        constants.copy_from_slice(&self.constants);
+        work.set_clusters().unwrap();
+        let mut summarize = || {
+            let Statistics { entropy, weighed } = work.summarize(&rows, sparsity, negligible)?;
+            Ok::<Found, Failure>(Found { sums: work.sums()?.to_vec(), entropy, weighed })
+        };
+        let found = summarize()?;
+        assert_eq!(summarize()?, found, "the same bits");
+        Ok(found)
+    }
+
+    fn check(&self, name: &str, sparsity: usize, found: &Found) {
+        let (expected, nearest) = self.expected(sparsity, 6e-8);
+        let mut worst: f64 = 0.0;
+        for (k, (a, b)) in
+            found.sums.chunks_exact(width(self.dim)).zip(expected.sums.chunks_exact(width(self.dim))).enumerate()
+        {
+            let size = b.iter().fold(1.0f64, |size, v| size.max(v.abs()));
+            for (a, b) in a.iter().zip(b) {
+                worst = worst.max((a - b).abs() / size);
+                assert!((a - b).abs() <= 1e-9 * size, "{name}: cluster {k}: {a} instead of {b}, {size}");
+            }
+        }
+        assert!((found.entropy - expected.entropy).abs() <= 1e-9 * expected.entropy.max(1.0), "{name}: entropy");
+        let a_row = found.weighed as f64 / (self.rows.len() / self.dim) as f64;
+        println!("{name} L {sparsity}: {a_row:.2} of {} a row, off by {worst:.1e}, L-th apart {nearest:.1e}", self.num);
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn statistics_are_those_of_plain_double_precision() {
+    for (dim, num) in [(1, 20), (2, 9), (7, 40), (16, 33), (17, 70), (33, 50), (64, 60), (65, 40), (100, 30), (128, 45)]
+    {
+        let mut case = Case::new(700, dim, num, if dim % 2 == 0 { 0.0 } else { 1000.0 }, dim as u64);
+        for sparsity in [1, 3, 8, 9, num] {
+            case.check(&format!("f32 D {dim}"), sparsity, &case.run(sparsity, 6e-8, |x| x as f32).unwrap());
+        }
+        case.check(&format!("f64 D {dim}"), 8, &case.run(8, 6e-8, |x| x).unwrap());
+        case.weights = Some((0..700).map(|n| f64::from(n % 5) * 0.5).collect());
+        case.check(&format!("weighted D {dim}"), 4.min(num), &case.run(4.min(num), 6e-8, |x| x as f32).unwrap());
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn clusters_about_zero() {
+    for (dim, num) in [(5, 30), (50, 61), (64, 300), (128, 45)] {
+        let case = Case::new(900, dim, num, f64::NAN, 11);
+        case.check(&format!("about zero, D {dim}"), 8, &case.run(8, 6e-8, |x| x as f32).unwrap());
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn many_clusters_that_are_the_same_lose_nothing() {
+    // More candidates than there is room for, all with the same weight: the first clusters win.
+    let mut case = Case::new(300, 5, 400, 0.0, 3);
+    let (factor, mean) = (case.factors[..triangle(5)].to_vec(), case.means[..5].to_vec());
+    for k in 100..400 {
+        case.factors[k * triangle(5)..(k + 1) * triangle(5)].copy_from_slice(&factor);
+        case.means[k * 5..(k + 1) * 5].copy_from_slice(&mean);
+    }
+    // Above all others, so that they are what every row is left with.
+    (0..400).filter(|k| *k == 0 || *k >= 100).for_each(|k| case.constants[k] = 1e6);
+    let found = case.run(8, 6e-8, |x| x as f32).unwrap();
+    case.check("alike", 8, &found);
+    assert!(found.weighed > 300 * 20);
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn rows_far_away_and_rows_that_are_none() {
+    let mut case = Case::new(500, 12, 64, 0.0, 5);
+    case.rows[12 * 77] = 1e6;
+    case.check("far", 8, &case.run(8, 6e-8, |x| x as f32).unwrap());
+    case.rows[12 * 99 + 3] = f64::NAN;
+    assert_eq!(case.run(8, 6e-8, |x| x as f32), Err(Failure::NotANumber { row: 99 }));
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn panels_add_up() {
+    // More rows than a panel has, with few columns.
+    let case = Case::new(600_000, 3, 12, 0.0, 9);
+    case.check("panels", 4, &case.run(4, 6e-8, |x| x as f32).unwrap());
+    case.check("panels, all clusters", 12, &case.run(12, 6e-8, |x| x as f32).unwrap());
+}

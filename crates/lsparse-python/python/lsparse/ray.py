@@ -1,0 +1,84 @@
+"""Training on a Ray cluster, with the bytes of one machine whatever becomes of its workers.
+
+:func:`fit` is :func:`lsparse.exchange.fit` with the work done by Ray's tasks: batches are worked out where their rows are,
+and this process folds them in, in their order. ``pip install lsparse[ray]`` has what it takes.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+try:
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+except ImportError as error:
+    raise ImportError("lsparse.ray needs Ray; pip install lsparse[ray]") from error
+
+from ._base import Estimator
+from ._errors import LsparseError
+from ._pieces import Call, Pieces, prepare, sizes_of, stored
+
+__all__ = ["fit"]
+
+_AnyEstimator = TypeVar("_AnyEstimator", bound=Estimator)
+
+
+class _Workers:
+    """Runs functions as tasks, which Ray runs again when workers die."""
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts = parts
+
+    def run(self, calls: Sequence[Call], shared: tuple[bytes, bytes] | None = None) -> list[Any]:
+        """What came of each call, in their order."""
+        before = () if shared is None else (ray.put(shared),)
+        waiting = [
+            ray.remote(call.function)
+            .options(name=f"{call.key[0]}-{call.key[1]}", num_cpus=1)
+            .remote(self._parts[call.part], *before, *call.arguments)
+            for call in calls
+        ]
+        done = []
+        for call, each in zip(calls, waiting, strict=True):
+            try:
+                done.append(ray.get(each))
+            except RayError as error:
+                own = error.cause if isinstance(error, RayTaskError) else error
+                kind = "" if isinstance(own, LsparseError) else f"{type(own).__name__}: "
+                for other in waiting:
+                    ray.cancel(other)
+                raise LsparseError(f"{call.name}: {kind}{own}") from error
+        return done
+
+
+def fit(model: _AnyEstimator, parts: Any, *, batches_per_round: int = 8, **around: Any) -> _AnyEstimator:
+    """Train on a Ray cluster.
+
+    Parameters
+    ----------
+    model : estimator
+        One of :mod:`lsparse`; its parameters say what is trained.
+    parts : sequence of ray.ObjectRef, path or list of paths
+        Arrays, CSR matrices or data frames; or ``.npy`` files and corpus folders that every worker can read. Each is a
+        batch, or is cut into batches of ``batch_size`` rows. Let them be results of tasks, which Ray can have again when
+        a node is lost.
+    batches_per_round : int, default=8
+        Batches that are worked out at the same time, under the same parameters; the model depends on it, and not on the
+        number of workers.
+    **around
+        ``X_val``, ``checkpoint``, ``callback`` and what else ``fit`` of the estimator takes.
+
+    Returns
+    -------
+    fitted : estimator
+        A copy of it with the model that was trained.
+    """
+    parts = list(stored(parts) or parts)
+    workers = _Workers(parts)
+    sizes = workers.run([Call(("lsparse-sizes", n), f"partition {n}", sizes_of, n) for n in range(len(parts))])
+    pieces = Pieces(workers, sizes, model.batch_size)
+    fitted = copy.deepcopy(model)
+    fitted.fit(prepare(pieces, model, batches_per_round), **around)
+    return fitted

@@ -1,0 +1,88 @@
+//! Where work runs: a pool of threads of a chosen size, or a GPU. Results never depend on how many threads there are.
+
+mod device;
+
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::error::{Error, Result};
+
+pub use device::{Demand, DeviceChoice, LARGE_WORK, Place};
+
+/// The instruction set that kernels run with. The same seed gives the same bits on the same one alone.
+pub fn instructions() -> &'static str {
+    lsparse_kernels::level().name()
+}
+
+/// Refuse an instruction set that was asked for (the environment variable `LSPARSE_SIMD`) and is not known, or not one of
+/// this machine.
+pub fn check_instructions() -> Result<()> {
+    lsparse_kernels::check_asked().map_err(|there| Error::Config {
+        setting: "LSPARSE_SIMD",
+        problem: "this environment variable names no instruction set that this machine has".into(),
+        remedy: format!("set it to {}, or unset it", there.join(" or ")),
+    })
+}
+
+/// Threads that can be asked for: starting many more than there are cores takes for ever.
+pub const MOST_THREADS: usize = 1024;
+
+/// A pool of `threads` threads (0 for one a core).
+///
+/// Parallel loops in this library are over fixed chunks whose results are merged in order, so the number of threads
+/// changes the time and not a single bit of the result.
+pub fn pool(threads: usize) -> Result<ThreadPool> {
+    let refuse = |problem| Error::Config {
+        setting: "threads",
+        problem,
+        remedy: format!("ask for fewer, at most {MOST_THREADS}"),
+    };
+    if threads > MOST_THREADS {
+        return Err(refuse(format!("{threads} are more than a machine starts in good time")));
+    }
+    ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| refuse(e.to_string()))
+}
+
+/// Run `work` on a [`pool`] of `threads` threads.
+pub fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
+    Ok(pool(threads)?.install(work))
+}
+
+thread_local! {
+    /// Buffers of this thread by their type, each there while nobody has it.
+    static BUFFERS: RefCell<HashMap<TypeId, Box<dyn Any>>> = RefCell::new(HashMap::new());
+}
+
+/// Lend `work` the buffers of a kind that this thread has, as they were left.
+///
+/// Parallel loops that are cut into many tasks, so that no thread waits for another's last one, would else make buffers
+/// for each task; and memory that is fresh from the system costs more than most of what is done in it. They go with the
+/// thread.
+pub(crate) fn with_buffers<B: Default + 'static, R>(work: impl FnOnce(&mut B) -> R) -> R {
+    let kind = TypeId::of::<B>();
+    let idle = BUFFERS.with_borrow_mut(|buffers| buffers.remove(&kind));
+    let mut buffers = idle.and_then(|idle| idle.downcast::<B>().ok()).unwrap_or_default();
+    let result = work(&mut buffers);
+    BUFFERS.with_borrow_mut(|all| all.insert(kind, buffers));
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_has_one_set_of_buffers_of_a_kind_and_more_while_it_is_lent() {
+        with_buffers(|outer: &mut Vec<u8>| {
+            outer.push(1);
+            // Somebody else asks while it is lent.
+            with_buffers(|inner: &mut Vec<u8>| assert!(inner.is_empty()));
+            with_buffers(|other: &mut Vec<u16>| assert!(other.is_empty()));
+        });
+        with_buffers(|again: &mut Vec<u8>| assert_eq!(*again, [1]));
+        std::thread::spawn(|| with_buffers(|fresh: &mut Vec<u8>| assert!(fresh.is_empty()))).join().unwrap();
+    }
+}

@@ -1,0 +1,118 @@
+//! Entries of rows regrouped by cluster, many threads at once: each chunk of rows sorts its own entries by cluster, and
+//! a cluster's are taken from one chunk after the other, so that its rows ascend.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+/// Rows of a chunk at least; as many as clusters where these are more, so that counting entries does not cost more than
+/// moving them.
+const CHUNK_ROWS: usize = 1024;
+
+/// Entries (row, value) by cluster.
+#[derive(Default)]
+pub struct ByCluster<V> {
+    chunks: Vec<Chunk<V>>,
+    /// Chunks in use: the others are spare memory.
+    used: usize,
+}
+
+#[derive(Default)]
+struct Chunk<V> {
+    /// Cluster k's entries are `start[k]..start[k + 1]`.
+    start: Vec<u32>,
+    row: Vec<u32>,
+    value: Vec<V>,
+}
+
+/// Cut rows into chunks.
+pub fn chunks_of(rows: Range<usize>, num_clusters: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = rows.end;
+    let size = CHUNK_ROWS.max(num_clusters);
+    rows.step_by(size).map(move |first| first..end.min(first + size))
+}
+
+impl<V: Copy + Default + Send + Sync> ByCluster<V> {
+    /// Regroup what `entries` says of each row of the chunks: clusters and values. It is asked twice.
+    pub fn regroup<I: Iterator<Item = (u32, V)>>(
+        &mut self,
+        num_clusters: usize,
+        chunks: &[Range<usize>],
+        entries: impl Fn(usize) -> I + Sync,
+    ) {
+        self.used = chunks.len();
+        if self.chunks.len() < self.used {
+            self.chunks.resize_with(self.used, || Chunk { start: Vec::new(), row: Vec::new(), value: Vec::new() });
+        }
+        self.chunks[..self.used].par_iter_mut().zip(chunks).with_max_len(1).for_each(|(chunk, rows)| {
+            let Chunk { start, row, value } = chunk;
+            // Sizes stand two places behind, so that places can be counted up from where each cluster starts.
+            start.clear();
+            start.resize(num_clusters + 2, 0);
+            rows.clone().flat_map(&entries).for_each(|(k, _)| start[k as usize + 2] += 1);
+            for k in 2..start.len() {
+                start[k] += start[k - 1];
+            }
+            let total = start[num_clusters + 1] as usize;
+            row.resize(total, 0);
+            value.resize(total, V::default());
+            for n in rows.clone() {
+                for (k, v) in entries(n) {
+                    let at = &mut start[k as usize + 1];
+                    row[*at as usize] = n as u32;
+                    value[*at as usize] = v;
+                    *at += 1;
+                }
+            }
+        });
+    }
+
+    /// Chunks there are.
+    pub fn num_chunks(&self) -> usize {
+        self.used
+    }
+
+    /// Rows, ascending, and values of a cluster in one chunk.
+    pub fn of(&self, chunk: usize, k: usize) -> (&[u32], &[V]) {
+        let Chunk { start, row, value } = &self.chunks[chunk];
+        let range = start[k] as usize..start[k + 1] as usize;
+        (&row[range.clone()], &value[range])
+    }
+
+    /// Entries of a cluster.
+    pub fn len_of(&self, k: usize) -> usize {
+        (0..self.used).map(|chunk| self.of(chunk, k).0.len()).sum()
+    }
+
+    /// All clusters that `sizes` are of, the largest first: begun last it would be what all others wait for.
+    pub fn largest_first(&self, num_clusters: usize) -> Vec<(usize, usize)> {
+        let mut order: Vec<(usize, usize)> = (0..num_clusters).map(|k| (k, self.len_of(k))).collect();
+        order.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_by_cluster_and_rows_ascend() {
+        let clusters = |n: usize| [(n * 7 % 5) as u32, (5 + n % 3) as u32];
+        let mut groups = ByCluster::<u64>::default();
+        for num_rows in [5000, 1, 2500] {
+            let chunks: Vec<Range<usize>> = chunks_of(0..num_rows, 9).collect();
+            assert_eq!(chunks.iter().map(|rows| rows.len()).sum::<usize>(), num_rows);
+            groups.regroup(9, &chunks, |n| clusters(n).into_iter().map(move |k| (k, n as u64 * 10)));
+            for k in 0..9u32 {
+                let expected: Vec<u32> = (0..num_rows as u32).filter(|&n| clusters(n as usize).contains(&k)).collect();
+                let lists = || (0..groups.num_chunks()).map(|chunk| groups.of(chunk, k as usize));
+                assert_eq!(lists().flat_map(|(rows, _)| rows.to_vec()).collect::<Vec<_>>(), expected);
+                assert!(lists().all(|(rows, values)| rows.iter().zip(values).all(|(&n, &v)| v == u64::from(n) * 10)));
+                assert_eq!(groups.len_of(k as usize), expected.len());
+            }
+            let order = groups.largest_first(9);
+            assert!(order.is_sorted_by(|a, b| a.1 >= b.1) && order.len() == 9);
+        }
+    }
+}
