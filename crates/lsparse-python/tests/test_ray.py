@@ -40,20 +40,3 @@ def test_what_is_wrong_is_said_with_its_place(blobs):
     X[900, 2] = np.nan
     with pytest.raises(LsparseError, match=r"partition 1: X row 401, column 3: NaN"):
         lsparse.ray.fit(lsparse.GaussianMixture(2), [ray.put(X[:500]), ray.put(X[500:])])
-
-
-def test_workers_that_die_change_nothing(blobs, tmp_path):
-    X, mark = blobs[0], str(tmp_path / "died")
-    model = lsparse.GaussianMixture(4, max_iter=3, tol=0, random_state=0)
-
-    @ray.remote(max_retries=3)
-    def once(part):
-        """Its worker dies the first time."""
-        if not os.path.exists(mark):
-            open(mark, "w").close()
-            os._exit(1)
-        return part
-
-    parts = np.array_split(X, 4)
-    there = lsparse.ray.fit(model, [once.remote(part) for part in parts], batches_per_round=2)
-    assert contents(there) == contents(exchange.fit(model, parts, batches_per_round=2)) and os.path.exists(mark)

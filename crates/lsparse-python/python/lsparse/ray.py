@@ -1,4 +1,4 @@
-"""Training on a Ray cluster, with the bytes of one machine whatever becomes of its workers.
+"""Training on a Ray cluster, with the bytes of one machine.
 
 :func:`fit` is :func:`lsparse.exchange.fit` with the work done by Ray's tasks: batches are worked out where their rows are,
 and this process folds them in, in their order. ``pip install lsparse[ray]`` has what it takes.

@@ -159,3 +159,20 @@ fn bytes_that_are_no_utf8_are_replaced_or_refused() {
     }
     assert!(!place.at("y").exists());
 }
+
+#[test]
+fn words_are_placed_where_the_text_has_them() {
+    let config = TokenizerConfig { phrases: vec!["new york".to_owned()], ..TokenizerConfig::default() };
+    let tokenizer = Tokenizer::new(&config).unwrap();
+    // A ligature, a mark that only says where a line may end, a phrase, a possessive and the start of a phrase at the end.
+    let text = "In \u{fb01}ne New\nYork, the str\u{ad}eet's end \u{1f600} is new";
+    let plain = crate::corpus::normalized(text);
+    let mut found = Vec::new();
+    tokenizer.for_each_placed(text, &mut TokenScratch::default(), |word, place| {
+        found.push((word.to_owned(), plain[place].to_owned()));
+    });
+    let expected =
+        [("fine", "fine"), ("new_york", "New\nYork"), ("street", "street's"), ("end", "end"), ("new", "new")];
+    assert_eq!(found, expected.map(|(word, piece)| (word.to_owned(), piece.to_owned())));
+    assert_eq!(tokenizer.words(text), expected.map(|pair| pair.0));
+}
