@@ -259,8 +259,10 @@ class Estimator(_Fitted):
         """
         if self._page is not None:
             self._page.close()
-        self._page = Page([], port)
-        return self._page
+        page = Page([], port)
+        # What is no parameter is no field.
+        self.__dict__["_page"] = page
+        return page
 
     def __getstate__(self) -> dict[str, Any]:
         # A page is this process's.
