@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use lsparse::{Error, Result};
 use lsparse_page::watch::{Feed, Follow, Server, Watched};
+use serde_json::json;
 
 use crate::interrupt;
 use crate::output::{self, message};
@@ -33,6 +34,9 @@ pub struct WatchArgs {
     /// Open the page in the browser.
     #[arg(long)]
     pub open: bool,
+    /// Print the address as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How often files are looked at.
@@ -43,7 +47,10 @@ pub fn run(args: &WatchArgs) -> Result<()> {
     let mut follows = args.traces.iter().map(|path| Follow::new(path, &feed)).collect::<Result<Vec<_>>>()?;
     let server = Server::start(Arc::clone(&feed), args.port)?;
     let url = server.url();
-    output::print(&format!("{url}\n"))?;
+    match args.json {
+        true => output::print_json(&json!({ "url": url }))?,
+        false => output::print(&format!("{url}\n"))?,
+    }
     message("Ctrl-C ends it");
     if args.open {
         open(&url);
