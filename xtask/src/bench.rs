@@ -18,6 +18,9 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
         ("list", []) => {
             println!("mixture   one lap against a scikit-learn EM iteration; needs --images DIR");
+            println!(
+                "cuda      laps of a mixture on a GPU by K, and PyTorch where it is installed; needs --images DIR"
+            );
             println!("kmeans    one lap of k-means against faiss and scikit-learn; needs --images DIR");
             println!(
                 "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
@@ -31,6 +34,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
             println!("search    dense, exact and candidate search of a mixture, by K; needs --images DIR");
             println!("samplers  tokens a second of the samplers against tomotopy; needs --corpus FOLDER");
             println!("threads   every kind of work on one thread and on many; needs --images DIR and --corpus FOLDER");
+            println!("cuda-topics  documents a second on a GPU, and the CPU's scores beside it; needs --corpus FOLDER");
             println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
             Ok(())
         }
@@ -38,11 +42,15 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("mixture", _) => Err("usage: cargo xtask bench mixture --images DIR".into()),
         ("kmeans", ["--images", images]) => kmeans(Path::new(images)),
         ("kmeans", _) => Err("usage: cargo xtask bench kmeans --images DIR".into()),
+        ("cuda", ["--images", images]) => cuda(images),
+        ("cuda", _) => Err("usage: cargo xtask bench cuda --images DIR".into()),
         ("search", ["--images", images]) => search::run(Path::new(images)),
         ("search", _) => Err("usage: cargo xtask bench search --images DIR".into()),
         ("rivals", rest) => rivals::run(rest),
         ("samplers", rest) => samplers::run(rest),
         ("threads", rest) => threads::run(rest),
+        ("cuda-topics", ["--corpus", folder, rest @ ..]) => cuda_topics(folder, rest),
+        ("cuda-topics", _) => Err("usage: cargo xtask bench cuda-topics --corpus FOLDER [--copies N]".into()),
         ("topics", rest) => topics::run(rest),
         ("python", rest) => package(rest),
         ("dask", rest) => workers(rest),
@@ -56,6 +64,30 @@ pub fn run(args: &[&str]) -> Result<(), String> {
         Some((name, rest)) => run_named(name, rest),
         None => Err("usage: cargo xtask bench NAME; see cargo xtask bench list".into()),
     }
+}
+
+/// Laps on a GPU over all patches of the images, and PyTorch's (that of the system: it is large) beside them.
+fn cuda(images: &str) -> Result<(), String> {
+    go(cargo(&["build", "--release", "--package", "lsparse-cli", "--package", "lsparse-bench"]))?;
+    let rows = root().join("target/bench-data/patches.npy").to_string_lossy().into_owned();
+    std::fs::create_dir_all(root().join("target/bench-data")).map_err(|e| format!("target/bench-data: {e}"))?;
+    go(command(release("lsparse"), &["patches", images, "--out", &rows, "--quiet"]))?;
+    for likelihood in ["zero-mean-gauss", "gauss"] {
+        go(command(release("cuda"), &[&rows, likelihood, "cuda", "5", "200", "1600", "3200"]))?;
+    }
+    for clusters in ["200", "1600", "3200"] {
+        if go(command("python3", &["bench/cuda.py", &rows, clusters])).is_err() {
+            println!("PyTorch: not measured");
+        }
+    }
+    Ok(())
+}
+
+/// Laps on a GPU over the documents of a corpus many times over, and the same laps on the CPU and there.
+fn cuda_topics(folder: &str, rest: &[&str]) -> Result<(), String> {
+    let program = ["run", "--release", "--package", "lsparse-bench", "--bin", "cuda_topics", "--"];
+    go(cargo(&[&program[..], &["speed", folder], rest].concat()))?;
+    go(cargo(&[&program[..], &["check", folder]].concat()))
 }
 
 /// Patches of four images (36,816 rows from images of 481 x 321), as f32 and f64, through both programs.

@@ -1,5 +1,6 @@
 //! `cargo xtask cuda`: compile the kernels of crates/lsparse-cuda, with a compiler that is installed under target/;
-//! `cargo xtask cuda test`: the tests that need a GPU.
+//! `cargo xtask cuda test`: the tests that need a GPU; `cargo xtask cuda emulate`: kernels against double precision where
+//! there is none, with the C++ compiler of the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,17 +18,29 @@ pub fn run(args: &[&str]) -> Result<(), String> {
     match args {
         [] => compile(),
         ["test", rest @ ..] => test(rest),
-        _ => Err("usage: cargo xtask cuda [test]".into()),
+        ["emulate"] => emulate(),
+        _ => Err("usage: cargo xtask cuda [test|emulate]".into()),
     }
 }
 
 /// Tests on a GPU are left out of `cargo xtask test`.
 fn test(rest: &[&str]) -> Result<(), String> {
-    for package in ["lsparse-cuda", "lsparse"] {
-        let tests = ["test", "--release", "--package", package, "--test", "cuda", "--", "--ignored", "--nocapture"];
+    for (package, name) in [("lsparse-cuda", "cuda"), ("lsparse", "cuda"), ("lsparse", "cuda_topics")] {
+        let tests = ["test", "--release", "--package", package, "--test", name, "--", "--ignored", "--nocapture"];
         go(cargo(&[&tests[..], rest].concat()))?;
     }
     Ok(())
+}
+
+/// Kernels of documents as fibers, against the same rules in double precision.
+fn emulate() -> Result<(), String> {
+    let program = root().join("target/emulated-topics");
+    let source = format!("{CRATE}/{SOURCES}/emulated/topics.cpp");
+    let options = ["-std=c++17", "-O1", "-DEMULATED", "-Wno-unknown-pragmas", "-o"];
+    let mut compiler = command("c++", &options);
+    compiler.arg(&program).arg(&source);
+    go(compiler)?;
+    go(command(&program, &[] as &[&str]))
 }
 
 /// Compile every source for every target, and list what came of it.

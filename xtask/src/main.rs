@@ -17,11 +17,12 @@ Usage: cargo xtask COMMAND
 Commands:
   test [--long]                  format, lints, documentation and all tests (--long: thousands of random cases a reader)
   python [ARGUMENTS of pytest]   the wheel of the Python package, installed in an environment of its own and tested
-  cuda [test]                    compile the kernels for GPUs, or run the tests that need one
+  cuda [test|emulate]            compile the kernels for GPUs, run the tests that need one, or run kernels without one
   bench mixture --images DIR     one lap against a scikit-learn EM iteration on the patches of the first images of DIR
   bench topics --corpus FOLDER -k K   held-out score over time against tomotopy, gensim and scikit-learn
   bench python [--rows N]        what the Python layer costs, and scikit-learn on the same data
   bench memory [--images DIR]    peak memory of training on 2 million documents and 3.68 million patches, K = 500
+  bench threads --images DIR --corpus FOLDER   every kind of work on one thread and on many, in one run
   bench list                     what can be measured
   paper fig1|...|fig5|all        the figures of the paper [--data DIR] [--quick] [--jobs N]
 

@@ -193,7 +193,9 @@ impl Bench {
                         drop(ticket);
                         second.time(|| session.fold(done).map(|_| session.recycle(&mut worker)))
                     })?;
-                    (whole.push(all), local.push(first), fold.push(second));
+                    whole.push(all);
+                    local.push(first);
+                    fold.push(second);
                 }
                 Ok(())
             };

@@ -80,12 +80,12 @@ fn what_cannot_be_explored_is_refused() {
     place.write("bad.csv", "topic,name\n12,x\n");
     place.npy("data.npy", 2, &[0.0, 1.0, 5.0, 6.0, 0.5, 1.5, 5.5, 6.5]);
     place.lsparse("fit mixture data.npy -k 2 --out x.safetensors -q").assert().success();
-    refused(&place, "explore m.safetensors --out a.pdf", &["--out", "end it in .html"]);
+    refused(&place, "explore m.safetensors --out a.pdf", &["out: ", "end it in .html"]);
     refused(&place, "explore m.safetensors --out nowhere/a.html", &["nowhere"]);
     refused(&place, "explore m.safetensors --names bad.csv --out a.html", &["line 2", "there is no topic \"12\""]);
     refused(&place, "explore m.safetensors nothing --out a.html", &["nothing", "does not exist"]);
     refused(&place, "explore x.safetensors --out a.html", &["lsparse info, score, assign"]);
     refused(&place, "assign m.safetensors train --names bad.csv --out a.csv", &["line 2"]);
-    refused(&place, "assign x.safetensors data.npy --names bad.csv", &["--names", "no meaning for a mixture"]);
+    refused(&place, "assign x.safetensors data.npy --names bad.csv", &["names: ", "no meaning for a mixture"]);
     refused(&place, "topics m.safetensors --names none.csv", &["none.csv", "does not exist"]);
 }

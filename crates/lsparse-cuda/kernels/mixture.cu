@@ -928,6 +928,19 @@ extern "C" __global__ void __launch_bounds__(256) choose(double* values, const u
     }
 }
 
+// Add the entropies of blocks to their sum, in an order that does not depend on time.
+extern "C" __global__ void __launch_bounds__(1024) sum_entropies(const double* entropies, int count, double* total) {
+    __shared__ double part[1024];
+    double sum = 0.0;
+    for (int i = threadIdx.x; i < count; i += 1024) sum += entropies[i];
+    part[threadIdx.x] = sum;
+    for (int half = 512; half; half >>= 1) {
+        __syncthreads();
+        if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
+    }
+    if (threadIdx.x == 0) *total += part[0];
+}
+
 // ---------------------------------------------------------------------------------------------------- statistics
 
 // N, the sums of y = x - c and of y y^T over the rows of a segment, each times its responsibility and weight; what is not

@@ -25,6 +25,7 @@ macro_rules! compiled {
 }
 
 compiled!(MIXTURE, "mixture");
+compiled!(TOPICS, "topics");
 
 /// The least compute capability that there are kernels for.
 pub const LEAST_CAPABILITY: (i32, i32) = (8, 0);

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction_attribute_enum};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, CudaView, DeviceRepr, LaunchArgs, LaunchConfig,
-    PinnedHostSlice, PushKernelArg, ValidAsZeroBits,
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, CudaView, DevicePtr, DeviceRepr, LaunchArgs,
+    LaunchConfig, PinnedHostSlice, PushKernelArg, ValidAsZeroBits,
 };
 use cudarc::nvrtc::Ptx;
 
@@ -237,9 +237,20 @@ impl Device {
     /// The same from memory that the GPU reads by itself; the copy may still be under way when this returns, and what
     /// reads or writes the pinned memory next waits for it.
     pub fn upload_pinned<T: Plain>(&self, values: &Pinned<T>, len: usize, buffer: &mut Buffer<T>) -> Result<()> {
+        self.upload_pinned_at(values, len, buffer, 0)
+    }
+
+    /// The same to a place of the buffer.
+    pub fn upload_pinned_at<T: Plain>(
+        &self,
+        values: &Pinned<T>,
+        len: usize,
+        buffer: &mut Buffer<T>,
+        first: usize,
+    ) -> Result<()> {
         let bad = || Error::Failed { action: "copy to the GPU", detail: "past the end of a buffer".into() };
         let from = values.get()?.get(..len).ok_or_else(bad)?;
-        let mut place = buffer.slice.try_slice_mut(..len).ok_or_else(bad)?;
+        let mut place = buffer.slice.try_slice_mut(first..first + len).ok_or_else(bad)?;
         self.stream.memcpy_htod(from, &mut place).map_err(|error| Error::of("copy to the GPU", error))?;
         self.synchronize()
     }
@@ -268,6 +279,24 @@ impl Device {
             self.stream.memcpy_dtoh(&place, values).map_err(|error| Error::of("copy from the GPU", error))?;
         }
         self.synchronize()
+    }
+
+    /// The first numbers of a buffer, by way of memory that the GPU writes by itself.
+    pub fn download_through<T: Plain>(&self, buffer: &Buffer<T>, by: &mut Pinned<T>, len: usize) -> Result<Vec<T>> {
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        let past = || Error::Failed { action: "copy from the GPU", detail: "past the end of a buffer".into() };
+        let place = buffer.slice.try_slice(..len).ok_or_else(past)?;
+        let here = by.get_mut()?.get_mut(..len).ok_or_else(past)?;
+        self.stream.memcpy_dtoh(&place, here).map_err(|error| Error::of("copy from the GPU", error))?;
+        self.synchronize()?;
+        Ok(by.get()?[..len].to_vec())
+    }
+
+    /// Where a buffer lies in the GPU's memory, for kernels that take many of them: it must outlive what is launched.
+    pub(crate) fn address<T>(&self, buffer: &Buffer<T>) -> u64 {
+        buffer.slice.device_ptr(&self.stream).0
     }
 
     /// One number of a buffer.
@@ -342,6 +371,37 @@ impl Device {
         };
         // Safe: promised by the caller.
         unsafe { launch.launch(config) }.map(|_| ()).map_err(|error| Error::of("start a kernel", error))
+    }
+
+    /// Lines of work beside each other, for kernels that do not need one another's results.
+    pub(crate) fn lines(&self, count: usize) -> Result<Lines> {
+        let lines = (0..count).map(|_| self.context.new_stream().map_err(|error| Error::of("start", error)));
+        Ok(Lines { streams: lines.collect::<Result<_>>()? })
+    }
+
+    /// Let work begin side by side, after all that was begun before; all of it is waited for before what comes next, also
+    /// where `work` fails.
+    pub(crate) fn side_by_side(&self, lines: &Lines, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let join = |one: &Arc<CudaStream>, other: &Arc<CudaStream>| {
+            one.join(other).map_err(|error| Error::of("order its work", error))
+        };
+        lines.streams.iter().try_for_each(|line| join(line, &self.stream))?;
+        let result = work();
+        lines.streams.iter().try_for_each(|line| join(&self.stream, line))?;
+        result
+    }
+}
+
+/// Lines of work beside each other.
+pub(crate) struct Lines {
+    streams: Vec<Arc<CudaStream>>,
+}
+
+impl Lines {
+    /// A launch in one of the lines, to push arguments to. It is to be within [`Device::side_by_side`], and no other line
+    /// may write what it reads or writes but by atomic additions.
+    pub(crate) fn launch_of<'a>(&'a self, line: usize, kernel: &'a Kernel) -> LaunchArgs<'a> {
+        self.streams[line % self.streams.len()].launch_builder(&kernel.function)
     }
 }
 

@@ -8,6 +8,7 @@
 //! - [`error`]: what can go wrong on the way.
 //! - [`artefacts`]: the compiled kernels, and which of them a GPU takes.
 //! - [`mixture`]: the local step of mixtures.
+//! - [`topics`]: the document step of topics.
 //! - [`manifest`]: which source and which options they were made from.
 
 pub mod artefacts;
@@ -15,6 +16,7 @@ pub mod device;
 pub mod error;
 pub mod manifest;
 pub mod mixture;
+pub mod topics;
 
 pub use device::{Buffer, Device, Info, Plain, devices};
 pub use error::{Error, Result};

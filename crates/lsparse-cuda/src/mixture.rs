@@ -211,6 +211,7 @@ pub struct Work {
     segments: Growing<u32>,
     before: Growing<u32>,
     entropies: Growing<f64>,
+    entropy: Growing<f64>,
     parts: Growing<f64>,
     total: Growing<f64>,
     bad_row: Growing<u32>,
@@ -290,6 +291,7 @@ impl Work {
             segments: Growing::new(),
             before: Growing::new(),
             entropies: Growing::new(),
+            entropy: Growing::new(),
             parts: Growing::new(),
             total: Growing::new(),
             bad_row: Growing::new(),
@@ -363,7 +365,8 @@ impl Work {
 
     /// Whiten rows, once all of them are there.
     pub fn whiten<T: Element>(&self, rows: &mut Rows<T>) -> Result<()> {
-        let shared = self.dim * 8;
+        // Whole blocks of columns: numbers are read two at a time.
+        let shared = self.blocks16 * 16 * 8;
         let kernel = self.kernel(&format!("whiten_{}", T::SUFFIX), shared)?;
         let grid = Grid { blocks: rows.num.min(1 << 14), threads: 32, shared };
         let (num, dim, blocks16) = (int(rows.num), int(self.dim), int(self.blocks16));
@@ -418,7 +421,7 @@ impl Work {
         self.done("upload")?;
         let padded = blocks16 * 16;
         let size = triangle(dim);
-        let shared = size * 8 + (size + 1) / 2 * 8 + 2 * padded * 8;
+        let shared = size * 8 + size.div_ceil(2) * 8 + 2 * padded * 8;
         let kernel = self.kernel("prepare", shared)?;
         self.decide_pack.room(&device, num * triangle(2 * blocks16) * 64)?;
         self.decide_start.room(&device, num * padded)?;
@@ -461,6 +464,7 @@ impl Work {
         let device = Arc::clone(&self.device);
         let (num_clusters, width) = (self.num_clusters, width(self.dim));
         device.clear(self.total.room(&device, num_clusters * width)?)?;
+        device.clear(self.entropy.room(&device, 1)?)?;
         let none = self.bad_row.room(&device, 1)?;
         device.upload_into(&[u32::MAX], none, 0)?;
         let mut found = Statistics::default();
@@ -479,6 +483,7 @@ impl Work {
             _ => device.pinned(len)?,
         };
         device.download_into(self.total.get()?, &mut self.sums.insert(sums).get_mut()?[..len])?;
+        found.entropy = device.download_at(self.entropy.get()?, 0)?;
         self.done("download")?;
         match device.download(self.bad_row.get()?, 1)?[..] {
             [row] if row != u32::MAX => Err(Failure::NotANumber { row: row as usize }),
@@ -516,7 +521,7 @@ impl Work {
         self.done("sort")?;
         self.decide(rows, &range, pairs)?;
         self.done("decide")?;
-        found.entropy += self.choose(rows, &range, sparsity)?;
+        self.choose(rows, &range, sparsity)?;
         self.done("choose")?;
         self.add_statistics(rows, &range, pairs, negligible)?;
         self.done("statistics")
@@ -698,8 +703,8 @@ impl Work {
         }
     }
 
-    /// Weights become responsibilities; the sum of their entropies.
-    fn choose<T: Element>(&mut self, rows: &Rows<T>, range: &Range<usize>, sparsity: usize) -> Result<f64> {
+    /// Weights become responsibilities; their entropies are added up.
+    fn choose<T: Element>(&mut self, rows: &Rows<T>, range: &Range<usize>, sparsity: usize) -> Result<()> {
         let device = Arc::clone(&self.device);
         let kernel = self.kernel("choose", 0)?;
         let blocks = range.len().div_ceil(8);
@@ -719,7 +724,10 @@ impl Work {
                 None => launch!(device, &kernel, grid, values, starts, &num, &l, &nothing, &first, entropies, bad)?,
             }
         }
-        Ok(device.download(self.entropies.get()?, blocks)?.iter().sum())
+        let sum = self.kernel("sum_entropies", 0)?;
+        let (grid, blocks) = (Grid { blocks: 1, threads: 1024, shared: 0 }, int(blocks));
+        // Safe: there are so many entropies, and one sum.
+        unsafe { launch!(device, &sum, grid, self.entropies.get()?, &blocks, self.entropy.get_mut()?) }
     }
 
     fn add_statistics<T: Element>(

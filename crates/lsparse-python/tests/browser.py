@@ -145,10 +145,10 @@ class Browser:
         return self.ask("POST", "/se/log", {"type": kind})
 
     def requests(self):
-        """The addresses that the browser asked for, by its own log."""
+        """The addresses that pages asked for, by the browser's own log; its own pages (a new tab) are no business of ours."""
         found = []
         for entry in self.log("performance"):
             message = json.loads(entry["message"])["message"]
-            if message["method"] == "Network.requestWillBeSent":
+            if message["method"] == "Network.requestWillBeSent" and not message["params"]["documentURL"].startswith("chrome"):
                 found.append(message["params"]["request"]["url"])
         return found

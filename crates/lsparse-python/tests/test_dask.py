@@ -298,56 +298,74 @@ def test_a_client_that_was_killed_goes_on_with_the_same_bytes(client, tmp_path):
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
-def workers(client):
-    """The processes of the workers that are known to be alive."""
-    return {name: found["pid"] for name, found in client.run(_pid, on_error="ignore").items() if found}
+class Crew:
+    """Workers that are processes, and somebody who starts another for each that dies."""
+
+    def __init__(self, number):
+        self._cluster = LocalCluster(n_workers=0, processes=True, threads_per_worker=1, dashboard_address=":0")
+        self.client = Client(self._cluster, set_as_default=False)
+        self._workers = [self._start() for _ in range(number)]
+        self._open = True
+        self._keeper = threading.Thread(target=self._keep)
+        self._keeper.start()
+
+    def _start(self):
+        words = ["-m", "distributed.cli.dask_worker", self._cluster.scheduler_address, "--nthreads", "1", "--no-nanny"]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen([sys.executable, *words, "--no-dashboard"], **quiet)
+
+    def _keep(self):
+        while self._open:
+            self._workers = [self._start() if each.poll() is not None else each for each in self._workers]
+            time.sleep(0.1)
+
+    def kill(self, number, rng):
+        """End some of them as an operator would not."""
+        for at in rng.permutation(len(self._workers))[:number]:
+            self._workers[at].kill()
+
+    def __enter__(self):
+        self.client.wait_for_workers(len(self._workers), timeout=120)
+        return self
+
+    def __exit__(self, *_):
+        self._open = False
+        self._keeper.join()
+        for each in self._workers:
+            each.kill()
+            each.wait()
+        self.client.close()
+        self._cluster.close()
 
 
-def _pid():
-    return {"pid": os.getpid()}
-
-
-def fit_under_fire(client, model, X, moments, number, rng):
+def fit_under_fire(crew, model, X, moments, number, rng):
     """Fit while workers are killed, after these seconds each; gives how many died before the fit was done."""
     fitting, died = threading.Event(), []
 
     def shoot():
         for moment in moments:
             time.sleep(moment)
-            pids = list(workers(client).values())
-            for pid in rng.permutation(pids)[:number]:
-                if not fitting.is_set():
-                    return
-                os.kill(pid, signal.SIGKILL)
-                died.append(pid)
+            if fitting.is_set():
+                crew.kill(number, rng)
+                died.append(number)
 
     fitting.set()
     gun = threading.Thread(target=shoot)
     gun.start()
-    fitted = model.fit(X, client=client)
+    fitted = model.set_params(worker_timeout=300).fit(X, client=crew.client)
     fitting.clear()
     gun.join()
-    return fitted, len(died)
+    return fitted, sum(died)
 
 
-def test_workers_that_die_change_nothing(client, blobs):
+def test_workers_that_die_change_nothing(blobs):
     X = np.tile(blobs[0], (20, 1))
     model = lsparse.dask.GaussianMixture(40, sparsity=8, max_iter=12, tol=0, random_state=0, batches_per_round=4)
     here = exchange.fit(model.to_local(), np.array_split(X, 8), batches_per_round=4)
     X = [dask.delayed(part) for part in np.array_split(X, 8)]
-    fitted, died = fit_under_fire(client, model, X, [0.4, 1.0], 1, np.random.default_rng(0))
+    with Crew(2) as crew:
+        fitted, died = fit_under_fire(crew, model, X, [0.4, 1.0], 1, np.random.default_rng(0))
     assert contents(fitted) == contents(here) and died > 0
-
-
-def full_crew(client):
-    """A client with two workers: this one, or another where those who look after its workers have given up on one."""
-    if client is not None:
-        try:
-            client.wait_for_workers(2, timeout=20)
-            return client
-        except TimeoutError:
-            client.shutdown()
-    return Client(LocalCluster(n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0"))
 
 
 @pytest.mark.skipif(not LONG, reason="a hundred fits: cargo xtask test --long")
@@ -362,27 +380,22 @@ def test_a_hundred_fits_with_deaths_end_with_the_same_bytes(blobs, documents):
         id(mixture): contents(exchange.fit(mixture.to_local(), np.array_split(X, 8), batches_per_round=4)),
         id(topics): contents(exchange.fit(topics.to_local(), parts_of(counts, (375,) * 8), batches_per_round=2)),
     }
-    client, deaths = None, 0
-    try:
+    deaths = 0
+    with Crew(2) as crew:
         for trial in range(100):
-            client = full_crew(client)
             model, data = (mixture, rows) if trial % 2 else (topics, delayed(counts, (375,) * 8))
             # In every tenth all of them die at once.
             number = 2 if trial % 10 == 0 else 1
             moments = rng.uniform(0.1, 1.0, size=rng.integers(1, 4))
-            fitted, died = fit_under_fire(client, model, data, moments, number, rng)
+            fitted, died = fit_under_fire(crew, model, data, moments, number, rng)
             assert contents(fitted) == expected[id(model)], f"trial {trial}"
             deaths += died
             print(f"trial {trial}: {died} died, {deaths} in all", flush=True)
-    finally:
-        client.shutdown()
     assert deaths > 100
 
 
 @pytest.mark.skipif(not LONG, reason="workers are started over and over: cargo xtask test --long")
 def test_a_partition_that_kills_every_worker_is_named(blobs):
-    client = full_crew(None)
     parts = [dask.delayed(blobs[0]), dask.delayed(os._exit)(1)]
-    with pytest.raises(LsparseError, match="partition 1: 4 workers died of it; give smaller batches"):
-        lsparse.dask.GaussianMixture(4, worker_timeout=60, **FAST).fit(parts, client=client)
-    client.shutdown()
+    with Crew(2) as crew, pytest.raises(LsparseError, match="partition 1: 4 workers died of it; give smaller batches"):
+        lsparse.dask.GaussianMixture(4, worker_timeout=300, **FAST).fit(parts, client=crew.client)

@@ -548,6 +548,7 @@ fn six_topics(estimate: Estimate) -> Topics {
         warm_start: false,
         lends: false,
         sampling: None,
+        device: None,
     }
 }
 

@@ -130,7 +130,7 @@ pub fn topics_page(
         let known = |topic: &lsparse::topics::coherence::Coherence| if topic.pairs > 0 { topic.npmi } else { f64::NAN };
         pack.f64("npmi", &found.iter().map(known).collect::<Vec<_>>());
         let shelf = Shelf::new(model, reading, options.documents)?;
-        put_documents(&mut pack, &shelf, reading.rows.name());
+        put_documents(&mut pack, &shelf);
         report.documents = shelf.all;
         report.documents_looked_at = shelf.looked_at;
         report.documents_shown = shelf.shown.len();
@@ -142,9 +142,9 @@ pub fn topics_page(
 }
 
 /// Documents: names and texts as JSON, topics and words as arrays.
-fn put_documents(pack: &mut Pack, shelf: &Shelf, source: &str) {
+fn put_documents(pack: &mut Pack, shelf: &Shelf) {
     let shown = &shelf.shown;
-    pack.set("documents", json!({ "source": source, "all": shelf.all, "looked_at": shelf.looked_at }));
+    pack.set("documents", json!({ "all": shelf.all, "looked_at": shelf.looked_at }));
     pack.set("doc_names", shown.iter().map(|document| document.name.as_str()).collect::<Vec<_>>());
     let with_texts = !shown.is_empty() && shown.iter().all(|document| document.text.is_some());
     if with_texts {

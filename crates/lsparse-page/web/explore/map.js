@@ -23,11 +23,11 @@ export function makeMap(data, place) {
   const tools = el("div", { class: "tools" }, choice,
     tool("+", "Closer (+)", () => zoomBy(1.5)), tool("−", "Further away (-)", () => zoomBy(1 / 1.5)),
     tool("⤢", "All of it (0)", () => change({ mapX: 0, mapY: 0, zoom: 1 })), tool("SVG", "Save the map as SVG", saveSvg));
-  const plane = el("div", { class: "plane" }, canvas, tools, tip);
-  place.append(plane, legend);
+  const plane = el("div", { class: "plane" }, canvas, tip);
+  place.append(tools, plane, legend);
   const pen = canvas.getContext("2d");
-  const order = data.bySize, widths = new Map();
-  let width = 0, height = 0, hovered = null, colours = [], drawing = 0;
+  const order = data.bySize;
+  let labels = [], width = 0, height = 0, hovered = null, colours = [], drawing = 0;
 
   // A little less than all, so that circles at the edge are whole.
   const half = () => 0.44 * Math.min(width, height);
@@ -58,28 +58,37 @@ export function makeMap(data, place) {
       el("div", { class: "ramp", style: `background:linear-gradient(to right,${stops})` }), el("span", {}, said(most)));
   }
 
-  function labelWidth(text) {
-    if (!widths.has(text)) widths.set(text, pen.measureText(text).width);
-    return widths.get(text);
+  /** What stands by a circle, and half of its width; both are found once. */
+  function label(k) {
+    if (!labels[k]) {
+      const text = cleanLabel(nameOf(data, k, 2), 28);
+      labels[k] = { text, half: pen.measureText(text).width / 2 + 3 };
+    }
+    return labels[k];
   }
 
   /** Labels with room for them: the largest topics first, and the one that is looked at before all. */
   function placeLabels() {
     pen.font = LABEL;
-    const taken = [], found = [];
-    const first = [hovered, state.topic].filter((k) => k !== null);
-    for (const k of [...new Set([...first, ...order])]) {
-      if (found.length >= MOST_LABELS) break;
+    // Places that are taken, by lines of 16 pixels: a label can only meet those of its own line and the next ones.
+    const taken = new Map(), found = [];
+    const first = new Set([hovered, state.topic].filter((k) => k !== null));
+    const place = (k) => {
       const x = toX(data.x[k]), y = toY(data.y[k]);
-      if (x < -40 || y < 0 || x > width + 40 || y > height) continue;
-      if (((state.group !== null && data.group[k] !== state.group) || isEmpty(data, k)) && !first.includes(k)) continue;
-      const text = cleanLabel(nameOf(data, k, 2), 28), half = labelWidth(text) / 2 + 3;
-      const radius = size(k), inside = radius > half;
-      const top = inside ? y - 8 : y + radius + 1;
-      const box = [x - half, top, x + half, top + 16];
-      if (!first.includes(k) && taken.some((b) => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3])) continue;
-      taken.push(box);
-      found.push({ k, text, x, y: top + 12, inside });
+      if (x < -40 || y < 0 || x > width + 40 || y > height) return;
+      if (((state.group !== null && data.group[k] !== state.group) || isEmpty(data, k)) && !first.has(k)) return;
+      const { text, half } = label(k), radius = size(k), top = radius > half ? y - 8 : y + radius + 1;
+      const line = Math.floor(top / 16), near = [line - 1, line, line + 1].flatMap((at) => taken.get(at) ?? []);
+      const meets = (b) => b.left < x + half && x - half < b.right && Math.abs(b.top - top) < 16;
+      if (!first.has(k) && near.some(meets)) return;
+      if (!taken.has(line)) taken.set(line, []);
+      taken.get(line).push({ left: x - half, right: x + half, top });
+      found.push({ k, text, x, y: top + 12 });
+    };
+    first.forEach(place);
+    for (const k of order) {
+      if (found.length >= MOST_LABELS) break;
+      if (!first.has(k)) place(k);
     }
     return found;
   }
@@ -290,7 +299,7 @@ export function makeMap(data, place) {
       const x = toX(data.x[state.topic]), y = toY(data.y[state.topic]);
       if (x < 0 || y < 0 || x > width || y > height) change({ mapX: data.x[state.topic], mapY: data.y[state.topic] });
     }
-    if (changed.has("names")) widths.clear();
+    if (changed.has("names")) labels = [];
     redraw();
   });
   choice.value = state.color;

@@ -1,6 +1,6 @@
 // The table of topics: sorted by any column, filtered, with names that can be written into it. Only rows in sight exist.
 import { topWords } from "./data.js";
-import { csv, download, el, fixed, groupColour, isEmpty, percent, tool } from "./parts.js";
+import { csv, download, el, fixed, groupColour, isEmpty, percent, tool, whole } from "./parts.js";
 import { change, names, namesChanged, onChange, select, state } from "./state.js";
 
 const ROW = 30;
@@ -29,6 +29,7 @@ export function makeTable(data, place, file) {
   const body = el("tbody"), scroll = el("div", { class: "scroll", tabindex: 0, "aria-label": "Topics" },
     el("table", {}, el("thead", {}, el("tr", {}, heads)), body));
   place.append(tools, message, scroll);
+  place.style.setProperty("--digits", String(data.topics - 1).length);
   let rows = [], first = -1;
   const words = Array.from({ length: data.topics }, (_, k) => topWords(data, k, 10));
   const sought = words.map((list) => list.join(" ").toLowerCase());
@@ -53,7 +54,7 @@ export function makeTable(data, place, file) {
       return sign * (x < y ? -1 : x > y ? 1 : 0) || a - b;
     };
     rows.sort(compare);
-    count.textContent = rows.length === data.topics ? `${data.topics} topics` : `${rows.length} of ${data.topics}`;
+    count.textContent = rows.length === data.topics ? `${whole(data.topics)} topics` : `${whole(rows.length)} of ${whole(data.topics)}`;
     heads.forEach((head, i) => head.setAttribute("aria-sort", columns[i][0] !== state.sort ? "none" : state.down ? "descending" : "ascending"));
     first = -1;
     show();

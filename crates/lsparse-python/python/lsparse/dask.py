@@ -111,7 +111,8 @@ class _Workers:
                 if future.status in ("error", "cancelled"):
                     raise _told(call, future) from None
             try:
-                wait(futures, timeout=_LOOK)
+                with self._client.as_current():
+                    wait(futures, timeout=_LOOK)
                 if all(future.status == "finished" for future in futures):
                     return
             except TimeoutError:

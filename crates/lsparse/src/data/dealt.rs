@@ -7,7 +7,7 @@ use crate::error::Result;
 
 /// Which deal rows came from: whoever holds rows of a batch knows by it whether they are those of the batch in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DealId(u64);
+pub(crate) struct DealId(u64);
 
 impl DealId {
     /// One that no other deal of this process has.
@@ -28,7 +28,7 @@ pub struct Dealt<'a> {
     pub row_weights: Option<&'a [f64]>,
     /// The row that the first weight is of: 0, but where only those of a piece are here.
     pub first_weight: usize,
-    pub(super) id: DealId,
+    pub(crate) id: DealId,
 }
 
 impl<'a> Dealt<'a> {

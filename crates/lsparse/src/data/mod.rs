@@ -32,6 +32,7 @@ pub use batches::{Batches, Panel};
 pub use borrowed_csr::{BorrowedCsr, CsrIndex, CsrValue};
 pub use check::{Moments, PartialMoments, ValueCheck, scan, scan_part, scan_rows};
 pub(crate) use check::{USUAL_VALUES, usual};
+pub(crate) use dealt::DealId;
 pub use dealt::{Batch, Dealt};
 pub use formats::csv::{CsvOptions, read_csv};
 pub use formats::images::{ImagePatches, PatchGrid, PatchOptions};

@@ -246,19 +246,31 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Truncation, None) => config.selection_function.settle(config.likelihood)?,
             _ => config.selection_function,
         };
-        let mixtures = Mixtures::of(source, SettledMixture { config, prior, penalty, selection }, inputs)?;
-        let remarks = remarks.into_iter().chain(mixtures.remarks).collect();
+        let mut mixtures = Mixtures::of(source, SettledMixture { config, prior, penalty, selection }, inputs)?;
+        if mixtures.settled.config.device.is_auto() {
+            mixtures.place = mixtures.choose_place()?;
+        }
+        let remarks = remarks.into_iter().chain(mixtures.place.remark.clone()).collect();
         Ok(Mixtures { remarks, ..mixtures })
     }
 
-    /// The same with what was settled elsewhere: the rows are not read.
+    /// The same with what was settled elsewhere: the rows are not read. Processes that train together are to round alike
+    /// whatever machines they are on, so that none takes a GPU by itself.
     pub fn of(source: &'a dyn RowSource, settled: SettledMixture, inputs: MixtureInputs<'a>) -> Result<Self> {
         let held = inputs.heldout.map(Dealt::in_order).transpose()?;
-        let weighted = inputs.row_weights.is_some();
-        let demand = demand::<T>(&settled.config, source.num_rows(), source.dim(), weighted);
-        let place = Place::choose(settled.config.device, &demand)?;
-        let remarks = place.remark.iter().cloned().collect();
-        Ok(Mixtures { source, settled, inputs, held, remarks, place, number: PhantomData })
+        let (remarks, place) = (Vec::new(), Place::default());
+        let mut mixtures = Mixtures { source, settled, inputs, held, remarks, place, number: PhantomData };
+        if !mixtures.settled.config.device.is_auto() {
+            mixtures.place = mixtures.choose_place()?;
+        }
+        Ok(mixtures)
+    }
+
+    /// Where local steps are to run.
+    fn choose_place(&self) -> Result<Place> {
+        let (config, source) = (&self.settled.config, self.source);
+        let demand = demand::<T>(config, source.num_rows(), source.dim(), self.inputs.row_weights.is_some());
+        Place::choose(config.device, &demand)
     }
 
     /// What was settled.

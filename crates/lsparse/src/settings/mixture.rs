@@ -414,6 +414,18 @@ mod tests {
     }
 
     #[test]
+    fn where_a_model_was_trained_is_not_in_its_file() {
+        let plain = MixtureConfig::default();
+        let there: MixtureConfig = serde_json::from_str(r#"{"device": "cuda:1"}"#).unwrap();
+        assert_eq!(there.device, DeviceChoice::Cuda(1));
+        assert_eq!(there.of_record(), plain);
+        // What says nothing of devices is as it was before there were any.
+        assert!(!serde_json::to_string(&plain).unwrap().contains("device"));
+        assert!(serde_json::to_string(&there).unwrap().contains(r#""device":"cuda:1""#));
+        assert!(serde_json::from_str::<MixtureConfig>(r#"{"device": "gpu"}"#).is_err());
+    }
+
+    #[test]
     fn an_unknown_key_is_an_error() {
         let error = serde_json::from_str::<MixtureConfig>(r#"{"clusters": 3, "sparsty": 2}"#).unwrap_err();
         assert!(error.to_string().contains("sparsty"));

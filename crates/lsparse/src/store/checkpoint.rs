@@ -535,6 +535,13 @@ mod tests {
     /// Whoever opened the lock before its holder let go of it must not believe to hold it while others can take it anew.
     #[cfg(unix)]
     #[test]
+    fn a_run_may_go_on_on_another_device() {
+        let there = serde_json::json!({"device": "cuda:0", "clusters": 3});
+        let here = serde_json::json!({"clusters": 3});
+        assert_eq!(print_settings(&there), print_settings(&here));
+    }
+
+    #[test]
     fn a_lock_that_was_removed_locks_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c");

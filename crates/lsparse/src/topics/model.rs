@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lsparse_cuda::Device;
 use lsparse_kernels::{digamma, ln_gamma};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::gibbs::Sampling;
+use super::local::device::{self, DeviceStep};
 use super::local::document::{DocumentOptions, Tally};
 use super::local::{self, Explained};
 use super::summary::{SparseStats, TopicSummary, WordStats};
@@ -46,6 +48,8 @@ pub struct Topics {
     pub lends: bool,
     /// Documents are sampled rather than solved.
     pub sampling: Option<Sampling>,
+    /// The GPU that solves documents, if not the CPU.
+    pub device: Option<Arc<Device>>,
 }
 
 /// Global parameters.
@@ -100,6 +104,8 @@ const WORDS_A_TASK: usize = 64;
 #[derive(Default)]
 pub struct TopicWorker {
     pub(super) ahead: Option<Ahead<f32>>,
+    /// Topics and room on the GPU.
+    on_device: Option<DeviceStep>,
     /// Memory of what documents left behind.
     pieces: Mutex<Vec<local::Piece>>,
 }
@@ -120,6 +126,7 @@ impl Topics {
             warm_start: config.warm_start,
             lends: config.leave_out,
             sampling: None,
+            device: None,
         }
     }
 
@@ -352,9 +359,28 @@ impl Model for Topics {
         let (mut summary, mut tally, mut kept) = (self.empty_batch(), Tally::default(), DocumentMemory::default());
         // Other documents than last time have not been visited.
         let warm = Some(&memory.warm).filter(|warm| self.warm_start && warm.len() == batch.num_rows());
-        let mut first = 0;
-        let TopicWorker { ahead, pieces: spare } = worker;
+        let TopicWorker { ahead, pieces, on_device } = worker;
+        let spare = &*pieces;
         let ahead = ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
+        let request = local::PanelRequest {
+            table: &params.table,
+            alpha: &params.alpha,
+            options: &self.document,
+            warm: warm.map(Vec::as_slice),
+            learn_alpha: self.alpha_rule != AlphaRule::Fixed,
+            keep_counts: self.warm_start,
+            spare,
+        };
+        if let Some(device) = self.device.as_ref().filter(|_| self.sampling.is_none())
+            && let Some(visited) = device::visit(on_device, device, &request, batch, ahead, &mut summary, &mut tally)?
+        {
+            kept.warm.extend(visited.counts.into_iter().filter(|_| self.warm_start));
+            kept.explained.extend(visited.explained.into_iter().filter(|_| self.lends));
+            return Ok(Visited { summary, memory: kept, found: (), tally });
+        }
+        // (What the GPU had no memory for begins anew.)
+        (summary, tally) = (self.empty_batch(), Tally::default());
+        let mut first = 0;
         let mut sum = |pieces: Vec<local::Piece>, summary: &mut TopicSummary, tally: &mut Tally| {
             let visited = local::sum_panel(&pieces, self.warm_start, summary, tally);
             kept.warm.extend(visited.counts);
@@ -372,15 +398,9 @@ impl Model for Topics {
                 tally.add(&Tally { active, documents: rows.len() as u64, ..Tally::default() });
                 return Ok(());
             }
-            let request = local::PanelRequest {
-                table: &params.table,
-                alpha: &params.alpha,
-                options: &self.document,
-                warm: warm.map(|warm| &warm[first..first + rows.len()]),
-                learn_alpha: self.alpha_rule != AlphaRule::Fixed,
-                spare,
-            };
+            let of_panel = warm.map(|warm| &warm[first..first + rows.len()]);
             first += rows.len();
+            let request = local::PanelRequest { warm: of_panel, ..request };
             let before = solved.take();
             let (pieces, ()) = rayon::join(
                 || local::solve_panel(&request, rows),

@@ -105,6 +105,12 @@ impl WordTable {
         (&self.start_topic[of_word.clone()], &self.start_value[of_word])
     }
 
+    /// Topics and responsibilities that all words start a document with, `start_width` of each word.
+    pub fn starts(&self) -> (&[u32], &[f32]) {
+        let all = self.start_width * self.vocab_size();
+        (&self.start_topic[..all], &self.start_value[..all])
+    }
+
     /// Topics a word starts a document with.
     pub fn start_width(&self) -> usize {
         self.start_width

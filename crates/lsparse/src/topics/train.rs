@@ -3,6 +3,7 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use crate::backend::{Demand, Place};
 use crate::data::{Batches, Dealt, Element, PartialMoments, RowSource, scan_part};
 use crate::error::{Error, Result};
 use crate::runs::{self, Beside, Family, Fitted};
@@ -10,6 +11,7 @@ use crate::settings::{BestBy, Checked, History, Plan, TopicInit, TopicMethod, To
 use crate::store::checkpoint::{Fingerprint, Storage, print_numbers, print_rows, print_settings};
 use crate::system::{OF_A_TRAINING, check_room};
 use crate::topics::gibbs::{GibbsFamily, Sampling};
+use crate::topics::local::device;
 use crate::topics::saved::TopicModel;
 use crate::topics::score::{CompletionOptions, completion};
 use crate::topics::summary::{SparseStats, TopicSummary};
@@ -113,6 +115,17 @@ pub fn memory_needed(source: &dyn RowSource, config: &TopicsConfig, storage: &St
     [start, remembered, total, OF_A_TRAINING].iter().fold(table, |sum, &bytes| sum.saturating_add(bytes))
 }
 
+/// Products that a core makes in the time that it takes for one entry of a document, with its iterations and restarts: it
+/// works out a million and a half of them a second.
+const PRODUCTS_AN_ENTRY: f64 = 3e4;
+
+/// What a lap over documents with so many entries would ask of a GPU.
+fn demand(source: &dyn RowSource, config: &Checked<TopicsConfig>, entries: usize) -> Demand {
+    let products = entries as f64 * PRODUCTS_AN_ENTRY;
+    let bytes = device::bytes_needed(config, source.dim(), entries);
+    Demand { products, bytes, cannot: device::cannot(config) }
+}
+
 /// Bytes that it takes to write a model of so many words and topics: as it is, as arrays in double precision, and as the
 /// bytes of an array and of the file.
 pub fn memory_to_save(words: usize, topics: usize) -> u64 {
@@ -139,6 +152,9 @@ pub struct TopicFamily<'a> {
     pub(super) source: &'a dyn RowSource,
     pub(super) config: Checked<TopicsConfig>,
     pub(super) inputs: TopicInputs<'a>,
+    /// Where documents are worked out.
+    place: Place,
+    remarks: Vec<String>,
 }
 
 impl<'a> TopicFamily<'a> {
@@ -146,7 +162,7 @@ impl<'a> TopicFamily<'a> {
     pub fn new(source: &'a dyn RowSource, config: &TopicsConfig, inputs: TopicInputs<'a>) -> Result<Self> {
         let config = config.check(source.num_rows())?;
         check_size(&config, source)?;
-        check_corpora(&config, source, &inputs)?;
+        let entries = check_corpora(&config, source, &inputs)?;
         check_start(&config, source, inputs.start)?;
         check_method(&config, &inputs)?;
         check_priors(&config, source, &inputs)?;
@@ -158,12 +174,18 @@ impl<'a> TopicFamily<'a> {
             let problem = "there are no held-out documents to stop by".into();
             return Err(Error::Config { setting: "early-stopping", problem, remedy: "give `heldout` too".into() });
         }
-        Ok(TopicFamily { source, config, inputs })
+        let place = Place::choose(config.device, &demand(source, &config, entries))?;
+        let remarks = place.remark.iter().cloned().collect();
+        Ok(TopicFamily { source, config, inputs, place, remarks })
     }
 
     /// The same with settings that were settled elsewhere: the documents are not read.
     pub fn of(source: &'a dyn RowSource, config: &TopicsConfig, inputs: TopicInputs<'a>) -> Result<Self> {
-        Ok(TopicFamily { source, config: config.check(source.num_rows())?, inputs })
+        let config = config.check(source.num_rows())?;
+        // How large the work is nobody has looked: a GPU that is asked for by name is taken.
+        let place = Place::choose(config.device, &demand(source, &config, 0))?;
+        let remarks = place.remark.iter().cloned().collect();
+        Ok(TopicFamily { source, config, inputs, place, remarks })
     }
 
     /// The model to go on from whose statistics stay; stochastic steps let them fade.
@@ -232,6 +254,14 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         Beginning::new("topics", self.source.num_rows(), self.source.dim(), &*self.config)
     }
 
+    fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    fn backend(&self) -> String {
+        self.place.name()
+    }
+
     fn fingerprint(&self) -> Result<Fingerprint> {
         let TopicInputs { vocab, heldout, start, seed_words, alpha, word_prior, .. } = self.inputs;
         let mut print = vec![("model".into(), "topics".into()), ("data".into(), print_rows(self.source)?)];
@@ -277,7 +307,8 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         // Every run draws by itself.
         let sampling = Sampling { samples, seed, first_visit: (run as u64) << 32 };
         let sampling = (method == TopicMethod::SviGibbs).then_some(sampling);
-        Topics { sampling, ..Topics::new(&self.config, self.source.dim()) }
+        let device = self.place.device.clone();
+        Topics { sampling, device, ..Topics::new(&self.config, self.source.dim()) }
     }
 
     fn start(
@@ -368,16 +399,18 @@ fn check_size(config: &TopicsConfig, source: &dyn RowSource) -> Result<()> {
 }
 
 /// Counts must be finite and not negative, whole where tokens are sampled, and held-out documents of the same
-/// vocabulary.
-fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicInputs<'_>) -> Result<()> {
+/// vocabulary. Gives how many entries the corpus has.
+fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicInputs<'_>) -> Result<usize> {
     let whole = config.method != TopicMethod::Lsparse;
+    let mut entries = None;
     for (corpus, whole) in [(Some(source), whole), (inputs.heldout, false)] {
         let Some(corpus) = corpus else { continue };
         if corpus.dim() != source.dim() {
             let (name, model, data) = (corpus.name().into(), source.dim(), corpus.dim());
             return Err(Error::DimensionMismatch { name, model, data });
         }
-        check_counts(corpus, whole)?;
+        let found = check_counts(corpus, whole)?;
+        entries = entries.or(Some(found));
     }
     if let Some(vocab) = inputs.vocab
         && vocab.len() != source.dim()
@@ -385,7 +418,7 @@ fn check_corpora(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicIn
         let problem = format!("{} words for {} columns", vocab.len(), source.dim());
         return Err(Error::Config { setting: "vocab", problem, remedy: "give one word a column".into() });
     }
-    Ok(())
+    Ok(entries.unwrap_or(0))
 }
 
 /// Priors that are given number by number are whole and positive, and agree with the settings.
@@ -437,11 +470,11 @@ fn check_method(config: &TopicsConfig, inputs: &TopicInputs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Counts are finite and not negative, whole where tokens are sampled, and some are there.
-pub(crate) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<()> {
+/// Counts are finite and not negative, whole where tokens are sampled, and some are there: so many.
+pub(crate) fn check_counts(corpus: &dyn RowSource, whole: bool) -> Result<usize> {
     match scan_counts(corpus, whole)?.finish().nonzeros {
         0 => Err(Error::EmptyCorpus { name: corpus.name().into() }),
-        _ => Ok(()),
+        entries => Ok(entries as usize),
     }
 }
 

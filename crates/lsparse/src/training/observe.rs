@@ -171,3 +171,19 @@ fn cpu_time() -> Option<Duration> {
 fn cpu_time() -> Option<Duration> {
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn going_on_elsewhere_is_said() {
+        let reached = |now: &str| {
+            let (backend, goes_on_with) = ("avx2 instructions".to_owned(), now.to_owned());
+            Reached { run: 0, step: 3, written: 0, backend, goes_on_with }
+        };
+        assert_eq!(reached("avx2 instructions").elsewhere(), None);
+        let said = reached("the GPU NVIDIA H200").elsewhere().unwrap();
+        assert!(said.contains("trained with avx2 instructions") && said.contains("goes on with the GPU"), "{said}");
+    }
+}

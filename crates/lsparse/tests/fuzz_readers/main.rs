@@ -21,7 +21,7 @@ use lsparse::open::{OpenOptions, open, read_column};
 
 use lsparse::settings::TopicsConfig;
 use lsparse::topics::score::CompletionOptions;
-use lsparse::topics::{TopicInputs, TopicModel, fit_topics_with};
+use lsparse::topics::{TopicInputs, TopicModel, fit_topics_with, read_topic_names};
 use lsparse::{Beside, Error, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 /// `test: samples => reader`, where the reader is given the folder that the files of a sample lie in.
@@ -56,6 +56,7 @@ readers! {
     vocabulary: samples::word_lists() => |at| read_vocab(&at.join("words"));
     stop_words: samples::word_lists() => |at| StopWords::read(&at.join("words"))?.words().map(drop);
     split_file: samples::split_files() => |at| read_parts(&at.join("split"), 4).map(drop);
+    topic_names: samples::topic_names() => |at| read_topic_names(&at.join("names.csv"), 4).map(drop);
     mixture_model: samples::mixtures() => |at| use_mixture(&at.join("m.safetensors"));
     mixture_checkpoint: samples::checkpoints(samples::run_mixture) => |at| samples::run_mixture(&at.join("run.ckpt"), false);
     topics_checkpoint: samples::checkpoints(samples::run_topics) => |at| samples::run_topics(&at.join("run.ckpt"), false);

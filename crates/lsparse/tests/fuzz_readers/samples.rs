@@ -223,6 +223,13 @@ pub fn split_files() -> Vec<Sample> {
     vec![one("split", "train\ntest\ntrain\nval\n")]
 }
 
+pub fn topic_names() -> Vec<Sample> {
+    vec![
+        one("names.csv", "topic,name\n3,\"Wind, \"\"sea\"\"\"\n0,fig\n"),
+        one("names.csv", "name,share,topic\r\na,0.5,1\r\n"),
+    ]
+}
+
 /// Corpus folders, one made from counts and one from text.
 pub fn corpora() -> Vec<Sample> {
     let filter = VocabFilter { min_docs: Some(1), max_share: Some(1.0), max_words: None };

@@ -223,6 +223,7 @@ mod tests {
             warm_start: false,
             lends: false,
             sampling: Some(Sampling { samples: 60_000, seed: 5, first_visit: 0 }),
+            device: None,
         };
         let stats = SparseStats::by_word(3, |v, row| row.extend((0..num).map(|k| (k as u32, 1.0 + (v * k) as f64))));
         let mut total = TopicSummary::new(num, WordStats::Total(stats));

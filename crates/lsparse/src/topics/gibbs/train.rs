@@ -337,6 +337,10 @@ impl<'a> Family<'a> for GibbsFamily<'a> {
         self.inner.beginning()
     }
 
+    fn remarks(&self) -> &[String] {
+        self.inner.remarks()
+    }
+
     fn fingerprint(&self) -> Result<Fingerprint> {
         self.inner.fingerprint()
     }

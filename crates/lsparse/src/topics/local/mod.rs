@@ -1,5 +1,6 @@
 //! The local step over a panel of documents: solve each, then add their statistics up word by word.
 
+pub mod device;
 pub mod document;
 mod restart;
 
@@ -48,10 +49,14 @@ impl Piece {
     /// Forget what is there, keep the memory.
     fn clear(&mut self) {
         let Piece { word, topic, mass, entries_end, counts, counts_end, explained, .. } = self;
-        (word.clear(), topic.clear(), mass.clear(), entries_end.clear());
-        (counts.clear(), counts_end.clear(), explained.clear());
+        [word, topic].into_iter().for_each(Vec::clear);
+        [entries_end, counts_end].into_iter().for_each(Vec::clear);
+        mass.clear();
+        counts.clear();
+        explained.clear();
         let Piece { entropy, alloc, bound, alpha_topic, alpha_total, tally, .. } = self;
-        (entropy.clear(), alloc.clear(), bound.clear(), alpha_topic.clear(), alpha_total.clear());
+        [entropy, alloc, bound, alpha_total].into_iter().for_each(Vec::clear);
+        alpha_topic.clear();
         *tally = Tally::default();
     }
 
@@ -67,6 +72,7 @@ impl Piece {
 }
 
 /// What documents start from and how their counts are wanted back.
+#[derive(Clone, Copy)]
 pub struct PanelRequest<'a> {
     /// The topics.
     pub table: &'a WordTable,
@@ -78,8 +84,33 @@ pub struct PanelRequest<'a> {
     pub warm: Option<&'a [Vec<(u32, f32)>]>,
     /// Whether statistics for learning alpha are wanted.
     pub learn_alpha: bool,
+    /// Whether anybody wants the counts of documents: bringing them from a GPU takes time.
+    pub keep_counts: bool,
     /// Memory of pieces that are needed no more.
     pub spare: &'a Mutex<Vec<Piece>>,
+}
+
+impl PanelRequest<'_> {
+    /// What a document of so many tokens and these counts says of alpha, given the sum of alphas: (topic, tables, slope) to
+    /// `add`, and its share in `alpha_total`. Terms to `alloc` leave what the rest of the bound does not say of it.
+    fn say_of_alpha(
+        &self,
+        (tokens, alpha_sum): (f64, f64),
+        counts: impl Iterator<Item = (u32, f32)>,
+        mut alloc: impl FnMut(f64),
+        mut add: impl FnMut(u32, f64, f64),
+    ) -> f64 {
+        let psi = lsparse_kernels::digamma;
+        let total = psi(tokens + alpha_sum) - psi(alpha_sum);
+        alloc(total * alpha_sum);
+        for (k, count) in counts {
+            let a = f64::from(self.alpha[k as usize]);
+            let (tables, slope) = alpha_bound(f64::from(count), a);
+            add(k, tables, slope);
+            alloc(-(tables * a.ln() - slope * a));
+        }
+        total
+    }
 }
 
 /// How well a document was explained.
@@ -157,7 +188,6 @@ fn solve_range(
     piece.clear();
     let before = document.tally();
     let alpha_sum: f64 = request.alpha.iter().map(|&a| f64::from(a)).sum();
-    let psi = lsparse_kernels::digamma;
     for n in range {
         let (words, counts) = rows.sparse_row(n);
         let tokens: f64 = counts.iter().map(|&c| f64::from(c)).sum();
@@ -187,16 +217,10 @@ fn solve_range(
         piece.bound.push(evidence);
         piece.explained.push(Explained { evidence: evidence as f32, tokens: tokens as f32 });
         if request.learn_alpha {
-            // What is left of the term when the rest of its bound is taken out.
-            let slope = psi(tokens + alpha_sum) - psi(alpha_sum);
-            piece.alpha_total.push(slope);
-            piece.alloc.push(slope * alpha_sum);
-            for (k, count) in document.topic_counts() {
-                let a = f64::from(request.alpha[k as usize]);
-                let (tables, slope) = alpha_bound(f64::from(count), a);
-                piece.alpha_topic.push((k, tables, slope));
-                piece.alloc.push(-(tables * a.ln() - slope * a));
-            }
+            let Piece { alloc, alpha_total, alpha_topic, .. } = &mut piece;
+            let add = |k, tables, slope| alpha_topic.push((k, tables, slope));
+            let term = |term| alloc.push(term);
+            alpha_total.push(request.say_of_alpha((tokens, alpha_sum), document.topic_counts(), term, add));
         }
         piece.counts.extend(document.topic_counts());
         piece.counts_end.push(piece.counts.len());

@@ -11,6 +11,11 @@ const UPDATES: usize = 2;
 /// A dense document holds every topic, most of them with next to nothing: those are no proposals.
 const DENSE_FLOOR: f32 = 0.01;
 
+/// What a topic must have more of to be proposed.
+pub(super) fn least_to_empty(active_floor: f32) -> f32 {
+    if active_floor > 0.0 { 0.0 } else { DENSE_FLOOR }
+}
+
 impl Document {
     /// Try to empty up to `proposals` topics, the smallest first. The bound of the document never falls.
     pub(in crate::topics) fn restart(&mut self, proposals: usize, active_floor: f32) {
@@ -23,7 +28,7 @@ impl Document {
         std::mem::swap(&mut self.counts, &mut self.next);
         let mut saved = Saved::default();
         let mut tried: Vec<u32> = Vec::new();
-        let floor = if active_floor > 0.0 { 0.0 } else { DENSE_FLOOR };
+        let floor = least_to_empty(active_floor);
         for _ in 0..proposals {
             let Some(target) = self.smallest_not_in(&tried, floor) else { break };
             if self.rows.len() < 2 {

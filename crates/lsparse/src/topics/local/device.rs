@@ -1,0 +1,500 @@
+//! The document step on a GPU: what `solve_panel` and `sum_panel` do, for the documents of a whole batch.
+//!
+//! Documents stay on the GPU from lap to lap where there is room, and else come anew at every visit, part by part. The few
+//! that it does not work out (longer than its memory, or of words that say nothing) are worked out here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lsparse_cuda::topics::{
+    DocumentStep, Documents, MOST_TOPICS, Options, PART_ENTRIES, Packer, Shape, Solved, Topics as DeviceTopics, Warm,
+};
+use lsparse_cuda::{Device, Error as DeviceError};
+use rayon::prelude::*;
+
+use super::{Explained, PanelRequest, Visited, solve_panel, sum_panel};
+use crate::data::{Ahead, Batch, DealId, Rows};
+use crate::error::{Error, Result};
+use crate::settings::{Checked, Selection, TopicMethod, TopicsConfig};
+use crate::topics::local::document::{DocumentOptions, Tally};
+use crate::topics::local::restart::least_to_empty;
+use crate::topics::model::PANEL_DOCUMENTS;
+use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats};
+use crate::topics::table::WordTable;
+
+/// Why a GPU cannot do the document step of these settings.
+pub fn cannot(config: &Checked<TopicsConfig>) -> Option<String> {
+    let most = config.max_active.unwrap_or(config.topics).min(config.topics);
+    if config.method != TopicMethod::Lsparse {
+        return Some(format!("`method {}` has no kernel for GPUs", config.method.name()));
+    }
+    if config.sparsity >= config.topics {
+        return Some("documents that keep all topics (L = K) have no kernel for GPUs".into());
+    }
+    if config.selection != Selection::End {
+        return Some("there is a kernel for GPUs for `selection end` alone".into());
+    }
+    (most > MOST_TOPICS).then(|| format!("documents have at most {MOST_TOPICS} topics there (`max-active`)"))
+}
+
+/// Bytes of a GPU's memory that the document step takes at least, for this many words, topics and entries.
+pub fn bytes_needed(config: &Checked<TopicsConfig>, vocab_size: usize, entries: usize) -> u64 {
+    let (num_topics, start_width) = (config.topics, config.sparsity);
+    let shape = Shape { vocab_size, num_topics, width: num_topics.next_multiple_of(16), start_width };
+    // Documents, at least a part of them, and the lists that statistics leave it as.
+    shape.bytes() + 8 * entries.min(PART_ENTRIES) as u64 + 8 * (vocab_size * num_topics) as u64 / 2
+}
+
+/// Bytes of the GPU's memory that are left free when documents are kept there.
+const LEFT_FREE: u64 = 1 << 30;
+
+/// The document step on a GPU, the room for it, and the documents of batches that are kept there, in parts.
+pub struct DeviceStep {
+    step: DocumentStep,
+    packer: Packer,
+    /// Whose batches these are.
+    deal: Option<DealId>,
+    kept: HashMap<usize, Vec<Documents>>,
+}
+
+/// Solve the documents of a batch on a GPU, and add their statistics to `summary`, which has none yet. `request.warm` is of
+/// the whole batch. None if the GPU's memory does not suffice; then `summary` and `tally` are worth nothing.
+pub fn visit(
+    place: &mut Option<DeviceStep>,
+    device: &Arc<Device>,
+    request: &PanelRequest<'_>,
+    batch: &Batch<'_>,
+    ahead: &mut Ahead<f32>,
+    summary: &mut TopicSummary,
+    tally: &mut Tally,
+) -> Result<Option<Visited>> {
+    let table = request.table;
+    if place.as_ref().is_none_or(|step| !step.fits(device, table)) {
+        // Its memory goes before there is another.
+        *place = None;
+        match DeviceStep::new(device, table) {
+            Ok(step) => *place = Some(step),
+            Err(DeviceError::OutOfMemory { .. }) => return Ok(None),
+            Err(error) => return Err(Error::gpu(error)),
+        }
+    }
+    let Some(step) = place else { return Ok(None) };
+    step.visit(request, batch, ahead, summary, tally)
+}
+
+/// A batch that is visited, and what has come of it so far.
+struct Visit<'a> {
+    request: &'a PanelRequest<'a>,
+    batch: &'a Batch<'a>,
+    options: Options,
+    alpha_sum: f64,
+    summary: &'a mut TopicSummary,
+    tally: &'a mut Tally,
+    visited: Visited,
+    /// Documents of the batch that the GPU has left.
+    left: Vec<usize>,
+}
+
+impl DeviceStep {
+    /// Room for these topics.
+    fn new(device: &Arc<Device>, table: &WordTable) -> lsparse_cuda::Result<Self> {
+        let step = DocumentStep::new(device, shape_of(table))?;
+        Ok(DeviceStep { step, packer: Packer::default(), deal: None, kept: HashMap::new() })
+    }
+
+    /// Whether the room is that of these topics.
+    fn fits(&self, device: &Arc<Device>, table: &WordTable) -> bool {
+        Arc::ptr_eq(self.step.device(), device) && self.step.shape() == shape_of(table)
+    }
+
+    fn visit(
+        &mut self,
+        request: &PanelRequest<'_>,
+        batch: &Batch<'_>,
+        ahead: &mut Ahead<f32>,
+        summary: &mut TopicSummary,
+        tally: &mut Tally,
+    ) -> Result<Option<Visited>> {
+        let alpha_sum = request.alpha.iter().map(|&a| f64::from(a)).sum();
+        let options = options_of(request.options, request.table.num_topics);
+        let (visited, left) = (Visited::default(), Vec::new());
+        let mut visit = Visit { request, batch, options, alpha_sum, summary, tally, visited, left };
+        match self.work(&mut visit, ahead) {
+            Ok(()) => {}
+            Err(Trouble::Device(DeviceError::OutOfMemory { .. })) => return Ok(None),
+            Err(Trouble::Device(error)) => return Err(Error::gpu(error)),
+            Err(Trouble::Other(error)) => return Err(error),
+        }
+        visit.finish().map(Some)
+    }
+
+    fn work(&mut self, visit: &mut Visit<'_>, ahead: &mut Ahead<f32>) -> std::result::Result<(), Trouble> {
+        let PanelRequest { table, alpha, .. } = *visit.request;
+        let mut alpha_ln_gamma: Vec<f64> = alpha.iter().map(|&a| f64::from(a)).collect();
+        lsparse_kernels::ln_gamma_slice(&mut alpha_ln_gamma);
+        let (start_topic, start_value) = table.starts();
+        let alpha_sum_ln_gamma = lsparse_kernels::ln_gamma(visit.alpha_sum);
+        let scale = &table.scale;
+        let topics = DeviceTopics {
+            scale,
+            alpha,
+            alpha_ln_gamma: &alpha_ln_gamma,
+            alpha_sum_ln_gamma,
+            start_topic,
+            start_value,
+        };
+        self.step.set_topics(&topics, |first, into| copy(&table.values[first..first + into.len()], into))?;
+        let Batch { data, number, .. } = *visit.batch;
+        if self.deal != Some(data.id) {
+            self.kept.clear();
+            self.deal = Some(data.id);
+        }
+        if let Some(kept) = self.kept.get(&number) {
+            return Ok(kept.iter().try_for_each(|documents| visit.part(&mut self.step, documents))?);
+        }
+        let mut kept = Some(Vec::new());
+        self.packer.clear();
+        // Errors of the GPU come out of the reading apart from its own.
+        let mut trouble = Ok(());
+        let read = ahead.for_each_panel(data, data.batches.panels(number, PANEL_DOCUMENTS), |read| {
+            for n in 0..read.rows.len() {
+                let (words, counts) = read.rows.sparse_row(n);
+                if self.packer.entries() + words.len() > PART_ENTRIES && trouble.is_ok() {
+                    trouble = upload(&mut self.step, &mut self.packer, visit, &mut kept);
+                }
+                self.packer.push(words, counts);
+            }
+            Ok(())
+        });
+        read.map_err(Trouble::Other)?;
+        trouble?;
+        upload(&mut self.step, &mut self.packer, visit, &mut kept)?;
+        if let Some(kept) = kept {
+            self.kept.insert(number, kept);
+        }
+        Ok(())
+    }
+}
+
+/// Bring the documents that are packed onto the GPU and work them out. They are kept there while there is room, all parts
+/// of a batch or none.
+fn upload(
+    step: &mut DocumentStep,
+    packer: &mut Packer,
+    visit: &mut Visit<'_>,
+    kept: &mut Option<Vec<Documents>>,
+) -> lsparse_cuda::Result<()> {
+    if packer.is_empty() {
+        return Ok(());
+    }
+    if step.device().free_memory()? < Documents::bytes_of(packer) + LEFT_FREE {
+        *kept = None;
+    }
+    let documents = Documents::upload(step.device(), step.shape(), packer)?;
+    packer.clear();
+    visit.part(step, &documents)?;
+    if let Some(kept) = kept {
+        kept.push(documents);
+    }
+    Ok(())
+}
+
+/// What can go wrong: on the GPU, or with the data.
+enum Trouble {
+    Device(DeviceError),
+    Other(Error),
+}
+
+impl From<DeviceError> for Trouble {
+    fn from(error: DeviceError) -> Self {
+        Trouble::Device(error)
+    }
+}
+
+fn shape_of(table: &WordTable) -> Shape {
+    let WordTable { num_topics, width, .. } = *table;
+    Shape { vocab_size: table.vocab_size(), num_topics, width, start_width: table.start_width() }
+}
+
+fn options_of(options: &DocumentOptions, num_topics: usize) -> Options {
+    Options {
+        sparsity: options.sparsity,
+        iterations: options.iterations,
+        tolerance: options.tolerance,
+        active_floor: options.active_floor,
+        max_active: options.max_active.unwrap_or(num_topics).min(MOST_TOPICS),
+        restarts: options.restarts,
+        restart_floor: least_to_empty(options.active_floor),
+    }
+}
+
+/// A copy by all threads: the table of many topics is larger than one thread copies in the time that the GPU takes.
+fn copy(from: &[f32], to: &mut [f32]) {
+    const CHUNK: usize = 1 << 16;
+    to.par_chunks_mut(CHUNK).zip(from.par_chunks(CHUNK)).for_each(|(to, from)| to.copy_from_slice(from));
+}
+
+impl Visit<'_> {
+    /// Work a part of the batch out: the documents that come next.
+    fn part(&mut self, step: &mut DocumentStep, documents: &Documents) -> lsparse_cuda::Result<()> {
+        let first = self.visited.explained.len();
+        let warm = self.request.warm.map(|warm| lists(&warm[first..first + documents.len()]));
+        let with_counts = self.request.learn_alpha || self.request.keep_counts;
+        let solved = step.solve(documents, &self.options, warm.as_ref(), with_counts)?;
+        self.take(solved, &documents.tokens_of);
+        Ok(())
+    }
+
+    /// Take up what documents left, in their order.
+    fn take(&mut self, solved: Solved, tokens_of: &[f32]) {
+        let Visit { summary, tally, visited, request, .. } = self;
+        for (d, (found, &tokens)) in solved.found.iter().zip(tokens_of).enumerate() {
+            let mut counts = Vec::new();
+            if found.solved == 0 {
+                if tokens > 0.0 {
+                    self.left.push(visited.explained.len());
+                }
+                visited.counts.push(counts);
+                visited.explained.push(Explained::default());
+                continue;
+            }
+            summary.entropy += found.entropy;
+            summary.alloc += found.alloc;
+            summary.bound += found.evidence;
+            tally.add(&Tally {
+                documents: 1,
+                iterations: found.iterations.into(),
+                active: found.active.into(),
+                proposed: found.proposed.into(),
+                accepted: found.accepted.into(),
+            });
+            if let Some((topic, count)) = &solved.counts {
+                let of_d = d * MOST_TOPICS..d * MOST_TOPICS + found.active as usize;
+                counts.extend(topic[of_d.clone()].iter().copied().zip(count[of_d].iter().copied()));
+            }
+            if request.learn_alpha {
+                let TopicSummary { alloc, alpha_total, alpha_topic, alpha_slope, .. } = &mut **summary;
+                let term = |term| *alloc += term;
+                let add = |k: u32, tables, slope| {
+                    alpha_topic[k as usize] += tables;
+                    alpha_slope[k as usize] += slope;
+                };
+                let sizes = (f64::from(tokens), self.alpha_sum);
+                *alpha_total += request.say_of_alpha(sizes, counts.iter().copied(), term, add);
+            }
+            visited.counts.push(counts);
+            visited.explained.push(Explained { evidence: found.evidence as f32, tokens });
+        }
+        summary.documents += solved.found.len() as f64;
+        summary.counts.iter_mut().zip(&solved.totals).for_each(|(sum, n)| *sum += n);
+        add_statistics(summary, solved);
+    }
+
+    /// Work the documents that were left out here.
+    fn finish(mut self) -> Result<Visited> {
+        if self.left.is_empty() {
+            return Ok(self.visited);
+        }
+        let Batch { data, number, .. } = *self.batch;
+        let ids = data.batches.row_ids(number);
+        let mut rows = Rows::sparse(self.request.table.vocab_size());
+        self.left.iter().try_for_each(|&n| data.source.read_f32(ids[n], 1, &mut rows))?;
+        let warm: Option<Vec<_>> = self.request.warm.map(|warm| self.left.iter().map(|&n| warm[n].clone()).collect());
+        let request = PanelRequest { warm: warm.as_deref(), ..*self.request };
+        // They have been counted.
+        self.summary.documents -= rows.len() as f64;
+        let found = sum_panel(&solve_panel(&request, &rows), true, self.summary, self.tally);
+        for ((n, counts), explained) in self.left.into_iter().zip(found.counts).zip(found.explained) {
+            self.visited.counts[n] = counts;
+            self.visited.explained[n] = explained;
+        }
+        Ok(self.visited)
+    }
+}
+
+/// Counts of documents as a GPU takes them.
+fn lists(warm: &[Vec<(u32, f32)>]) -> Warm {
+    let mut all = Warm { first: vec![0], ..Warm::default() };
+    for counts in warm {
+        all.topic.extend(counts.iter().map(|e| e.0));
+        all.count.extend(counts.iter().map(|e| e.1));
+        all.first.push(all.topic.len() as u32);
+    }
+    all
+}
+
+/// Add the lists of a part to the statistics of its batch, which are those lists if it is the first.
+fn add_statistics(summary: &mut TopicSummary, solved: Solved) {
+    let Solved { first, topic, mass, .. } = solved;
+    let num_topics = summary.num_topics;
+    match &mut summary.words {
+        WordStats::Batch(stats) if stats.topic.is_empty() => {
+            *stats = SparseStats { indptr: first, topic, mass };
+        }
+        words => {
+            let lengths = first.windows(2).map(|pair| pair[1] - pair[0]).enumerate();
+            let word: Vec<u32> = lengths.flat_map(|(v, length)| std::iter::repeat_n(v as u32, length)).collect();
+            let list = Entries { word: &word, topic: &topic, mass: &mass };
+            match words {
+                WordStats::Batch(stats) => stats.add_lists(num_topics, &[list]),
+                WordStats::Total(stats) => stats.add_lists(num_topics, &[list]),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::allocation::AlphaRule;
+    use crate::data::{CsrRows, Dealt, RowSource};
+    use crate::topics::Topics;
+    use crate::training::model::Model;
+    use crate::training::summary::Summary;
+
+    fn checked(change: impl FnOnce(&mut TopicsConfig)) -> Checked<TopicsConfig> {
+        let mut config = TopicsConfig { topics: 100, ..Default::default() };
+        change(&mut config);
+        config.check(50).unwrap()
+    }
+
+    #[test]
+    fn what_has_no_kernel_is_named() {
+        let why = |change: fn(&mut TopicsConfig)| cannot(&checked(change));
+        assert_eq!(why(|_| {}), None);
+        assert_eq!(why(|c| c.max_active = Some(12)), None);
+        assert!(why(|c| c.method = TopicMethod::SparseLda).unwrap().contains("sparse-lda"));
+        assert!(why(|c| c.method = TopicMethod::SviGibbs).unwrap().contains("svi-gibbs"));
+        assert!(why(|c| c.sparsity = crate::settings::Sparsity::Of(100)).unwrap().contains("L = K"));
+        assert!(why(|c| c.selection = Selection::PAPER).unwrap().contains("selection"));
+        assert!(why(|c| c.max_active = Some(65)).unwrap().contains("64 topics"));
+        assert!(why(|c| c.max_active = None).unwrap().contains("64 topics"));
+        // With few topics no document can have more.
+        assert_eq!(why(|c| (c.topics, c.max_active) = (64, None)), None);
+        let bytes = |entries| bytes_needed(&checked(|_| {}), 1000, entries);
+        assert!(bytes(1000) > 1000 * 100 * 12 && bytes(usize::MAX / 16) < 1 << 30);
+    }
+
+    /// Twelve documents of three subjects, one of them without words.
+    fn corpus() -> CsrRows<f32> {
+        let (mut indptr, mut words, mut counts) = (vec![0], Vec::new(), Vec::new());
+        for d in 0..12u32 {
+            for v in (0..30).filter(|v| d != 5 && (v / 10 == d % 3 || v % (4 + d) == 0)) {
+                words.push(v);
+                counts.push(1.0 + (v + d) as f32 % 3.0);
+            }
+            indptr.push(words.len());
+        }
+        CsrRows::new("three subjects", 30, indptr, words, counts).unwrap()
+    }
+
+    /// Documents `range` as a GPU leaves them that solves those that `solves` says.
+    fn solved(
+        request: &PanelRequest<'_>,
+        source: &CsrRows<f32>,
+        range: std::ops::Range<usize>,
+        solves: impl Fn(usize) -> bool,
+    ) -> (Solved, Vec<f32>) {
+        let topics = request.table.num_topics;
+        let empty = || TopicSummary::new(topics, WordStats::Batch(SparseStats::empty(30)));
+        let (mut all, mut out, mut tokens) = (Rows::sparse(30), Solved::default(), Vec::new());
+        let (mut count_topic, mut count_value) = (Vec::new(), Vec::new());
+        for d in range {
+            let (mut one, mut tally, mut summary) = (Rows::sparse(30), Tally::default(), empty());
+            source.read_f32(d, 1, &mut one).unwrap();
+            tokens.push(one.sparse_row(0).1.iter().sum());
+            let pieces = solve_panel(&PanelRequest { learn_alpha: false, ..*request }, &one);
+            let visited = sum_panel(&pieces, true, &mut summary, &mut tally);
+            let mut found = lsparse_cuda::topics::Found::default();
+            let mut places = vec![(0, 0.0); MOST_TOPICS];
+            if solves(d) && tally.documents > 0 {
+                (found.entropy, found.alloc, found.evidence) = (summary.entropy, summary.alloc, summary.bound);
+                (found.active, found.iterations) = (tally.active as u32, tally.iterations as u32);
+                (found.proposed, found.accepted) = (tally.proposed as u32, tally.accepted as u32);
+                found.solved = 1;
+                source.read_f32(d, 1, &mut all).unwrap();
+                places[..visited.counts[0].len()].copy_from_slice(&visited.counts[0]);
+            }
+            out.found.push(found);
+            count_topic.extend(places.iter().map(|e| e.0));
+            count_value.extend(places.iter().map(|e| e.1));
+        }
+        let mut summary = empty();
+        sum_panel(&solve_panel(request, &all), false, &mut summary, &mut Tally::default());
+        let WordStats::Batch(stats) = summary.words else { unreachable!() };
+        (out.first, out.topic, out.mass, out.totals) = (stats.indptr, stats.topic, stats.mass, summary.counts);
+        out.counts = Some((count_topic, count_value));
+        (out, tokens)
+    }
+
+    #[test]
+    fn parts_and_what_is_left_come_to_what_the_cpu_finds() {
+        let source = corpus();
+        let config = TopicsConfig { topics: 4, learn_alpha: AlphaRule::Symmetric, ..Default::default() };
+        let config = TopicsConfig { sparsity: crate::settings::Sparsity::Of(2), ..config }.check(12).unwrap();
+        let topics = Topics::new(&config, 30);
+        let mut total = topics.empty_batch().into_total();
+        let WordStats::Total(stats) = &mut total.words else { unreachable!() };
+        *stats = SparseStats::by_word(30, |v, row| row.push(((v / 10) as u32, 5.0 + v as f64)));
+        total.counts = vec![95.0, 195.0, 295.0, 0.0];
+        let params = topics.global_step(&total, None).unwrap();
+        let request = PanelRequest {
+            table: &params.table,
+            alpha: &params.alpha,
+            options: &topics.document,
+            warm: None,
+            learn_alpha: true,
+            keep_counts: true,
+            spare: &Mutex::default(),
+        };
+        let (mut rows, mut want, mut want_tally) = (Rows::sparse(30), topics.empty_batch(), Tally::default());
+        source.read_f32(0, 12, &mut rows).unwrap();
+        let expected = sum_panel(&solve_panel(&request, &rows), true, &mut want, &mut want_tally);
+        let data = Dealt::in_order(&source).unwrap();
+        let batch = data.batch(0);
+        let (mut summary, mut tally) = (topics.empty_batch(), Tally::default());
+        let mut visit = Visit {
+            request: &request,
+            batch: &batch,
+            options: options_of(&topics.document, 4),
+            alpha_sum: params.alpha.iter().map(|&a| f64::from(a)).sum(),
+            summary: &mut summary,
+            tally: &mut tally,
+            visited: Visited::default(),
+            left: Vec::new(),
+        };
+        // Two parts, and two documents that the GPU leaves.
+        for range in [0..7, 7..12] {
+            let (part, tokens) = solved(&request, &source, range, |d| d != 3 && d != 9);
+            visit.take(part, &tokens);
+        }
+        assert_eq!(visit.left, [3, 9]);
+        let visited = visit.finish().unwrap();
+        assert_eq!((visited.counts.len(), visited.explained.len()), (12, 12));
+        assert_eq!(visited.explained, expected.explained);
+        assert_eq!(visited.counts, expected.counts);
+        assert_eq!(tally, want_tally);
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5 * (1.0 + b.abs()), "{a} is not {b}");
+        for (a, b) in [
+            (summary.entropy, want.entropy),
+            (summary.alloc, want.alloc),
+            (summary.bound, want.bound),
+            (summary.documents, want.documents),
+            (summary.alpha_total, want.alpha_total),
+        ] {
+            close(a, b);
+        }
+        let arrays = |s: &TopicSummary| [s.counts.clone(), s.alpha_topic.clone(), s.alpha_slope.clone()].concat();
+        arrays(&summary).into_iter().zip(arrays(&want)).for_each(|(a, b)| close(a, b));
+        want.add_scaled(&summary, -1.0);
+        assert!(want.total().mass.iter().all(|&m| m.abs() < 1e-4), "statistics differ");
+    }
+
+    #[test]
+    fn counts_of_earlier_visits_become_lists() {
+        let warm = lists(&[vec![(3, 1.5), (7, 2.0)], vec![], vec![(1, 4.0)]]);
+        assert_eq!((warm.first, warm.topic, warm.count), (vec![0, 2, 2, 3], vec![3, 7, 1], vec![1.5, 2.0, 4.0]));
+    }
+}
