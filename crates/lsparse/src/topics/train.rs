@@ -129,7 +129,7 @@ fn demand(source: &dyn RowSource, config: &Checked<TopicsConfig>, entries: usize
 /// Bytes that it takes to write a model of so many words and topics: as it is, as arrays in double precision, and as the
 /// bytes of an array and of the file.
 pub fn memory_to_save(words: usize, topics: usize) -> u64 {
-    const COPIES: usize = 3;
+    const COPIES: usize = 4;
     (words as u64)
         .saturating_mul(topics as u64)
         .saturating_mul((2 * size_of::<f32>() + COPIES * size_of::<f64>()) as u64)
