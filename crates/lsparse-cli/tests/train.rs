@@ -495,7 +495,7 @@ fn typical_rows_of_clusters_are_named() {
     // Documents and images have names.
     place.write("a.txt", "star planet star\nsauce oven\nplanet star star planet\nsauce sauce oven oven\n".repeat(5));
     place.lsparse("corpus build a.txt --max-share 1 --out c -q").assert().success();
-    let note = contains("note: c has counts of words: --likelihood multinomial, or lsparse fit topics");
+    let note = contains("note: these are counts of words");
     place.lsparse("fit mixture c -k 2 --laps 1").assert().success().stderr(note.clone());
     place.lsparse("fit mixture c -k 2 --laps 1 --likelihood multinomial").assert().success().stderr(note.not());
     let fit = "fit mixture c --likelihood multinomial -k 2 --runs 3 --out w.safetensors -q";

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::data::formats::binary::check_text;
+use crate::data::formats::binary::{check_encoding, check_text};
 use crate::data::formats::csv::GZIP_MAGIC;
 use crate::error::{Error, Result};
 
@@ -28,15 +28,20 @@ pub(in crate::corpus) struct TextFile {
 impl TextFile {
     /// Open a file; a mark at its start is passed over, and what is no text is refused.
     pub(in crate::corpus) fn open(path: &Path) -> Result<Self> {
-        Self::open_one(path, None)
+        Self::open_one(path, |start| check_text(path, start, None))
+    }
+
+    /// Open a list of words.
+    pub(in crate::corpus) fn open_words(path: &Path) -> Result<Self> {
+        Self::open_one(path, |start| check_encoding(path, start, None))
     }
 
     /// Open one file of a folder, where what is no text has a remedy of its own.
     pub(in crate::corpus) fn open_among(path: &Path, remedy: &str) -> Result<Self> {
-        Self::open_one(path, Some(remedy))
+        Self::open_one(path, |start| check_text(path, start, Some(remedy)))
     }
 
-    fn open_one(path: &Path, remedy: Option<&str>) -> Result<Self> {
+    fn open_one(path: &Path, check: impl FnOnce(&[u8]) -> Result<()>) -> Result<Self> {
         let file = File::open(path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
             _ => Error::Io { path: path.to_owned(), action: "open", source },
@@ -55,7 +60,7 @@ impl TextFile {
         let mut opened = TextFile { path: path.to_owned(), text, gzipped, line: 0, buffer: Vec::new(), taken };
         let start = opened.text.fill_buf();
         let start = start.map_err(|source| read_failed(path, gzipped, source))?;
-        check_text(path, start, remedy)?;
+        check(start)?;
         // Some editors mark the start of a text.
         if start.starts_with(b"\xef\xbb\xbf") {
             opened.text.consume(3);

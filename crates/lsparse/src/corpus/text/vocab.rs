@@ -37,7 +37,7 @@ impl Vocab {
     ///
     /// Bytes that are no UTF-8 are replaced and counted, or an error with `strict`.
     pub fn read(path: &Path, strict: bool) -> Result<(Self, u64)> {
-        let mut file = TextFile::open(path)?;
+        let mut file = TextFile::open_words(path)?;
         let (mut words, mut replaced) = (Vec::new(), 0);
         let mut empty = None;
         while let Some(line) = file.next_line()? {

@@ -42,13 +42,22 @@ pub(crate) fn known_kind(start: &[u8]) -> Option<(&'static str, &'static str)> {
 /// Refuse what is no text in UTF-8, given the start of a file. `otherwise` is the remedy where it is one file among
 /// others.
 pub(crate) fn check_text(path: &Path, start: &[u8], otherwise: Option<&str>) -> Result<()> {
+    match known_kind(start) {
+        Some((kind, remedy)) => Err(Error::Format {
+            path: path.to_owned(),
+            detail: format!("the file is not text but {kind}"),
+            remedy: otherwise.unwrap_or(remedy).to_owned(),
+        }),
+        None => check_encoding(path, start, otherwise),
+    }
+}
+
+/// The same for a list of words, the first of which may begin as such a file does.
+pub(crate) fn check_encoding(path: &Path, start: &[u8], otherwise: Option<&str>) -> Result<()> {
     let refuse =
         |detail: String, remedy: &str| Err(Error::Format { path: path.to_owned(), detail, remedy: remedy.to_owned() });
     if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
         return refuse("the text is UTF-16".to_owned(), "convert it with iconv -f UTF-16 -t UTF-8");
-    }
-    if let Some((kind, remedy)) = known_kind(start) {
-        return refuse(format!("the file is not text but {kind}"), otherwise.unwrap_or(remedy));
     }
     let start = &start[..start.len().min(LOOKED_AT)];
     if start.contains(&0) {

@@ -340,7 +340,7 @@ mod tests {
             for n in 0..num_rows {
                 // Clusters of all sizes, one of them empty, and shares too small to count.
                 let share = if n % 11 == 0 { 1e-20 } else { 0.3 + 0.4 * (n % 7) as f64 / 7.0 };
-                let first = (n * n % 5) as u32;
+                let first = (n * 3 % 5) as u32;
                 resp.index[2 * n..2 * n + 2].copy_from_slice(&[first, (first + 1) % 6]);
                 resp.value[2 * n..2 * n + 2].copy_from_slice(&[1.0 - share, share]);
             }
