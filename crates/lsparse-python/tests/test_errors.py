@@ -231,6 +231,6 @@ def test_too_few_rows_for_a_first_part_are_called_as_in_fit():
         GaussianMixture(5).partial_fit(np.eye(3))
 
 
-def test_half_a_surrogate_pair_is_a_mark(tmp_path):
-    corpus = build_corpus(["\ud800 hello world", "hello there"], tmp_path / "corpus", min_df=1, max_df=1.0)
+def test_half_a_surrogate_pair_is_a_mark():
+    corpus = build_corpus(["\ud800 hello world", "hello there"], min_df=1, max_df=1.0)
     assert "hello" in corpus.vocabulary

@@ -162,7 +162,7 @@ def test_what_cannot_be_saved_or_loaded(tmp_path):
 
         lsparse.save(PCA().fit(np.eye(3)), tmp_path / "m.safetensors")
     (tmp_path / "bad.safetensors").write_bytes(b"nonsense")
-    with pytest.raises(lsparse.LsparseError, match="not a safetensors file"):
+    with pytest.raises(lsparse.LsparseError, match="does not begin as a .safetensors"):
         lsparse.load(tmp_path / "bad.safetensors")
     model = GaussianMixture(1).fit(np.eye(3))
     with pytest.raises(lsparse.LsparseError, match="cannot write"):

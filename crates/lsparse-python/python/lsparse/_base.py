@@ -279,7 +279,7 @@ class Estimator(_Fitted):
         """As scikit-learn does; and True is no number."""
         super()._validate_params()
         for name, value in self.get_params(deep=False).items():
-            checks = self._parameter_constraints[name]
+            checks = self._parameter_constraints.get(name, ["boolean"])
             if isinstance(value, bool | np.bool_) and not {"boolean", "verbose"} & {c for c in checks if isinstance(c, str)}:
                 raise InvalidParameterError(
                     f"The {name!r} parameter of {type(self).__name__} must be a number, a name or None. Got {value} instead."

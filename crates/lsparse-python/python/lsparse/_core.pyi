@@ -28,6 +28,7 @@ __all__ = [
     "print_piece",
     "settings",
     "checkpoint_seed",
+    "read_topic_names",
     "read_trace",
     "summarize_batch",
     "work_piece",

@@ -180,7 +180,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
             Write a line of JSON a step here; :func:`lsparse.read_trace` reads it.
         callback : callable, default=None
             Called with a dict for every step (``run``, ``lap``, ``step``, ``seconds``, ``objective``, ``heldout`` and what
-            else is known), before the next one; if it returns something true the fit ends there.
+            else is known), before the next one; if it returns something true the fit ends with the next batch.
 
         Returns
         -------

@@ -318,7 +318,7 @@ class TopicModel(Estimator):
             Write a line of JSON a step here; :func:`lsparse.read_trace` reads it.
         callback : callable, default=None
             Called with a dict for every step (``run``, ``lap``, ``step``, ``seconds``, ``objective``, ``heldout`` and what
-            else is known), before the next one; if it returns something true the fit ends there.
+            else is known), before the next one; if it returns something true the fit ends with the next batch.
 
         Returns
         -------
