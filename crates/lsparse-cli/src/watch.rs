@@ -12,6 +12,7 @@ use lsparse_page::watch::{Feed, Follow, Server, Watched};
 use serde_json::json;
 
 use crate::interrupt;
+use crate::messages;
 use crate::output::{self, message};
 
 /// Show trainings as they go, or as they went, on a local page.
@@ -56,11 +57,20 @@ pub fn run(args: &WatchArgs) -> Result<()> {
         open(&url);
     }
     let stop = interrupt::listen(true);
+    let mut troubled = vec![false; follows.len()];
     while !stop.load(Ordering::Acquire) {
         let mut more = false;
-        for (follow, path) in follows.iter_mut().zip(&args.traces) {
-            let failed = |source| Error::Io { path: path.clone(), action: "read", source };
-            more |= follow.read_on(&feed).map_err(failed)?;
+        for ((follow, path), troubled) in follows.iter_mut().zip(&args.traces).zip(&mut troubled) {
+            // One that cannot be read is no reason to end the page of the others.
+            match follow.read_on(&feed) {
+                Ok(has_more) => (more, *troubled) = (more | has_more, false),
+                Err(source) if !*troubled => {
+                    let error = Error::Io { path: path.clone(), action: "read", source };
+                    message(&format!("warning: {}", messages::of_error(&error)));
+                    *troubled = true;
+                }
+                Err(_) => {}
+            }
         }
         if !more {
             std::thread::sleep(PERIOD);

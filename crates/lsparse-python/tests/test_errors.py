@@ -234,3 +234,17 @@ def test_too_few_rows_for_a_first_part_are_called_as_in_fit():
 def test_half_a_surrogate_pair_is_a_mark():
     corpus = build_corpus(["\ud800 hello world", "hello there"], min_df=1, max_df=1.0)
     assert "hello" in corpus.vocabulary
+
+
+def test_a_device_that_is_none_is_called_by_its_parameter():
+    for device in ("x", "", "cuda:", "gpu"):
+        with pytest.raises(ValueError, match="'device' parameter"):
+            GaussianMixture(2, device=device).fit(X)
+
+
+def test_pages_are_of_topics():
+    with pytest.raises(TypeError, match="GaussianMixture is no TopicModel"):
+        lsparse.explore(GaussianMixture(2).fit(X))
+    topics = TopicModel(2).fit(np.eye(6) + 1)
+    with pytest.raises(TypeError, match="these are texts"):
+        lsparse.explore(topics, ["some text"])

@@ -14,6 +14,9 @@ const MOST_AT_ONCE: u64 = 16 << 20;
 /// Bytes of a line that is not one of a trace.
 const LONGEST_LINE: usize = 1 << 20;
 
+/// Bytes that a training is known by: its first line has all settings.
+const START_BYTES: u64 = 4096;
+
 /// A file, and how far it was read.
 pub struct Follow {
     path: PathBuf,
@@ -21,6 +24,8 @@ pub struct Follow {
     read: u64,
     /// The beginning of a line that was not whole yet.
     rest: Vec<u8>,
+    /// How the file began: one that begins otherwise is another training's, however long it is.
+    start: Vec<u8>,
 }
 
 impl Follow {
@@ -38,7 +43,7 @@ impl Follow {
             }
         }
         let number = feed.add(&path.to_string_lossy());
-        Ok(Follow { path: path.to_owned(), number, read: 0, rest: Vec::new() })
+        Ok(Follow { path: path.to_owned(), number, read: 0, rest: Vec::new(), start: Vec::new() })
     }
 
     /// Read what has come since the last time; whether there may be more at once. A file that was cut, as by a run that
@@ -48,10 +53,13 @@ impl Follow {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             other => other?,
         };
-        if file.metadata()?.len() < self.read {
+        let mut start = Vec::new();
+        file.by_ref().take(START_BYTES).read_to_end(&mut start)?;
+        if file.metadata()?.len() < self.read || !start.starts_with(&self.start) {
             feed.clear(self.number);
             (self.read, self.rest) = (0, Vec::new());
         }
+        self.start = start;
         file.seek(SeekFrom::Start(self.read))?;
         let before = self.rest.len();
         let bytes = file.take(MOST_AT_ONCE).read_to_end(&mut self.rest)? as u64;
@@ -106,6 +114,8 @@ mod tests {
             // Cut, as by a run that goes on from a checkpoint.
             (format!("{end}\n"), 1),
             (format!("{end}\n\n\u{fffd}{{\n"), 1),
+            // Another training that has written more already.
+            (format!("{}\n{end}\n{end}\n{end}\n{end}\n", end.replace("\"laps\":1", "\"laps\":2")), 5),
         ] {
             fs::write(&path, text).unwrap();
             follow.read_on(&feed).unwrap();

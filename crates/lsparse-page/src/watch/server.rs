@@ -213,6 +213,7 @@ impl Shared {
                 true => ("200 OK", "application/json", "{}".into()),
                 false => nothing("409 Conflict", "this training is another process's: stop it there"),
             },
+            ("POST", "stop") => nothing("403 Forbidden", "only the page itself can stop a training"),
             ("GET" | "HEAD" | "POST", _) => nothing("404 Not Found", "there is nothing here"),
             _ => nothing("405 Method Not Allowed", "read, or stop"),
         }
@@ -288,7 +289,7 @@ mod tests {
             ask(&server, &format!("POST /{token}/stop HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{origin}\r\n"))
         };
         assert_eq!(status(&get(&server, &format!("/{token}/stop"), "")), "404");
-        assert_eq!(status(&post("")), "404");
+        assert_eq!(status(&post("")), "403");
         assert_eq!(status(&post("Origin: http://evil.example\r\n")), "403");
         assert!(!stopped.load(Ordering::SeqCst));
         assert_eq!(status(&post(&format!("Origin: http://127.0.0.1:{port}\r\n"))), "200");

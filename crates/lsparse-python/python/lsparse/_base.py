@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -71,7 +72,11 @@ def threads_of(n_jobs: int | None) -> int:
     if (backend.nesting_level or 0) > 0 and not os.environ.get("OMP_NUM_THREADS"):
         # One of joblib's own threads, which are as many as there are processors.
         return 1
-    return int(min(_openmp_effective_n_threads(only_physical_cores=False), joblib.effective_n_jobs(-1)))
+    with warnings.catch_warnings():
+        # Threads are no processes, which joblib says that workers of Dask may not have.
+        warnings.filterwarnings("ignore", message=".*setting n_jobs=1")
+        most = joblib.effective_n_jobs(-1)
+    return int(min(_openmp_effective_n_threads(only_physical_cores=False), most))
 
 
 def float_type(X: Any) -> np.dtype[Any]:
@@ -278,6 +283,11 @@ class Estimator(_Fitted):
     def _validate_params(self) -> None:
         """As scikit-learn does; and True is no number."""
         super()._validate_params()
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            raise InvalidParameterError(
+                f"The 'device' parameter of {type(self).__name__} must be 'auto', 'cpu', 'cuda', or 'cuda:1' for the second "
+                f"GPU and so on. Got {self.device!r} instead."
+            )
         for name, value in self.get_params(deep=False).items():
             checks = self._parameter_constraints.get(name, ["boolean"])
             if isinstance(value, bool | np.bool_) and not {"boolean", "verbose"} & {c for c in checks if isinstance(c, str)}:

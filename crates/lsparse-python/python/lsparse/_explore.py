@@ -130,6 +130,9 @@ def explore(
     40
     """
     check_is_fitted(model)
+    if not isinstance(model, TopicModel):
+        raise TypeError(f"model: {type(model).__name__} is no TopicModel, and pages show topics")
+    check_is_fitted(model)
     topics = int(model.topics_.shape[0])
     counts, documents = _counts_of(corpus, model)
     if texts is not None:
@@ -154,6 +157,8 @@ def _counts_of(corpus: Any, model: TopicModel) -> tuple[Any, list[str] | None]:
     """Counts and names of documents."""
     if corpus is None:
         return None, None
+    if isinstance(corpus, list | tuple) and corpus and isinstance(corpus[0], str):
+        raise TypeError("corpus: these are texts; give build_corpus(texts) and texts=texts")
     if isinstance(corpus, str | os.PathLike):
         corpus = read_corpus(corpus)
     documents = None
