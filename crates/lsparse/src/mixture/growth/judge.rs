@@ -102,12 +102,12 @@ impl<'a, T: Scalar> Judge<'a, T> {
     /// Work out what every change that was proposed would gain; says how many they are.
     pub fn consider(&mut self, near: &[(u32, u32)]) -> Result<usize> {
         let mut candidates: Vec<Candidate> = Vec::new();
-        for &k in &self.trial.splits {
+        for (&k, &gain) in self.trial.splits.iter().zip(&self.trial.split_entropy) {
             let halves = [Part::Left(k), Part::Right(k)];
             if halves.iter().all(|&half| self.count(&[half]) > 0.0) {
                 let becomes = vec![(k, Some(vec![halves[0]]))];
                 let besides = Some(vec![halves[1]]);
-                candidates.push(Candidate { kind: MoveKind::Birth, touches: vec![k], becomes, besides, gain: 0.0 });
+                candidates.push(Candidate { kind: MoveKind::Birth, touches: vec![k], becomes, besides, gain });
             }
         }
         for (a, b, gain) in self.pairs(near) {

@@ -26,7 +26,10 @@ const LEAST_OF_A_CLUSTER: usize = 4;
 
 /// Ways to cut that are drawn at random, and passes over the rows from each.
 const DRAWS: usize = 3;
-const PASSES: usize = 8;
+const PASSES: usize = 12;
+
+/// A pass that gains less than this a row is the last.
+const LEAST_GAIN: f64 = 1e-4;
 
 /// Add a proposal for every cluster that has none and has not been tried in vain at its size, and note which clusters are
 /// near each other.
@@ -152,24 +155,23 @@ fn cut<T: Scalar>(
         cuts.push(seeding.draw(likelihood, sample, 2, rng)?.1);
     }
     let mut best: Option<(f64, [Half; 2])> = None;
-    for mut owner in cuts {
-        let mut found = None;
-        for pass in 0..=PASSES {
-            let Some(halves) = halves_of(likelihood, sample, &owner, factor) else { break };
+    for owner in cuts {
+        let mut resp = Responsibilities { sparsity: 1, value: vec![T::ONE; owner.len()], index: owner };
+        let (mut found, mut entropy) = (None, 0.0);
+        for _ in 0..=PASSES {
+            let Some(halves) = halves_of(likelihood, sample, &resp, factor) else { break };
             let ClusterSummary { counts, stats, .. } = &halves;
             let clusters = likelihood.global_step(Estimate::Posterior, counts, stats, None)?;
             let log_size: Vec<f64> = counts.iter().map(|count| count.ln()).collect();
-            let worth = clusters.own_data_term() + counts.iter().zip(&log_size).map(|(n, log)| n * log).sum::<f64>();
+            let of_sizes: f64 = counts.iter().zip(&log_size).map(|(n, log)| n * log).sum();
+            let worth = clusters.own_data_term() + of_sizes + entropy;
+            let risen = found.as_ref().is_none_or(|(before, _): &(f64, _)| worth > before + LEAST_GAIN * weight);
             found = Some((worth, halves));
-            if pass == PASSES {
+            if !risen {
                 break;
             }
-            let mut resp = Responsibilities::default();
-            respond(clusters.as_ref(), &log_size, &sample.rows, 1, &mut resp)?;
-            if resp.index == owner {
-                break;
-            }
-            owner = resp.index;
+            let of_rows = respond(clusters.as_ref(), &log_size, &sample.rows, 2, &mut resp)?;
+            entropy = (0u32..).zip(of_rows).map(|(n, h)| factor * sample.weight(n as usize) * h).sum();
         }
         if let Some((worth, halves)) = found.filter(|(worth, _)| best.as_ref().is_none_or(|best| *worth > best.0)) {
             best = Some((worth, [0, 1].map(|half| (halves.counts[half], halves.stat(half).to_vec()))));
@@ -182,24 +184,30 @@ fn cut<T: Scalar>(
 fn halves_of<T: Scalar>(
     likelihood: &dyn Likelihood<T>,
     sample: &Sample<T>,
-    owner: &[u32],
+    resp: &Responsibilities<T>,
     factor: f64,
 ) -> Option<ClusterSummary> {
     let mut halves = likelihood.no_statistics(2);
     let (width, mut scratch) = (halves.width, Scratch::default());
     let weight = |n: u32| factor * sample.weight(n as usize);
     for half in 0..2 {
-        let rows: Vec<u32> = (0u32..).zip(owner).filter(|(_, owner)| **owner == half).map(|(n, _)| n).collect();
-        let weights: Vec<T> = rows.iter().map(|&n| T::from_f64(weight(n))).collect();
+        let (mut rows, mut values) = (Vec::new(), Vec::new());
+        for n in 0..resp.len() as u32 {
+            let (index, value) = resp.row(n as usize);
+            for (_, r) in index.iter().zip(value).filter(|(k, r)| **k == half && **r > T::ZERO) {
+                rows.push(n);
+                values.push(T::from_f64(r.to_f64() * weight(n)));
+            }
+        }
         let half = half as usize;
-        halves.counts[half] = weights.iter().map(|w| w.to_f64()).sum();
+        halves.counts[half] = values.iter().map(|w| w.to_f64()).sum();
         if halves.counts[half] <= 0.0 {
             return None;
         }
         let stat = &mut halves.stats[half * width..(half + 1) * width];
-        likelihood.accumulate(&sample.rows, &rows, &weights, &mut scratch, stat);
+        likelihood.accumulate(&sample.rows, &rows, &values, &mut scratch, stat);
     }
-    let all: Vec<u32> = (0..owner.len() as u32).collect();
+    let all: Vec<u32> = (0..resp.len() as u32).collect();
     let weights: Vec<f64> = all.iter().map(|&n| weight(n)).collect();
     likelihood.accumulate_shared(&sample.rows, &all, &weights, &mut halves.stats[2 * width..]);
     Some(halves)

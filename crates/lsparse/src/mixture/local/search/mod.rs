@@ -320,7 +320,8 @@ impl<T: Scalar> LocalStep<T> for Search {
             sum_panel(mixture, params, panel, (&mut summary, std::mem::take(&mut stale)));
             if let (Some(growth), Some(trial)) = (&params.growth, &mut trial) {
                 let Panel { rows, row_weights, resp, members, .. } = panel;
-                let panel = Responded { rows, row_weights, resp, members };
+                let sparsity = mixture.finding.as_ref().map_or(0, |finding| finding.sparsity);
+                let panel = Responded { rows, row_weights, resp, members, sparsity };
                 observe(mixture.likelihood.as_ref(), &growth.proposals(), &panel, trial);
             }
         };
