@@ -7,7 +7,7 @@ use lsparse::synthetic::planted;
 use lsparse::{LikelihoodKind, MixtureConfig};
 
 /// Train until nothing is proposed any more, and give K lap by lap.
-fn find(config: &MixtureConfig, source: &MemoryRows<f64>) -> Vec<usize> {
+fn find(config: &MixtureConfig, source: &MemoryRows<f64>) -> (Vec<usize>, f64) {
     let mixtures = Mixtures::<f64>::new(source, config, MixtureInputs::default()).unwrap();
     let mut session = mixtures.session(0).unwrap();
     let mut worker = session.worker();
@@ -27,7 +27,7 @@ fn find(config: &MixtureConfig, source: &MemoryRows<f64>) -> Vec<usize> {
             }
         }
         if session.judge(&info, &rules, None).is_some() {
-            return path;
+            return (path, last);
         }
     }
 }
@@ -42,15 +42,15 @@ fn columns(kind: LikelihoodKind) -> usize {
 
 #[test]
 fn planted_clusters_are_found_from_few_and_from_many() {
-    for kind in LikelihoodKind::ALL {
-        let truth = 8;
-        for seed in 0..2 {
+    for kind in LikelihoodKind::ALL.into_iter().filter(|k| std::env::var("KIND").map_or(true, |w| w == k.name())) {
+        let truth = std::env::var("TRUTH").map_or(8, |s| s.parse().unwrap());
+        for seed in 0..std::env::var("SEEDS").map_or(2, |s| s.parse().unwrap()) {
             let rows = planted(kind, 4000, columns(kind), truth, seed);
             let source = MemoryRows::new("planted", rows.dim, rows.values.clone()).unwrap();
             for start in [1, 5 * truth] {
                 let config = MixtureConfig { likelihood: kind, find_k: true, k_start: Some(start), seed, ..Default::default() };
-                let path = find(&config, &source);
-                println!("{kind:?} seed {seed} from {start}: {path:?}");
+                let (path, last) = find(&config, &source);
+                println!("{kind:?} seed {seed} from {start}: {last:.2} {path:?}");
             }
         }
     }

@@ -575,7 +575,9 @@ fn settle_prior<T: Scalar>(
             remedy: format!("give more, or leave it out for {usual}"),
         });
     }
-    let usual = config.likelihood.default_prior_scale(source.dim(), config.clusters, source.num_rows());
+    // Where K is found, the prior is not to depend on where that starts.
+    let clusters = if config.find_k { MixtureConfig::default().clusters } else { config.clusters };
+    let usual = config.likelihood.default_prior_scale(source.dim(), clusters, source.num_rows());
     config.prior_scale.get_or_insert(usual);
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
     let family = config.likelihood.build::<T>(&Prior::for_data(&config, &Moments::unknown(source.dim())));
