@@ -7,15 +7,14 @@ use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
 
 use super::MixtureModel;
-use super::local::Members;
 use super::local::device::Resident;
 use super::local::methods::Frozen;
 use super::local::search::{Bounds, KeptClusters, Pairs, SearchState};
 use crate::allocation::{Frequencies, allocation_term};
+use crate::clusters::Design;
 use crate::data::{Ahead, Batch, Dealt, Layout, Rows, Scalar, Stretch};
 use crate::error::{Error, Result};
-use crate::likelihood::ClusterSummary;
-use crate::likelihood::{Clusters, Estimate, Likelihood, NamedArray};
+use crate::likelihood::{ClusterSummary, Clusters, Estimate, Likelihood, Members, NamedArray};
 use crate::training::model::{Model, Objective, Tally, Visited};
 use crate::training::responsibilities::Responsibilities;
 use crate::training::schedule::Kept;
@@ -278,7 +277,13 @@ pub(super) fn with_source_row(error: Error, row_ids: &[usize]) -> Error {
 impl<T: Scalar> Mixture<T> {
     /// The layout that the likelihood wants its rows in.
     pub fn layout(&self) -> Layout {
-        if self.likelihood.kind().family().wants_sparse_rows { Layout::Sparse } else { Layout::Dense }
+        self.likelihood.layout()
+    }
+
+    /// What its first clusters are found for.
+    pub fn design(&self) -> Design<'_, T> {
+        let Mixture { estimate, alpha, num_clusters, sparsity, .. } = *self;
+        Design { likelihood: self.likelihood.as_ref(), estimate, alpha, num_clusters, sparsity }
     }
 
     /// Rows whose statistics are summed at once.

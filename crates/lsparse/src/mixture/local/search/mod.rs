@@ -23,7 +23,7 @@ use crate::data::{Batch, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::Clusters;
-use crate::mixture::local::{accumulate_onto, respond_by};
+use crate::likelihood::{accumulate_onto, respond_by};
 use crate::mixture::{
     LocalStep, MOST_STRETCHES, Mixture, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory, VisitedRows,
     stretch_rows,
