@@ -23,7 +23,12 @@ fn find(config: &MixtureConfig, source: &MemoryRows<f64>) -> (Vec<usize>, f64) {
         if info.ends_lap {
             path.push(info.report["clusters"] as usize);
             if std::env::var("SHOW").is_ok() {
-                println!("{} {:.3} {:?}", info.lap, objective, info.moves.iter().map(|m| (m.kind, m.gain)).collect::<Vec<_>>());
+                println!(
+                    "{} {:.3} {:?}",
+                    info.lap,
+                    objective,
+                    info.moves.iter().map(|m| (m.kind, m.gain)).collect::<Vec<_>>()
+                );
             }
         }
         if session.judge(&info, &rules, None).is_some() {
@@ -48,7 +53,8 @@ fn planted_clusters_are_found_from_few_and_from_many() {
             let rows = planted(kind, 4000, columns(kind), truth, seed);
             let source = MemoryRows::new("planted", rows.dim, rows.values.clone()).unwrap();
             for start in [1, 5 * truth] {
-                let config = MixtureConfig { likelihood: kind, find_k: true, k_start: Some(start), seed, ..Default::default() };
+                let config =
+                    MixtureConfig { likelihood: kind, find_k: true, k_start: Some(start), seed, ..Default::default() };
                 let (path, last) = find(&config, &source);
                 println!("{kind:?} seed {seed} from {start}: {last:.2} {path:?}");
             }

@@ -46,7 +46,12 @@ impl Heir {
 }
 
 /// `into += factor * from`, both ascending by their keys.
-fn add_sorted<V: Clone, K: Ord>(into: &mut Vec<V>, from: &[V], key: impl Fn(&V) -> K, add: impl Fn(Option<&mut V>, &V) -> Option<V>) {
+fn add_sorted<V: Clone, K: Ord>(
+    into: &mut Vec<V>,
+    from: &[V],
+    key: impl Fn(&V) -> K,
+    add: impl Fn(Option<&mut V>, &V) -> Option<V>,
+) {
     let mut out = Vec::with_capacity(into.len().max(from.len()));
     let mut from = from.iter().peekable();
     for mut own in into.drain(..) {
@@ -83,13 +88,18 @@ impl Trial {
         add(&mut self.half_counts, &other.half_counts);
         add(&mut self.half_stats, &other.half_stats);
         self.leaving.iter_mut().zip(&other.leaving).for_each(|(a, b)| a.1 += factor * b.1);
-        add_sorted(&mut self.pairs, &other.pairs, |pair| (pair.0, pair.1), |own, other| match own {
-            Some(own) => {
-                own.2 += factor * other.2;
-                None
-            }
-            None => Some((other.0, other.1, factor * other.2)),
-        });
+        add_sorted(
+            &mut self.pairs,
+            &other.pairs,
+            |pair| (pair.0, pair.1),
+            |own, other| match own {
+                Some(own) => {
+                    own.2 += factor * other.2;
+                    None
+                }
+                None => Some((other.0, other.1, factor * other.2)),
+            },
+        );
         add_sorted(&mut self.heirs, &other.heirs, Heir::key, |own, other| match own {
             Some(own) => {
                 own.count += factor * other.count;
@@ -117,7 +127,11 @@ impl Trial {
 
     /// Bytes of memory held.
     pub fn resident_bytes(&self) -> usize {
-        let numbers = 3 * self.splits.len() + self.half_counts.len() + self.half_stats.len() + 2 * self.pairs.len() + 2 * self.leaving.len();
+        let numbers = 3 * self.splits.len()
+            + self.half_counts.len()
+            + self.half_stats.len()
+            + 2 * self.pairs.len()
+            + 2 * self.leaving.len();
         8 * (numbers + self.heirs.iter().map(|heir| 6 + heir.stat.len()).sum::<usize>())
     }
 
@@ -181,7 +195,9 @@ impl ClusterSummary {
                 _ => 0.0,
             };
         }
-        let stays = |k: u32| plan.clusters.iter().flatten().any(|part| matches!(part, Part::Whole(a) | Part::Left(a) if *a == k));
+        let stays = |k: u32| {
+            plan.clusters.iter().flatten().any(|part| matches!(part, Part::Whole(a) | Part::Left(a) if *a == k))
+        };
         change + trial.leaving.iter().filter(|(k, _)| !stays(*k)).map(|(_, change)| change).sum::<f64>()
     }
 }
@@ -224,7 +240,10 @@ mod tests {
         let (to_first, to_second) = (Part::Inherited { from: 2, to: 0 }, Part::Inherited { from: 2, to: 1 });
         let mut split = total.clone();
         split.remap(&plan(&[&[Part::Left(0)], &[Part::Whole(1)], &[Part::Right(0)], &[Part::Whole(2)]]));
-        assert_eq!((&split.counts[..], &split.stats[..]), (&[3.0, 6.0, 6.0, 3.0][..], &[15.0, 12.0, 3.0, 15.0, 18.0][..]));
+        assert_eq!(
+            (&split.counts[..], &split.stats[..]),
+            (&[3.0, 6.0, 6.0, 3.0][..], &[15.0, 12.0, 3.0, 15.0, 18.0][..])
+        );
         assert_eq!((split.entropy, split.trial), (21.5, None));
         let mut given_up = total.clone();
         given_up.remap(&plan(&[&[Part::Whole(0), to_first], &[Part::Whole(1), to_second]]));

@@ -7,16 +7,15 @@ use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
 
 use super::MixtureModel;
-use super::local::Members;
+use super::growth::{Finding, Growth, GrowthState};
 use super::local::device::Resident;
 use super::local::methods::Frozen;
 use super::local::search::{Bounds, KeptClusters, Pairs, SearchState};
-use super::growth::{Finding, Growth, GrowthState};
 use crate::allocation::{Allocation, Frequencies};
+use crate::clusters::Design;
 use crate::data::{Ahead, Batch, Dealt, Layout, Rows, Scalar, Stretch};
 use crate::error::{Error, Result};
-use crate::likelihood::ClusterSummary;
-use crate::likelihood::{Clusters, Estimate, Likelihood, NamedArray};
+use crate::likelihood::{ClusterSummary, Clusters, Estimate, Likelihood, Members, NamedArray};
 use crate::training::model::{Model, Objective, Tally, Visited};
 use crate::training::moves::Changes;
 use crate::training::responsibilities::Responsibilities;
@@ -287,7 +286,13 @@ pub(super) fn with_source_row(error: Error, row_ids: &[usize]) -> Error {
 impl<T: Scalar> Mixture<T> {
     /// The layout that the likelihood wants its rows in.
     pub fn layout(&self) -> Layout {
-        if self.likelihood.kind().family().wants_sparse_rows { Layout::Sparse } else { Layout::Dense }
+        self.likelihood.layout()
+    }
+
+    /// What its first clusters are found for.
+    pub fn design(&self) -> Design<'_, T> {
+        let Mixture { estimate, allocation, num_clusters, sparsity, .. } = *self;
+        Design { likelihood: self.likelihood.as_ref(), estimate, allocation, num_clusters, sparsity }
     }
 
     /// Rows whose statistics are summed at once.
@@ -470,7 +475,8 @@ impl<T: Scalar> Model for Mixture<T> {
         let named = self.likelihood.kind().arrays(self.estimate).map(|array| array.name).zip(stored);
         let arrays: Vec<NamedArray> = named.map(|(name, (shape, values))| NamedArray { name, shape, values }).collect();
         let frequencies = Frequencies { log_pi: Vec::new(), pi: Vec::new() };
-        let previous = MixtureParams { frequencies, clusters: self.likelihood.clusters_of(&arrays)?, search, growth: None };
+        let previous =
+            MixtureParams { frequencies, clusters: self.likelihood.clusters_of(&arrays)?, search, growth: None };
         self.global_step(total, Some(&previous)).map(Some)
     }
 

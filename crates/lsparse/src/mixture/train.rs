@@ -8,18 +8,17 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Place;
+use crate::clusters::seed::initial_summary;
+use crate::clusters::{check_columns, is_constant, scan_for, working_element};
 use crate::data::{
     Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, Thresholded, scan_rows,
 };
 use crate::error::{Error, Result};
-use crate::likelihood::{ClusterSummary, Estimate, Extent, NamedArray, Prior, PriorShape, Spread};
+use crate::likelihood::{ClusterSummary, Estimate, Extent, NamedArray, Prior, PriorShape, Spread, log_density};
 use crate::mixture::local::device::{OnDevice, demand};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
-use crate::mixture::prior::is_constant;
-use crate::mixture::saved::{scan_for, working_element};
-use crate::mixture::seed::initial_summary;
-use crate::mixture::{Finding, LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, Search, log_density};
+use crate::mixture::{Finding, LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, Search};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{
     BestBy, BuiltInSelection, Checked, History, Init, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
@@ -417,7 +416,9 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
             likelihood: config.likelihood.build(&self.settled.prior),
             estimate: config.estimate,
             allocation: config.allocation(),
-            finding: config.find_k.then(|| Finding::new(config.k_max(), config.sparsity, run_seed(config, run, Stream::Moves))),
+            finding: config
+                .find_k
+                .then(|| Finding::new(config.k_max(), config.sparsity, run_seed(config, run, Stream::Moves))),
             num_clusters: config.clusters,
             sparsity: config.sparsity.min(config.clusters),
             step: self.step(run),
@@ -440,7 +441,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
             Some(total) => total,
             None => match self.given_summary(model, None)? {
                 Some(total) => total,
-                None => initial_summary(model, data, &self.settled.config, &mut rng(Stream::Init), patience)?,
+                None => initial_summary(&model.design(), data, &self.settled.config, &mut rng(Stream::Init), patience)?,
             },
         };
         let total = match self.inputs.given.is_empty() || start.is_some() {
@@ -582,7 +583,7 @@ fn settle_prior<T: Scalar>(
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
     let family = config.likelihood.build::<T>(&Prior::for_data(&config, &Moments::unknown(source.dim())));
     let moments = scan_for::<T>(family.as_ref(), source, config.missing)?;
-    check_columns::<T>(source, &config, &moments)?;
+    check_columns::<T>(source, config.likelihood, &moments)?;
     let mut remarks = Vec::new();
     let prior = match start {
         None => {
@@ -701,25 +702,6 @@ fn check_given(config: &MixtureConfig, prior: &Prior, given: &GivenStart) -> Res
 fn print_prior(prior: &Prior) -> String {
     let numbers = prior.center.iter().chain(&prior.variance).chain(&prior.variance_floor);
     print_numbers(&numbers.copied().collect::<Vec<_>>())
-}
-
-/// Columns that variances can be estimated of: with some values, and not all so small that their squares are zero.
-fn check_columns<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, moments: &Moments) -> Result<()> {
-    if let Some(column) = moments.present.iter().position(|&rows| rows == 0) {
-        let problem = format!("column {} of {} has no value in any row", column + 1, source.name());
-        return Err(Error::Config { setting: "missing", problem, remedy: "leave the column out".into() });
-    }
-    // The precision of a cluster that is a thousandth as wide must be a number still.
-    let in_f32 = T::ELEMENT == Element::F32;
-    let least = if in_f32 { 1e-15 } else { 1e-145 };
-    let is_tiny = |&largest: &f64| largest > 0.0 && largest < least;
-    match moments.largest.iter().position(is_tiny).filter(|_| config.likelihood.family().spread.is_of_variances()) {
-        Some(column) => {
-            let (name, largest) = (source.name().into(), moments.largest[column]);
-            Err(Error::TinyColumn { name, column, largest, least, in_f32 })
-        }
-        None => Ok(()),
-    }
 }
 
 /// One weight a row, none of them negative, some above zero.

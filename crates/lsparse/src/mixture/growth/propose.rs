@@ -5,10 +5,10 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::{Finding, GrowthState, Half, Proposal, TRIES, changed};
+use crate::clusters::seed::{Metric, Sample, Seeding, Spaces, Units, second_choices};
 use crate::data::{Dealt, Scalar};
 use crate::error::Result;
 use crate::likelihood::{ClusterSummary, Estimate, Likelihood, Scratch};
-use crate::mixture::seed::{Metric, Sample, Seeding, Spaces, Units, second_choices};
 use crate::mixture::{Mixture, respond};
 use crate::training::responsibilities::Responsibilities;
 use crate::training::rules::Patience;
@@ -62,7 +62,7 @@ pub fn propose<T: Scalar>(
         let wanted = sample_rows(num, data.source.num_rows());
         let sample = match held {
             Some(held) if held.0 == wanted => held.1,
-            _ => Sample::draw(mixture, data, wanted, &mut ChaCha8Rng::seed_from_u64(seed))?,
+            _ => Sample::draw(&mixture.design(), data, wanted, &mut ChaCha8Rng::seed_from_u64(seed))?,
         };
         let seed = seed ^ (laps as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let (found, near) = look(mixture, present, &sample, &due, seed)?;
@@ -197,7 +197,9 @@ fn gather<T: Scalar>(
 ) -> Result<Vec<u32>> {
     for _ in 0..FEW_PASSES {
         let resp = hard(owner.clone());
-        let Some(ClusterSummary { counts, stats, .. }) = parts_of(likelihood, sample, &resp, seeds, factor) else { break };
+        let Some(ClusterSummary { counts, stats, .. }) = parts_of(likelihood, sample, &resp, seeds, factor) else {
+            break;
+        };
         let clusters = likelihood.global_step(Estimate::Posterior, &counts, &stats, None)?;
         let log_size: Vec<f64> = counts.iter().map(|count| count.max(f64::MIN_POSITIVE).ln()).collect();
         let mut resp = Responsibilities::default();

@@ -7,10 +7,9 @@
 use lsparse_kernels::Real;
 use rayon::prelude::*;
 
-use super::Members;
 use crate::backend::with_buffers;
 use crate::data::{Rows, Scalar};
-use crate::likelihood::{Clusters, Heir, Likelihood, Scratch, Trial};
+use crate::likelihood::{Clusters, Heir, Likelihood, Members, Scratch, Trial};
 use crate::training::responsibilities::Responsibilities;
 
 /// Rows of a parallel task.
@@ -90,7 +89,8 @@ fn split<T: Scalar>(
                         let share = 1.0 / (1.0 + (first[i].to_f64() - second[i].to_f64() - odds).exp());
                         let share = if has_room[n as usize] { share } else { f64::from(u8::from(share > 0.5)) };
                         let shares = [1.0 - share, share];
-                        for ((rows, values), share) in halves.iter_mut().zip(shares).filter(|half| half.1 > negligible) {
+                        for ((rows, values), share) in halves.iter_mut().zip(shares).filter(|half| half.1 > negligible)
+                        {
                             rows.push(n);
                             values.push(T::from_f64(r.to_f64() * share));
                             *entropy += r.to_f64() * entropy_of(share);
