@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Place;
 use crate::clusters::seed::initial_summary;
-use crate::clusters::{check_columns, is_constant, scan_for, working_element};
+use crate::clusters::{Design, check_columns, is_constant, scan_for, working_element};
 use crate::data::{
     Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, Thresholded, scan_rows,
 };
@@ -206,8 +206,12 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
     pub fn new(source: &'a dyn RowSource, config: &MixtureConfig, inputs: MixtureInputs<'a>) -> Result<Self> {
         let config = config.check(source.num_rows())?;
         check_units(&config, &inputs)?;
-        let (mut prior, config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
+        let asked = config.prior_scale.is_some() || inputs.given_prior.is_some() || inputs.start.is_some();
+        let (mut prior, mut config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
         take_given_prior(&mut prior, &inputs)?;
+        if config.find_k && !asked && config.likelihood.family().spread.is_of_variances() {
+            settle_scale::<T>(source, &mut config, &mut prior)?;
+        }
         check_given(&config, &prior, &inputs.given)?;
         if let Some(held) = inputs.heldout {
             if held.dim() != source.dim() {
@@ -497,6 +501,7 @@ enum Stream {
     Schedule,
     Search,
     Moves,
+    Scale,
 }
 
 fn run_seed(config: &MixtureConfig, run: usize, stream: Stream) -> u64 {
@@ -630,6 +635,42 @@ fn settle_prior<T: Scalar>(
     }
     config.nu = Some(prior.nu);
     Ok((prior, config, remarks))
+}
+
+/// The prior's scale that gives the most evidence to a start of a few clusters, where K is found: a prior that is far from
+/// what clusters look like costs so much a cluster that too few are found.
+fn settle_scale<T: Scalar>(source: &dyn RowSource, config: &mut Checked<MixtureConfig>, prior: &mut Prior) -> Result<()> {
+    const SCALES: [f64; 7] = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1];
+    let usual = MixtureConfig::default().clusters.min(source.num_rows());
+    let few = MixtureConfig { clusters: usual, init_rows: None, ..MixtureConfig::clone(config) };
+    let likelihood = few.likelihood.build::<T>(prior);
+    let design = Design {
+        likelihood: likelihood.as_ref(),
+        estimate: few.estimate,
+        allocation: few.allocation(),
+        num_clusters: usual,
+        sparsity: usual,
+    };
+    let data = Dealt::new(source, Batches::new(source.num_rows(), 1, 0)?);
+    let mut rng = ChaCha8Rng::seed_from_u64(run_seed(config, 0, Stream::Scale));
+    let start = initial_summary(&design, &data, &few, &mut rng, Patience::default())?;
+    let before = config.prior_scale.unwrap_or(1.0);
+    let scaled = |scale: f64| {
+        let variance = prior.variance.iter().map(|v| v * scale / before).collect();
+        Prior { variance, ..prior.clone() }
+    };
+    let mut best = (f64::NEG_INFINITY, before);
+    for scale in SCALES {
+        let likelihood = few.likelihood.build::<T>(&scaled(scale));
+        let clusters = likelihood.global_step(few.estimate, &start.counts, &start.stats, None);
+        let evidence = clusters.map_or(f64::NEG_INFINITY, |clusters| clusters.own_data_term());
+        if evidence > best.0 {
+            best = (evidence, scale);
+        }
+    }
+    *prior = scaled(best.1);
+    config.prior_scale = Some(best.1);
+    Ok(())
 }
 
 /// The prior with the numbers that are given.

@@ -15,6 +15,9 @@ use crate::training::moves::{Move, MoveKind, Part, Remap};
 /// Partners of a cluster that a merge with is worked out for, those whose rows overlap most.
 const PARTNERS: usize = 8;
 
+/// A cluster with fewer rows has none: what is left is of rounding.
+const NOTHING: f64 = 1e-9;
+
 /// A change that might be made.
 struct Candidate {
     kind: MoveKind,
@@ -121,6 +124,11 @@ impl<'a, T: Scalar> Judge<'a, T> {
             let touches = std::iter::once(k).chain(heirs).collect();
             candidates.push(Candidate { kind: MoveKind::Delete, touches, becomes, besides: None, gain });
         }
+        let empty = (0u32..).zip(&self.total.counts).filter(|(_, count)| **count < NOTHING).map(|(k, _)| k);
+        candidates.extend(empty.map(|k| {
+            let (touches, becomes) = (vec![k], vec![(k, None)]);
+            Candidate { kind: MoveKind::Delete, touches, becomes, besides: None, gain: 0.0 }
+        }));
         if !self.shares() {
             let gain = |candidate: &Candidate| {
                 let mut gain = candidate.gain;
