@@ -392,7 +392,7 @@ impl<T: Scalar> Mixture<T> {
     /// What is proposed, with these parameters or before any.
     fn growth(&self, previous: Option<&MixtureParams<T>>) -> Option<Arc<Growth<T>>> {
         let begin = || self.finding.is_some().then(|| Arc::new(Growth::begin(self.num_clusters)));
-        previous.map_or_else(begin, |previous| previous.growth.clone())
+        previous.and_then(|previous| previous.growth.clone()).or_else(begin)
     }
 
     /// Parameters under which the best cluster of a row is the one with the nearest centre.

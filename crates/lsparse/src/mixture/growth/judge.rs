@@ -18,6 +18,9 @@ const PARTNERS: usize = 8;
 /// A cluster with fewer rows has none: what is left is of rounding.
 const NOTHING: f64 = 1e-9;
 
+/// Share of the term of counts that its rounding stays below.
+const TIE: f64 = 1e-12;
+
 /// A change that might be made.
 struct Candidate {
     kind: MoveKind,
@@ -179,7 +182,7 @@ impl<'a, T: Scalar> Judge<'a, T> {
             let after = self.after(candidate);
             let of_data = if self.shares() { self.worth_of_all(&after)? - data } else { 0.0 };
             let gain = candidate.gain + of_data + self.allocation(&after) - present;
-            if gain >= 0.0 {
+            if gain >= -self.tie(present) {
                 order.push((gain, at));
             }
         }
@@ -196,7 +199,7 @@ impl<'a, T: Scalar> Judge<'a, T> {
             let alloc = self.allocation(&after);
             let worth = if self.shares() { self.worth_of_all(&after)? } else { 0.0 };
             let gain = candidate.gain + (worth - data) + (alloc - present);
-            if gain > 0.0 || (gain == 0.0 && !born) {
+            if gain > 0.0 || (gain >= -self.tie(present) && !born) {
                 candidate.touches.iter().for_each(|&k| self.touched[k as usize] = true);
                 let change = Move { kind: candidate.kind, from: Vec::new(), to: Vec::new(), gain };
                 self.made.push((change, candidate.touches.clone()));
@@ -204,6 +207,11 @@ impl<'a, T: Scalar> Judge<'a, T> {
             }
         }
         Ok(())
+    }
+
+    /// What gains no more or less is rounding.
+    fn tie(&self, allocation: f64) -> f64 {
+        TIE * (1.0 + allocation.abs())
     }
 
     /// The clusters in their new order, and the changes that were made, by lasting numbers.
