@@ -66,7 +66,8 @@ fn planted_clusters_are_found_from_few_and_from_many() {
 
 /// A run of many laps in which K changes several times.
 fn long_run() -> (MemoryRows<f64>, MixtureConfig) {
-    let config = MixtureConfig { batches: Some(3), laps: Some(9), tolerance: None, ..config(LikelihoodKind::DiagGauss, 3, 4) };
+    let config =
+        MixtureConfig { batches: Some(3), laps: Some(9), tolerance: None, ..config(LikelihoodKind::DiagGauss, 3, 4) };
     (rows(LikelihoodKind::DiagGauss, 4), config)
 }
 
@@ -132,7 +133,8 @@ fn rows_that_say_little_and_limits() {
         assert_eq!(model.num_clusters(), 1, "{rows} rows");
     }
     let source = rows(LikelihoodKind::Gauss, 2);
-    let model = fit_mixture(&source, &MixtureConfig { k_max: Some(4), k_start: Some(2), ..gauss.clone() }).unwrap().model;
+    let model =
+        fit_mixture(&source, &MixtureConfig { k_max: Some(4), k_start: Some(2), ..gauss.clone() }).unwrap().model;
     assert_eq!((model.num_clusters(), model.config.clusters), (4, 4));
     // On from there with K as it is, and from there to where K leads.
     let go_on = |config: &MixtureConfig| {

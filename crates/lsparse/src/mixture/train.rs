@@ -639,7 +639,11 @@ fn settle_prior<T: Scalar>(
 
 /// The prior's scale that gives the most evidence to a start of a few clusters, where K is found: a prior that is far from
 /// what clusters look like costs so much a cluster that too few are found.
-fn settle_scale<T: Scalar>(source: &dyn RowSource, config: &mut Checked<MixtureConfig>, prior: &mut Prior) -> Result<()> {
+fn settle_scale<T: Scalar>(
+    source: &dyn RowSource,
+    config: &mut Checked<MixtureConfig>,
+    prior: &mut Prior,
+) -> Result<()> {
     const SCALES: [f64; 7] = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1];
     let usual = MixtureConfig::default().clusters.min(source.num_rows());
     let few = MixtureConfig { clusters: usual, init_rows: None, ..MixtureConfig::clone(config) };
