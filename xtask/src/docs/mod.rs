@@ -32,7 +32,7 @@ pub struct Tools {
 pub fn run(args: &[&str]) -> Result<(), String> {
     let tools = if args.contains(&"--installed") {
         // What the last build has left, for those who write.
-        Tools { lsparse: Build::Checked.program("lsparse"), python: root().join("target/python-venv/bin/python") }
+        Tools { lsparse: Build::Checked.program("lsparse"), python: python::interpreter() }
     } else {
         let python = python::install(Build::Release, false)?;
         go(cargo(&["build", "--quiet", "--release", "--package", "lsparse-cli"]))?;
@@ -43,6 +43,11 @@ pub fn run(args: &[&str]) -> Result<(), String> {
     println!("{passed} blocks of code ran, {failed} failed, {skipped} are not run, for reasons that stand beside them");
     println!("{}", root().join(SITE).join("index.html").display());
     if failed > 0 { Err("blocks of code failed".into()) } else { Ok(()) }
+}
+
+/// The documentation with the command and the package that the tests before have left; counts of its blocks of code.
+pub fn tests(build: Build) -> Result<(usize, usize, usize), String> {
+    self::build(&Tools { lsparse: build.program("lsparse"), python: python::interpreter() }, &[])
 }
 
 /// Write all pages; counts of blocks that ran, failed, and are not to be run.
