@@ -37,7 +37,7 @@ function found(query) {
   for (const section of index) {
     let score = 0;
     const all = words.every((word) => {
-      const whole = new RegExp("\\b" + word.replace(/[^\p{L}\p{N}]/gu, "\\$&") + "\\b", "u");
+      const whole = new RegExp("(^|[^\\p{L}\\p{N}])" + word.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&") + "($|[^\\p{L}\\p{N}])", "u");
       const own = (section.in_heading.includes(word) ? 8 : 0) + (section.in_page.includes(word) ? 6 : 0)
         + (section.in_text.includes(word) ? 1 : 0) + (whole.test(section.in_text) ? 2 : 0);
       score += own;
@@ -99,3 +99,4 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !/INPUT|TEXTAREA/.test(document.activeElement.tagName)) { box.focus(); event.preventDefault(); }
 });
 document.addEventListener("click", (event) => { if (!event.target.closest(".search")) list.hidden = true; });
+document.documentElement.dataset.ready = "yes";

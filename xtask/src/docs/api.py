@@ -7,6 +7,7 @@ are run by the doctests of the package, so here they are shown as they are.
 import inspect
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 import lsparse
@@ -74,7 +75,9 @@ def signature(name: str, thing: object) -> str:
     plain = [each.replace(annotation=empty) for key, each in found.parameters.items() if key not in ("self", "cls")]
     plain = str(found.replace(parameters=plain, return_annotation=empty))
     text = f"{name}{plain}"
-    return text if len(text) <= 100 else f"{name}(\n    " + plain[1:-1].replace(", ", ",\n    ") + ",\n)"
+    if len(text) <= 96:
+        return text
+    return f"{name}(\n" + textwrap.fill(plain[1:-1], 92, initial_indent="    ", subsequent_indent="    ") + ",\n)"
 
 
 def entry(name: str, thing: object, depth: int) -> str:

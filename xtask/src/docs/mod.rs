@@ -40,6 +40,9 @@ pub fn run(args: &[&str]) -> Result<(), String> {
     };
     let only: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with("--")).collect();
     let (passed, failed, skipped) = build(&tools, &only)?;
+    if look(&tools)? == Some(false) {
+        return Err("the pages do not do in a browser what they should".into());
+    }
     println!("{passed} blocks of code ran, {failed} failed, {skipped} are not run, for reasons that stand beside them");
     println!("{}", root().join(SITE).join("index.html").display());
     if failed > 0 { Err("blocks of code failed".into()) } else { Ok(()) }
@@ -47,7 +50,21 @@ pub fn run(args: &[&str]) -> Result<(), String> {
 
 /// The documentation with the command and the package that the tests before have left; counts of its blocks of code.
 pub fn tests(build: Build) -> Result<(usize, usize, usize), String> {
-    self::build(&Tools { lsparse: build.program("lsparse"), python: python::interpreter() }, &[])
+    let tools = Tools { lsparse: build.program("lsparse"), python: python::interpreter() };
+    let (passed, failed, skipped) = self::build(&tools, &[])?;
+    Ok(match look(&tools)? {
+        Some(true) => (passed + 1, failed, skipped),
+        Some(false) => (passed, failed + 1, skipped),
+        None => (passed, failed, skipped + 1),
+    })
+}
+
+/// Whether the pages do in a browser what they should; none where there is no browser.
+fn look(tools: &Tools) -> Result<Option<bool>, String> {
+    let script = root().join("xtask/src/docs/check_site.py");
+    let mut look = command(&tools.python, &[&script.to_string_lossy(), SITE]);
+    let status = look.status().map_err(|e| format!("{}: {e}", script.display()))?;
+    Ok(if status.code() == Some(77) { None } else { Some(status.success()) })
 }
 
 /// Write all pages; counts of blocks that ran, failed, and are not to be run.

@@ -96,7 +96,7 @@ def main() -> None:
     places = [str(Path(plan["lsparse"]).parent), str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {
         **os.environ, "PATH": os.pathsep.join(places), "MPLBACKEND": "agg", "COLUMNS": "100", "NO_COLOR": "1",
-        "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "default",
+        "PYTHONDONTWRITEBYTECODE": "1",
     }
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = [result for page in pool.map(lambda page: run_apart(page, environment), plan["pages"]) for result in page]
