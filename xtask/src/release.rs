@@ -87,7 +87,10 @@ fn static_command(dist: &Path) -> Result<Vec<String>, String> {
         let folder = dist.join(&name);
         let put = |from: &Path, to: &str| {
             let to = folder.join(to);
-            to.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::copy(from, &to)).map_err(|e| format!("{}: {e}", from.display()))
+            to.parent()
+                .map_or(Ok(()), std::fs::create_dir_all)
+                .and_then(|()| std::fs::copy(from, &to))
+                .map_err(|e| format!("{}: {e}", from.display()))
         };
         put(&built, "lsparse")?;
         for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"] {
@@ -114,7 +117,9 @@ fn manuals(lsparse: &Path, share: &Path) -> Result<(), String> {
     for (shell, file) in [("bash", "lsparse.bash"), ("zsh", "_lsparse"), ("fish", "lsparse.fish")] {
         let script = output(command(lsparse, &["completions", shell]))?;
         let folder = share.join("completions");
-        std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join(file), script)).map_err(|e| e.to_string())?;
+        std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::write(folder.join(file), script))
+            .map_err(|e| e.to_string())?;
     }
     Ok(())
 }
@@ -148,7 +153,8 @@ fn sdist(dist: &Path) -> Result<Vec<String>, String> {
 }
 
 fn maturin(interpreter: &Path, what: &str, dist: &Path) -> Command {
-    let mut maturin = command(interpreter, &["-m", "maturin", what, "--manifest-path", "crates/lsparse-python/Cargo.toml"]);
+    let mut maturin =
+        command(interpreter, &["-m", "maturin", what, "--manifest-path", "crates/lsparse-python/Cargo.toml"]);
     maturin.arg("--out").arg(dist).env_remove("CONDA_PREFIX");
     maturin
 }

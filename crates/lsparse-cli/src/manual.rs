@@ -139,7 +139,11 @@ fn plain(text: &str) -> String {
     let word = |word: &str| {
         let core = word.trim_matches(|c: char| ",;:.()".contains(c));
         let option = core.starts_with("--") && core.len() > 3 && !word.contains('`');
-        if option { word.replacen(core, &format!("`{core}`"), 1) } else { word.replace('<', "&lt;").replace('*', "\\*") }
+        if option {
+            word.replacen(core, &format!("`{core}`"), 1)
+        } else {
+            word.replace('<', "&lt;").replace('*', "\\*")
+        }
     };
     let line = |line: &str| line.split(' ').map(word).collect::<Vec<_>>().join(" ");
     text.lines().map(line).collect::<Vec<_>>().join("\n")

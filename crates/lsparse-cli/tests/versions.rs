@@ -13,9 +13,8 @@ use common::Place;
 use serde_json::{Value, json};
 
 /// Every family of mixtures.
-const FAMILIES: [&str; 8] = [
-    "gauss", "zero-mean-gauss", "diag-gauss", "spherical-gauss", "tied-gauss", "multinomial", "bernoulli", "poisson",
-];
+const FAMILIES: [&str; 8] =
+    ["gauss", "zero-mean-gauss", "diag-gauss", "spherical-gauss", "tied-gauss", "multinomial", "bernoulli", "poisson"];
 
 /// The runs that were cut off after two laps.
 const MIXTURE: &str = "fit mixture rows.csv -k 3 --batches 3 --likelihood diag-gauss --tolerance none --quiet";

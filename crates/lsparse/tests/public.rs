@@ -3,7 +3,7 @@
 //! lists them, as is to be done before a release.
 //!
 //! The list is read off the sources: items and methods that begin with `pub`, with their signatures, in modules that are
-//! public all the way.
+//! public all the way, and in private ones those that `pub use` shows.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ const LIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/public.txt");
 #[test]
 fn nothing_public_goes_without_a_word() {
     let mut found = BTreeSet::new();
-    module(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs"), "lsparse", &mut found);
+    module(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs"), "lsparse", None, &mut found);
     assert!(found.len() > 300, "only {} items were found: the scan has gone blind", found.len());
     if std::env::var("LSPARSE_GOLDEN").is_ok_and(|word| word == "write") {
         let lines: Vec<_> = found.iter().map(|line| format!("{line}\n")).collect();
@@ -22,11 +22,15 @@ fn nothing_public_goes_without_a_word() {
     }
     let list = fs::read_to_string(LIST).unwrap();
     let gone: Vec<_> = list.lines().filter(|line| !found.contains(*line)).collect();
-    assert!(gone.is_empty(), "these are public no more, or changed; if that is meant, see the top of this file:\n{gone:#?}");
+    assert!(
+        gone.is_empty(),
+        "these are public no more, or changed; if that is meant, see the top of this file:\n{gone:#?}"
+    );
 }
 
-/// Add the public items of a module and of the modules in it.
-fn module(file: &Path, name: &str, found: &mut BTreeSet<String>) {
+/// Add the public items of a module and of the modules in it; of a private one those that are shown elsewhere.
+fn module(file: &Path, name: &str, only: Option<&BTreeSet<String>>, found: &mut BTreeSet<String>) {
+    let is_shown = |item: &str| only.is_none_or(|only| only.contains(item));
     let text = fs::read_to_string(file).unwrap();
     let folder = match file.file_name().and_then(|name| name.to_str()) {
         Some("lib.rs" | "mod.rs") => file.parent().unwrap().to_path_buf(),
@@ -39,7 +43,14 @@ fn module(file: &Path, name: &str, found: &mut BTreeSet<String>) {
             break;
         }
         if let Some(rest) = line.strip_prefix("pub mod ").and_then(|rest| rest.strip_suffix(';')) {
-            module(&child(&folder, rest), &format!("{name}::{rest}"), found);
+            if only.is_none() {
+                module(&child(&folder, rest), &format!("{name}::{rest}"), None, found);
+            }
+        } else if let Some(rest) = line.strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';')) {
+            let names = shown_of(&text, rest);
+            if only.is_none() && !names.is_empty() {
+                module(&child(&folder, rest), name, Some(&names), found);
+            }
         } else if line.starts_with("impl") {
             of = subject(line);
         } else if line.starts_with("pub trait ") {
@@ -49,11 +60,46 @@ fn module(file: &Path, name: &str, found: &mut BTreeSet<String>) {
         }
         let method = (line.starts_with("    pub ") && !line.starts_with("    pub use "))
             || (line.starts_with("    fn ") && text.contains(&format!("pub trait {of}")) && !of.is_empty());
-        if line.starts_with("pub ") || (method && !of.is_empty()) {
+        let called = if method { named(&of) } else { item_name(line) };
+        if (line.starts_with("pub ") || (method && !of.is_empty())) && is_shown(called) {
             let prefix = if method { format!("{name}::{of}") } else { name.to_owned() };
-            found.insert(format!("{prefix}: {}", item(line, &mut lines)));
+            let item = item(line, &mut lines);
+            match item
+                .strip_suffix('}')
+                .and_then(|item| item.split_once('{'))
+                .filter(|(path, _)| path.starts_with("pub use"))
+            {
+                // A name a line, so that a list may grow.
+                Some((path, names)) => found.extend(names.split(',').map(|n| format!("{prefix}: {path}{}", n.trim()))),
+                None => drop(found.insert(format!("{prefix}: {item}"))),
+            }
         }
     }
+}
+
+/// What `pub use` shows of a private module.
+fn shown_of(text: &str, private: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (at, _) in text.match_indices(&format!("pub use {private}::")) {
+        let list = text[at..].split(';').next().unwrap_or("").rsplit("::").next().unwrap_or("");
+        names.extend(
+            list.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|n| !n.is_empty()).map(str::to_owned),
+        );
+    }
+    names
+}
+
+/// `Rows<'a, T>` without what is in angles.
+fn named(of: &str) -> &str {
+    of.split('<').next().unwrap_or(of)
+}
+
+/// The name of an item: the word behind `fn`, `struct` and so on.
+fn item_name(line: &str) -> &str {
+    let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    let kinds = ["fn", "struct", "enum", "trait", "type", "const", "static", "mod"];
+    words.find(|word| kinds.contains(word));
+    words.next().unwrap_or("")
 }
 
 fn child(folder: &Path, name: &str) -> PathBuf {
@@ -92,6 +138,10 @@ fn item<'a>(line: &'a str, lines: &mut impl Iterator<Item = &'a str>) -> String 
         }
     }
     // A constant is its name and type, and what has a body is what stands before it.
-    let text = if text.contains(" const ") || text.starts_with("pub const") { text.split(" =").next().unwrap() } else { &text };
+    let text = if text.contains(" const ") || text.starts_with("pub const") {
+        text.split(" =").next().unwrap()
+    } else {
+        &text
+    };
     text.trim_end_matches(['{', ';', ',', ' ']).split_whitespace().collect::<Vec<_>>().join(" ")
 }

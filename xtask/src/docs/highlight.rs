@@ -4,8 +4,9 @@
 pub fn highlight(language: &str, code: &str) -> String {
     let words: &[&str] = match language {
         "python" | "pycon" => &[
-            "and", "as", "assert", "def", "del", "elif", "else", "except", "False", "for", "from", "if", "import", "in",
-            "is", "lambda", "None", "not", "or", "pass", "print", "raise", "return", "True", "try", "while", "with",
+            "and", "as", "assert", "def", "del", "elif", "else", "except", "False", "for", "from", "if", "import",
+            "in", "is", "lambda", "None", "not", "or", "pass", "print", "raise", "return", "True", "try", "while",
+            "with",
         ],
         "rust" => &["fn", "for", "if", "impl", "in", "let", "match", "mut", "pub", "return", "struct", "use"],
         "sh" => &["lsparse", "cargo", "pip", "python", "docker", "head", "ls", "cat", "for", "do", "done", "git"],

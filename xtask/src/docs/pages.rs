@@ -96,13 +96,7 @@ fn place<'a>(root: &'a Path, generated: &'a Path, link: &str) -> Result<(PathBuf
     }
 }
 
-fn page(
-    path: &Path,
-    source: PathBuf,
-    target: Option<PathBuf>,
-    title: &str,
-    section: &str,
-) -> Result<Page, String> {
+fn page(path: &Path, source: PathBuf, target: Option<PathBuf>, title: &str, section: &str) -> Result<Page, String> {
     let text = read_text(path)?;
     // What was written for others may have a block without a language.
     let strict = source.starts_with("docs") || target.is_none();
@@ -176,7 +170,9 @@ fn parse_info(info: &str, strict: bool) -> Result<(String, Kind), String> {
         }
         ("rust", None) => Kind::Rust,
         (shown, None) if SHOWN.contains(&shown) || !strict => Kind::Shown,
-        (other, _) => return Err(format!("a block of code says what it is (sh, python, rust, {SHOWN:?}), not `{other}`")),
+        (other, _) => {
+            return Err(format!("a block of code says what it is (sh, python, rust, {SHOWN:?}), not `{other}`"));
+        }
     };
     Ok((language, kind))
 }

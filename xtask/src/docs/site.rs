@@ -39,8 +39,7 @@ pub fn write_site(pages: &[Page], outcome: &Outcome, folder: &Path) -> Result<Ve
     let targets: HashMap<&Path, &Path> =
         pages.iter().filter_map(|page| Some((page.source.as_path(), page.target.as_deref()?))).collect();
     let mut problems = Vec::new();
-    let rendered: Vec<Rendered> =
-        pages.iter().map(|page| render(page, outcome, &targets, &mut problems)).collect();
+    let rendered: Vec<Rendered> = pages.iter().map(|page| render(page, outcome, &targets, &mut problems)).collect();
     let anchors: HashMap<&Path, HashSet<&str>> = pages
         .iter()
         .zip(&rendered)
@@ -118,7 +117,8 @@ fn whole(pages: &[Page], number: usize, rendered: &Rendered) -> String {
 
 /// The body of a page.
 fn render(page: &Page, outcome: &Outcome, targets: &HashMap<&Path, &Path>, problems: &mut Vec<String>) -> Rendered {
-    let mut done = Rendered { body: String::new(), headings: vec![], links: vec![], sections: vec![], pictures: vec![] };
+    let mut done =
+        Rendered { body: String::new(), headings: vec![], links: vec![], sections: vec![], pictures: vec![] };
     done.sections.push((String::new(), page.title.clone(), String::new()));
     let mut events = Vec::new();
     let mut block = 0;
@@ -202,7 +202,9 @@ fn code(page: &Page, number: usize, outcome: &Outcome) -> String {
     let block = &page.blocks[number];
     let text = match block.language.as_str() {
         // Lines that only the test of an example needs.
-        "rust" => block.text.lines().filter(|line| *line != "#" && !line.starts_with("# ")).collect::<Vec<_>>().join("\n"),
+        "rust" => {
+            block.text.lines().filter(|line| *line != "#" && !line.starts_with("# ")).collect::<Vec<_>>().join("\n")
+        }
         _ => block.text.trim_end().to_owned(),
     };
     let class = if block.language.is_empty() { "text" } else { &block.language };
@@ -217,7 +219,9 @@ fn code(page: &Page, number: usize, outcome: &Outcome) -> String {
             let output = output.map(|output| format!("<pre class=\"output\">{}</pre>\n", escape(output.trim_end())));
             shown + &output.unwrap_or_default()
         }
-        Kind::NotRun(reason) => format!("{shown}<p class=\"not-run\">Not run when this page was made: {}.</p>\n", escape(reason)),
+        Kind::NotRun(reason) => {
+            format!("{shown}<p class=\"not-run\">Not run when this page was made: {}.</p>\n", escape(reason))
+        }
         Kind::Shown | Kind::Rust => shown,
     }
 }
