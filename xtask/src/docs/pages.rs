@@ -97,11 +97,28 @@ fn place<'a>(root: &'a Path, generated: &'a Path, link: &str) -> Result<(PathBuf
 }
 
 fn page(path: &Path, source: PathBuf, target: Option<PathBuf>, title: &str, section: &str) -> Result<Page, String> {
-    let text = read_text(path)?;
+    let text = uncommented(&read_text(path)?);
     // What was written for others may have a block without a language.
     let strict = source.starts_with("docs") || target.is_none();
     let blocks = blocks(&text, strict).map_err(|problem| format!("{}: {problem}", source.display()))?;
     Ok(Page { source, target, title: title.to_owned(), section: section.to_owned(), text, blocks })
+}
+
+/// Code that is run and not shown stands in comments, which no reader of Markdown shows either: `<!-- run python` to `-->`.
+fn uncommented(text: &str) -> String {
+    let mut inside = false;
+    let mut line = |line: &str| {
+        if let Some(language) = line.strip_prefix("<!-- run ") {
+            inside = true;
+            format!("```{language} hidden\n")
+        } else if inside && line == "-->" {
+            inside = false;
+            "```\n".to_owned()
+        } else {
+            format!("{line}\n")
+        }
+    };
+    text.lines().map(&mut line).collect()
 }
 
 /// A page that nobody finds is a mistake.
@@ -179,7 +196,7 @@ fn parse_info(info: &str, strict: bool) -> Result<(String, Kind), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, blocks, parse_info};
+    use super::{Kind, blocks, parse_info, uncommented};
 
     #[test]
     fn a_block_says_what_is_to_be_done_with_it() {
@@ -191,6 +208,14 @@ mod tests {
         assert!(parse_info("", true).is_err(), "a block without a language could be a command that nobody runs");
         assert!(parse_info("sh not-run=\"\"", true).is_err(), "a reason is a reason");
         assert!(parse_info("sh norun", true).is_err());
+    }
+
+    #[test]
+    fn comments_may_be_run() {
+        let text = uncommented("a\n<!-- run python\nx = 1\n-->\n<!-- a remark\n-->\n");
+        assert_eq!(text, "a\n```python hidden\nx = 1\n```\n<!-- a remark\n-->\n");
+        let found = blocks(&text, true).unwrap();
+        assert!(matches!(found[0].kind, Kind::Run { hidden: true, .. }));
     }
 
     #[test]
