@@ -50,8 +50,12 @@ def main():
         if found:
             seconds, scores = curve(system, found)
             wide = 2.6 if system == "lsparse" else 1.6
-            ax.plot(seconds, scores, marker="o", markersize=4, linewidth=wide, color=COLOURS[system], label=name)
+            ax.plot(seconds, scores, marker="o", markersize=4, linewidth=wide, color=COLOURS[system])
+            beside = {"xytext": (7, 0), "textcoords": "offset points", "va": "center", "fontsize": 9.5}
+            ax.annotate(name, (seconds[-1], scores[-1]), color=COLOURS[system], **beside)
     ax.set_xscale("log")
+    # Room for the names behind the lines.
+    ax.set_xlim(right=ax.get_xlim()[1] * 6)
     ticks = [1, 2, 5, 10, 20, 50, 100]
     ax.set_xticks(ticks, [str(tick) for tick in ticks])
     ax.minorticks_off()
@@ -60,7 +64,6 @@ def main():
     ax.set_title(f"{options.corpus}, {options.topics} topics: higher is better", fontsize=11, loc="left")
     ax.grid(alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=9.5)
     figure.savefig(options.out, bbox_inches="tight", metadata={"Date": None})
 
 

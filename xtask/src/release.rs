@@ -155,7 +155,11 @@ fn sdist(dist: &Path) -> Result<Vec<String>, String> {
 fn maturin(interpreter: &Path, what: &str, dist: &Path) -> Command {
     let mut maturin =
         command(interpreter, &["-m", "maturin", what, "--manifest-path", "crates/lsparse-python/Cargo.toml"]);
-    maturin.arg("--out").arg(dist).env_remove("CONDA_PREFIX");
+    // It asks `python3` on the path for zig.
+    let here = interpreter.parent().unwrap_or(Path::new("")).to_path_buf();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(here).chain(std::env::split_paths(&path))).unwrap_or(path);
+    maturin.arg("--out").arg(dist).env_remove("CONDA_PREFIX").env("PATH", path);
     maturin
 }
 
