@@ -10,7 +10,9 @@ by("theme").onclick = () => {
 };
 
 by("menu").onclick = () => by("menu").setAttribute("aria-expanded", by("pages").classList.toggle("open"));
-document.querySelector("#pages [aria-current]")?.scrollIntoView({ block: "center" });
+// The list alone, and never the page with it.
+const current = document.querySelector("#pages [aria-current]");
+if (current) by("pages").scrollTop = current.offsetTop - by("pages").clientHeight / 2;
 
 for (const code of document.querySelectorAll(".code")) {
   const button = document.createElement("button");

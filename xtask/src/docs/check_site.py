@@ -22,6 +22,11 @@ def main():
     window = browser.Browser(1300, 900)
     try:
         window.open(Path(sys.argv[1]) / "tutorials/topics.html")
+        window.open(Path(sys.argv[1]) / "changelog.html")
+        assert window.run("return scrollY") == 0, "a page begins at its top"
+        here = "document.querySelector('#pages [aria-current]').getBoundingClientRect()"
+        assert window.run(f"return {here}.top > 0 && {here}.bottom < innerHeight"), "the list shows where one is"
+        window.open(Path(sys.argv[1]) / "tutorials/topics.html")
         find = """document.getElementById('search').value = arguments[0]; document.getElementById('search').oninput();
             return [...document.querySelectorAll('#found a')].map((link) => link.getAttribute('href'))"""
         for words, page in SEARCHES.items():
