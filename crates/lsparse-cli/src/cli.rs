@@ -9,6 +9,7 @@ use crate::demo::DemoArgs;
 use crate::explore::ExploreArgs;
 use crate::fit::{MixtureArgs, TopicsArgs};
 use crate::info::InfoArgs;
+use crate::manual::ManualArgs;
 use crate::patches::PatchesArgs;
 use crate::score::ScoreArgs;
 use crate::select::SelectArgs;
@@ -63,6 +64,9 @@ pub enum Command {
     Watch(WatchArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
+    /// For those who make packages and the documentation.
+    #[command(hide = true)]
+    Manual(ManualArgs),
 }
 
 #[derive(Args)]
@@ -148,7 +152,8 @@ mod tests {
     fn every_result_can_be_json() {
         let command = command();
         let subcommands = command.get_subcommands().flat_map(|sub| std::iter::once(sub).chain(sub.get_subcommands()));
-        for sub in subcommands.filter(|sub| !sub.has_subcommands() && sub.get_name() != "completions") {
+        let shown = subcommands.filter(|sub| !sub.has_subcommands() && !sub.is_hide_set());
+        for sub in shown.filter(|sub| sub.get_name() != "completions") {
             assert!(sub.get_arguments().any(|arg| arg.get_long() == Some("json")), "{}", sub.get_name());
         }
     }

@@ -15,6 +15,7 @@ mod format;
 mod info;
 mod interrupt;
 mod labels;
+mod manual;
 mod messages;
 mod output;
 mod parse;
@@ -106,5 +107,6 @@ fn run(command: Command) -> Result<()> {
         Command::Watch(args) => watch::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Manual(args) => manual::run(&args),
     }
 }

@@ -53,3 +53,8 @@ pub use settings::{BestBy, History, Init, MixtureConfig, Precision, Sparsity};
 pub use store::checkpoint::{Checkpointing, Storage};
 pub use training::schedule::ScheduleKind;
 pub use training::session::Session;
+
+/// The examples of the documentation's page about the library are run with those of the code.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+struct PageOfTheLibrary;

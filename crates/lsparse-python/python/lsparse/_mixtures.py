@@ -784,7 +784,7 @@ class GaussianMixture(_MixtureBase):
         "float",
         POSITIVE,
         "Variance that the prior expects of a component, in units of the variance that the data has; if not given, 0.1 "
-        "where components have as many rows as columns or fewer, less where they have more, down to 0.001.",
+        "where components have as many rows as columns or fewer, less where they have more, down to 0.0001.",
     )
     prior_shape: str | None = choice(
         None,
