@@ -14,6 +14,7 @@ use serde_json::json;
 use super::args::RunArgs;
 use crate::format::counted;
 use crate::output::{self, check_not_input, message};
+use crate::stdin::is_stdin;
 
 /// Batches of a round where others work and nothing else is said.
 const BATCHES_PER_ROUND: usize = 8;
@@ -34,7 +35,7 @@ impl RunArgs {
 
     /// A folder to begin with has nothing in it, and what is read is there for all.
     pub fn check_folder(&self, inputs: &[&Path]) -> Result<()> {
-        if inputs.iter().any(|input| input.as_os_str() == "-") {
+        if inputs.iter().any(|input| is_stdin(input)) {
             let problem = "standard input is there for one process alone".into();
             return Err(Error::Config { setting: "shared", problem, remedy: "give a file".into() });
         }
@@ -86,7 +87,10 @@ impl RunArgs {
     pub fn print_report<R: Serialize + Display>(&self, report: &R) -> Result<()> {
         match (self.folder(), self.json) {
             (Some(_), true) => output::print_json(&json!({ "batches": [], "report": report })),
-            (Some(_), false) if !self.quiet => Ok(message(&report.to_string())),
+            (Some(_), false) if !self.quiet => {
+                message(&report.to_string());
+                Ok(())
+            }
             (None, true) => output::print_json(report),
             (None, false) if !self.quiet => output::print(&report.to_string()),
             _ => Ok(()),
