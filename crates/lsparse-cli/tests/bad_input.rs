@@ -624,7 +624,7 @@ fn a_gpu_that_is_asked_for_by_name_is_not_left_idle_without_a_word() {
     let place = Place::new();
     place.write("counts.csv", "1,2\n3,0\n0,4\n");
     for quiet in ["", " -q"] {
-        let arguments = format!("fit mixture counts.csv -k 2 --likelihood multinomial --device cuda{quiet}");
+        let arguments = format!("counts.csv -k 2 --likelihood multinomial --device cuda{quiet}");
         refused(&place, &arguments, &["device: ", "GPU", "--device cpu, or leave it out"]);
     }
     place.lsparse("fit mixture counts.csv -k 2 --likelihood multinomial --device auto -q").assert().success();
