@@ -1,8 +1,9 @@
 //! One more step on rows that were never seen before, which is how data that keeps coming is learned from.
 
+use crate::clusters::{check_rows, working_element};
 use crate::data::{Dealt, Element, RowSource, Scalar};
 use crate::error::{Error, Result};
-use crate::mixture::{MixtureModel, check_row_weights, check_rows, working_element};
+use crate::mixture::{MixtureModel, check_row_weights};
 use crate::settings::{MixtureConfig, TopicsConfig};
 use crate::topics::{TopicModel, check_counts};
 use crate::training::model::{Model, Objective};
@@ -65,7 +66,7 @@ impl MixtureModel {
             return Err(Error::Config { setting: "method", problem, remedy: "train again with all rows".into() });
         }
         let mixture = self.mixture::<T>();
-        check_rows(&mixture, self.config.missing, source)?;
+        check_rows(mixture.likelihood.as_ref(), self.config.missing, source)?;
         check_row_weights(source, row_weights)?;
         let data = Dealt::in_order(source)?.weighted(row_weights);
         let state = (self.params_of(&mixture)?, self.total.clone());
@@ -130,7 +131,13 @@ mod tests {
 
     #[test]
     fn blending_keeps_the_scale_of_the_population() {
-        let one = |count: f64| ClusterSummary { counts: vec![count], stats: vec![count], width: 1, entropy: 0.0 };
+        let one = |count: f64| ClusterSummary {
+            counts: vec![count],
+            stats: vec![count],
+            width: 1,
+            entropy: 0.0,
+            trial: None,
+        };
         let mut total = one(50.0);
         Increment::Blend { rate: 0.25, population: 1000.0 }.fold(&mut total, 50.0, &one(20.0), 20.0);
         assert!((total.counts[0] - 1000.0).abs() < 1e-9);

@@ -21,6 +21,7 @@ const ROOMS: [&str; 22] = [
     "settings",
     "store",
     "runs",
+    "clusters",
     "mixture",
     "topics",
     "increment",

@@ -1,8 +1,9 @@
 //! What must hold whatever the data: the paper's theorem, and the symmetries of the algorithm.
 
+use lsparse::allocation::Allocation;
 use lsparse::backend::with_threads;
+use lsparse::clusters::seed::initial_summary;
 use lsparse::data::{Batches, BorrowedRows, CsrRows, Dealt, MemoryRows};
-use lsparse::mixture::seed::initial_summary;
 use lsparse::mixture::{Mixture, Search};
 use lsparse::synthetic::{planted, planted_patches};
 use lsparse::training::model::Model;
@@ -145,7 +146,8 @@ fn batches_add_up(kind: LikelihoodKind) {
     let mixture = Mixture {
         likelihood: kind.build::<f64>(&prior),
         estimate: Estimate::Posterior,
-        alpha: 10.0,
+        allocation: Allocation::Dirichlet { alpha: 10.0 },
+        finding: None,
         num_clusters: 7,
         sparsity: 3,
         step: Box::new(Search::dense(7, 3)),
@@ -153,7 +155,8 @@ fn batches_add_up(kind: LikelihoodKind) {
     };
     let data = |num| Dealt::new(&rows, Batches::new(600, num, 4).unwrap());
     let start =
-        initial_summary(&mixture, &data(1), &config, &mut ChaCha8Rng::seed_from_u64(3), Default::default()).unwrap();
+        initial_summary(&mixture.design(), &data(1), &config, &mut ChaCha8Rng::seed_from_u64(3), Default::default())
+            .unwrap();
     let params = mixture.global_step(&start, None).unwrap();
     let mut worker = mixture.worker();
     let mut summary = |data: &Dealt<'_>, batch: usize| {

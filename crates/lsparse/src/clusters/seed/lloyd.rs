@@ -6,11 +6,11 @@ use lsparse_kernels::{CenterPack, dot_f64, transpose_tile};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use crate::clusters::seed::Sample;
+use crate::clusters::seed::trade::{Groups, Split, carry_out, cheapest};
 use crate::data::{Scalar, USUAL_VALUES, usual};
 use crate::error::Result;
 use crate::math::random::{draw_index, draw_indices};
-use crate::mixture::seed::Sample;
-use crate::mixture::seed::trade::{Groups, Split, carry_out, cheapest};
 use crate::training::rules::Patience;
 
 /// Which distance between rows is meant.
@@ -318,6 +318,12 @@ impl<'a, T: Scalar> Space<'a, T> {
             apart.extend(is_apart.then_some(n));
         }
         halves.gain().map_or(whole, |gain| Split { gain, cluster, apart })
+    }
+
+    /// The rows that leave when all of these, one cluster, are cut in two.
+    pub fn split_all(&self, members: &[u32]) -> Vec<u32> {
+        let center = self.centers(&Groups::new(&vec![0; members.len()], 1));
+        self.split(0, members, &center).apart
     }
 
     /// A row less a centre.
