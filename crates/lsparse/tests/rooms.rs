@@ -27,6 +27,7 @@ const ROOMS: [&str; 22] = [
     "increment",
     "any",
     "elsewhere",
+    "shared",
     "lib",
 ];
 
