@@ -46,7 +46,7 @@ def theirs(train: Path, held: Path, clusters: int, iterations: int) -> dict:
 
     warnings.simplefilter("ignore")
     rows, others = np.load(train), np.load(held)
-    model = BayesianGaussianMixture(clusters, covariance_type="diag", max_iter=iterations, random_state=0)
+    model = BayesianGaussianMixture(n_components=clusters, covariance_type="diag", max_iter=iterations, random_state=0)
     begin = time.process_time()
     model.fit(rows)
     used = time.process_time() - begin
