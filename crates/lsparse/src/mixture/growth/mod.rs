@@ -6,6 +6,7 @@
 //! been tried goes with the parameters, so that a run that is resumed, or whose batches are worked out elsewhere, is the
 //! same run.
 
+mod fewer;
 mod judge;
 mod propose;
 
@@ -21,6 +22,7 @@ use crate::mixture::local::trial::Proposals;
 use crate::mixture::{Mixture, MixtureParams};
 use crate::training::moves::{Changes, Part, Remap};
 
+pub use fewer::{Fewer, Suggestion};
 use judge::Judge;
 
 /// Laps that the halves of a proposed split are worked on after the first, each time from what the rows made of them.
