@@ -27,7 +27,7 @@ pub fn tests(build: Build, fresh: bool, long: bool, args: &[&str]) -> Result<(us
     }
     if long {
         // Too large for every day.
-        go(command(&interpreter, &["-m", "pip", "install", "--quiet", "ray"]))?;
+        go(command(&interpreter, &["-m", "pip", "install", "--quiet", "ray", "pyspark"]))?;
     }
     // Where tests have run there is the command that they ran.
     if !matches!(build, Build::Checked) {

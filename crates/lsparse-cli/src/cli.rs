@@ -8,6 +8,7 @@ use crate::corpus::CorpusArgs;
 use crate::demo::DemoArgs;
 use crate::explore::ExploreArgs;
 use crate::fit::{MixtureArgs, TopicsArgs};
+use crate::fold::FoldArgs;
 use crate::info::InfoArgs;
 use crate::manual::ManualArgs;
 use crate::patches::PatchesArgs;
@@ -16,6 +17,7 @@ use crate::select::SelectArgs;
 use crate::topics::list::TopicsListArgs;
 use crate::topics::similar::SimilarArgs;
 use crate::watch::WatchArgs;
+use crate::work::WorkArgs;
 
 /// Mixture and topic models whose responsibilities have at most L entries a row or token.
 ///
@@ -62,6 +64,8 @@ pub enum Command {
     Patches(PatchesArgs),
     Select(SelectArgs),
     Watch(WatchArgs),
+    Work(WorkArgs),
+    Fold(FoldArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
     /// For those who make packages and the documentation.

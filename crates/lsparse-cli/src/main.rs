@@ -11,6 +11,7 @@ mod demo;
 mod examples;
 mod explore;
 mod fit;
+mod fold;
 mod format;
 mod info;
 mod interrupt;
@@ -26,6 +27,7 @@ mod select;
 mod stdin;
 mod topics;
 mod watch;
+mod work;
 
 use std::io;
 use std::process::ExitCode;
@@ -95,6 +97,8 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Fit(Fit { family: Family::Mixture(args) }) => fit::run_mixture(&args),
         Command::Fit(Fit { family: Family::Topics(args) }) => fit::run_topics(&args),
+        Command::Work(args) => work::run(&args),
+        Command::Fold(args) => fold::run(&args),
         Command::Topics(args) => topics::list::run(&args),
         Command::Similar(args) => topics::similar::run(&args),
         Command::Explore(args) => explore::run(&args),

@@ -18,7 +18,7 @@
 //!   model of several runs.
 //! - [`mixture`] and [`topics`] put the pieces together, in the same shape; [`increment`] goes on from data that keeps
 //!   coming, [`any`] reads whatever a file holds, [`elsewhere`] is what processes
-//!   with a piece of the rows do, [`math::agreement`] compares clusters with known classes.
+//!   do that fold nothing in, [`shared`] lets them meet in a folder, [`math::agreement`] compares clusters with known classes.
 
 #![forbid(unsafe_code)]
 
@@ -38,6 +38,7 @@ pub mod mixture;
 pub mod open;
 pub mod runs;
 pub mod settings;
+pub mod shared;
 pub mod store;
 pub mod synthetic;
 pub mod system;
