@@ -7,16 +7,17 @@ use crate::completions::CompletionsArgs;
 use crate::corpus::CorpusArgs;
 use crate::demo::DemoArgs;
 use crate::explore::ExploreArgs;
-use crate::fit::{MixtureArgs, TopicsArgs};
+use crate::fit::{MixtureArgs, SequenceArgs, TopicsArgs};
 use crate::info::InfoArgs;
 use crate::patches::PatchesArgs;
+use crate::sample::SampleArgs;
 use crate::score::ScoreArgs;
 use crate::select::SelectArgs;
 use crate::topics::list::TopicsListArgs;
 use crate::topics::similar::SimilarArgs;
 use crate::watch::WatchArgs;
 
-/// Mixture and topic models whose responsibilities have at most L entries a row or token.
+/// Mixtures, topic models and hidden Markov models whose responsibilities have at most L entries a row, token or step.
 ///
 /// Every row keeps its L most probable clusters of K, and every token of a document its L topics; dense is L = K and
 /// hard assignment L = 1. Data are .npy files, CSV or TSV text (gzipped or not), SciPy CSR .npz files, or folders of
@@ -38,6 +39,7 @@ EXAMPLES:
   lsparse fit topics corpus -k 100 --out t.safetensors
   lsparse topics t.safetensors
   lsparse explore t.safetensors corpus --out page.html
+  lsparse fit sequence series.npy --time-series -k 20 --out h.safetensors
   lsparse fit mixture --help                        every option of training
 
 With --json every command prints its results as JSON; messages for people go to standard error.
@@ -53,6 +55,7 @@ pub enum Command {
     Score(ScoreArgs),
     Assign(AssignArgs),
     Info(InfoArgs),
+    Sample(SampleArgs),
     Topics(TopicsListArgs),
     Similar(SimilarArgs),
     Explore(ExploreArgs),
@@ -71,7 +74,8 @@ pub enum Command {
     after_help = "\
 EXAMPLES:
   lsparse fit mixture data.npy -k 50
-  lsparse fit topics corpus -k 100"
+  lsparse fit topics corpus -k 100
+  lsparse fit sequence data.npy --groups lengths.npy -k 50"
 )]
 pub struct Fit {
     #[command(subcommand)]
@@ -83,6 +87,7 @@ pub struct Fit {
 pub enum Family {
     Mixture(Box<MixtureArgs>),
     Topics(Box<TopicsArgs>),
+    Sequence(Box<SequenceArgs>),
 }
 
 /// The command line.
@@ -92,8 +97,8 @@ pub fn command() -> clap::Command {
 
 #[cfg(test)]
 mod tests {
-    use lsparse::MixtureConfig;
     use lsparse::settings::{Settings, TopicsConfig};
+    use lsparse::{MixtureConfig, SequenceConfig};
 
     use super::*;
 
@@ -108,6 +113,11 @@ mod tests {
         assert_eq!(
             of_mixture,
             ["Model", "Prior", "Methods", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]
+        );
+        let of_sequence = headings_of::<SequenceConfig>("sequence");
+        assert_eq!(
+            of_sequence,
+            ["Sequences", "Model", "Prior", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]
         );
         let of_topics = headings_of::<TopicsConfig>("topics");
         assert_eq!(

@@ -12,6 +12,7 @@ mod examples;
 mod explore;
 mod fit;
 mod format;
+mod group_args;
 mod info;
 mod interrupt;
 mod labels;
@@ -20,8 +21,10 @@ mod output;
 mod parse;
 mod patches;
 mod progress;
+mod sample;
 mod score;
 mod select;
+mod sequence;
 mod stdin;
 mod topics;
 mod watch;
@@ -94,12 +97,14 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Fit(Fit { family: Family::Mixture(args) }) => fit::run_mixture(&args),
         Command::Fit(Fit { family: Family::Topics(args) }) => fit::run_topics(&args),
+        Command::Fit(Fit { family: Family::Sequence(args) }) => fit::run_sequence(&args),
         Command::Topics(args) => topics::list::run(&args),
         Command::Similar(args) => topics::similar::run(&args),
         Command::Explore(args) => explore::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Assign(args) => assign::run(&args),
         Command::Info(args) => info::run(&args),
+        Command::Sample(args) => sample::run(&args),
         Command::Corpus(args) => corpus::run(&args),
         Command::Patches(args) => patches::run(&args),
         Command::Select(args) => select::run(&args),

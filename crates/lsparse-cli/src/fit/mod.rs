@@ -4,6 +4,7 @@ mod args;
 mod mixture;
 mod options;
 mod report;
+mod sequence;
 mod topics;
 
 use std::path::Path;
@@ -20,6 +21,7 @@ use crate::watch::OwnPage;
 
 use args::RunArgs;
 pub use mixture::{MixtureArgs, run as run_mixture};
+pub use sequence::{SequenceArgs, run as run_sequence};
 pub use topics::{TopicsArgs, run as run_topics};
 
 impl RunArgs {
