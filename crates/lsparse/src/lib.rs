@@ -1,4 +1,4 @@
-//! Mixture models whose responsibilities have at most L entries a row.
+//! Mixture models, topic models and hidden Markov models whose responsibilities have at most L entries a row.
 //!
 //! A mixture gives each row a probability for each of its K clusters, though only a few of them matter. Keeping the L
 //! largest is the best choice under the variational objective (`hughes2016sparse`), and every later step then costs
@@ -16,7 +16,8 @@
 //! - [`likelihood`] and [`allocation`]: what a cluster looks like, and how observations are shared out.
 //! - [`settings`]: what may be asked of a run. [`store`]: checkpoints and model files. [`runs`]: from settings to the best
 //!   model of several runs.
-//! - [`mixture`] and [`topics`] put the pieces together, in the same shape; [`increment`] goes on from data that keeps
+//! - [`clusters`]: priors and seeds of clusters, whatever they are for. [`mixture`], [`topics`] and [`sequence`] put the
+//!   pieces together, in the same shape; [`increment`] goes on from data that keeps
 //!   coming, [`any`] reads whatever a file holds, [`elsewhere`] is what processes
 //!   with a piece of the rows do, [`math::agreement`] compares clusters with known classes.
 

@@ -5,7 +5,7 @@ use lsparse::backend::with_threads;
 use lsparse::data::{Groups, MemoryRows, RowSource};
 use lsparse::likelihood::Estimate;
 use lsparse::math::agreement::Agreement;
-use lsparse::settings::SequenceMethod;
+use lsparse::settings::{SequenceMethod, SequenceSearch};
 use lsparse::synthetic::{ChainShape, PlantedChain, planted_chain};
 use lsparse::training::observe::Observer;
 use lsparse::training::schedule::ScheduleKind;
@@ -69,12 +69,17 @@ fn every_likelihood_estimate_schedule_and_sparsity_trains() {
         let (rows, groups) = rows_of(&truth);
         for estimate in ESTIMATES {
             for schedule in schedules {
-                for sparsity in [1, 2, 4, 6] {
-                    let what = format!("{} {estimate:?} {schedule:?} L={sparsity}", kind.name());
+                for (sparsity, search) in [1, 2, 4, 6]
+                    .map(|sparsity| (sparsity, SequenceSearch::Dense))
+                    .into_iter()
+                    .chain([1, 3].map(|sparsity| (sparsity, SequenceSearch::Followers)))
+                {
+                    let what = format!("{} {estimate:?} {schedule:?} L={sparsity} {search:?}", kind.name());
                     let config = SequenceConfig {
                         likelihood: kind,
                         states: 6,
                         sparsity: Sparsity::Of(sparsity),
+                        search,
                         estimate,
                         schedule,
                         batches: if schedule == ScheduleKind::Full { Some(1) } else { Some(3) },
@@ -190,8 +195,14 @@ fn the_same_bytes_at_any_number_of_threads() {
     let truth =
         planted_chain(LikelihoodKind::Gauss, &[90; 60], 3, 9, ChainShape { blur: 3.0, ..Default::default() }, 2);
     let (rows, groups) = rows_of(&truth);
-    for sparsity in [1, 3, 9] {
+    for (sparsity, search) in [
+        (1, SequenceSearch::Dense),
+        (3, SequenceSearch::Dense),
+        (3, SequenceSearch::Followers),
+        (9, SequenceSearch::Dense),
+    ] {
         let config = SequenceConfig {
+            search,
             states: 9,
             sparsity: Sparsity::Of(sparsity),
             batches: Some(3),

@@ -150,6 +150,7 @@ def _sequence(config: dict[str, Any], shared: dict[str, Any]) -> Any:
         emission="gaussian" if family in _COVARIANCE_TYPES else family,
         covariance_type=_COVARIANCE_TYPES.get(family, "full"),
         missing=config["missing"],
+        search=config["search"],
         transmat_prior=config["alpha"] / config["states"],
         stickiness=config["stickiness"],
         smoothing=config["lambda"],

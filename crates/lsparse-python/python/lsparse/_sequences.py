@@ -91,6 +91,12 @@ class HMM(Estimator):
     method: str = choice(
         "lsparse", ("lsparse", "viterbi"), "All paths through L states a step, or the best path alone, with point estimates."
     )
+    search: str = choice(
+        "auto",
+        ("auto", "dense", "followers"),
+        "Which states a step is weighed in: all; or from the second lap on those that follow the ones before it most often, "
+        "those that it kept and a few at random, so that the cost does not grow with K. \"auto\" is that from 500 states on.",
+    )
     estimate: str = choice(
         "vb", ("vb", "map", "ml"), "A full posterior (variational Bayes), its mode, or maximum likelihood (EM)."
     )
@@ -145,6 +151,7 @@ class HMM(Estimator):
             self._shared_config(
                 **{
                     "method": self.method,
+                    "search": self.search,
                     "likelihood": COVARIANCE_TYPES[self.covariance_type] if gaussian else EMISSIONS[self.emission],
                     "missing": bool(self.missing),
                     "states": int(self.n_components),
@@ -300,6 +307,7 @@ class HMM(Estimator):
         >>> bool(states[0] == states[1] != states[2])
         True
         """
+        check_is_fitted(self)
         if algorithm == "map":
             index, value = self._assign(X, lengths, len(self.startprob_))
             return float(value[:, 0].sum()), np.asarray(index[:, 0], dtype=np.int64)
@@ -470,7 +478,8 @@ class HMM(Estimator):
         >>> HMM(n_components=2, random_state=0).fit(X).score_steps(X).shape
         (40,)
         """
-        scores: FLOATS = self.model_.score(self._given(X), self._lengths(lengths), threads=threads_of(self.n_jobs))
+        X = self._given(X)
+        scores: FLOATS = self.model_.score(X, self._lengths(lengths), threads=threads_of(self.n_jobs))
         return scores
 
     def score_samples(self, X: Any, lengths: Any = None) -> tuple[float, FLOATS]:

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
-use lsparse_kernels::{digamma, ln_gamma};
+use lsparse_kernels::{add_table_rows, digamma, ln_gamma};
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Frequencies;
@@ -176,7 +176,7 @@ impl PairSums {
         }
     }
 
-    /// Add all of another of the same kind.
+    /// Add all of another.
     pub fn merge(&mut self, other: &Self) {
         match (self, other) {
             (PairSums::Table(sums), PairSums::Table(others)) => sums.iter_mut().zip(others).for_each(|(a, b)| *a += b),
@@ -186,8 +186,9 @@ impl PairSums {
             (PairSums::Table(sums), PairSums::Some(others)) => {
                 others.iter().for_each(|(&pair, value)| sums[pair as usize] += value);
             }
-            (sums @ PairSums::Some(_), PairSums::Table(_)) => {
-                debug_assert!(false, "{}", matches!(sums, PairSums::Some(_)))
+            (PairSums::Some(sums), PairSums::Table(others)) => {
+                let there = (0u64..).zip(others).filter(|(_, value)| **value > 0.0);
+                there.for_each(|(pair, value)| *sums.entry(pair).or_insert(0.0) += value);
             }
         }
     }
@@ -214,6 +215,9 @@ impl PairSums {
     }
 }
 
+/// States that follow a state and are remembered as those that do so most.
+const LEADING: usize = 8;
+
 /// Up to so many states the weights of all transitions are a table: 8 MB of them.
 const MOST_DENSE: usize = 1024;
 
@@ -234,6 +238,10 @@ pub struct Chain {
     log_rest: Vec<f64>,
     /// The weights of all pairs, where states are few.
     table: Option<Vec<f64>>,
+    /// Every state.
+    all: Vec<u32>,
+    /// The states that follow each state most often, up to [`LEADING`] of them, where that is asked for.
+    leading: Vec<Vec<u32>>,
 }
 
 /// What of a chain is wanted.
@@ -277,6 +285,8 @@ impl Chain {
             rest: Vec::new(),
             log_rest: Vec::with_capacity(num),
             table: None,
+            all: (0..num as u32).collect(),
+            leading: Vec::new(),
         };
         for j in 0..num {
             let row = Row::new(estimate, prior, counts, j);
@@ -319,9 +329,22 @@ impl Chain {
         self.to[self.row(j)].iter().copied().zip(self.log_weight[self.row(j)].iter().copied())
     }
 
-    /// The states that are known to follow state j, ascending.
-    pub fn followers(&self, j: usize) -> &[u32] {
-        &self.to[self.row(j)]
+    /// The same chain that knows which states follow each state most often.
+    pub fn with_leading(mut self) -> Self {
+        self.leading = (0..self.num_states()).map(|j| self.leading_of(j)).collect();
+        self
+    }
+
+    fn leading_of(&self, j: usize) -> Vec<u32> {
+        let mut found: Vec<(u32, f64)> = self.held(j).collect();
+        found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        found.truncate(LEADING);
+        found.into_iter().map(|(k, _)| k).collect()
+    }
+
+    /// The states that follow state j most often, the most frequent first; none where that was not asked for.
+    pub fn leading(&self, j: u32) -> &[u32] {
+        self.leading.get(j as usize).map_or(&[], |leading| leading)
     }
 
     /// The weight of every state that is not known to follow state j.
@@ -365,22 +388,35 @@ impl Chain {
         self.held(j).for_each(|(k, weight)| out[k as usize] = weight);
     }
 
-    /// `out[k] = sum_j share_j A_jk` over the states j that have a share.
-    pub fn predict(&self, states: impl Iterator<Item = (u32, f64)> + Clone, out: &mut [f64]) {
+    /// The same from the table, or else by way of a buffer.
+    pub fn row_weights<'a>(&'a self, j: usize, buffer: &'a mut Vec<f64>) -> &'a [f64] {
         let num = self.num_states();
         if let Some(table) = &self.table {
+            return &table[j * num..(j + 1) * num];
+        }
+        buffer.resize(num, 0.0);
+        self.write_row(j, buffer);
+        buffer
+    }
+
+    /// `out[k] = sum_j share_j A_jk` over these states j.
+    pub fn predict(&self, states: &[u32], shares: &[f64], out: &mut [f64]) {
+        if let Some(table) = &self.table {
             out.fill(0.0);
-            for (j, share) in states {
-                let row = &table[j as usize * num..(j as usize + 1) * num];
-                out.iter_mut().zip(row).for_each(|(out, weight)| *out += share * weight);
-            }
+            add_table_rows(table, self.num_states(), states, shares, out);
             return;
         }
-        out.fill(states.clone().map(|(j, share)| share * self.rest[j as usize]).sum());
-        for (j, share) in states {
+        let states = || states.iter().copied().zip(shares.iter().copied());
+        out.fill(states().map(|(j, share)| share * self.rest[j as usize]).sum());
+        for (j, share) in states() {
             let rest = self.rest[j as usize];
             self.held(j as usize).for_each(|(k, weight)| out[k as usize] += share * (weight - rest));
         }
+    }
+
+    /// The same over all states.
+    pub fn predict_all(&self, shares: &[f64], out: &mut [f64]) {
+        self.predict(&self.all, shares, out);
     }
 
     /// sum of counts times the logarithms that paths were weighed by: what the start and transitions of these counts have
@@ -567,10 +603,10 @@ mod tests {
     fn a_chain_without_a_table_is_the_same_chain() {
         let chain = Chain::estimate(Estimate::Posterior, PRIOR, &some_counts());
         let sparse = Chain { table: None, ..chain.clone() };
-        let shares = [(0u32, 0.25), (2, 0.75)];
+        let (states, shares) = ([0, 2], [0.25, 0.75]);
         let (mut a, mut b) = (vec![0.0; 3], vec![0.0; 3]);
-        chain.predict(shares.iter().copied(), &mut a);
-        sparse.predict(shares.iter().copied(), &mut b);
+        chain.predict(&states, &shares, &mut a);
+        sparse.predict(&states, &shares, &mut b);
         for k in 0..3 {
             assert!((a[k] - b[k]).abs() < 1e-15);
             (0..3).for_each(|j| assert_eq!(chain.weight(j, k as u32), sparse.weight(j, k as u32)));

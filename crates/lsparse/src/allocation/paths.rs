@@ -116,7 +116,52 @@ pub struct Paths {
     back: Vec<f64>,
     next: Vec<f64>,
     row: Vec<f64>,
+    outer: OuterSums,
 }
+
+/// Steps whose products are summed at once.
+const STEPS_AT_ONCE: usize = 16;
+
+/// sum_t q(z_t-1 = j | so far) w_t(k) over pairs of all states, a few steps at a time: a row of sums is read and written
+/// once for all of them.
+#[derive(Debug, Default)]
+struct OuterSums {
+    /// K x K.
+    sums: Vec<f64>,
+    /// w of some steps, one after the other, and where in `ahead` the states before each begin.
+    waiting: Vec<f64>,
+    before: Vec<usize>,
+}
+
+impl OuterSums {
+    fn begin(&mut self, num: usize) {
+        self.sums.clear();
+        self.sums.resize(num * num, 0.0);
+        self.waiting.clear();
+        self.before.clear();
+    }
+
+    fn push(&mut self, weights: &[f64], before: usize, ahead: &[f64]) {
+        self.waiting.extend_from_slice(weights);
+        self.before.push(before);
+        if self.before.len() == STEPS_AT_ONCE {
+            self.settle(weights.len(), ahead);
+        }
+    }
+
+    fn settle(&mut self, num: usize, ahead: &[f64]) {
+        let mut shares = [0.0; STEPS_AT_ONCE];
+        let (shares, steps) = (&mut shares[..self.before.len()], ALL_STEPS);
+        for (j, sums) in self.sums.chunks_exact_mut(num.max(1)).enumerate() {
+            shares.iter_mut().zip(&self.before).for_each(|(share, before)| *share = ahead[before + j]);
+            lsparse_kernels::add_table_rows(&self.waiting, num, &steps[..shares.len()], shares, sums);
+        }
+        self.waiting.clear();
+        self.before.clear();
+    }
+}
+
+const ALL_STEPS: [u32; STEPS_AT_ONCE] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 impl Paths {
     /// log sum over paths of exp of their weight, and into `share` the probability of every entry; transitions are added to
@@ -173,7 +218,7 @@ impl Paths {
             } else {
                 let done = &done[before.start - entries.start..before.end - entries.start];
                 match supports.all {
-                    Some(_) => chain.predict((0u32..).zip(done.iter().copied()), now),
+                    Some(_) => chain.predict_all(done, now),
                     None => {
                         now.fill(0.0);
                         let states = &supports.state[own.clone()];
@@ -209,7 +254,10 @@ impl Paths {
     fn backward(&mut self, chain: &Chain, supports: &Supports, steps: &Range<usize>, mut pairs: Option<&mut PairSums>) {
         let (num, entries) = (chain.num_states(), supports.of_steps(steps));
         self.share.resize(entries.len(), 0.0);
-        let Paths { share, ahead, factor, back, next, row } = self;
+        let Paths { share, ahead, factor, back, next, row, outer } = self;
+        if supports.all.is_some() && pairs.is_some() {
+            outer.begin(num);
+        }
         let last = supports.of(steps.end - 1);
         back.clear();
         back.resize(last.len(), 1.0);
@@ -224,30 +272,19 @@ impl Paths {
             // w_k = exp(log likelihood) q(what follows | z_t = k), and from it that of the step before.
             back.iter_mut().zip(&factor[at]).for_each(|(back, factor)| *back *= factor);
             let before = supports.of(step - 1);
-            let ahead = &ahead[before.start - entries.start..before.end - entries.start];
             next.clear();
             next.resize(before.len(), 0.0);
             match supports.all {
                 Some(_) => {
-                    for (j, (sum, &share)) in next.iter_mut().zip(ahead).enumerate() {
-                        let weights = match chain.table() {
-                            Some(table) => &table[j * num..(j + 1) * num],
-                            None => {
-                                row.resize(num, 0.0);
-                                chain.write_row(j, row);
-                                &row[..]
-                            }
-                        };
-                        *sum = lsparse_kernels::dot_f64(weights, back);
-                        if let Some(PairSums::Table(sums)) = &mut pairs {
-                            let sums = &mut sums[j * num..(j + 1) * num];
-                            for (sum, (weight, back)) in sums.iter_mut().zip(weights.iter().zip(&*back)) {
-                                *sum += share * (weight * back);
-                            }
-                        }
+                    for (j, sum) in next.iter_mut().enumerate() {
+                        *sum = lsparse_kernels::dot_f64(chain.row_weights(j, row), back);
+                    }
+                    if pairs.is_some() {
+                        outer.push(back, before.start - entries.start, ahead);
                     }
                 }
                 None => {
+                    let ahead = &ahead[before.start - entries.start..before.end - entries.start];
                     let states = &supports.state[own];
                     for ((sum, &share), &j) in next.iter_mut().zip(ahead).zip(&supports.state[before]) {
                         for (&k, &back) in states.iter().zip(&*back) {
@@ -261,6 +298,14 @@ impl Paths {
                 }
             }
             std::mem::swap(back, next);
+        }
+        if let (Some(_), Some(PairSums::Table(sums))) = (supports.all, &mut pairs) {
+            outer.settle(num, ahead);
+            let rows = sums.chunks_exact_mut(num.max(1)).zip(outer.sums.chunks_exact(num.max(1)));
+            for (j, (sums, outer)) in rows.enumerate() {
+                let weights = chain.row_weights(j, row);
+                sums.iter_mut().zip(outer).zip(weights).for_each(|((sum, outer), weight)| *sum += outer * weight);
+            }
         }
     }
 

@@ -72,6 +72,8 @@ pub(super) struct Local<'a, T> {
     pub lacking: Option<&'a [bool]>,
     /// Whether the shares of such steps are wanted too: they have no part in statistics.
     pub shares_all: bool,
+    /// Where steps that have kept states look at those which follow alone: a number that tells visits apart.
+    pub follow: Option<u64>,
 }
 
 /// Some whole sequences of a batch.
@@ -148,8 +150,15 @@ pub fn visit<T: Scalar>(
     let (num, sparsity) = (model.num_states, model.sparsity);
     let dense = sparsity == num;
     let lacking = model.lacking.as_ref().map(|lacking| &lacking[..]);
-    let local =
-        Local { clusters: params.clusters.as_ref(), chain: &params.chain, sparsity, lacking, shares_all: false };
+    let follow = model.follows.then_some(batch.visit);
+    let local = Local {
+        clusters: params.clusters.as_ref(),
+        chain: &params.chain,
+        sparsity,
+        lacking,
+        shares_all: false,
+        follow,
+    };
     let sizes = batch.data.batches.group_sizes(batch.number);
     let panels = panels_of(&sizes, panel_rows::<T>(model.likelihood.dim(), sparsity));
     let cut: Vec<Panel> =
@@ -367,6 +376,9 @@ impl<T: Scalar> Local<'_, T> {
             (_, true) => 2 * sparsity,
             (_, false) => sparsity,
         };
+        if let Some(visit) = self.follow.filter(|_| !task.old.is_empty()) {
+            return self.follow(sequences, task, (width.min(num), visit), buffers);
+        }
         let TaskBuffers { scratch, weights, candidates, forward, .. } = buffers;
         candidates.clear();
         forward.begin(width.min(num));
@@ -385,6 +397,60 @@ impl<T: Scalar> Local<'_, T> {
                 let chosen = forward.step(self.chain, weights, begins, old);
                 chosen.map_err(|cluster| Error::NanWeight { row: sequences.row_ids[row], cluster })?;
                 candidates.push(forward.chosen.iter().map(|&k| (k, weights[k as usize].to_f64())));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same where a step looks at the states that follow those before it most often, at those that it kept and at a few
+    /// at random: what it costs does not grow with K. The first step of a sequence looks at all.
+    fn follow(
+        &self,
+        sequences: &Sequences<'_, T>,
+        task: &Task<'_, T>,
+        (width, visit): (usize, u64),
+        buffers: &mut TaskBuffers<T>,
+    ) -> Result<()> {
+        let (num, sparsity) = (self.clusters.num_clusters(), self.sparsity);
+        let TaskBuffers { scratch, weights, candidates, forward, .. } = buffers;
+        candidates.clear();
+        forward.begin(width);
+        let first = task.ranges.first().map_or(0, |range| range.start);
+        for range in task.ranges {
+            for row in range.clone() {
+                let id = sequences.row_ids[row];
+                let nan = |cluster: usize| Error::NanWeight { row: id, cluster };
+                let old = &task.old[(row - first) * sparsity..(row - first + 1) * sparsity];
+                if row == range.start {
+                    self.weigh(sequences, row..row + 1, scratch, weights);
+                    forward.step(self.chain, weights, true, old).map_err(nan)?;
+                    candidates.push(forward.chosen.iter().map(|&k| (k, weights[k as usize].to_f64())));
+                    continue;
+                }
+                let random = |n: u64| (mix(id as u64 ^ visit << 40 ^ n << 60) % num as u64) as u32;
+                forward.look_at(self.chain, old, (0..AT_RANDOM).map(random));
+                let lacks = self.lacks(sequences, row);
+                weights.resize(weights.len().max(1), T::ZERO);
+                for n in 0..forward.looked_at.len() {
+                    let k = forward.looked_at[n] as usize;
+                    let log_lik = match lacks {
+                        true => 0.0,
+                        false => {
+                            self.clusters.log_lik_of(k, sequences.rows, &[row as u32], scratch, &mut weights[..1]);
+                            weights[0].to_f64()
+                        }
+                    };
+                    if log_lik.is_nan() {
+                        return Err(nan(k));
+                    }
+                    forward.log_lik.push(log_lik);
+                }
+                forward.step_among(self.chain, old);
+                let entries = forward.chosen.iter().map(|k| {
+                    let at = forward.looked_at.binary_search(k).unwrap_or(0);
+                    (*k, forward.log_lik[at])
+                });
+                candidates.push(entries);
             }
         }
         Ok(())
@@ -488,9 +554,70 @@ struct Forward {
     predicted: Vec<f64>,
     top: Vec<u32>,
     top_weight: Vec<f64>,
+    /// States that a step looks at where it does not look at all, ascending, and its log likelihood in them.
+    looked_at: Vec<u32>,
+    log_lik: Vec<f64>,
+}
+
+/// States that a step looks at besides those that follow and those that it kept.
+const AT_RANDOM: u64 = 2;
+
+/// States with less than this are not followed.
+const FOLLOWED: f64 = 1e-4;
+
+/// A number without any pattern from one with (splitmix64).
+fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
 }
 
 impl Forward {
+    /// Choose the states that the next step looks at.
+    fn look_at(&mut self, chain: &Chain, besides: &[u32], random: impl Iterator<Item = u32>) {
+        let Forward { chosen, share, looked_at, log_lik, .. } = self;
+        looked_at.clear();
+        log_lik.clear();
+        let followed = chosen.iter().zip(&*share).filter(|(_, share)| **share >= FOLLOWED);
+        looked_at.extend(followed.flat_map(|(&j, _)| chain.leading(j)));
+        looked_at.extend(besides.iter().filter(|k| **k != NO_STATE));
+        looked_at.extend(random);
+        looked_at.sort_unstable();
+        looked_at.dedup();
+    }
+
+    /// One step further among the states that were looked at, of which `besides` are taken anyway.
+    fn step_among(&mut self, chain: &Chain, besides: &[u32]) {
+        let Forward { width, chosen, share, predicted, top, looked_at, log_lik, .. } = self;
+        predicted.clear();
+        for (&k, log_lik) in looked_at.iter().zip(&*log_lik) {
+            let before = chosen.iter().zip(&*share).filter(|(_, share)| **share >= FOLLOWED);
+            let sum: f64 = before.map(|(&j, share)| share * chain.weight(j, k)).sum();
+            predicted.push(sum.ln() + log_lik);
+        }
+        if predicted.iter().all(|weight| *weight == f64::NEG_INFINITY) {
+            predicted.copy_from_slice(log_lik);
+        }
+        top.clear();
+        top.extend(0..looked_at.len() as u32);
+        top.sort_by(|&a, &b| predicted[b as usize].total_cmp(&predicted[a as usize]));
+        let most = top.first().map_or(0.0, |&n| predicted[n as usize]);
+        let is_kept = |n: u32| besides.contains(&looked_at[n as usize]);
+        let taken = top.iter().enumerate().filter(|(rank, n)| *rank < *width || is_kept(**n)).map(|(_, n)| *n);
+        let taken: Vec<u32> = taken.filter(|&n| predicted[n as usize] > f64::NEG_INFINITY || is_kept(n)).collect();
+        let mut pairs: Vec<(u32, f64)> =
+            taken.into_iter().map(|n| (looked_at[n as usize], predicted[n as usize] - most)).collect();
+        pairs.sort_unstable_by_key(|pair| pair.0);
+        chosen.clear();
+        chosen.extend(pairs.iter().map(|pair| pair.0));
+        share.clear();
+        share.extend(pairs.iter().map(|pair| pair.1));
+        exp_slice(share);
+        let sum: f64 = share.iter().sum();
+        share.iter_mut().for_each(|share| *share /= sum);
+    }
+
     fn begin(&mut self, width: usize) {
         self.width = width;
         self.chosen.clear();
@@ -508,12 +635,13 @@ impl Forward {
         begins: bool,
         besides: &[u32],
     ) -> std::result::Result<(), usize> {
-        let Forward { width, chosen, share, predicted, top, top_weight } = self;
+        let Forward { width, chosen, share, predicted, top, top_weight, .. } = self;
         predicted.resize(log_lik.len(), 0.0);
+        top.resize(*width, 0);
         if begins {
             predicted.copy_from_slice(&chain.start);
         } else {
-            chain.predict(chosen.iter().copied().zip(share.iter().copied()), predicted);
+            chain.predict(chosen, share, predicted);
         }
         // log p_k + log F(x | phi_k)
         ln_slice(predicted);
@@ -573,7 +701,7 @@ pub(super) fn next_step_scores<T: Scalar>(local: &Local<'_, T>, sequences: &Sequ
                 }
                 match begins {
                     true => predicted.copy_from_slice(&local.chain.start),
-                    false => local.chain.predict((0u32..).zip(share.iter().copied()), predicted),
+                    false => local.chain.predict_all(share, predicted),
                 }
                 share.clear();
                 share.extend_from_slice(predicted);

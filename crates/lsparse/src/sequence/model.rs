@@ -27,6 +27,8 @@ pub struct Sequence<T: Scalar> {
     pub num_states: usize,
     /// L.
     pub sparsity: usize,
+    /// Whether steps look at the states that follow alone, once they have kept some.
+    pub follows: bool,
     /// Which rows are steps without an observation; none where all are there.
     pub lacking: Option<Arc<Vec<bool>>>,
 }
@@ -157,8 +159,9 @@ impl<T: Scalar> Model for Sequence<T> {
     fn global_step(&self, total: &SequenceSummary, previous: Option<&SequenceParams<T>>) -> Result<SequenceParams<T>> {
         let SequenceSummary { clusters, chain } = total;
         let old = previous.map(|params| params.clusters.as_ref());
+        let chain = Chain::estimate(self.estimate, self.prior, chain);
         Ok(SequenceParams {
-            chain: Chain::estimate(self.estimate, self.prior, chain),
+            chain: if self.follows { chain.with_leading() } else { chain },
             clusters: self.likelihood.global_step(self.estimate, &clusters.counts, &clusters.stats, old)?,
         })
     }

@@ -146,6 +146,7 @@ impl SequenceModel {
             prior: self.chain_prior(),
             num_states: self.num_states(),
             sparsity: self.sparsity(),
+            follows: false,
             lacking: None,
         }
     }
@@ -392,7 +393,7 @@ impl SequenceModel {
             let lacking = steps.lacking();
             let lacking = lacking.as_ref().map(|lacking| &lacking[..]);
             let clusters = params.clusters.as_ref();
-            let local = Local { clusters, chain: &params.chain, sparsity, lacking, shares_all: true };
+            let local = Local { clusters, chain: &params.chain, sparsity, lacking, shares_all: true, follow: None };
             for_each_panel(model.likelihood.as_ref(), steps, &groups, sparsity, |sequences| visit(&local, sequences))
         })
     }

@@ -65,23 +65,10 @@ pub fn fit_sequence_with(
     inputs: SequenceInputs<'_>,
     beside: Beside<'_>,
 ) -> Result<Fitted<SequenceModel>> {
-    // What is wrong with settings is said before rows are looked at.
-    config.check(source.num_rows())?;
-    with_steps(source, config, |source, weights| {
-        let held = inputs.heldout;
-        let train = |held: Option<(&Steps<'_>, Option<&Groups>)>| match working_element(config.precision, source) {
-            Element::F32 => {
-                runs::train(&SequenceFamily::<f32>::new(source, weights, config, inputs.clone(), held)?, beside)
-            }
-            Element::F64 => {
-                runs::train(&SequenceFamily::<f64>::new(source, weights, config, inputs.clone(), held)?, beside)
-            }
-        };
-        match held {
-            None => train(None),
-            Some((rows, groups)) => with_steps(rows, config, |steps, _| train(Some((steps, groups)))),
-        }
-    })
+    match working_element(config.precision, source) {
+        Element::F32 => SequenceFamily::<f32>::with(source, config, inputs, |family| runs::train(family, beside)),
+        Element::F64 => SequenceFamily::<f64>::with(source, config, inputs, |family| runs::train(family, beside)),
+    }
 }
 
 /// Run `work` on rows as steps, with the weights of rows where some are missing.
@@ -109,6 +96,25 @@ pub struct SequenceFamily<'a, T> {
     inputs: SequenceInputs<'a>,
     held: Option<(&'a Steps<'a>, Groups)>,
     number: PhantomData<T>,
+}
+
+impl<T: Scalar> SequenceFamily<'_, T> {
+    /// Run `work` on hidden Markov models of these rows.
+    pub fn with<R>(
+        source: &dyn RowSource,
+        config: &SequenceConfig,
+        inputs: SequenceInputs<'_>,
+        work: impl FnOnce(&SequenceFamily<'_, T>) -> Result<R>,
+    ) -> Result<R> {
+        // What is wrong with settings is said before rows are looked at.
+        config.check(source.num_rows())?;
+        with_steps(source, config, |source, weights| match inputs.heldout {
+            None => work(&SequenceFamily::new(source, weights, config, inputs.clone(), None)?),
+            Some((rows, groups)) => with_steps(rows, config, |held, _| {
+                work(&SequenceFamily::new(source, weights, config, inputs.clone(), Some((held, groups)))?)
+            }),
+        })
+    }
 }
 
 impl<'a, T: Scalar> SequenceFamily<'a, T> {
@@ -371,6 +377,7 @@ impl<'a, T: Scalar> Family<'a> for SequenceFamily<'a, T> {
             prior: self.chain_prior(),
             num_states: self.config.states,
             sparsity: self.config.sparsity,
+            follows: self.config.search.follows(self.config.states) && self.config.sparsity < self.config.states,
             lacking: self.source.lacking(),
         }
     }
@@ -459,7 +466,7 @@ pub(super) fn score_steps<T: Scalar>(
     let lacking: Option<Arc<Vec<bool>>> = source.lacking();
     let lacking = lacking.as_ref().map(|lacking| &lacking[..]);
     let sparsity = clusters.num_clusters();
-    let local = Local { clusters, chain, sparsity, lacking, shares_all: true };
+    let local = Local { clusters, chain, sparsity, lacking, shares_all: true, follow: None };
     let mut scores = Vec::with_capacity(source.num_rows());
     for_each_panel(likelihood, source, groups, 1, |sequences| {
         scores.extend(next_step_scores(&local, sequences)?);

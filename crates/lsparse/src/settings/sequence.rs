@@ -21,6 +21,30 @@ choices! {
     }
 }
 
+choices! {
+    /// Which states a step is weighed in.
+    pub enum SequenceSearch {
+        /// Those that follow from 500 states on, else all.
+        Auto = "auto",
+        /// All.
+        Dense = "dense",
+        /// From the second lap on the states that follow those before it most often, those that it kept and a few at random:
+        /// the cost does not grow with K.
+        Followers = "followers",
+    }
+}
+
+impl SequenceSearch {
+    /// Whether so many states are looked at as they follow.
+    pub fn follows(self, states: usize) -> bool {
+        match self {
+            SequenceSearch::Auto => states >= 500,
+            SequenceSearch::Dense => false,
+            SequenceSearch::Followers => true,
+        }
+    }
+}
+
 settings! {
     /// Settings of a run of a hidden Markov model. An unknown key is an error.
     pub struct SequenceConfig {
@@ -37,6 +61,8 @@ settings! {
             /// L, the number of states that a step keeps, from 1 to K, or "K" for all.
             sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K up to 16"),
                 only(&["lsparse"]), passed_on();
+            /// Which states a step is weighed in.
+            search: SequenceSearch = SequenceSearch::Auto;
             /// How states and transitions are estimated.
             estimate: Estimate = Estimate::Posterior, passed_on();
         }
