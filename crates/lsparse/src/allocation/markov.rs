@@ -12,7 +12,7 @@ use lsparse_kernels::{add_table_rows, digamma, ln_gamma};
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Frequencies;
-use crate::allocation::allocation_term;
+use crate::allocation::dirichlet::allocation_term;
 use crate::likelihood::Estimate;
 
 /// The prior of a chain.

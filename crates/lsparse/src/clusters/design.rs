@@ -1,6 +1,6 @@
 //! What the first clusters are found for: a family, how many of it, and how they are estimated.
 
-use crate::allocation::{Frequencies, allocation_term};
+use crate::allocation::{Allocation, Frequencies};
 use crate::data::{Layout, Scalar};
 use crate::error::Result;
 use crate::likelihood::{ClusterSummary, Clusters, Estimate, Likelihood};
@@ -13,8 +13,8 @@ pub struct Design<'a, T> {
     pub likelihood: &'a dyn Likelihood<T>,
     /// Posterior, MAP or maximum likelihood.
     pub estimate: Estimate,
-    /// Concentration of the frequencies: pi ~ Dirichlet(alpha/K).
-    pub alpha: f64,
+    /// Where frequencies of clusters come from.
+    pub allocation: Allocation,
     /// K.
     pub num_clusters: usize,
     /// L.
@@ -38,7 +38,7 @@ impl<T: Scalar> Design<'_, T> {
     /// The best clusters for these statistics.
     pub fn global_step(&self, total: &ClusterSummary) -> Result<Designed<T>> {
         Ok(Designed {
-            frequencies: Frequencies::estimate(self.estimate, self.alpha, &total.counts),
+            frequencies: self.allocation.frequencies(self.estimate, &total.counts),
             clusters: self.likelihood.global_step(self.estimate, &total.counts, &total.stats, None)?,
         })
     }
@@ -48,7 +48,7 @@ impl<T: Scalar> Design<'_, T> {
         Objective {
             data: designed.clusters.own_data_term(),
             entropy: total.entropy,
-            alloc: allocation_term(self.estimate, self.alpha, &total.counts),
+            alloc: self.allocation.term(self.estimate, &total.counts),
         }
     }
 }

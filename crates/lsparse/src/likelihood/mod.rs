@@ -10,6 +10,7 @@ mod missing;
 mod sparse_table;
 mod statistics;
 mod student;
+mod trial;
 mod weigh;
 mod wishart;
 
@@ -27,6 +28,7 @@ use crate::error::{Error, Result};
 pub use family::{Array, Draw, Extent, Family, OfMoments, Spread};
 pub(crate) use missing::lacks_values;
 pub use statistics::ClusterSummary;
+pub use trial::{Heir, Trial};
 pub use weigh::{Members, accumulate, log_density, respond, respond_dense};
 pub(crate) use weigh::{accumulate_onto, respond_by};
 

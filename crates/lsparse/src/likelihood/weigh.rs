@@ -161,7 +161,7 @@ pub struct Members<T> {
     /// Rows in the panel with w_n r_nk.
     entries: ByCluster<T>,
     /// The chunks of rows whose statistics are summed together.
-    stretches: Vec<Range<usize>>,
+    pub(crate) stretches: Vec<Range<usize>>,
 }
 
 impl<T: Real> Members<T> {
@@ -197,7 +197,7 @@ impl<T: Real> Members<T> {
     }
 
     /// Copy a cluster's rows and their values in one stretch to buffers.
-    fn gather(&self, stretch: &Range<usize>, k: usize, row: &mut Vec<u32>, value: &mut Vec<T>) {
+    pub(crate) fn gather(&self, stretch: &Range<usize>, k: usize, row: &mut Vec<u32>, value: &mut Vec<T>) {
         row.clear();
         value.clear();
         for chunk in stretch.clone() {

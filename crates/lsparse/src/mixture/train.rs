@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Place;
 use crate::clusters::seed::initial_summary;
-use crate::clusters::{check_columns, is_constant, scan_for, working_element};
+use crate::clusters::{Design, check_columns, is_constant, scan_for, working_element};
 use crate::data::{
     Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, Thresholded, scan_rows,
 };
@@ -18,7 +18,7 @@ use crate::likelihood::{ClusterSummary, Estimate, Extent, NamedArray, Prior, Pri
 use crate::mixture::local::device::{OnDevice, demand};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
-use crate::mixture::{LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, Search};
+use crate::mixture::{Finding, LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, Search};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{
     BestBy, BuiltInSelection, Checked, History, Init, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
@@ -206,8 +206,12 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
     pub fn new(source: &'a dyn RowSource, config: &MixtureConfig, inputs: MixtureInputs<'a>) -> Result<Self> {
         let config = config.check(source.num_rows())?;
         check_units(&config, &inputs)?;
-        let (mut prior, config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
+        let asked = config.prior_scale.is_some() || inputs.given_prior.is_some() || inputs.start.is_some();
+        let (mut prior, mut config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
         take_given_prior(&mut prior, &inputs)?;
+        if config.find_k && !asked && config.likelihood.family().spread.is_of_variances() {
+            settle_scale::<T>(source, &mut config, &mut prior)?;
+        }
         check_given(&config, &prior, &inputs.given)?;
         if let Some(held) = inputs.heldout {
             if held.dim() != source.dim() {
@@ -305,7 +309,7 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         let rows = self.inputs.row_weights.map_or(self.source.num_rows() as f64, |weights| weights.iter().sum());
         let counts: Vec<f64> = weights.iter().map(|weight| weight * rows).collect();
         let Some(stats) = model.likelihood.statistics_of(&counts, &arrays)? else { return Ok(None) };
-        Ok(Some(ClusterSummary { counts, stats, width: model.likelihood.stat_width(), entropy: 0.0 }))
+        Ok(Some(ClusterSummary { counts, stats, width: model.likelihood.stat_width(), entropy: 0.0, trial: None }))
     }
 
     /// The point that statistics are about.
@@ -324,13 +328,15 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Kmeans, _) => Box::new(KMeans::new(&self.settled.prior)),
             (MixtureMethod::DpMeans, _) => Box::new(DpMeans::new(&self.settled.prior, self.settled.penalty)),
             (MixtureMethod::Lsparse | MixtureMethod::HardEm, _) => {
+                // Where K is found, the search is one for the many that there may be.
+                let clusters = if config.find_k { config.k_max() } else { config.clusters };
                 let kind = match config.missing || self.place.device.is_some() {
                     // Bounds are made for complete rows, and a GPU has its own.
                     true => SearchKind::Dense,
-                    false => config.search.settle(config.likelihood, config.clusters, self.source.dim()),
+                    false => config.search.settle(config.likelihood, clusters, self.source.dim()),
                 };
                 let tolerance = config.sparsity_tolerance.unwrap_or(0.0);
-                let search = Search::new(kind, config.clusters, config.sparsity, tolerance)
+                let search = Search::new(kind, clusters, config.sparsity, tolerance)
                     .giving_way(config.search == SearchKind::Auto);
                 let search = search.with_seed(run_seed(config, run, Stream::Search));
                 match &self.place.device {
@@ -409,12 +415,16 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     }
 
     fn model(&self, run: usize) -> Mixture<T> {
+        let config = &self.settled.config;
         Mixture {
-            likelihood: self.settled.config.likelihood.build(&self.settled.prior),
-            estimate: self.settled.config.estimate,
-            alpha: self.settled.config.alpha,
-            num_clusters: self.settled.config.clusters,
-            sparsity: self.settled.config.sparsity,
+            likelihood: config.likelihood.build(&self.settled.prior),
+            estimate: config.estimate,
+            allocation: config.allocation(),
+            finding: config
+                .find_k
+                .then(|| Finding::new(config.k_max(), config.sparsity, run_seed(config, run, Stream::Moves))),
+            num_clusters: config.clusters,
+            sparsity: config.sparsity.min(config.clusters),
             step: self.step(run),
             units_change: self.units_change(),
         }
@@ -458,14 +468,18 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         let mut arrays = params.clusters.arrays();
         self.inputs.units.iter().for_each(|units| units.undo_arrays(&mut arrays));
         let mut model = MixtureModel {
-            config: MixtureConfig { sparsity: Sparsity::Of(params.search.sparsity), ..self.settled.config.of_record() },
+            config: MixtureConfig {
+                sparsity: Sparsity::Of(params.search.sparsity),
+                clusters: session.model().num_clusters,
+                ..self.settled.config.of_record()
+            },
             prior: self.settled.prior.clone(),
             units: self.inputs.units.cloned(),
             columns: self.inputs.columns.map(<[String]>::to_vec).unwrap_or_default(),
             training: TrainingRecord::new(observations, progress, outcome),
             weights: params.frequencies.pi.clone(),
             arrays,
-            total: session.total().clone(),
+            total: ClusterSummary { trial: None, ..session.total().clone() },
         };
         session.model().step.finish(&mut model);
         model
@@ -486,6 +500,8 @@ enum Stream {
     Init,
     Schedule,
     Search,
+    Moves,
+    Scale,
 }
 
 fn run_seed(config: &MixtureConfig, run: usize, stream: Stream) -> u64 {
@@ -565,7 +581,9 @@ fn settle_prior<T: Scalar>(
             remedy: format!("give more, or leave it out for {usual}"),
         });
     }
-    let usual = config.likelihood.default_prior_scale(source.dim(), config.clusters, source.num_rows());
+    // Where K is found, the prior is not to depend on where that starts.
+    let clusters = if config.find_k { MixtureConfig::default().clusters } else { config.clusters };
+    let usual = config.likelihood.default_prior_scale(source.dim(), clusters, source.num_rows());
     config.prior_scale.get_or_insert(usual);
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
     let family = config.likelihood.build::<T>(&Prior::for_data(&config, &Moments::unknown(source.dim())));
@@ -617,6 +635,46 @@ fn settle_prior<T: Scalar>(
     }
     config.nu = Some(prior.nu);
     Ok((prior, config, remarks))
+}
+
+/// The prior's scale that gives the most evidence to a start of a few clusters, where K is found: a prior that is far from
+/// what clusters look like costs so much a cluster that too few are found.
+fn settle_scale<T: Scalar>(
+    source: &dyn RowSource,
+    config: &mut Checked<MixtureConfig>,
+    prior: &mut Prior,
+) -> Result<()> {
+    const SCALES: [f64; 7] = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1];
+    let usual = MixtureConfig::default().clusters.min(source.num_rows());
+    let few = MixtureConfig { clusters: usual, init_rows: None, ..MixtureConfig::clone(config) };
+    let likelihood = few.likelihood.build::<T>(prior);
+    let design = Design {
+        likelihood: likelihood.as_ref(),
+        estimate: few.estimate,
+        allocation: few.allocation(),
+        num_clusters: usual,
+        sparsity: usual,
+    };
+    let data = Dealt::new(source, Batches::new(source.num_rows(), 1, 0)?);
+    let mut rng = ChaCha8Rng::seed_from_u64(run_seed(config, 0, Stream::Scale));
+    let start = initial_summary(&design, &data, &few, &mut rng, Patience::default())?;
+    let before = config.prior_scale.unwrap_or(1.0);
+    let scaled = |scale: f64| {
+        let variance = prior.variance.iter().map(|v| v * scale / before).collect();
+        Prior { variance, ..prior.clone() }
+    };
+    let mut best = (f64::NEG_INFINITY, before);
+    for scale in SCALES {
+        let likelihood = few.likelihood.build::<T>(&scaled(scale));
+        let clusters = likelihood.global_step(few.estimate, &start.counts, &start.stats, None);
+        let evidence = clusters.map_or(f64::NEG_INFINITY, |clusters| clusters.own_data_term());
+        if evidence > best.0 {
+            best = (evidence, scale);
+        }
+    }
+    *prior = scaled(best.1);
+    config.prior_scale = Some(best.1);
+    Ok(())
 }
 
 /// The prior with the numbers that are given.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::local::{self, SequenceWorker};
-use crate::allocation::{Chain, ChainCounts, ChainPrior, chain_term};
+use crate::allocation::{Allocation, Chain, ChainCounts, ChainPrior, chain_term};
 use crate::clusters::Design;
 use crate::data::{Batch, Scalar};
 use crate::error::Result;
@@ -114,7 +114,7 @@ impl<T: Scalar> Sequence<T> {
         Design {
             likelihood: self.likelihood.as_ref(),
             estimate: self.estimate,
-            alpha: 10.0,
+            allocation: Allocation::Dirichlet { alpha: 10.0 },
             num_clusters: self.num_states,
             sparsity: self.sparsity,
         }

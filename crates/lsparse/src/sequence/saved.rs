@@ -274,7 +274,13 @@ impl SequenceModel {
             }
             stats.values.extend(shared.values);
         }
-        let clusters = ClusterSummary { counts: counts.values, stats: stats.values, width, entropy: metadata.entropy };
+        let clusters = ClusterSummary {
+            counts: counts.values,
+            stats: stats.values,
+            width,
+            entropy: metadata.entropy,
+            trial: None,
+        };
         // Shapes and positive definiteness are checked by building the states once.
         let built = likelihood.clusters_of(&arrays).map_err(|error| bad(&error.to_string()))?;
         if built.num_clusters() != num {

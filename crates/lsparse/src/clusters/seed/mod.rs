@@ -19,8 +19,9 @@ use crate::training::responsibilities::Responsibilities;
 use crate::training::rules::Patience;
 use crate::training::summary::Summary;
 
-use lloyd::{Space, Spaces, Units};
-use seeds::{Metric, Seeding};
+use lloyd::Space;
+pub(crate) use lloyd::{Spaces, Units};
+pub(crate) use seeds::{Metric, Seeding};
 use trade::{Groups, Split, carry_out, cheapest};
 
 /// Passes of k-means that a start makes at most where nothing else is said: held-out scores at the end of training were
@@ -88,7 +89,7 @@ impl<T: Scalar> Sample<T> {
     }
 
     /// Some of the rows.
-    fn of(&self, ids: &[u32]) -> Self {
+    pub(crate) fn of(&self, ids: &[u32]) -> Self {
         let mut rows = Rows::new(self.rows.layout(), self.rows.dim());
         self.rows.gather_into(ids, &mut rows);
         let weights = match self.weights.is_empty() {
@@ -98,11 +99,11 @@ impl<T: Scalar> Sample<T> {
         Sample { rows, weights }
     }
 
-    fn weight(&self, n: usize) -> f64 {
+    pub(crate) fn weight(&self, n: usize) -> f64 {
         self.weights.get(n).copied().unwrap_or(1.0)
     }
 
-    fn total_weight(&self) -> f64 {
+    pub(crate) fn total_weight(&self) -> f64 {
         (0..self.rows.len()).map(|n| self.weight(n)).sum()
     }
 }
@@ -465,7 +466,7 @@ fn better<V>(best: Result<(f64, V)>, next: Result<(f64, V)>) -> Result<(f64, V)>
 }
 
 /// For every cluster the few that most of its rows would go to if it were not there.
-fn second_choices<T: Scalar>(resp: &Responsibilities<T>, num: usize) -> Vec<Vec<usize>> {
+pub(crate) fn second_choices<T: Scalar>(resp: &Responsibilities<T>, num: usize) -> Vec<Vec<usize>> {
     const PARTNERS: usize = 3;
     let mut pairs: Vec<(u32, u32)> = resp.index.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     pairs.sort_unstable();
@@ -542,6 +543,7 @@ fn largest_first(summary: &ClusterSummary) -> ClusterSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allocation::Allocation;
     use crate::data::Moments;
     use crate::likelihood::{LikelihoodKind, Prior};
 
@@ -557,7 +559,13 @@ mod tests {
         let moments = Moments { mean, second_moment: variance.clone(), variance, ..Moments::unknown(dim) };
         let likelihood = kind.build::<f64>(&Prior::for_data(&config, &moments));
         let (likelihood, estimate) = (likelihood.as_ref(), Estimate::Posterior);
-        let design = Design { likelihood, estimate, alpha: 10.0, num_clusters: K, sparsity: K };
+        let design = Design {
+            likelihood,
+            estimate,
+            allocation: Allocation::Dirichlet { alpha: 10.0 },
+            num_clusters: K,
+            sparsity: K,
+        };
         let (sample, judges) = all.part(K);
         let start = Start { design: &design, sample: &sample, clusters: K, factor: 1.0, patience: Patience::default() };
         start.heat(None, judges.as_ref(), &mut rng).unwrap().unwrap()

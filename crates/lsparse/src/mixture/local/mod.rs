@@ -4,3 +4,4 @@ pub(super) mod device;
 pub mod methods;
 pub(super) mod nearest;
 pub mod search;
+pub(super) mod trial;
