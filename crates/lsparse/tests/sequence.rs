@@ -190,6 +190,32 @@ fn planted_chains_are_recovered_with_few_states_a_step() {
     assert!((means[0] - means[1]).abs() < 1e-3 * means[1].abs(), "{means:?}");
 }
 
+/// L rises until little is lost, and only where states are hard to tell apart; the objective does not fall on the way.
+#[test]
+fn as_few_states_are_kept_as_lose_little() {
+    let likelihood = LikelihoodKind::DiagGauss;
+    let kept = |blur: f64| {
+        let truth = planted_chain(likelihood, &[150; 12], 3, 12, ChainShape { blur, ..Default::default() }, 19);
+        let (rows, groups) = rows_of(&truth);
+        let config = SequenceConfig {
+            likelihood,
+            states: 12,
+            sparsity: Sparsity::Auto,
+            batches: Some(3),
+            laps: Some(12),
+            tolerance: None,
+            ..Default::default()
+        };
+        let model = train(&rows, &groups, &config, &format!("blur {blur}")).model;
+        assert!(
+            model.config.sparsity_tolerance == Some(0.01) && model.config.sparsity == Sparsity::Of(model.sparsity())
+        );
+        model.sparsity()
+    };
+    let (clear, ambiguous) = (kept(1.0), kept(12.0));
+    assert!(clear <= 4 && ambiguous >= 8, "{clear} and {ambiguous}");
+}
+
 #[test]
 fn the_same_bytes_at_any_number_of_threads() {
     let truth =

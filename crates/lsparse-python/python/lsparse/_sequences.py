@@ -278,7 +278,9 @@ class HMM(Estimator):
 
     def _assign(self, X: Any, lengths: Any, sparsity: int) -> tuple[Any, FLOATS]:
         X = self._given(X)
-        return self.model_.assign(X, self._lengths(lengths), sparsity, threads=threads_of(self.n_jobs))
+        found: tuple[Any, FLOATS]
+        found = self.model_.assign(X, self._lengths(lengths), sparsity, threads=threads_of(self.n_jobs))
+        return found
 
     def decode(self, X: Any, lengths: Any = None, algorithm: str = "viterbi") -> tuple[float, INTEGERS]:
         """The most probable states.
@@ -574,7 +576,7 @@ class HMM(Estimator):
         >>> hmm.aic(X) < hmm.bic(X)
         True
         """
-        return 2.0 * self.model_.num_parameters - 2.0 * self.score(X, lengths)
+        return float(2.0 * self.model_.num_parameters - 2.0 * self.score(X, lengths))
 
     def bic(self, X: Any, lengths: Any = None) -> float:
         """Bayesian information criterion: lower is better.

@@ -157,7 +157,8 @@ mod tests {
                 let mut first = 0;
                 for size in sizes {
                     let rows = &ids[first..first + size];
-                    let group = (0..groups.len()).find(|&g| groups.range(g).start == rows[0] && size > 0);
+                    let is_it = |&g: &usize| groups.range(g).start == rows[0] && !groups.range(g).is_empty();
+                    let group = (0..groups.len()).find(is_it);
                     assert_eq!(rows, groups.range(group.unwrap()).collect::<Vec<_>>());
                     first += size;
                 }

@@ -74,6 +74,10 @@ pub(super) struct Local<'a, T> {
     pub shares_all: bool,
     /// Where steps that have kept states look at those which follow alone: a number that tells visits apart.
     pub follow: Option<u64>,
+    /// States that each step kept at its last visit.
+    pub kept: usize,
+    /// Whether what L leaves out is to be known well.
+    pub judges: bool,
 }
 
 /// Some whole sequences of a batch.
@@ -147,7 +151,7 @@ pub fn visit<T: Scalar>(
     memory: &KeptStates,
     worker: &mut SequenceWorker<T>,
 ) -> Result<Visited<Sequence<T>>> {
-    let (num, sparsity) = (model.num_states, model.sparsity);
+    let (num, sparsity) = (model.num_states, params.sparsity);
     let dense = sparsity == num;
     let lacking = model.lacking.as_ref().map(|lacking| &lacking[..]);
     let follow = model.follows.then_some(batch.visit);
@@ -158,13 +162,17 @@ pub fn visit<T: Scalar>(
         lacking,
         shares_all: false,
         follow,
+        kept: memory.sparsity,
+        judges: model.tolerance.is_some(),
     };
     let sizes = batch.data.batches.group_sizes(batch.number);
     let panels = panels_of(&sizes, panel_rows::<T>(model.likelihood.dim(), sparsity));
     let cut: Vec<Panel> =
         panels.iter().map(|(rows, _)| Panel { batch: batch.number, first: rows.start, count: rows.len() }).collect();
     let mut summary = model.no_statistics();
-    let mut kept = KeptStates { states: vec![NO_STATE; if dense { 0 } else { batch.num_rows() * sparsity }] };
+    let places = if dense { 0 } else { batch.num_rows() * sparsity };
+    let mut kept = KeptStates { sparsity, states: vec![NO_STATE; places] };
+    let remembers = !dense && !memory.states.is_empty() && memory.states.len() == batch.num_rows() * memory.sparsity;
     let (mut pairs, mut tally) = (PairSums::new(num, dense), SequenceTally::default());
     let (mut log_weight, mut completing) = (0.0, 0.0);
     let SequenceWorker { ahead, resp, members } = worker;
@@ -174,8 +182,8 @@ pub fn visit<T: Scalar>(
         let sequences = Sequences { rows: &read.rows, row_ids: &read.row_ids, ranges };
         resp.reshape(read.rows.len(), sparsity);
         let own = places.start * sparsity..places.end * sparsity;
-        let remembers = !dense && memory.states.len() == kept.states.len();
-        let old = if remembers { &memory.states[own.clone()] } else { &[] };
+        let of_old = places.start * memory.sparsity..places.end * memory.sparsity;
+        let old = if remembers { &memory.states[of_old] } else { &[] };
         let kept = if dense { &mut [][..] } else { &mut kept.states[own] };
         for outcome in local.run(&sequences, resp, kept, old)? {
             pairs.merge(&outcome.pairs);
@@ -193,7 +201,9 @@ pub fn visit<T: Scalar>(
     pairs.into_counts(num, &mut summary.chain);
     // H(q) = log sum of weights - E[log weight of a path]
     summary.clusters.entropy = log_weight - params.chain.log_weight_of(&summary.chain) + completing;
-    Ok(Visited { summary, memory: kept, found: (), tally })
+    let too_few = |tolerance: f64| tally.lost > tolerance * tally.steps;
+    let found = if model.tolerance.is_some_and(too_few) { (2 * sparsity).min(num) } else { sparsity };
+    Ok(Visited { summary, memory: kept, found, tally })
 }
 
 impl<T: Scalar> Local<'_, T> {
@@ -219,7 +229,7 @@ impl<T: Scalar> Local<'_, T> {
             value = rest;
             let (own_kept, rest) = std::mem::take(&mut kept).split_at_mut(if dense { 0 } else { places });
             kept = rest;
-            let (own_old, rest) = old.split_at(places.min(old.len()));
+            let (own_old, rest) = old.split_at((places / sparsity * self.kept).min(old.len()));
             old = rest;
             tasks.push(Task { ranges, index: own_index, value: own_value, kept: own_kept, old: own_old });
         }
@@ -374,6 +384,7 @@ impl<T: Scalar> Local<'_, T> {
         let width = match (sparsity, task.old.is_empty()) {
             (1, _) => TRIED_FOR_ONE,
             (_, true) => 2 * sparsity,
+            (_, false) if self.judges => 2 * sparsity,
             (_, false) => sparsity,
         };
         if let Some(visit) = self.follow.filter(|_| !task.old.is_empty()) {
@@ -392,8 +403,8 @@ impl<T: Scalar> Local<'_, T> {
                 while starts.next_if(|&start| start == row).is_some() {
                     begins = true;
                 }
-                let at = (row - first.start) * sparsity;
-                let old = if task.old.is_empty() { &[][..] } else { &task.old[at..at + sparsity] };
+                let at = (row - first.start) * self.kept;
+                let old = if task.old.is_empty() { &[][..] } else { &task.old[at..at + self.kept] };
                 let chosen = forward.step(self.chain, weights, begins, old);
                 chosen.map_err(|cluster| Error::NanWeight { row: sequences.row_ids[row], cluster })?;
                 candidates.push(forward.chosen.iter().map(|&k| (k, weights[k as usize].to_f64())));
@@ -411,7 +422,7 @@ impl<T: Scalar> Local<'_, T> {
         (width, visit): (usize, u64),
         buffers: &mut TaskBuffers<T>,
     ) -> Result<()> {
-        let (num, sparsity) = (self.clusters.num_clusters(), self.sparsity);
+        let num = self.clusters.num_clusters();
         let TaskBuffers { scratch, weights, candidates, forward, .. } = buffers;
         candidates.clear();
         forward.begin(width);
@@ -420,7 +431,7 @@ impl<T: Scalar> Local<'_, T> {
             for row in range.clone() {
                 let id = sequences.row_ids[row];
                 let nan = |cluster: usize| Error::NanWeight { row: id, cluster };
-                let old = &task.old[(row - first) * sparsity..(row - first + 1) * sparsity];
+                let old = &task.old[(row - first) * self.kept..(row - first + 1) * self.kept];
                 if row == range.start {
                     self.weigh(sequences, row..row + 1, scratch, weights);
                     forward.step(self.chain, weights, true, old).map_err(nan)?;
@@ -511,7 +522,7 @@ impl<T: Scalar> Local<'_, T> {
         old.clear();
         if !task.old.is_empty() {
             for step in steps.clone() {
-                let states = task.old[step * sparsity..(step + 1) * sparsity].iter().filter(|k| **k != NO_STATE);
+                let states = task.old[step * self.kept..(step + 1) * self.kept].iter().filter(|k| **k != NO_STATE);
                 let own = candidates.of(step);
                 old.push(states.filter_map(|k| {
                     let at = candidates.states(step).binary_search(k).ok()?;

@@ -25,8 +25,10 @@ pub struct Sequence<T: Scalar> {
     pub prior: ChainPrior,
     /// K.
     pub num_states: usize,
-    /// L.
+    /// L that a run starts with.
     pub sparsity: usize,
+    /// Share that a step may lose on average before L rises; none where L is given.
+    pub tolerance: Option<f64>,
     /// Whether steps look at the states that follow alone, once they have kept some.
     pub follows: bool,
     /// Which rows are steps without an observation; none where all are there.
@@ -39,6 +41,8 @@ pub struct SequenceParams<T> {
     pub chain: Chain,
     /// The states.
     pub clusters: Box<dyn Clusters<T>>,
+    /// L.
+    pub sparsity: usize,
 }
 
 /// Statistics of sequences: those of the states' rows with the entropy of paths, and those of the chain.
@@ -73,6 +77,8 @@ impl Summary for SequenceSummary {
 /// The states that the steps of a batch kept at their last visit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeptStates {
+    /// L at that visit.
+    pub sparsity: usize,
     /// L of each step, those that there are not as [`NO_STATE`]; empty before the first visit.
     pub states: Vec<u32>,
 }
@@ -105,8 +111,14 @@ impl Tally for SequenceTally {
     }
 }
 
-/// Under maximum likelihood the shapes of states that have lost all rows, as the arrays of all.
-pub type CarriedStates = Option<Vec<(Vec<usize>, Vec<f64>)>>;
+/// What of the parameters the statistics do not give.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CarriedStates {
+    /// L.
+    sparsity: usize,
+    /// Under maximum likelihood the shapes of states that have lost all rows, as the arrays of all.
+    arrays: Option<Vec<(Vec<usize>, Vec<f64>)>>,
+}
 
 impl<T: Scalar> Sequence<T> {
     /// What its first states are found for.
@@ -134,7 +146,7 @@ impl<T: Scalar> Model for Sequence<T> {
     type Carried = CarriedStates;
     type Summary = SequenceSummary;
     type Memory = KeptStates;
-    type Found = ();
+    type Found = usize;
     type Tally = SequenceTally;
     type Worker = SequenceWorker<T>;
 
@@ -156,6 +168,10 @@ impl<T: Scalar> Model for Sequence<T> {
         local::visit(self, params, batch, memory, worker)
     }
 
+    fn take_up(&self, params: &mut SequenceParams<T>, _batch: usize, visited: &Visited<Self>) {
+        params.sparsity = params.sparsity.max(visited.found).min(self.num_states);
+    }
+
     fn global_step(&self, total: &SequenceSummary, previous: Option<&SequenceParams<T>>) -> Result<SequenceParams<T>> {
         let SequenceSummary { clusters, chain } = total;
         let old = previous.map(|params| params.clusters.as_ref());
@@ -163,6 +179,7 @@ impl<T: Scalar> Model for Sequence<T> {
         Ok(SequenceParams {
             chain: if self.follows { chain.with_leading() } else { chain },
             clusters: self.likelihood.global_step(self.estimate, &clusters.counts, &clusters.stats, old)?,
+            sparsity: previous.map_or(self.sparsity, |params| params.sparsity),
         })
     }
 
@@ -176,18 +193,21 @@ impl<T: Scalar> Model for Sequence<T> {
 
     fn carried(&self, params: &SequenceParams<T>) -> CarriedStates {
         let shapes = || params.clusters.arrays().into_iter().map(|a| (a.shape, a.values)).collect();
-        (self.estimate == Estimate::MaxLikelihood).then(shapes)
+        let arrays = (self.estimate == Estimate::MaxLikelihood).then(shapes);
+        CarriedStates { sparsity: params.sparsity, arrays }
     }
 
     fn restore(&mut self, total: &SequenceSummary, carried: CarriedStates) -> Result<Option<SequenceParams<T>>> {
+        let CarriedStates { sparsity, arrays } = carried;
         if self.estimate != Estimate::MaxLikelihood {
-            return self.global_step(total, None).map(Some);
+            let params = self.global_step(total, None)?;
+            return Ok(Some(SequenceParams { sparsity, ..params }));
         }
-        let Some(stored) = carried else { return Ok(None) };
+        let Some(stored) = arrays else { return Ok(None) };
         let named = self.likelihood.kind().arrays(self.estimate).map(|array| array.name).zip(stored);
         let arrays: Vec<NamedArray> = named.map(|(name, (shape, values))| NamedArray { name, shape, values }).collect();
         let chain = Chain::estimate(self.estimate, self.prior, &total.chain);
-        let previous = SequenceParams { chain, clusters: self.likelihood.clusters_of(&arrays)? };
+        let previous = SequenceParams { chain, clusters: self.likelihood.clusters_of(&arrays)?, sparsity };
         self.global_step(total, Some(&previous)).map(Some)
     }
 
@@ -195,10 +215,14 @@ impl<T: Scalar> Model for Sequence<T> {
         self.sparsity < self.num_states
     }
 
-    fn report(&self, _params: &SequenceParams<T>, tally: &SequenceTally) -> Vec<(&'static str, f64)> {
-        match self.sparsity < self.num_states && tally.steps > 0.0 {
-            true => vec![("lost_share", tally.lost / tally.steps)],
-            false => Vec::new(),
+    fn report(&self, params: &SequenceParams<T>, tally: &SequenceTally) -> Vec<(&'static str, f64)> {
+        let mut report = Vec::new();
+        if tally.steps > 0.0 {
+            report.push(("lost_share", tally.lost / tally.steps));
         }
+        if self.tolerance.is_some() {
+            report.push(("sparsity", params.sparsity as f64));
+        }
+        report
     }
 }

@@ -146,6 +146,7 @@ impl SequenceModel {
             prior: self.chain_prior(),
             num_states: self.num_states(),
             sparsity: self.sparsity(),
+            tolerance: None,
             follows: false,
             lacking: None,
         }
@@ -155,7 +156,7 @@ impl SequenceModel {
     pub(crate) fn params_of<T: Scalar>(&self, model: &Sequence<T>) -> Result<SequenceParams<T>> {
         let clusters = model.likelihood.clusters_of(&self.arrays)?;
         let chain = Chain::estimate(self.config.estimate, self.chain_prior(), &self.total.chain);
-        model.global_step(&self.total, Some(&SequenceParams { chain, clusters }))
+        model.global_step(&self.total, Some(&SequenceParams { chain, clusters, sparsity: self.sparsity() }))
     }
 
     /// Write the model to `file`, which takes its name when all is written.
@@ -399,7 +400,16 @@ impl SequenceModel {
             let lacking = steps.lacking();
             let lacking = lacking.as_ref().map(|lacking| &lacking[..]);
             let clusters = params.clusters.as_ref();
-            let local = Local { clusters, chain: &params.chain, sparsity, lacking, shares_all: true, follow: None };
+            let local = Local {
+                clusters,
+                chain: &params.chain,
+                sparsity,
+                lacking,
+                shares_all: true,
+                follow: None,
+                kept: 0,
+                judges: false,
+            };
             for_each_panel(model.likelihood.as_ref(), steps, &groups, sparsity, |sequences| visit(&local, sequences))
         })
     }

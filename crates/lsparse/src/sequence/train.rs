@@ -16,7 +16,7 @@ use crate::data::{Ahead, Batches, Dealt, Element, Groups, Moments, Panel, RowSou
 use crate::error::{Error, Result};
 use crate::likelihood::{Clusters, Likelihood, Prior};
 use crate::runs::{self, Beside, Family, Fitted};
-use crate::settings::{BestBy, Checked, History, Plan, SequenceConfig};
+use crate::settings::{BestBy, Checked, History, Plan, SequenceConfig, Sparsity};
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
 use crate::system::{OF_A_TRAINING, check_room};
 use crate::training::model::Model;
@@ -377,6 +377,7 @@ impl<'a, T: Scalar> Family<'a> for SequenceFamily<'a, T> {
             prior: self.chain_prior(),
             num_states: self.config.states,
             sparsity: self.config.sparsity,
+            tolerance: self.config.sparsity_tolerance,
             follows: self.config.search.follows(self.config.states) && self.config.sparsity < self.config.states,
             lacking: self.source.lacking(),
         }
@@ -417,7 +418,7 @@ impl<'a, T: Scalar> Family<'a> for SequenceFamily<'a, T> {
         let before = self.kept_start().map_or(0, |start| start.training.observations);
         let observations = before + self.source.num_rows() - progress.forgotten;
         SequenceModel {
-            config: self.config.of_record(),
+            config: SequenceConfig { sparsity: Sparsity::Of(params.sparsity), ..self.config.of_record() },
             prior: self.prior.clone(),
             columns: self.inputs.columns.map(<[String]>::to_vec).unwrap_or_default(),
             training: TrainingRecord::new(observations, progress, outcome),
@@ -466,7 +467,7 @@ pub(super) fn score_steps<T: Scalar>(
     let lacking: Option<Arc<Vec<bool>>> = source.lacking();
     let lacking = lacking.as_ref().map(|lacking| &lacking[..]);
     let sparsity = clusters.num_clusters();
-    let local = Local { clusters, chain, sparsity, lacking, shares_all: true, follow: None };
+    let local = Local { clusters, chain, sparsity, lacking, shares_all: true, follow: None, kept: 0, judges: false };
     let mut scores = Vec::with_capacity(source.num_rows());
     for_each_panel(likelihood, source, groups, 1, |sequences| {
         scores.extend(next_step_scores(&local, sequences)?);

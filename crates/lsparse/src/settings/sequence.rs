@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::likelihood::{Estimate, LikelihoodKind, PriorShape};
 use crate::settings::table::{Settings, settings};
 use crate::settings::{
-    BestBy, Checked, DEFAULT_SPARSITY, History, Init, LARGEST_PRIOR, MixtureConfig, Precision, Sparsity,
+    BestBy, Checked, DEFAULT_SPARSITY, DEFAULT_SPARSITY_TOLERANCE, History, Init, LARGEST_PRIOR, MixtureConfig,
+    Precision, Sparsity,
 };
 use crate::training::rules::StopRules;
 use crate::training::schedule::{Pace, ScheduleKind};
@@ -58,9 +59,14 @@ settings! {
             missing: bool = false, passed_on();
             /// K, the number of states.
             states: usize = 10, short('k'), placeholder("K"), least(1.0), otherwise("none, it must be given"), passed_on();
-            /// L, the number of states that a step keeps, from 1 to K, or "K" for all.
+            /// L, the number of states that a step keeps, from 1 to K, "K" for all, or "auto" for as few as lose less than
+            /// `sparsity-tolerance`.
             sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K up to 16"),
                 only(&["lsparse"]), passed_on();
+            /// Share that a step may lose on average under `sparsity auto` to states which it does not keep; L is checked at
+            /// every visit of a batch, and may only rise.
+            sparsity_tolerance: Option<f64> = None, placeholder("SHARE"), otherwise("0.01"), above(0.0), below(1.0),
+                advice("0.01 is a good choice"), only(&["lsparse"]);
             /// Which states a step is weighed in.
             search: SequenceSearch = SequenceSearch::Auto;
             /// How states and transitions are estimated.
@@ -110,6 +116,9 @@ settings! {
 /// Up to so many states a step keeps all.
 const DENSE_STATES: usize = 16;
 
+/// What L is at first where it is chosen: one state a step says nothing of what it loses.
+const FIRST_SPARSITY: usize = 2;
+
 impl SequenceConfig {
     /// Methods that settings of schedules mean something to: all.
     const SCHEDULED: &'static [&'static str] = &[];
@@ -127,7 +136,7 @@ impl SequenceConfig {
             return Err(Error::TooManyClusters { clusters: config.states, rows: num_rows });
         }
         if config.method == SequenceMethod::Viterbi {
-            if !matches!(config.sparsity, Sparsity::Usual | Sparsity::Of(1)) {
+            if !matches!(config.sparsity, Sparsity::Usual | Sparsity::Of(1)) || config.sparsity_tolerance.is_some() {
                 return bad("sparsity", "the best path has one state a step", "leave it out");
             }
             config.sparsity = Sparsity::Of(1);
@@ -137,13 +146,18 @@ impl SequenceConfig {
         }
         config.check_stops()?;
         if config.sparsity == Sparsity::Auto {
-            return bad("sparsity", "it is not chosen for sequences", "give L");
+            config.sparsity_tolerance.get_or_insert(DEFAULT_SPARSITY_TOLERANCE);
         }
         if !matches!(config.device, DeviceChoice::Auto | DeviceChoice::Cpu) {
             return bad("device", "sequences are worked on by the processor", "leave it out");
         }
         let usual = if config.states <= DENSE_STATES { config.states } else { DEFAULT_SPARSITY };
-        let sparsity = config.sparsity.of(config.states, usual)?;
+        let sparsity = match config.sparsity {
+            Sparsity::Usual | Sparsity::Auto if config.sparsity_tolerance.is_some() => {
+                FIRST_SPARSITY.min(config.states)
+            }
+            sparsity => sparsity.of(config.states, usual)?,
+        };
         config.sparsity = Sparsity::Of(sparsity);
         let batches = match (config.schedule, config.batches) {
             (ScheduleKind::Full, Some(batches)) if batches > 1 => {
@@ -204,7 +218,8 @@ mod tests {
             assert!(text.contains(word), "{text}");
         };
         refused(SequenceConfig { states: 101, ..Default::default() }, "101 clusters");
-        refused(SequenceConfig { sparsity: Sparsity::Auto, ..Default::default() }, "sparsity");
+        let auto = SequenceConfig { states: 20, sparsity: Sparsity::Auto, ..Default::default() }.check(100).unwrap();
+        assert_eq!((auto.sparsity, auto.sparsity_tolerance), (2, Some(0.01)));
         refused(SequenceConfig { stickiness: -1.0, ..Default::default() }, "stickiness");
         refused(SequenceConfig { alpha: 0.0, ..Default::default() }, "alpha");
         let method = SequenceMethod::Viterbi;

@@ -9,7 +9,7 @@ use lsparse::backend::with_threads;
 use lsparse::data::{Groups, RowSource};
 use lsparse::settings::{Checked, check_fixed, passed_on};
 use lsparse::{
-    Beside, BestBy, Error, History, Result, ScheduleKind, SequenceConfig, SequenceInputs, SequenceModel,
+    Beside, BestBy, Error, History, Result, ScheduleKind, SequenceConfig, SequenceInputs, SequenceModel, Sparsity,
     fit_sequence_with,
 };
 
@@ -40,6 +40,9 @@ impl SequenceArgs {
             return refuse("states", "the number of states is not given", "give it with `states`");
         }
         let config: SequenceConfig = given.over(&base)?;
+        if given.options.contains_key("sparsity-tolerance") && config.sparsity != Sparsity::Auto {
+            return refuse("sparsity-tolerance", "L is not chosen by it", "give `sparsity auto` too");
+        }
         if given.options.contains_key("history") {
             if start.is_none() {
                 let problem = "there is no model whose counts it could be about";

@@ -67,14 +67,14 @@ struct Keys<'a> {
 }
 
 impl Keys<'_> {
-    /// Find the column in the first line: by its name, whose line is no data then, or by its number.
+    /// Find the column in the first line: by its number, or by its name, whose line is no data then.
     fn find(&mut self, path: &Path, fields: &[&[u8]], header: &mut Option<bool>) -> Result<usize> {
         if let Some(at) = self.at {
             return Ok(at);
         }
         let named = fields.iter().position(|field| *field == self.column.as_bytes()).filter(|_| *header != Some(false));
         let numbered = self.column.parse::<usize>().ok().filter(|&n| n >= 1 && n <= fields.len()).map(|n| n - 1);
-        let Some(at) = named.or(numbered) else {
+        let Some(at) = numbered.or(named) else {
             return Err(Error::Config {
                 setting: "group-column",
                 problem: format!(
@@ -86,7 +86,7 @@ impl Keys<'_> {
                 remedy: "give the name of a column as the first line has it, or its number, from 1".to_owned(),
             });
         };
-        if named.is_some() {
+        if numbered.is_none() {
             *header = Some(true);
         }
         self.at = Some(at);
