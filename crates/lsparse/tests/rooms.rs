@@ -24,6 +24,7 @@ const ROOMS: [&str; 23] = [
     "clusters",
     "mixture",
     "topics",
+    "sequence",
     "increment",
     "any",
     "elsewhere",
@@ -32,7 +33,7 @@ const ROOMS: [&str; 23] = [
 ];
 
 /// Rooms of the same rank: neither may know the other.
-const APART: [(&str, &str); 1] = [("mixture", "topics")];
+const APART: [(&str, &str); 3] = [("mixture", "topics"), ("mixture", "sequence"), ("topics", "sequence")];
 
 #[test]
 fn imports_point_one_way() {
