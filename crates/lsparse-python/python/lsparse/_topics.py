@@ -98,9 +98,9 @@ class TopicModel(Estimator):
     )
     learn_doc_topic_prior: str = choice(
         "fixed",
-        ("fixed", "symmetric", "asymmetric", "direction"),
-        "Whether alpha is learned: not at all, one number for all topics, one a topic, or a share a topic of the sum as "
-        "given.",
+        ("fixed", "symmetric", "asymmetric", "direction", "stick"),
+        "Whether alpha is learned: not at all, one number for all topics, one a topic, a share a topic of the sum as "
+        "given, or such shares from a stick that documents share (a hierarchical Dirichlet process).",
     )
     topic_word_prior: Any = parameter(
         None,

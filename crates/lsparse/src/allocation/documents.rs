@@ -2,6 +2,7 @@
 
 use lsparse_kernels::digamma;
 
+use crate::allocation::hdp::{Stick, Tables};
 use crate::choice::choices;
 
 choices! {
@@ -15,6 +16,9 @@ choices! {
         Asymmetric = "asymmetric",
         /// A share a topic is learned, of the concentration as given.
         Direction = "direction",
+        /// A share a topic of the concentration as given, from a stick that documents share (a hierarchical Dirichlet
+        /// process).
+        Stick = "stick",
     }
 }
 
@@ -50,6 +54,10 @@ pub fn learned_alpha(
             }
             let excess = shares(high).sum::<f64>() / alpha;
             shares(high).map(|a| (a / excess) as f32).collect()
+        }
+        AlphaRule::Stick => {
+            let stick = Stick::best(alpha, None, Tables { tables, slopes, slope });
+            stick.shares().into_iter().map(|share| (alpha * share).max(LEAST_ALPHA) as f32).collect()
         }
     }
 }

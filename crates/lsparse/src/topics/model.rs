@@ -13,7 +13,7 @@ use super::local::document::{DocumentOptions, Tally};
 use super::local::{self, Explained};
 use super::summary::{SparseStats, TopicSummary, WordStats};
 use super::table::{self, WordTable};
-use crate::allocation::{AlphaRule, learned_alpha};
+use crate::allocation::{AlphaRule, Stick, Tables, learned_alpha};
 use crate::backend::with_buffers;
 use crate::data::{Ahead, Batch, Dealt, Layout, Stretch};
 use crate::error::Result;
@@ -267,8 +267,13 @@ impl Topics {
         learned_alpha(self.alpha_rule, self.alpha, (alpha_topic, alpha_slope, *alpha_total), old)
     }
 
-    /// The allocation term of documents under these alphas, or the bound on it where alpha is learned.
+    /// The allocation term of documents under these alphas, or the bound on it where alpha is learned; that of a stick is
+    /// integrated over the posterior that is best for these statistics.
     pub(super) fn allocation(&self, alpha: &[f32], total: &TopicSummary) -> f64 {
+        if self.alpha_rule == AlphaRule::Stick && total.alpha_total > 0.0 {
+            let said = Tables { tables: &total.alpha_topic, slopes: &total.alpha_slope, slope: total.alpha_total };
+            return total.alloc + Stick::best(self.alpha, None, said).term(self.alpha, said);
+        }
         let of_topic = |((&a, &b), e): ((&f32, &f64), &f64)| {
             let a = f64::from(a);
             // A topic without any of it may have no logarithm.
