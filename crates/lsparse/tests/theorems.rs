@@ -1,5 +1,6 @@
 //! What must hold whatever the data: the paper's theorem, and the symmetries of the algorithm.
 
+use lsparse::allocation::Allocation;
 use lsparse::backend::with_threads;
 use lsparse::data::{Batches, BorrowedRows, CsrRows, Dealt, MemoryRows};
 use lsparse::mixture::seed::initial_summary;
@@ -145,7 +146,8 @@ fn batches_add_up(kind: LikelihoodKind) {
     let mixture = Mixture {
         likelihood: kind.build::<f64>(&prior),
         estimate: Estimate::Posterior,
-        alpha: 10.0,
+        allocation: Allocation::Dirichlet { alpha: 10.0 },
+        finding: None,
         num_clusters: 7,
         sparsity: 3,
         step: Box::new(Search::dense(7, 3)),

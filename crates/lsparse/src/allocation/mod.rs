@@ -3,7 +3,45 @@
 mod dirichlet;
 mod documents;
 mod hdp;
+mod sticks;
 
-pub use dirichlet::{Frequencies, allocation_term};
+use serde::{Deserialize, Serialize};
+
+use crate::likelihood::Estimate;
+
+pub use dirichlet::Frequencies;
 pub use documents::{AlphaRule, alpha_bound, learned_alpha};
 pub use hdp::{Stick, Tables};
+
+/// The distribution that frequencies of clusters are drawn from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Allocation {
+    /// pi ~ Dirichlet(alpha/K): K is given.
+    Dirichlet {
+        /// Concentration.
+        alpha: f64,
+    },
+    /// Sticks of a Dirichlet process: K is what the rows ask for. A posterior, whatever the clusters' estimate.
+    Sticks {
+        /// Concentration; learned where there is none.
+        gamma: Option<f64>,
+    },
+}
+
+impl Allocation {
+    /// The best frequencies for counts N_k.
+    pub fn frequencies(&self, estimate: Estimate, counts: &[f64]) -> Frequencies {
+        match *self {
+            Allocation::Dirichlet { alpha } => Frequencies::estimate(estimate, alpha, counts),
+            Allocation::Sticks { gamma } => sticks::frequencies(gamma, counts),
+        }
+    }
+
+    /// The allocation term of the objective at the frequencies that are best for these counts.
+    pub fn term(&self, estimate: Estimate, counts: &[f64]) -> f64 {
+        match *self {
+            Allocation::Dirichlet { alpha } => dirichlet::allocation_term(estimate, alpha, counts),
+            Allocation::Sticks { gamma } => sticks::term(gamma, counts),
+        }
+    }
+}

@@ -9,6 +9,7 @@ mod missing;
 mod sparse_table;
 mod statistics;
 mod student;
+mod trial;
 mod wishart;
 
 use std::any::Any;
@@ -25,6 +26,7 @@ use crate::error::{Error, Result};
 pub use family::{Array, Draw, Extent, Family, OfMoments, Spread};
 pub(crate) use missing::lacks_values;
 pub use statistics::ClusterSummary;
+pub use trial::{Heir, Trial};
 
 choices! {
     /// How the clusters' parameters are estimated from the statistics. Only the global step and the objective look at it:

@@ -3,6 +3,8 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::trial::Trial;
+use crate::training::moves::Remap;
 use crate::training::summary::Summary;
 
 /// Statistics of a mixture: N_k, S_k and the entropy of the responsibilities that gave them.
@@ -17,13 +19,15 @@ pub struct ClusterSummary {
     pub width: usize,
     /// -sum_n w_n sum_k r_nk log r_nk.
     pub entropy: f64,
+    /// What else was gathered, where the number of clusters may change.
+    pub trial: Option<Box<Trial>>,
 }
 
 impl ClusterSummary {
     /// No data at all.
     pub fn zeros(num_clusters: usize, width: usize, shared_width: usize) -> Self {
         let stats = vec![0.0; num_clusters * width + shared_width];
-        ClusterSummary { counts: vec![0.0; num_clusters], stats, width, entropy: 0.0 }
+        ClusterSummary { counts: vec![0.0; num_clusters], stats, width, entropy: 0.0, trial: None }
     }
 
     /// Number of clusters.
@@ -44,6 +48,21 @@ impl ClusterSummary {
     /// Total weight of the rows summarised.
     pub fn total_weight(&self) -> f64 {
         self.counts.iter().sum()
+    }
+
+    /// Add what else was gathered. What was gathered for other proposals has nothing to do with it: the newer ones stay.
+    fn add_trial(&mut self, other: &Self, factor: f64) {
+        let Some(from) = &other.trial else { return };
+        match &mut self.trial {
+            Some(own) if own.generation == from.generation => own.add_scaled(from, factor),
+            Some(own) if own.generation > from.generation => {}
+            own if factor > 0.0 => {
+                let mut from = from.clone();
+                from.scale(factor);
+                *own = Some(from);
+            }
+            _ => {}
+        }
     }
 
     /// The same statistics with the clusters in another order: cluster `order[k]` becomes cluster `k`.
@@ -74,6 +93,7 @@ impl Summary for ClusterSummary {
             }
         };
         self.entropy += factor * other.entropy;
+        self.add_trial(other, factor);
         let (width, own) = (self.width, self.counts.len() * self.width);
         let (stats, shared) = self.stats.split_at_mut(own);
         let (from, from_shared) = other.stats.split_at(own);
@@ -100,14 +120,23 @@ impl Summary for ClusterSummary {
         self.counts.iter_mut().for_each(|v| *v *= factor);
         self.stats.par_iter_mut().with_min_len(NUMBERS_A_TASK).for_each(|v| *v *= factor);
         self.entropy *= factor;
+        if factor == 0.0 {
+            self.trial = None;
+        }
+        self.trial.iter_mut().for_each(|trial| trial.scale(factor));
     }
 
     fn counts(&self) -> &[f64] {
         &self.counts
     }
 
+    fn remap(&mut self, plan: &Remap) {
+        *self = self.remapped(plan);
+    }
+
     fn resident_bytes(&self) -> usize {
-        size_of_val(self.counts.as_slice()) + size_of_val(self.stats.as_slice())
+        let trial = self.trial.as_ref().map_or(0, |trial| trial.resident_bytes());
+        size_of_val(self.counts.as_slice()) + size_of_val(self.stats.as_slice()) + trial
     }
 }
 
@@ -123,6 +152,7 @@ mod tests {
             stats: vec![7.0 * value, 1.0],
             width: 1,
             entropy: 0.0,
+            trial: None,
         };
         let pieces: Vec<f64> = (0..40).map(|n| 1000.0 / (3.0 + f64::from(n))).collect();
         let mut total = ClusterSummary::zeros(2, 1, 0);
@@ -138,7 +168,7 @@ mod tests {
 
     #[test]
     fn adding_and_taking_away_gives_back_what_was_there() {
-        let a = ClusterSummary { counts: vec![1.0, 2.0], stats: vec![3.0, 4.0, 5.0, 6.0], width: 2, entropy: 0.5 };
+        let a = ClusterSummary { counts: vec![1.0, 2.0], stats: vec![3.0, 4.0, 5.0, 6.0], width: 2, entropy: 0.5, trial: None };
         let mut b = a.clone();
         b.add_scaled(&a, 2.0);
         assert_eq!(b.counts, [3.0, 6.0]);

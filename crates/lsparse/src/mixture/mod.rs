@@ -1,5 +1,6 @@
 //! Finite mixtures: frequencies over any likelihood, with seeds, the local step, the objective, training and saved models.
 
+mod growth;
 pub mod local;
 mod memory;
 mod model;
@@ -10,6 +11,7 @@ pub mod seed;
 mod train;
 mod units;
 
+pub use growth::{Finding, GrowthState};
 pub use local::search::{Search, SearchState};
 pub use local::{Members, accumulate, log_density, respond, respond_dense};
 pub use memory::{MemoryNeed, memory_needed};

@@ -11,12 +11,14 @@ use super::local::Members;
 use super::local::device::Resident;
 use super::local::methods::Frozen;
 use super::local::search::{Bounds, KeptClusters, Pairs, SearchState};
-use crate::allocation::{Frequencies, allocation_term};
+use super::growth::{Finding, Growth, GrowthState};
+use crate::allocation::{Allocation, Frequencies};
 use crate::data::{Ahead, Batch, Dealt, Layout, Rows, Scalar, Stretch};
 use crate::error::{Error, Result};
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::{Clusters, Estimate, Likelihood, NamedArray};
 use crate::training::model::{Model, Objective, Tally, Visited};
+use crate::training::moves::Changes;
 use crate::training::responsibilities::Responsibilities;
 use crate::training::schedule::Kept;
 
@@ -26,9 +28,11 @@ pub struct Mixture<T: Scalar> {
     pub likelihood: Box<dyn Likelihood<T>>,
     /// Posterior, MAP or maximum likelihood.
     pub estimate: Estimate,
-    /// Concentration of the frequencies: pi ~ Dirichlet(alpha/K).
-    pub alpha: f64,
-    /// K.
+    /// Where frequencies of clusters come from.
+    pub allocation: Allocation,
+    /// Where K is to be found, what that takes.
+    pub finding: Option<Finding<T>>,
+    /// K, or what it is now.
     pub num_clusters: usize,
     /// L that a run starts with.
     pub sparsity: usize,
@@ -46,6 +50,8 @@ pub struct MixtureParams<T: Real> {
     pub clusters: Box<dyn Clusters<T>>,
     /// What the search has learned of them.
     pub search: Arc<SearchState>,
+    /// Where K is to be found, what is proposed.
+    pub growth: Option<Arc<Growth<T>>>,
 }
 
 /// What of a mixture's parameters its statistics do not give.
@@ -54,6 +60,8 @@ pub struct CarriedClusters {
     pub(crate) search: Arc<SearchState>,
     /// Under maximum likelihood the shapes of clusters that have lost all rows, as the arrays of all.
     pub(crate) arrays: Option<Vec<(Vec<usize>, Vec<f64>)>>,
+    /// Where K is to be found, what is proposed and was tried.
+    pub(crate) growth: Option<GrowthState>,
 }
 
 /// What the rows of a batch remember of their last visit.
@@ -153,9 +161,10 @@ pub trait LocalStep<T: Scalar>: Send + Sync {
     ) -> Result<MixtureParams<T>> {
         let clusters = previous.map(|p| p.clusters.as_ref());
         Ok(MixtureParams {
-            frequencies: Frequencies::estimate(mixture.estimate, mixture.alpha, &total.counts),
+            frequencies: mixture.allocation.frequencies(mixture.estimate, &total.counts),
             clusters: mixture.likelihood.global_step(mixture.estimate, &total.counts, &total.stats, clusters)?,
             search: mixture.search_state(previous),
+            growth: mixture.growth(previous),
         })
     }
 
@@ -164,7 +173,7 @@ pub trait LocalStep<T: Scalar>: Send + Sync {
         Objective {
             data: params.clusters.own_data_term() + mixture.units_change * total.total_weight(),
             entropy: total.entropy,
-            alloc: allocation_term(mixture.estimate, mixture.alpha, &total.counts),
+            alloc: mixture.allocation.term(mixture.estimate, &total.counts),
         }
     }
 
@@ -367,6 +376,20 @@ impl<T: Scalar> Mixture<T> {
         previous.map_or_else(|| self.step.state(self.num_clusters, self.sparsity).into(), |p| Arc::clone(&p.search))
     }
 
+    /// There are so many clusters now.
+    pub(super) fn resize(&mut self, num_clusters: usize) {
+        self.num_clusters = num_clusters;
+        if let Some(finding) = &self.finding {
+            self.sparsity = finding.sparsity.min(num_clusters);
+        }
+    }
+
+    /// What is proposed, with these parameters or before any.
+    fn growth(&self, previous: Option<&MixtureParams<T>>) -> Option<Arc<Growth<T>>> {
+        let begin = || self.finding.is_some().then(|| Arc::new(Growth::begin(self.num_clusters)));
+        previous.map_or_else(begin, |previous| previous.growth.clone())
+    }
+
     /// Parameters under which the best cluster of a row is the one with the nearest centre.
     pub(super) fn equal_params(
         &self,
@@ -375,7 +398,7 @@ impl<T: Scalar> Mixture<T> {
     ) -> MixtureParams<T> {
         let num = clusters.num_clusters();
         let frequencies = Frequencies { log_pi: vec![-(num as f64).ln(); num], pi: vec![1.0 / num as f64; num] };
-        MixtureParams { frequencies, clusters, search: self.search_state(previous) }
+        MixtureParams { frequencies, clusters, search: self.search_state(previous), growth: None }
     }
 }
 
@@ -429,21 +452,36 @@ impl<T: Scalar> Model for Mixture<T> {
     fn carried(&self, params: &MixtureParams<T>) -> CarriedClusters {
         let shapes = || params.clusters.arrays().into_iter().map(|a| (a.shape, a.values)).collect();
         let arrays = (self.estimate == Estimate::MaxLikelihood).then(shapes);
-        CarriedClusters { search: Arc::clone(&params.search), arrays }
+        let growth = params.growth.as_ref().map(|growth| growth.state.clone());
+        CarriedClusters { search: Arc::clone(&params.search), arrays, growth }
     }
 
     fn restore(&mut self, total: &ClusterSummary, carried: CarriedClusters) -> Result<Option<MixtureParams<T>>> {
-        let CarriedClusters { search, arrays } = carried;
+        let CarriedClusters { search, arrays, growth } = carried;
         if self.estimate != Estimate::MaxLikelihood {
+            if self.finding.is_some() {
+                self.resize(total.num_clusters());
+            }
             let params = self.global_step(total, None)?;
-            return Ok(Some(MixtureParams { search, ..params }));
+            let growth = growth.map(|state| Growth::of(state, self.likelihood.as_ref()).map(Arc::new)).transpose()?;
+            return Ok(Some(MixtureParams { search, growth, ..params }));
         }
         let Some(stored) = arrays else { return Ok(None) };
         let named = self.likelihood.kind().arrays(self.estimate).map(|array| array.name).zip(stored);
         let arrays: Vec<NamedArray> = named.map(|(name, (shape, values))| NamedArray { name, shape, values }).collect();
         let frequencies = Frequencies { log_pi: Vec::new(), pi: Vec::new() };
-        let previous = MixtureParams { frequencies, clusters: self.likelihood.clusters_of(&arrays)?, search };
+        let previous = MixtureParams { frequencies, clusters: self.likelihood.clusters_of(&arrays)?, search, growth: None };
         self.global_step(total, Some(&previous)).map(Some)
+    }
+
+    fn moves(
+        &mut self,
+        params: &mut MixtureParams<T>,
+        total: &ClusterSummary,
+        data: &Dealt<'_>,
+        laps: usize,
+    ) -> Result<Option<Changes>> {
+        super::growth::moves(self, params, total, data, laps)
     }
 
     fn keeps_rows(&self) -> bool {

@@ -119,7 +119,8 @@ impl MixtureModel {
         Mixture {
             likelihood: self.config.likelihood.build(&self.prior),
             estimate: self.config.estimate,
-            alpha: self.config.alpha,
+            allocation: self.config.allocation(),
+            finding: None,
             num_clusters: self.num_clusters(),
             sparsity: self.sparsity(),
             step: Box::new(Search::dense(self.num_clusters(), self.sparsity())),
@@ -151,7 +152,7 @@ impl MixtureModel {
             return Ok(mixture.equal_params(clusters, None));
         }
         let frequencies = Frequencies { log_pi: Vec::new(), pi: self.weights.clone() };
-        let previous = MixtureParams { frequencies, clusters, search: mixture.search_state(None) };
+        let previous = MixtureParams { frequencies, clusters, search: mixture.search_state(None), growth: None };
         self.mixture::<T>().global_step(&self.total, Some(&previous))
     }
 
@@ -262,7 +263,7 @@ impl MixtureModel {
             }
             stats.values.extend(shared.values);
         }
-        let total = ClusterSummary { counts: counts.values, stats: stats.values, width, entropy: metadata.entropy };
+        let total = ClusterSummary { counts: counts.values, stats: stats.values, width, entropy: metadata.entropy, trial: None };
         let model = MixtureModel {
             config: metadata.config,
             prior: metadata.prior,

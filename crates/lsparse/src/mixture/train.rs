@@ -19,7 +19,7 @@ use crate::mixture::memory::check_memory;
 use crate::mixture::prior::is_constant;
 use crate::mixture::saved::{scan_for, working_element};
 use crate::mixture::seed::initial_summary;
-use crate::mixture::{LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, Search, log_density};
+use crate::mixture::{Finding, LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, Search, log_density};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{
     BestBy, BuiltInSelection, Checked, History, Init, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
@@ -306,7 +306,7 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         let rows = self.inputs.row_weights.map_or(self.source.num_rows() as f64, |weights| weights.iter().sum());
         let counts: Vec<f64> = weights.iter().map(|weight| weight * rows).collect();
         let Some(stats) = model.likelihood.statistics_of(&counts, &arrays)? else { return Ok(None) };
-        Ok(Some(ClusterSummary { counts, stats, width: model.likelihood.stat_width(), entropy: 0.0 }))
+        Ok(Some(ClusterSummary { counts, stats, width: model.likelihood.stat_width(), entropy: 0.0, trial: None }))
     }
 
     /// The point that statistics are about.
@@ -325,13 +325,15 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Kmeans, _) => Box::new(KMeans::new(&self.settled.prior)),
             (MixtureMethod::DpMeans, _) => Box::new(DpMeans::new(&self.settled.prior, self.settled.penalty)),
             (MixtureMethod::Lsparse | MixtureMethod::HardEm, _) => {
+                // Where K is found, the search is one for the many that there may be.
+                let clusters = if config.find_k { config.k_max() } else { config.clusters };
                 let kind = match config.missing || self.place.device.is_some() {
                     // Bounds are made for complete rows, and a GPU has its own.
                     true => SearchKind::Dense,
-                    false => config.search.settle(config.likelihood, config.clusters, self.source.dim()),
+                    false => config.search.settle(config.likelihood, clusters, self.source.dim()),
                 };
                 let tolerance = config.sparsity_tolerance.unwrap_or(0.0);
-                let search = Search::new(kind, config.clusters, config.sparsity, tolerance)
+                let search = Search::new(kind, clusters, config.sparsity, tolerance)
                     .giving_way(config.search == SearchKind::Auto);
                 let search = search.with_seed(run_seed(config, run, Stream::Search));
                 match &self.place.device {
@@ -410,12 +412,14 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     }
 
     fn model(&self, run: usize) -> Mixture<T> {
+        let config = &self.settled.config;
         Mixture {
-            likelihood: self.settled.config.likelihood.build(&self.settled.prior),
-            estimate: self.settled.config.estimate,
-            alpha: self.settled.config.alpha,
-            num_clusters: self.settled.config.clusters,
-            sparsity: self.settled.config.sparsity,
+            likelihood: config.likelihood.build(&self.settled.prior),
+            estimate: config.estimate,
+            allocation: config.allocation(),
+            finding: config.find_k.then(|| Finding::new(config.k_max(), config.sparsity, run_seed(config, run, Stream::Moves))),
+            num_clusters: config.clusters,
+            sparsity: config.sparsity.min(config.clusters),
             step: self.step(run),
             units_change: self.units_change(),
         }
@@ -459,14 +463,18 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         let mut arrays = params.clusters.arrays();
         self.inputs.units.iter().for_each(|units| units.undo_arrays(&mut arrays));
         let mut model = MixtureModel {
-            config: MixtureConfig { sparsity: Sparsity::Of(params.search.sparsity), ..self.settled.config.of_record() },
+            config: MixtureConfig {
+                sparsity: Sparsity::Of(params.search.sparsity),
+                clusters: session.model().num_clusters,
+                ..self.settled.config.of_record()
+            },
             prior: self.settled.prior.clone(),
             units: self.inputs.units.cloned(),
             columns: self.inputs.columns.map(<[String]>::to_vec).unwrap_or_default(),
             training: TrainingRecord::new(observations, progress, outcome),
             weights: params.frequencies.pi.clone(),
             arrays,
-            total: session.total().clone(),
+            total: ClusterSummary { trial: None, ..session.total().clone() },
         };
         session.model().step.finish(&mut model);
         model
@@ -487,6 +495,7 @@ enum Stream {
     Init,
     Schedule,
     Search,
+    Moves,
 }
 
 fn run_seed(config: &MixtureConfig, run: usize, stream: Stream) -> u64 {

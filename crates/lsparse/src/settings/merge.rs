@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::table::AUTO;
 use super::{Kind, Settings};
 use crate::error::{Error, Result, brief, show_number};
 
@@ -43,7 +44,7 @@ impl Given {
         if let Some(problem) = values.iter().find_map(problem) {
             return Err(refuse(problem));
         }
-        serde_json::from_str::<C>(&text).map_err(|error| refuse(error.to_string()))?;
+        merge(&C::default(), &values, &Map::new()).map_err(|error| refuse(error.to_string()))?;
         Ok(values)
     }
 
@@ -82,6 +83,9 @@ fn problem_of<C: Settings>(key: &str, value: &Value) -> Option<String> {
         let known: Vec<String> = C::table().iter().map(|setting| format!("{:?}", setting.name)).collect();
         return Some(format!("{:?} is no setting; there are {}", brief(key), known.join(", ")));
     };
+    if setting.auto.is_some() && value == AUTO {
+        return None;
+    }
     let alone = Value::Object(Map::from_iter([(key.to_owned(), value.clone())]));
     let error = serde_json::from_value::<C>(alone).err()?;
     let expected = match setting.kind {
@@ -108,7 +112,17 @@ fn merge<C: Settings>(base: &C, file: &Map<String, Value>, options: &Map<String,
                 merged.insert(other.to_owned(), Value::Null);
             }
         }
-        merged.extend(given.clone());
+        let mut given = given.clone();
+        for setting in C::table() {
+            let Some(switch) = setting.auto.filter(|_| given.contains_key(setting.name)) else { continue };
+            let is_found = given.get(setting.name).is_some_and(|value| value == AUTO);
+            if is_found {
+                given.remove(setting.name);
+            }
+            // A number takes the place of an "auto" that was there before, and "auto" that of a number.
+            given.entry(switch).or_insert(Value::Bool(is_found));
+        }
+        merged.extend(given);
     }
     serde_json::from_value(Value::Object(merged)).map_err(|error| Error::Config {
         setting: "config",

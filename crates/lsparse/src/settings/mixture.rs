@@ -1,5 +1,6 @@
 //! The settings of a mixture run.
 
+use crate::allocation::Allocation;
 use crate::backend::DeviceChoice;
 use crate::choice::choices;
 use crate::error::{Error, Result};
@@ -155,7 +156,17 @@ settings! {
             /// are in those of the data.
             standardize: bool = false, passed_on();
             /// K, the number of clusters.
-            clusters: usize = 10, short('k'), placeholder("K"), least(1.0), otherwise("none, it must be given"), passed_on();
+            clusters: usize = 10, short('k'), placeholder("K"), least(1.0), otherwise("none, it must be given"), auto("find-k"), passed_on();
+            /// Find K while training, from `clusters` or `k-start` on: clusters are split, merged and given up at the end of
+            /// laps, whatever raises the objective. The same as `clusters auto`.
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            find_k: bool = false, only(&["lsparse"]);
+            /// K that finding it starts from.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            k_start: Option<usize> = None, least(1.0), otherwise("10, or the clusters of the model to go on from"), only(&["lsparse"]);
+            /// K at most while it is found.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            k_max: Option<usize> = None, least(1.0), otherwise("1,000"), only(&["lsparse"]);
             /// L, the number of clusters that a row keeps, from 1 to K, "K" for all, or "auto" for as few as lose less
             /// than `sparsity-tolerance`.
             sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K up to 16"),
@@ -172,6 +183,9 @@ settings! {
         "Prior" {
             /// Concentration of the cluster frequencies, Dirichlet(alpha/K).
             alpha: f64 = 10.0, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), passed_on();
+            /// Concentration of the sticks that frequencies are broken from while K is found, Beta(1, gamma).
+            #[serde(skip_serializing_if = "Option::is_none")]
+            gamma: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("learned"), only(&["lsparse"]);
             /// Pseudo-count of each category (multinomial), outcome (bernoulli) or row (poisson).
             lambda: f64 = 0.1, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed();
             /// Degrees of freedom of the covariance prior, more than columns + 1, or 2 for diag-gauss.
@@ -232,6 +246,9 @@ fn default_sparsity(clusters: usize) -> usize {
     if clusters <= DENSE_CLUSTERS { clusters } else { DEFAULT_SPARSITY }
 }
 
+/// K at most where it is found and nothing is said.
+pub const DEFAULT_K_MAX: usize = 1000;
+
 /// The mass that may be discarded when L is to be chosen and nothing else is said.
 pub const DEFAULT_SPARSITY_TOLERANCE: f64 = 0.01;
 
@@ -249,6 +266,11 @@ impl MixtureConfig {
             // K is what there is room for.
             config.clusters = config.clusters.min(num_rows);
         }
+        if config.find_k {
+            config.settle_finding(num_rows)?;
+        } else if let Some(setting) = config.asked_of_finding() {
+            return Err(bad(setting, "it is for a K that is found", "give `clusters auto`, or leave it out"));
+        }
         if config.clusters > num_rows {
             return Err(Error::TooManyClusters { clusters: config.clusters, rows: num_rows });
         }
@@ -261,6 +283,10 @@ impl MixtureConfig {
         }
         let sparsity = match config.sparsity {
             Sparsity::Usual | Sparsity::Auto if config.sparsity_tolerance.is_some() => 1,
+            // With the clusters there are while they are fewer.
+            Sparsity::Usual if config.find_k => DEFAULT_SPARSITY,
+            Sparsity::All if config.find_k => config.k_max(),
+            sparsity if config.find_k => sparsity.of(config.k_max(), DEFAULT_SPARSITY)?,
             sparsity => sparsity.of(config.clusters, default_sparsity(config.clusters))?,
         };
         config.sparsity = Sparsity::Of(sparsity);
@@ -270,6 +296,60 @@ impl MixtureConfig {
             config.laps = Some(1);
         }
         Ok(Checked { settings: config, sparsity, batches })
+    }
+
+    /// Where frequencies of clusters come from.
+    pub(crate) fn allocation(&self) -> Allocation {
+        match self.find_k {
+            true => Allocation::Sticks { gamma: self.gamma },
+            false => Allocation::Dirichlet { alpha: self.alpha },
+        }
+    }
+
+    /// K at most, where it is found.
+    pub fn k_max(&self) -> usize {
+        self.k_max.unwrap_or(DEFAULT_K_MAX)
+    }
+
+    /// What means something to a K that is found alone, and is asked for.
+    fn asked_of_finding(&self) -> Option<&'static str> {
+        let asked = [("k-start", self.k_start.is_some()), ("k-max", self.k_max.is_some()), ("gamma", self.gamma.is_some())];
+        asked.into_iter().find(|(_, is_asked)| *is_asked).map(|(name, _)| name)
+    }
+
+    /// Where finding K starts, and what it cannot do.
+    fn settle_finding(&mut self, num_rows: usize) -> Result<()> {
+        let refuse = |setting, problem: &str, remedy: &str| Err(bad(setting, problem, remedy));
+        if self.method != MixtureMethod::Lsparse {
+            return refuse("method", "K is found by `method lsparse` alone", "leave it out, or give K");
+        }
+        if self.estimate != Estimate::Posterior {
+            let problem = "a point estimate gains with every cluster, so that no K is best by its objective";
+            return refuse("estimate", problem, "leave it out for vb, or give K");
+        }
+        if !matches!(self.schedule, ScheduleKind::Full | ScheduleKind::Memoized) {
+            let problem = "what a change of K gains is known where the statistics of all batches are";
+            return refuse("schedule", problem, "choose `schedule memoized`, or give K");
+        }
+        if self.missing {
+            return refuse("missing", "K is found for complete rows", "give K, or fill the values in");
+        }
+        if self.search == SearchKind::Neighbours {
+            return refuse("search", "candidates are those of a K that stays", "leave it out, or give K");
+        }
+        if self.history == History::Keep {
+            let problem = "what was counted before has no rows that could be dealt out anew";
+            return refuse("history", problem, "leave it out, or give K");
+        }
+        if !matches!(self.device, DeviceChoice::Auto | DeviceChoice::Cpu) {
+            return refuse("device", "K is found on the CPU", "leave it out, or give K");
+        }
+        self.clusters = self.k_start.unwrap_or(self.clusters).min(num_rows);
+        if self.clusters > self.k_max() {
+            let problem = format!("training would start with {}, and {} is the most", self.clusters, self.k_max());
+            return refuse("k-max", &problem, "give a larger one, or a smaller `k-start`");
+        }
+        Ok(())
     }
 
     /// Settle what a method leaves no choice about, and refuse what it cannot do.

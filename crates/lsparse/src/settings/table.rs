@@ -103,6 +103,9 @@ impl<V: SettingValue> SettingValue for Option<V> {
     }
 }
 
+/// What may stand in the place of a number that is to be found.
+pub(super) const AUTO: &str = "auto";
+
 /// All that is known of a setting.
 #[derive(Clone)]
 pub struct Setting {
@@ -132,6 +135,8 @@ pub struct Setting {
     pub fixed: bool,
     /// The setting that says the same in another way.
     pub instead_of: Option<&'static str>,
+    /// The switch that "auto" in its place stands for.
+    pub auto: Option<&'static str>,
     range: Range,
     advice: Option<&'static str>,
 }
@@ -161,6 +166,7 @@ impl Setting {
             methods: &[],
             passed_on: false,
             fixed: false,
+            auto: None,
             instead_of: None,
             range: Range::default(),
             advice: None,
@@ -205,6 +211,11 @@ impl Setting {
     /// It says the same as another in another way.
     pub fn instead_of(self, other: &'static str) -> Self {
         Setting { instead_of: Some(other), ..self }
+    }
+
+    /// "auto" may stand in its place, for another setting that is a switch.
+    pub fn auto(self, switch: &'static str) -> Self {
+        Setting { auto: Some(switch), ..self }
     }
 
     /// Numbers above this.
@@ -255,12 +266,16 @@ impl Setting {
         if self.optional && text == "none" {
             return Ok(Value::Null);
         }
+        if self.auto.is_some() && text == AUTO {
+            return Ok(Value::from(AUTO));
+        }
         let value = match self.kind {
             Kind::Count => match text.parse::<u64>() {
                 Ok(count) => Value::from(count),
                 Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
                     return Err(format!("it is too large; {} is the largest whole number that is read", u64::MAX));
                 }
+                Err(_) if self.auto.is_some() => return Err("give a whole number, 1 or more, or auto".to_owned()),
                 Err(_) => return Err(format!("give a whole number, 0 or more{}", self.or_none())),
             },
             Kind::Number => match text.parse::<f64>() {

@@ -517,9 +517,9 @@ mod tests {
         let snapshot: schedule::Snapshot<ClusterSummary> = schedule.snapshot();
         let session = Snapshot {
             progress: Progress::default(),
-            total: ClusterSummary { counts: vec![total; 3], stats: vec![0.5; 3], width: 1, entropy: f64::NAN },
+            total: ClusterSummary { counts: vec![total; 3], stats: vec![0.5; 3], width: 1, entropy: f64::NAN, trial: None },
             schedule: snapshot.state,
-            carried: CarriedClusters { search: SearchState::of(2).into(), arrays: None },
+            carried: CarriedClusters { search: SearchState::of(2).into(), arrays: None, growth: None },
             memories: vec![None, None],
             tally: Default::default(),
             files: Vec::new(),

@@ -2,6 +2,7 @@
 
 pub mod exchange;
 pub mod model;
+pub mod moves;
 pub mod observe;
 pub mod responsibilities;
 pub mod rules;

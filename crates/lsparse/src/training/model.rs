@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Batch, Dealt};
 use crate::error::Result;
+use crate::training::moves::Changes;
 use crate::training::schedule::Kept;
 use crate::training::summary::Summary;
 
@@ -131,6 +132,19 @@ pub trait Model: Send + Sync + 'static {
         _total: &Self::Summary,
         _laps: usize,
     ) -> Result<Option<Self::Summary>> {
+        Ok(None)
+    }
+
+    /// At the end of a lap: the changes of the number of clusters that raise the objective of `total`. The model has the
+    /// new number from then on; parameters say in what they carry what is to be tried next, and are otherwise made anew
+    /// from statistics that were brought forward by the plan.
+    fn moves(
+        &mut self,
+        _params: &mut Self::Params,
+        _total: &Self::Summary,
+        _data: &Dealt<'_>,
+        _laps: usize,
+    ) -> Result<Option<Changes>> {
         Ok(None)
     }
 

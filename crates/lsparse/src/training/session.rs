@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::{Batch, Dealt};
 use crate::error::{Error, Result};
 use crate::training::model::{Model, Objective, Tally, Visited};
+use crate::training::moves::Changes;
 use crate::training::observe::{Stopwatch, peak_memory_bytes};
 use crate::training::rules::{EVIDENCE, Progress, StopReason, StopRules, count_empty};
 use crate::training::schedule::{Memo, MemoPlace, Memos, Pace, Schedule, ScheduleState};
@@ -346,21 +347,52 @@ impl<'a, M: Model> Session<'a, M> {
         self.model.update(&mut self.params, &self.total)?;
         self.progress.step += 1;
         self.progress.laps += usize::from(ends_lap);
+        let changes = if ends_lap { self.move_clusters()? } else { None };
         self.progress.rows += self.data.batches.len(batch);
         let objective = (!self.schedule.is_out()).then(|| self.objective());
         if self.in_flight.is_empty() {
             self.clock.halt();
         }
         (self.progress.seconds, self.progress.cpu_seconds) = (self.clock.seconds(), self.clock.cpu_seconds());
-        Ok(self.report(batch, ends_lap, objective))
+        Ok(self.report(batch, ends_lap, objective, changes))
+    }
+
+    /// Change the number of clusters, where the model finds that to be for the better. Parameters are made as they are for
+    /// a session that is restored, so that there is one way only.
+    fn move_clusters(&mut self) -> Result<Option<Changes>> {
+        let changes = self.model.moves(&mut self.params, &self.total, &self.data, self.progress.laps)?;
+        let Some(changes) = changes else { return Ok(None) };
+        if changes.restless {
+            // What a lap gains says nothing of rest while there is more to be tried.
+            self.progress.lap_before = None;
+        }
+        if let Some(plan) = &changes.remap {
+            self.schedule.remap(&mut self.total, plan)?;
+            // What rows remember of clusters that are gone is of no use.
+            (0..self.memories.len()).for_each(|batch| self.memories.forget(batch));
+            let carried = self.model.carried(&self.params);
+            let params = self.model.restore(&self.total, carried)?;
+            self.params = params.ok_or(Error::Exchange { what: "parameters of other clusters" })?;
+        }
+        Ok(Some(changes))
     }
 
     /// What the step that was just taken reports.
-    fn report(&mut self, batch: usize, ends_lap: bool, objective: Option<Objective>) -> StepInfo {
+    fn report(
+        &mut self,
+        batch: usize,
+        ends_lap: bool,
+        objective: Option<Objective>,
+        changes: Option<Changes>,
+    ) -> StepInfo {
         let mut report = Vec::new();
         if ends_lap {
             report = self.model.report(&self.params, &std::mem::take(&mut self.tally));
             report.extend(self.progress.take_evidence().map(|evidence| (EVIDENCE, evidence)));
+        }
+        if let Some(changes) = &changes {
+            report.push(("clusters", self.total.counts().len() as f64));
+            report.push(("moves_proposed", changes.proposed as f64));
         }
         let report = report.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let (place, of) = self.schedule.place();
@@ -379,6 +411,7 @@ impl<'a, M: Model> Session<'a, M> {
             empty_clusters: count_empty(self.total.counts()),
             peak_memory_bytes: peak_memory_bytes(),
             report,
+            moves: changes.map(|changes| changes.moves).unwrap_or_default(),
         }
     }
 

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::training::moves::Remap;
+
 /// Statistics that can be added, subtracted and scaled, so that schedules need to know nothing about models.
 pub trait Summary: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {
     /// `self += factor * other`.
@@ -16,6 +18,9 @@ pub trait Summary: Clone + Send + Sync + Serialize + DeserializeOwned + 'static 
     fn evidence(&self) -> Option<f64> {
         None
     }
+    /// The statistics of other clusters, each the sum of parts of those there are. Of models whose number of clusters is
+    /// fixed nobody asks it.
+    fn remap(&mut self, _plan: &Remap) {}
     /// Bytes of memory held.
     fn resident_bytes(&self) -> usize;
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::training::model::Objective;
+use crate::training::moves::Move;
 use crate::training::observe::{Observer, Reached};
 use crate::training::rules::{Progress, StopReason};
 
@@ -120,6 +121,8 @@ pub struct StepInfo {
     pub peak_memory_bytes: Option<u64>,
     /// What else the model reports at the end of a lap, by name.
     pub report: BTreeMap<String, f64>,
+    /// Changes of the number of clusters at the end of the lap.
+    pub moves: Vec<Move>,
 }
 
 /// A step as a line has it: one level of names.
@@ -145,6 +148,8 @@ struct Flat {
     rows_per_second: f64,
     empty_clusters: usize,
     peak_memory_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    moves: Vec<Move>,
     /// What is no number is null in JSON.
     #[serde(flatten)]
     report: BTreeMap<String, Option<f64>>,
@@ -168,6 +173,7 @@ impl From<StepInfo> for Flat {
             rows_per_second: info.rows_per_second,
             empty_clusters: info.empty_clusters,
             peak_memory_bytes: info.peak_memory_bytes,
+            moves: info.moves,
             report: info.report.into_iter().map(|(name, value)| (name, Some(value))).collect(),
         }
     }
@@ -189,6 +195,7 @@ impl From<Flat> for StepInfo {
             rows_per_second: flat.rows_per_second,
             empty_clusters: flat.empty_clusters,
             peak_memory_bytes: flat.peak_memory_bytes,
+            moves: flat.moves,
             report: flat.report.into_iter().map(|(name, value)| (name, value.unwrap_or(f64::NAN))).collect(),
         }
     }
@@ -428,6 +435,7 @@ pub fn read_trace(path: &Path) -> Result<Vec<Line>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::training::moves::MoveKind;
 
     fn step() -> StepInfo {
         StepInfo {
@@ -444,6 +452,7 @@ mod tests {
             empty_clusters: 2,
             peak_memory_bytes: Some(7),
             report: [("evidence".to_owned(), -1.5)].into(),
+            moves: vec![Move { kind: MoveKind::Merge, from: vec![3, 7], to: vec![3], gain: 2.5 }],
         }
     }
 

@@ -11,6 +11,7 @@ pub(super) mod device;
 pub mod methods;
 pub(super) mod nearest;
 pub mod search;
+pub(super) mod trial;
 
 use std::ops::Range;
 

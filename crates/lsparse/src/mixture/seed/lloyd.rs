@@ -320,6 +320,12 @@ impl<'a, T: Scalar> Space<'a, T> {
         halves.gain().map_or(whole, |gain| Split { gain, cluster, apart })
     }
 
+    /// The rows that leave when all of these, one cluster, are cut in two.
+    pub fn split_all(&self, members: &[u32]) -> Vec<u32> {
+        let center = self.centers(&Groups::new(&vec![0; members.len()], 1));
+        self.split(0, members, &center).apart
+    }
+
     /// A row less a centre.
     fn offset(&self, n: u32, center: &[f64], offset: &mut [f64]) {
         let row = self.sample.rows.dense_rows(n as usize..n as usize + 1);

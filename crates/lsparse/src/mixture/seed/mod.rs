@@ -20,8 +20,9 @@ use crate::training::responsibilities::Responsibilities;
 use crate::training::rules::Patience;
 use crate::training::summary::Summary;
 
-use lloyd::{Space, Spaces, Units};
-use seeds::{Metric, Seeding};
+use lloyd::Space;
+pub(in crate::mixture) use lloyd::{Spaces, Units};
+pub(in crate::mixture) use seeds::{Metric, Seeding};
 use trade::{Groups, Split, carry_out, cheapest};
 
 /// Passes of k-means that a start makes at most where nothing else is said: held-out scores at the end of training were
@@ -89,7 +90,7 @@ impl<T: Scalar> Sample<T> {
     }
 
     /// Some of the rows.
-    fn of(&self, ids: &[u32]) -> Self {
+    pub(in crate::mixture) fn of(&self, ids: &[u32]) -> Self {
         let mut rows = Rows::new(self.rows.layout(), self.rows.dim());
         self.rows.gather_into(ids, &mut rows);
         let weights = match self.weights.is_empty() {
@@ -99,11 +100,11 @@ impl<T: Scalar> Sample<T> {
         Sample { rows, weights }
     }
 
-    fn weight(&self, n: usize) -> f64 {
+    pub(in crate::mixture) fn weight(&self, n: usize) -> f64 {
         self.weights.get(n).copied().unwrap_or(1.0)
     }
 
-    fn total_weight(&self) -> f64 {
+    pub(in crate::mixture) fn total_weight(&self) -> f64 {
         (0..self.rows.len()).map(|n| self.weight(n)).sum()
     }
 }
@@ -466,7 +467,7 @@ fn better<V>(best: Result<(f64, V)>, next: Result<(f64, V)>) -> Result<(f64, V)>
 }
 
 /// For every cluster the few that most of its rows would go to if it were not there.
-fn second_choices<T: Scalar>(resp: &Responsibilities<T>, num: usize) -> Vec<Vec<usize>> {
+pub(in crate::mixture) fn second_choices<T: Scalar>(resp: &Responsibilities<T>, num: usize) -> Vec<Vec<usize>> {
     const PARTNERS: usize = 3;
     let mut pairs: Vec<(u32, u32)> = resp.index.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     pairs.sort_unstable();
@@ -543,6 +544,7 @@ fn largest_first(summary: &ClusterSummary) -> ClusterSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allocation::Allocation;
     use crate::data::Moments;
     use crate::likelihood::{LikelihoodKind, Prior};
     use crate::mixture::Search;
@@ -560,7 +562,8 @@ mod tests {
         let mixture = Mixture::<f64> {
             likelihood: kind.build(&Prior::for_data(&config, &moments)),
             estimate: Estimate::Posterior,
-            alpha: 10.0,
+            allocation: Allocation::Dirichlet { alpha: 10.0 },
+            finding: None,
             num_clusters: K,
             sparsity: K,
             step: Box::new(Search::dense(K, K)),

@@ -7,6 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::training::moves::Remap;
 use crate::training::schedule::{Memo, MemoPlace, Memos, Schedule, ScheduleState, Snapshot};
 use crate::training::summary::Summary;
 
@@ -278,6 +279,21 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         self.spent.take()
     }
 
+    /// At once and not when a memo is next read: the end of a lap has read them all, and what is spilled, saved or sent
+    /// elsewhere never lags behind.
+    fn remap(&mut self, total: &mut S, plan: &Remap) -> Result<()> {
+        let remembered: Vec<usize> = (0..self.memos.len()).filter(|&batch| self.memos.has(batch)).collect();
+        for &batch in &remembered {
+            if let Some(memo) = self.memos.get(batch)? {
+                let mut memo = Arc::unwrap_or_clone(memo);
+                memo.remap(plan);
+                self.memos.put(batch, memo)?;
+            }
+        }
+        total.remap(plan);
+        if remembered.is_empty() { Ok(()) } else { self.rebuild(total) }
+    }
+
     /// Seeds, and the local optimum that training has come to, may still reflect what was taken out.
     fn remove_batch(&mut self, total: &mut S, batch: usize) -> Result<bool> {
         self.check_remembered(batch)?;
@@ -326,7 +342,7 @@ mod tests {
     use rand::SeedableRng;
 
     fn summary(count: f64) -> ClusterSummary {
-        ClusterSummary { counts: vec![count, 1.0], stats: vec![count * 2.0, 3.0], width: 1, entropy: count }
+        ClusterSummary { counts: vec![count, 1.0], stats: vec![count * 2.0, 3.0], width: 1, entropy: count, trial: None }
     }
 
     #[test]
@@ -376,7 +392,7 @@ mod tests {
     /// Statistics whose sums round, so that only the same order of additions gives the same bits.
     fn rough(batch: usize, visit: usize) -> ClusterSummary {
         let value = 1.0 / (3 + 7 * batch + visit) as f64;
-        ClusterSummary { counts: vec![value, 0.1], stats: vec![value * 1e3, -value], width: 1, entropy: value / 7.0 }
+        ClusterSummary { counts: vec![value, 0.1], stats: vec![value * 1e3, -value], width: 1, entropy: value / 7.0, trial: None }
     }
 
     #[test]

@@ -381,7 +381,7 @@ mod tests {
     use crate::topics::{SparseStats, TopicSummary, WordStats};
 
     fn memo(value: f64, len: usize) -> ClusterSummary {
-        ClusterSummary { counts: vec![value; len], stats: vec![value; 2 * len], width: 2, entropy: value }
+        ClusterSummary { counts: vec![value; len], stats: vec![value; 2 * len], width: 2, entropy: value, trial: None }
     }
 
     #[test]

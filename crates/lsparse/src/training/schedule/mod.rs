@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::choices;
 use crate::error::{Error, Result};
+use crate::training::moves::Remap;
 use crate::training::summary::Summary;
 
 pub use memoized::{Memoized, MemoizedState};
@@ -87,6 +88,9 @@ pub trait Schedule<S>: Send + Sync {
     fn spent(&mut self) -> Option<S> {
         None
     }
+
+    /// Bring `total` and what is remembered of batches forward to other clusters, at the end of a lap.
+    fn remap(&mut self, total: &mut S, plan: &Remap) -> Result<()>;
 
     /// Take a batch out for good: `total` becomes the sum of all others, and the batch is not visited again. Says whether
     /// that ended a lap, as it does where no other was left to be visited.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Schedule, ScheduleKind, ScheduleState, Snapshot};
 use crate::error::{Error, Result};
+use crate::training::moves::Remap;
 use crate::training::summary::Summary;
 
 /// How the statistics of new rows enter the total.
@@ -92,6 +93,11 @@ impl<S: Summary> Schedule<S> for OneStep {
         self.how.fold(total, self.before, &fresh, self.weight);
         self.done = true;
         Ok(true)
+    }
+
+    fn remap(&mut self, total: &mut S, plan: &Remap) -> Result<()> {
+        total.remap(plan);
+        Ok(())
     }
 
     fn remove_batch(&mut self, _total: &mut S, _batch: usize) -> Result<bool> {

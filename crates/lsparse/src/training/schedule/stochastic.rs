@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::training::moves::Remap;
 use crate::training::schedule::{Schedule, ScheduleState, Snapshot};
 use crate::training::summary::Summary;
 
@@ -74,6 +75,11 @@ impl<S: Summary> Schedule<S> for Stochastic {
         Ok(self.state.visits.is_multiple_of(self.shares.len() as u64))
     }
 
+    fn remap(&mut self, total: &mut S, plan: &Remap) -> Result<()> {
+        total.remap(plan);
+        Ok(())
+    }
+
     fn remove_batch(&mut self, _total: &mut S, _batch: usize) -> Result<bool> {
         Err(Error::Config {
             setting: "forget-batch",
@@ -95,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_step_is_the_weighted_mean_of_old_and_scaled_new() {
-        let one = |c: f64| ClusterSummary { counts: vec![c], stats: vec![c], width: 1, entropy: 0.0 };
+        let one = |c: f64| ClusterSummary { counts: vec![c], stats: vec![c], width: 1, entropy: 0.0, trial: None };
         let rng = ChaCha8Rng::seed_from_u64(0);
         let mut schedule = Stochastic::new(vec![0.5, 0.5], 1.0, 0.5, rng);
         let mut total = one(10.0);

@@ -53,6 +53,14 @@ impl<T: Real> Bounds<T> {
         }
     }
 
+    /// How many clusters these are bounds for.
+    pub fn num_clusters(&self) -> usize {
+        match self {
+            Bounds::Sketches(sketches) => sketches.base.len(),
+            Bounds::Partial(sums) => sums.base.len(),
+        }
+    }
+
     /// Bound these clusters; `rows` tell where rows lie.
     pub fn update(&mut self, clusters: &dyn Clusters<T>, log_pi: &[T], rows: &Rows<T>) {
         match self {

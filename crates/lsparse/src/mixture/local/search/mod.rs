@@ -23,6 +23,7 @@ use crate::data::{Batch, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::Clusters;
+use crate::mixture::local::trial::{Responded, observe};
 use crate::mixture::local::{accumulate_onto, respond_by};
 use crate::mixture::{
     LocalStep, MOST_STRETCHES, Mixture, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory, VisitedRows,
@@ -197,6 +198,9 @@ impl<T: Real> Visit<'_, T> {
                 respond_by(dense_responsibilities, clusters, log_pi, (rows, sparsity), out, entropy)?;
             }
             SearchKind::Exact if self.state.idle_laps == 0 && kept.know(of_batch.clone(), sparsity) => {
+                if bounds.as_ref().is_some_and(|bounds| bounds.num_clusters() != log_pi.len()) {
+                    **bounds = None;
+                }
                 let bounds = bounds.get_or_insert_with(|| Bounds::new(clusters, rows.dim()));
                 if std::mem::take(&mut self.bounds_due) {
                     bounds.update(clusters, log_pi_t, rows);
@@ -278,8 +282,9 @@ impl<T: Scalar> LocalStep<T> for Search {
         // A batch has a row at least, so that what is stale is cleared with its first panel. Fresh memory is cleared too:
         // pages that are read before they are written cost an interrupt of all other threads each.
         let mut stale = true;
+        let mut trial = params.growth.as_ref().map(|growth| growth.trial(mixture.likelihood.stat_width()));
         let mut summary = match spare {
-            Some(spare) => ClusterSummary { counts: vec![0.0; mixture.num_clusters], entropy: 0.0, ..spare },
+            Some(spare) => ClusterSummary { counts: vec![0.0; mixture.num_clusters], entropy: 0.0, trial: None, ..spare },
             None => mixture.likelihood.no_statistics(mixture.num_clusters),
         };
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
@@ -313,9 +318,15 @@ impl<T: Scalar> LocalStep<T> for Search {
         };
         let sum = |panel: &mut Panel<T>| {
             sum_panel(mixture, params, panel, (&mut summary, std::mem::take(&mut stale)));
+            if let (Some(growth), Some(trial)) = (&params.growth, &mut trial) {
+                let Panel { rows, row_weights, resp, members, .. } = panel;
+                let panel = Responded { rows, row_weights, resp, members };
+                observe(mixture.likelihood.as_ref(), &growth.proposals(), &panel, trial);
+            }
         };
         mixture.for_each_panel_in_stages(batch, panels, respond, sum)?;
         let Visit { sparsity, now, work, table, .. } = visit;
+        summary.trial = trial.map(Box::new);
         let memory = match self.remembers_rows() {
             true => RowMemory::Kept(KeptClusters::new(sparsity, now)),
             false => RowMemory::Nothing,

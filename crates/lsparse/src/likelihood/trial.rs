@@ -1,0 +1,227 @@
+//! What a lap gathers beside the statistics of clusters, so that a change of their number can be judged at its end.
+
+use serde::{Deserialize, Serialize};
+
+use crate::likelihood::ClusterSummary;
+use crate::training::moves::{Part, Remap};
+
+/// Statistics of clusters that might be: additive, and remembered with those of the batch that gave them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Which proposals these are of: those of others do not add up with them.
+    pub generation: u64,
+    /// The clusters that are proposed for a split, ascending.
+    pub splits: Vec<u32>,
+    /// N of their halves, first and second in turn.
+    pub half_counts: Vec<f64>,
+    /// S of the same.
+    pub half_stats: Vec<f64>,
+    /// What the entropy changes by if two clusters become one, for pairs that some row holds both of, ascending.
+    pub pairs: Vec<(u32, u32, f64)>,
+    /// The clusters that are proposed to be given up, ascending, with what the entropy changes by.
+    pub leaving: Vec<(u32, f64)>,
+    /// What rows that hold one of them bring to others without it, ascending.
+    pub heirs: Vec<Heir>,
+}
+
+/// What the rows of a cluster bring to another if it is given up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Heir {
+    /// The cluster that is given up.
+    pub from: u32,
+    /// The cluster that takes them.
+    pub to: u32,
+    /// N.
+    pub count: f64,
+    /// S.
+    pub stat: Vec<f64>,
+}
+
+impl Heir {
+    fn key(&self) -> (u32, u32) {
+        (self.from, self.to)
+    }
+}
+
+/// `into += factor * from`, both ascending by their keys.
+fn add_sorted<V: Clone, K: Ord>(into: &mut Vec<V>, from: &[V], key: impl Fn(&V) -> K, add: impl Fn(Option<&mut V>, &V) -> Option<V>) {
+    let mut out = Vec::with_capacity(into.len().max(from.len()));
+    let mut from = from.iter().peekable();
+    for mut own in into.drain(..) {
+        while let Some(other) = from.next_if(|other| key(other) < key(&own)) {
+            out.extend(add(None, other));
+        }
+        if let Some(other) = from.next_if(|other| key(other) == key(&own)) {
+            add(Some(&mut own), other);
+        }
+        out.push(own);
+    }
+    out.extend(from.filter_map(|other| add(None, other)));
+    *into = out;
+}
+
+impl Trial {
+    /// Nothing yet of these proposals.
+    pub fn new(generation: u64, splits: &[u32], leaving: &[u32], width: usize) -> Self {
+        Trial {
+            generation,
+            splits: splits.to_vec(),
+            half_counts: vec![0.0; 2 * splits.len()],
+            half_stats: vec![0.0; 2 * splits.len() * width],
+            leaving: leaving.iter().map(|&k| (k, 0.0)).collect(),
+            ..Default::default()
+        }
+    }
+
+    /// `self += factor * other`, of the same proposals.
+    pub fn add_scaled(&mut self, other: &Trial, factor: f64) {
+        let add = |into: &mut [f64], from: &[f64]| into.iter_mut().zip(from).for_each(|(a, b)| *a += factor * b);
+        add(&mut self.half_counts, &other.half_counts);
+        add(&mut self.half_stats, &other.half_stats);
+        self.leaving.iter_mut().zip(&other.leaving).for_each(|(a, b)| a.1 += factor * b.1);
+        add_sorted(&mut self.pairs, &other.pairs, |pair| (pair.0, pair.1), |own, other| match own {
+            Some(own) => {
+                own.2 += factor * other.2;
+                None
+            }
+            None => Some((other.0, other.1, factor * other.2)),
+        });
+        add_sorted(&mut self.heirs, &other.heirs, Heir::key, |own, other| match own {
+            Some(own) => {
+                own.count += factor * other.count;
+                add(&mut own.stat, &other.stat);
+                None
+            }
+            None => {
+                let stat = other.stat.iter().map(|s| factor * s).collect();
+                Some(Heir { count: factor * other.count, stat, ..*other })
+            }
+        });
+    }
+
+    /// `self *= factor`.
+    pub fn scale(&mut self, factor: f64) {
+        let numbers = self.half_counts.iter_mut().chain(&mut self.half_stats);
+        let numbers = numbers.chain(self.pairs.iter_mut().map(|pair| &mut pair.2));
+        let numbers = numbers.chain(self.leaving.iter_mut().map(|leaving| &mut leaving.1));
+        numbers.for_each(|number| *number *= factor);
+        for heir in &mut self.heirs {
+            heir.count *= factor;
+            heir.stat.iter_mut().for_each(|s| *s *= factor);
+        }
+    }
+
+    /// Bytes of memory held.
+    pub fn resident_bytes(&self) -> usize {
+        let numbers = self.half_counts.len() + self.half_stats.len() + 2 * self.pairs.len() + 2 * self.leaving.len();
+        8 * (numbers + self.heirs.iter().map(|heir| 6 + heir.stat.len()).sum::<usize>())
+    }
+
+    /// N and S of a half of a cluster that is proposed for a split.
+    pub fn half(&self, cluster: u32, second: bool) -> Option<(f64, &[f64])> {
+        let at = 2 * self.splits.binary_search(&cluster).ok()? + usize::from(second);
+        let width = self.half_stats.len() / self.half_counts.len();
+        Some((self.half_counts[at], &self.half_stats[at * width..(at + 1) * width]))
+    }
+
+    /// What one cluster that is given up brings to others.
+    pub fn heirs_of(&self, cluster: u32) -> &[Heir] {
+        let begin = self.heirs.partition_point(|heir| heir.from < cluster);
+        let end = self.heirs.partition_point(|heir| heir.from <= cluster);
+        &self.heirs[begin..end]
+    }
+}
+
+impl ClusterSummary {
+    /// N and S of a part of the clusters; none where it was not gathered.
+    pub(crate) fn part(&self, part: Part) -> Option<(f64, &[f64])> {
+        let trial = self.trial.as_deref();
+        match part {
+            Part::Whole(k) => Some((self.counts[k as usize], self.stat(k as usize))),
+            Part::Left(k) => trial.and_then(|trial| trial.half(k, false)),
+            Part::Right(k) => trial.and_then(|trial| trial.half(k, true)),
+            Part::Inherited { from, to } => {
+                let at = trial?.heirs.binary_search_by_key(&(from, to), Heir::key).ok()?;
+                trial.map(|trial| (trial.heirs[at].count, &trial.heirs[at].stat[..]))
+            }
+        }
+    }
+
+    /// The statistics of other clusters; the entropy is that of the responsibilities they would have.
+    pub(crate) fn remapped(&self, plan: &Remap) -> ClusterSummary {
+        let num = plan.clusters.len();
+        let mut out = ClusterSummary::zeros(num, self.width, self.shared().len());
+        out.stats[num * self.width..].copy_from_slice(self.shared());
+        out.entropy = self.entropy + self.entropy_change(plan);
+        for (k, parts) in plan.clusters.iter().enumerate() {
+            for (count, stat) in parts.iter().filter_map(|&part| self.part(part)) {
+                out.counts[k] += count;
+                let into = &mut out.stats[k * self.width..(k + 1) * self.width];
+                into.iter_mut().zip(stat).for_each(|(a, b)| *a += b);
+            }
+        }
+        out
+    }
+
+    /// What the entropy changes by: pairs that become one, and clusters that are given up.
+    fn entropy_change(&self, plan: &Remap) -> f64 {
+        let Some(trial) = &self.trial else { return 0.0 };
+        let mut change = 0.0;
+        for parts in &plan.clusters {
+            if let [Part::Whole(a), Part::Whole(b)] = parts[..] {
+                let found = trial.pairs.binary_search_by_key(&(a.min(b), a.max(b)), |pair| (pair.0, pair.1));
+                change += found.map_or(0.0, |at| trial.pairs[at].2);
+            }
+        }
+        let stays = |k: u32| plan.clusters.iter().flatten().any(|part| matches!(part, Part::Whole(a) | Part::Left(a) if *a == k));
+        change + trial.leaving.iter().filter(|(k, _)| !stays(*k)).map(|(_, change)| change).sum::<f64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::training::summary::Summary;
+
+    #[test]
+    fn batches_add_up_and_parts_make_other_clusters() {
+        let batch = |scale: f64, pairs: &[(u32, u32, f64)], heirs: &[(u32, u32, f64)]| ClusterSummary {
+            counts: vec![3.0 * scale, 2.0 * scale, scale],
+            stats: vec![6.0 * scale, 4.0 * scale, 5.0 * scale, 9.0],
+            entropy: 10.0,
+            trial: Some(Box::new(Trial {
+                generation: 4,
+                splits: vec![0],
+                half_counts: vec![scale, 2.0 * scale],
+                half_stats: vec![5.0 * scale, scale],
+                pairs: pairs.to_vec(),
+                leaving: vec![(2, -1.0)],
+                heirs: heirs.iter().map(|&(from, to, count)| Heir { from, to, count, stat: vec![count] }).collect(),
+            })),
+            ..ClusterSummary::zeros(3, 1, 1)
+        };
+        let mut total = batch(1.0, &[(0, 1, -0.5)], &[(2, 0, 0.25), (2, 1, 0.75)]);
+        total.add_scaled(&batch(2.0, &[(0, 1, -0.25), (1, 2, -3.0)], &[(2, 1, 2.0)]), 1.0);
+        let trial = total.trial.as_deref().unwrap();
+        assert_eq!(trial.pairs, [(0, 1, -0.75), (1, 2, -3.0)]);
+        assert_eq!(trial.heirs.iter().map(|heir| heir.count).collect::<Vec<_>>(), [0.25, 2.75]);
+        // Statistics of other proposals neither add up nor take away.
+        let older = ClusterSummary { trial: Some(Box::new(Trial { generation: 3, ..trial.clone() })), ..total.clone() };
+        let mut both = total.clone();
+        both.add_scaled(&older, -1.0);
+        assert_eq!(both.trial, total.trial);
+        // The first is split, the second takes a part of the third, which is given up.
+        let plan = |clusters: &[&[Part]]| Remap { clusters: clusters.iter().map(|parts| parts.to_vec()).collect() };
+        let (to_first, to_second) = (Part::Inherited { from: 2, to: 0 }, Part::Inherited { from: 2, to: 1 });
+        let mut split = total.clone();
+        split.remap(&plan(&[&[Part::Left(0)], &[Part::Whole(1)], &[Part::Right(0)], &[Part::Whole(2)]]));
+        assert_eq!((&split.counts[..], &split.stats[..]), (&[3.0, 6.0, 6.0, 3.0][..], &[15.0, 12.0, 3.0, 15.0, 18.0][..]));
+        assert_eq!((split.entropy, split.trial), (20.0, None));
+        let mut given_up = total.clone();
+        given_up.remap(&plan(&[&[Part::Whole(0), to_first], &[Part::Whole(1), to_second]]));
+        assert_eq!((&given_up.counts[..], given_up.entropy), (&[9.25, 8.75][..], 18.0));
+        let mut merged = total.clone();
+        merged.remap(&plan(&[&[Part::Whole(0), Part::Whole(1)], &[Part::Whole(2)]]));
+        assert_eq!((&merged.counts[..], merged.entropy), (&[15.0, 3.0][..], 19.25));
+    }
+}

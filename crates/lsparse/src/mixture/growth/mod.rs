@@ -1,0 +1,227 @@
+//! Finding K while a mixture trains: clusters are split, merged and given up at the end of laps, whatever raises the whole
+//! objective.
+//!
+//! Proposals are made at the end of a lap (`propose.rs`), and the next lap gathers their statistics beside the usual ones
+//! (`local/trial.rs`); then each is judged by the exact change of the objective (`judge.rs`). What is proposed and what has
+//! been tried goes with the parameters, so that a run that is resumed, or whose batches are worked out elsewhere, is the
+//! same run.
+
+mod judge;
+mod propose;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::{Dealt, Scalar};
+use crate::error::Result;
+use crate::likelihood::{ClusterSummary, Clusters, Estimate, Likelihood, Trial};
+use crate::mixture::local::trial::Proposals;
+use crate::mixture::seed::Sample;
+use crate::mixture::{Mixture, MixtureParams};
+use crate::training::moves::{Changes, Part, Remap};
+
+use judge::Judge;
+
+/// Laps that the halves of a proposed split are worked on after the first, each time from what the rows made of them.
+const REFINEMENTS: u32 = 2;
+
+/// Splits of a cluster that are tried before it is left alone.
+const TRIES: u32 = 3;
+
+/// A cluster that was left alone is tried again when its size has changed by this share.
+const CHANGE: f64 = 0.2;
+
+/// One in so many clusters may be given up in a lap.
+const LEAVING: usize = 8;
+
+/// What finding K needs besides rows and settings.
+pub struct Finding<T> {
+    /// Clusters at most.
+    pub most: usize,
+    /// L, with that many clusters or more.
+    pub sparsity: usize,
+    /// Of the randomness of proposals.
+    pub seed: u64,
+    /// Rows that splits are looked for in, once they are needed.
+    pub(super) sample: Option<(usize, Sample<T>)>,
+}
+
+impl<T> Finding<T> {
+    /// At most so many clusters, of which a row keeps `sparsity`.
+    pub fn new(most: usize, sparsity: usize, seed: u64) -> Self {
+        Finding { most, sparsity, seed, sample: None }
+    }
+}
+
+/// What was tried of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Tried {
+    /// Splits that came to nothing.
+    splits: u32,
+    /// The size that the cluster had then.
+    split_size: f64,
+    /// The size at which giving it up came to nothing.
+    left_size: f64,
+}
+
+/// N and S of a cluster that might be.
+type Half = (f64, Vec<f64>);
+
+/// A split that is proposed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Proposal {
+    cluster: u32,
+    /// Laps that its halves have been worked on.
+    refined: u32,
+    halves: [Half; 2],
+}
+
+/// What is proposed and what was tried.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GrowthState {
+    /// Counts proposals, so that statistics of others are not taken for theirs.
+    generation: u64,
+    /// The lasting number of each cluster.
+    ids: Vec<u64>,
+    next_id: u64,
+    tried: Vec<Tried>,
+    /// Clusters that may be split, ascending.
+    splits: Vec<Proposal>,
+    /// In families whose clusters share statistics: those of the clusters beside which halves are weighed.
+    beside: Option<ClusterSummary>,
+    /// Clusters that may be given up, ascending.
+    leaving: Vec<u32>,
+    /// Pairs that may be merged though no row may hold both: each with the next best for its rows.
+    near: Vec<(u32, u32)>,
+}
+
+impl GrowthState {
+    /// Before the first lap nothing is proposed.
+    fn begin(num_clusters: usize) -> Self {
+        let ids: Vec<u64> = (0..num_clusters as u64).collect();
+        GrowthState { next_id: num_clusters as u64, ids, tried: vec![Tried::default(); num_clusters], ..Self::default() }
+    }
+
+    /// What was tried of the clusters that there will be by this plan, and the proposals of splits that go on: refined by
+    /// what the rows made of their halves.
+    fn carry(&mut self, total: &ClusterSummary, plan: &Remap) {
+        let mut tried = vec![Tried::default(); plan.clusters.len()];
+        let mut going_on = Vec::new();
+        for (k, parts) in plan.clusters.iter().enumerate() {
+            let [Part::Whole(was)] = parts[..] else { continue };
+            let of = &mut tried[k];
+            *of = self.tried[was as usize];
+            if self.leaving.contains(&was) {
+                of.left_size = total.counts[was as usize];
+            }
+            let Some(split) = self.splits.iter().find(|split| split.cluster == was) else { continue };
+            let half = |second: bool| total.trial.as_ref().and_then(|trial| trial.half(was, second));
+            match half(false).zip(half(true)) {
+                Some((a, b)) if split.refined < REFINEMENTS && a.0.min(b.0) >= 1.0 => {
+                    let halves = [a, b].map(|(count, stat)| (count, stat.to_vec()));
+                    going_on.push(Proposal { cluster: k as u32, refined: split.refined + 1, halves });
+                }
+                _ => (of.splits, of.split_size) = (of.splits + 1, total.counts[was as usize]),
+            }
+        }
+        (self.tried, self.splits) = (tried, going_on);
+    }
+
+    /// The clusters that may be given up next: the smallest that were not tried at their size.
+    fn propose_leaving(&mut self, present: &ClusterSummary, sparsity: usize) {
+        let num = present.num_clusters();
+        let mut small: Vec<usize> = (0..num).collect();
+        small.retain(|&k| num > 1 && sparsity > 1 && changed(present.counts[k], self.tried[k].left_size));
+        small.sort_by(|&a, &b| present.counts[a].total_cmp(&present.counts[b]));
+        small.truncate(num.div_ceil(LEAVING));
+        small.sort_unstable();
+        self.leaving = small.into_iter().map(|k| k as u32).collect();
+    }
+}
+
+/// Whether a size is another than it was.
+fn changed(now: f64, before: f64) -> bool {
+    (now - before).abs() > CHANGE * before
+}
+
+/// What is proposed, fit for weighing rows.
+pub struct Growth<T> {
+    pub(super) state: GrowthState,
+    halves: Option<Box<dyn Clusters<T>>>,
+    log_size: Vec<f64>,
+}
+
+impl<T: Scalar> Growth<T> {
+    /// Nothing is proposed before the first lap.
+    pub fn begin(num_clusters: usize) -> Self {
+        Growth { state: GrowthState::begin(num_clusters), halves: None, log_size: Vec::new() }
+    }
+
+    /// The same from what was saved.
+    pub fn of(state: GrowthState, likelihood: &dyn Likelihood<T>) -> Result<Self> {
+        let halves = || state.splits.iter().flat_map(|split| &split.halves);
+        let counts: Vec<f64> = halves().map(|half| half.0).collect();
+        let log_size = counts.iter().map(|count| count.ln()).collect();
+        let mut stats: Vec<f64> = halves().flat_map(|half| &half.1).copied().collect();
+        let mut counts = counts;
+        if let Some(beside) = &state.beside {
+            counts.extend(&beside.counts);
+            stats.extend(&beside.stats);
+        }
+        let halves = match state.splits.is_empty() {
+            true => None,
+            false => Some(likelihood.global_step(Estimate::Posterior, &counts, &stats, None)?),
+        };
+        Ok(Growth { state, halves, log_size })
+    }
+
+    /// What rows are to be weighed against.
+    pub fn proposals(&self) -> Proposals<'_, T> {
+        Proposals { halves: self.halves.as_deref(), log_size: &self.log_size }
+    }
+
+    /// Room for what a visit gathers.
+    pub fn trial(&self, width: usize) -> Trial {
+        let splits: Vec<u32> = self.state.splits.iter().map(|split| split.cluster).collect();
+        Trial::new(self.state.generation, &splits, &self.state.leaving, width)
+    }
+}
+
+/// At the end of a lap: judge what was proposed, and make the next proposals.
+pub fn moves<T: Scalar>(
+    mixture: &mut Mixture<T>,
+    params: &mut MixtureParams<T>,
+    total: &ClusterSummary,
+    data: &Dealt<'_>,
+    laps: usize,
+) -> Result<Option<Changes>> {
+    let (Some(growth), Some(finding)) = (params.growth.clone(), &mixture.finding) else { return Ok(None) };
+    let mut state = growth.state.clone();
+    let mut changes = Changes::default();
+    let mut present = total.clone();
+    // In the lap after a batch was taken out, say, there may be nothing to go by.
+    if let Some(trial) = total.trial.as_deref().filter(|trial| trial.generation == state.generation) {
+        let mut judge = Judge::new(mixture, total, trial)?;
+        changes.proposed = judge.consider(&state.near)?;
+        judge.accept(finding.most)?;
+        let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
+        state.carry(total, &plan);
+        if !moves.is_empty() {
+            present = total.remapped(&plan);
+            changes.remap = Some(plan);
+        }
+        changes.moves = moves;
+    }
+    mixture.resize(present.num_clusters());
+    propose::propose(mixture, &mut state, &present, data, laps)?;
+    state.propose_leaving(&present, mixture.sparsity);
+    state.generation += 1;
+    changes.restless = !(changes.moves.is_empty() && state.splits.is_empty() && state.leaving.is_empty());
+    if changes.remap.is_some() {
+        let sparsity = params.search.sparsity.max(mixture.sparsity).min(mixture.num_clusters);
+        Arc::make_mut(&mut params.search).sparsity = sparsity;
+    }
+    params.growth = Some(Arc::new(Growth::of(state, mixture.likelihood.as_ref())?));
+    Ok(Some(changes))
+}

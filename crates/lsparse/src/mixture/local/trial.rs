@@ -1,0 +1,196 @@
+//! What a visit gathers for clusters that might be: the halves of those proposed for a split, the entropy that merging two
+//! would cost, and who would take the rows of one that is given up.
+//!
+//! All of it follows from the responsibilities that rows have anyway, so that at the end of a lap the change of the
+//! objective by a move is known exactly. The cost is two weights for each cluster that a row keeps, not K.
+
+use lsparse_kernels::Real;
+use rayon::prelude::*;
+
+use super::Members;
+use crate::backend::with_buffers;
+use crate::data::{Rows, Scalar};
+use crate::likelihood::{Clusters, Heir, Likelihood, Scratch, Trial};
+use crate::training::responsibilities::Responsibilities;
+
+/// Rows of a parallel task.
+const ROWS_A_TASK: usize = 1024;
+
+/// What is proposed: two clusters for each that may be split, with the logarithms of their sizes.
+pub struct Proposals<'a, T: Real> {
+    /// First and second halves in turn.
+    pub halves: Option<&'a dyn Clusters<T>>,
+    /// One a half.
+    pub log_size: &'a [f64],
+}
+
+/// A panel whose responsibilities are known.
+pub struct Responded<'a, T> {
+    pub rows: &'a Rows<T>,
+    pub row_weights: &'a [f64],
+    pub resp: &'a Responsibilities<T>,
+    pub members: &'a Members<T>,
+}
+
+/// Buffers of one thread.
+#[derive(Default)]
+struct HalfScratch<T> {
+    scratch: Scratch<T>,
+    row: Vec<u32>,
+    value: Vec<T>,
+    first: Vec<T>,
+    second: Vec<T>,
+    halves: [(Vec<u32>, Vec<T>); 2],
+}
+
+/// Add what a panel has to say of the proposals.
+pub fn observe<T: Scalar>(
+    likelihood: &dyn Likelihood<T>,
+    proposals: &Proposals<'_, T>,
+    panel: &Responded<'_, T>,
+    trial: &mut Trial,
+) {
+    split(likelihood, proposals, panel, trial);
+    let pairs = pair_entropies(panel);
+    let leaving: Vec<u32> = trial.leaving.iter().map(|&(k, _)| k).collect();
+    let (entropies, heirs) = inherit(likelihood, &leaving, panel);
+    let leaving = leaving.into_iter().zip(entropies).collect();
+    let (half_counts, half_stats) = (Vec::new(), Vec::new());
+    let of_panel = Trial { generation: trial.generation, splits: Vec::new(), half_counts, half_stats, pairs, leaving, heirs };
+    trial.add_scaled(&of_panel, 1.0);
+}
+
+/// Each row that a proposed cluster has goes to the half that suits it better, with all that it gives to the cluster: so
+/// rows keep no more clusters than before, and their entropy is what it was.
+fn split<T: Scalar>(
+    likelihood: &dyn Likelihood<T>,
+    proposals: &Proposals<'_, T>,
+    panel: &Responded<'_, T>,
+    trial: &mut Trial,
+) {
+    let Some(clusters) = proposals.halves else { return };
+    let width = likelihood.stat_width();
+    let places = trial.half_counts.par_chunks_mut(2).zip(trial.half_stats.par_chunks_mut(2 * width));
+    places.zip(&trial.splits).enumerate().for_each(|(p, ((counts, stats), &k))| {
+        with_buffers(|HalfScratch { scratch, row, value, first, second, halves }: &mut HalfScratch<T>| {
+            let log_size = [2 * p, 2 * p + 1].map(|half| T::from_f64(proposals.log_size[half]));
+            for stretch in &panel.members.stretches {
+                panel.members.gather(stretch, k as usize, row, value);
+                halves.iter_mut().for_each(|(rows, values)| (rows.clear(), values.clear()).0);
+                for (row, value) in row.chunks(T::TILE).zip(value.chunks(T::TILE)) {
+                    first.resize(row.len(), T::ZERO);
+                    second.resize(row.len(), T::ZERO);
+                    clusters.log_lik_of(2 * p, panel.rows, row, scratch, first);
+                    clusters.log_lik_of(2 * p + 1, panel.rows, row, scratch, second);
+                    for (i, (&n, &r)) in row.iter().zip(value).enumerate() {
+                        let is_second = second[i] + log_size[1] > first[i] + log_size[0];
+                        let (rows, values) = &mut halves[usize::from(is_second)];
+                        rows.push(n);
+                        values.push(r);
+                    }
+                }
+                for (half, (rows, values)) in halves.iter().enumerate().filter(|(_, (rows, _))| !rows.is_empty()) {
+                    counts[half] += values.iter().map(|v| v.to_f64()).sum::<f64>();
+                    let stat = &mut stats[half * width..(half + 1) * width];
+                    likelihood.accumulate(panel.rows, rows, values, scratch, stat);
+                }
+            }
+        });
+    });
+}
+
+/// The responsibilities of a row that count.
+fn kept<'a, T: Real>(resp: &'a Responsibilities<T>, n: usize) -> impl Iterator<Item = (u32, f64)> + Clone + 'a {
+    let negligible = T::EPSILON / 2.0;
+    let (index, value) = resp.row(n);
+    index.iter().zip(value).map(|(&k, r)| (k, r.to_f64())).filter(move |(_, r)| *r > negligible)
+}
+
+/// -r log r.
+fn entropy_of(r: f64) -> f64 {
+    if r > 0.0 { -r * r.ln() } else { 0.0 }
+}
+
+/// What the entropy changes by where two clusters become one, summed over the rows that hold both.
+fn pair_entropies<T: Scalar>(panel: &Responded<'_, T>) -> Vec<(u32, u32, f64)> {
+    let tasks: Vec<usize> = (0..panel.resp.len()).step_by(ROWS_A_TASK).collect();
+    let of_tasks = tasks.into_par_iter().map(|first| {
+        let mut found = Vec::new();
+        for n in first..panel.resp.len().min(first + ROWS_A_TASK) {
+            let weight = panel.row_weights.get(n).copied().unwrap_or(1.0);
+            let mut rest = kept(panel.resp, n);
+            while let Some((a, r)) = rest.next() {
+                for (b, s) in rest.clone() {
+                    let change = entropy_of(r + s) - entropy_of(r) - entropy_of(s);
+                    found.push((a.min(b), a.max(b), weight * change));
+                }
+            }
+        }
+        summed(found)
+    });
+    let of_tasks: Vec<_> = of_tasks.collect();
+    summed(of_tasks.into_iter().flatten().collect())
+}
+
+/// One entry a pair, summed in the order in which they come.
+fn summed(mut found: Vec<(u32, u32, f64)>) -> Vec<(u32, u32, f64)> {
+    found.sort_by_key(|pair| (pair.0, pair.1));
+    found.dedup_by(|next, kept| {
+        let same = (next.0, next.1) == (kept.0, kept.1);
+        if same {
+            kept.2 += next.2;
+        }
+        same
+    });
+    found
+}
+
+/// For each cluster that may be given up: what the entropy changes by, and what its rows bring to the clusters they keep
+/// besides. Without it a row's other responsibilities are what they were in proportion, which is the best for them.
+fn inherit<T: Scalar>(
+    likelihood: &dyn Likelihood<T>,
+    leaving: &[u32],
+    panel: &Responded<'_, T>,
+) -> (Vec<f64>, Vec<Heir>) {
+    let of_cluster = |&k: &u32| {
+        let (mut change, mut gifts) = (0.0, Vec::new());
+        let (mut row, mut value) = (Vec::new(), Vec::new());
+        for stretch in &panel.members.stretches {
+            panel.members.gather(stretch, k as usize, &mut row, &mut value);
+            for &n in &row {
+                let weight = panel.row_weights.get(n as usize).copied().unwrap_or(1.0);
+                let others = kept(panel.resp, n as usize).filter(|&(other, _)| other != k);
+                let (left, own) = (others.clone().map(|(_, r)| r).sum::<f64>(), entropy_of_row(panel.resp, n as usize));
+                if left > 0.0 {
+                    change -= weight * own;
+                    for (other, r) in others {
+                        change += weight * entropy_of(r / left);
+                        gifts.push((other, n, weight * (r / left - r)));
+                    }
+                } else if let Some(&other) = panel.resp.row(n as usize).0.iter().find(|&&other| other != k) {
+                    change -= weight * own;
+                    gifts.push((other, n, weight));
+                }
+            }
+        }
+        gifts.sort_by_key(|&(other, n, _)| (other, n));
+        let heirs: Vec<Heir> = gifts
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|gifts| {
+                let rows: Vec<u32> = gifts.iter().map(|gift| gift.1).collect();
+                let values: Vec<T> = gifts.iter().map(|gift| T::from_f64(gift.2)).collect();
+                let mut stat = vec![0.0; likelihood.stat_width()];
+                likelihood.accumulate(panel.rows, &rows, &values, &mut Scratch::default(), &mut stat);
+                Heir { from: k, to: gifts[0].0, count: values.iter().map(|v| v.to_f64()).sum(), stat }
+            })
+            .collect();
+        (change, heirs)
+    };
+    let of_clusters: Vec<(f64, Vec<Heir>)> = leaving.par_iter().map(of_cluster).collect();
+    let (entropies, heirs): (Vec<f64>, Vec<Vec<Heir>>) = of_clusters.into_iter().unzip();
+    (entropies, heirs.into_iter().flatten().collect())
+}
+
+fn entropy_of_row<T: Real>(resp: &Responsibilities<T>, n: usize) -> f64 {
+    kept(resp, n).map(|(_, r)| entropy_of(r)).sum()
+}

@@ -1,0 +1,70 @@
+//! A number of clusters that changes: what becomes of the clusters that were, and what was gained by it.
+//!
+//! Moves are judged at the end of a lap by statistics that its visits gathered beside the usual ones, so that the change of
+//! the objective is known without another look at the rows. A [`Remap`] then brings totals and what is remembered of
+//! batches forward, each by its own statistics.
+
+use serde::{Deserialize, Serialize};
+
+/// What a cluster is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// A cluster as it was.
+    Whole(u32),
+    /// The first half of one that was proposed for a split.
+    Left(u32),
+    /// The second half.
+    Right(u32),
+    /// What the observations of a cluster that is given up bring to another.
+    Inherited {
+        /// The one that is given up.
+        from: u32,
+        /// The one that takes them.
+        to: u32,
+    },
+}
+
+/// For each cluster that there will be, the parts it is the sum of; what is in none is gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remap {
+    /// One list a cluster.
+    pub clusters: Vec<Vec<Part>>,
+}
+
+/// What kind of change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MoveKind {
+    /// One cluster became two.
+    Birth,
+    /// Two became one.
+    Merge,
+    /// One was given up, and others took its observations.
+    Delete,
+}
+
+/// A change that was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Move {
+    /// What it was.
+    pub kind: MoveKind,
+    /// The lasting numbers of the clusters that it was made of.
+    pub from: Vec<u64>,
+    /// Those of the clusters that came of it.
+    pub to: Vec<u64>,
+    /// What the objective gained.
+    pub gain: f64,
+}
+
+/// What the end of a lap did to the number of clusters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// What became of the clusters; none where they are as they were.
+    pub remap: Option<Remap>,
+    /// The changes, in the order in which they were made.
+    pub moves: Vec<Move>,
+    /// How many were proposed.
+    pub proposed: usize,
+    /// Whether there is more to be tried, so that the run is not at rest.
+    pub restless: bool,
+}
