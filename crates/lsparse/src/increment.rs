@@ -130,7 +130,13 @@ mod tests {
 
     #[test]
     fn blending_keeps_the_scale_of_the_population() {
-        let one = |count: f64| ClusterSummary { counts: vec![count], stats: vec![count], width: 1, entropy: 0.0, trial: None };
+        let one = |count: f64| ClusterSummary {
+            counts: vec![count],
+            stats: vec![count],
+            width: 1,
+            entropy: 0.0,
+            trial: None,
+        };
         let mut total = one(50.0);
         Increment::Blend { rate: 0.25, population: 1000.0 }.fold(&mut total, 50.0, &one(20.0), 20.0);
         assert!((total.counts[0] - 1000.0).abs() < 1e-9);

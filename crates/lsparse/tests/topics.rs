@@ -549,6 +549,8 @@ fn six_topics(estimate: Estimate) -> Topics {
         lends: false,
         sampling: None,
         device: None,
+        gamma: None,
+        finding: None,
     }
 }
 

@@ -15,8 +15,8 @@ const LEAST_GAMMA: f64 = 1e-3;
 const MOST_GAMMA: f64 = 1e3;
 
 /// Sweeps over the sticks at most, and what the last of them gains at most, as a share.
-const MOST_SWEEPS: usize = 50;
-const REST: f64 = 1e-13;
+const MOST_SWEEPS: usize = 20;
+const REST: f64 = 1e-12;
 
 /// What is left of the allocation term of documents, besides its constant: b_k, e_k and s.
 #[derive(Clone, Copy, Debug)]
@@ -171,35 +171,39 @@ fn of_stick((a, b): (f64, f64), plain: (f64, f64)) -> f64 {
 /// until the value rises.
 fn tilted(start: (f64, f64), plain: (f64, f64), weight: f64) -> (f64, f64) {
     let value = |(a, b): (f64, f64)| of_stick((a, b), plain) - weight * a / (a + b);
-    let (mut best, mut highest) = (start, value(start));
-    for first in [plain, start] {
-        let (mut now, mut at) = (first, value(first));
-        for _ in 0..20 {
-            let (a, b) = now;
-            // The gradient is F (plain - (a, b)) - weight grad E[u], F the Fisher information: the step is F^-1 of it.
-            let (i, j, both) = (trigamma(a), trigamma(b), trigamma(a + b));
-            let sum = (a + b) * (a + b);
-            let (up, down) = (b / sum, -a / sum);
-            let det = (i - both) * (j - both) - both * both;
-            let step = (((j - both) * up + both * down) / det, (both * up + (i - both) * down) / det);
-            let to = (plain.0 - weight * step.0, plain.1 - weight * step.1);
-            let mut size = 1.0;
-            let next = loop {
-                let try_at = (a + size * (to.0 - a), b + size * (to.1 - b));
-                if size < 1e-6 || (try_at.0 > 0.0 && try_at.1 > 0.0 && value(try_at) > at) {
-                    break (size >= 1e-6).then_some(try_at);
-                }
-                size *= 0.5;
-            };
-            let Some(next) = next else { break };
-            (now, at) = (next, value(next));
+    let (mut now, mut at) = (start, value(start));
+    for _ in 0..20 {
+        let (a, b) = now;
+        // The gradient is F (plain - (a, b)) - weight grad E[u], F the Fisher information: the step is F^-1 of it.
+        let (i, j, both) = (trigamma(a), trigamma(b), trigamma(a + b));
+        let sum = (a + b) * (a + b);
+        let (up, down) = (b / sum, -a / sum);
+        let det = (i - both) * (j - both) - both * both;
+        let step = (((j - both) * up + both * down) / det, (both * up + (i - both) * down) / det);
+        let change = (plain.0 - weight * step.0 - a, plain.1 - weight * step.1 - b);
+        if change.0.abs() <= NEAR * a && change.1.abs() <= NEAR * b {
+            break;
         }
-        if at > highest {
-            (best, highest) = (now, at);
-        }
+        let mut size = 1.0;
+        let better = loop {
+            let next = (a + size * change.0, b + size * change.1);
+            let value = if next.0 > 0.0 && next.1 > 0.0 { value(next) } else { f64::NEG_INFINITY };
+            if value > at {
+                break Some((next, value));
+            }
+            size *= 0.5;
+            if size < 1e-3 {
+                break None;
+            }
+        };
+        let Some(better) = better else { break };
+        (now, at) = better;
     }
-    best
+    now
 }
+
+/// A step that is no more than this share of where it starts is none.
+const NEAR: f64 = 1e-9;
 
 /// psi'(x).
 fn trigamma(mut x: f64) -> f64 {
@@ -210,7 +214,8 @@ fn trigamma(mut x: f64) -> f64 {
     }
     let y = 1.0 / (x * x);
     // 1/x + 1/(2 x^2) + sum of B_2n / x^(2n + 1)
-    sum + 0.5 * y + (1.0 + y * (1.0 / 6.0 - y * (1.0 / 30.0 - y * (1.0 / 42.0 - y * (1.0 / 30.0 - y * 5.0 / 66.0))))) / x
+    sum + 0.5 * y
+        + (1.0 + y * (1.0 / 6.0 - y * (1.0 / 30.0 - y * (1.0 / 42.0 - y * (1.0 / 30.0 - y * 5.0 / 66.0))))) / x
 }
 
 #[cfg(test)]

@@ -168,7 +168,13 @@ mod tests {
 
     #[test]
     fn adding_and_taking_away_gives_back_what_was_there() {
-        let a = ClusterSummary { counts: vec![1.0, 2.0], stats: vec![3.0, 4.0, 5.0, 6.0], width: 2, entropy: 0.5, trial: None };
+        let a = ClusterSummary {
+            counts: vec![1.0, 2.0],
+            stats: vec![3.0, 4.0, 5.0, 6.0],
+            width: 2,
+            entropy: 0.5,
+            trial: None,
+        };
         let mut b = a.clone();
         b.add_scaled(&a, 2.0);
         assert_eq!(b.counts, [3.0, 6.0]);

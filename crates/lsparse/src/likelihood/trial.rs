@@ -44,7 +44,12 @@ impl Heir {
 }
 
 /// `into += factor * from`, both ascending by their keys.
-fn add_sorted<V: Clone, K: Ord>(into: &mut Vec<V>, from: &[V], key: impl Fn(&V) -> K, add: impl Fn(Option<&mut V>, &V) -> Option<V>) {
+fn add_sorted<V: Clone, K: Ord>(
+    into: &mut Vec<V>,
+    from: &[V],
+    key: impl Fn(&V) -> K,
+    add: impl Fn(Option<&mut V>, &V) -> Option<V>,
+) {
     let mut out = Vec::with_capacity(into.len().max(from.len()));
     let mut from = from.iter().peekable();
     for mut own in into.drain(..) {
@@ -79,13 +84,18 @@ impl Trial {
         add(&mut self.half_counts, &other.half_counts);
         add(&mut self.half_stats, &other.half_stats);
         self.leaving.iter_mut().zip(&other.leaving).for_each(|(a, b)| a.1 += factor * b.1);
-        add_sorted(&mut self.pairs, &other.pairs, |pair| (pair.0, pair.1), |own, other| match own {
-            Some(own) => {
-                own.2 += factor * other.2;
-                None
-            }
-            None => Some((other.0, other.1, factor * other.2)),
-        });
+        add_sorted(
+            &mut self.pairs,
+            &other.pairs,
+            |pair| (pair.0, pair.1),
+            |own, other| match own {
+                Some(own) => {
+                    own.2 += factor * other.2;
+                    None
+                }
+                None => Some((other.0, other.1, factor * other.2)),
+            },
+        );
         add_sorted(&mut self.heirs, &other.heirs, Heir::key, |own, other| match own {
             Some(own) => {
                 own.count += factor * other.count;
@@ -173,7 +183,9 @@ impl ClusterSummary {
                 change += found.map_or(0.0, |at| trial.pairs[at].2);
             }
         }
-        let stays = |k: u32| plan.clusters.iter().flatten().any(|part| matches!(part, Part::Whole(a) | Part::Left(a) if *a == k));
+        let stays = |k: u32| {
+            plan.clusters.iter().flatten().any(|part| matches!(part, Part::Whole(a) | Part::Left(a) if *a == k))
+        };
         change + trial.leaving.iter().filter(|(k, _)| !stays(*k)).map(|(_, change)| change).sum::<f64>()
     }
 }
@@ -215,7 +227,10 @@ mod tests {
         let (to_first, to_second) = (Part::Inherited { from: 2, to: 0 }, Part::Inherited { from: 2, to: 1 });
         let mut split = total.clone();
         split.remap(&plan(&[&[Part::Left(0)], &[Part::Whole(1)], &[Part::Right(0)], &[Part::Whole(2)]]));
-        assert_eq!((&split.counts[..], &split.stats[..]), (&[3.0, 6.0, 6.0, 3.0][..], &[15.0, 12.0, 3.0, 15.0, 18.0][..]));
+        assert_eq!(
+            (&split.counts[..], &split.stats[..]),
+            (&[3.0, 6.0, 6.0, 3.0][..], &[15.0, 12.0, 3.0, 15.0, 18.0][..])
+        );
         assert_eq!((split.entropy, split.trial), (20.0, None));
         let mut given_up = total.clone();
         given_up.remap(&plan(&[&[Part::Whole(0), to_first], &[Part::Whole(1), to_second]]));

@@ -7,11 +7,11 @@ use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
 
 use super::MixtureModel;
+use super::growth::{Finding, Growth, GrowthState};
 use super::local::Members;
 use super::local::device::Resident;
 use super::local::methods::Frozen;
 use super::local::search::{Bounds, KeptClusters, Pairs, SearchState};
-use super::growth::{Finding, Growth, GrowthState};
 use crate::allocation::{Allocation, Frequencies};
 use crate::data::{Ahead, Batch, Dealt, Layout, Rows, Scalar, Stretch};
 use crate::error::{Error, Result};
@@ -470,7 +470,8 @@ impl<T: Scalar> Model for Mixture<T> {
         let named = self.likelihood.kind().arrays(self.estimate).map(|array| array.name).zip(stored);
         let arrays: Vec<NamedArray> = named.map(|(name, (shape, values))| NamedArray { name, shape, values }).collect();
         let frequencies = Frequencies { log_pi: Vec::new(), pi: Vec::new() };
-        let previous = MixtureParams { frequencies, clusters: self.likelihood.clusters_of(&arrays)?, search, growth: None };
+        let previous =
+            MixtureParams { frequencies, clusters: self.likelihood.clusters_of(&arrays)?, search, growth: None };
         self.global_step(total, Some(&previous)).map(Some)
     }
 
@@ -478,6 +479,7 @@ impl<T: Scalar> Model for Mixture<T> {
         &mut self,
         params: &mut MixtureParams<T>,
         total: &ClusterSummary,
+        _memo: &dyn Fn(usize) -> Result<Option<Arc<ClusterSummary>>>,
         data: &Dealt<'_>,
         laps: usize,
     ) -> Result<Option<Changes>> {

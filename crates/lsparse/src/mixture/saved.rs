@@ -263,7 +263,13 @@ impl MixtureModel {
             }
             stats.values.extend(shared.values);
         }
-        let total = ClusterSummary { counts: counts.values, stats: stats.values, width, entropy: metadata.entropy, trial: None };
+        let total = ClusterSummary {
+            counts: counts.values,
+            stats: stats.values,
+            width,
+            entropy: metadata.entropy,
+            trial: None,
+        };
         let model = MixtureModel {
             config: metadata.config,
             prior: metadata.prior,

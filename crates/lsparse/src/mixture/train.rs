@@ -417,7 +417,9 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
             likelihood: config.likelihood.build(&self.settled.prior),
             estimate: config.estimate,
             allocation: config.allocation(),
-            finding: config.find_k.then(|| Finding::new(config.k_max(), config.sparsity, run_seed(config, run, Stream::Moves))),
+            finding: config
+                .find_k
+                .then(|| Finding::new(config.k_max(), config.sparsity, run_seed(config, run, Stream::Moves))),
             num_clusters: config.clusters,
             sparsity: config.sparsity.min(config.clusters),
             step: self.step(run),

@@ -313,7 +313,8 @@ impl MixtureConfig {
 
     /// What means something to a K that is found alone, and is asked for.
     fn asked_of_finding(&self) -> Option<&'static str> {
-        let asked = [("k-start", self.k_start.is_some()), ("k-max", self.k_max.is_some()), ("gamma", self.gamma.is_some())];
+        let asked =
+            [("k-start", self.k_start.is_some()), ("k-max", self.k_max.is_some()), ("gamma", self.gamma.is_some())];
         asked.into_iter().find(|(_, is_asked)| *is_asked).map(|(name, _)| name)
     }
 

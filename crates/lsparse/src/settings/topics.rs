@@ -9,7 +9,7 @@ use crate::choice::{Name, choices};
 use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
 use crate::settings::table::{Kind, SettingValue, Settings, settings};
-use crate::settings::{BestBy, Checked, DEFAULT_SPARSITY, History, LARGEST_PRIOR, Sparsity};
+use crate::settings::{BestBy, Checked, DEFAULT_K_MAX, DEFAULT_SPARSITY, History, LARGEST_PRIOR, Sparsity};
 use crate::training::rules::StopRules;
 use crate::training::schedule::{Pace, ScheduleKind};
 
@@ -144,7 +144,18 @@ settings! {
             /// How topics are trained. Samplers give every token one topic and need hundreds of laps: set `laps`.
             method: TopicMethod = TopicMethod::Lsparse;
             /// K, the number of topics.
-            topics: usize = 100, short('k'), placeholder("K"), least(1.0), passed_on();
+            topics: usize = 100, short('k'), placeholder("K"), least(1.0), auto("find-k"), passed_on();
+            /// Find K while training, from `k-start` on: topics are split and merged at the end of laps, whatever raises the
+            /// objective with each batch left out of the topics that it is scored under. The same as `topics auto`.
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            find_k: bool = false, only(&["lsparse"]);
+            /// K that finding it starts from.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            k_start: Option<usize> = None, least(1.0), otherwise("100, or the topics of the model to go on from"),
+                only(&["lsparse"]);
+            /// K at most while it is found.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            k_max: Option<usize> = None, least(1.0), otherwise("1,000"), only(&["lsparse"]);
             /// L, the number of topics that a token keeps, from 1 to K, or "K" for all.
             sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K if smaller"),
                 only(&["lsparse"]), passed_on();
@@ -156,6 +167,10 @@ settings! {
             alpha: f64 = 0.5, above(0.0), most(LARGEST_PRIOR), fixed();
             /// Whether alpha is learned.
             learn_alpha: AlphaRule = AlphaRule::Fixed, only(&["lsparse", "svi-gibbs"]), passed_on();
+            /// Concentration of the stick that shares of topics are broken from, Beta(1, gamma), while K is found or under
+            /// `learn-alpha stick`.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            gamma: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("learned"), only(&["lsparse"]);
             /// Pseudo-count of every word in every topic.
             lambda: f64 = 0.07, above(0.0), most(LARGEST_PRIOR), passed_on();
         }
@@ -227,10 +242,20 @@ impl TopicsConfig {
         };
         config.settle_method()?;
         config.check_stops()?;
+        if config.find_k {
+            config.settle_finding(num_docs)?;
+        } else if config.k_start.is_some() || config.k_max.is_some() {
+            let setting = if config.k_start.is_some() { "k-start" } else { "k-max" };
+            return bad(setting, "it is for a K that is found".into(), "give `topics auto`, or leave it out");
+        } else if config.gamma.is_some() && config.learn_alpha != AlphaRule::Stick {
+            return bad("gamma", "there is no stick".into(), "give `learn-alpha stick` or `topics auto`");
+        }
         if config.sparsity == Sparsity::Auto {
             return bad("sparsity", "it is not chosen for topics".into(), "give L");
         }
-        let sparsity = config.sparsity.of(config.topics, DEFAULT_SPARSITY)?;
+        // Where K is found L may be any number up to the most, and is K while that is smaller.
+        let most = if config.find_k { config.k_max() } else { config.topics };
+        let sparsity = config.sparsity.of(most, DEFAULT_SPARSITY)?;
         config.sparsity = Sparsity::Of(sparsity);
         if config.estimate == Estimate::MaxLikelihood {
             return bad("estimate", "ml is not offered for topics".into(), "choose map or vb");
@@ -256,7 +281,48 @@ impl TopicsConfig {
         if config.schedule == ScheduleKind::Streaming {
             config.laps = Some(1);
         }
+        if config.find_k && !config.leave_out {
+            let problem = "K is judged by batches that are left out of what they are scored under";
+            return bad("leave-out", problem.into(), "train memoized in several batches, or give K");
+        }
         Ok(Checked { settings: config, sparsity, batches })
+    }
+
+    /// K at most, where it is found.
+    pub fn k_max(&self) -> usize {
+        self.k_max.unwrap_or(DEFAULT_K_MAX)
+    }
+
+    /// Where finding K starts, and what it cannot do.
+    fn settle_finding(&mut self, num_docs: usize) -> Result<()> {
+        let refuse = |setting: &'static str, problem: &str, remedy: &str| {
+            Err(Error::Config { setting, problem: problem.into(), remedy: remedy.into() })
+        };
+        if self.method != TopicMethod::Lsparse {
+            return refuse("method", "K is found by `method lsparse` alone", "leave it out, or give K");
+        }
+        if !matches!(self.learn_alpha, AlphaRule::Fixed | AlphaRule::Stick) {
+            let problem = "where K is found, shares of topics come from a stick";
+            return refuse("learn-alpha", problem, "leave it out, or give K");
+        }
+        if self.schedule != ScheduleKind::Memoized {
+            let problem = "what a change of K gains is known where the statistics of all batches are";
+            return refuse("schedule", problem, "choose `schedule memoized`, or give K");
+        }
+        if self.history == History::Keep {
+            let problem = "what was counted before has no documents that could be dealt out anew";
+            return refuse("history", problem, "leave it out, or give K");
+        }
+        if !matches!(self.device, DeviceChoice::Auto | DeviceChoice::Cpu) {
+            return refuse("device", "K is found on the CPU", "leave it out, or give K");
+        }
+        self.learn_alpha = AlphaRule::Stick;
+        self.topics = self.k_start.unwrap_or(self.topics).min(num_docs);
+        if self.topics > self.k_max() {
+            let problem = format!("training would start with {}, and {} is the most", self.topics, self.k_max());
+            return refuse("k-max", &problem, "give a larger one, or a smaller `k-start`");
+        }
+        Ok(())
     }
 
     /// The settings as a model file has them: without those that say where it was trained.

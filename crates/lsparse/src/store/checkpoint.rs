@@ -517,7 +517,13 @@ mod tests {
         let snapshot: schedule::Snapshot<ClusterSummary> = schedule.snapshot();
         let session = Snapshot {
             progress: Progress::default(),
-            total: ClusterSummary { counts: vec![total; 3], stats: vec![0.5; 3], width: 1, entropy: f64::NAN, trial: None },
+            total: ClusterSummary {
+                counts: vec![total; 3],
+                stats: vec![0.5; 3],
+                width: 1,
+                entropy: f64::NAN,
+                trial: None,
+            },
             schedule: snapshot.state,
             carried: CarriedClusters { search: SearchState::of(2).into(), arrays: None, growth: None },
             memories: vec![None, None],

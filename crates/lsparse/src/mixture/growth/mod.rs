@@ -100,7 +100,12 @@ impl GrowthState {
     /// Before the first lap nothing is proposed.
     fn begin(num_clusters: usize) -> Self {
         let ids: Vec<u64> = (0..num_clusters as u64).collect();
-        GrowthState { next_id: num_clusters as u64, ids, tried: vec![Tried::default(); num_clusters], ..Self::default() }
+        GrowthState {
+            next_id: num_clusters as u64,
+            ids,
+            tried: vec![Tried::default(); num_clusters],
+            ..Self::default()
+        }
     }
 
     /// What was tried of the clusters that there will be by this plan, and the proposals of splits that go on: refined by

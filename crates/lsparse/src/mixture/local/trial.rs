@@ -56,7 +56,8 @@ pub fn observe<T: Scalar>(
     let (entropies, heirs) = inherit(likelihood, &leaving, panel);
     let leaving = leaving.into_iter().zip(entropies).collect();
     let (half_counts, half_stats) = (Vec::new(), Vec::new());
-    let of_panel = Trial { generation: trial.generation, splits: Vec::new(), half_counts, half_stats, pairs, leaving, heirs };
+    let of_panel =
+        Trial { generation: trial.generation, splits: Vec::new(), half_counts, half_stats, pairs, leaving, heirs };
     trial.add_scaled(&of_panel, 1.0);
 }
 

@@ -279,6 +279,10 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         self.spent.take()
     }
 
+    fn remembered(&self, batch: usize) -> Result<Option<Arc<S>>> {
+        self.memos.get(batch)
+    }
+
     /// At once and not when a memo is next read: the end of a lap has read them all, and what is spilled, saved or sent
     /// elsewhere never lags behind.
     fn remap(&mut self, total: &mut S, plan: &Remap) -> Result<()> {
@@ -342,7 +346,13 @@ mod tests {
     use rand::SeedableRng;
 
     fn summary(count: f64) -> ClusterSummary {
-        ClusterSummary { counts: vec![count, 1.0], stats: vec![count * 2.0, 3.0], width: 1, entropy: count, trial: None }
+        ClusterSummary {
+            counts: vec![count, 1.0],
+            stats: vec![count * 2.0, 3.0],
+            width: 1,
+            entropy: count,
+            trial: None,
+        }
     }
 
     #[test]
@@ -392,7 +402,13 @@ mod tests {
     /// Statistics whose sums round, so that only the same order of additions gives the same bits.
     fn rough(batch: usize, visit: usize) -> ClusterSummary {
         let value = 1.0 / (3 + 7 * batch + visit) as f64;
-        ClusterSummary { counts: vec![value, 0.1], stats: vec![value * 1e3, -value], width: 1, entropy: value / 7.0, trial: None }
+        ClusterSummary {
+            counts: vec![value, 0.1],
+            stats: vec![value * 1e3, -value],
+            width: 1,
+            entropy: value / 7.0,
+            trial: None,
+        }
     }
 
     #[test]

@@ -284,7 +284,9 @@ impl<T: Scalar> LocalStep<T> for Search {
         let mut stale = true;
         let mut trial = params.growth.as_ref().map(|growth| growth.trial(mixture.likelihood.stat_width()));
         let mut summary = match spare {
-            Some(spare) => ClusterSummary { counts: vec![0.0; mixture.num_clusters], entropy: 0.0, trial: None, ..spare },
+            Some(spare) => {
+                ClusterSummary { counts: vec![0.0; mixture.num_clusters], entropy: 0.0, trial: None, ..spare }
+            }
             None => mixture.likelihood.no_statistics(mixture.num_clusters),
         };
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
