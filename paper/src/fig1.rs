@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use lsparse::allocation::Allocation;
 use lsparse::backend::with_threads;
 use lsparse::data::{Batches, Dealt, NpyRows, RowSource, Rows, Scalar, read};
 use lsparse::likelihood::ClusterSummary;
@@ -133,7 +134,8 @@ fn mixture<T: Scalar>(model: &MixtureModel, sparsity: usize, search: SearchKind)
     Mixture {
         likelihood: model.config.likelihood.build(&model.prior),
         estimate: model.config.estimate,
-        alpha: model.config.alpha,
+        allocation: Allocation::Dirichlet { alpha: model.config.alpha },
+        finding: None,
         num_clusters: model.num_clusters(),
         sparsity,
         step: Box::new(Search::new(search, model.num_clusters(), sparsity, 0.0)),

@@ -172,7 +172,11 @@ fn text(name: &str, info: &Info) -> String {
     if config.method.name() != "lsparse" {
         text += &format!("  method      {}\n", config.method.name());
     }
-    text += &format!("  estimate    {estimate}, alpha {}\n", config.alpha);
+    text += &match (config.find_k, config.gamma) {
+        (false, _) => format!("  estimate    {estimate}, alpha {}\n", config.alpha),
+        (true, Some(gamma)) => format!("  estimate    {estimate}, K found while training, gamma {gamma}\n"),
+        (true, None) => format!("  estimate    {estimate}, K found while training, gamma learned\n"),
+    };
     if config.standardize {
         text += "  columns     worked on in units of their own (--standardize), shown in those of the data\n";
     }

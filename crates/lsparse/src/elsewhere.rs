@@ -3,12 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::clusters::scan_part_for;
 use crate::data::{
     ColumnUnits, Element, Measuring, Moments, PartialMoments, Piece, RowSource, Scalar, Standardized, Thresholded,
 };
 use crate::error::{Error, Result};
 use crate::likelihood::Prior;
-use crate::mixture::{MixtureInputs, Mixtures, SettledMixture, scan_part_for};
+use crate::mixture::{MixtureInputs, Mixtures, SettledMixture};
 use crate::runs::Family;
 use crate::settings::{MixtureConfig, TopicMethod, TopicsConfig};
 use crate::topics::{TopicFamily, TopicInputs, scan_counts};

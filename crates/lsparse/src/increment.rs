@@ -1,8 +1,9 @@
 //! One more step on rows that were never seen before, which is how data that keeps coming is learned from.
 
+use crate::clusters::{check_rows, working_element};
 use crate::data::{Dealt, Element, RowSource, Scalar};
 use crate::error::{Error, Result};
-use crate::mixture::{MixtureModel, check_row_weights, check_rows, working_element};
+use crate::mixture::{MixtureModel, check_row_weights};
 use crate::settings::{MixtureConfig, TopicsConfig};
 use crate::topics::{TopicModel, check_counts};
 use crate::training::model::{Model, Objective};
@@ -65,7 +66,7 @@ impl MixtureModel {
             return Err(Error::Config { setting: "method", problem, remedy: "train again with all rows".into() });
         }
         let mixture = self.mixture::<T>();
-        check_rows(&mixture, self.config.missing, source)?;
+        check_rows(mixture.likelihood.as_ref(), self.config.missing, source)?;
         check_row_weights(source, row_weights)?;
         let data = Dealt::in_order(source)?.weighted(row_weights);
         let state = (self.params_of(&mixture)?, self.total.clone());

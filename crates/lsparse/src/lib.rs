@@ -26,6 +26,7 @@ pub mod allocation;
 pub mod any;
 pub mod backend;
 pub mod choice;
+pub mod clusters;
 pub mod corpus;
 pub mod data;
 pub mod elsewhere;

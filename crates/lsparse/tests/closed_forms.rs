@@ -1,5 +1,6 @@
 //! Closed forms against brute force: numerical integration, sampling, and naive formulas written out again.
 
+use lsparse::allocation::Allocation;
 use lsparse::data::{MemoryRows, Moments, Rows};
 use lsparse::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch};
 use lsparse::{MixtureConfig, fit_mixture};
@@ -571,9 +572,9 @@ fn the_allocation_term_is_the_probability_of_the_assignments() {
         log_probability += (urn[k] / urn.iter().sum::<f64>()).ln();
         urn[k] += 1.0;
     }
-    let term = lsparse::allocation::allocation_term(Estimate::Posterior, alpha, &counts);
+    let term = Allocation::Dirichlet { alpha }.term(Estimate::Posterior, &counts);
     close(term, log_probability, 1e-12, "vb");
-    let ml = lsparse::allocation::allocation_term(Estimate::MaxLikelihood, alpha, &counts);
+    let ml = Allocation::Dirichlet { alpha }.term(Estimate::MaxLikelihood, &counts);
     close(ml, 3.0 * 0.6f64.ln() + 2.0 * 0.4f64.ln(), 1e-12, "ml");
 }
 

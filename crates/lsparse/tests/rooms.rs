@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms (folders and files of `src`) in the order that they may know each other in.
-const ROOMS: [&str; 21] = [
+const ROOMS: [&str; 22] = [
     "error",
     "choice",
     "system",
@@ -21,6 +21,7 @@ const ROOMS: [&str; 21] = [
     "settings",
     "store",
     "runs",
+    "clusters",
     "mixture",
     "topics",
     "increment",

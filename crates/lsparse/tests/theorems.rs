@@ -2,8 +2,8 @@
 
 use lsparse::allocation::Allocation;
 use lsparse::backend::with_threads;
+use lsparse::clusters::seed::initial_summary;
 use lsparse::data::{Batches, BorrowedRows, CsrRows, Dealt, MemoryRows};
-use lsparse::mixture::seed::initial_summary;
 use lsparse::mixture::{Mixture, Search};
 use lsparse::synthetic::{planted, planted_patches};
 use lsparse::training::model::Model;
@@ -155,7 +155,8 @@ fn batches_add_up(kind: LikelihoodKind) {
     };
     let data = |num| Dealt::new(&rows, Batches::new(600, num, 4).unwrap());
     let start =
-        initial_summary(&mixture, &data(1), &config, &mut ChaCha8Rng::seed_from_u64(3), Default::default()).unwrap();
+        initial_summary(&mixture.design(), &data(1), &config, &mut ChaCha8Rng::seed_from_u64(3), Default::default())
+            .unwrap();
     let params = mixture.global_step(&start, None).unwrap();
     let mut worker = mixture.worker();
     let mut summary = |data: &Dealt<'_>, batch: usize| {

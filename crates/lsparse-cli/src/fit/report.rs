@@ -69,6 +69,11 @@ impl TrainingReport {
         }
     }
 
+    /// Whether it came to rest by itself.
+    pub fn is_at_rest(&self) -> bool {
+        self.converged
+    }
+
     /// The same with clusters called by another name.
     pub fn calling_clusters(mut self, name: &str) -> Self {
         self.reason = self.reason.replace("cluster", name);

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import joblib
 import numpy as np
@@ -115,7 +115,14 @@ class Estimator(_Fitted):
     #: What it calls the size of a batch.
     _batch_setting: ClassVar[str] = "rows-per-batch"
 
-    n_components: int = parameter(10, "int", COUNT, "K, the number of components.")
+    n_components: int | Literal["auto"] = parameter(
+        10,
+        'int or "auto"',
+        COUNT,
+        'K, the number of components; "auto" finds it while training: components are split, merged and given up at the '
+        "end of laps, whatever raises the objective of a Dirichlet process mixture. The fitted one is the length of "
+        "``weights_``.",
+    )
     _: KW_ONLY
     sparsity: int | None = parameter(
         None,
@@ -301,10 +308,18 @@ class Estimator(_Fitted):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
+    def _finds_components(self) -> bool:
+        """Whether K is to be found."""
+        return isinstance(self.n_components, str)
+
+    def _within(self, count: int) -> int:
+        """So many components, or all if there are fewer."""
+        return count if self._finds_components() else min(count, int(self.n_components))
+
     def _shared_config(self, **overrides: Any) -> dict[str, Any]:
         """The settings that all models have, by the names of the library; what is None is left to its default."""
         config = {
-            "sparsity": None if self.sparsity is None else min(int(self.sparsity), int(self.n_components)),
+            "sparsity": None if self.sparsity is None else self._within(int(self.sparsity)),
             "schedule": self.schedule,
             "delay": float(self.learning_offset),
             "decay": float(self.learning_decay),

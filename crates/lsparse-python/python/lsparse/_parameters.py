@@ -23,6 +23,8 @@ def parameter(default: Any, kind: str, check: Any, text: str) -> Any:
     checks = ["array-like", Interval(Real, 0.0, None, closed="neither")] if check == "array-like or number" else [check]
     if default is None or kind.endswith("or None"):
         checks.append(None)
+    if kind.endswith('or "auto"'):
+        checks.append(StrOptions({"auto"}))
     return field(default=default, metadata={"kind": kind, "checks": checks, "text": text})
 
 

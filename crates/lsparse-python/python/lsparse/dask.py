@@ -382,7 +382,7 @@ class _OnDask(_Base):  # type: ignore[misc]
         probabilities : dask array of shape (n_samples, n_components)
             Rows sum to one.
         """
-        return self._array("predict_proba", X, int(self.n_components), self._dtype)
+        return self._array("predict_proba", X, len(self.weights_), self._dtype)
 
     def transform(self, X: Any, **options: Any) -> Any:
         """What the estimator makes of every row: a lazy dask array, or an ndarray for what is here.
@@ -399,7 +399,7 @@ class _OnDask(_Base):  # type: ignore[misc]
         shares : dask array of shape (n_samples, n_components)
             Probabilities of components, or shares of topics.
         """
-        return self._array("transform", X, int(self.n_components), self._dtype, **options)
+        return self._array("transform", X, len(self.weights_), self._dtype, **options)
 
     def score_samples(self, X: Any) -> Any:
         """The score of every row: a lazy dask array, or an ndarray for what is here.

@@ -4,12 +4,14 @@
 //! statistics into clusters. The [`Clusters`] are K fitted clusters: they weigh rows and know their share of the
 //! objective. Neither knows what a mixture is. CONTRIBUTING.md walks through adding one.
 
+pub(crate) mod by_cluster;
 mod family;
 mod missing;
 mod sparse_table;
 mod statistics;
 mod student;
 mod trial;
+mod weigh;
 mod wishart;
 
 use std::any::Any;
@@ -20,13 +22,15 @@ use lsparse_kernels::{AlignedVec, Real};
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{Choice, Name, choices};
-use crate::data::Rows;
+use crate::data::{Layout, Rows};
 use crate::error::{Error, Result};
 
 pub use family::{Array, Draw, Extent, Family, OfMoments, Spread};
 pub(crate) use missing::lacks_values;
 pub use statistics::ClusterSummary;
 pub use trial::{Heir, Trial};
+pub use weigh::{Members, accumulate, log_density, respond, respond_dense};
+pub(crate) use weigh::{accumulate_onto, respond_by};
 
 choices! {
     /// How the clusters' parameters are estimated from the statistics. Only the global step and the objective look at it:
@@ -174,6 +178,11 @@ pub trait Likelihood<T: Real>: Send + Sync {
 
     /// Columns of the rows.
     fn dim(&self) -> usize;
+
+    /// The layout that rows are wanted in.
+    fn layout(&self) -> Layout {
+        if self.kind().family().wants_sparse_rows { Layout::Sparse } else { Layout::Dense }
+    }
 
     /// Global steps that are not done by then, and would take long, are to end in an error.
     fn set_deadline(&mut self, _until: Option<Instant>) {}

@@ -12,6 +12,8 @@ pub struct Trial {
     pub generation: u64,
     /// The clusters that are proposed for a split, ascending.
     pub splits: Vec<u32>,
+    /// What the entropy changes by with each.
+    pub split_entropy: Vec<f64>,
     /// N of their halves, first and second in turn.
     pub half_counts: Vec<f64>,
     /// S of the same.
@@ -71,6 +73,7 @@ impl Trial {
         Trial {
             generation,
             splits: splits.to_vec(),
+            split_entropy: vec![0.0; splits.len()],
             half_counts: vec![0.0; 2 * splits.len()],
             half_stats: vec![0.0; 2 * splits.len() * width],
             leaving: leaving.iter().map(|&k| (k, 0.0)).collect(),
@@ -81,6 +84,7 @@ impl Trial {
     /// `self += factor * other`, of the same proposals.
     pub fn add_scaled(&mut self, other: &Trial, factor: f64) {
         let add = |into: &mut [f64], from: &[f64]| into.iter_mut().zip(from).for_each(|(a, b)| *a += factor * b);
+        add(&mut self.split_entropy, &other.split_entropy);
         add(&mut self.half_counts, &other.half_counts);
         add(&mut self.half_stats, &other.half_stats);
         self.leaving.iter_mut().zip(&other.leaving).for_each(|(a, b)| a.1 += factor * b.1);
@@ -111,7 +115,7 @@ impl Trial {
 
     /// `self *= factor`.
     pub fn scale(&mut self, factor: f64) {
-        let numbers = self.half_counts.iter_mut().chain(&mut self.half_stats);
+        let numbers = self.split_entropy.iter_mut().chain(&mut self.half_counts).chain(&mut self.half_stats);
         let numbers = numbers.chain(self.pairs.iter_mut().map(|pair| &mut pair.2));
         let numbers = numbers.chain(self.leaving.iter_mut().map(|leaving| &mut leaving.1));
         numbers.for_each(|number| *number *= factor);
@@ -123,7 +127,11 @@ impl Trial {
 
     /// Bytes of memory held.
     pub fn resident_bytes(&self) -> usize {
-        let numbers = self.half_counts.len() + self.half_stats.len() + 2 * self.pairs.len() + 2 * self.leaving.len();
+        let numbers = 3 * self.splits.len()
+            + self.half_counts.len()
+            + self.half_stats.len()
+            + 2 * self.pairs.len()
+            + 2 * self.leaving.len();
         8 * (numbers + self.heirs.iter().map(|heir| 6 + heir.stat.len()).sum::<usize>())
     }
 
@@ -173,15 +181,19 @@ impl ClusterSummary {
         out
     }
 
-    /// What the entropy changes by: pairs that become one, and clusters that are given up.
+    /// What the entropy changes by: pairs that become one, clusters that become two, and those that are given up.
     fn entropy_change(&self, plan: &Remap) -> f64 {
         let Some(trial) = &self.trial else { return 0.0 };
         let mut change = 0.0;
         for parts in &plan.clusters {
-            if let [Part::Whole(a), Part::Whole(b)] = parts[..] {
-                let found = trial.pairs.binary_search_by_key(&(a.min(b), a.max(b)), |pair| (pair.0, pair.1));
-                change += found.map_or(0.0, |at| trial.pairs[at].2);
-            }
+            change += match parts[..] {
+                [Part::Whole(a), Part::Whole(b)] => {
+                    let found = trial.pairs.binary_search_by_key(&(a.min(b), a.max(b)), |pair| (pair.0, pair.1));
+                    found.map_or(0.0, |at| trial.pairs[at].2)
+                }
+                [Part::Left(k)] => trial.splits.binary_search(&k).map_or(0.0, |at| trial.split_entropy[at]),
+                _ => 0.0,
+            };
         }
         let stays = |k: u32| {
             plan.clusters.iter().flatten().any(|part| matches!(part, Part::Whole(a) | Part::Left(a) if *a == k))
@@ -204,6 +216,7 @@ mod tests {
             trial: Some(Box::new(Trial {
                 generation: 4,
                 splits: vec![0],
+                split_entropy: vec![0.5 * scale],
                 half_counts: vec![scale, 2.0 * scale],
                 half_stats: vec![5.0 * scale, scale],
                 pairs: pairs.to_vec(),
@@ -231,7 +244,7 @@ mod tests {
             (&split.counts[..], &split.stats[..]),
             (&[3.0, 6.0, 6.0, 3.0][..], &[15.0, 12.0, 3.0, 15.0, 18.0][..])
         );
-        assert_eq!((split.entropy, split.trial), (20.0, None));
+        assert_eq!((split.entropy, split.trial), (21.5, None));
         let mut given_up = total.clone();
         given_up.remap(&plan(&[&[Part::Whole(0), to_first], &[Part::Whole(1), to_second]]));
         assert_eq!((&given_up.counts[..], given_up.entropy), (&[9.25, 8.75][..], 18.0));

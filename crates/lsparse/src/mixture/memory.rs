@@ -1,10 +1,10 @@
 //! What training a mixture takes of memory, by and large, so that what cannot fit is refused before it is begun.
 
+use crate::clusters::seed::{sample_size, starts_by_contest};
+use crate::clusters::working_element;
 use crate::data::{Element, Moments, RowSource, Scalar};
 use crate::error::Result;
 use crate::likelihood::{Extent, LikelihoodKind, Prior};
-use crate::mixture::saved::working_element;
-use crate::mixture::seed::{sample_size, starts_by_contest};
 use crate::mixture::{MOST_STRETCHES, stretch_rows};
 use crate::settings::MixtureConfig;
 use crate::store::checkpoint::Storage;

@@ -4,21 +4,18 @@ mod growth;
 pub mod local;
 mod memory;
 mod model;
-mod prior;
 mod sample;
 mod saved;
-pub mod seed;
 mod train;
 mod units;
 
+pub use crate::likelihood::{Members, accumulate, log_density, respond, respond_dense};
 pub use growth::{Finding, GrowthState};
 pub use local::search::{Search, SearchState};
-pub use local::{Members, accumulate, log_density, respond, respond_dense};
 pub use memory::{MemoryNeed, memory_needed};
 pub use model::*;
 pub use sample::DrawnRows;
 pub use saved::{MixtureModel, RowScores};
-pub(crate) use saved::{check_rows, scan_part_for, working_element};
 pub(crate) use train::check_row_weights;
 pub use train::{
     GivenPrior, GivenStart, MixtureInputs, Mixtures, SettledMixture, fit_mixture, fit_mixture_with, initial_mixture,

@@ -8,15 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::MixtureModel;
 use super::growth::{Finding, Growth, GrowthState};
-use super::local::Members;
 use super::local::device::Resident;
 use super::local::methods::Frozen;
 use super::local::search::{Bounds, KeptClusters, Pairs, SearchState};
 use crate::allocation::{Allocation, Frequencies};
+use crate::clusters::Design;
 use crate::data::{Ahead, Batch, Dealt, Layout, Rows, Scalar, Stretch};
 use crate::error::{Error, Result};
-use crate::likelihood::ClusterSummary;
-use crate::likelihood::{Clusters, Estimate, Likelihood, NamedArray};
+use crate::likelihood::{ClusterSummary, Clusters, Estimate, Likelihood, Members, NamedArray};
 use crate::training::model::{Model, Objective, Tally, Visited};
 use crate::training::moves::Changes;
 use crate::training::responsibilities::Responsibilities;
@@ -287,7 +286,13 @@ pub(super) fn with_source_row(error: Error, row_ids: &[usize]) -> Error {
 impl<T: Scalar> Mixture<T> {
     /// The layout that the likelihood wants its rows in.
     pub fn layout(&self) -> Layout {
-        if self.likelihood.kind().family().wants_sparse_rows { Layout::Sparse } else { Layout::Dense }
+        self.likelihood.layout()
+    }
+
+    /// What its first clusters are found for.
+    pub fn design(&self) -> Design<'_, T> {
+        let Mixture { estimate, allocation, num_clusters, sparsity, .. } = *self;
+        Design { likelihood: self.likelihood.as_ref(), estimate, allocation, num_clusters, sparsity }
     }
 
     /// Rows whose statistics are summed at once.
@@ -387,7 +392,7 @@ impl<T: Scalar> Mixture<T> {
     /// What is proposed, with these parameters or before any.
     fn growth(&self, previous: Option<&MixtureParams<T>>) -> Option<Arc<Growth<T>>> {
         let begin = || self.finding.is_some().then(|| Arc::new(Growth::begin(self.num_clusters)));
-        previous.map_or_else(begin, |previous| previous.growth.clone())
+        previous.and_then(|previous| previous.growth.clone()).or_else(begin)
     }
 
     /// Parameters under which the best cluster of a row is the one with the nearest centre.

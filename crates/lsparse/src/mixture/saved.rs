@@ -6,13 +6,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Frequencies;
-use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded, scan_part};
+use crate::clusters::{check_rows, working_element};
+use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded};
 use crate::error::{Error, Result};
-use crate::likelihood::ClusterSummary;
-use crate::likelihood::{Array, Extent, NamedArray, Prior};
-use crate::mixture::{MOST_STRETCHES, Mixture, MixtureParams, Search, log_density, respond};
+use crate::likelihood::{Array, ClusterSummary, Extent, NamedArray, Prior, log_density, respond};
+use crate::mixture::{MOST_STRETCHES, Mixture, MixtureParams, Search};
 use crate::runs::ModelFile;
-use crate::settings::{MixtureConfig, Precision};
+use crate::settings::MixtureConfig;
 use crate::store::model_file::{self, StoredArray};
 use crate::system::check_result;
 use crate::training::model::Model;
@@ -331,7 +331,7 @@ impl MixtureModel {
 
     fn score_as<T: Scalar>(&self, source: &dyn RowSource) -> Result<RowScores> {
         let mixture = self.mixture::<T>();
-        check_rows(&mixture, self.config.missing, source)?;
+        check_rows(mixture.likelihood.as_ref(), self.config.missing, source)?;
         let clusters = mixture.likelihood.clusters_of(&self.working_arrays())?;
         let log_pi: Vec<f64> = self.weights.iter().map(|p| p.ln()).collect();
         check_result("scoring", source.num_rows(), "rows", size_of::<f64>() as u64)?;
@@ -378,7 +378,7 @@ impl MixtureModel {
         visit: &mut dyn FnMut(&[u32], &[f64]) -> Result<()>,
     ) -> Result<()> {
         let mixture = self.mixture::<T>();
-        check_rows(&mixture, self.config.missing, source)?;
+        check_rows(mixture.likelihood.as_ref(), self.config.missing, source)?;
         let params = self.params_of(&mixture)?;
         let mut values = Vec::new();
         mixture.for_each_panel(&Dealt::in_order(source)?.batch(0), &mut None, |panel| {
@@ -388,51 +388,4 @@ impl MixtureModel {
             visit(&panel.resp.index, &values)
         })
     }
-}
-
-/// The precision that rows of `source` are worked on in.
-pub(crate) fn working_element(precision: Precision, source: &dyn RowSource) -> Element {
-    match precision {
-        Precision::Auto => source.element(),
-        Precision::F32 => Element::F32,
-        Precision::F64 => Element::F64,
-    }
-}
-
-/// Columns as many as the model has, and every value one that the likelihood can explain.
-pub(crate) fn check_rows<T: Scalar>(mixture: &Mixture<T>, missing: bool, source: &dyn RowSource) -> Result<()> {
-    let dim = mixture.likelihood.dim();
-    if source.dim() != dim {
-        return Err(Error::DimensionMismatch { name: source.name().into(), model: dim, data: source.dim() });
-    }
-    scan_for::<T>(mixture.likelihood.as_ref(), source, missing).map(|_| ())
-}
-
-/// Look at every value once; gives the moments of the columns, of what is there where values may be missing.
-pub(super) fn scan_for<T: Scalar>(
-    likelihood: &dyn crate::likelihood::Likelihood<T>,
-    source: &dyn RowSource,
-    missing: bool,
-) -> Result<crate::data::Moments> {
-    scan_part_for(likelihood, source, missing).map(crate::data::PartialMoments::finish)
-}
-
-/// The same of rows that are a part of the data.
-pub(crate) fn scan_part_for<T: Scalar>(
-    likelihood: &dyn crate::likelihood::Likelihood<T>,
-    source: &dyn RowSource,
-    missing: bool,
-) -> Result<crate::data::PartialMoments> {
-    let check = |row: usize, column: usize, value: f64| {
-        likelihood.check_value(value).map_err(|need| Error::BadValue {
-            name: source.name().into(),
-            row,
-            column,
-            value,
-            need,
-        })
-    };
-    // Gaussians explain any number, and a question for every value costs as much as all else here.
-    let any_number = likelihood.kind().family().spread.is_of_variances();
-    scan_part(source, T::ELEMENT, missing, if any_number { None } else { Some(&check) })
 }

@@ -8,18 +8,17 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Place;
+use crate::clusters::seed::initial_summary;
+use crate::clusters::{Design, check_columns, is_constant, scan_for, working_element};
 use crate::data::{
     Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, Thresholded, scan_rows,
 };
 use crate::error::{Error, Result};
-use crate::likelihood::{ClusterSummary, Estimate, Extent, NamedArray, Prior, PriorShape, Spread};
+use crate::likelihood::{ClusterSummary, Estimate, Extent, NamedArray, Prior, PriorShape, Spread, log_density};
 use crate::mixture::local::device::{OnDevice, demand};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
-use crate::mixture::prior::is_constant;
-use crate::mixture::saved::{scan_for, working_element};
-use crate::mixture::seed::initial_summary;
-use crate::mixture::{Finding, LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, Search, log_density};
+use crate::mixture::{Finding, LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, Search};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{
     BestBy, BuiltInSelection, Checked, History, Init, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
@@ -207,8 +206,12 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
     pub fn new(source: &'a dyn RowSource, config: &MixtureConfig, inputs: MixtureInputs<'a>) -> Result<Self> {
         let config = config.check(source.num_rows())?;
         check_units(&config, &inputs)?;
-        let (mut prior, config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
+        let asked = config.prior_scale.is_some() || inputs.given_prior.is_some() || inputs.start.is_some();
+        let (mut prior, mut config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
         take_given_prior(&mut prior, &inputs)?;
+        if config.find_k && !asked && config.likelihood.family().spread.is_of_variances() {
+            settle_scale::<T>(source, &mut config, &mut prior)?;
+        }
         check_given(&config, &prior, &inputs.given)?;
         if let Some(held) = inputs.heldout {
             if held.dim() != source.dim() {
@@ -442,7 +445,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
             Some(total) => total,
             None => match self.given_summary(model, None)? {
                 Some(total) => total,
-                None => initial_summary(model, data, &self.settled.config, &mut rng(Stream::Init), patience)?,
+                None => initial_summary(&model.design(), data, &self.settled.config, &mut rng(Stream::Init), patience)?,
             },
         };
         let total = match self.inputs.given.is_empty() || start.is_some() {
@@ -498,6 +501,7 @@ enum Stream {
     Schedule,
     Search,
     Moves,
+    Scale,
 }
 
 fn run_seed(config: &MixtureConfig, run: usize, stream: Stream) -> u64 {
@@ -577,12 +581,14 @@ fn settle_prior<T: Scalar>(
             remedy: format!("give more, or leave it out for {usual}"),
         });
     }
-    let usual = config.likelihood.default_prior_scale(source.dim(), config.clusters, source.num_rows());
+    // Where K is found, the prior is not to depend on where that starts.
+    let clusters = if config.find_k { MixtureConfig::default().clusters } else { config.clusters };
+    let usual = config.likelihood.default_prior_scale(source.dim(), clusters, source.num_rows());
     config.prior_scale.get_or_insert(usual);
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
     let family = config.likelihood.build::<T>(&Prior::for_data(&config, &Moments::unknown(source.dim())));
     let moments = scan_for::<T>(family.as_ref(), source, config.missing)?;
-    check_columns::<T>(source, &config, &moments)?;
+    check_columns::<T>(source, config.likelihood, &moments)?;
     let mut remarks = Vec::new();
     let prior = match start {
         None => {
@@ -629,6 +635,46 @@ fn settle_prior<T: Scalar>(
     }
     config.nu = Some(prior.nu);
     Ok((prior, config, remarks))
+}
+
+/// The prior's scale that gives the most evidence to a start of a few clusters, where K is found: a prior that is far from
+/// what clusters look like costs so much a cluster that too few are found.
+fn settle_scale<T: Scalar>(
+    source: &dyn RowSource,
+    config: &mut Checked<MixtureConfig>,
+    prior: &mut Prior,
+) -> Result<()> {
+    const SCALES: [f64; 7] = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1];
+    let usual = MixtureConfig::default().clusters.min(source.num_rows());
+    let few = MixtureConfig { clusters: usual, init_rows: None, ..MixtureConfig::clone(config) };
+    let likelihood = few.likelihood.build::<T>(prior);
+    let design = Design {
+        likelihood: likelihood.as_ref(),
+        estimate: few.estimate,
+        allocation: few.allocation(),
+        num_clusters: usual,
+        sparsity: usual,
+    };
+    let data = Dealt::new(source, Batches::new(source.num_rows(), 1, 0)?);
+    let mut rng = ChaCha8Rng::seed_from_u64(run_seed(config, 0, Stream::Scale));
+    let start = initial_summary(&design, &data, &few, &mut rng, Patience::default())?;
+    let before = config.prior_scale.unwrap_or(1.0);
+    let scaled = |scale: f64| {
+        let variance = prior.variance.iter().map(|v| v * scale / before).collect();
+        Prior { variance, ..prior.clone() }
+    };
+    let mut best = (f64::NEG_INFINITY, before);
+    for scale in SCALES {
+        let likelihood = few.likelihood.build::<T>(&scaled(scale));
+        let clusters = likelihood.global_step(few.estimate, &start.counts, &start.stats, None);
+        let evidence = clusters.map_or(f64::NEG_INFINITY, |clusters| clusters.own_data_term());
+        if evidence > best.0 {
+            best = (evidence, scale);
+        }
+    }
+    *prior = scaled(best.1);
+    config.prior_scale = Some(best.1);
+    Ok(())
 }
 
 /// The prior with the numbers that are given.
@@ -701,25 +747,6 @@ fn check_given(config: &MixtureConfig, prior: &Prior, given: &GivenStart) -> Res
 fn print_prior(prior: &Prior) -> String {
     let numbers = prior.center.iter().chain(&prior.variance).chain(&prior.variance_floor);
     print_numbers(&numbers.copied().collect::<Vec<_>>())
-}
-
-/// Columns that variances can be estimated of: with some values, and not all so small that their squares are zero.
-fn check_columns<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, moments: &Moments) -> Result<()> {
-    if let Some(column) = moments.present.iter().position(|&rows| rows == 0) {
-        let problem = format!("column {} of {} has no value in any row", column + 1, source.name());
-        return Err(Error::Config { setting: "missing", problem, remedy: "leave the column out".into() });
-    }
-    // The precision of a cluster that is a thousandth as wide must be a number still.
-    let in_f32 = T::ELEMENT == Element::F32;
-    let least = if in_f32 { 1e-15 } else { 1e-145 };
-    let is_tiny = |&largest: &f64| largest > 0.0 && largest < least;
-    match moments.largest.iter().position(is_tiny).filter(|_| config.likelihood.family().spread.is_of_variances()) {
-        Some(column) => {
-            let (name, largest) = (source.name().into(), moments.largest[column]);
-            Err(Error::TinyColumn { name, column, largest, least, in_f32 })
-        }
-        None => Ok(()),
-    }
 }
 
 /// One weight a row, none of them negative, some above zero.

@@ -1,8 +1,8 @@
 //! The units that a mixture's columns are worked on in: settled from the data, and undone in the arrays of a model.
 
+use crate::clusters::is_constant;
 use crate::data::{ColumnUnits, Moments};
 use crate::likelihood::{NamedArray, Spread};
-use crate::mixture::prior::is_constant;
 
 impl ColumnUnits {
     /// Each column about its mean in units of its standard deviation, or about zero in units of its root mean square. A

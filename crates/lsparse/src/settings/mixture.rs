@@ -160,7 +160,7 @@ settings! {
             /// Find K while training, from `clusters` or `k-start` on: clusters are split, merged and given up at the end of
             /// laps, whatever raises the objective. The same as `clusters auto`.
             #[serde(skip_serializing_if = "std::ops::Not::not")]
-            find_k: bool = false, only(&["lsparse"]);
+            find_k: bool = false, otherwise("off"), only(&["lsparse"]);
             /// K that finding it starts from.
             #[serde(skip_serializing_if = "Option::is_none")]
             k_start: Option<usize> = None, least(1.0), otherwise("10, or the clusters of the model to go on from"), only(&["lsparse"]);
@@ -345,7 +345,7 @@ impl MixtureConfig {
         if !matches!(self.device, DeviceChoice::Auto | DeviceChoice::Cpu) {
             return refuse("device", "K is found on the CPU", "leave it out, or give K");
         }
-        self.clusters = self.k_start.unwrap_or(self.clusters).min(num_rows);
+        self.clusters = self.k_start.unwrap_or(self.clusters.min(self.k_max())).min(num_rows);
         if self.clusters > self.k_max() {
             let problem = format!("training would start with {}, and {} is the most", self.clusters, self.k_max());
             return refuse("k-max", &problem, "give a larger one, or a smaller `k-start`");

@@ -121,12 +121,15 @@ fn introduction(source: &dyn RowSource, config: &Checked<MixtureConfig>) -> Stri
         Some(tolerance) => format!("L = {} or as many as lose less than {tolerance}", config.sparsity),
     };
     let batches = counted(config.batches, "batch", "batches");
+    let clusters = match config.find_k {
+        true => format!("K to be found from {} on, at most {}", config.clusters, config.k_max()),
+        false => format!("K = {}", config.clusters),
+    };
     format!(
-        "{}: {} rows of {} columns, {element}; {} with K = {}, {sparsity}, {batches}",
+        "{}: {} rows of {} columns, {element}; {} with {clusters}, {sparsity}, {batches}",
         source.name(),
         grouped(source.num_rows()),
         grouped(source.dim()),
         config.likelihood.name(),
-        config.clusters,
     )
 }

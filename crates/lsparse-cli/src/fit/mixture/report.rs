@@ -21,6 +21,9 @@ pub struct Report {
     clusters: usize,
     sparsity: usize,
     empty_clusters: usize,
+    /// K at the end of each of the last laps, where it was found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    clusters_by_lap: Vec<usize>,
     objective_per_row: f64,
     rows_per_second: f64,
     /// Weights computed in the last lap, of all rows and clusters.
@@ -43,6 +46,7 @@ impl Report {
             clusters: model.num_clusters(),
             sparsity: model.sparsity(),
             empty_clusters: count_empty(&model.total.counts),
+            clusters_by_lap: outcome.recent.iter().filter_map(|lap| lap.get("clusters")).map(|k| k as usize).collect(),
             objective_per_row: outcome.objective.total() / model.total.total_weight().max(f64::MIN_POSITIVE),
             rows_per_second: outcome.rows_per_second,
             weights_evaluated: of_lap("weights_evaluated"),
@@ -61,6 +65,17 @@ impl fmt::Display for Report {
         }
         self.training.write_runs(f)?;
         writeln!(f, "clusters    {}, of which {} empty", self.clusters, self.empty_clusters)?;
+        if !self.clusters_by_lap.is_empty() {
+            let mut path: Vec<String> = self.clusters_by_lap.iter().map(usize::to_string).collect();
+            path.dedup();
+            let most = self.config.k_max();
+            let rest = match (self.clusters >= most, self.training.is_at_rest()) {
+                (true, _) => format!("{most} is the most that was allowed; give more with --k-max"),
+                (false, true) => "no split, merge or removal that was tried would raise the objective".to_owned(),
+                (false, false) => "more laps might change it".to_owned(),
+            };
+            writeln!(f, "            found lap by lap: {}; {rest}", path.join(", "))?;
+        }
         if let Some(tolerance) = self.config.sparsity_tolerance {
             writeln!(f, "sparsity    L = {}, chosen to lose less than {tolerance}", self.sparsity)?;
         }

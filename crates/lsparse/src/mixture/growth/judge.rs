@@ -15,6 +15,12 @@ use crate::training::moves::{Move, MoveKind, Part, Remap};
 /// Partners of a cluster that a merge with is worked out for, those whose rows overlap most.
 const PARTNERS: usize = 8;
 
+/// A cluster with fewer rows has none: what is left is of rounding.
+const NOTHING: f64 = 1e-9;
+
+/// Share of the term of counts that its rounding stays below.
+const TIE: f64 = 1e-12;
+
 /// A change that might be made.
 struct Candidate {
     kind: MoveKind,
@@ -102,12 +108,12 @@ impl<'a, T: Scalar> Judge<'a, T> {
     /// Work out what every change that was proposed would gain; says how many they are.
     pub fn consider(&mut self, near: &[(u32, u32)]) -> Result<usize> {
         let mut candidates: Vec<Candidate> = Vec::new();
-        for &k in &self.trial.splits {
+        for (&k, &gain) in self.trial.splits.iter().zip(&self.trial.split_entropy) {
             let halves = [Part::Left(k), Part::Right(k)];
             if halves.iter().all(|&half| self.count(&[half]) > 0.0) {
                 let becomes = vec![(k, Some(vec![halves[0]]))];
                 let besides = Some(vec![halves[1]]);
-                candidates.push(Candidate { kind: MoveKind::Birth, touches: vec![k], becomes, besides, gain: 0.0 });
+                candidates.push(Candidate { kind: MoveKind::Birth, touches: vec![k], becomes, besides, gain });
             }
         }
         for (a, b, gain) in self.pairs(near) {
@@ -121,6 +127,11 @@ impl<'a, T: Scalar> Judge<'a, T> {
             let touches = std::iter::once(k).chain(heirs).collect();
             candidates.push(Candidate { kind: MoveKind::Delete, touches, becomes, besides: None, gain });
         }
+        let empty = (0u32..).zip(&self.total.counts).filter(|(_, count)| **count < NOTHING).map(|(k, _)| k);
+        candidates.extend(empty.map(|k| {
+            let (touches, becomes) = (vec![k], vec![(k, None)]);
+            Candidate { kind: MoveKind::Delete, touches, becomes, besides: None, gain: 0.0 }
+        }));
         if !self.shares() {
             let gain = |candidate: &Candidate| {
                 let mut gain = candidate.gain;
@@ -171,7 +182,7 @@ impl<'a, T: Scalar> Judge<'a, T> {
             let after = self.after(candidate);
             let of_data = if self.shares() { self.worth_of_all(&after)? - data } else { 0.0 };
             let gain = candidate.gain + of_data + self.allocation(&after) - present;
-            if gain >= 0.0 {
+            if gain >= -self.tie(present) {
                 order.push((gain, at));
             }
         }
@@ -188,7 +199,7 @@ impl<'a, T: Scalar> Judge<'a, T> {
             let alloc = self.allocation(&after);
             let worth = if self.shares() { self.worth_of_all(&after)? } else { 0.0 };
             let gain = candidate.gain + (worth - data) + (alloc - present);
-            if gain > 0.0 || (gain == 0.0 && !born) {
+            if gain > 0.0 || (gain >= -self.tie(present) && !born) {
                 candidate.touches.iter().for_each(|&k| self.touched[k as usize] = true);
                 let change = Move { kind: candidate.kind, from: Vec::new(), to: Vec::new(), gain };
                 self.made.push((change, candidate.touches.clone()));
@@ -196,6 +207,11 @@ impl<'a, T: Scalar> Judge<'a, T> {
             }
         }
         Ok(())
+    }
+
+    /// What gains no more or less is rounding.
+    fn tie(&self, allocation: f64) -> f64 {
+        TIE * (1.0 + allocation.abs())
     }
 
     /// The clusters in their new order, and the changes that were made, by lasting numbers.

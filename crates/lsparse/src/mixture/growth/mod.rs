@@ -13,21 +13,21 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clusters::seed::Sample;
 use crate::data::{Dealt, Scalar};
 use crate::error::Result;
 use crate::likelihood::{ClusterSummary, Clusters, Estimate, Likelihood, Trial};
 use crate::mixture::local::trial::Proposals;
-use crate::mixture::seed::Sample;
 use crate::mixture::{Mixture, MixtureParams};
 use crate::training::moves::{Changes, Part, Remap};
 
 use judge::Judge;
 
 /// Laps that the halves of a proposed split are worked on after the first, each time from what the rows made of them.
-const REFINEMENTS: u32 = 2;
+const REFINEMENTS: u32 = 1;
 
 /// Splits of a cluster that are tried before it is left alone.
-const TRIES: u32 = 3;
+const TRIES: u32 = 2;
 
 /// A cluster that was left alone is tried again when its size has changed by this share.
 const CHANGE: f64 = 0.2;

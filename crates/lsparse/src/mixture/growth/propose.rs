@@ -5,10 +5,10 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::{Finding, GrowthState, Half, Proposal, TRIES, changed};
+use crate::clusters::seed::{Metric, Sample, Seeding, Spaces, Units, second_choices};
 use crate::data::{Dealt, Scalar};
 use crate::error::Result;
 use crate::likelihood::{ClusterSummary, Estimate, Likelihood, Scratch};
-use crate::mixture::seed::{Metric, Sample, Seeding, Spaces, Units, second_choices};
 use crate::mixture::{Mixture, respond};
 use crate::training::responsibilities::Responsibilities;
 use crate::training::rules::Patience;
@@ -18,15 +18,22 @@ const ROWS_A_CLUSTER: usize = 300;
 const LEAST_ROWS: usize = 10_000;
 const MOST_SHARE: usize = 8;
 
-/// Rows of a cluster that its splits are looked for in at most.
+/// Rows that splits are looked for in: so many of a cluster, and more where fewer clusters are due.
 const MOST_OF_A_CLUSTER: usize = 500;
+const MOST_IN_ALL: usize = 20_000;
 
 /// Rows of a cluster that can be told apart at all.
 const LEAST_OF_A_CLUSTER: usize = 4;
 
-/// Ways to cut that are drawn at random, and passes over the rows from each.
-const DRAWS: usize = 3;
-const PASSES: usize = 8;
+/// Numbers of seeds of the ways to cut that are drawn at random: more than two are gathered into two.
+const DRAWS: [usize; 5] = [2, 2, 4, 6, 8];
+
+/// Passes over the rows from more seeds, and from two.
+const FEW_PASSES: usize = 3;
+const PASSES: usize = 12;
+
+/// A pass that gains less than this a row is the last.
+const LEAST_GAIN: f64 = 1e-4;
 
 /// Add a proposal for every cluster that has none and has not been tried in vain at its size, and note which clusters are
 /// near each other.
@@ -55,7 +62,7 @@ pub fn propose<T: Scalar>(
         let wanted = sample_rows(num, data.source.num_rows());
         let sample = match held {
             Some(held) if held.0 == wanted => held.1,
-            _ => Sample::draw(mixture, data, wanted, &mut ChaCha8Rng::seed_from_u64(seed))?,
+            _ => Sample::draw(&mixture.design(), data, wanted, &mut ChaCha8Rng::seed_from_u64(seed))?,
         };
         let seed = seed ^ (laps as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let (found, near) = look(mixture, present, &sample, &due, seed)?;
@@ -116,9 +123,10 @@ fn look<T: Scalar>(
         near.sort_unstable();
         near.dedup();
     }
+    let most = MOST_OF_A_CLUSTER.max(MOST_IN_ALL / due.len().max(1));
     let of_cluster = |&k: &usize| {
         let all = &rows_of[k];
-        let some: Vec<u32> = all.iter().step_by(all.len().div_ceil(MOST_OF_A_CLUSTER).max(1)).copied().collect();
+        let some: Vec<u32> = all.iter().step_by(all.len().div_ceil(most).max(1)).copied().collect();
         if some.len() < LEAST_OF_A_CLUSTER {
             return Ok(None);
         }
@@ -148,28 +156,28 @@ fn cut<T: Scalar>(
         }
     }
     let seeding = Seeding { metric: Metric::Bregman, uniform: false, tries: 1, patience: Patience::default() };
-    for _ in 0..DRAWS {
-        cuts.push(seeding.draw(likelihood, sample, 2, rng)?.1);
+    for seeds in DRAWS.into_iter().filter(|&seeds| seeds <= all.len()) {
+        let (_, owner) = seeding.draw(likelihood, sample, seeds, rng)?;
+        cuts.push(if seeds > 2 { gather(likelihood, sample, owner, seeds, factor)? } else { owner });
     }
     let mut best: Option<(f64, [Half; 2])> = None;
-    for mut owner in cuts {
-        let mut found = None;
-        for pass in 0..=PASSES {
-            let Some(halves) = halves_of(likelihood, sample, &owner, factor) else { break };
+    for owner in cuts {
+        let mut resp = hard(owner);
+        let (mut found, mut entropy) = (None, 0.0);
+        for _ in 0..=PASSES {
+            let Some(halves) = parts_of(likelihood, sample, &resp, 2, factor) else { break };
             let ClusterSummary { counts, stats, .. } = &halves;
             let clusters = likelihood.global_step(Estimate::Posterior, counts, stats, None)?;
             let log_size: Vec<f64> = counts.iter().map(|count| count.ln()).collect();
-            let worth = clusters.own_data_term() + counts.iter().zip(&log_size).map(|(n, log)| n * log).sum::<f64>();
+            let of_sizes: f64 = counts.iter().zip(&log_size).map(|(n, log)| n * log).sum();
+            let worth = clusters.own_data_term() + of_sizes + entropy;
+            let risen = found.as_ref().is_none_or(|(before, _): &(f64, _)| worth > before + LEAST_GAIN * weight);
             found = Some((worth, halves));
-            if pass == PASSES {
+            if !risen {
                 break;
             }
-            let mut resp = Responsibilities::default();
-            respond(clusters.as_ref(), &log_size, &sample.rows, 1, &mut resp)?;
-            if resp.index == owner {
-                break;
-            }
-            owner = resp.index;
+            let of_rows = respond(clusters.as_ref(), &log_size, &sample.rows, 2, &mut resp)?;
+            entropy = (0u32..).zip(of_rows).map(|(n, h)| factor * sample.weight(n as usize) * h).sum();
         }
         if let Some((worth, halves)) = found.filter(|(worth, _)| best.as_ref().is_none_or(|best| *worth > best.0)) {
             best = Some((worth, [0, 1].map(|half| (halves.counts[half], halves.stat(half).to_vec()))));
@@ -178,29 +186,88 @@ fn cut<T: Scalar>(
     Ok(best.map(|(_, halves)| halves))
 }
 
-/// The statistics of rows in two halves, on the scale of those that they stand for; none where a half has nothing.
-fn halves_of<T: Scalar>(
+/// Rows around several seeds in two groups: passes over the rows, and then again and again the two groups become one that
+/// lose least by it.
+fn gather<T: Scalar>(
     likelihood: &dyn Likelihood<T>,
     sample: &Sample<T>,
-    owner: &[u32],
+    mut owner: Vec<u32>,
+    seeds: usize,
+    factor: f64,
+) -> Result<Vec<u32>> {
+    for _ in 0..FEW_PASSES {
+        let resp = hard(owner.clone());
+        let Some(ClusterSummary { counts, stats, .. }) = parts_of(likelihood, sample, &resp, seeds, factor) else {
+            break;
+        };
+        let clusters = likelihood.global_step(Estimate::Posterior, &counts, &stats, None)?;
+        let log_size: Vec<f64> = counts.iter().map(|count| count.max(f64::MIN_POSITIVE).ln()).collect();
+        let mut resp = Responsibilities::default();
+        respond(clusters.as_ref(), &log_size, &sample.rows, 1, &mut resp)?;
+        owner = resp.index;
+    }
+    // What two groups are worth as clusters of their own, with their share in the term of sizes.
+    let worth = |groups: &[u32], owner: &[u32]| -> Result<f64> {
+        let within = owner.iter().map(|k| u32::from(!groups.contains(k))).collect();
+        let Some(parts) = parts_of(likelihood, sample, &hard(within), 2, factor) else { return Ok(0.0) };
+        let (count, stat) = (parts.counts[0], [parts.stat(0), parts.shared()].concat());
+        let alone = likelihood.global_step(Estimate::Posterior, &[count], &stat, None)?;
+        Ok(alone.own_data_term() + count * count.max(f64::MIN_POSITIVE).ln())
+    };
+    let mut groups: Vec<u32> = (0..seeds as u32).filter(|k| owner.contains(k)).collect();
+    while groups.len() > 2 {
+        let own: Vec<f64> = groups.iter().map(|&k| worth(&[k], &owner)).collect::<Result<_>>()?;
+        let mut best = (f64::NEG_INFINITY, 0, 1);
+        for a in 0..groups.len() {
+            for b in a + 1..groups.len() {
+                let gain = worth(&[groups[a], groups[b]], &owner)? - own[a] - own[b];
+                if gain > best.0 {
+                    best = (gain, a, b);
+                }
+            }
+        }
+        let (_, a, b) = best;
+        let gone = groups.remove(b);
+        owner.iter_mut().filter(|k| **k == gone).for_each(|k| *k = groups[a]);
+    }
+    Ok(owner.into_iter().map(|k| u32::from(k != groups[0])).collect())
+}
+
+/// Every row in one group.
+fn hard<T: Scalar>(owner: Vec<u32>) -> Responsibilities<T> {
+    Responsibilities { sparsity: 1, value: vec![T::ONE; owner.len()], index: owner }
+}
+
+/// The statistics of rows in so many groups, on the scale of those that they stand for; none where there are two and one
+/// has nothing.
+fn parts_of<T: Scalar>(
+    likelihood: &dyn Likelihood<T>,
+    sample: &Sample<T>,
+    resp: &Responsibilities<T>,
+    num: usize,
     factor: f64,
 ) -> Option<ClusterSummary> {
-    let mut halves = likelihood.no_statistics(2);
-    let (width, mut scratch) = (halves.width, Scratch::default());
+    let mut parts = likelihood.no_statistics(num);
+    let (width, mut scratch) = (parts.width, Scratch::default());
     let weight = |n: u32| factor * sample.weight(n as usize);
-    for half in 0..2 {
-        let rows: Vec<u32> = (0u32..).zip(owner).filter(|(_, owner)| **owner == half).map(|(n, _)| n).collect();
-        let weights: Vec<T> = rows.iter().map(|&n| T::from_f64(weight(n))).collect();
-        let half = half as usize;
-        halves.counts[half] = weights.iter().map(|w| w.to_f64()).sum();
-        if halves.counts[half] <= 0.0 {
+    for part in 0..num {
+        let (mut rows, mut values) = (Vec::new(), Vec::new());
+        for n in 0..resp.len() as u32 {
+            let (index, value) = resp.row(n as usize);
+            for (_, r) in index.iter().zip(value).filter(|(k, r)| **k as usize == part && **r > T::ZERO) {
+                rows.push(n);
+                values.push(T::from_f64(r.to_f64() * weight(n)));
+            }
+        }
+        parts.counts[part] = values.iter().map(|w| w.to_f64()).sum();
+        if parts.counts[part] <= 0.0 && num == 2 {
             return None;
         }
-        let stat = &mut halves.stats[half * width..(half + 1) * width];
-        likelihood.accumulate(&sample.rows, &rows, &weights, &mut scratch, stat);
+        let stat = &mut parts.stats[part * width..(part + 1) * width];
+        likelihood.accumulate(&sample.rows, &rows, &values, &mut scratch, stat);
     }
-    let all: Vec<u32> = (0..owner.len() as u32).collect();
+    let all: Vec<u32> = (0..resp.len() as u32).collect();
     let weights: Vec<f64> = all.iter().map(|&n| weight(n)).collect();
-    likelihood.accumulate_shared(&sample.rows, &all, &weights, &mut halves.stats[2 * width..]);
-    Some(halves)
+    likelihood.accumulate_shared(&sample.rows, &all, &weights, &mut parts.stats[num * width..]);
+    Some(parts)
 }

@@ -7,10 +7,9 @@
 use lsparse_kernels::Real;
 use rayon::prelude::*;
 
-use super::Members;
 use crate::backend::with_buffers;
 use crate::data::{Rows, Scalar};
-use crate::likelihood::{Clusters, Heir, Likelihood, Scratch, Trial};
+use crate::likelihood::{Clusters, Heir, Likelihood, Members, Scratch, Trial};
 use crate::training::responsibilities::Responsibilities;
 
 /// Rows of a parallel task.
@@ -30,6 +29,8 @@ pub struct Responded<'a, T> {
     pub row_weights: &'a [f64],
     pub resp: &'a Responsibilities<T>,
     pub members: &'a Members<T>,
+    /// Clusters that a row may keep, where there are as many.
+    pub sparsity: usize,
 }
 
 /// Buffers of one thread.
@@ -55,14 +56,11 @@ pub fn observe<T: Scalar>(
     let leaving: Vec<u32> = trial.leaving.iter().map(|&(k, _)| k).collect();
     let (entropies, heirs) = inherit(likelihood, &leaving, panel);
     let leaving = leaving.into_iter().zip(entropies).collect();
-    let (half_counts, half_stats) = (Vec::new(), Vec::new());
-    let of_panel =
-        Trial { generation: trial.generation, splits: Vec::new(), half_counts, half_stats, pairs, leaving, heirs };
-    trial.add_scaled(&of_panel, 1.0);
+    trial.add_scaled(&Trial { generation: trial.generation, pairs, leaving, heirs, ..Trial::default() }, 1.0);
 }
 
-/// Each row that a proposed cluster has goes to the half that suits it better, with all that it gives to the cluster: so
-/// rows keep no more clusters than before, and their entropy is what it was.
+/// What a row gives to a proposed cluster goes to its halves as they suit it; where the row would then keep more clusters
+/// than it may, all of it to the better one. So the responsibilities are some that rows could have.
 fn split<T: Scalar>(
     likelihood: &dyn Likelihood<T>,
     proposals: &Proposals<'_, T>,
@@ -71,10 +69,14 @@ fn split<T: Scalar>(
 ) {
     let Some(clusters) = proposals.halves else { return };
     let width = likelihood.stat_width();
+    let most = panel.resp.sparsity.max(panel.sparsity);
+    let has_room: Vec<bool> = (0..panel.resp.len()).map(|n| kept(panel.resp, n).count() < most).collect();
+    let negligible = T::EPSILON / 2.0;
     let places = trial.half_counts.par_chunks_mut(2).zip(trial.half_stats.par_chunks_mut(2 * width));
-    places.zip(&trial.splits).enumerate().for_each(|(p, ((counts, stats), &k))| {
+    let places = places.zip(&mut trial.split_entropy);
+    places.zip(&trial.splits).enumerate().for_each(|(p, (((counts, stats), entropy), &k))| {
         with_buffers(|HalfScratch { scratch, row, value, first, second, halves }: &mut HalfScratch<T>| {
-            let log_size = [2 * p, 2 * p + 1].map(|half| T::from_f64(proposals.log_size[half]));
+            let odds = proposals.log_size[2 * p + 1] - proposals.log_size[2 * p];
             for stretch in &panel.members.stretches {
                 panel.members.gather(stretch, k as usize, row, value);
                 halves.iter_mut().for_each(|(rows, values)| (rows.clear(), values.clear()).0);
@@ -84,10 +86,15 @@ fn split<T: Scalar>(
                     clusters.log_lik_of(2 * p, panel.rows, row, scratch, first);
                     clusters.log_lik_of(2 * p + 1, panel.rows, row, scratch, second);
                     for (i, (&n, &r)) in row.iter().zip(value).enumerate() {
-                        let is_second = second[i] + log_size[1] > first[i] + log_size[0];
-                        let (rows, values) = &mut halves[usize::from(is_second)];
-                        rows.push(n);
-                        values.push(r);
+                        let share = 1.0 / (1.0 + (first[i].to_f64() - second[i].to_f64() - odds).exp());
+                        let share = if has_room[n as usize] { share } else { f64::from(u8::from(share > 0.5)) };
+                        let shares = [1.0 - share, share];
+                        for ((rows, values), share) in halves.iter_mut().zip(shares).filter(|half| half.1 > negligible)
+                        {
+                            rows.push(n);
+                            values.push(T::from_f64(r.to_f64() * share));
+                            *entropy += r.to_f64() * entropy_of(share);
+                        }
                     }
                 }
                 for (half, (rows, values)) in halves.iter().enumerate().filter(|(_, (rows, _))| !rows.is_empty()) {

@@ -10,7 +10,8 @@ mod truncation;
 
 use crate::data::Scalar;
 use crate::likelihood::ClusterSummary;
-use crate::mixture::{Mixture, Panel, accumulate};
+use crate::likelihood::accumulate;
+use crate::mixture::{Mixture, Panel};
 
 pub(in crate::mixture) use dp_means::DpMeans;
 pub use dp_means::farthest_first_penalty;

@@ -23,8 +23,8 @@ use crate::data::{Batch, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::Clusters;
+use crate::likelihood::{accumulate_onto, respond_by};
 use crate::mixture::local::trial::{Responded, observe};
-use crate::mixture::local::{accumulate_onto, respond_by};
 use crate::mixture::{
     LocalStep, MOST_STRETCHES, Mixture, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory, VisitedRows,
     stretch_rows,
@@ -322,7 +322,8 @@ impl<T: Scalar> LocalStep<T> for Search {
             sum_panel(mixture, params, panel, (&mut summary, std::mem::take(&mut stale)));
             if let (Some(growth), Some(trial)) = (&params.growth, &mut trial) {
                 let Panel { rows, row_weights, resp, members, .. } = panel;
-                let panel = Responded { rows, row_weights, resp, members };
+                let sparsity = mixture.finding.as_ref().map_or(0, |finding| finding.sparsity);
+                let panel = Responded { rows, row_weights, resp, members, sparsity };
                 observe(mixture.likelihood.as_ref(), &growth.proposals(), &panel, trial);
             }
         };

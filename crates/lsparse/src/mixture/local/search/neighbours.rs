@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::with_buffers;
 use crate::error::{Error, Result};
+use crate::likelihood::by_cluster::{ByCluster, chunks_of};
 use crate::mixture::local::search::candidates::{KeptClusters, NONE};
 use crate::mixture::local::search::pairs::Pairs;
-use crate::mixture::local::{ByCluster, chunks_of};
 use crate::training::responsibilities::{Responsibilities, normalise_kept};
 
 /// Clusters drawn at random for each row.

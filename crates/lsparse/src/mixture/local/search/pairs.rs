@@ -7,9 +7,9 @@ use rayon::prelude::*;
 
 use crate::backend::with_buffers;
 use crate::data::Rows;
+use crate::likelihood::by_cluster::{ByCluster, chunks_of};
 use crate::likelihood::{Clusters, Scratch};
 use crate::mixture::local::search::candidates::NONE;
-use crate::mixture::local::{ByCluster, chunks_of};
 
 /// The candidates of a panel of rows, the same number of places a row.
 #[derive(Default)]

@@ -6,11 +6,11 @@ use lsparse_kernels::{CenterPack, dot_f64, transpose_tile};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use crate::clusters::seed::Sample;
+use crate::clusters::seed::trade::{Groups, Split, carry_out, cheapest};
 use crate::data::{Scalar, USUAL_VALUES, usual};
 use crate::error::Result;
 use crate::math::random::{draw_index, draw_indices};
-use crate::mixture::seed::Sample;
-use crate::mixture::seed::trade::{Groups, Split, carry_out, cheapest};
 use crate::training::rules::Patience;
 
 /// Which distance between rows is meant.

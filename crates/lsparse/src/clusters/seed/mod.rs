@@ -8,21 +8,20 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use crate::clusters::Design;
 use crate::data::{Batches, Dealt, Rows, Scalar};
 use crate::error::{Error, Result};
-use crate::likelihood::ClusterSummary;
-use crate::likelihood::{Estimate, Likelihood, Scratch};
-use crate::mixture::local::accumulate_onto;
-use crate::mixture::{Members, Mixture, log_density, respond, respond_dense};
+use crate::likelihood::{
+    ClusterSummary, Estimate, Likelihood, Members, Scratch, accumulate_onto, log_density, respond, respond_dense,
+};
 use crate::settings::{Init, MixtureConfig};
-use crate::training::model::Model;
 use crate::training::responsibilities::Responsibilities;
 use crate::training::rules::Patience;
 use crate::training::summary::Summary;
 
 use lloyd::Space;
-pub(in crate::mixture) use lloyd::{Spaces, Units};
-pub(in crate::mixture) use seeds::{Metric, Seeding};
+pub(crate) use lloyd::{Spaces, Units};
+pub(crate) use seeds::{Metric, Seeding};
 use trade::{Groups, Split, carry_out, cheapest};
 
 /// Passes of k-means that a start makes at most where nothing else is said: held-out scores at the end of training were
@@ -60,12 +59,12 @@ pub struct Sample<T> {
 
 impl<T: Scalar> Sample<T> {
     /// About `size` rows, spread over the whole source.
-    pub fn draw(mixture: &Mixture<T>, data: &Dealt<'_>, size: usize, rng: &mut ChaCha8Rng) -> Result<Self> {
+    pub fn draw(design: &Design<'_, T>, data: &Dealt<'_>, size: usize, rng: &mut ChaCha8Rng) -> Result<Self> {
         let num_rows = data.source.num_rows();
         let parts = ((num_rows + size / 2) / size.max(1)).max(1);
         let batches = Batches::new(num_rows, parts, rng.random())?;
-        let mut rows = Rows::new(mixture.layout(), mixture.likelihood.dim());
-        let (mut spare, mut ids) = (Rows::new(mixture.layout(), mixture.likelihood.dim()), Vec::new());
+        let mut rows = Rows::new(design.layout(), design.likelihood.dim());
+        let (mut spare, mut ids) = (Rows::new(design.layout(), design.likelihood.dim()), Vec::new());
         for panel in batches.panels(0, batches.len(0)) {
             batches.read_panel(data.source, panel, &mut spare, &mut rows, &mut ids)?;
         }
@@ -90,7 +89,7 @@ impl<T: Scalar> Sample<T> {
     }
 
     /// Some of the rows.
-    pub(in crate::mixture) fn of(&self, ids: &[u32]) -> Self {
+    pub(crate) fn of(&self, ids: &[u32]) -> Self {
         let mut rows = Rows::new(self.rows.layout(), self.rows.dim());
         self.rows.gather_into(ids, &mut rows);
         let weights = match self.weights.is_empty() {
@@ -100,11 +99,11 @@ impl<T: Scalar> Sample<T> {
         Sample { rows, weights }
     }
 
-    pub(in crate::mixture) fn weight(&self, n: usize) -> f64 {
+    pub(crate) fn weight(&self, n: usize) -> f64 {
         self.weights.get(n).copied().unwrap_or(1.0)
     }
 
-    pub(in crate::mixture) fn total_weight(&self) -> f64 {
+    pub(crate) fn total_weight(&self) -> f64 {
         (0..self.rows.len()).map(|n| self.weight(n)).sum()
     }
 }
@@ -129,17 +128,17 @@ fn fill_in<T: Scalar>(rows: &mut Rows<T>) {
 
 /// Statistics to take the first global step from, on the scale of the whole data.
 pub fn initial_summary<T: Scalar>(
-    mixture: &Mixture<T>,
+    design: &Design<'_, T>,
     data: &Dealt<'_>,
     config: &MixtureConfig,
     rng: &mut ChaCha8Rng,
     patience: Patience<'_>,
 ) -> Result<ClusterSummary> {
     let by_contest = starts_by_contest(config);
-    let sample = Sample::draw(mixture, data, sample_size(config, mixture.likelihood.as_ref()), rng)?;
+    let sample = Sample::draw(design, data, sample_size(config, design.likelihood), rng)?;
     let (sample, judges) = if by_contest { sample.part(config.clusters) } else { (sample, None) };
     let factor = data.total_weight() / sample.total_weight();
-    let start = Start { mixture, sample: &sample, clusters: config.clusters, factor, patience };
+    let start = Start { design, sample: &sample, clusters: config.clusters, factor, patience };
     // Families of counts have no contest to make up for bad luck.
     let greedy = config.init == Init::Auto && !config.likelihood.family().spread.is_of_variances();
     let tries = if greedy { TRIES } else { 1 };
@@ -153,7 +152,7 @@ pub fn initial_summary<T: Scalar>(
         }
         Init::Kmeans => start.seeded(seeding(Metric::Euclidean, false), passes.unwrap_or(1), rng)?,
         Init::Examples => start.seeded(seeding(Metric::Bregman, true), passes.unwrap_or(1), rng)?,
-        Init::Responsibilities => random_responsibilities(mixture, &sample, rng),
+        Init::Responsibilities => random_responsibilities(design, &sample, rng),
     };
     let mut summary = largest_first(&summary);
     let seeds_alone = passes == Some(0) && config.init != Init::Responsibilities;
@@ -196,7 +195,7 @@ fn contest_rows<T: Scalar>(clusters: usize, likelihood: &dyn Likelihood<T>) -> u
 
 /// What every way to start works on.
 struct Start<'a, T: Scalar> {
-    mixture: &'a Mixture<T>,
+    design: &'a Design<'a, T>,
     sample: &'a Sample<T>,
     clusters: usize,
     /// What the sample's statistics are multiplied by for those of all rows.
@@ -258,8 +257,8 @@ impl<T: Scalar> Start<'_, T> {
         judges: Option<&Sample<T>>,
         rng: &mut ChaCha8Rng,
     ) -> Result<Option<Vec<Entrant>>> {
-        let Start { mixture, sample, clusters, .. } = *self;
-        let likelihood = mixture.likelihood.as_ref();
+        let Start { design, sample, clusters, .. } = *self;
+        let likelihood = design.likelihood;
         let enough = sample.rows.len() / HEAT >= HEAT_ROWS * clusters;
         let Some(judges) = judges.filter(|_| is_light(likelihood) && enough && passes != Some(0)) else {
             return Ok(None);
@@ -313,9 +312,9 @@ impl<T: Scalar> Start<'_, T> {
     /// cluster of their largest responsibility each, two clusters merged and another split wherever that raises the
     /// evidence of rows so assigned. None where nothing is to be gained.
     fn trade(&self, spaces: &Spaces<'_, T>, summary: &ClusterSummary) -> Result<Option<ClusterSummary>> {
-        let Start { mixture, sample, clusters: num, factor, .. } = *self;
-        let likelihood = mixture.likelihood.as_ref();
-        let params = mixture.global_step(summary, None)?;
+        let Start { design, sample, clusters: num, factor, .. } = *self;
+        let likelihood = design.likelihood;
+        let params = design.global_step(summary)?;
         // Clusters of any shape follow rows in every direction, and a cut through one of them is a poor start for two;
         // and with fewer rows than variances the evidence is that of the prior.
         let variances = likelihood.num_parameters().saturating_sub(likelihood.dim());
@@ -328,7 +327,7 @@ impl<T: Scalar> Start<'_, T> {
         respond(params.clusters.as_ref(), &params.frequencies.log_pi, &sample.rows, 2, &mut resp)?;
         let mut owner: Vec<u32> = resp.index.iter().step_by(2).copied().collect();
         let groups = Groups::new(&owner, num);
-        let hard = hard_summary(mixture, sample, &owner);
+        let hard = hard_summary(design, sample, &owner);
         // The evidence of a cluster's rows, with their share in that of the assignments.
         let evidence = |count: f64, stat: &[f64]| -> f64 {
             let count = factor * count;
@@ -336,7 +335,7 @@ impl<T: Scalar> Start<'_, T> {
                 return 0.0;
             }
             let stat: Vec<f64> = stat.iter().map(|s| factor * s).collect();
-            let alone = likelihood.global_step(mixture.estimate, &[count], &stat, None);
+            let alone = likelihood.global_step(design.estimate, &[count], &stat, None);
             alone.map_or(f64::NEG_INFINITY, |alone| alone.own_data_term() + count * count.ln())
         };
         let own: Vec<f64> = (0..num).into_par_iter().map(|k| evidence(hard.counts[k], hard.stat(k))).collect();
@@ -365,7 +364,7 @@ impl<T: Scalar> Start<'_, T> {
         let splits = splits.collect();
         let trades = carry_out(&mut owner, &groups, merges, splits);
         Ok((trades > 0).then(|| {
-            let mut summary = hard_summary(mixture, sample, &owner);
+            let mut summary = hard_summary(design, sample, &owner);
             summary.scale(factor);
             summary
         }))
@@ -374,24 +373,24 @@ impl<T: Scalar> Start<'_, T> {
     /// A step of training over the sample from these statistics, which are on the scale of the whole data: how good it is,
     /// and the statistics it leads to, on the same scale.
     fn train(&self, summary: ClusterSummary, judges: Option<&Sample<T>>) -> Result<(f64, ClusterSummary)> {
-        let Start { mixture, sample, factor, .. } = *self;
-        let model = |summary: &ClusterSummary| mixture.global_step(summary, None);
+        let Start { design, sample, factor, .. } = *self;
+        let model = |summary: &ClusterSummary| design.global_step(summary);
         let params = model(&summary)?;
         self.patience.check()?;
         let mut resp = Responsibilities::default();
         let (clusters, log_pi) = (params.clusters.as_ref(), &params.frequencies.log_pi);
-        let entropy = match mixture.sparsity == mixture.num_clusters {
+        let entropy = match design.sparsity == design.num_clusters {
             true => respond_dense(clusters, log_pi, &sample.rows, &mut resp)?,
-            false => respond(clusters, log_pi, &sample.rows, mixture.sparsity, &mut resp)?,
+            false => respond(clusters, log_pi, &sample.rows, design.sparsity, &mut resp)?,
         };
-        let mut summary = summary_of(mixture, sample, &resp);
+        let mut summary = summary_of(design, sample, &resp);
         summary.entropy = entropy.iter().enumerate().map(|(n, h)| h * sample.weight(n)).sum();
         summary.scale(factor);
         let params = model(&summary)?;
         let score = match judges {
-            None => mixture.objective(&params, &summary).total(),
+            None => design.objective(&params, &summary).total(),
             Some(judges) => {
-                let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
+                let clusters = design.likelihood.clusters_of(&params.clusters.arrays())?;
                 let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
                 let density = log_density(clusters.as_ref(), &log_pi, &judges.rows)?;
                 density.iter().enumerate().map(|(n, score)| score * judges.weight(n)).sum()
@@ -411,7 +410,7 @@ impl<T: Scalar> Start<'_, T> {
     ) -> Result<ClusterSummary> {
         let (chosen, mut owner) = space.seeds(self.clusters, self.patience, rng)?;
         if passes == 0 {
-            return Ok(seeds_alone(self.mixture, self.sample, &chosen));
+            return Ok(seeds_alone(self.design, self.sample, &chosen));
         }
         space.lloyd(&mut owner, self.clusters, passes - 1, self.patience)?;
         for _ in 0..trades {
@@ -420,29 +419,29 @@ impl<T: Scalar> Start<'_, T> {
             }
             space.lloyd(&mut owner, self.clusters, PASSES_AFTER_TRADES, self.patience)?;
         }
-        Ok(hard_summary(self.mixture, self.sample, &owner))
+        Ok(hard_summary(self.design, self.sample, &owner))
     }
 
     /// Seeds by `seeding`, then `passes` passes of assigning and re-estimating.
     fn seeded(&self, seeding: Seeding<'_>, passes: usize, rng: &mut ChaCha8Rng) -> Result<ClusterSummary> {
-        let Start { mixture, sample, clusters, .. } = *self;
-        let (chosen, mut owner) = seeding.draw(mixture.likelihood.as_ref(), sample, clusters, rng)?;
+        let Start { design, sample, clusters, .. } = *self;
+        let (chosen, mut owner) = seeding.draw(design.likelihood, sample, clusters, rng)?;
         if passes == 0 {
-            return Ok(seeds_alone(mixture, sample, &chosen));
+            return Ok(seeds_alone(design, sample, &chosen));
         }
-        let mut summary = hard_summary(mixture, sample, &owner);
+        let mut summary = hard_summary(design, sample, &owner);
         for _ in 1..passes {
             seeding.patience.check()?;
             owner = match seeding.metric {
                 Metric::Euclidean => seeds::nearest_centroid(&sample.rows, &owner, clusters),
                 Metric::Bregman => {
-                    let step = mixture.likelihood.global_step(Estimate::Map, &summary.counts, &summary.stats, None)?;
+                    let step = design.likelihood.global_step(Estimate::Map, &summary.counts, &summary.stats, None)?;
                     let mut resp = Responsibilities::default();
                     respond(step.as_ref(), &vec![0.0; clusters], &sample.rows, 1, &mut resp)?;
                     resp.index
                 }
             };
-            summary = hard_summary(mixture, sample, &owner);
+            summary = hard_summary(design, sample, &owner);
         }
         Ok(summary)
     }
@@ -467,7 +466,7 @@ fn better<V>(best: Result<(f64, V)>, next: Result<(f64, V)>) -> Result<(f64, V)>
 }
 
 /// For every cluster the few that most of its rows would go to if it were not there.
-pub(in crate::mixture) fn second_choices<T: Scalar>(resp: &Responsibilities<T>, num: usize) -> Vec<Vec<usize>> {
+pub(crate) fn second_choices<T: Scalar>(resp: &Responsibilities<T>, num: usize) -> Vec<Vec<usize>> {
     const PARTNERS: usize = 3;
     let mut pairs: Vec<(u32, u32)> = resp.index.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     pairs.sort_unstable();
@@ -483,41 +482,41 @@ pub(in crate::mixture) fn second_choices<T: Scalar>(resp: &Responsibilities<T>, 
 }
 
 /// Statistics of the seeds and nothing else: one row a cluster.
-fn seeds_alone<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, chosen: &[usize]) -> ClusterSummary {
-    let mut summary = mixture.likelihood.no_statistics(chosen.len());
+fn seeds_alone<T: Scalar>(design: &Design<'_, T>, sample: &Sample<T>, chosen: &[usize]) -> ClusterSummary {
+    let mut summary = design.likelihood.no_statistics(chosen.len());
     let mut scratch = Scratch::default();
     for (k, &row) in chosen.iter().enumerate() {
         summary.counts[k] = 1.0;
         let stat = &mut summary.stats[k * summary.width..(k + 1) * summary.width];
-        mixture.likelihood.accumulate(&sample.rows, &[row as u32], &[T::ONE], &mut scratch, stat);
+        design.likelihood.accumulate(&sample.rows, &[row as u32], &[T::ONE], &mut scratch, stat);
     }
     let members: Vec<u32> = chosen.iter().map(|&row| row as u32).collect();
     let shared = &mut summary.stats[chosen.len() * summary.width..];
-    mixture.likelihood.accumulate_shared(&sample.rows, &members, &vec![1.0; members.len()], shared);
+    design.likelihood.accumulate_shared(&sample.rows, &members, &vec![1.0; members.len()], shared);
     summary
 }
 
 /// Statistics of the sample with every row in one cluster.
-fn hard_summary<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, owner: &[u32]) -> ClusterSummary {
+fn hard_summary<T: Scalar>(design: &Design<'_, T>, sample: &Sample<T>, owner: &[u32]) -> ClusterSummary {
     let resp = Responsibilities { sparsity: 1, index: owner.to_vec(), value: vec![T::ONE; owner.len()] };
-    summary_of(mixture, sample, &resp)
+    summary_of(design, sample, &resp)
 }
 
-fn summary_of<T: Scalar>(mixture: &Mixture<T>, sample: &Sample<T>, resp: &Responsibilities<T>) -> ClusterSummary {
-    let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
+fn summary_of<T: Scalar>(design: &Design<'_, T>, sample: &Sample<T>, resp: &Responsibilities<T>) -> ClusterSummary {
+    let mut summary = design.likelihood.no_statistics(design.num_clusters);
     let mut members = Members::default();
-    members.regroup(mixture.num_clusters, resp, &sample.weights);
-    accumulate_onto(mixture.likelihood.as_ref(), None, &sample.rows, &members, &mut summary, true);
+    members.regroup(design.num_clusters, resp, &sample.weights);
+    accumulate_onto(design.likelihood, None, &sample.rows, &members, &mut summary, true);
     summary
 }
 
 /// Every row in L clusters drawn at random, with random shares.
 fn random_responsibilities<T: Scalar>(
-    mixture: &Mixture<T>,
+    design: &Design<'_, T>,
     sample: &Sample<T>,
     rng: &mut ChaCha8Rng,
 ) -> ClusterSummary {
-    let (num, sparsity) = (mixture.num_clusters, mixture.sparsity);
+    let (num, sparsity) = (design.num_clusters, design.sparsity);
     let mut resp = Responsibilities::default();
     resp.resize(sample.rows.len(), sparsity);
     let mut pool: Vec<u32> = (0..num as u32).collect();
@@ -531,7 +530,7 @@ fn random_responsibilities<T: Scalar>(
             resp.value[n * sparsity + l] = T::from_f64(shares[l] / sum);
         }
     }
-    summary_of(mixture, sample, &resp)
+    summary_of(design, sample, &resp)
 }
 
 /// The same clusters, the largest first.
@@ -547,7 +546,6 @@ mod tests {
     use crate::allocation::Allocation;
     use crate::data::Moments;
     use crate::likelihood::{LikelihoodKind, Prior};
-    use crate::mixture::Search;
 
     /// The entrants in the order of a heat for rows drawn by `draw`.
     fn heat(kind: LikelihoodKind, dim: usize, draw: impl Fn(usize, &mut ChaCha8Rng) -> Vec<f64>) -> Vec<Entrant> {
@@ -559,19 +557,17 @@ mod tests {
         let all = Sample { rows, weights: Vec::new() };
         let (mean, variance) = lloyd::moments(&all);
         let moments = Moments { mean, second_moment: variance.clone(), variance, ..Moments::unknown(dim) };
-        let mixture = Mixture::<f64> {
-            likelihood: kind.build(&Prior::for_data(&config, &moments)),
-            estimate: Estimate::Posterior,
+        let likelihood = kind.build::<f64>(&Prior::for_data(&config, &moments));
+        let (likelihood, estimate) = (likelihood.as_ref(), Estimate::Posterior);
+        let design = Design {
+            likelihood,
+            estimate,
             allocation: Allocation::Dirichlet { alpha: 10.0 },
-            finding: None,
             num_clusters: K,
             sparsity: K,
-            step: Box::new(Search::dense(K, K)),
-            units_change: 0.0,
         };
         let (sample, judges) = all.part(K);
-        let start =
-            Start { mixture: &mixture, sample: &sample, clusters: K, factor: 1.0, patience: Patience::default() };
+        let start = Start { design: &design, sample: &sample, clusters: K, factor: 1.0, patience: Patience::default() };
         start.heat(None, judges.as_ref(), &mut rng).unwrap().unwrap()
     }
 

@@ -9,11 +9,11 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use crate::backend::with_buffers;
+use crate::clusters::seed::Sample;
 use crate::data::{RowRef, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::{Clusters, Estimate, Likelihood, Scratch};
 use crate::math::random::draw_index;
-use crate::mixture::seed::Sample;
 use crate::training::rules::Patience;
 
 /// Rows of a task that has little to do for each.

@@ -48,6 +48,6 @@ impl Prior {
 const CONSTANT: f64 = 1e-24;
 
 /// Whether a column with this variance and mean square is constant: rounding alone may give it a variance.
-pub(super) fn is_constant(variance: f64, second_moment: f64) -> bool {
+pub(crate) fn is_constant(variance: f64, second_moment: f64) -> bool {
     variance <= CONSTANT * second_moment
 }

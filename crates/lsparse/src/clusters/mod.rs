@@ -1,0 +1,11 @@
+//! Clusters before their first lap, whatever model they are to serve: checks of rows, the prior that settings and data
+//! give, and seeds.
+
+mod check;
+mod design;
+mod prior;
+pub mod seed;
+
+pub use check::{check_columns, check_rows, scan_for, scan_part_for, working_element};
+pub use design::{Design, Designed};
+pub(crate) use prior::is_constant;

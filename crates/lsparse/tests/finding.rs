@@ -1,0 +1,165 @@
+//! Finding K: planted clusters are found from too few and from too many, the objective never falls on the way, and a run
+//! is the same run at any number of threads, resumed, and with what batches gave in a file.
+
+use std::time::Duration;
+
+use lsparse::backend::with_threads;
+use lsparse::data::MemoryRows;
+use lsparse::mixture::{MixtureInputs, Mixtures};
+use lsparse::runs::Family;
+use lsparse::store::checkpoint::{Checkpointing, Storage};
+use lsparse::synthetic::planted;
+use lsparse::training::exchange::{Remote, fold, hand_out};
+use lsparse::{
+    Beside, Estimate, History, LikelihoodKind, MixtureConfig, ScheduleKind, Sparsity, fit_mixture, fit_mixture_with,
+};
+
+const TRUTH: usize = 8;
+
+/// Rows of planted clusters, in columns enough to tell them apart.
+fn rows(kind: LikelihoodKind, seed: u64) -> MemoryRows<f64> {
+    let columns = if matches!(kind, LikelihoodKind::Multinomial | LikelihoodKind::Bernoulli) { 40 } else { 10 };
+    let rows = planted(kind, 3000, columns, TRUTH, seed);
+    MemoryRows::new("planted", rows.dim, rows.values).unwrap()
+}
+
+fn config(kind: LikelihoodKind, start: usize, seed: u64) -> MixtureConfig {
+    MixtureConfig { likelihood: kind, find_k: true, k_start: Some(start), seed, ..Default::default() }
+}
+
+/// Train until nothing is proposed any more; gives K lap by lap and the last objective.
+fn find(config: &MixtureConfig, source: &MemoryRows<f64>) -> (Vec<usize>, f64) {
+    let mixtures = Mixtures::<f64>::new(source, config, MixtureInputs::default()).unwrap();
+    let mut session = mixtures.session(0).unwrap();
+    let mut worker = session.worker();
+    let (mut last, mut path, rules) = (f64::NEG_INFINITY, Vec::new(), mixtures.plan().rules);
+    loop {
+        let info = session.step(&mut worker).unwrap();
+        let objective = info.objective.unwrap().total();
+        // In the first lap batches that were not visited are stood in for.
+        if session.progress().laps > 1 || info.ends_lap {
+            assert!(objective >= last - 1e-9 * last.abs(), "{last} {objective} in lap {}", info.lap);
+            last = objective;
+        }
+        if info.ends_lap {
+            path.push(info.report["clusters"] as usize);
+            assert!(info.moves.iter().all(|change| change.gain > -1e-6));
+        }
+        if session.judge(&info, &rules, None).is_some() {
+            return (path, last);
+        }
+    }
+}
+
+#[test]
+fn planted_clusters_are_found_from_few_and_from_many() {
+    for kind in LikelihoodKind::ALL {
+        let source = rows(kind, 1);
+        let ends = [1, 5 * TRUTH].map(|start| {
+            let (path, objective) = find(&config(kind, start, 1), &source);
+            assert_eq!(path.last(), Some(&TRUTH), "{kind:?} from {start}: {path:?}");
+            objective
+        });
+        assert!((ends[0] - ends[1]).abs() < 1e-4 * ends[0].abs(), "{kind:?}: {ends:?}");
+    }
+}
+
+/// A run of many laps in which K changes several times.
+fn long_run() -> (MemoryRows<f64>, MixtureConfig) {
+    let config =
+        MixtureConfig { batches: Some(3), laps: Some(9), tolerance: None, ..config(LikelihoodKind::DiagGauss, 3, 4) };
+    (rows(LikelihoodKind::DiagGauss, 4), config)
+}
+
+#[test]
+fn a_run_is_the_same_at_any_number_of_threads() {
+    let (source, config) = long_run();
+    let run = || fit_mixture(&source, &config).unwrap().model.to_bytes().unwrap();
+    let one = with_threads(1, run).unwrap();
+    for threads in [2, 3, 8] {
+        assert!(with_threads(threads, run).unwrap() == one, "{threads} threads");
+    }
+}
+
+#[test]
+fn a_run_that_is_resumed_anywhere_or_spills_is_the_same_run() {
+    let (source, config) = long_run();
+    let whole = fit_mixture(&source, &config).unwrap().model.to_bytes().unwrap();
+    for memo_memory in [None, Some(0)] {
+        for laps in 1..9 {
+            let folder = tempfile::tempdir().unwrap();
+            let run = |laps: usize, resume: bool| {
+                let path = folder.path().join("run.ckpt");
+                let checkpoint = Checkpointing { every: Duration::ZERO, resume, ..Checkpointing::new(path) };
+                let storage = Storage { checkpoint: Some(checkpoint), memo_memory };
+                let config = MixtureConfig { laps: Some(laps), ..config.clone() };
+                let beside = Beside { storage, ..Beside::default() };
+                fit_mixture_with(&source, &config, MixtureInputs::default(), beside).unwrap().model.to_bytes().unwrap()
+            };
+            run(laps, false);
+            assert!(run(9, true) == whole, "resumed after {laps} laps, {memo_memory:?}");
+        }
+    }
+}
+
+/// Batches that are worked out by somebody who has nothing but bytes, with a model that knows of the first K alone.
+#[test]
+fn batches_may_be_worked_out_elsewhere() {
+    let (source, config) = long_run();
+    let mixtures = Mixtures::<f64>::new(&source, &config, MixtureInputs::default()).unwrap();
+    let (mut here, mut there) = (mixtures.session(0).unwrap(), mixtures.session(0).unwrap());
+    let mut worker = here.worker();
+    let mut remote = Remote::new(mixtures.model(0), mixtures.deal(0).unwrap());
+    for _ in 0..27 {
+        here.step(&mut worker).unwrap();
+        let round = hand_out(&mut there, 1).unwrap();
+        let done: Vec<Vec<u8>> =
+            round.tickets.iter().map(|ticket| remote.summarize(&round.params, ticket).unwrap()).collect();
+        fold(&mut there, &done).unwrap();
+    }
+    assert_eq!(here.progress().laps, 9);
+    assert_eq!(here.total(), there.total());
+}
+
+#[test]
+fn rows_that_say_little_and_limits() {
+    let find = |values: Vec<f64>, config: &MixtureConfig| {
+        fit_mixture(&MemoryRows::new("few", 2, values).unwrap(), config).unwrap().model
+    };
+    let gauss = config(LikelihoodKind::Gauss, 10, 0);
+    // All rows equal, one row, two rows.
+    for rows in [200, 1, 2] {
+        let model = find([1.5, -2.0].repeat(rows), &gauss);
+        assert_eq!(model.num_clusters(), 1, "{rows} rows");
+    }
+    let source = rows(LikelihoodKind::Gauss, 2);
+    let model =
+        fit_mixture(&source, &MixtureConfig { k_max: Some(4), k_start: Some(2), ..gauss.clone() }).unwrap().model;
+    assert_eq!((model.num_clusters(), model.config.clusters), (4, 4));
+    // On from there with K as it is, and from there to where K leads.
+    let go_on = |config: &MixtureConfig| {
+        let inputs = MixtureInputs { start: Some(&model), ..MixtureInputs::default() };
+        fit_mixture_with(&source, config, inputs, Beside::default()).unwrap().model
+    };
+    let fixed = MixtureConfig { find_k: false, k_start: None, k_max: None, ..model.config.clone() };
+    assert_eq!(go_on(&fixed).num_clusters(), 4);
+    assert_eq!(go_on(&MixtureConfig { find_k: true, ..fixed }).num_clusters(), TRUTH);
+}
+
+#[test]
+fn what_cannot_be_found_is_refused_with_the_reason() {
+    let refused = |config: MixtureConfig, word: &str| {
+        let error = config.check(100).unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+    };
+    let found = MixtureConfig { find_k: true, ..Default::default() };
+    for estimate in [Estimate::Map, Estimate::MaxLikelihood] {
+        refused(MixtureConfig { estimate, ..found.clone() }, "gains with every cluster");
+    }
+    refused(MixtureConfig { schedule: ScheduleKind::Stochastic, ..found.clone() }, "memoized");
+    refused(MixtureConfig { missing: true, ..found.clone() }, "complete rows");
+    refused(MixtureConfig { history: History::Keep, ..found.clone() }, "counted before");
+    refused(MixtureConfig { k_start: Some(9), k_max: Some(8), ..found.clone() }, "k-max");
+    refused(MixtureConfig { k_max: Some(8), ..Default::default() }, "found");
+    assert_eq!(MixtureConfig { sparsity: Sparsity::Of(20), ..found }.check(100).unwrap().sparsity, 20);
+}
