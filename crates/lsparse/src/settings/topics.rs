@@ -130,6 +130,13 @@ impl SettingValue for Selection {
     const KIND: Kind = Kind::Text(|text| text.parse::<Selection>().map(|_| Value::from(text)));
 }
 
+/// K that finding it starts from: topics that are too many merge and leave soon, and where documents have many subjects a
+/// start with many finds more of them than splits do (kos from 100: 108 topics, from 200: 172, and 0.04 nats a token better).
+const DEFAULT_K_START: usize = 200;
+
+/// What a topic must be worth in nats where K is found and nothing is said.
+const DEFAULT_TOPIC_COST: f64 = 10.0;
+
 /// How topics may be estimated: samplers and documents have no use for maximum likelihood.
 const ESTIMATES: &[Name] = &[("map", "Maximum a posteriori."), ("vb", "A full posterior (variational Bayes).")];
 /// Methods that sample all tokens.
@@ -151,11 +158,14 @@ settings! {
             find_k: bool = false, only(&["lsparse"]);
             /// K that finding it starts from.
             #[serde(skip_serializing_if = "Option::is_none")]
-            k_start: Option<usize> = None, least(1.0), otherwise("100, or the topics of the model to go on from"),
+            k_start: Option<usize> = None, least(1.0), otherwise("200, at most one for ten documents; or the topics of the model to go on from"),
                 only(&["lsparse"]);
             /// K at most while it is found.
             #[serde(skip_serializing_if = "Option::is_none")]
             k_max: Option<usize> = None, least(1.0), otherwise("1,000"), only(&["lsparse"]);
+            /// What a topic must be worth in nats, while K is found: fewer topics with more.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            topic_cost: Option<f64> = None, least(0.0), otherwise("10"), only(&["lsparse"]);
             /// L, the number of topics that a token keeps, from 1 to K, or "K" for all.
             sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K if smaller"),
                 only(&["lsparse"]), passed_on();
@@ -244,8 +254,9 @@ impl TopicsConfig {
         config.check_stops()?;
         if config.find_k {
             config.settle_finding(num_docs)?;
-        } else if config.k_start.is_some() || config.k_max.is_some() {
-            let setting = if config.k_start.is_some() { "k-start" } else { "k-max" };
+        } else if config.k_start.is_some() || config.k_max.is_some() || config.topic_cost.is_some() {
+            let start = config.k_start.map(|_| "k-start");
+            let setting = start.or(config.k_max.map(|_| "k-max")).unwrap_or("topic-cost");
             return bad(setting, "it is for a K that is found".into(), "give `topics auto`, or leave it out");
         } else if config.gamma.is_some() && config.learn_alpha != AlphaRule::Stick {
             return bad("gamma", "there is no stick".into(), "give `learn-alpha stick` or `topics auto`");
@@ -293,6 +304,11 @@ impl TopicsConfig {
         self.k_max.unwrap_or(DEFAULT_K_MAX)
     }
 
+    /// What a topic must be worth, where K is found.
+    pub(crate) fn topic_cost(&self) -> f64 {
+        self.topic_cost.unwrap_or(DEFAULT_TOPIC_COST)
+    }
+
     /// Where finding K starts, and what it cannot do.
     fn settle_finding(&mut self, num_docs: usize) -> Result<()> {
         let refuse = |setting: &'static str, problem: &str, remedy: &str| {
@@ -317,7 +333,8 @@ impl TopicsConfig {
             return refuse("device", "K is found on the CPU", "leave it out, or give K");
         }
         self.learn_alpha = AlphaRule::Stick;
-        self.topics = self.k_start.unwrap_or(self.topics).min(num_docs);
+        let start = self.k_start.unwrap_or(DEFAULT_K_START.min(num_docs / 10).min(self.k_max()));
+        self.topics = start.clamp(1, num_docs.max(1));
         if self.topics > self.k_max() {
             let problem = format!("training would start with {}, and {} is the most", self.topics, self.k_max());
             return refuse("k-max", &problem, "give a larger one, or a smaller `k-start`");

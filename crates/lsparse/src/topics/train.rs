@@ -160,7 +160,10 @@ pub struct TopicFamily<'a> {
 impl<'a> TopicFamily<'a> {
     /// Check settings and documents.
     pub fn new(source: &'a dyn RowSource, config: &TopicsConfig, inputs: TopicInputs<'a>) -> Result<Self> {
-        let config = config.check(source.num_rows())?;
+        // Where K is found it is found from that of a model to go on from.
+        let start = inputs.start.filter(|_| config.find_k && config.k_start.is_none());
+        let k_start = start.map_or(config.k_start, |start| Some(start.num_topics()));
+        let config = TopicsConfig { k_start, ..config.clone() }.check(source.num_rows())?;
         check_size(&config, source)?;
         let entries = check_corpora(&config, source, &inputs)?;
         check_start(&config, source, inputs.start)?;

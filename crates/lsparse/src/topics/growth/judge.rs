@@ -5,6 +5,7 @@
 //! So the data term of each batch is taken under topics that do not hold what the batch itself has put there:
 //!
 //! J = sum_b sum_k sum_v S^b_kv log((S_kv - S^b_kv + lambda) / (N_k - N^b_k + lambda V)) + entropy + allocation term
+//!     - cost K
 //!
 //! which is a function of what is remembered of batches, so that the gain of a move is known exactly before it is made.
 
@@ -187,7 +188,13 @@ fn left_out(masses: &[f64], lambda: f64) -> f64 {
 /// J: what is remembered of batches, each scored under topics without it.
 pub fn leave_out_objective(topics: &Topics, total: &TopicSummary, memos: &[Arc<TopicSummary>]) -> f64 {
     let words: f64 = LeaveOut::new(topics, memos, 0, &[]).topics.iter().sum();
-    words + total.entropy + topics.allocation(&[], total)
+    words + total.entropy + topics.allocation(&[], total) - cost_of(topics) * total.num_topics as f64
+}
+
+/// What a topic costs in nats: a prior exp(-cost K) on K. Without it a topic is worth having that a handful of documents
+/// happen to like, since its share is learned from the same documents.
+fn cost_of(topics: &Topics) -> f64 {
+    topics.finding.as_ref().map_or(0.0, |finding| finding.config.topic_cost())
 }
 
 /// N of a topic that is made of these parts.
@@ -229,6 +236,8 @@ pub struct Judge<'a> {
     alpha: &'a [f32],
     total: &'a TopicSummary,
     memos: &'a [Arc<TopicSummary>],
+    /// What a topic costs.
+    cost: f64,
     splits: Vec<u32>,
     pairs: Vec<(u32, u32)>,
     leaving: Vec<u32>,
@@ -253,7 +262,8 @@ impl<'a> Judge<'a> {
         let splits = state.splits.iter().map(|split| split.topic).collect();
         let (candidates, made) = (Vec::new(), Vec::new());
         let (pairs, leaving) = (state.pairs.clone(), state.leaving.clone());
-        Judge { topics, alpha, total, memos, splits, pairs, leaving, candidates, clusters, made }
+        let cost = cost_of(topics);
+        Judge { topics, alpha, total, memos, cost, splits, pairs, leaving, candidates, clusters, made }
     }
 
     /// Work out what every change that was proposed would gain; says how many they are.
@@ -382,7 +392,7 @@ impl<'a> Judge<'a> {
             .filter(|&i| self.total.counts[self.leaving[i] as usize] > 0.0)
             .map(|i| {
                 let (gain, said) = self.without(&[i]);
-                (gain + stick(self, &said) - present, i)
+                (gain + stick(self, &said) - present + self.cost, i)
             })
             .filter(|alone| alone.0 > 0.0)
             .collect();
@@ -397,7 +407,7 @@ impl<'a> Judge<'a> {
             leave.push(i);
             let (gain, said) = self.without(&leave);
             let after = stick(self, &said);
-            let change = gain - gained + after - present;
+            let change = gain - gained + after - present + self.cost;
             if change <= 0.0 {
                 leave.pop();
                 continue;
@@ -429,6 +439,9 @@ impl<'a> Judge<'a> {
             self.candidates.retain(|candidate| candidate.kind == MoveKind::Delete);
         }
         let mut candidates = std::mem::take(&mut self.candidates);
+        for candidate in &mut candidates {
+            candidate.about += if candidate.kind == MoveKind::Birth { -self.cost } else { self.cost };
+        }
         candidates.retain(|candidate| candidate.about > -SLACK);
         candidates.sort_by(|a, b| b.about.total_cmp(&a.about).then(a.touches.cmp(&b.touches)));
         let mut touched = vec![false; self.total.num_topics];
@@ -456,7 +469,7 @@ impl<'a> Judge<'a> {
                 MoveKind::Delete => after[first as usize] = None,
             }
             let stick = self.stick(&after);
-            let gain = candidate.gain + stick - present;
+            let gain = candidate.gain + stick - present + if born { -self.cost } else { self.cost };
             if gain > 0.0 || (!born && gain > -1e-9 * present.abs()) {
                 candidate.touches.iter().for_each(|&k| touched[k as usize] = true);
                 let change = Move { kind: candidate.kind, from: Vec::new(), to: Vec::new(), gain };

@@ -18,7 +18,7 @@ use crate::settings::TopicsConfig;
 use crate::topics::local::document::DocumentOptions;
 use crate::topics::summary::TopicSummary;
 use crate::topics::{TopicParams, Topics};
-use crate::training::moves::{Changes, Part, Remap};
+use crate::training::moves::{Changes, MoveKind, Part, Remap};
 
 use judge::Judge;
 use trial::Trial;
@@ -242,6 +242,10 @@ pub fn moves(
         state.splits.clear();
     }
     let sizes: Vec<f64> = plan.clusters.iter().map(|parts| judge::size_of(parts, total, memos)).collect();
+    if moves.iter().any(|change| change.kind != MoveKind::Birth) {
+        // With others gone, those that were worth having may not be any more.
+        state.tried.iter_mut().for_each(|tried| tried.left_size = 0.0);
+    }
     state.leaving = propose::leaving(&state, &sizes);
     state.wanted = propose::wanted(&state, &sizes, room);
     state.generation += 1;
@@ -275,69 +279,4 @@ fn alpha_of(parts: &[Part], alpha: &[f32], proposals: &Proposals) -> f32 {
 /// Topics as they were, each in its place.
 pub(super) fn unchanged(num_topics: usize) -> Remap {
     Remap { clusters: (0..num_topics as u32).map(|k| vec![Part::Whole(k)]).collect() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runs::Family;
-    use crate::synthetic::themed_corpus;
-    use crate::topics::growth::judge::leave_out_objective;
-    use crate::topics::{TopicFamily, TopicInputs};
-    use crate::training::model::Model;
-    use crate::training::moves::MoveKind;
-    use crate::training::rules::Patience;
-    use crate::training::summary::Summary;
-
-    /// What moves claim to gain is what the objective, worked out from nothing, has gained: splits from few topics, merges
-    /// from many.
-    #[test]
-    fn gains_are_those_of_the_objective_from_nothing() {
-        let corpus = themed_corpus(600, 5);
-        let rows = corpus.rows("themes", 0..600).unwrap();
-        let mut kinds = Vec::new();
-        for start in [1, 40] {
-            let config = TopicsConfig { find_k: true, k_start: Some(start), seed: 2, ..Default::default() };
-            let family = TopicFamily::new(&rows, &config, TopicInputs::default()).unwrap();
-            let data = family.deal(0).unwrap();
-            let mut topics = family.model(0);
-            let mut params = family.start(&mut topics, &data, 0, Patience::default()).unwrap().params;
-            let mut worker = topics.worker();
-            for _ in 0..8 {
-                let mut memos = Vec::new();
-                for batch in 0..data.batches.num_batches() {
-                    memos.push(Arc::new(
-                        topics.local(&params, &data.batch(batch), &Default::default(), &mut worker).unwrap().summary,
-                    ));
-                }
-                let sum = |memos: &[Arc<TopicSummary>]| {
-                    let mut total = TopicSummary::clone(&memos[0]).into_total();
-                    memos[1..].iter().for_each(|memo| total.add_scaled(memo, 1.0));
-                    TopicSummary { trial: None, ..total }
-                };
-                let total = sum(&memos);
-                topics.update(&mut params, &total).unwrap();
-                let before = leave_out_objective(&topics, &total, &memos);
-                let changes = moves(&mut topics, &mut params, &total, &memos).unwrap().unwrap();
-                let Some(plan) = changes.remap else { continue };
-                let mut after = memos.clone();
-                for memo in &mut after {
-                    Arc::make_mut(memo).remap(&plan);
-                }
-                let total = sum(&after);
-                let carried = topics.carried(&params);
-                params = topics.restore(&total, carried).unwrap().unwrap();
-                assert_eq!(topics.num_topics, plan.clusters.len());
-                let now = leave_out_objective(&topics, &total, &after);
-                let gained: f64 = changes.moves.iter().map(|change| change.gain).sum();
-                assert!((now - before - gained).abs() < 1e-6 * before.abs(), "{before} to {now}, said {gained}");
-                assert!(changes.moves.iter().all(|change| change.gain >= 0.0));
-                // Nothing is lost: the documents' tokens are all there.
-                let tokens = |memos: &[Arc<TopicSummary>]| memos.iter().flat_map(|m| &m.counts).sum::<f64>();
-                assert!((tokens(&after) / tokens(&memos) - 1.0).abs() < 1e-5);
-                kinds.extend(changes.moves.iter().map(|change| change.kind));
-            }
-        }
-        assert!(kinds.contains(&MoveKind::Birth) && kinds.contains(&MoveKind::Merge), "{kinds:?}");
-    }
 }
