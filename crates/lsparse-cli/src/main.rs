@@ -11,11 +11,13 @@ mod demo;
 mod examples;
 mod explore;
 mod fit;
+mod fold;
 mod format;
 mod group_args;
 mod info;
 mod interrupt;
 mod labels;
+mod manual;
 mod messages;
 mod output;
 mod parse;
@@ -28,6 +30,7 @@ mod sequence;
 mod stdin;
 mod topics;
 mod watch;
+mod work;
 
 use std::io;
 use std::process::ExitCode;
@@ -98,6 +101,8 @@ fn run(command: Command) -> Result<()> {
         Command::Fit(Fit { family: Family::Mixture(args) }) => fit::run_mixture(&args),
         Command::Fit(Fit { family: Family::Topics(args) }) => fit::run_topics(&args),
         Command::Fit(Fit { family: Family::Sequence(args) }) => fit::run_sequence(&args),
+        Command::Work(args) => work::run(&args),
+        Command::Fold(args) => fold::run(&args),
         Command::Topics(args) => topics::list::run(&args),
         Command::Similar(args) => topics::similar::run(&args),
         Command::Explore(args) => explore::run(&args),
@@ -111,5 +116,6 @@ fn run(command: Command) -> Result<()> {
         Command::Watch(args) => watch::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Manual(args) => manual::run(&args),
     }
 }

@@ -134,20 +134,26 @@ fn columns<'py>(py: Python<'py>, steps: &[StepInfo]) -> PyResult<Bound<'py, PyDi
     Ok(dict)
 }
 
-/// How a trace begins and how its runs ended, both as JSON, and the columns of its steps.
-type Read<'py> = (Option<String>, Bound<'py, PyDict>, Vec<String>);
+/// How a trace begins, the columns of its steps, how its runs ended and what changes of K there were, all but the columns
+/// as JSON.
+type Read<'py> = (Option<String>, Bound<'py, PyDict>, Vec<String>, Vec<String>);
 
 /// Read a trace that a fit or the command has written, or is writing.
 #[pyfunction]
 pub fn read_trace(py: Python<'_>, path: PathBuf) -> PyResult<Read<'_>> {
     let lines = run(py, 1, |_| lsparse::training::trace::read_trace(&path))?;
-    let (mut beginning, mut steps, mut endings) = (None, Vec::new(), Vec::new());
+    let (mut beginning, mut steps, mut endings, mut moves) = (None, Vec::new(), Vec::new(), Vec::new());
     for line in lines {
         match line {
             Line::Begin(found) => beginning = Some(json(&found)?),
-            Line::Step(info) => steps.push(info),
+            Line::Step(info) => {
+                for change in &info.moves {
+                    moves.push(json(&(info.run, info.lap, change))?);
+                }
+                steps.push(info);
+            }
             Line::End(found) => endings.push(json(&found)?),
         }
     }
-    Ok((beginning, columns(py, &steps)?, endings))
+    Ok((beginning, columns(py, &steps)?, endings, moves))
 }

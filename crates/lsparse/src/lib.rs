@@ -19,7 +19,7 @@
 //! - [`clusters`]: priors and seeds of clusters, whatever they are for. [`mixture`], [`topics`] and [`sequence`] put the
 //!   pieces together, in the same shape; [`increment`] goes on from data that keeps
 //!   coming, [`any`] reads whatever a file holds, [`elsewhere`] is what processes
-//!   with a piece of the rows do, [`math::agreement`] compares clusters with known classes.
+//!   do that fold nothing in, [`shared`] lets them meet in a folder, [`math::agreement`] compares clusters with known classes.
 
 #![forbid(unsafe_code)]
 
@@ -40,6 +40,7 @@ pub mod open;
 pub mod runs;
 pub mod sequence;
 pub mod settings;
+pub mod shared;
 pub mod store;
 pub mod synthetic;
 pub mod system;
@@ -56,3 +57,8 @@ pub use settings::{BestBy, History, Init, MixtureConfig, Precision, SequenceConf
 pub use store::checkpoint::{Checkpointing, Storage};
 pub use training::schedule::ScheduleKind;
 pub use training::session::Session;
+
+/// The examples of the documentation's page about the library are run with those of the code.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+struct PageOfTheLibrary;

@@ -28,6 +28,7 @@ const ROOMS: [&str; 23] = [
     "increment",
     "any",
     "elsewhere",
+    "shared",
     "lib",
 ];
 

@@ -103,7 +103,18 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         "next to no loss.",
     )
     weight_concentration_prior: float | None = parameter(
-        None, "float", POSITIVE, "Dirichlet concentration of each component's weight; 10 / K if not given."
+        None,
+        "float",
+        POSITIVE,
+        "Dirichlet concentration of each component's weight; 10 / K if not given. With ``n_components=\"auto\"`` that of the "
+        "Dirichlet process, learned if not given.",
+    )
+
+    n_components_start: int | None = parameter(
+        None, "int", COUNT, 'Components that ``n_components="auto"`` starts from; 10 if not given.'
+    )
+    n_components_max: int | None = parameter(
+        None, "int", COUNT, 'Components at most under ``n_components="auto"``; 1,000 if not given.'
     )
 
     def _likelihood(self) -> str:
@@ -117,12 +128,15 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         return None
 
     def _config(self, **overrides: Any) -> str:
-        concentration = self.weight_concentration_prior
+        concentration, finds = self.weight_concentration_prior, self._finds_components()
         return json.dumps(
             self._shared_config(
                 **{
                     "likelihood": self._likelihood(),
-                    "clusters": int(self.n_components),
+                    "clusters": None if finds else int(self.n_components),
+                    "find-k": True if finds else None,
+                    "k-start": self.n_components_start,
+                    "k-max": self.n_components_max,
                     "rows-per-batch": self.batch_size,
                     "estimate": self.estimate,
                     "method": self.method,
@@ -131,8 +145,9 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
                     "selection-function": self.selection_function,
                     "search": self.search,
                     **INIT_PARAMS[self.init_params],
-                    # scikit-learn's is that of one component.
-                    "alpha": None if concentration is None else concentration * self.n_components,
+                    # scikit-learn's is that of one component, or of the process.
+                    "gamma": concentration if finds else None,
+                    "alpha": None if concentration is None or finds else concentration * int(self.n_components),
                     **self._prior_config(),
                     **overrides,
                 }
@@ -231,7 +246,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         self.__dict__.pop("_labels", None)
         if self.compute_labels:
             self.labels_ = self.predict(X)
-        rule_is_exact = self.schedule in ("full", "memoized") and self.tol > 0 and self.max_seconds is None
+        rule_is_exact = self._schedule in ("full", "memoized") and self.tol > 0 and self.max_seconds is None
         if rule_is_exact and laps and not self.converged_:
             warnings.warn(
                 "Best performing initialization did not converge. Try different init parameters, or increase max_iter, "
@@ -244,7 +259,9 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
 
     def _check_number(self, X: Any) -> None:
         """Rows enough to start components from."""
-        if self.n_components > X.shape[0] and self.method != "dp-means":
+        if self._finds_components() or self.method == "dp-means":
+            return
+        if int(self.n_components) > X.shape[0]:
             raise LsparseError(
                 f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
                 f"n_samples = {X.shape[0]}; ask for at most {X.shape[0]}"
@@ -767,7 +784,7 @@ class GaussianMixture(_MixtureBase):
         "float",
         POSITIVE,
         "Variance that the prior expects of a component, in units of the variance that the data has; if not given, 0.1 "
-        "where components have as many rows as columns or fewer, less where they have more, down to 0.001.",
+        "where components have as many rows as columns or fewer, less where they have more, down to 0.0001.",
     )
     prior_shape: str | None = choice(
         None,
@@ -826,7 +843,11 @@ class GaussianMixture(_MixtureBase):
             for name in ("means_init", "mean_prior"):
                 if getattr(self, name) is not None:
                     raise LsparseError(f'{name}: the means are zero under covariance_type="zero-mean"; leave it out')
-        rows, columns = int(self.n_components), int(X.shape[1])
+        starts = ("weights_init", "means_init", "precisions_init")
+        if self._finds_components() and any(getattr(self, name) is not None for name in starts):
+            given = ", ".join(name for name in starts if getattr(self, name) is not None)
+            raise LsparseError(f'{given}: n_components="auto" finds the components that it starts from; leave it out')
+        rows, columns = 0 if self._finds_components() else int(self.n_components), int(X.shape[1])
         arrays = {}
         if self.means_init is not None:
             arrays["means"] = _shaped("means", self.means_init, (rows, columns))

@@ -22,6 +22,9 @@ class Trace(NamedTuple):
         One entry a step, as an estimator's ``trace_``; ``pandas.DataFrame`` makes a data frame of it.
     endings : list of dicts
         Of every run that has ended why and where, with its objective and held-out score.
+    moves : list of dicts
+        Changes of the number of components where it is found: the run and lap, the kind ("birth", "merge" or "delete"),
+        the lasting numbers of the components that it was made of and that came of it, and what the objective gained.
 
     Examples
     --------
@@ -33,6 +36,7 @@ class Trace(NamedTuple):
     beginning: dict[str, Any] | None
     steps: dict[str, NDArray[Any]]
     endings: list[dict[str, Any]]
+    moves: list[dict[str, Any]] = []
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
@@ -60,5 +64,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     >>> bool((trace.steps["objective"] == gm.trace_["objective"]).all())
     True
     """
-    beginning, steps, endings = _core.read_trace(path)
-    return Trace(None if beginning is None else json.loads(beginning), steps, [json.loads(end) for end in endings])
+    beginning, steps, endings, moves = _core.read_trace(path)
+    changes = [{"run": run, "lap": lap, **change} for run, lap, change in map(json.loads, moves)]
+    first = None if beginning is None else json.loads(beginning)
+    return Trace(first, steps, [json.loads(end) for end in endings], changes)

@@ -345,7 +345,7 @@ impl MixtureConfig {
         if !matches!(self.device, DeviceChoice::Auto | DeviceChoice::Cpu) {
             return refuse("device", "K is found on the CPU", "leave it out, or give K");
         }
-        self.clusters = self.k_start.unwrap_or(self.clusters).min(num_rows);
+        self.clusters = self.k_start.unwrap_or(self.clusters.min(self.k_max())).min(num_rows);
         if self.clusters > self.k_max() {
             let problem = format!("training would start with {}, and {} is the most", self.clusters, self.k_max());
             return refuse("k-max", &problem, "give a larger one, or a smaller `k-start`");

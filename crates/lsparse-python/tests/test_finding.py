@@ -1,0 +1,73 @@
+"""A number of components that is found."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+
+import lsparse
+from lsparse import BernoulliMixture, GaussianMixture, LsparseError, MultinomialMixture, PoissonMixture
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    return make_blobs(3000, n_features=6, centers=7, random_state=1)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical", "tied"])
+@pytest.mark.parametrize("start", [None, 1, 40])
+def test_blobs_are_found(blobs, covariance_type, start):
+    X, y = blobs
+    model = GaussianMixture("auto", n_components_start=start, covariance_type=covariance_type, random_state=0).fit(X)
+    assert len(model.weights_) == len(model.means_) == 7
+    assert adjusted_rand_score(y, model.predict(X)) > 0.99
+    assert model.predict_proba(X[:5]).shape == (5, 7)
+    assert model.converged_ and np.isfinite(model.bic(X))
+
+
+@pytest.mark.parametrize("kind", [BernoulliMixture, MultinomialMixture, PoissonMixture])
+def test_counts_and_bits_are_found(kind):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(4, size=2000)
+    if kind is BernoulliMixture:
+        X = rng.random((2000, 40)) < rng.choice([0.1, 0.9], size=(4, 40))[labels]
+    else:
+        X = rng.poisson(rng.choice([0.5, 6.0], size=(4, 40))[labels])
+    model = kind("auto", random_state=0).fit(X.astype(float))
+    assert len(model.weights_) == 4
+    assert adjusted_rand_score(labels, model.predict(X.astype(float))) > 0.95
+
+
+def test_a_found_model_is_a_model(blobs, tmp_path):
+    X, _ = blobs
+    path = tmp_path / "trace.jsonl"
+    model = GaussianMixture(n_components="auto", random_state=0).fit(X, trace=path)
+    trace = lsparse.read_trace(path)
+    assert trace.steps["clusters"][-1] == 7
+    assert trace.moves and {move["kind"] for move in trace.moves} <= {"birth", "merge", "delete"}
+    born = sum(move["kind"] == "birth" for move in trace.moves)
+    assert 10 + born - (len(trace.moves) - born) == 7
+    lsparse.save(model, tmp_path / "m.safetensors")
+    again = lsparse.load(tmp_path / "m.safetensors")
+    for other in (again, pickle.loads(pickle.dumps(model))):
+        assert np.array_equal(other.predict(X), model.predict(X))
+    assert clone(model).n_components == "auto"
+    assert len(GaussianMixture("auto", n_components_max=3, random_state=0).fit(X).weights_) == 3
+
+
+def test_what_cannot_be_found_is_refused(blobs):
+    X, _ = blobs
+    for parameters, said in [
+        ({"estimate": "ml"}, "gains with every cluster"),
+        ({"schedule": "stochastic"}, 'schedule="memoized"'),
+        ({"means_init": X[:3]}, "leave it out"),
+        ({"n_components_start": 20, "n_components_max": 10}, "n_components_start"),
+        ({"n_components": 3, "n_components_max": 9}, 'n_components="auto"'),
+    ]:
+        with pytest.raises(LsparseError, match=said):
+            GaussianMixture(**{"n_components": "auto", **parameters}).fit(X)
+    with pytest.raises(ValueError, match="n_components"):
+        GaussianMixture("many").fit(X)
