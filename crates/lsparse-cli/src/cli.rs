@@ -11,6 +11,7 @@ use crate::fit::{MixtureArgs, SequenceArgs, TopicsArgs};
 use crate::fold::FoldArgs;
 use crate::info::InfoArgs;
 use crate::manual::ManualArgs;
+use crate::merge::MergeArgs;
 use crate::patches::PatchesArgs;
 use crate::sample::SampleArgs;
 use crate::score::ScoreArgs;
@@ -57,6 +58,7 @@ pub enum Command {
     Fit(Fit),
     Score(ScoreArgs),
     Assign(AssignArgs),
+    Merge(MergeArgs),
     Info(InfoArgs),
     Sample(SampleArgs),
     Topics(TopicsListArgs),

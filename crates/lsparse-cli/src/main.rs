@@ -18,6 +18,7 @@ mod info;
 mod interrupt;
 mod labels;
 mod manual;
+mod merge;
 mod messages;
 mod output;
 mod parse;
@@ -100,13 +101,14 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Fit(Fit { family: Family::Mixture(args) }) => fit::run_mixture(&args),
         Command::Fit(Fit { family: Family::Topics(args) }) => fit::run_topics(&args),
-        Command::Fit(Fit { family: Family::Sequence(args) }) => fit::run_sequence(&args),
         Command::Work(args) => work::run(&args),
         Command::Fold(args) => fold::run(&args),
+        Command::Fit(Fit { family: Family::Sequence(args) }) => fit::run_sequence(&args),
         Command::Topics(args) => topics::list::run(&args),
         Command::Similar(args) => topics::similar::run(&args),
         Command::Explore(args) => explore::run(&args),
         Command::Score(args) => score::run(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::Assign(args) => assign::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Sample(args) => sample::run(&args),

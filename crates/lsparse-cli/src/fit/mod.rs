@@ -30,16 +30,13 @@ pub fn run_mixture(args: &MixtureArgs) -> Result<()> {
     args.run.hand_on(mixture::run(args))
 }
 
-pub fn run_topics(args: &TopicsArgs) -> Result<()> {
-    args.run.hand_on(topics::run(args))
+pub fn run_sequence(args: &SequenceArgs) -> Result<()> {
+    args.run.refuse_together("sequences are trained by one process")?;
+    sequence::run(args)
 }
 
-pub fn run_sequence(args: &SequenceArgs) -> Result<()> {
-    if args.run.folder().is_some() {
-        let problem = "batches of sequences are worked out by one process".into();
-        return Err(Error::Config { setting: "shared", problem, remedy: "leave it out".into() });
-    }
-    sequence::run(args)
+pub fn run_topics(args: &TopicsArgs) -> Result<()> {
+    args.run.hand_on(topics::run(args))
 }
 
 impl RunArgs {

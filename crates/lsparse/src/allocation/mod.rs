@@ -2,6 +2,7 @@
 
 mod dirichlet;
 mod documents;
+mod hdp;
 mod markov;
 mod paths;
 mod sticks;
@@ -12,6 +13,7 @@ use crate::likelihood::Estimate;
 
 pub use dirichlet::Frequencies;
 pub use documents::{AlphaRule, alpha_bound, learned_alpha};
+pub use hdp::{Stick, Tables};
 pub use markov::{Chain, ChainCounts, ChainPrior, PairSums, chain_term};
 pub use paths::{Paths, Supports, best_path};
 

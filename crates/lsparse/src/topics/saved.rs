@@ -157,7 +157,7 @@ impl TopicModel {
     /// The model that this is a state of.
     pub(crate) fn topics(&self) -> Topics {
         let pull = self.pull.clone();
-        Topics { warm_start: false, lends: false, pull, ..Topics::new(&self.config, self.vocab_size()) }
+        Topics { warm_start: false, lends: false, finding: None, pull, ..Topics::new(&self.config, self.vocab_size()) }
     }
 
     /// Topics of documents as training would assign them, handed to `visit` in order: (topic, share) of each document,
@@ -409,6 +409,7 @@ impl TopicModel {
             alpha_total: metadata.alpha_total,
             documents: metadata.documents,
             bound: 0.0,
+            trial: None,
         };
         let table = WordTable::new(vocab, num, metadata.config.sparsity.within(num), |v, out| {
             out.iter_mut().enumerate().for_each(|(k, o)| *o = topics.values[k * vocab + v] as f32);
