@@ -19,7 +19,7 @@ use crate::backend::with_buffers;
 use crate::data::{Ahead, Batch, Panel, Rows, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::{Clusters, Members, Scratch, accumulate_onto};
-use crate::training::model::Visited;
+use crate::training::model::{Tally, Visited};
 use crate::training::responsibilities::Responsibilities;
 
 /// Rows of a task at least, but for the last of a panel: sequences are whole, and so are tasks.
@@ -172,7 +172,11 @@ pub fn visit<T: Scalar>(
     let mut summary = model.no_statistics();
     let places = if dense { 0 } else { batch.num_rows() * sparsity };
     let mut kept = KeptStates { sparsity, states: vec![NO_STATE; places] };
-    let remembers = !dense && !memory.states.is_empty() && memory.states.len() == batch.num_rows() * memory.sparsity;
+    let is_state = |k: &u32| *k == NO_STATE || (*k as usize) < num;
+    let remembers = !dense
+        && !memory.states.is_empty()
+        && batch.num_rows().checked_mul(memory.sparsity) == Some(memory.states.len())
+        && memory.states.iter().all(is_state);
     let (mut pairs, mut tally) = (PairSums::new(num, dense), SequenceTally::default());
     let (mut log_weight, mut completing) = (0.0, 0.0);
     let SequenceWorker { ahead, resp, members } = worker;
@@ -189,7 +193,7 @@ pub fn visit<T: Scalar>(
             pairs.merge(&outcome.pairs);
             outcome.start.iter().for_each(|&(k, share)| summary.chain.start[k as usize] += share);
             log_weight += outcome.log_weight;
-            crate::training::model::Tally::add(&mut tally, &outcome.tally);
+            tally.add(&outcome.tally);
         }
         members.regroup(num, resp, &[]);
         let clusters = Some(params.clusters.as_ref());

@@ -199,6 +199,10 @@ impl<T: Scalar> Model for Sequence<T> {
 
     fn restore(&mut self, total: &SequenceSummary, carried: CarriedStates) -> Result<Option<SequenceParams<T>>> {
         let CarriedStates { sparsity, arrays } = carried;
+        let legal = (1..=self.num_states).contains(&sparsity) && total.chain.num_states() == self.num_states;
+        if !legal || !total.chain.is_sound() {
+            return Ok(None);
+        }
         if self.estimate != Estimate::MaxLikelihood {
             let params = self.global_step(total, None)?;
             return Ok(Some(SequenceParams { sparsity, ..params }));
