@@ -10,7 +10,8 @@ seeds; besides, 30 laps at K = 200 and 800, to see whether scores fall, and memo
 K = 100 for 20 laps.
 
 What tomotopy comes to is kept in OUT/rivals-topics.jsonl, without the topics, and not run again. Settings are to be
-chosen with --part val.
+chosen with --part val. With --rivals gensim and sklearn can be run too, at their defaults; draw_rivals.py draws what is
+kept, as a picture of scores over time.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import numpy as np
 
 KEY = ("system", "corpus", "topics", "seed", "part", "asked", "run", "settings")
 RIVALS = ("tomotopy-default", "tomotopy")
+OTHERS = ("gensim", "sklearn")
 # At most this share of the time that tomotopy has had, and at most this far below the best score of the run.
 SHARE, FALL = 1 / 10, 0.003
 
@@ -60,7 +62,7 @@ def parse(words):
     options.times = sorted(options.times or [60, 300])
     options.seeds = options.seeds or [0, 1, 2]
     options.only = options.only or found
-    for what, known in (("only", found), ("rivals", (*RIVALS, "")), ("runs", ("default", "long", "schedules", ""))):
+    for what, known in (("only", found), ("rivals", (*RIVALS, *OTHERS, "")), ("runs", ("default", "long", "schedules", ""))):
         for name in getattr(options, what):
             if name not in known:
                 parser.error(f"--{what}: there is no {name}; there are {', '.join(known)}")

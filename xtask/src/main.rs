@@ -1,12 +1,14 @@
 //! Chores of the workspace: `cargo xtask test` checks everything, `cargo xtask python` the Python package alone,
-//! `cargo xtask bench NAME` measures, `cargo xtask cuda` compiles the kernels for GPUs, `cargo xtask paper FIGURE` repeats
-//! the paper's experiments.
+//! `cargo xtask docs` writes the documentation, `cargo xtask release` makes what is released, `cargo xtask bench NAME`
+//! measures, `cargo xtask cuda` compiles the kernels for GPUs, `cargo xtask paper FIGURE` repeats the paper's experiments.
 
 mod bench;
 mod cuda;
+mod docs;
 mod paper;
 mod process;
 mod python;
+mod release;
 mod test;
 
 use std::process::ExitCode;
@@ -17,6 +19,8 @@ Usage: cargo xtask COMMAND
 Commands:
   test [--long]                  format, lints, documentation and all tests (--long: thousands of random cases a reader)
   python [ARGUMENTS of pytest]   the wheel of the Python package, installed in an environment of its own and tested
+  docs [PAGE...]                 the documentation as a folder of pages, every block of code run (or those of PAGE alone)
+  release [PART...]              crates, static command, wheels, sources, man pages: all that a release has, in target/dist
   cuda [test|emulate]            compile the kernels for GPUs, run the tests that need one, or run kernels without one
   bench mixture --images DIR     one lap against a scikit-learn EM iteration on the patches of the first images of DIR
   bench topics --corpus FOLDER -k K   held-out score over time against tomotopy, gensim and scikit-learn
@@ -34,6 +38,8 @@ fn main() -> ExitCode {
     let result = match words.split_first() {
         Some((&"test", rest)) => test::run(rest),
         Some((&"python", rest)) => python::run(rest),
+        Some((&"docs", rest)) => docs::run(rest),
+        Some((&"release", rest)) => release::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"cuda", rest)) => cuda::run(rest),
         Some((&"paper", rest)) => paper::run(rest),

@@ -104,10 +104,15 @@ fn show(command: &Command) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
+/// The interpreter of a virtual environment under target/, which may have to be made.
+pub fn interpreter(name: &str) -> PathBuf {
+    root().join("target").join(name).join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
+}
+
 /// The interpreter of a virtual environment under target/ with `requirements` (a file in the repository) installed.
 pub fn python(name: &str, requirements: &str) -> Result<PathBuf, String> {
     let folder = root().join("target").join(name);
-    let interpreter = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let interpreter = interpreter(name);
     let stamp = folder.join("requirements.installed");
     let wanted = std::fs::read_to_string(root().join(requirements)).map_err(|e| format!("{requirements}: {e}"))?;
     if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::process::{Build, cargo, command, counted, go, python, root};
+use crate::process::{self, Build, cargo, command, counted, go, python, root};
 
 /// Where the package is.
 const PACKAGE: &str = "crates/lsparse-python";
@@ -27,7 +27,7 @@ pub fn tests(build: Build, fresh: bool, long: bool, args: &[&str]) -> Result<(us
     }
     if long {
         // Too large for every day.
-        go(command(&interpreter, &["-m", "pip", "install", "--quiet", "ray"]))?;
+        go(command(&interpreter, &["-m", "pip", "install", "--quiet", "ray", "pyspark"]))?;
     }
     // Where tests have run there is the command that they ran.
     if !matches!(build, Build::Checked) {
@@ -53,6 +53,11 @@ pub fn tests(build: Build, fresh: bool, long: bool, args: &[&str]) -> Result<(us
     // What is left behind there is nothing that anybody needs.
     let _ = std::fs::remove_dir_all(&elsewhere);
     Ok(counts)
+}
+
+/// The interpreter of the environment, as the last build has left it.
+pub fn interpreter() -> PathBuf {
+    process::interpreter(ENVIRONMENT)
 }
 
 /// The interpreter of an environment that has the package as it is now.

@@ -1,9 +1,10 @@
-//! `cargo xtask test`: format, lints, documentation, and every test of the workspace and of the Python package, counted.
+//! `cargo xtask test`: format, lints, documentation, and every test of the workspace, of the Python package
+//! and of the documentation (whose blocks of code are run, and its links checked), counted.
 
 use std::time::Instant;
 
 use crate::process::{Build, cargo, counted, go};
-use crate::{paper, python};
+use crate::{docs, paper, python};
 
 /// Random cases a property when tests run long.
 const LONG_CASES: &str = "10000";
@@ -17,10 +18,12 @@ pub fn run_all(long: bool) -> Result<(), String> {
     go(doc)?;
     let rust = tests(long)?;
     let package = python::tests(if long { Build::Release } else { Build::Checked }, true, long, &[])?;
+    let documentation = docs::tests(if long { Build::Release } else { Build::Checked })?;
     if long {
         paper::run(&["all", "--quick"])?;
     }
-    let (passed, failed, ignored) = (rust.0 + package.0, rust.1 + package.1, rust.2 + package.2);
+    let sum = |of: fn(&(usize, usize, usize)) -> usize| [rust, package, documentation].iter().map(of).sum::<usize>();
+    let (passed, failed, ignored) = (sum(|c| c.0), sum(|c| c.1), sum(|c| c.2));
     println!("{passed} passed, {failed} failed, {ignored} skipped");
     eprintln!("in {:.0} s", start.elapsed().as_secs_f64());
     if failed > 0 || passed == 0 { Err("tests failed".into()) } else { Ok(()) }

@@ -8,13 +8,17 @@ use crate::corpus::CorpusArgs;
 use crate::demo::DemoArgs;
 use crate::explore::ExploreArgs;
 use crate::fit::{MixtureArgs, TopicsArgs};
+use crate::fold::FoldArgs;
 use crate::info::InfoArgs;
+use crate::manual::ManualArgs;
+use crate::merge::MergeArgs;
 use crate::patches::PatchesArgs;
 use crate::score::ScoreArgs;
 use crate::select::SelectArgs;
 use crate::topics::list::TopicsListArgs;
 use crate::topics::similar::SimilarArgs;
 use crate::watch::WatchArgs;
+use crate::work::WorkArgs;
 
 /// Mixture and topic models whose responsibilities have at most L entries a row or token.
 ///
@@ -52,6 +56,7 @@ pub enum Command {
     Fit(Fit),
     Score(ScoreArgs),
     Assign(AssignArgs),
+    Merge(MergeArgs),
     Info(InfoArgs),
     Topics(TopicsListArgs),
     Similar(SimilarArgs),
@@ -61,8 +66,13 @@ pub enum Command {
     Patches(PatchesArgs),
     Select(SelectArgs),
     Watch(WatchArgs),
+    Work(WorkArgs),
+    Fold(FoldArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
+    /// For those who make packages and the documentation.
+    #[command(hide = true)]
+    Manual(ManualArgs),
 }
 
 #[derive(Args)]
@@ -148,7 +158,8 @@ mod tests {
     fn every_result_can_be_json() {
         let command = command();
         let subcommands = command.get_subcommands().flat_map(|sub| std::iter::once(sub).chain(sub.get_subcommands()));
-        for sub in subcommands.filter(|sub| !sub.has_subcommands() && sub.get_name() != "completions") {
+        let shown = subcommands.filter(|sub| !sub.has_subcommands() && !sub.is_hide_set());
+        for sub in shown.filter(|sub| sub.get_name() != "completions") {
             assert!(sub.get_arguments().any(|arg| arg.get_long() == Some("json")), "{}", sub.get_name());
         }
     }

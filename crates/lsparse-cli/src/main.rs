@@ -11,10 +11,13 @@ mod demo;
 mod examples;
 mod explore;
 mod fit;
+mod fold;
 mod format;
 mod info;
 mod interrupt;
 mod labels;
+mod manual;
+mod merge;
 mod messages;
 mod output;
 mod parse;
@@ -25,6 +28,7 @@ mod select;
 mod stdin;
 mod topics;
 mod watch;
+mod work;
 
 use std::io;
 use std::process::ExitCode;
@@ -94,10 +98,13 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Fit(Fit { family: Family::Mixture(args) }) => fit::run_mixture(&args),
         Command::Fit(Fit { family: Family::Topics(args) }) => fit::run_topics(&args),
+        Command::Work(args) => work::run(&args),
+        Command::Fold(args) => fold::run(&args),
         Command::Topics(args) => topics::list::run(&args),
         Command::Similar(args) => topics::similar::run(&args),
         Command::Explore(args) => explore::run(&args),
         Command::Score(args) => score::run(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::Assign(args) => assign::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Corpus(args) => corpus::run(&args),
@@ -106,5 +113,6 @@ fn run(command: Command) -> Result<()> {
         Command::Watch(args) => watch::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Manual(args) => manual::run(&args),
     }
 }

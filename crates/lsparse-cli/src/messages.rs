@@ -8,6 +8,10 @@ use crate::cli;
 /// An error as the command tells it.
 pub fn of_error(error: &Error) -> String {
     let said = in_options(&error.to_string());
+    if let Error::Awaiting { folder, batches, .. } = error {
+        let batch = batches.first().copied().unwrap_or(0);
+        return format!("{said}: lsparse work {} --batch {batch}", folder.display());
+    }
     let Error::WrongKind { found, .. } = error else { return said };
     match found.as_str() {
         "mixture" => format!("{said}, and use this one with lsparse info, score, assign or fit mixture --from"),

@@ -25,14 +25,8 @@ impl Input {
         if !is_stdin(path) {
             return Ok(Input { path: path.to_owned(), _copy: None });
         }
+        check_piped()?;
         let mut stdin = io::stdin().lock();
-        if stdin.is_terminal() {
-            return Err(Error::Format {
-                path: STDIN.into(),
-                detail: "it is a terminal".into(),
-                remedy: "pipe data into the command, or give a file".into(),
-            });
-        }
         let unwritable = |source| Error::Unwritable { path: std::env::temp_dir(), source };
         let copy = tempfile::Builder::new().prefix("lsparse-").suffix(ending).tempfile().map_err(unwritable)?;
         let mut file: &File = copy.as_file();
@@ -44,6 +38,18 @@ impl Input {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Refuse to read what somebody would have to type.
+pub fn check_piped() -> Result<()> {
+    if !io::stdin().is_terminal() {
+        return Ok(());
+    }
+    Err(Error::Format {
+        path: STDIN.into(),
+        detail: "it is a terminal".into(),
+        remedy: "pipe data into the command, or give a file".into(),
+    })
 }
 
 /// Refuse to read standard input twice: as data and as what an option gives.
@@ -64,6 +70,6 @@ pub fn check_folder(setting: &'static str, given: Option<&Path>) -> Result<()> {
     Err(Error::Config { setting, problem, remedy: "make one of text with lsparse corpus build - --out FOLDER".into() })
 }
 
-fn is_stdin(path: &Path) -> bool {
+pub fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

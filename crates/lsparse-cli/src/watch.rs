@@ -1,5 +1,6 @@
 //! `lsparse watch`: a local page that follows traces, and the page of a training in this process.
 
+use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -10,10 +11,12 @@ use clap::Args;
 use lsparse::{Error, Result};
 use lsparse_page::watch::{Feed, Follow, Server, Watched};
 use serde_json::json;
+use tempfile::NamedTempFile;
 
 use crate::interrupt;
 use crate::messages;
 use crate::output::{self, message};
+use crate::stdin::{STDIN, check_piped, is_stdin};
 
 /// Show trainings as they go, or as they went, on a local page.
 ///
@@ -24,9 +27,10 @@ use crate::output::{self, message};
 EXAMPLES:
   lsparse fit topics corpus -k 100 --trace run.jsonl &  lsparse watch run.jsonl
   lsparse watch runs/*.jsonl --open                     side by side, in the browser
+  ssh far tail -n +1 -F run.jsonl | lsparse watch -     a training on another machine
   lsparse fit topics corpus -k 100 --watch              a page that can stop the training too")]
 pub struct WatchArgs {
-    /// Traces.
+    /// Traces; - for standard input.
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
     /// Port of the page [default: any that is free].
@@ -45,7 +49,12 @@ const PERIOD: Duration = Duration::from_millis(300);
 
 pub fn run(args: &WatchArgs) -> Result<()> {
     let feed = Arc::new(Feed::default());
-    let mut follows = args.traces.iter().map(|path| Follow::new(path, &feed)).collect::<Result<Vec<_>>>()?;
+    let piped = Piped::of(&args.traces)?;
+    let follow = |path: &PathBuf| match piped.as_ref().filter(|_| is_stdin(path)) {
+        Some(piped) => Follow::called(STDIN, piped.copy.path(), &feed),
+        None => Follow::new(path, &feed),
+    };
+    let mut follows = args.traces.iter().map(follow).collect::<Result<Vec<_>>>()?;
     let server = Server::start(Arc::clone(&feed), args.port)?;
     let url = server.url();
     match args.json {
@@ -77,6 +86,31 @@ pub fn run(args: &WatchArgs) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A trace from standard input, which comes while it is followed.
+struct Piped {
+    copy: NamedTempFile,
+}
+
+impl Piped {
+    /// Standard input, if it is one of these.
+    fn of(traces: &[PathBuf]) -> Result<Option<Self>> {
+        match traces.iter().filter(|path| is_stdin(path)).count() {
+            0 => return Ok(None),
+            1 => {}
+            _ => {
+                let (path, detail) = (STDIN.into(), "it can be read once".into());
+                return Err(Error::Format { path, detail, remedy: "give - once".into() });
+            }
+        }
+        check_piped()?;
+        let unwritable = |source| Error::Unwritable { path: std::env::temp_dir(), source };
+        let copy = tempfile::Builder::new().prefix("lsparse-").suffix(".jsonl").tempfile().map_err(unwritable)?;
+        let mut file = copy.reopen().map_err(unwritable)?;
+        std::thread::spawn(move || io::copy(&mut io::stdin().lock(), &mut file));
+        Ok(Some(Piped { copy }))
+    }
 }
 
 /// The page of a training in this process.

@@ -618,3 +618,14 @@ fn what_was_said_badly_or_not_at_all() {
         assert!(place.path("link.st").is_symlink() && place.read("store/m.st") == place.read("m.st"));
     }
 }
+
+#[test]
+fn a_gpu_that_is_asked_for_by_name_is_not_left_idle_without_a_word() {
+    let place = Place::new();
+    place.write("counts.csv", "1,2\n3,0\n0,4\n");
+    for quiet in ["", " -q"] {
+        let arguments = format!("counts.csv -k 2 --likelihood multinomial --device cuda{quiet}");
+        refused(&place, &arguments, &["device: ", "GPU", "--device cpu, or leave it out"]);
+    }
+    place.lsparse("fit mixture counts.csv -k 2 --likelihood multinomial --device auto -q").assert().success();
+}

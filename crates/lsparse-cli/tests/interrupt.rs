@@ -293,7 +293,8 @@ fn traces_are_watched_until_ctrl_c() {
     place.lsparse("fit mixture train.npy -k 4 --laps 3 --tolerance none --trace t.jsonl").assert().success();
     let mut child = Command::new(env!("CARGO_BIN_EXE_lsparse"))
         .current_dir(place.path(""))
-        .args(["watch", "t.jsonl", "later.jsonl"])
+        .args(["watch", "t.jsonl", "later.jsonl", "-"])
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -307,9 +308,26 @@ fn traces_are_watched_until_ctrl_c() {
         std::thread::sleep(Duration::from_millis(50));
         state = ask(&line, "GET", "state?has=0.0,0.0");
     }
+    // Standard input comes line by line.
+    let trace = place.text("t.jsonl");
+    let mut pipe = child.stdin.take().unwrap();
+    for (number, text) in trace.lines().enumerate() {
+        writeln!(pipe, "{text}").unwrap();
+        let came = || {
+            let answer = ask(&line, "GET", "state?has=");
+            let state: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+            assert_eq!(state["traces"][2]["name"], "standard input");
+            state["traces"][2]["lines"].as_array().unwrap().len()
+        };
+        while came() <= number {
+            assert!(since.elapsed() < Duration::from_secs(60), "line {number}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
     assert!(state.contains("later.jsonl") && state.contains("\"can_stop\":false"));
     assert!(ask(&line, "POST", "stop").starts_with("HTTP/1.1 409"));
     send(&child, "INT");
     assert!(child.wait().unwrap().success());
     place.lsparse("watch train.npy").assert().code(2).stderr(contains("not that of a trace"));
+    place.lsparse("watch - -").assert().code(2).stderr(contains("standard input: it can be read once; give - once"));
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lsparse::data::{CsrRows, Element, MemoryRows, PartialMoments, Pieces, RowSource, Rows, natural_layout};
 use lsparse::data::{Measuring, Scalar};
-use lsparse::elsewhere::{Asked, Job, measure_piece as measure, work_piece as work};
+use lsparse::elsewhere::{Asked, Job, measure_piece as measure, work_batch as work};
 use lsparse::store::checkpoint::print_rows;
 use lsparse::training::exchange::{Engine, Round, pack, unpack};
 use lsparse::{Error, Result};

@@ -19,6 +19,7 @@ import pytest
 import scipy.sparse as sp
 from dask.distributed import Client, LocalCluster
 from lsparse import LsparseError, exchange
+from sklearn.exceptions import NotFittedError
 
 LONG = bool(os.environ.get("LSPARSE_LONG"))
 FAST = {"max_iter": 3, "tol": 0, "random_state": 0}
@@ -106,8 +107,8 @@ def test_every_mixture_gives_the_same_bytes(client, blobs, model):
         X[::17, 1] = np.nan
     if "Gaussian" not in type(model).__name__:
         X = np.abs(X).round() if "Bernoulli" not in type(model).__name__ else (X > 0).astype(np.float64)
-    here = exchange.fit(model.to_local(), parts_of(X), batches_per_round=8)
-    assert contents(model.fit(lazy(X), client=client)) == contents(here)
+    model.fit(lazy(X), client=client)
+    assert contents(model) == contents(exchange.fit(model.to_local(), parts_of(X), batches_per_round=8))
 
 
 @pytest.mark.parametrize("leave_out", [True, False])
@@ -129,8 +130,8 @@ def test_what_is_given_beside_the_rows_counts(client, blobs):
     assert contents(model) == contents(here)
     assert model.weights_.sum() == pytest.approx(1) and contents(model.fit(lazy(X), client=client)) != contents(here)
     model = lsparse.dask.GaussianMixture(4, means_init=X[:4], weights_init=[0.25] * 4, n_init=2, **FAST)
-    here = exchange.fit(model.to_local(), parts_of(X), batches_per_round=8)
-    assert contents(model.fit(lazy(X), client=client)) == contents(here)
+    model.fit(lazy(X), client=client)
+    assert contents(model) == contents(exchange.fit(model.to_local(), parts_of(X), batches_per_round=8))
 
 
 def test_early_stopping_scores_traces_and_callbacks(client, blobs, tmp_path):
@@ -199,6 +200,24 @@ def test_a_bag_of_texts_has_the_vocabulary_of_all(client):
     assert few.vocabulary == lsparse.build_corpus(texts, min_df=1, max_df=0.4, max_features=3, stop_words=None).vocabulary
     model = lsparse.dask.TopicModel(2, **FAST).fit(bag, client=client)
     assert model.vocabulary_.tolist() == expected.vocabulary
+    # Other texts, by the words of the model.
+    others = ["apple pear unheard", "", "moon star Ägypten", "the sun"]
+    split = [text.lower().split() for text in others]
+    counts = sp.csr_array([[words.count(word) for word in expected.vocabulary] for words in split])
+    bag_of_others, local = dask.bag.from_sequence(others, npartitions=3), model.to_local()
+    for method in ["transform", "predict", "predict_proba", "score_samples"]:
+        found = getattr(model, method)(bag_of_others)
+        assert isinstance(found, da.Array)
+        np.testing.assert_array_equal(found.compute(), getattr(local, method)(counts), method)
+    sparse = sp.vstack([part.compute() for part in model.predict_sparse(bag_of_others)])
+    assert (sparse != local.predict_sparse(counts)).nnz == 0
+    sizes = bag.map_partitions(lambda part: [len(part)]).compute()
+    assert model.score(bag).compute() == model.score(delayed(expected.counts, sizes)).compute()
+    without = lsparse.dask.TopicModel(2, **FAST).fit(delayed(expected.counts, (30, 32)), client=client)
+    with pytest.raises(LsparseError, match="does not know how text becomes words; fit it on texts"):
+        without.transform(bag)
+    with pytest.raises(LsparseError, match="X is a bag; give a dask array"):
+        lsparse.dask.GaussianMixture(2, **FAST).fit(lazy(np.eye(9), (4, 5)), client=client).predict(bag)
     with pytest.raises(LsparseError, match="phrases: not for texts on a cluster"):
         lsparse.dask.build_corpus(bag, phrases=True, client=client)
 
@@ -225,6 +244,33 @@ def test_what_is_wrong_is_said_with_its_place(client, blobs):
 
     with pytest.raises(LsparseError, match="partition 1: RuntimeError: the disk is gone"):
         fit([dask.delayed(X[:10]), dask.delayed(broken)()])
+
+
+def test_an_error_of_a_batch_has_its_name(client, blobs):
+    class Fading:
+        """Rows that are there for a while."""
+
+        shape, ndim, dtype = blobs[0].shape, 2, blobs[0].dtype
+
+        def __init__(self):
+            self.rows = blobs[0]
+
+        def to_numpy(self):
+            import traceback
+
+            if any(frame.name == "_work" for frame in traceback.extract_stack()):
+                raise MemoryError("no room for 12 GB")
+            return self.rows
+
+    parts = [dask.delayed(blobs[0]), dask.delayed(Fading())]
+    with pytest.raises(LsparseError, match=r"^batch 1, partition 1, visit \d+: MemoryError: no room for 12 GB") as caught:
+        lsparse.dask.GaussianMixture(4, **FAST).fit(parts, client=client)
+    assert isinstance(caught.value.__cause__, MemoryError)
+
+
+def test_what_is_not_fitted_is_no_model():
+    with pytest.raises(NotFittedError):
+        lsparse.dask.GaussianMixture(4).to_local()
 
 
 def test_partitions_of_several_types_are_read_in_double_precision(client, blobs):
@@ -360,8 +406,9 @@ def fit_under_fire(crew, model, X, moments, number, rng):
 
 def test_workers_that_die_change_nothing(blobs):
     X = np.tile(blobs[0], (20, 1))
-    model = lsparse.dask.GaussianMixture(40, sparsity=8, max_iter=12, tol=0, random_state=0, batches_per_round=4)
-    here = exchange.fit(model.to_local(), np.array_split(X, 8), batches_per_round=4)
+    settings = {"sparsity": 8, "max_iter": 12, "tol": 0, "random_state": 0}
+    model = lsparse.dask.GaussianMixture(40, batches_per_round=4, **settings)
+    here = exchange.fit(lsparse.GaussianMixture(40, **settings), np.array_split(X, 8), batches_per_round=4)
     X = [dask.delayed(part) for part in np.array_split(X, 8)]
     with Crew(2) as crew:
         fitted, died = fit_under_fire(crew, model, X, [0.4, 1.0], 1, np.random.default_rng(0))
@@ -372,13 +419,16 @@ def test_workers_that_die_change_nothing(blobs):
 def test_a_hundred_fits_with_deaths_end_with_the_same_bytes(blobs, documents):
     rng = np.random.default_rng(1)
     X = np.tile(blobs[0], (20, 1))
-    mixture = lsparse.dask.GaussianMixture(40, sparsity=8, max_iter=8, tol=0, random_state=0, batches_per_round=4)
+    settings = {"max_iter": 8, "tol": 0, "random_state": 0}
+    mixture = lsparse.dask.GaussianMixture(40, sparsity=8, batches_per_round=4, **settings)
+    mixture_here = lsparse.GaussianMixture(40, sparsity=8, **settings)
     rows = [dask.delayed(part) for part in np.array_split(X, 8)]
     counts = sp.vstack([documents[0]] * 10, format="csr")
     topics = lsparse.dask.TopicModel(20, max_iter=5, tol=0, random_state=0, batches_per_round=2)
+    topics_here = lsparse.TopicModel(20, max_iter=5, tol=0, random_state=0)
     expected = {
-        id(mixture): contents(exchange.fit(mixture.to_local(), np.array_split(X, 8), batches_per_round=4)),
-        id(topics): contents(exchange.fit(topics.to_local(), parts_of(counts, (375,) * 8), batches_per_round=2)),
+        id(mixture): contents(exchange.fit(mixture_here, np.array_split(X, 8), batches_per_round=4)),
+        id(topics): contents(exchange.fit(topics_here, parts_of(counts, (375,) * 8), batches_per_round=2)),
     }
     deaths = 0
     with Crew(2) as crew:
@@ -399,3 +449,19 @@ def test_a_partition_that_kills_every_worker_is_named(blobs):
     parts = [dask.delayed(blobs[0]), dask.delayed(os._exit)(1)]
     with Crew(2) as crew, pytest.raises(LsparseError, match="partition 1: 4 workers died of it; give smaller batches"):
         lsparse.dask.GaussianMixture(4, worker_timeout=300, **FAST).fit(parts, client=crew.client)
+
+
+@pytest.mark.skipif(not LONG, reason="workers are started over and over: cargo xtask test --long")
+def test_a_partition_that_fits_no_worker_is_named(blobs):
+    def hungry():
+        held = []
+        for _ in range(200):
+            held.append(np.ones(2_000_000))
+            time.sleep(0.02)
+        return held
+
+    parts = [dask.delayed(blobs[0]), dask.delayed(hungry)()]
+    limits = {"processes": True, "threads_per_worker": 1, "memory_limit": "700MB", "dashboard_address": ":0"}
+    with LocalCluster(n_workers=2, **limits) as cluster, Client(cluster, set_as_default=False) as client:
+        with pytest.raises(LsparseError, match="partition 1: 4 workers died of it; give smaller batches"):
+            lsparse.dask.GaussianMixture(4, worker_timeout=300, **FAST).fit(parts, client=client)

@@ -21,6 +21,7 @@ from lsparse import (
     coherence,
     completion_score,
 )
+from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 X = np.random.default_rng(0).normal(size=(30, 2))
@@ -240,6 +241,57 @@ def test_a_device_that_is_none_is_called_by_its_parameter():
     for device in ("x", "", "cuda:", "gpu"):
         with pytest.raises(ValueError, match="'device' parameter"):
             GaussianMixture(2, device=device).fit(X)
+
+
+def test_held_out_rows_are_called_so():
+    counts = np.eye(6) + 1
+    for model, rows, held, words in [
+        (GaussianMixture(2), X, np.zeros((5, X.shape[1] + 1)), "X_val has 3 features, but GaussianMixture is expecting 2"),
+        (GaussianMixture(2), X, np.full((5, 2), np.nan), "Input X_val contains NaN"),
+        (GaussianMixture(2), X, np.zeros(3), "X_val: Expected 2D array"),
+        (GaussianMixture(2), X, np.zeros((0, 2)), "X_val: Found array with 0 sample"),
+        (TopicModel(2), counts, -counts, "X_val: Negative values"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            model.fit(rows, X_val=held)
+    with pytest.raises(ValueError, match="^X has 3 features"):
+        GaussianMixture(2).fit(X).predict(np.zeros((5, 3)))
+
+
+def test_what_is_around_a_fit_is_looked_at_before_it(tmp_path):
+    for around, kind, words in [
+        ({"checkpoint": tmp_path}, ValueError, "is a folder; give a file"),
+        ({"checkpoint": tmp_path, "resume": True}, ValueError, "is a folder; give a file"),
+        ({"checkpoint_every": -1}, ValueError, "checkpoint_every: -1 is no number of seconds"),
+        ({"checkpoint_every": "often"}, ValueError, "checkpoint_every: 'often' is no number"),
+        ({"callback": 5}, TypeError, "callback: a int cannot be called; give a function"),
+    ]:
+        with pytest.raises(kind, match=words):
+            GaussianMixture(2).fit(X, **around)
+
+
+def test_what_must_be_a_number_is_said_to_be_one():
+    for settings, words in [
+        ({"n_components": True}, r"'n_components' .* must be an int in the range \[1, inf\). Got True"),
+        ({"tol": True}, r"'tol' .* must be a float in the range \[0.0, inf\). Got True"),
+        ({"random_state": "a"}, "RandomState' or None. Got 'a'"),
+        ({"random_state": True}, "RandomState' or None. Got True"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            GaussianMixture(**settings).fit(X)
+
+
+def test_parameters_of_latent_dirichlet_allocation_are_taken():
+    counts = np.random.default_rng(0).poisson(1.0, size=(60, 8))
+    theirs = LatentDirichletAllocation().get_params()
+    ours = TopicModel(**theirs | {"n_components": 3, "random_state": 0, "learning_method": "batch"}).fit(counts)
+    assert json.loads(ours.model_.config)["schedule"] == "full"
+    online = TopicModel(3, learning_method="online", batch_size=10, random_state=0).fit(counts)
+    same = TopicModel(3, schedule="stochastic", batch_size=10, random_state=0).fit(counts)
+    assert (online.components_ == same.components_).all()
+    online.partial_fit(counts)
+    with pytest.raises(ValueError, match="say different things: 'batch' is 'full'. Got 'streaming' too"):
+        TopicModel(3, learning_method="batch", schedule="streaming").fit(counts)
 
 
 def test_pages_are_of_topics():

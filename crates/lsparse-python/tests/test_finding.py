@@ -50,7 +50,7 @@ def test_a_found_model_is_a_model(blobs, tmp_path):
     assert trace.moves and {move["kind"] for move in trace.moves} <= {"birth", "merge", "delete"}
     born = sum(move["kind"] == "birth" for move in trace.moves)
     assert 10 + born - (len(trace.moves) - born) == 7
-    model.save(tmp_path / "m.safetensors")
+    lsparse.save(model, tmp_path / "m.safetensors")
     again = lsparse.load(tmp_path / "m.safetensors")
     for other in (again, pickle.loads(pickle.dumps(model))):
         assert np.array_equal(other.predict(X), model.predict(X))

@@ -1,5 +1,6 @@
-//! What is done for a training by processes that have one piece of the rows and no other: look at it beforehand, and work
-//! batches out. Everything is a pure function of rows and bytes, so that what is lost with a process is done again.
+//! What is done for a training by processes that fold nothing in, and may have one piece of the rows and no other: look at it
+//! beforehand, and work batches out. Everything is a pure function of rows and bytes, so that what is lost with a process is
+//! done again.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ use crate::mixture::{MixtureInputs, Mixtures, SettledMixture};
 use crate::runs::Family;
 use crate::settings::{MixtureConfig, TopicMethod, TopicsConfig};
 use crate::topics::{TopicFamily, TopicInputs, scan_counts};
-use crate::training::exchange::{Known, Remote, unpack};
+use crate::training::exchange::{Engine, Known, Remote, Round, unpack};
 
 /// Settings of either family, before anything is known of the rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,10 +47,10 @@ fn measure<T: Scalar>(rows: &dyn RowSource, config: &MixtureConfig, missing: boo
     scan_part_for(family.as_ref(), rows, missing)
 }
 
-/// A ticket that somebody works out who has a piece of the rows.
+/// A ticket that somebody works out who has rows and no session.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
-    /// The piece, which is the ticket's batch.
+    /// The ticket's batch, which is the piece where rows lie in pieces.
     pub number: usize,
     /// What the training is known by, a packed [`Known`].
     pub known: &'a [u8],
@@ -59,38 +60,79 @@ pub struct Job<'a> {
     pub params: &'a [u8],
     /// The ticket.
     pub ticket: &'a [u8],
-    /// One weight a row of the piece, or none at all.
+    /// One weight a row that is here, or none at all.
     pub weights: Option<&'a [f64]>,
 }
 
-/// Work a ticket out. Gives what [`fold`](crate::training::exchange::fold) takes.
-pub fn work_piece(rows: &dyn RowSource, job: &Job<'_>) -> Result<Vec<u8>> {
-    let Job { number, known, weights, .. } = *job;
-    let Known { family, settings, double, ends } = unpack(known, "what a training is known by")?;
+/// Work a ticket out on the rows of its piece, or on all rows where they do not lie in pieces. Gives what
+/// [`fold`](crate::training::exchange::fold) takes.
+pub fn work_batch(rows: &dyn RowSource, job: &Job<'_>) -> Result<Vec<u8>> {
+    let Known { family, settings, double, ends } = unpack(job.known, "what a training is known by")?;
     let foreign = |_| Error::Exchange { what: "settings of this version" };
+    if job.weights.is_some_and(|weights| weights.len() != rows.num_rows()) {
+        return Err(Error::Exchange { what: "weights of these rows" });
+    }
     if family == "topics" {
         let config: TopicsConfig = serde_json::from_str(&settings).map_err(foreign)?;
-        let piece = Piece::new(rows, number, ends)?;
-        return work(&TopicFamily::of(&piece, &config, TopicInputs::default())?, &piece, job);
+        return with_piece(rows, job.number, ends, |rows, first| {
+            work(&TopicFamily::of(rows, &config, TopicInputs::default())?, first, job)
+        });
     }
     let (settled, units): (SettledMixture, Option<ColumnUnits>) = serde_json::from_str(&settings).map_err(foreign)?;
     let units = units.as_ref();
-    if weights.is_some_and(|weights| weights.len() != rows.num_rows()) {
-        return Err(Error::Exchange { what: "weights of this piece" });
-    }
     with_working_rows(rows, settled.config.binarize, units, |rows| {
-        let piece = Piece::new(rows, number, ends)?;
-        let inputs = MixtureInputs { units, ..Default::default() };
-        match double {
-            false => work(&Mixtures::<f32>::of(&piece, settled, inputs)?, &piece, job),
-            true => work(&Mixtures::<f64>::of(&piece, settled, inputs)?, &piece, job),
-        }
+        with_piece(rows, job.number, ends, |rows, first| {
+            let inputs = MixtureInputs { units, ..Default::default() };
+            match double {
+                false => work(&Mixtures::<f32>::of(rows, settled, inputs)?, first, job),
+                true => work(&Mixtures::<f64>::of(rows, settled, inputs)?, first, job),
+            }
+        })
     })
 }
 
-fn work<'a, F: Family<'a>>(family: &F, piece: &Piece<'_>, job: &Job<'a>) -> Result<Vec<u8>> {
-    let dealt = family.deal(job.run)?.weighted_from(piece.first(), job.weights);
+/// Weights are those of the rows from `first` on.
+fn work<'a, F: Family<'a>>(family: &F, first: usize, job: &Job<'a>) -> Result<Vec<u8>> {
+    let dealt = family.deal(job.run)?.weighted_from(first, job.weights);
     Remote::new(family.model(job.run), dealt).summarize(job.params, job.ticket)
+}
+
+/// Run `work` on rows by the numbers that they have among all, with that of the first that is here.
+fn with_piece<R>(
+    rows: &dyn RowSource,
+    number: usize,
+    ends: Vec<usize>,
+    work: impl FnOnce(&dyn RowSource, usize) -> Result<R>,
+) -> Result<R> {
+    if ends.is_empty() {
+        return work(rows, 0);
+    }
+    let piece = Piece::new(rows, number, ends)?;
+    work(&piece, piece.first())
+}
+
+/// Works batches out in this process, one after the other: a round of them under the same parameters, as those do who have
+/// workers.
+pub struct Here<'a> {
+    /// All rows.
+    pub rows: &'a dyn RowSource,
+    /// One weight a row, or none.
+    pub weights: Option<&'a [f64]>,
+    /// Batches of a round.
+    pub batches_per_round: usize,
+}
+
+impl Engine for Here<'_> {
+    fn batches_per_round(&self) -> usize {
+        self.batches_per_round
+    }
+
+    fn work(&mut self, known: &[u8], run: usize, round: &Round) -> Result<Vec<Vec<u8>>> {
+        let (params, weights) = (&round.params[..], self.weights);
+        let jobs = round.batches.iter().zip(&round.tickets);
+        jobs.map(|(&number, ticket)| work_batch(self.rows, &Job { number, known, run, params, ticket, weights }))
+            .collect()
+    }
 }
 
 /// Run `work` on rows as training takes them: as they are, as zeros and ones, or in the units of their columns.

@@ -376,6 +376,23 @@ pub enum Error {
         what: String,
     },
 
+    /// Batches that others are to work out are not worked out yet.
+    #[error(
+        "{}: {} not worked out yet; see what kept those who had {}, or work on {}",
+        folder.display(),
+        describe_batches(batches),
+        if batches.len() == 1 { "it" } else { "them" },
+        if batches.len() == 1 { "it" } else { "them" }
+    )]
+    Awaiting {
+        /// The folder where they are waited for.
+        folder: PathBuf,
+        /// The batches.
+        batches: Vec<usize>,
+        /// Whether nobody could know of them before.
+        is_new: bool,
+    },
+
     /// The objective is not a number any more.
     #[error("the objective is {value} after step {step}; give less extreme priors, rescale the data, or use f64")]
     Diverged {
@@ -491,7 +508,7 @@ impl Error {
     /// Whether the one who called can mend it (a wrong setting, path or value), as opposed to a failing disk.
     pub fn is_bad_input(&self) -> bool {
         match self {
-            Error::Interrupted { .. } => false,
+            Error::Interrupted { .. } | Error::Awaiting { .. } => false,
             Error::Io { source, .. } | Error::Unwritable { source, .. } | Error::Checkpoint { source, .. } => matches!(
                 source.kind(),
                 io::ErrorKind::NotFound
@@ -504,6 +521,14 @@ impl Error {
             ),
             _ => true,
         }
+    }
+}
+
+fn describe_batches(batches: &[usize]) -> String {
+    let names: Vec<String> = batches.iter().map(usize::to_string).collect();
+    match &names[..] {
+        [one] => format!("batch {one} is"),
+        _ => format!("batches {} are", names.join(", ")),
     }
 }
 

@@ -18,7 +18,7 @@
 //!   model of several runs.
 //! - [`mixture`] and [`topics`] put the pieces together, in the same shape; [`increment`] goes on from data that keeps
 //!   coming, [`any`] reads whatever a file holds, [`elsewhere`] is what processes
-//!   with a piece of the rows do, [`math::agreement`] compares clusters with known classes.
+//!   do that fold nothing in, [`shared`] lets them meet in a folder, [`math::agreement`] compares clusters with known classes.
 
 #![forbid(unsafe_code)]
 
@@ -38,6 +38,7 @@ pub mod mixture;
 pub mod open;
 pub mod runs;
 pub mod settings;
+pub mod shared;
 pub mod store;
 pub mod synthetic;
 pub mod system;
@@ -53,3 +54,8 @@ pub use settings::{BestBy, History, Init, MixtureConfig, Precision, Sparsity};
 pub use store::checkpoint::{Checkpointing, Storage};
 pub use training::schedule::ScheduleKind;
 pub use training::session::Session;
+
+/// The examples of the documentation's page about the library are run with those of the code.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+struct PageOfTheLibrary;

@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use lsparse::data::{
     CsrRows, Element, Measuring, MemoryRows, PartialMoments, Piece, Pieced, Pieces, RowSource, Rows, Scalar,
 };
-use lsparse::elsewhere::{Asked, Job, measure_piece, work_piece};
+use lsparse::elsewhere::{Asked, Job, measure_piece, work_batch};
 use lsparse::mixture::{MixtureInputs, Mixtures, SettledMixture};
 use lsparse::runs::{Family, ModelFile};
 use lsparse::settings::SearchKind;
@@ -304,7 +304,7 @@ impl Engine for Scattered {
             let rows = self.parts[batch].as_ref();
             let weights = self.weights.get(self.ends[batch] - rows.num_rows()..self.ends[batch]);
             let job = Job { number: batch, known, run, params: &round.params, ticket, weights };
-            let work = || work_piece(rows, &job);
+            let work = || work_batch(rows, &job);
             work()?;
             done.push(work()?);
         }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms (folders and files of `src`) in the order that they may know each other in.
-const ROOMS: [&str; 22] = [
+const ROOMS: [&str; 23] = [
     "error",
     "choice",
     "system",
@@ -27,6 +27,7 @@ const ROOMS: [&str; 22] = [
     "increment",
     "any",
     "elsewhere",
+    "shared",
     "lib",
 ];
 

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use clap::Args;
 use lsparse::settings::{Given, Settings};
+use lsparse::shared::SharedFolder;
 use lsparse::{Checkpointing, Result, Storage};
 
 use super::options::Options;
+use super::together::Fold;
 use crate::parse;
 
 /// How a training is run and what it leaves behind.
@@ -38,6 +40,18 @@ pub struct RunArgs {
     /// Threads, 0 for one a core; the result is the same with any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads, help_heading = "Schedule")]
     pub threads: usize,
+    /// Batches that are worked out under the same parameters: at the same time on many machines, one after the other
+    /// here. The model depends on it, and not on who works [default: 1, with --shared 8].
+    #[arg(long, value_name = "N", value_parser = parse::positive_size, help_heading = "Schedule")]
+    pub batches_per_round: Option<usize>,
+    /// Begin a training whose batches are worked out by lsparse work, on any machine that sees this new folder and the
+    /// data. Prints the batches of the first round; lsparse fold goes on from there, and its help has examples.
+    #[arg(long, value_name = "FOLDER", requires = "out", help_heading = "Schedule",
+          conflicts_with_all = ["checkpoint", "watch"])]
+    pub shared: Option<PathBuf>,
+    /// Goes on with such a training.
+    #[arg(skip)]
+    pub fold: Option<Fold>,
     /// Settings as JSON, by the names of the options; options win over it.
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub config: Option<PathBuf>,
@@ -81,6 +95,13 @@ impl RunArgs {
 
     /// What the run keeps on disk while it goes.
     pub fn storage(&self) -> Storage {
+        if let Some(folder) = self.folder() {
+            // Who waits for nobody comes to its end with every round, and must leave what it has come to.
+            let every = self.fold.as_ref().filter(|fold| fold.waits).map_or(Duration::ZERO, |_| self.checkpoint_every);
+            let path = SharedFolder::checkpoint_in(folder);
+            let checkpoint = Some(Checkpointing { path, every, resume: true, forget_batch: None });
+            return Storage { checkpoint, memo_memory: self.memo_memory };
+        }
         let checkpoint = self.checkpoint.as_ref().map(|path| Checkpointing {
             path: path.clone(),
             every: self.checkpoint_every,

@@ -4,6 +4,7 @@ mod args;
 mod mixture;
 mod options;
 mod report;
+mod together;
 mod topics;
 
 use std::path::Path;
@@ -18,9 +19,18 @@ use crate::output::{self, check_not_input};
 use crate::progress::TrainingProgress;
 use crate::watch::OwnPage;
 
-use args::RunArgs;
-pub use mixture::{MixtureArgs, run as run_mixture};
-pub use topics::{TopicsArgs, run as run_topics};
+pub use args::RunArgs;
+pub use mixture::{MixtureArgs, rows_of};
+pub use together::{Fold, print_batches};
+pub use topics::{TopicsArgs, documents_of};
+
+pub fn run_mixture(args: &MixtureArgs) -> Result<()> {
+    args.run.hand_on(mixture::run(args))
+}
+
+pub fn run_topics(args: &TopicsArgs) -> Result<()> {
+    args.run.hand_on(topics::run(args))
+}
 
 impl RunArgs {
     /// Files that cannot be written, or must not be, are found before the work and not after it. The model may take
@@ -36,6 +46,9 @@ impl RunArgs {
             check_not_input("trace", path, inputs)?;
             check_not_input("trace", path, &from)?;
             check_apart("trace", path, &[(self.out.as_deref(), "the model")])?;
+        }
+        if self.folder().is_some() {
+            return self.check_folder(inputs);
         }
         if let Some(checkpoint) = self.storage().checkpoint {
             let others = [(self.out.as_deref(), "the model"), (self.trace.as_deref(), "the trace")];

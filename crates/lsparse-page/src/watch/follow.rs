@@ -31,6 +31,11 @@ pub struct Follow {
 impl Follow {
     /// Follow a file into a feed. A file that is no trace is refused; one that is not there yet is waited for.
     pub fn new(path: &Path, feed: &Feed) -> Result<Self> {
+        Follow::called(&path.to_string_lossy(), path, feed)
+    }
+
+    /// The same for a file that people know by another name.
+    pub fn called(name: &str, path: &Path, feed: &Feed) -> Result<Self> {
         if path.is_dir() {
             return Err(not_a_trace(path, "it is a folder"));
         }
@@ -42,7 +47,7 @@ impl Follow {
                 return Err(not_a_trace(path, "its first line is not that of a trace"));
             }
         }
-        let number = feed.add(&path.to_string_lossy());
+        let number = feed.add(name);
         Ok(Follow { path: path.to_owned(), number, read: 0, rest: Vec::new(), start: Vec::new() })
     }
 

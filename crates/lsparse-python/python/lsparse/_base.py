@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _core
 from ._page import Page
-from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, parameter
+from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, parameter, wanted
 from ._progress import Progress
 
 FLOATS = NDArray[np.float64]
@@ -237,11 +237,25 @@ class Estimator(_Fitted):
             raise
         return readable(X)
 
+    def _heldout_rows(self, X_val: Any) -> Any:
+        """The same for held-out rows, which scikit-learn would call X."""
+        try:
+            return self._rows(X_val, reset=False)
+        except (TypeError, ValueError) as error:
+            text = re.sub(r"\bX\b", "X_val", str(error))
+            text = text if "X_val" in text else f"X_val: {text}"
+            raise (TypeError if isinstance(error, TypeError) else ValueError)(text) from error
+
+    @property
+    def _schedule(self) -> str:
+        """When statistics enter the total."""
+        return str(self.schedule)
+
     def _batching(self, X: Any) -> dict[str, Any]:
         """Settings of batches for rows that lie in pieces, which are the batches."""
         if not hasattr(X, "cuts"):
             return {}
-        return {"batches": None if self.schedule == "full" else len(X.cuts), self._batch_setting: None}
+        return {"batches": None if self._schedule == "full" else len(X.cuts), self._batch_setting: None}
 
     def _allows_nan(self) -> bool:
         """Whether values may be missing."""
@@ -299,7 +313,7 @@ class Estimator(_Fitted):
             checks = self._parameter_constraints.get(name, ["boolean"])
             if isinstance(value, bool | np.bool_) and not {"boolean", "verbose"} & {c for c in checks if isinstance(c, str)}:
                 raise InvalidParameterError(
-                    f"The {name!r} parameter of {type(self).__name__} must be a number, a name or None. Got {value} instead."
+                    f"The {name!r} parameter of {type(self).__name__} must be {wanted(checks)}. Got {value} instead."
                 )
 
     def _seed(self) -> int:
@@ -320,7 +334,7 @@ class Estimator(_Fitted):
         """The settings that all models have, by the names of the library; what is None is left to its default."""
         config = {
             "sparsity": None if self.sparsity is None else self._within(int(self.sparsity)),
-            "schedule": self.schedule,
+            "schedule": self._schedule,
             "delay": float(self.learning_offset),
             "decay": float(self.learning_decay),
             "runs": int(self.n_init),
@@ -349,9 +363,15 @@ class Estimator(_Fitted):
         """What a fit has around it, as the library takes it."""
         if resume and checkpoint is None:
             raise ValueError("resume: there is no checkpoint to go on from; give checkpoint too")
+        if checkpoint is not None and os.path.isdir(checkpoint):
+            raise ValueError(f"checkpoint: {os.fspath(checkpoint)} is a folder; give a file")
+        if not (isinstance(checkpoint_every, Real) and checkpoint_every >= 0):
+            raise ValueError(f"checkpoint_every: {checkpoint_every!r} is no number of seconds; give zero or more")
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback: a {type(callback).__name__} cannot be called; give a function of a dict")
         progress = Progress(self.max_iter, self.n_init) if self.verbose else None
         return {
-            "heldout": None if X_val is None else self._rows(X_val, reset=False),
+            "heldout": None if X_val is None else self._heldout_rows(X_val),
             "checkpoint": None if checkpoint is None else os.fspath(checkpoint),
             "checkpoint_every": float(checkpoint_every),
             "resume": bool(resume),
@@ -387,7 +407,7 @@ class Estimator(_Fitted):
 
     def _rate(self) -> dict[str, float]:
         """How new rows enter the total in ``partial_fit``: nothing for adding them, a rate for blending them in."""
-        if self.schedule != "stochastic":
+        if self._schedule != "stochastic":
             return {}
         # As in stochastic training, the step that is to be taken counts.
         step = json.loads(self.model_.training)["steps"] + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -167,6 +167,20 @@ def build_corpus(
         "stem": stem,
         "segment": bool(segment),
     }
+    return _built(texts, tokenizer, phrases=bool(phrases), min_df=min_df, max_df=max_df, max_features=max_features, out=out)
+
+
+def _built(
+    texts: Any,
+    tokenizer: dict[str, Any],
+    *,
+    phrases: bool,
+    min_df: int | None,
+    max_df: float | None,
+    max_features: int | None,
+    out: str | os.PathLike[str] | None,
+) -> Corpus:
+    """A corpus of texts that become words by these settings."""
     with tempfile.TemporaryDirectory(prefix="lsparse-") as scratch:
         if isinstance(texts, str | os.PathLike):
             source, form = Path(texts), None
@@ -179,7 +193,7 @@ def build_corpus(
                 source,
                 folder,
                 tokenizer=json.dumps(tokenizer),
-                phrases=bool(phrases),
+                phrases=phrases,
                 min_docs=min_df,
                 max_share=max_df,
                 max_words=max_features,
@@ -192,6 +206,29 @@ def build_corpus(
             # The file that the texts went through is none of the caller's business.
             raise LsparseError(str(error).replace(str(source), "texts")) from None
         return read_corpus(folder, mmap=out is not None)
+
+
+def counts_by(words: Sequence[str], counts: Any, own: Sequence[str]) -> Any:
+    """Counts whose columns are the words ``own``, by the columns of other words; what is not among these is left out."""
+    column = {word: number for number, word in enumerate(words)}
+    places = np.array([column.get(word, -1) for word in own], dtype=np.int64)
+    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    found = places[counts.indices] if len(own) else np.empty(0, dtype=np.int64)
+    kept = found >= 0
+    shape = (counts.shape[0], len(words))
+    return sp.coo_array((counts.data[kept], (rows[kept], found[kept])), shape=shape).tocsr()
+
+
+def counts_of(texts: Iterable[str], words: Sequence[str], tokenizer: dict[str, Any]) -> Any:
+    """Counts of texts by the words of a model, for which text became words so."""
+    texts = list(texts)
+    try:
+        corpus = _built(texts, tokenizer, phrases=False, min_df=1, max_df=1.0, max_features=0, out=None)
+    except LsparseError:
+        # Texts without words, unless there is something wrong with more than these.
+        _built(["plain words"], tokenizer, phrases=False, min_df=1, max_df=1.0, max_features=0, out=None)
+        return sp.csr_array((len(texts), len(words)), dtype=np.int32)
+    return counts_by(words, corpus.counts, corpus.vocabulary)
 
 
 def _stop_words(stop_words: str | Iterable[str] | None) -> str | dict[str, Any]:

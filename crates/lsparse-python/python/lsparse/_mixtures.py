@@ -246,7 +246,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         self.__dict__.pop("_labels", None)
         if self.compute_labels:
             self.labels_ = self.predict(X)
-        rule_is_exact = self.schedule in ("full", "memoized") and self.tol > 0 and self.max_seconds is None
+        rule_is_exact = self._schedule in ("full", "memoized") and self.tol > 0 and self.max_seconds is None
         if rule_is_exact and laps and not self.converged_:
             warnings.warn(
                 "Best performing initialization did not converge. Try different init parameters, or increase max_iter, "
@@ -784,7 +784,7 @@ class GaussianMixture(_MixtureBase):
         "float",
         POSITIVE,
         "Variance that the prior expects of a component, in units of the variance that the data has; if not given, 0.1 "
-        "where components have as many rows as columns or fewer, less where they have more, down to 0.001.",
+        "where components have as many rows as columns or fewer, less where they have more, down to 0.0001.",
     )
     prior_shape: str | None = choice(
         None,

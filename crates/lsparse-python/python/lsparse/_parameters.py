@@ -9,7 +9,7 @@ from dataclasses import field, fields
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions, make_constraint
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -21,7 +21,8 @@ NOT_NEGATIVE = Interval(Real, 0.0, None, closed="left")
 def parameter(default: Any, kind: str, check: Any, text: str) -> Any:
     """A parameter of this default; None may be given where it is the default or the kind says so."""
     checks = ["array-like", Interval(Real, 0.0, None, closed="neither")] if check == "array-like or number" else [check]
-    if default is None or kind.endswith("or None"):
+    # A random state may be None as it is.
+    if (default is None or kind.endswith("or None")) and check != "random_state":
         checks.append(None)
     if kind.endswith('or "auto"'):
         checks.append(StrOptions({"auto"}))
@@ -32,6 +33,12 @@ def choice(default: str | None, names: tuple[str, ...], text: str) -> Any:
     """A parameter that is one of these names."""
     kind = ", ".join(json.dumps(name) for name in names)
     return parameter(default, f"{{{kind}}}", StrOptions(set(names)), text)
+
+
+def wanted(checks: list[Any]) -> str:
+    """What a parameter must be, as scikit-learn says it."""
+    texts = [str(make_constraint(check)) for check in checks]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 
 def described(estimator: _Class) -> _Class:

@@ -6,13 +6,14 @@ bytes, so that what is lost is simply done again.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +23,9 @@ from . import _core
 from ._base import FLOATS, Estimator, readable, threads_of
 from ._corpus import read_corpus
 from ._errors import LsparseError
+
+
+_AnyEstimator = TypeVar("_AnyEstimator", bound=Estimator)
 
 
 class Stored(NamedTuple):
@@ -319,12 +323,34 @@ def _joined(rows: list[Any]) -> Any:
 
 def prepare(pieces: Pieces, model: Estimator, batches_per_round: int) -> Pieces:
     """Rows for the training of a model."""
-    pieces.batches_per_round = len(pieces.cuts) if model.schedule == "full" else int(batches_per_round)
+    pieces.batches_per_round = len(pieces.cuts) if model._schedule == "full" else int(batches_per_round)
     pieces.threads = 1 if model.n_jobs is None else threads_of(model.n_jobs)
     kind = "topics" if model._components_setting == "topics" else "mixture"
     # Nothing is drawn by these settings.
     pieces.asked = json.dumps({kind: json.loads(clone(model).set_params(random_state=0)._config())})
     return pieces
+
+
+def trained(
+    runner: Runner, parts: int, model: _AnyEstimator, batches_per_round: int, around: dict[str, Any]
+) -> _AnyEstimator:
+    """A copy of a model, trained on so many parts of data."""
+    sizes = runner.run([Call(("lsparse-sizes", n), f"partition {n}", sizes_of, n) for n in range(parts)])
+    fitted = copy.deepcopy(model)
+    fitted.fit(prepare(Pieces(runner, sizes, model.batch_size), model, batches_per_round), **around)
+    return fitted
+
+
+def told(call: Call, kind: str, text: str, library: bool) -> LsparseError:
+    """What went wrong with a call where it ran, with its name."""
+    return LsparseError(f"{call.name}: {text}" if library else f"{call.name}: {kind}: {text}")
+
+
+def died(call: Call, workers: int) -> LsparseError:
+    """A call that no worker survived."""
+    return LsparseError(
+        f"{call.name}: {workers} workers died of it; give smaller batches (batch_size) or workers more memory"
+    )
 
 
 def stored(paths: Any) -> list[Stored] | None:

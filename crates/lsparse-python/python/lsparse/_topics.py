@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, InvalidParameterError
 from sklearn.utils.validation import check_is_fitted, check_non_negative
 
 from . import _core
@@ -209,6 +209,32 @@ class TopicModel(Estimator):
         "Documents that there will be, for stochastic ``partial_fit``; those seen so far if not given.",
     )
     warm_start: bool = parameter(False, "bool", "boolean", "Go on from the topics of the last fit.")
+    learning_method: str | None = choice(
+        None,
+        ("batch", "online"),
+        'LatentDirichletAllocation\'s word for ``schedule``, in whose place it stands if given: "batch" is "full", "online" '
+        'is "stochastic".',
+    )
+    evaluate_every: int = parameter(
+        -1, "int", Integral, "LatentDirichletAllocation's. The objective is known after every lap (``trace_``) whatever it is."
+    )
+    perp_tol: float = parameter(
+        0.1, "float", NOT_NEGATIVE, "LatentDirichletAllocation's, where ``evaluate_every`` is given. ``tol`` is for that here."
+    )
+
+    @property
+    def _schedule(self) -> str:
+        return {"batch": "full", "online": "stochastic"}.get(str(self.learning_method), str(self.schedule))
+
+    def _validate_params(self) -> None:
+        """As all do; and one schedule is enough."""
+        super()._validate_params()
+        usual = type(self).__dataclass_fields__["schedule"].default
+        if self.learning_method is not None and self.schedule not in (usual, self._schedule):
+            raise InvalidParameterError(
+                f"The 'learning_method' and 'schedule' parameters of {type(self).__name__} say different things: "
+                f"{self.learning_method!r} is {self._schedule!r}. Got {self.schedule!r} too; give one of them."
+            )
 
     def _config(self, **overrides: Any) -> str:
         alpha, prior, finds = self.doc_topic_prior, self.topic_word_prior, self._finds_components()

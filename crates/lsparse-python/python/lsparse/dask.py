@@ -21,6 +21,7 @@ Examples
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Sequence
@@ -42,10 +43,10 @@ except ImportError as error:
 
 from . import _mixtures, _topics
 from ._base import PATH, Callback, Estimator
-from ._corpus import Corpus, Vocabulary, build_corpus as build_corpus_here
+from ._corpus import Corpus, Vocabulary, build_corpus as build_corpus_here, counts_by, counts_of
 from ._errors import LsparseError
 from ._parameters import COUNT, POSITIVE, described, parameter
-from ._pieces import Call, Pieces, Stored, prepare, rows_of, sizes_of, stored
+from ._pieces import Call, Pieces, Stored, died, prepare, rows_of, sizes_of, stored, told
 
 __all__ = [
     "BernoulliMixture",
@@ -128,14 +129,10 @@ def _told(call: Call, future: Future) -> LsparseError:
         return LsparseError(f"{call.name}: the cluster has {future.status} it; fit again")
     error = future.exception()
     if isinstance(error, KilledWorker):
-        return LsparseError(
-            f"{call.name}: {error.allowed_failures + 1} workers died of it; give smaller batches (batch_size) or workers "
-            "more memory"
-        )
-    kind = "" if isinstance(error, LsparseError) else f"{type(error).__name__}: "
-    told = LsparseError(f"{call.name}: {kind}{error}")
-    told.__cause__ = error
-    return told
+        return died(call, error.allowed_failures + 1)
+    own = told(call, type(error).__name__, str(error), isinstance(error, LsparseError))
+    own.__cause__ = error
+    return own
 
 
 def _no_workers(timeout: float) -> LsparseError:
@@ -310,7 +307,7 @@ class _OnDask(_Base):  # type: ignore[misc]
         return super().fit(pieces, X_val=X_val, trace=trace, callback=callback, **around)
 
     def to_local(self) -> Any:
-        """The same estimator for one machine, fitted if this one is: to predict, save and pickle.
+        """The fitted estimator for one machine: to predict, save and pickle.
 
         Returns
         -------
@@ -319,10 +316,16 @@ class _OnDask(_Base):  # type: ignore[misc]
 
         Examples
         --------
+        >>> import dask.array as da
         >>> import lsparse.dask
-        >>> lsparse.dask.GaussianMixture(n_components=3).to_local()
-        GaussianMixture(n_components=3)
+        >>> from dask.distributed import Client
+        >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
+        >>> gm = lsparse.dask.GaussianMixture(n_components=3, max_iter=2, tol=0, random_state=0)
+        >>> gm.fit(da.random.RandomState(0).normal(size=(100, 2), chunks=(50, 2))).to_local()
+        GaussianMixture(max_iter=2, n_components=3, random_state=0, tol=0)
+        >>> client.close()
         """
+        check_is_fitted(self)
         plain = next(base for base in type(self).__mro__ if base.__module__ in (_mixtures.__name__, _topics.__name__))
         names = [field.name for field in fields(plain)]
         local = plain(**{name: getattr(self, name) for name in names})
@@ -339,7 +342,22 @@ class _OnDask(_Base):  # type: ignore[misc]
         kind = f"lsparse-{method.strip('_').replace('_', '-')}-{token}"
         apply = dask.delayed(_apply, pure=False)
         parts = list(stored(X) or _delayed_parts(X))
+        if isinstance(X, Bag):
+            words = self._vocabulary_of_texts()
+            count = dask.delayed(_counts_of, pure=False)
+            parts = [count(part, words, dask_key_name=f"lsparse-count-{token}-{n}") for n, part in enumerate(parts)]
         return [apply(model, method, part, options, dask_key_name=f"{kind}-{n}") for n, part in enumerate(parts)]
+
+    def _vocabulary_of_texts(self: Any) -> Any:
+        """The words of the model and how text became them, delayed."""
+        if not isinstance(self, _topics.TopicModel):
+            raise LsparseError("X is a bag; give a dask array or data frame, or delayed matrices")
+        if self.model_.tokenizer is None:
+            raise LsparseError(
+                "X is a bag of texts, and this model does not know how text becomes words; fit it on texts, or give counts"
+            )
+        known = (self.vocabulary_.tolist(), json.loads(self.model_.tokenizer))
+        return dask.delayed(known, name=f"lsparse-vocabulary-{uuid.uuid4().hex}", traverse=False)
 
     def _array(self, method: str, X: Any, columns: int | None, kind: Any, **options: Any) -> Any:
         """The same as a dask array, a chunk a partition; of what is here, at once."""
@@ -465,6 +483,11 @@ def _gathered(X: Any, client: Client) -> Any:
     return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
+def _counts_of(texts: Any, words: tuple[list[str], dict[str, Any]]) -> Any:
+    """Counts of the texts of a partition by the words of a model."""
+    return counts_of(texts, *words)
+
+
 def _apply(model: Any, method: str, part: Any, options: dict[str, Any]) -> Any:
     """What a method gives for a partition."""
     rows = rows_of(part)
@@ -571,7 +594,8 @@ class TopicModel(_OnDask, _topics.TopicModel):
     """:class:`lsparse.TopicModel` on a Dask cluster.
 
     Documents are delayed CSR matrices of word counts, corpus folders that every worker can read, or a bag of texts, which
-    :func:`build_corpus` makes into counts with its defaults.
+    :func:`build_corpus` makes into counts with its defaults. A model that was fitted on texts takes bags of others in
+    ``predict``, ``transform`` and so on, by its own words.
 
     Parameters
     ----------
@@ -715,13 +739,7 @@ def _merged(parts: list[tuple[int, dict[str, int]]]) -> tuple[int, dict[str, int
 def _columns(counted: _Counted, words: list[str]) -> Any:
     """Counts by the columns of the vocabulary of all."""
     counts, own, _ = counted
-    column = {word: number for number, word in enumerate(words)}
-    places = np.array([column.get(word, -1) for word in own], dtype=np.int64)
-    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    found = places[counts.indices] if len(own) else np.empty(0, dtype=np.int64)
-    kept = found >= 0
-    shape = (counts.shape[0], len(words))
-    return sp.coo_array((counts.data[kept], (rows[kept], found[kept])), shape=shape).tocsr()
+    return counts_by(words, counts, own)
 
 
 def _how(counted: _Counted) -> Any:

@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 from . import _core
 from ._base import Estimator, float_type, threads_of
 from ._mixtures import _MixtureBase
-from ._pieces import Call, InProcess, Pieces, prepare, sizes_of
+from ._pieces import InProcess, trained
 from ._topics import TopicModel
 
 __all__ = ["begin", "finish", "fit", "fold", "hand_out", "summarize"]
@@ -252,9 +252,4 @@ def fit(model: _AnyEstimator, parts: Sequence[Any], *, batches_per_round: int = 
     >>> gm.means_.shape
     (2, 2)
     """
-    runner = InProcess(parts)
-    sizes = runner.run([Call(("sizes", n), f"partition {n}", sizes_of, n) for n in range(len(parts))])
-    pieces = Pieces(runner, sizes, model.batch_size)
-    fitted = copy.deepcopy(model)
-    fitted.fit(prepare(pieces, model, batches_per_round), **around)
-    return fitted
+    return trained(InProcess(parts), len(parts), model, batches_per_round, around)

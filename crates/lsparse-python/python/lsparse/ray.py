@@ -6,23 +6,26 @@ and this process folds them in, in their order. ``pip install lsparse[ray]`` has
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 try:
     import ray
-    from ray.exceptions import RayError, RayTaskError
+    from ray.exceptions import RayError, RayTaskError, WorkerCrashedError
 except ImportError as error:
     raise ImportError("lsparse.ray needs Ray; pip install lsparse[ray]") from error
 
 from ._base import Estimator
 from ._errors import LsparseError
-from ._pieces import Call, Pieces, prepare, sizes_of, stored
+from ._pieces import Call, died, stored, told, trained
 
 __all__ = ["fit"]
 
 _AnyEstimator = TypeVar("_AnyEstimator", bound=Estimator)
+
+
+#: Workers that may die of a task before it is given up.
+_DEATHS = 3
 
 
 class _Workers:
@@ -36,7 +39,7 @@ class _Workers:
         before = () if shared is None else (ray.put(shared),)
         waiting = [
             ray.remote(call.function)
-            .options(name=f"{call.key[0]}-{call.key[1]}", num_cpus=1)
+            .options(name=f"{call.key[0]}-{call.key[1]}", num_cpus=1, max_retries=_DEATHS)
             .remote(self._parts[call.part], *before, *call.arguments)
             for call in calls
         ]
@@ -45,11 +48,12 @@ class _Workers:
             try:
                 done.append(ray.get(each))
             except RayError as error:
-                own = error.cause if isinstance(error, RayTaskError) else error
-                kind = "" if isinstance(own, LsparseError) else f"{type(own).__name__}: "
                 for other in waiting:
                     ray.cancel(other)
-                raise LsparseError(f"{call.name}: {kind}{own}") from error
+                if isinstance(error, WorkerCrashedError):
+                    raise died(call, _DEATHS + 1) from error
+                own = error.cause if isinstance(error, RayTaskError) else error
+                raise told(call, type(own).__name__, str(own), isinstance(own, LsparseError)) from error
         return done
 
 
@@ -76,9 +80,4 @@ def fit(model: _AnyEstimator, parts: Any, *, batches_per_round: int = 8, **aroun
         A copy of it with the model that was trained.
     """
     parts = list(stored(parts) or parts)
-    workers = _Workers(parts)
-    sizes = workers.run([Call(("lsparse-sizes", n), f"partition {n}", sizes_of, n) for n in range(len(parts))])
-    pieces = Pieces(workers, sizes, model.batch_size)
-    fitted = copy.deepcopy(model)
-    fitted.fit(prepare(pieces, model, batches_per_round), **around)
-    return fitted
+    return trained(_Workers(parts), len(parts), model, batches_per_round, around)

@@ -65,7 +65,7 @@ pub struct Demand {
     pub products: f64,
     /// Bytes of memory that it takes at least.
     pub bytes: u64,
-    /// Why a GPU cannot do it at all, to be read after "the GPU is not used: ".
+    /// Why a GPU cannot do it at all.
     pub cannot: Option<String>,
 }
 
@@ -104,9 +104,14 @@ impl Place {
             DeviceChoice::Cuda(ordinal) => ordinal,
         };
         let on_cpu = |why: &str| Place { device: None, remark: Some(format!("the CPU does the work: {why}")) };
+        let refuse =
+            |problem: String, remedy: &str| Err(Error::Config { setting: "device", problem, remedy: remedy.into() });
         if let Some(why) = &demand.cannot {
             // Known beforehand, so that nobody waits for a GPU that will idle. Not worth a word where nobody asked.
-            return Ok(if choice.is_auto() { Place::default() } else { on_cpu(why) });
+            return match choice {
+                DeviceChoice::Auto => Ok(Place::default()),
+                _ => refuse(why.clone(), "choose `device cpu`, or leave it out"),
+            };
         }
         let too_small = |free: u64| {
             let gigabytes = |bytes: u64| bytes as f64 / 1e9;
@@ -115,11 +120,9 @@ impl Place {
         };
         match open(ordinal) {
             Ok((_, free)) if free < demand.bytes && choice.is_auto() => Ok(on_cpu(&too_small(free))),
-            Ok((_, free)) if free < demand.bytes => Err(Error::Config {
-                setting: "device",
-                problem: too_small(free),
-                remedy: "end what else runs there, ask for more `batches`, or choose `device cpu`".into(),
-            }),
+            Ok((_, free)) if free < demand.bytes => {
+                refuse(too_small(free), "end what else runs there, ask for more `batches`, or choose `device cpu`")
+            }
             Ok((device, _)) => {
                 let remark = choice
                     .is_auto()
@@ -127,15 +130,14 @@ impl Place {
                 Ok(Place { device: Some(device), remark })
             }
             Err(error) if choice.is_auto() => Ok(on_cpu(&error.to_string())),
-            Err(error) => Err(Error::Config {
-                setting: "device",
-                problem: error.to_string(),
-                remedy: match error {
-                    lsparse_cuda::Error::NoDevice { count, .. } if count > 0 => "choose one that is there".into(),
-                    lsparse_cuda::Error::OldDriver { .. } => "install a newer driver, or choose `device cpu`".into(),
-                    _ => "choose `device cpu`, or leave it out".into(),
-                },
-            }),
+            Err(error) => {
+                let remedy = match error {
+                    lsparse_cuda::Error::NoDevice { count, .. } if count > 0 => "choose one that is there",
+                    lsparse_cuda::Error::OldDriver { .. } => "install a newer driver, or choose `device cpu`",
+                    _ => "choose `device cpu`, or leave it out",
+                };
+                refuse(error.to_string(), remedy)
+            }
         }
     }
 
@@ -202,10 +204,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_gpu_cannot_do_is_said_where_it_was_asked_for() {
+    fn what_a_gpu_cannot_do_is_refused_where_it_was_asked_for() {
         let demand = Demand { cannot: Some("counts have no kernel there".into()), ..demand(1e12) };
-        let never = |choice| Place::choose_among(choice, &demand, |_| panic!("a GPU was opened")).unwrap();
-        assert_eq!(never(DeviceChoice::Auto).remark, None);
-        assert!(never(DeviceChoice::Cuda(0)).remark.unwrap().ends_with("counts have no kernel there"));
+        let never = |choice| Place::choose_among(choice, &demand, |_| panic!("a GPU was opened"));
+        assert_eq!(never(DeviceChoice::Auto).unwrap().remark, None);
+        let refused = never(DeviceChoice::Cuda(0)).err().unwrap().to_string();
+        assert_eq!(refused, "device: counts have no kernel there; choose `device cpu`, or leave it out");
     }
 }

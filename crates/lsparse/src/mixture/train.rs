@@ -402,6 +402,10 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     }
 
     fn known(&self) -> Result<Known> {
+        if self.settled.config.method == MixtureMethod::DpMeans {
+            let problem = "dp-means looks at every row in its turn, which other processes cannot".into();
+            return Err(Error::Config { setting: "method", problem, remedy: "choose another".into() });
+        }
         let settings = (&self.settled, self.inputs.units);
         let settings = serde_json::to_string(&settings).map_err(|_| Error::Exchange { what: "settings" })?;
         let ends = self.source.pieces().map_or(Vec::new(), |pieces| pieces.ends().to_vec());

@@ -236,7 +236,7 @@ pub struct Found<M: Model> {
 
 const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
 /// Version of the layout; only the present one is read, since a checkpoint lives no longer than its run.
-const FORMAT: u32 = 7;
+const FORMAT: u32 = 8;
 /// Length and checksum.
 const TAIL: usize = 12;
 

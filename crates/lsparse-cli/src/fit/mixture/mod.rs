@@ -12,6 +12,7 @@ use lsparse::data::{Element, RowSource};
 use lsparse::mixture::memory_needed;
 use lsparse::settings::{Checked, MixtureMethod, SearchKind};
 use lsparse::system::resident_memory;
+use lsparse::training::exchange::Engine;
 use lsparse::{Beside, History, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
 
 use super::Watchers;
@@ -27,6 +28,13 @@ use report::Report;
 
 pub fn run(args: &MixtureArgs) -> Result<()> {
     with_threads(args.run.threads, || train(args))?
+}
+
+/// The rows that a training is on and their weights, for those who work for it.
+pub fn rows_of(args: &MixtureArgs) -> Result<(Box<dyn RowSource>, Option<Vec<f64>>)> {
+    let start = args.from.as_deref().map(MixtureModel::load).transpose()?;
+    let rows = args.reading.open(&args.data, args.config(start.as_ref())?.missing)?;
+    Ok((rows, args.row_weights.as_deref().map(read_row_weights).transpose()?))
 }
 
 fn train(args: &MixtureArgs) -> Result<()> {
@@ -50,7 +58,8 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
     let config = config.check(source.num_rows())?;
     let trace = args.run.open_trace()?;
-    let interrupt = interrupt::listen(args.run.quiet);
+    // A training that others work for is at rest in its folder whenever it is ended.
+    let interrupt = args.run.folder().is_none().then(|| interrupt::listen(args.run.quiet));
     if !args.run.quiet {
         let more = memory_needed(source.as_ref(), &config, &args.run.storage()).total();
         let memory = resident_memory().saturating_add(more);
@@ -68,6 +77,8 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let plan = Plan::new(&config.plan(), "rows", "row").over(weight + kept);
     let progress = TrainingProgress::new(args.run.quiet, "", plan);
     let mut watchers = Watchers::new(progress, trace, &args.run, &args.data)?;
+    let folder = args.run.open_folder(source.as_ref())?;
+    let mut engine = args.run.engine(folder.as_ref(), source.as_ref(), row_weights.as_deref());
     let fitted = fit_mixture_with(
         source.as_ref(),
         &config,
@@ -80,21 +91,16 @@ fn train(args: &MixtureArgs) -> Result<()> {
         Beside {
             heldout_every: args.run.heldout_every,
             observer: Some(&mut watchers),
-            interrupt: Some(interrupt),
+            interrupt,
             storage: args.run.storage(),
-            ..Default::default()
+            engine: engine.as_mut().map(|engine| engine.as_mut() as &mut dyn Engine),
         },
     )?;
     watchers.progress.finish();
     if let Some(path) = &args.run.out {
         fitted.model.save_to(path)?;
     }
-    let report = Report::new(&fitted, args.run.out.as_deref());
-    if args.run.json {
-        output::print_json(&report)?;
-    } else if !args.run.quiet {
-        output::print(&report.to_string())?;
-    }
+    args.run.print_report(&Report::new(&fitted, args.run.out.as_deref()))?;
     if !args.run.quiet && config.method == MixtureMethod::DpMeans && fitted.model.num_clusters() == config.clusters {
         message(&format!(
             "warning: all of the {} clusters that there is room for are in use, so rows may be farther from their centre \

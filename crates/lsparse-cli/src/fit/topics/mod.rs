@@ -14,12 +14,13 @@ use lsparse::system::{check_room, resident_memory};
 use lsparse::topics::{
     TopicInputs, TopicModel, Words, fit_topics_with, memory_needed, memory_to_save, read_seed_words,
 };
+use lsparse::training::exchange::Engine;
 use lsparse::{Beside, Error, Fitted, History, Result, ScheduleKind};
 
 use super::Watchers;
 use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
-use crate::output::{self, message};
+use crate::output::message;
 use crate::progress::{Plan, TrainingProgress};
 use crate::stdin;
 use crate::topics::mention_unknown;
@@ -29,6 +30,14 @@ use report::Report;
 
 pub fn run(args: &TopicsArgs) -> Result<()> {
     with_threads(args.run.threads, || train(args))?
+}
+
+/// The documents that a training is on, for those who work for it.
+pub fn documents_of(args: &TopicsArgs) -> Result<Documents> {
+    let start = args.from.as_deref().map(TopicModel::load).transpose()?;
+    let corpus = Corpus::open(&args.corpus)?;
+    let words = Words::new(&corpus, start)?;
+    Documents::in_words(corpus, &words.vocab)
 }
 
 fn train(args: &TopicsArgs) -> Result<()> {
@@ -57,7 +66,8 @@ fn train(args: &TopicsArgs) -> Result<()> {
         check_room(memory_to_save(vocab_size, topics), what, remedy)?;
     }
     let trace = args.run.open_trace()?;
-    let interrupt = interrupt::listen(args.run.quiet);
+    // A training that others work for is at rest in its folder whenever it is ended.
+    let interrupt = args.run.folder().is_none().then(|| interrupt::listen(args.run.quiet));
     if !args.run.quiet {
         let to_save = args.run.out.as_ref().map_or(0, |_| memory_to_save(vocab_size, topics));
         let more = memory_needed(&documents, &config, &args.run.storage()).max(to_save);
@@ -69,6 +79,8 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let plan = Plan::new(&config.plan(), "documents", "token").over(tokens as f64 + kept);
     let progress = TrainingProgress::new(args.run.quiet, "", plan);
     let mut watchers = Watchers::new(progress, trace, &args.run, &args.corpus)?;
+    let folder = args.run.open_folder(&documents)?;
+    let mut engine = args.run.engine(folder.as_ref(), &documents, None);
     let fitted = fit_topics_with(
         &documents,
         &config,
@@ -83,21 +95,16 @@ fn train(args: &TopicsArgs) -> Result<()> {
         Beside {
             heldout_every: args.run.heldout_every,
             observer: Some(&mut watchers),
-            interrupt: Some(interrupt),
+            interrupt,
             storage: args.run.storage(),
-            ..Default::default()
+            engine: engine.as_mut().map(|engine| engine.as_mut() as &mut dyn Engine),
         },
     )?;
     watchers.progress.finish();
     if let Some(path) = &args.run.out {
         fitted.model.save_to(path)?;
     }
-    let report = Report::new(&fitted, words.new, args.run.out.as_deref());
-    if args.run.json {
-        output::print_json(&report)?;
-    } else if !args.run.quiet {
-        output::print(&report.to_string())?;
-    }
+    args.run.print_report(&Report::new(&fitted, words.new, args.run.out.as_deref()))?;
     if !args.run.quiet {
         conclude(args, &fitted);
     }

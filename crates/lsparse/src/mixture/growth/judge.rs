@@ -179,9 +179,7 @@ impl<'a, T: Scalar> Judge<'a, T> {
         let candidates = std::mem::take(&mut self.candidates);
         let mut order: Vec<(f64, usize)> = Vec::new();
         for (at, candidate) in candidates.iter().enumerate() {
-            let after = self.after(candidate);
-            let of_data = if self.shares() { self.worth_of_all(&after)? - data } else { 0.0 };
-            let gain = candidate.gain + of_data + self.allocation(&after) - present;
+            let gain = self.gain(candidate, present, data)?;
             if gain >= -self.tie(present) {
                 order.push((gain, at));
             }
@@ -207,6 +205,23 @@ impl<'a, T: Scalar> Judge<'a, T> {
             }
         }
         Ok(())
+    }
+
+    /// What a change would gain now, where this is what the term of counts and, if shared, the data term come to.
+    fn gain(&self, candidate: &Candidate, present: f64, data: f64) -> Result<f64> {
+        let after = self.after(candidate);
+        let of_data = if self.shares() { self.worth_of_all(&after)? - data } else { 0.0 };
+        Ok(candidate.gain + of_data + self.allocation(&after) - present)
+    }
+
+    /// What each change that is considered would gain by itself.
+    pub fn gains(&self) -> Result<Vec<(MoveKind, Vec<u32>, f64)>> {
+        let present = self.allocation(&self.clusters);
+        let data = if self.shares() { self.worth_of_all(&self.clusters)? } else { 0.0 };
+        let gain = |candidate: &Candidate| {
+            Ok((candidate.kind, candidate.touches.clone(), self.gain(candidate, present, data)?))
+        };
+        self.candidates.iter().map(gain).collect()
     }
 
     /// What gains no more or less is rounding.

@@ -6,6 +6,7 @@
 //! been tried goes with the parameters, so that a run that is resumed, or whose batches are worked out elsewhere, is the
 //! same run.
 
+mod fewer;
 mod judge;
 mod propose;
 
@@ -21,6 +22,7 @@ use crate::mixture::local::trial::Proposals;
 use crate::mixture::{Mixture, MixtureParams};
 use crate::training::moves::{Changes, Part, Remap};
 
+pub use fewer::{Fewer, Suggestion};
 use judge::Judge;
 
 /// Laps that the halves of a proposed split are worked on after the first, each time from what the rows made of them.
@@ -31,6 +33,9 @@ const TRIES: u32 = 2;
 
 /// A cluster that was left alone is tried again when its size has changed by this share.
 const CHANGE: f64 = 0.2;
+
+/// Clusters whose rows would lose so much entropy by merges, a row, are tried once more before a run rests.
+const OVERLAP: f64 = 0.05;
 
 /// One in so many clusters may be given up in a lap.
 const LEAVING: usize = 8;
@@ -94,6 +99,8 @@ pub struct GrowthState {
     leaving: Vec<u32>,
     /// Pairs that may be merged though no row may hold both: each with the next best for its rows.
     near: Vec<(u32, u32)>,
+    /// Whether clusters that overlap were tried once more since the last change.
+    swept: bool,
 }
 
 impl GrowthState {
@@ -143,6 +150,16 @@ impl GrowthState {
         small.sort_unstable();
         self.leaving = small.into_iter().map(|k| k as u32).collect();
     }
+}
+
+/// What entropy the rows of each cluster would lose by a merge with any other, a row: how much it overlaps with others.
+fn overlap(total: &ClusterSummary) -> Vec<f64> {
+    let mut lost = vec![0.0; total.num_clusters()];
+    for &(a, b, change) in total.trial.iter().flat_map(|trial| &trial.pairs) {
+        lost[a as usize] -= change;
+        lost[b as usize] -= change;
+    }
+    lost.iter().zip(&total.counts).map(|(lost, count)| lost / count.max(1.0)).collect()
 }
 
 /// Whether a size is another than it was.
@@ -222,6 +239,17 @@ pub fn moves<T: Scalar>(
     propose::propose(mixture, &mut state, &present, data, laps)?;
     state.propose_leaving(&present, mixture.sparsity);
     state.generation += 1;
+    state.swept &= changes.moves.is_empty();
+    if changes.moves.is_empty() && state.splits.is_empty() && state.leaving.is_empty() && !state.swept {
+        // What others have become since may make a cluster needless that was not.
+        state.swept = true;
+        for (tried, overlap) in state.tried.iter_mut().zip(overlap(total)) {
+            if overlap > OVERLAP {
+                tried.left_size = 0.0;
+            }
+        }
+        state.propose_leaving(&present, mixture.sparsity);
+    }
     changes.restless = !(changes.moves.is_empty() && state.splits.is_empty() && state.leaving.is_empty());
     if changes.remap.is_some() {
         let sparsity = params.search.sparsity.max(mixture.sparsity).min(mixture.num_clusters);
@@ -229,4 +257,175 @@ pub fn moves<T: Scalar>(
     }
     params.growth = Some(Arc::new(Growth::of(state, mixture.likelihood.as_ref())?));
     Ok(Some(changes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{MemoryRows, Rows};
+    use crate::likelihood::{LikelihoodKind, Members, accumulate, respond};
+    use crate::mixture::{MixtureInputs, Mixtures};
+    use crate::runs::Family;
+    use crate::settings::{MixtureConfig, Sparsity};
+    use crate::synthetic::planted;
+    use crate::training::model::Model;
+    use crate::training::moves::MoveKind;
+    use crate::training::responsibilities::Responsibilities;
+
+    /// Responsibilities as lists of shares by cluster, one a row.
+    type Shares = Vec<Vec<(usize, f64)>>;
+
+    /// The objective of rows with these shares in `num` clusters, from nothing.
+    fn objective(mixture: &Mixture<f64>, rows: &Rows<f64>, shares: &Shares, num: usize) -> f64 {
+        let width = shares.iter().map(Vec::len).max().unwrap();
+        let mut resp = Responsibilities::default();
+        resp.resize(rows.len(), width);
+        for (n, of_row) in shares.iter().enumerate() {
+            // Places that are not needed are of shares of zero.
+            for (l, place) in (n * width..(n + 1) * width).enumerate() {
+                let (k, r) = of_row.get(l).copied().unwrap_or((l % num, 0.0));
+                (resp.index[place], resp.value[place]) = (k as u32, r);
+            }
+        }
+        let mut summary = mixture.likelihood.no_statistics(num);
+        let mut members = Members::default();
+        members.regroup(num, &resp, &[]);
+        accumulate(mixture.likelihood.as_ref(), rows, &members, &mut summary);
+        let entropy: f64 = shares.iter().flatten().map(|(_, r)| if *r > 0.0 { -r * r.ln() } else { 0.0 }).sum();
+        let clusters =
+            mixture.likelihood.global_step(Estimate::Posterior, &summary.counts, &summary.stats, None).unwrap();
+        clusters.own_data_term() + entropy + mixture.allocation.term(Estimate::Posterior, &summary.counts)
+    }
+
+    /// Every change that is considered gains what the objective computed from nothing says, for families of all kinds.
+    #[test]
+    fn a_claimed_gain_is_that_of_the_objective_from_nothing() {
+        let kinds = [
+            LikelihoodKind::Gauss,
+            LikelihoodKind::TiedGauss,
+            LikelihoodKind::DiagGauss,
+            LikelihoodKind::SphericalGauss,
+        ];
+        for kind in kinds {
+            let truth = planted(kind, 300, 3, 4, 5);
+            let source = MemoryRows::new("planted", 3, truth.values.clone()).unwrap();
+            let config = MixtureConfig {
+                likelihood: kind,
+                find_k: true,
+                k_start: Some(6),
+                sparsity: Sparsity::Of(4),
+                batches: Some(1),
+                ..Default::default()
+            };
+            let mixtures = Mixtures::<f64>::new(&source, &config, MixtureInputs::default()).unwrap();
+            let mut session = mixtures.session(0).unwrap();
+            let mut worker = session.worker();
+            let data = mixtures.deal(0).unwrap();
+            let mut rows = Rows::dense(3);
+            rows.push_dense(&truth.values);
+            // A step of training whose clusters and proposals are known, and what rows made of them.
+            let mut checked = [0; 3];
+            for lap in 0..4 {
+                let mixture = mixtures.model(0);
+                let params = session.params();
+                let visited = mixture_of(&mixtures, params)
+                    .local(params, &data.batch(0), &Default::default(), &mut worker)
+                    .unwrap();
+                let total = visited.summary;
+                let growth = params.growth.as_ref().unwrap();
+                let mut resp = Responsibilities::default();
+                let sparsity = params.search.sparsity;
+                respond(params.clusters.as_ref(), &params.frequencies.log_pi, &rows, sparsity, &mut resp).unwrap();
+                let shares: Shares = (0..rows.len())
+                    .map(|n| resp.row(n).0.iter().zip(resp.row(n).1).map(|(&k, &r)| (k as usize, r)).collect())
+                    .collect();
+                let num = total.num_clusters();
+                let before = objective(&mixture, &rows, &shares, num);
+                let mixture = mixture_of(&mixtures, params);
+                let mut judge = Judge::new(&mixture, &total, total.trial.as_deref().unwrap()).unwrap();
+                judge.consider(&growth.state.near).unwrap();
+                for (kind, touches, gain) in judge.gains().unwrap() {
+                    let (after, num) = changed_shares(kind, &touches, &shares, growth, &rows, num);
+                    let expected = objective(&mixture, &rows, &after, num) - before;
+                    assert!(
+                        (gain - expected).abs() < 1e-7 * before.abs(),
+                        "lap {lap} {kind:?} {touches:?}: {gain} {expected}"
+                    );
+                    checked[kind as usize] += 1;
+                }
+                session.step(&mut worker).unwrap();
+            }
+            assert!(checked.iter().all(|&count| count > 0), "{kind:?}: {checked:?}");
+        }
+    }
+
+    /// A model of as many clusters as the parameters have.
+    fn mixture_of(mixtures: &Mixtures<'_, f64>, params: &MixtureParams<f64>) -> Mixture<f64> {
+        let mut mixture = mixtures.model(0);
+        mixture.resize(params.clusters.num_clusters());
+        mixture
+    }
+
+    /// The shares that rows would have after a change, worked out row by row.
+    fn changed_shares(
+        kind: MoveKind,
+        touches: &[u32],
+        shares: &Shares,
+        growth: &Growth<f64>,
+        rows: &Rows<f64>,
+        num: usize,
+    ) -> (Shares, usize) {
+        let first = touches[0] as usize;
+        match kind {
+            MoveKind::Merge => {
+                let second = touches[1] as usize;
+                let merge = |of_row: &Vec<(usize, f64)>| {
+                    let both: f64 = of_row.iter().filter(|(k, _)| *k == first || *k == second).map(|(_, r)| r).sum();
+                    let others = of_row.iter().filter(|(k, _)| *k != first && *k != second);
+                    let down = |k: usize| if k > second { k - 1 } else { k };
+                    let mut row: Vec<(usize, f64)> = others.map(|&(k, r)| (down(k), r)).collect();
+                    row.push((down(first), both));
+                    row
+                };
+                (shares.iter().map(merge).collect(), num - 1)
+            }
+            MoveKind::Delete => {
+                let leave = |of_row: &Vec<(usize, f64)>| {
+                    let left: f64 = of_row.iter().filter(|(k, _)| *k != first).map(|(_, r)| r).sum();
+                    let holds = of_row.iter().any(|(k, r)| *k == first && *r > 1.2e-16);
+                    let down = |k: usize| if k > first { k - 1 } else { k };
+                    let others = of_row.iter().filter(|(k, _)| *k != first);
+                    match (holds, left > 0.0) {
+                        (false, _) => others.map(|&(k, r)| (down(k), r)).collect(),
+                        (true, true) => others.map(|&(k, r)| (down(k), r / left)).collect(),
+                        (true, false) => vec![(down(others.clone().next().unwrap().0), 1.0)],
+                    }
+                };
+                (shares.iter().map(leave).collect(), num - 1)
+            }
+            MoveKind::Birth => {
+                let at = growth.state.splits.iter().position(|split| split.cluster == touches[0]).unwrap();
+                let halves = growth.halves.as_deref().unwrap();
+                let mut scratch = crate::likelihood::Scratch::default();
+                let mut split = |n: usize, of_row: &Vec<(usize, f64)>| {
+                    let mut weight = |half: usize| {
+                        let mut out = [0.0];
+                        halves.log_lik_of(half, rows, &[n as u32], &mut scratch, &mut out);
+                        out[0] + growth.log_size[half]
+                    };
+                    let (a, b) = (weight(2 * at), weight(2 * at + 1));
+                    let share = 1.0 / (1.0 + (a - b).exp());
+                    // Rows keep four clusters at most.
+                    let kept = of_row.iter().filter(|(_, r)| *r > 1.2e-16).count();
+                    let share = if kept < 4 { share } else { f64::from(u8::from(share > 0.5)) };
+                    let mut row: Vec<(usize, f64)> = of_row.iter().filter(|(k, _)| *k != first).copied().collect();
+                    if let Some((_, r)) = of_row.iter().find(|(k, _)| *k == first) {
+                        row.extend([(first, r * (1.0 - share)), (num, r * share)]);
+                    }
+                    row
+                };
+                (shares.iter().enumerate().map(|(n, of_row)| split(n, of_row)).collect(), num + 1)
+            }
+        }
+    }
 }

@@ -167,11 +167,14 @@ fn inherit<T: Scalar>(
             panel.members.gather(stretch, k as usize, &mut row, &mut value);
             for &n in &row {
                 let weight = panel.row_weights.get(n as usize).copied().unwrap_or(1.0);
-                let others = kept(panel.resp, n as usize).filter(|&(other, _)| other != k);
+                // However little the others have: what a row is far from it is not as far from as from the rest.
+                let (index, value) = panel.resp.row(n as usize);
+                let others = index.iter().zip(value).map(|(&other, r)| (other, r.to_f64()));
+                let others = others.filter(|&(other, r)| other != k && r > 0.0);
                 let (left, own) = (others.clone().map(|(_, r)| r).sum::<f64>(), entropy_of_row(panel.resp, n as usize));
                 if left > 0.0 {
                     change -= weight * own;
-                    for (other, r) in others {
+                    for (other, r) in others.filter(|(_, r)| r / left > T::EPSILON / 2.0) {
                         change += weight * entropy_of(r / left);
                         gifts.push((other, n, weight * (r / left - r)));
                     }
