@@ -26,6 +26,9 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
                 "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
             );
             println!("dask      training on a Dask cluster by the number of its workers [--workers 1,2,4] [--rows N]");
+            println!(
+                "finding   K that is found, scikit-learn's BayesianGaussianMixture and fixed K [--images DIR] [--rows N]"
+            );
             println!("memory    peak memory on 2 million documents and 3.68 million patches; may take --images DIR");
             println!("rivals    held-out scores and CPU time against others at their defaults:");
             println!(
@@ -54,6 +57,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("topics", rest) => topics::run(rest),
         ("python", rest) => package(rest),
         ("dask", rest) => workers(rest),
+        ("finding", rest) => finding(rest),
         ("memory", rest) => memory::run(rest),
         _ => Err(format!("there is no benchmark {name:?}; see cargo xtask bench list")),
     }
@@ -64,6 +68,35 @@ pub fn run(args: &[&str]) -> Result<(), String> {
         Some((name, rest)) => run_named(name, rest),
         None => Err("usage: cargo xtask bench NAME; see cargo xtask bench list".into()),
     }
+}
+
+/// K that is found beside other ways to find it and fixed K.
+fn finding(args: &[&str]) -> Result<(), String> {
+    go(cargo(&["build", "--release", "--package", "lsparse-cli"]))?;
+    let data = root().join("target/bench-data");
+    let path = |name: &str| data.join(name).to_string_lossy().into_owned();
+    let (mut options, mut args) = (Vec::new(), args);
+    while let [name, value, rest @ ..] = args {
+        match *name {
+            "--images" => {
+                for (folder, name) in [("train", "patches.npy"), ("val", "patches-held.npy")] {
+                    let images = Path::new(value).join(folder).to_string_lossy().into_owned();
+                    go(command(
+                        release("lsparse"),
+                        &["patches", &images, "--out", &path(name), "--patch-stride", "9", "-q"],
+                    ))?;
+                }
+                options.extend(["--patches".to_owned(), path("patches.npy"), path("patches-held.npy")]);
+            }
+            "--rows" => options.extend([(*name).to_owned(), (*value).to_owned()]),
+            _ => return Err("usage: cargo xtask bench finding [--images DIR] [--rows N]".into()),
+        }
+        args = rest;
+    }
+    let script = root().join("bench/finding.py").to_string_lossy().into_owned();
+    let (lsparse, folder) = (release("lsparse").to_string_lossy().into_owned(), path("finding"));
+    let all: Vec<&str> = [&script, &lsparse, &folder].into_iter().chain(&options).map(String::as_str).collect();
+    go(single(command(python("bench-venv", "bench/requirements.txt")?, &all)))
 }
 
 /// Laps on a GPU over all patches of the images, and PyTorch's (that of the system: it is large) beside them.

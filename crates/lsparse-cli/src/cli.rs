@@ -11,6 +11,7 @@ use crate::fit::{MixtureArgs, TopicsArgs};
 use crate::fold::FoldArgs;
 use crate::info::InfoArgs;
 use crate::manual::ManualArgs;
+use crate::merge::MergeArgs;
 use crate::patches::PatchesArgs;
 use crate::score::ScoreArgs;
 use crate::select::SelectArgs;
@@ -55,6 +56,7 @@ pub enum Command {
     Fit(Fit),
     Score(ScoreArgs),
     Assign(AssignArgs),
+    Merge(MergeArgs),
     Info(InfoArgs),
     Topics(TopicsListArgs),
     Similar(SimilarArgs),

@@ -17,6 +17,7 @@ mod info;
 mod interrupt;
 mod labels;
 mod manual;
+mod merge;
 mod messages;
 mod output;
 mod parse;
@@ -103,6 +104,7 @@ fn run(command: Command) -> Result<()> {
         Command::Similar(args) => topics::similar::run(&args),
         Command::Explore(args) => explore::run(&args),
         Command::Score(args) => score::run(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::Assign(args) => assign::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Corpus(args) => corpus::run(&args),

@@ -10,7 +10,7 @@ mod train;
 mod units;
 
 pub use crate::likelihood::{Members, accumulate, log_density, respond, respond_dense};
-pub use growth::{Finding, GrowthState};
+pub use growth::{Fewer, Finding, GrowthState, Suggestion};
 pub use local::search::{Search, SearchState};
 pub use memory::{MemoryNeed, memory_needed};
 pub use model::*;

@@ -284,8 +284,7 @@ impl MixtureConfig {
         let sparsity = match config.sparsity {
             Sparsity::Usual | Sparsity::Auto if config.sparsity_tolerance.is_some() => 1,
             // With the clusters there are while they are fewer.
-            Sparsity::Usual if config.find_k => DEFAULT_SPARSITY,
-            Sparsity::All if config.find_k => config.k_max(),
+            Sparsity::Of(sparsity) if config.find_k && sparsity > 0 => sparsity.min(config.k_max()),
             sparsity if config.find_k => sparsity.of(config.k_max(), DEFAULT_SPARSITY)?,
             sparsity => sparsity.of(config.clusters, default_sparsity(config.clusters))?,
         };

@@ -215,7 +215,6 @@ impl<'a, T: Scalar> Judge<'a, T> {
     }
 
     /// What each change that is considered would gain by itself.
-    #[cfg(test)]
     pub fn gains(&self) -> Result<Vec<(MoveKind, Vec<u32>, f64)>> {
         let present = self.allocation(&self.clusters);
         let data = if self.shares() { self.worth_of_all(&self.clusters)? } else { 0.0 };

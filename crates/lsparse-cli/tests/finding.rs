@@ -1,0 +1,60 @@
+//! `fit mixture -k auto` and `merge`: K as it is found, said and saved, and clusters that a trained model can spare.
+
+mod common;
+
+use common::with_planted;
+use lsparse::LikelihoodKind;
+use predicates::str::contains;
+use serde_json::Value;
+
+fn json(output: &[u8]) -> Value {
+    serde_json::from_slice(output).unwrap()
+}
+
+#[test]
+fn the_number_of_clusters_is_found_and_said() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 1500, 10, 4, 5);
+    let run = "fit mixture train.npy -k auto --out m.safetensors --trace t.jsonl";
+    let found =
+        place.lsparse(run).assert().success().stdout(contains("found lap by lap: ")).stdout(contains("no split"));
+    found.stderr(contains("K to be found from 10 on, at most 1000"));
+    place.lsparse("info m.safetensors").assert().success().stdout(contains("a mixture of 5 gauss clusters"));
+    let trace = std::fs::read_to_string(place.path("t.jsonl")).unwrap();
+    assert!(trace.contains(r#""kind":"merge""#) && trace.contains(r#""clusters":5.0"#));
+    // The same by a file of settings, and from one cluster.
+    std::fs::write(place.path("s.json"), r#"{"clusters": "auto", "k-start": 1}"#).unwrap();
+    let report = place.lsparse("fit mixture train.npy --config s.json --json").assert().success();
+    assert_eq!(json(&report.get_output().stdout)["clusters"], 5);
+    // On from there with K as it is; a number wins over what a file says.
+    place.lsparse("fit mixture train.npy --from m.safetensors --laps 2 --out n.safetensors").assert().success();
+    let report = place.lsparse("fit mixture train.npy --config s.json -k 3 --k-start none --json").assert().success();
+    assert_eq!(json(&report.get_output().stdout)["clusters"], 3);
+    let most = place.lsparse("fit mixture train.npy -k auto --k-max 3").assert().success();
+    most.stdout(contains("3 is the most that was allowed"));
+    place
+        .lsparse("fit mixture train.npy -k auto --estimate ml")
+        .assert()
+        .code(2)
+        .stderr(contains("gains with every cluster"));
+    place.lsparse("fit mixture train.npy -k some").assert().code(2).stderr(contains("or auto"));
+    place.lsparse("fit mixture train.npy -k 3 --k-max 9").assert().code(2).stderr(contains("--clusters auto"));
+}
+
+#[test]
+fn clusters_that_can_be_spared_are_named_and_merged() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 1500, 10, 4, 5);
+    place.lsparse("fit mixture train.npy -k 9 --out m.safetensors").assert().success();
+    let listed = place.lsparse("merge m.safetensors train.npy --json").assert().success();
+    let listed = json(&listed.get_output().stdout);
+    assert!(listed["suggestions"][0]["gain"].as_f64().unwrap() > 0.0, "{listed}");
+    place
+        .lsparse("merge m.safetensors train.npy --out f.safetensors")
+        .assert()
+        .success()
+        .stdout(contains("left by the changes"));
+    let info = place.lsparse("info f.safetensors --json").assert().success();
+    assert_eq!(json(&info.get_output().stdout)["clusters"], listed["clusters_after"]);
+    place.lsparse("score f.safetensors train.npy").assert().success();
+    place.lsparse("fit mixture train.npy -k 4 --estimate ml --out ml.safetensors").assert().success();
+    place.lsparse("merge ml.safetensors train.npy").assert().code(2).stderr(contains("train with vb"));
+}

@@ -1,0 +1,112 @@
+//! Fewer clusters of a model that is trained: which could be merged or given up, what each change gains, and the model
+//! without them. One pass over the rows, and no training.
+
+use std::sync::Arc;
+
+use super::{Finding, Growth, GrowthState, Judge};
+use crate::clusters::{check_rows, working_element};
+use crate::data::{Dealt, Element, RowSource, Scalar};
+use crate::error::{Error, Result};
+use crate::likelihood::Estimate;
+use crate::mixture::{MixtureModel, MixtureParams};
+use crate::settings::Sparsity;
+use crate::training::model::Model;
+use crate::training::moves::{Move, MoveKind};
+
+/// A change of a trained model that was considered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suggestion {
+    /// What it would be: two clusters that become one, or one that is given up.
+    pub kind: MoveKind,
+    /// The clusters: the two, or the one and those that would take its rows.
+    pub clusters: Vec<usize>,
+    /// What the objective would gain by it alone; negative where it would lose.
+    pub gain: f64,
+}
+
+/// What can be said of fewer clusters.
+pub struct Fewer {
+    /// Every change that was considered, the best first.
+    pub suggestions: Vec<Suggestion>,
+    /// Those that were made, none of them of what another has changed.
+    pub made: Vec<Move>,
+    /// The model with them made.
+    pub model: MixtureModel,
+}
+
+impl MixtureModel {
+    /// Which clusters could be merged or given up, by the rows of `source`; those that the model was trained on are best.
+    ///
+    /// ```
+    /// use lsparse::{MixtureConfig, data::MemoryRows, fit_mixture};
+    ///
+    /// let rows: Vec<f64> = (0..200).map(|n| if n % 2 == 0 { 5.0 } else { -5.0 } + (n % 7) as f64 * 0.1).collect();
+    /// let source = MemoryRows::new("two groups", 1, rows)?;
+    /// let model = fit_mixture(&source, &MixtureConfig { clusters: 5, ..Default::default() })?.model;
+    /// let fewer = model.fewer(&source)?;
+    /// assert_eq!(fewer.model.num_clusters(), 5 - fewer.made.len());
+    /// # Ok::<(), lsparse::Error>(())
+    /// ```
+    pub fn fewer(&self, source: &dyn RowSource) -> Result<Fewer> {
+        let refuse = |setting, problem: &str, remedy: &str| {
+            Err(Error::Config { setting, problem: problem.into(), remedy: remedy.into() })
+        };
+        if self.config.estimate != Estimate::Posterior || self.config.method.has_centres_alone() {
+            let problem = "a point estimate loses with every cluster that goes, whatever it is worth";
+            return refuse("estimate", problem, "train with vb");
+        }
+        if self.config.missing {
+            return refuse("missing", "clusters are compared by complete rows", "fill the values in");
+        }
+        self.with_working_rows(source, |rows| match working_element(self.config.precision, rows) {
+            Element::F32 => self.fewer_as::<f32>(rows),
+            Element::F64 => self.fewer_as::<f64>(rows),
+        })
+    }
+
+    fn fewer_as<T: Scalar>(&self, source: &dyn RowSource) -> Result<Fewer> {
+        let mut mixture = self.mixture::<T>();
+        check_rows(mixture.likelihood.as_ref(), self.config.missing, source)?;
+        mixture.finding = Some(Finding::new(0, mixture.sparsity, 0));
+        let num = mixture.num_clusters;
+        let mut state = GrowthState::begin(num);
+        if mixture.sparsity > 1 && num > 1 {
+            state.leaving = (0..num as u32).collect();
+        }
+        let growth = Growth::of(state, mixture.likelihood.as_ref())?;
+        let params = MixtureParams { growth: Some(Arc::new(growth)), ..self.params_of(&mixture)? };
+        let data = Dealt::in_order(source)?;
+        let visited = mixture.local(&params, &data.batch(0), &Default::default(), &mut mixture.worker())?;
+        let total = visited.summary;
+        let Some(trial) = total.trial.as_deref() else {
+            return Err(Error::Exchange { what: "statistics of what clusters might be" });
+        };
+        let mut judge = Judge::new(&mixture, &total, trial)?;
+        judge.consider(&[])?;
+        let gains = judge.gains()?.into_iter().map(|(kind, clusters, gain)| {
+            let clusters = clusters.into_iter().map(|k| k as usize).collect();
+            Suggestion { kind, clusters, gain }
+        });
+        let mut suggestions: Vec<Suggestion> = gains.collect();
+        suggestions.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+        judge.accept(0)?;
+        let mut ids: Vec<u64> = (0..num as u64).collect();
+        let (plan, made) = judge.finish(&mut ids, &mut 0);
+        let total = total.remapped(&plan);
+        mixture.resize(total.num_clusters());
+        let params = mixture.global_step(&total, None)?;
+        let mut model = self.clone();
+        model.config.clusters = total.num_clusters();
+        model.config.sparsity = Sparsity::Of(mixture.sparsity);
+        model.weights = params.frequencies.pi.clone();
+        model.arrays = params.clusters.arrays();
+        self.units.iter().for_each(|units| units.undo_arrays(&mut model.arrays));
+        let objective = mixture.objective(&params, &total);
+        model.training.objective = objective.total();
+        (model.training.objective_data, model.training.objective_entropy) = (objective.data, objective.entropy);
+        model.training.objective_alloc = objective.alloc;
+        model.training.observations = source.num_rows();
+        model.total = total;
+        Ok(Fewer { suggestions, made, model })
+    }
+}
