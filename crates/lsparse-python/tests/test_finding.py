@@ -9,7 +9,7 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 import lsparse
-from lsparse import BernoulliMixture, GaussianMixture, LsparseError, MultinomialMixture, PoissonMixture
+from lsparse import BernoulliMixture, GaussianMixture, LsparseError, MultinomialMixture, PoissonMixture, TopicModel
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +71,18 @@ def test_what_cannot_be_found_is_refused(blobs):
             GaussianMixture(**{"n_components": "auto", **parameters}).fit(X)
     with pytest.raises(ValueError, match="n_components"):
         GaussianMixture("many").fit(X)
+
+
+@pytest.mark.parametrize("start", [1, 25])
+def test_topics_are_found(start):
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(300, 0.05), 5)
+    shares = rng.dirichlet(np.full(5, 0.1), 600)
+    X = np.array([rng.multinomial(80, share @ topics) for share in shares])
+    model = TopicModel("auto", n_components_start=start, max_iter=40, random_state=0).fit(X)
+    assert len(model.weights_) == len(model.topics_) == 5
+    assert model.transform(X[:3]).shape == (3, 5)
+    with pytest.raises(LsparseError, match="names topics by number"):
+        TopicModel("auto", seed_words=[[0]]).fit(X)
+    with pytest.raises(LsparseError, match="left out"):
+        TopicModel("auto", leave_out=False).fit(X)

@@ -99,6 +99,8 @@ fn text(name: &str, info: &Info<'_>) -> String {
         AlphaRule::Symmetric => " (learned)",
         AlphaRule::Asymmetric => " (learned, one number a topic)",
         AlphaRule::Direction => " (as given, its share a topic learned)",
+        AlphaRule::Stick if config.find_k => " (shared out by a stick; K found while training)",
+        AlphaRule::Stick => " (shared out by a stick)",
     };
     let (estimate, schedule) = (setting(&config.estimate), setting(&config.schedule));
     let alpha = significant(info.alpha, 4);

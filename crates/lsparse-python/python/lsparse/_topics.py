@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -73,7 +73,14 @@ class TopicModel(Estimator):
     _components_setting = "topics"
     _batch_setting = "docs-per-batch"
 
-    n_components: int = parameter(10, "int", COUNT, "K, the number of topics.")
+    n_components: int | Literal["auto"] = parameter(
+        10,
+        'int or "auto"',
+        COUNT,
+        'K, the number of topics; "auto" finds it while training: topics are split, merged and given up at the end of '
+        "laps, whatever explains batches better that are left out of the topics. The fitted one is the length of "
+        "``weights_``.",
+    )
     _: KW_ONLY
     method: str = choice(
         "lsparse",
@@ -94,13 +101,20 @@ class TopicModel(Estimator):
         None,
         "float or array-like of shape (n_components,)",
         "array-like or number",
-        "Dirichlet concentration of each topic in a document (alpha), one number or one a topic; 0.5 / K if not given.",
+        "Dirichlet concentration of each topic in a document (alpha), one number or one a topic; 0.5 / K if not given. "
+        'With ``n_components="auto"`` that of all topics together, 0.5 if not given.',
+    )
+    n_components_start: int | None = parameter(
+        None, "int", COUNT, 'Topics that ``n_components="auto"`` starts from; 200 if not given.'
+    )
+    n_components_max: int | None = parameter(
+        None, "int", COUNT, 'Topics at most under ``n_components="auto"``; 1,000 if not given.'
     )
     learn_doc_topic_prior: str = choice(
         "fixed",
-        ("fixed", "symmetric", "asymmetric", "direction"),
-        "Whether alpha is learned: not at all, one number for all topics, one a topic, or a share a topic of the sum as "
-        "given.",
+        ("fixed", "symmetric", "asymmetric", "direction", "stick"),
+        "Whether alpha is learned: not at all, one number for all topics, one a topic, a share a topic of the sum as "
+        "given, or such shares from a stick that documents share (a hierarchical Dirichlet process).",
     )
     topic_word_prior: Any = parameter(
         None,
@@ -223,15 +237,19 @@ class TopicModel(Estimator):
             )
 
     def _config(self, **overrides: Any) -> str:
-        alpha, prior = self.doc_topic_prior, self.topic_word_prior
+        alpha, prior, finds = self.doc_topic_prior, self.topic_word_prior, self._finds_components()
         if alpha is not None:
-            alpha = float(np.sum(alpha)) if np.ndim(alpha) else float(alpha) * self.n_components
+            each = 1 if finds else int(self.n_components)
+            alpha = float(np.sum(alpha)) if np.ndim(alpha) else float(alpha) * each
         # Of several pseudo-counts the smallest is everywhere, and the rest comes on top of it.
         prior = None if prior is None else float(np.min(prior))
         return json.dumps(
             self._shared_config(
                 **{
-                    "topics": int(self.n_components),
+                    "topics": None if finds else int(self.n_components),
+                    "find-k": True if finds else None,
+                    "k-start": self.n_components_start,
+                    "k-max": self.n_components_max,
                     "method": self.method,
                     "docs-per-batch": self.batch_size,
                     "leave-out": bool(self.leave_out),
@@ -257,8 +275,13 @@ class TopicModel(Estimator):
         """What is given besides documents and settings: words, words that pull, and priors number by number."""
         words = self._words(X)
         alpha, prior = self.doc_topic_prior, self.topic_word_prior
+        if self._finds_components():
+            given = {"doc_topic_prior": np.ndim(alpha), "topic_word_prior": np.ndim(prior), "seed_words": self.seed_words}
+            for name, value in given.items():
+                if value:
+                    raise LsparseError(f'{name}: it names topics by number, and n_components="auto" is to find them')
         if alpha is not None and np.ndim(alpha):
-            alpha = _priors("doc_topic_prior", alpha, [(self.n_components,)]).tolist()
+            alpha = _priors("doc_topic_prior", alpha, [(int(self.n_components),)]).tolist()
         else:
             alpha = None
         if prior is not None and np.ndim(prior):
@@ -277,7 +300,7 @@ class TopicModel(Estimator):
     def _seed_columns(self, vocabulary: list[str] | None, columns: int) -> list[list[int]]:
         """The columns of the words that pull topics."""
         lists = [] if self.seed_words is None else [list(words) for words in self.seed_words]
-        if len(lists) > self.n_components:
+        if not self._finds_components() and len(lists) > int(self.n_components):
             raise LsparseError(f"seed_words: {len(lists)} lists for {self.n_components} topics; give at most one a topic")
         known = {word: column for column, word in enumerate(vocabulary or [])}
 

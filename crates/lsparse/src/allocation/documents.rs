@@ -2,6 +2,7 @@
 
 use lsparse_kernels::digamma;
 
+use crate::allocation::hdp::{Stick, Tables};
 use crate::choice::choices;
 
 choices! {
@@ -15,18 +16,17 @@ choices! {
         Asymmetric = "asymmetric",
         /// A share a topic is learned, of the concentration as given.
         Direction = "direction",
+        /// A share a topic of the concentration as given, from a stick that documents share (a hierarchical Dirichlet
+        /// process).
+        Stick = "stick",
     }
 }
 
 /// alpha_k where the bound on the allocation term of documents, from its statistics (b, e, s), is largest:
-/// sum_k b_k log alpha_k - (s + e_k) alpha_k. It is one whatever the alphas are that each batch was worked
+/// sum_k b_k log alpha_k - (s + e_k) alpha_k, or that of a stick with its concentration gamma. It is one whatever the alphas are that each batch was worked
 /// out under, so no step lowers the objective.
-pub fn learned_alpha(
-    rule: AlphaRule,
-    alpha: f64,
-    (tables, slopes, slope): (&[f64], &[f64], f64),
-    old: &[f32],
-) -> Vec<f32> {
+pub fn learned_alpha(rule: AlphaRule, (alpha, gamma): (f64, Option<f64>), said: Tables<'_>, old: &[f32]) -> Vec<f32> {
+    let Tables { tables, slopes, slope } = said;
     let all: f64 = tables.iter().sum();
     if slope <= 0.0 || all <= 0.0 {
         return old.to_vec();
@@ -50,6 +50,10 @@ pub fn learned_alpha(
             }
             let excess = shares(high).sum::<f64>() / alpha;
             shares(high).map(|a| (a / excess) as f32).collect()
+        }
+        AlphaRule::Stick => {
+            let stick = Stick::best(alpha, gamma, said);
+            stick.shares().into_iter().map(|share| (alpha * share).max(LEAST_ALPHA) as f32).collect()
         }
     }
 }

@@ -484,6 +484,7 @@ impl<T: Scalar> Model for Mixture<T> {
         &mut self,
         params: &mut MixtureParams<T>,
         total: &ClusterSummary,
+        _memo: &dyn Fn(usize) -> Result<Option<Arc<ClusterSummary>>>,
         data: &Dealt<'_>,
         laps: usize,
     ) -> Result<Option<Changes>> {

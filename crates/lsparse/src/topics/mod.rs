@@ -2,6 +2,7 @@
 
 pub mod coherence;
 pub mod gibbs;
+pub mod growth;
 mod local;
 mod model;
 mod names;

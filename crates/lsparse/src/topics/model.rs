@@ -8,18 +8,20 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::gibbs::Sampling;
+use super::growth::{self, Finding, Growth, GrowthState};
 use super::local::device::{self, DeviceStep};
 use super::local::document::{DocumentOptions, Tally};
 use super::local::{self, Explained};
 use super::summary::{SparseStats, TopicSummary, WordStats};
 use super::table::{self, WordTable};
-use crate::allocation::{AlphaRule, learned_alpha};
+use crate::allocation::{AlphaRule, Stick, Tables, learned_alpha};
 use crate::backend::with_buffers;
 use crate::data::{Ahead, Batch, Dealt, Layout, Stretch};
 use crate::error::Result;
 use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
 use crate::settings::TopicsConfig;
 use crate::training::model::{self, Model, Objective, Visited};
+use crate::training::moves::Changes;
 use crate::training::schedule::Kept;
 
 /// A topic model: K topics over V words, how they are estimated, and how documents are worked out.
@@ -48,6 +50,10 @@ pub struct Topics {
     pub lends: bool,
     /// Documents are sampled rather than solved.
     pub sampling: Option<Sampling>,
+    /// Concentration of the stick that shares of topics are broken from, where they are; learned where there is none.
+    pub gamma: Option<f64>,
+    /// Where K is to be found, what that takes.
+    pub finding: Option<Finding>,
     /// The GPU that solves documents, if not the CPU.
     pub device: Option<Arc<Device>>,
 }
@@ -62,6 +68,8 @@ pub struct TopicParams {
     pub alpha: Vec<f32>,
     /// The data term of the objective for the statistics that the table was made from.
     pub(super) data_term: f64,
+    /// Where K is to be found, what is proposed.
+    pub(super) growth: Option<Arc<Growth>>,
 }
 
 /// What of the parameters the statistics do not give: alpha, which is learned step by step, and the pull of seed words,
@@ -70,6 +78,7 @@ pub struct TopicParams {
 pub struct CarriedTopics {
     pub(super) alpha: Vec<f32>,
     pub(super) pull: Option<SparseStats<f32>>,
+    pub(super) growth: Option<GrowthState>,
 }
 
 /// What the documents of a batch remember of their last visit, in the order of the batch.
@@ -124,8 +133,10 @@ impl Topics {
             start_width: config.sparsity.within(config.topics),
             pull: None,
             warm_start: config.warm_start,
-            lends: config.leave_out,
+            lends: config.leave_out && !config.find_k,
             sampling: None,
+            gamma: config.gamma,
+            finding: config.find_k.then(|| Finding { most: config.k_max(), config: config.clone() }),
             device: None,
         }
     }
@@ -133,6 +144,20 @@ impl Topics {
     /// No statistics yet, held as a batch's are.
     pub fn empty_batch(&self) -> TopicSummary {
         TopicSummary::new(self.num_topics, WordStats::Batch(SparseStats::empty(self.vocab_size)))
+    }
+
+    /// There are so many topics now.
+    fn resize(&mut self, num_topics: usize) {
+        let Some(finding) = &self.finding else { return };
+        self.num_topics = num_topics;
+        self.document = finding.document(num_topics);
+        self.start_width = self.document.sparsity;
+    }
+
+    /// What is proposed, with these parameters or before any.
+    fn growth(&self, previous: Option<&TopicParams>) -> Option<Arc<Growth>> {
+        let begin = || self.finding.is_some().then(|| Arc::new(Growth::begin(self.num_topics, self.vocab_size)));
+        previous.map_or_else(begin, |previous| previous.growth.clone())
     }
 
     /// alpha_k to begin with.
@@ -264,11 +289,17 @@ impl Topics {
     /// alpha_k for the statistics of documents.
     pub(super) fn learned_alpha(&self, total: &TopicSummary, old: &[f32]) -> Vec<f32> {
         let TopicSummary { alpha_topic, alpha_slope, alpha_total, .. } = total;
-        learned_alpha(self.alpha_rule, self.alpha, (alpha_topic, alpha_slope, *alpha_total), old)
+        let said = Tables { tables: alpha_topic, slopes: alpha_slope, slope: *alpha_total };
+        learned_alpha(self.alpha_rule, (self.alpha, self.gamma), said, old)
     }
 
-    /// The allocation term of documents under these alphas, or the bound on it where alpha is learned.
+    /// The allocation term of documents under these alphas, or the bound on it where alpha is learned; that of a stick is
+    /// integrated over the posterior that is best for these statistics.
     pub(super) fn allocation(&self, alpha: &[f32], total: &TopicSummary) -> f64 {
+        if self.alpha_rule == AlphaRule::Stick && total.alpha_total > 0.0 {
+            let said = Tables { tables: &total.alpha_topic, slopes: &total.alpha_slope, slope: total.alpha_total };
+            return total.alloc + Stick::best(self.alpha, self.gamma, said).term(self.alpha, said);
+        }
         let of_topic = |((&a, &b), e): ((&f32, &f64), &f64)| {
             let a = f64::from(a);
             // A topic without any of it may have no logarithm.
@@ -361,6 +392,11 @@ impl Model for Topics {
         let warm = Some(&memory.warm).filter(|warm| self.warm_start && warm.len() == batch.num_rows());
         let TopicWorker { ahead, pieces, on_device } = worker;
         let spare = &*pieces;
+        let growth = params.growth.as_deref();
+        let empty = || TopicSummary {
+            trial: growth.map(|growth| Box::new(growth.trial(self.vocab_size))),
+            ..self.empty_batch()
+        };
         let ahead = ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
         let request = local::PanelRequest {
             table: &params.table,
@@ -369,6 +405,7 @@ impl Model for Topics {
             warm: warm.map(Vec::as_slice),
             learn_alpha: self.alpha_rule != AlphaRule::Fixed,
             keep_counts: self.warm_start,
+            proposals: growth.map(Growth::proposals),
             spare,
         };
         if let Some(device) = self.device.as_ref().filter(|_| self.sampling.is_none())
@@ -379,7 +416,7 @@ impl Model for Topics {
             return Ok(Visited { summary, memory: kept, found: (), tally });
         }
         // (What the GPU had no memory for begins anew.)
-        (summary, tally) = (self.empty_batch(), Tally::default());
+        (summary, tally) = (empty(), Tally::default());
         let mut first = 0;
         let mut sum = |pieces: Vec<local::Piece>, summary: &mut TopicSummary, tally: &mut Tally| {
             let visited = local::sum_panel(&pieces, self.warm_start, summary, tally);
@@ -417,7 +454,8 @@ impl Model for Topics {
         let old = previous.map_or_else(|| self.initial_alpha(), |p| p.alpha.clone());
         let (mut table, mut written) = self.blank_table(self.estimate);
         let data_term = self.write_table(total, self.estimate, &mut table, &mut written);
-        Ok(TopicParams { table, written, alpha: self.learned_alpha(total, &old), data_term })
+        let growth = self.growth(previous);
+        Ok(TopicParams { table, written, alpha: self.learned_alpha(total, &old), data_term, growth })
     }
 
     fn update(&self, params: &mut TopicParams, total: &TopicSummary) -> Result<()> {
@@ -432,17 +470,37 @@ impl Model for Topics {
     }
 
     fn carried(&self, params: &TopicParams) -> CarriedTopics {
-        CarriedTopics { alpha: params.alpha.clone(), pull: self.pull.clone() }
+        let growth = params.growth.as_ref().map(|growth| growth.state().clone());
+        CarriedTopics { alpha: params.alpha.clone(), pull: self.pull.clone(), growth }
     }
 
     fn restore(&mut self, total: &TopicSummary, carried: CarriedTopics) -> Result<Option<TopicParams>> {
-        let CarriedTopics { alpha, pull } = carried;
-        if alpha.len() != self.num_topics {
+        let CarriedTopics { alpha, pull, growth } = carried;
+        self.resize(total.num_topics);
+        let same = |growth: &GrowthState| growth.num_topics() == self.num_topics;
+        if alpha.len() != self.num_topics || !growth.as_ref().is_none_or(same) {
             return Ok(None);
         }
         self.pull = pull;
         let params = self.global_step(total, None)?;
-        Ok(Some(TopicParams { alpha, ..params }))
+        let growth = growth.map(|state| Arc::new(Growth::of(state, self.vocab_size)));
+        Ok(Some(TopicParams { alpha, growth, ..params }))
+    }
+
+    fn moves(
+        &mut self,
+        params: &mut TopicParams,
+        total: &TopicSummary,
+        memo: &dyn Fn(usize) -> Result<Option<Arc<TopicSummary>>>,
+        data: &Dealt<'_>,
+        _laps: usize,
+    ) -> Result<Option<Changes>> {
+        if self.finding.is_none() {
+            return Ok(None);
+        }
+        let memos: Result<Vec<_>> =
+            (0..data.batches.num_batches()).filter_map(|batch| memo(batch).transpose()).collect();
+        growth::moves(self, params, total, &memos?)
     }
 
     fn lend(

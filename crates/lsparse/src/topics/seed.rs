@@ -106,7 +106,8 @@ pub(in crate::topics) fn renewed_topics(
     drawn.iter().try_for_each(|&(_, n)| source.read_f32(n, 1, &mut rows))?;
     let sample = Sample::of(rows);
     let document = topics.document.clone();
-    let few = Topics { num_topics: lost.len(), pull: None, sampling: None, device: None, document, ..*topics };
+    let few =
+        Topics { num_topics: lost.len(), pull: None, sampling: None, device: None, finding: None, document, ..*topics };
     let (seeds, owner) = sample.seeds(lost.len(), topics.lambda, &mut rng, Patience::default())?;
     let mut total = sample.gathered(&few, &owner, &seeds, &mut rng);
     for _ in 0..2 {

@@ -6,6 +6,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::with_buffers;
+use crate::topics::growth::trial::{Trial, remapped};
+use crate::training::moves::Remap;
 use crate::training::summary::Summary;
 
 /// A number that mass is held in: single precision bounds a memo's size and is far below the noise of the estimate,
@@ -355,6 +357,8 @@ pub struct TopicSummary {
     pub documents: f64,
     /// Of a batch: the sum of its documents' bounds under the topics they were worked out under; 0 of a total.
     pub bound: f64,
+    /// Of a batch, where K is to be found: what its documents say of proposals.
+    pub trial: Option<Box<Trial>>,
 }
 
 impl TopicSummary {
@@ -371,6 +375,7 @@ impl TopicSummary {
             alpha_total: 0.0,
             documents: 0.0,
             bound: 0.0,
+            trial: None,
         }
     }
 
@@ -425,7 +430,7 @@ impl Summary for TopicSummary {
             WordStats::Batch(from) => into.add_scaled(num_topics, from, factor),
             WordStats::Total(from) => into.add_scaled(num_topics, from, factor),
         }
-        self.bound = 0.0;
+        (self.bound, self.trial) = (0.0, None);
         let add = |into: &mut [f64], from: &[f64]| into.iter_mut().zip(from).for_each(|(a, b)| *a += factor * b);
         add(&mut self.counts, &other.counts);
         add(&mut self.alpha_topic, &other.alpha_topic);
@@ -457,12 +462,17 @@ impl Summary for TopicSummary {
         (self.bound != 0.0).then_some(self.bound)
     }
 
+    fn remap(&mut self, plan: &Remap) {
+        *self = remapped(self, plan);
+    }
+
     fn resident_bytes(&self) -> usize {
         let words = match &self.words {
             WordStats::Total(stats) => stats.resident_bytes(),
             WordStats::Batch(stats) => stats.resident_bytes(),
         };
-        words + size_of_val(self.counts.as_slice()) + size_of_val(self.alpha_topic.as_slice())
+        let trial = self.trial.as_ref().map_or(0, |trial| trial.resident_bytes());
+        words + trial + size_of_val(self.counts.as_slice()) + size_of_val(self.alpha_topic.as_slice())
     }
 }
 

@@ -160,7 +160,10 @@ pub struct TopicFamily<'a> {
 impl<'a> TopicFamily<'a> {
     /// Check settings and documents.
     pub fn new(source: &'a dyn RowSource, config: &TopicsConfig, inputs: TopicInputs<'a>) -> Result<Self> {
-        let config = config.check(source.num_rows())?;
+        // Where K is found it is found from that of a model to go on from.
+        let start = inputs.start.filter(|_| config.find_k && config.k_start.is_none());
+        let k_start = start.map_or(config.k_start, |start| Some(start.num_topics()));
+        let config = TopicsConfig { k_start, ..config.clone() }.check(source.num_rows())?;
         check_size(&config, source)?;
         let entries = check_corpora(&config, source, &inputs)?;
         check_start(&config, source, inputs.start)?;
@@ -228,7 +231,7 @@ impl<'a> TopicFamily<'a> {
             None => (0..self.source.dim()).map(|v| v.to_string()).collect(),
         };
         TopicModel {
-            config: self.config.of_record(),
+            config: TopicsConfig { topics: total.num_topics, ..self.config.of_record() },
             training,
             vocab,
             tokenizer: self.inputs.tokenizer.clone(),
@@ -442,6 +445,21 @@ fn check_priors(config: &TopicsConfig, source: &dyn RowSource, inputs: &TopicInp
         if config.method.samples_tokens() {
             let problem = format!("{} has the same prior for all topics and words", config.method.name());
             return refuse(setting, problem, "give one number, or choose `method lsparse`");
+        }
+    }
+    if config.find_k {
+        // (Lists of seed words, and numbers one a topic, name topics by where they stand.)
+        let given = [
+            ("seed-words", inputs.seed_words.iter().any(|list| !list.is_empty())),
+            ("alpha", inputs.alpha.is_some()),
+            ("lambda", inputs.word_prior.is_some()),
+        ];
+        if let Some((setting, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            return refuse(
+                setting,
+                "it names topics by number, and K is to be found".into(),
+                "give K, or leave it out",
+            );
         }
     }
     if inputs.word_prior.is_some() && !inputs.seed_words.is_empty() {

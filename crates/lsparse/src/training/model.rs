@@ -135,13 +135,15 @@ pub trait Model: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// At the end of a lap: the changes of the number of clusters that raise the objective of `total`. The model has the
+    /// At the end of a lap: the changes of the number of clusters that raise the objective of `total`, the sum of what is
+    /// remembered of batches (`memo`). The model has the
     /// new number from then on; parameters say in what they carry what is to be tried next, and are otherwise made anew
     /// from statistics that were brought forward by the plan.
     fn moves(
         &mut self,
         _params: &mut Self::Params,
         _total: &Self::Summary,
+        _memo: &dyn Fn(usize) -> Result<Option<Arc<Self::Summary>>>,
         _data: &Dealt<'_>,
         _laps: usize,
     ) -> Result<Option<Changes>> {

@@ -360,7 +360,8 @@ impl<'a, M: Model> Session<'a, M> {
     /// Change the number of clusters, where the model finds that to be for the better. Parameters are made as they are for
     /// a session that is restored, so that there is one way only.
     fn move_clusters(&mut self) -> Result<Option<Changes>> {
-        let changes = self.model.moves(&mut self.params, &self.total, &self.data, self.progress.laps)?;
+        let memo = |batch: usize| self.schedule.remembered(batch);
+        let changes = self.model.moves(&mut self.params, &self.total, &memo, &self.data, self.progress.laps)?;
         let Some(changes) = changes else { return Ok(None) };
         if changes.restless {
             // What a lap gains says nothing of rest while there is more to be tried.

@@ -142,13 +142,16 @@ fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &Checked
         TopicMethod::Lsparse => format!("L = {}", config.sparsity),
         method => method.name().to_owned(),
     };
+    let topics = match config.find_k {
+        true => format!("K to be found from {} on, at most {}", config.topics, config.k_max()),
+        false => format!("K = {}", config.topics),
+    };
     message(&format!(
-        "{}: {} documents, {} tokens of {} words; K = {}, {how}, {batches}; about {} of memory",
+        "{}: {} documents, {} tokens of {} words; {topics}, {how}, {batches}; about {} of memory",
         documents.name(),
         grouped(documents.num_rows()),
         grouped(tokens as usize),
         grouped(documents.corpus().vocab().len()),
-        config.topics,
         bytes(memory),
     ));
     if words.new > 0 {

@@ -24,6 +24,9 @@ pub struct Report {
     sparsity: usize,
     heldout_perplexity: Option<f64>,
     empty_topics: usize,
+    /// K at the end of each of the last laps, where it was found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    topics_by_lap: Vec<usize>,
     /// Mean bound of a token under topics that have not seen it, of the last lap, as the following.
     evidence: Option<f64>,
     active_topics: Option<f64>,
@@ -51,6 +54,7 @@ impl Report {
             sparsity: model.sparsity(),
             heldout_perplexity: outcome.heldout.map(|score| (-score).exp()),
             empty_topics: count_empty(&model.total.counts),
+            topics_by_lap: outcome.recent.iter().filter_map(|lap| lap.get("clusters")).map(|k| k as usize).collect(),
             evidence: of_lap(EVIDENCE),
             active_topics: of_lap(ACTIVE_TOPICS),
             doc_iterations: of_lap("doc_iterations"),
@@ -81,6 +85,19 @@ impl fmt::Display for Report {
         }
         self.training.write_runs(f)?;
         writeln!(f, "topics      {}, of which {} empty", self.topics, self.empty_topics)?;
+        if !self.topics_by_lap.is_empty() {
+            let mut path: Vec<String> = self.topics_by_lap.iter().map(usize::to_string).collect();
+            path.dedup();
+            let most = self.config.k_max();
+            let rest = match (self.topics >= most, self.training.is_at_rest()) {
+                (true, _) => format!("{most} is the most that was allowed; give more with --k-max"),
+                (false, true) => {
+                    "no split or merge that was tried would explain batches better that were left out".into()
+                }
+                (false, false) => "more laps might change it".to_owned(),
+            };
+            writeln!(f, "            found lap by lap: {}; {rest}", path.join(", "))?;
+        }
         match (self.active_topics, self.doc_iterations) {
             (Some(active), Some(iterations)) => {
                 write!(f, "documents   {active:.1} active topics and {iterations:.1} iterations each")?;

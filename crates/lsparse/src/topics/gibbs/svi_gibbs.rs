@@ -224,6 +224,8 @@ mod tests {
             lends: false,
             sampling: Some(Sampling { samples: 60_000, seed: 5, first_visit: 0 }),
             device: None,
+            gamma: None,
+            finding: None,
         };
         let stats = SparseStats::by_word(3, |v, row| row.extend((0..num).map(|k| (k as u32, 1.0 + (v * k) as f64))));
         let mut total = TopicSummary::new(num, WordStats::Total(stats));

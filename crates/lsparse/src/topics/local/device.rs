@@ -28,6 +28,9 @@ pub fn cannot(config: &Checked<TopicsConfig>) -> Option<String> {
     if config.method != TopicMethod::Lsparse {
         return Some(format!("`method {}` has no kernel for GPUs", config.method.name()));
     }
+    if config.find_k {
+        return Some("K is found on the CPU".into());
+    }
     if config.sparsity >= config.topics {
         return Some("documents that keep all topics (L = K) have no kernel for GPUs".into());
     }
@@ -447,6 +450,7 @@ mod tests {
             warm: None,
             learn_alpha: true,
             keep_counts: true,
+            proposals: None,
             spare: &Mutex::default(),
         };
         let (mut rows, mut want, mut want_tally) = (Rows::sparse(30), topics.empty_batch(), Tally::default());

@@ -96,6 +96,8 @@ pub struct Document {
     chosen_width: usize,
     /// Before they were normalised, the sum of each token's responsibilities.
     chosen_sum: Vec<f32>,
+    /// A topic that it is to do without.
+    without: Option<u32>,
     /// Statistics of what was done, for reports.
     pub(in crate::topics) tally: Tally,
 }
@@ -156,6 +158,9 @@ impl Document {
             _ if dense => self.begin_dense(table, words, counts),
             _ => self.begin_by_word(table, words, counts, options),
         }
+        if let Some(k) = self.without {
+            self.leave(k, table.num_topics, counts);
+        }
         self.alpha.clear();
         self.alpha.extend(self.topics.iter().map(|&k| alpha[k as usize]));
         self.scale.clear();
@@ -178,6 +183,32 @@ impl Document {
         self.restart(options.restarts, options.active_floor);
         self.select(words.len(), options.sparsity);
         self.tally.active += self.rows.len() as u64;
+    }
+
+    /// The same as `solve`, from the words' first responsibilities, as if one topic were not there.
+    pub fn solve_without(
+        &mut self,
+        topic: u32,
+        (table, alpha): (&WordTable, &[f32]),
+        (words, counts): (&[u32], &[f32]),
+        options: &DocumentOptions,
+    ) {
+        self.without = Some(topic);
+        self.solve(table, alpha, words, counts, options, None);
+        self.without = None;
+    }
+
+    /// Take a topic out of those that the document begins with.
+    fn leave(&mut self, topic: u32, num_topics: usize, counts: &[f32]) {
+        if let Some(at) = self.topics.iter().position(|&k| k == topic) {
+            self.topics.remove(at);
+            self.counts.remove(at);
+        }
+        if self.topics.is_empty() {
+            let tokens: f32 = counts.iter().sum();
+            self.topics.extend((0..num_topics as u32).filter(|&k| k != topic));
+            self.counts.resize(self.topics.len(), tokens / (num_topics - 1).max(1) as f32);
+        }
     }
 
     /// Every topic, with the counts of the words' dense first responsibilities.

@@ -3,6 +3,7 @@
 pub mod device;
 pub mod document;
 mod restart;
+mod trial;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::allocation::alpha_bound;
 use crate::backend::with_buffers;
 use crate::data::Rows;
+use crate::topics::growth::Proposals;
 use crate::topics::local::document::{Document, DocumentOptions, Tally};
+use crate::topics::local::trial::{TrialPiece, sum_trials};
 use crate::topics::summary::{Entries, TopicSummary, WordStats};
 use crate::topics::table::WordTable;
 
@@ -43,6 +46,8 @@ pub struct Piece {
     alpha_topic: Vec<(u32, f64, f64)>,
     alpha_total: Vec<f64>,
     tally: Tally,
+    /// What documents say of proposals, where K is to be found.
+    trial: TrialPiece,
 }
 
 impl Piece {
@@ -58,6 +63,7 @@ impl Piece {
         [entropy, alloc, bound, alpha_total].into_iter().for_each(Vec::clear);
         alpha_topic.clear();
         *tally = Tally::default();
+        self.trial.clear();
     }
 
     /// The entries of each document.
@@ -86,6 +92,8 @@ pub struct PanelRequest<'a> {
     pub learn_alpha: bool,
     /// Whether anybody wants the counts of documents: bringing them from a GPU takes time.
     pub keep_counts: bool,
+    /// What is proposed, where K is to be found.
+    pub proposals: Option<&'a Proposals>,
     /// Memory of pieces that are needed no more.
     pub spare: &'a Mutex<Vec<Piece>>,
 }
@@ -147,6 +155,9 @@ pub fn solve_panel(request: &PanelRequest<'_>, rows: &Rows<f32>) -> Vec<Piece> {
 /// Add the statistics of documents that were solved to `summary`. Their counts are given back where `wants_counts`.
 pub fn sum_panel(pieces: &[Piece], wants_counts: bool, summary: &mut TopicSummary, tally: &mut Tally) -> Visited {
     let mut visited = Visited::default();
+    if let Some(trial) = &mut summary.trial {
+        sum_trials(pieces.iter().map(|piece| &piece.trial), trial);
+    }
     for pieces in pieces.chunks(TASKS_A_SUM) {
         let sum = |of: fn(&Piece) -> &[f64]| pieces.iter().flat_map(of).fold(0.0, |sum, term| sum + term);
         summary.entropy += sum(|piece| &piece.entropy);
@@ -221,6 +232,10 @@ fn solve_range(
             let add = |k, tables, slope| alpha_topic.push((k, tables, slope));
             let term = |term| alloc.push(term);
             alpha_total.push(request.say_of_alpha((tokens, alpha_sum), document.topic_counts(), term, add));
+        }
+        if let Some(proposals) = request.proposals {
+            let entropy = piece.entropy.last().copied().unwrap_or_default();
+            piece.trial.add(proposals, request, (document, entropy), (words, counts));
         }
         piece.counts.extend(document.topic_counts());
         piece.counts_end.push(piece.counts.len());

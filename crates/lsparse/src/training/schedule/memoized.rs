@@ -279,6 +279,10 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         self.spent.take()
     }
 
+    fn remembered(&self, batch: usize) -> Result<Option<Arc<S>>> {
+        self.memos.get(batch)
+    }
+
     /// At once and not when a memo is next read: the end of a lap has read them all, and what is spilled, saved or sent
     /// elsewhere never lags behind.
     fn remap(&mut self, total: &mut S, plan: &Remap) -> Result<()> {

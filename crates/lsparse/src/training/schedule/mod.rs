@@ -89,6 +89,11 @@ pub trait Schedule<S>: Send + Sync {
         None
     }
 
+    /// The statistics remembered for a batch, where there are any.
+    fn remembered(&self, _batch: usize) -> Result<Option<Arc<S>>> {
+        Ok(None)
+    }
+
     /// Bring `total` and what is remembered of batches forward to other clusters, at the end of a lap.
     fn remap(&mut self, total: &mut S, plan: &Remap) -> Result<()>;
 

@@ -1,0 +1,267 @@
+//! What a lap gathers beside the statistics of topics, so that a change of their number can be judged at its end.
+
+use serde::{Deserialize, Serialize};
+
+use crate::topics::growth::Proposals;
+use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats};
+use crate::training::moves::{Part, Remap};
+
+/// What is said of alpha (see `TopicSummary::alpha_topic`): numbers of a bound, or changes of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Said {
+    /// b.
+    pub tables: f64,
+    /// e.
+    pub slope: f64,
+    /// What the rest of the bound does not say.
+    pub constant: f64,
+}
+
+impl Said {
+    /// `self += factor * other`.
+    pub fn add(&mut self, other: &Said, factor: f64) {
+        self.tables += factor * other.tables;
+        self.slope += factor * other.slope;
+        self.constant += factor * other.constant;
+    }
+}
+
+/// What changes where two topics become one, in documents that have both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PairChange {
+    /// Of the entropy of responsibilities.
+    pub entropy: f64,
+    /// Of what documents say of alpha.
+    pub said: Said,
+}
+
+impl PairChange {
+    /// `self += other`.
+    pub fn add(&mut self, other: &PairChange) {
+        self.entropy += other.entropy;
+        self.said.add(&other.said, 1.0);
+    }
+}
+
+/// What a document has of a topic that is to be split.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Example {
+    /// Which of the topics that examples are wanted of.
+    pub slot: u32,
+    /// Drawn by the document's words: the smallest are kept.
+    pub key: u64,
+    /// Words, ascending.
+    pub words: Vec<u32>,
+    /// How much of each.
+    pub mass: Vec<f32>,
+}
+
+/// Statistics of topics that might be, of one batch. They stay with what is remembered of the batch and are in no sum.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Which proposals these are of.
+    pub generation: u64,
+    /// The topics that are proposed for a split.
+    pub splits: Vec<u32>,
+    /// S of their halves, those of proposal i as topics 2 i and 2 i + 1.
+    pub halves: SparseStats<f32>,
+    /// What documents say of the halves; the constants are changes of that of the whole topic.
+    pub said: Vec<Said>,
+    /// The pairs of topics that are proposed to be merged, ascending.
+    pub pairs: Vec<(u32, u32)>,
+    /// What that changes.
+    pub changes: Vec<PairChange>,
+    /// The topics that may be given up, 64 at most.
+    pub leaving: Vec<u32>,
+    /// Documents that have any of them: what they have of topic j, as number i K + j for topic i of those that may leave.
+    pub gone: SparseStats<f32>,
+    /// What they would have without it.
+    pub instead: SparseStats<f32>,
+    /// What is said of alpha would change by, under the same numbers.
+    pub left_said: Vec<Said>,
+    /// What the entropy would change by, for each that may leave.
+    pub left_entropy: Vec<f64>,
+    /// For each that may leave, those that some document has besides, as bits.
+    pub overlap: Vec<u64>,
+    /// What documents have of topics that are to be split next, so many of each at most.
+    pub examples: Vec<Example>,
+    /// How many.
+    pub most_examples: usize,
+}
+
+impl Trial {
+    /// Nothing yet of these proposals.
+    pub fn new(
+        generation: u64,
+        proposals: &Proposals,
+        pairs: &[(u32, u32)],
+        vocab_size: usize,
+        most_examples: usize,
+    ) -> Self {
+        let (splits, leaving) = (&proposals.splits, &proposals.leaving);
+        let num_topics = proposals.slot_of.len();
+        Trial {
+            generation,
+            most_examples,
+            leaving: leaving.clone(),
+            gone: SparseStats::empty(vocab_size),
+            instead: SparseStats::empty(vocab_size),
+            left_said: vec![Said::default(); leaving.len() * num_topics],
+            left_entropy: vec![0.0; leaving.len()],
+            overlap: vec![0; leaving.len()],
+            splits: splits.to_vec(),
+            halves: SparseStats::empty(vocab_size),
+            said: vec![Said::default(); 2 * splits.len()],
+            pairs: pairs.to_vec(),
+            changes: vec![PairChange::default(); pairs.len()],
+            examples: Vec::new(),
+        }
+    }
+
+    /// Add entries of halves, document by document.
+    pub fn add_halves(&mut self, lists: &[Entries<'_>]) {
+        self.halves.add_lists(2 * self.splits.len(), lists);
+    }
+
+    /// Bytes of memory held.
+    pub fn resident_bytes(&self) -> usize {
+        let examples: usize = self.examples.iter().map(|e| 8 * e.words.len() + size_of::<Example>()).sum();
+        8 * self.halves.topic.len() + 8 * self.halves.indptr.len() + examples
+    }
+}
+
+/// Mass that is no more than what rounding leaves.
+pub const ROUNDING: f64 = 1e-5;
+
+/// Where the parts of topics go.
+struct Places {
+    whole: Vec<Option<u32>>,
+    /// By half: 2 i and 2 i + 1 of proposal i.
+    half: Vec<Option<u32>>,
+    /// Of those that may leave, the ones that do.
+    leaves: Vec<bool>,
+}
+
+impl Places {
+    fn of(plan: &Remap, num_topics: usize, splits: &[u32], leaving: &[u32]) -> Self {
+        let (half, leaves) = (vec![None; 2 * splits.len()], vec![false; leaving.len()]);
+        let mut places = Places { whole: vec![None; num_topics], half, leaves };
+        let at = |k: u32| splits.iter().position(|&split| split == k);
+        for (to, parts) in plan.clusters.iter().enumerate() {
+            for part in parts {
+                let to = Some(to as u32);
+                match *part {
+                    Part::Whole(k) => places.whole[k as usize] = to,
+                    Part::Left(k) => at(k).into_iter().for_each(|i| places.half[2 * i] = to),
+                    Part::Right(k) => at(k).into_iter().for_each(|i| places.half[2 * i + 1] = to),
+                    Part::Inherited { from, .. } => {
+                        let left = leaving.iter().position(|&k| k == from);
+                        left.into_iter().for_each(|i| places.leaves[i] = true);
+                    }
+                }
+            }
+        }
+        places
+    }
+}
+
+/// The statistics of a batch for other topics, by what it gathered of them.
+pub fn remapped(summary: &TopicSummary, plan: &Remap) -> TopicSummary {
+    let none = Trial::default();
+    let trial = summary.trial.as_deref().unwrap_or(&none);
+    let places = Places::of(plan, summary.num_topics, &trial.splits, &trial.leaving);
+    let num = plan.clusters.len();
+    let words = match &summary.words {
+        WordStats::Batch(stats) => WordStats::Batch(moved(stats, trial, &places, num)),
+        WordStats::Total(stats) => WordStats::Total(moved(stats, trial, &places, num)),
+    };
+    let mut out = TopicSummary { words, ..TopicSummary::new(num, WordStats::Batch(SparseStats::default())) };
+    (out.entropy, out.alloc, out.bound) = (summary.entropy, summary.alloc, summary.bound);
+    (out.alpha_total, out.documents) = (summary.alpha_total, summary.documents);
+    for (k, to) in places.whole.iter().enumerate().filter_map(|(k, to)| to.map(|to| (k, to as usize))) {
+        out.counts[to] += summary.counts[k];
+        out.alpha_topic[to] += summary.alpha_topic[k];
+        out.alpha_slope[to] += summary.alpha_slope[k];
+    }
+    for (half, to) in places.half.iter().enumerate().filter_map(|(half, to)| to.map(|to| (half, to as usize))) {
+        let said = &trial.said[half];
+        out.alpha_topic[to] += said.tables;
+        out.alpha_slope[to] += said.slope;
+        out.alloc += said.constant;
+    }
+    for (&half, &mass) in trial.halves.topic.iter().zip(&trial.halves.mass) {
+        if let Some(to) = places.half[half as usize] {
+            out.counts[to as usize] += f64::from(mass);
+        }
+    }
+    for (i, _) in places.leaves.iter().enumerate().filter(|(_, leaves)| **leaves) {
+        out.entropy += trial.left_entropy[i];
+        let said = &trial.left_said[i * summary.num_topics..(i + 1) * summary.num_topics];
+        for (said, to) in said.iter().zip(&places.whole) {
+            // (What is said of the topic that leaves goes with it, but for the constant.)
+            out.alloc += said.constant;
+            if let Some(to) = to {
+                out.alpha_topic[*to as usize] += said.tables;
+                out.alpha_slope[*to as usize] += said.slope;
+            }
+        }
+        for (lists, sign) in [(&trial.gone, -1.0), (&trial.instead, 1.0)] {
+            for (&number, &mass) in lists.topic.iter().zip(&lists.mass) {
+                let (of, k) = (number as usize / summary.num_topics, number as usize % summary.num_topics);
+                if let Some(to) = places.whole[k].filter(|_| of == i) {
+                    out.counts[to as usize] += sign * f64::from(mass);
+                }
+            }
+        }
+    }
+    out.counts.iter_mut().for_each(|count| *count = count.max(0.0));
+    for (&(a, b), change) in trial.pairs.iter().zip(&trial.changes) {
+        let (Some(to), other) = (places.whole[a as usize], places.whole[b as usize]) else { continue };
+        if other == Some(to) {
+            out.alpha_topic[to as usize] += change.said.tables;
+            out.alpha_slope[to as usize] += change.said.slope;
+            out.alloc += change.said.constant;
+            out.entropy += change.entropy;
+        }
+    }
+    out
+}
+
+/// S word by word for other topics.
+fn moved<M: crate::topics::summary::Mass>(
+    stats: &SparseStats<M>,
+    trial: &Trial,
+    places: &Places,
+    num_topics: usize,
+) -> SparseStats<M> {
+    let mut sum = vec![0.0f64; num_topics];
+    let mut there: Vec<u32> = Vec::new();
+    let before = places.whole.len();
+    SparseStats::by_word(stats.vocab_size(), |v, row| {
+        let mut add = |to: Option<u32>, mass: f64| {
+            if let Some(to) = to {
+                there.push(to);
+                sum[to as usize] += mass;
+            }
+        };
+        let (topic, mass) = stats.word(v);
+        topic.iter().zip(mass).for_each(|(&k, &m)| add(places.whole[k as usize], m.into()));
+        if places.half.iter().any(Option::is_some) {
+            let (half, mass) = trial.halves.word(v);
+            half.iter().zip(mass).for_each(|(&h, &m)| add(places.half[h as usize], m.into()));
+        }
+        if places.leaves.contains(&true) {
+            for (lists, sign) in [(&trial.gone, -1.0), (&trial.instead, 1.0)] {
+                let (number, mass) = lists.word(v);
+                for (&number, &m) in number.iter().zip(mass).filter(|e| places.leaves[*e.0 as usize / before]) {
+                    add(places.whole[number as usize % before], sign * f64::from(m));
+                }
+            }
+        }
+        there.sort_unstable();
+        there.dedup();
+        // What was taken away whole may leave a trace of rounding.
+        let masses = there.drain(..).map(|k| (k, std::mem::take(&mut sum[k as usize])));
+        row.extend(masses.filter(|e| e.1 > ROUNDING).map(|(k, mass)| (k, M::from_f64(mass))));
+    })
+}

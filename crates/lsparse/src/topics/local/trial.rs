@@ -1,0 +1,299 @@
+//! What documents say of proposals: which half of a topic each would take, and what it would change if two were one.
+
+use lsparse_kernels::ln_gamma;
+
+use crate::allocation::alpha_bound;
+use crate::topics::growth::Proposals;
+use crate::topics::growth::trial::{Example, PairChange, Said, Trial};
+use crate::topics::local::PanelRequest;
+use crate::topics::local::document::Document;
+use crate::topics::summary::Entries;
+
+/// Responsibilities below this have no part in a change of entropy.
+const LEAST_SHARE: f32 = 1e-6;
+
+/// Tokens of a topic that a document has at least where it is to be an example.
+const LEAST_EXAMPLE: f32 = 3.0;
+
+/// What a document of `count` tokens of a topic says of the topic's alpha.
+pub fn said_of(count: f64, alpha: f64) -> Said {
+    let (tables, slope) = alpha_bound(count, alpha);
+    let term = ln_gamma(count + alpha) - ln_gamma(alpha);
+    Said { tables, slope, constant: term - (tables * alpha.ln() - slope * alpha) }
+}
+
+/// Words, numbers and masses, document by document.
+#[derive(Default)]
+struct Lists {
+    word: Vec<u32>,
+    number: Vec<u32>,
+    mass: Vec<f32>,
+    ends: Vec<usize>,
+}
+
+impl Lists {
+    fn clear(&mut self) {
+        [&mut self.word, &mut self.number].into_iter().for_each(Vec::clear);
+        self.mass.clear();
+        self.ends.clear();
+    }
+
+    /// All that a document has, topic k as number `first` + k.
+    fn add(&mut self, document: &Document, words: &[u32], counts: &[f32], first: u32) {
+        for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
+            for (k, r) in document.responsibilities(u).filter(|e| e.1 > 0.0) {
+                self.word.push(v);
+                self.number.push(first + k);
+                self.mass.push(c * r);
+            }
+        }
+        self.ends.push(self.word.len());
+    }
+
+    fn lists(&self) -> impl Iterator<Item = Entries<'_>> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(from, &to)| Entries {
+            word: &self.word[from..to],
+            topic: &self.number[from..to],
+            mass: &self.mass[from..to],
+        })
+    }
+}
+
+/// What a task of documents says of proposals.
+#[derive(Default)]
+pub struct TrialPiece {
+    word: Vec<u32>,
+    half: Vec<u32>,
+    mass: Vec<f32>,
+    ends: Vec<usize>,
+    said: Vec<(u32, Said)>,
+    pairs: Vec<(u32, PairChange)>,
+    examples: Vec<Example>,
+    /// Documents with a topic that may be given up: what they have of all topics, and what they would have without it.
+    gone: Lists,
+    instead: Lists,
+    left_said: Vec<(u32, Said, f64)>,
+    left_entropy: Vec<(u32, f64)>,
+    overlap: Vec<u64>,
+    again: Document,
+    /// By proposal: how much better the first half explains what the document has of the topic; the half it takes.
+    ratio: Vec<f32>,
+    taken: Vec<u32>,
+    /// By topic: what the token at hand has of it.
+    share: Vec<f32>,
+    met: Vec<(u32, u32, u32)>,
+}
+
+impl TrialPiece {
+    pub fn clear(&mut self) {
+        let TrialPiece { word, half, mass, ends, said, pairs, examples, .. } = self;
+        [word, half].into_iter().for_each(Vec::clear);
+        mass.clear();
+        ends.clear();
+        said.clear();
+        pairs.clear();
+        examples.clear();
+        [&mut self.gone, &mut self.instead].into_iter().for_each(Lists::clear);
+        self.left_said.clear();
+        self.left_entropy.clear();
+        self.overlap.clear();
+    }
+
+    /// What a document that was solved says, with the entropy of its responsibilities.
+    pub fn add(
+        &mut self,
+        proposals: &Proposals,
+        request: &PanelRequest<'_>,
+        (document, entropy): (&Document, f64),
+        (words, counts): (&[u32], &[f32]),
+    ) {
+        self.split(proposals, request.alpha, document, words, counts);
+        self.meet(proposals, request.alpha, document, counts);
+        self.show(proposals, document, words, counts);
+        self.leave(proposals, request, (document, entropy), (words, counts));
+    }
+
+    /// The document without each topic of it that may be given up.
+    fn leave(
+        &mut self,
+        proposals: &Proposals,
+        request: &PanelRequest<'_>,
+        (document, entropy): (&Document, f64),
+        (words, counts): (&[u32], &[f32]),
+    ) {
+        let slot_of = |k: u32| proposals.leaving_slot[k as usize];
+        let bits =
+            document.topic_counts().filter(|e| e.1 > 0.0).filter_map(|e| slot_of(e.0)).fold(0u64, |b, s| b | 1 << s);
+        if bits == 0 {
+            return;
+        }
+        if bits.count_ones() > 1 {
+            self.overlap.push(bits);
+        }
+        let num = request.alpha.len() as u32;
+        let said = |(k, n): (u32, f32)| (k, said_of(f64::from(n), f64::from(request.alpha[k as usize])));
+        for (slot, &k) in proposals.leaving.iter().enumerate().filter(|(slot, _)| bits >> slot & 1 == 1) {
+            let slot = slot as u32;
+            let mut again = std::mem::take(&mut self.again);
+            again.solve_without(k, (request.table, request.alpha), (words, counts), request.options);
+            self.gone.add(document, words, counts, slot * num);
+            self.instead.add(&again, words, counts, slot * num);
+            let before = document.topic_counts().filter(|e| e.1 > 0.0).map(said);
+            let after = again.topic_counts().filter(|e| e.1 > 0.0).map(said);
+            self.left_said.extend(before.map(|(j, said)| (slot * num + j, said, -1.0)));
+            self.left_said.extend(after.map(|(j, said)| (slot * num + j, said, 1.0)));
+            self.left_entropy.push((slot, again.entropy(words.len()) - entropy));
+            self.again = again;
+        }
+    }
+
+    /// Each document takes one of the halves with all that it has of a topic.
+    fn split(&mut self, proposals: &Proposals, alpha: &[f32], document: &Document, words: &[u32], counts: &[f32]) {
+        let slot_of = |k: u32| proposals.slot_of[k as usize];
+        if proposals.splits.is_empty() || document.topic_counts().all(|(k, _)| slot_of(k).is_none()) {
+            return;
+        }
+        self.ratio.resize(proposals.splits.len(), 0.0);
+        self.taken.resize(proposals.splits.len(), 0);
+        for (k, count) in document.topic_counts() {
+            let Some(slot) = slot_of(k) else { continue };
+            let share = &proposals.share[slot as usize];
+            self.ratio[slot as usize] = (share[0] / share[1]).ln() as f32 + count * proposals.scale[slot as usize];
+        }
+        for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
+            let of_word = proposals.ratios(v);
+            for (k, r) in document.responsibilities(u) {
+                if let Some(slot) = slot_of(k) {
+                    self.ratio[slot as usize] += c * r * of_word[slot as usize];
+                }
+            }
+        }
+        for (k, count) in document.topic_counts().filter(|e| e.1 > 0.0) {
+            let Some(slot) = slot_of(k) else { continue };
+            let half = usize::from(self.ratio[slot as usize] < 0.0);
+            self.taken[slot as usize] = 2 * slot + half as u32;
+            let (a, n) = (f64::from(alpha[k as usize]), f64::from(count));
+            let mut said = said_of(n, a * proposals.share[slot as usize][half]);
+            said.constant -= said_of(n, a).constant;
+            self.said.push((2 * slot + half as u32, said));
+        }
+        for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
+            for (k, r) in document.responsibilities(u) {
+                if let Some(slot) = slot_of(k).filter(|_| r > 0.0) {
+                    self.word.push(v);
+                    self.half.push(self.taken[slot as usize]);
+                    self.mass.push(c * r);
+                }
+            }
+        }
+        self.ends.push(self.word.len());
+    }
+
+    /// Pairs that meet in the document.
+    fn meet(&mut self, proposals: &Proposals, alpha: &[f32], document: &Document, counts: &[f32]) {
+        self.share.resize(alpha.len(), 0.0);
+        self.met.clear();
+        // For now the counts of the document.
+        document.topic_counts().for_each(|(k, n)| self.share[k as usize] = n);
+        for (a, n) in document.topic_counts().filter(|e| e.1 > 0.0) {
+            for &(b, at) in &proposals.partners[a as usize] {
+                let other = self.share[b as usize];
+                if other > 0.0 {
+                    self.met.push((a, b, at));
+                    let alphas = [a, b].map(|k| f64::from(alpha[k as usize]));
+                    let tokens = [n, other].map(f64::from);
+                    let mut said = said_of(tokens[0] + tokens[1], alphas[0] + alphas[1]);
+                    said.add(&said_of(tokens[0], alphas[0]), -1.0);
+                    said.add(&said_of(tokens[1], alphas[1]), -1.0);
+                    self.pairs.push((at, PairChange { entropy: 0.0, said }));
+                }
+            }
+        }
+        document.topic_counts().for_each(|(k, _)| self.share[k as usize] = 0.0);
+        if self.met.is_empty() {
+            return;
+        }
+        let first = self.pairs.len() - self.met.len();
+        for (u, &c) in counts.iter().enumerate() {
+            document.responsibilities(u).for_each(|(k, r)| self.share[k as usize] = r);
+            for (i, &(a, b, _)) in self.met.iter().enumerate() {
+                let (x, y) = (self.share[a as usize], self.share[b as usize]);
+                if x > LEAST_SHARE && y > LEAST_SHARE {
+                    let [x, y] = [x, y].map(f64::from);
+                    let change = (x + y) * (x + y).ln() - x * x.ln() - y * y.ln();
+                    self.pairs[first + i].1.entropy -= f64::from(c) * change;
+                }
+            }
+            document.responsibilities(u).for_each(|(k, _)| self.share[k as usize] = 0.0);
+        }
+    }
+
+    /// What the document has of topics that examples are wanted of.
+    fn show(&mut self, proposals: &Proposals, document: &Document, words: &[u32], counts: &[f32]) {
+        for (k, n) in document.topic_counts() {
+            let Some(slot) = proposals.wanted_slot[k as usize].filter(|_| n >= LEAST_EXAMPLE) else { continue };
+            let mut example = Example { slot, key: proposals.generation ^ u64::from(k), ..Example::default() };
+            for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
+                example.key = mix(example.key ^ (u64::from(v) << 32) ^ u64::from(c.to_bits()));
+                let share: f32 = document.responsibilities(u).filter(|e| e.0 == k).map(|e| e.1).sum();
+                if share * c > 1e-3 {
+                    example.words.push(v);
+                    example.mass.push(share * c);
+                }
+            }
+            self.examples.push(example);
+        }
+    }
+}
+
+/// The bits of a number stirred.
+fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}
+
+/// Add what tasks of documents said to what the batch says, in the order of tasks.
+pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, trial: &mut Trial) {
+    let mut lists = Vec::new();
+    for piece in pieces.clone() {
+        let mut from = 0;
+        for &to in &piece.ends {
+            let (word, topic, mass) = (&piece.word[from..to], &piece.half[from..to], &piece.mass[from..to]);
+            lists.push(Entries { word, topic, mass });
+            from = to;
+        }
+        piece.said.iter().for_each(|(half, said)| trial.said[*half as usize].add(said, 1.0));
+        piece.pairs.iter().for_each(|(at, change)| trial.changes[*at as usize].add(change));
+    }
+    if !lists.is_empty() {
+        trial.add_halves(&lists);
+    }
+    let (mut gone, mut instead) = (Vec::new(), Vec::new());
+    for piece in pieces.clone() {
+        gone.extend(piece.gone.lists());
+        instead.extend(piece.instead.lists());
+        piece.left_said.iter().for_each(|(at, said, sign)| trial.left_said[*at as usize].add(said, *sign));
+        piece.left_entropy.iter().for_each(|&(slot, change)| trial.left_entropy[slot as usize] += change);
+        for &bits in &piece.overlap {
+            (0..trial.leaving.len()).filter(|slot| bits >> slot & 1 == 1).for_each(|slot| trial.overlap[slot] |= bits);
+        }
+    }
+    if !gone.is_empty() {
+        let numbers = trial.left_said.len();
+        trial.gone.add_lists(numbers, &gone);
+        trial.instead.add_lists(numbers, &instead);
+    }
+    let before = trial.examples.len();
+    trial.examples.extend(pieces.flat_map(|piece| piece.examples.iter().cloned()));
+    if trial.examples.len() > before {
+        trial.examples.sort_by_key(|example| (example.slot, example.key));
+        let (mut slot, mut kept) = (u32::MAX, 0);
+        trial.examples.retain(|example| {
+            kept = if example.slot == slot { kept + 1 } else { 1 };
+            slot = example.slot;
+            kept <= trial.most_examples
+        });
+    }
+}
