@@ -245,7 +245,7 @@ class HMM(Estimator):
         """
         X = self._steps(X, reset=True, min_samples=2)
         lengths = self._lengths(lengths)
-        if int(self.n_components) > X.shape[0]:
+        if not self._finds_components() and int(self.n_components) > X.shape[0]:
             raise LsparseError(
                 f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
                 f"n_samples = {X.shape[0]}; ask for at most {X.shape[0]}"
