@@ -34,9 +34,6 @@ const TRIES: u32 = 2;
 /// A cluster that was left alone is tried again when its size has changed by this share.
 const CHANGE: f64 = 0.2;
 
-/// Clusters whose rows would lose so much entropy by merges, a row, are tried once more before a run rests.
-const OVERLAP: f64 = 0.05;
-
 /// One in so many clusters may be given up in a lap.
 const LEAVING: usize = 8;
 
@@ -99,8 +96,6 @@ pub struct GrowthState {
     leaving: Vec<u32>,
     /// Pairs that may be merged though no row may hold both: each with the next best for its rows.
     near: Vec<(u32, u32)>,
-    /// Whether clusters that overlap were tried once more since the last change.
-    swept: bool,
 }
 
 impl GrowthState {
@@ -150,16 +145,6 @@ impl GrowthState {
         small.sort_unstable();
         self.leaving = small.into_iter().map(|k| k as u32).collect();
     }
-}
-
-/// What entropy the rows of each cluster would lose by a merge with any other, a row: how much it overlaps with others.
-fn overlap(total: &ClusterSummary) -> Vec<f64> {
-    let mut lost = vec![0.0; total.num_clusters()];
-    for &(a, b, change) in total.trial.iter().flat_map(|trial| &trial.pairs) {
-        lost[a as usize] -= change;
-        lost[b as usize] -= change;
-    }
-    lost.iter().zip(&total.counts).map(|(lost, count)| lost / count.max(1.0)).collect()
 }
 
 /// Whether a size is another than it was.
@@ -239,17 +224,6 @@ pub fn moves<T: Scalar>(
     propose::propose(mixture, &mut state, &present, data, laps)?;
     state.propose_leaving(&present, mixture.sparsity);
     state.generation += 1;
-    state.swept &= changes.moves.is_empty();
-    if changes.moves.is_empty() && state.splits.is_empty() && state.leaving.is_empty() && !state.swept {
-        // What others have become since may make a cluster needless that was not.
-        state.swept = true;
-        for (tried, overlap) in state.tried.iter_mut().zip(overlap(total)) {
-            if overlap > OVERLAP {
-                tried.left_size = 0.0;
-            }
-        }
-        state.propose_leaving(&present, mixture.sparsity);
-    }
     changes.restless = !(changes.moves.is_empty() && state.splits.is_empty() && state.leaving.is_empty());
     if changes.remap.is_some() {
         let sparsity = params.search.sparsity.max(mixture.sparsity).min(mixture.num_clusters);
