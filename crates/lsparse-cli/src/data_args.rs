@@ -85,12 +85,12 @@ impl PatchArgs {
 impl DataArgs {
     /// Open what a path leads to, whose values may be `missing` or not.
     pub fn open(&self, path: &Path, missing: bool) -> Result<Box<dyn RowSource>> {
-        open::open(path, &self.options(missing)).inspect(mention)
+        open::open(path, &self.options(missing)).inspect(|source| mention(source.as_ref()))
     }
 
     /// The same as sequences.
     pub fn open_sequences(&self, path: &Path, missing: bool, by: &GroupBy) -> Result<(Box<dyn RowSource>, Groups)> {
-        open::open_sequences(path, &self.options(missing), by).inspect(|(source, _)| mention(source))
+        open::open_sequences(path, &self.options(missing), by).inspect(|(source, _)| mention(source.as_ref()))
     }
 
     fn options(&self, missing: bool) -> OpenOptions {
@@ -110,7 +110,7 @@ impl DataArgs {
 }
 
 /// Say what people should know about how rows were read.
-fn mention(source: &Box<dyn RowSource>) {
+fn mention(source: &dyn RowSource) {
     if let Some(note) = source.note() {
         output::note(&messages::in_options(note));
     }

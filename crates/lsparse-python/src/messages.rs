@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 /// The library's settings and the parameters that set them; a setting of both mixtures and topics may have two. Settings
 /// that Python does not have are called as they are.
 const PARAMETERS: &[(&str, &str)] = &[
-    ("alpha", "weight_concentration_prior, doc_topic_prior or transmat_prior"),
+    ("alpha", "weight_concentration_prior or doc_topic_prior or transmat_prior"),
     ("batches", "batch_size"),
     ("binarize", "binarize"),
     ("build-corpus", "lsparse.build_corpus"),

@@ -146,6 +146,8 @@ class HMM(Estimator):
         if self.batch_size is not None and rows is not None and self.schedule != "full":
             filled = 1 if lengths is None else sum(length > 0 for length in lengths)
             batches = max(min(-(-rows // int(self.batch_size)), filled), 1)
+        if self._finds_components():
+            raise LsparseError('n_components="auto": the number of states is not found; give it')
         prior = self.transmat_prior
         return json.dumps(
             self._shared_config(
@@ -156,7 +158,7 @@ class HMM(Estimator):
                     "missing": bool(self.missing),
                     "states": int(self.n_components),
                     "estimate": self.estimate,
-                    "alpha": None if prior is None else prior * self.n_components,
+                    "alpha": None if prior is None else prior * int(self.n_components),
                     "stickiness": float(self.stickiness),
                     "lambda": float(self.smoothing),
                     "kappa": self.mean_precision_prior,
@@ -243,7 +245,7 @@ class HMM(Estimator):
         """
         X = self._steps(X, reset=True, min_samples=2)
         lengths = self._lengths(lengths)
-        if self.n_components > X.shape[0]:
+        if not self._finds_components() and int(self.n_components) > X.shape[0]:
             raise LsparseError(
                 f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
                 f"n_samples = {X.shape[0]}; ask for at most {X.shape[0]}"

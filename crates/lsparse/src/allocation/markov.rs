@@ -257,7 +257,7 @@ pub struct Chain {
 enum Weights {
     /// exp E[log A], which the local step goes by.
     Expected,
-    /// E[A], which the next state is predicted by.
+    /// `E[A]`, which the next state is predicted by.
     Mean,
 }
 

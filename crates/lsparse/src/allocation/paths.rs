@@ -238,7 +238,7 @@ impl Paths {
             lsparse_kernels::exp_slice(factor);
             now.iter_mut().zip(&*factor).for_each(|(p, factor)| *p *= factor);
             let norm: f64 = now.iter().sum();
-            if !(norm > LEAST_NORM) {
+            if norm.is_nan() || norm <= LEAST_NORM {
                 return None;
             }
             let scale = 1.0 / norm;

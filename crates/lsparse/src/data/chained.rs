@@ -25,11 +25,11 @@ impl Chained {
             });
         }
         let mut end = 0;
-        let next = |source: &Box<dyn RowSource>| {
-            end += source.num_rows();
+        let next = |rows: usize| {
+            end += rows;
             end
         };
-        let ends = sources.iter().map(next).collect();
+        let ends = sources.iter().map(|source| source.num_rows()).map(next).collect();
         Ok(Chained { name, sources, ends })
     }
 

@@ -106,7 +106,7 @@ impl LeaveOut {
 /// N of the halves of a batch.
 fn half_counts(memo: &TopicSummary, num_halves: usize) -> Vec<f64> {
     let mut counts = vec![0.0; num_halves];
-    if let Some(trial) = &memo.trial {
+    if let Some(trial) = memo.trial.as_ref().filter(|_| num_halves > 0) {
         trial.halves.topic.iter().zip(&trial.halves.mass).for_each(|(&h, &m)| counts[h as usize] += f64::from(m));
     }
     counts
