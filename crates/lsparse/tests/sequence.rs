@@ -216,6 +216,28 @@ fn as_few_states_are_kept_as_lose_little() {
     assert!(clear <= 4 && ambiguous >= 8, "{clear} and {ambiguous}");
 }
 
+/// States so far apart that shares of others are hardly numbers any more: maximum likelihood makes no infinity of them.
+#[test]
+fn shares_that_are_next_to_nothing_are_nothing() {
+    let likelihood = LikelihoodKind::DiagGauss;
+    let truth = planted_chain(likelihood, &[100; 20], 16, 20, ChainShape { blur: 2.0, ..Default::default() }, 1);
+    let (rows, groups) = rows_of(&truth);
+    for sparsity in [4, 20] {
+        let config = SequenceConfig {
+            likelihood,
+            states: 20,
+            sparsity: Sparsity::Of(sparsity),
+            estimate: Estimate::MaxLikelihood,
+            schedule: ScheduleKind::Full,
+            laps: Some(8),
+            tolerance: None,
+            ..Default::default()
+        };
+        let model = train(&rows, &groups, &config, &format!("L = {sparsity}")).model;
+        assert!(model.training.objective.is_finite());
+    }
+}
+
 #[test]
 fn the_same_bytes_at_any_number_of_threads() {
     let truth =

@@ -42,6 +42,14 @@ pub struct ChainCounts {
 /// What is left of a count is nothing but rounding below this share of it.
 const RESIDUE: f64 = 1e-9;
 
+/// Counts and shares below this are none: their quotients would be zero, and the logarithms of those no numbers.
+pub(crate) const LEAST_COUNT: f64 = 1e-200;
+
+/// A count, or nothing where it is too small to be one.
+fn count_or_none(count: f64) -> f64 {
+    if count < LEAST_COUNT { 0.0 } else { count }
+}
+
 impl ChainCounts {
     /// No sequences at all.
     pub fn zeros(num: usize) -> Self {
@@ -83,14 +91,14 @@ impl ChainCounts {
     /// `self *= factor`.
     pub fn scale(&mut self, factor: f64) {
         let all = self.start.iter_mut().chain(&mut self.spread).chain(&mut self.count);
-        all.for_each(|value| *value *= factor);
+        all.for_each(|value| *value = count_or_none(*value * factor));
     }
 
     /// `self += factor * other`. Where all that there was is taken away nothing is left, not a trace of rounding.
     pub fn add_scaled(&mut self, other: &Self, factor: f64) {
         let sum = |own: f64, other: f64| {
             let sum = own + factor * other;
-            if factor < 0.0 && other > 0.0 && sum <= RESIDUE * own { 0.0 } else { sum.max(0.0) }
+            if factor < 0.0 && other > 0.0 && sum <= RESIDUE * own { 0.0 } else { count_or_none(sum) }
         };
         for (own, other) in [(&mut self.start, &other.start), (&mut self.spread, &other.spread)] {
             own.iter_mut().zip(other).for_each(|(own, &other)| *own = sum(*own, other));
@@ -196,8 +204,8 @@ impl PairSums {
     /// As the transitions of a chain of K states; what is too small to be a count is none.
     pub fn into_counts(self, num: usize, counts: &mut ChainCounts) {
         let mut pairs: Vec<(u64, f64)> = match self {
-            PairSums::Table(sums) => (0..).zip(sums).filter(|(_, value)| *value > 0.0).collect(),
-            PairSums::Some(sums) => sums.into_iter().filter(|(_, value)| *value > 0.0).collect(),
+            PairSums::Table(sums) => (0..).zip(sums).filter(|(_, value)| *value >= LEAST_COUNT).collect(),
+            PairSums::Some(sums) => sums.into_iter().filter(|(_, value)| *value >= LEAST_COUNT).collect(),
         };
         pairs.sort_unstable_by_key(|pair| pair.0);
         let mut ends = vec![0; num];

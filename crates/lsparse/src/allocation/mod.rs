@@ -14,6 +14,7 @@ use crate::likelihood::Estimate;
 pub use dirichlet::Frequencies;
 pub use documents::{AlphaRule, alpha_bound, learned_alpha};
 pub use hdp::{Stick, Tables};
+pub(crate) use markov::LEAST_COUNT;
 pub use markov::{Chain, ChainCounts, ChainPrior, PairSums, chain_term};
 pub use paths::{Paths, Supports, best_path};
 

@@ -14,7 +14,7 @@ use lsparse_kernels::{exp_slice, ln_slice, top_l};
 use rayon::prelude::*;
 
 use super::{KeptStates, NO_STATE, Sequence, SequenceParams, SequenceTally};
-use crate::allocation::{Chain, PairSums, Paths, Supports, best_path};
+use crate::allocation::{Chain, LEAST_COUNT, PairSums, Paths, Supports, best_path};
 use crate::backend::with_buffers;
 use crate::data::{Ahead, Batch, Panel, Rows, Scalar};
 use crate::error::{Error, Result};
@@ -326,7 +326,7 @@ impl<T: Scalar> Local<'_, T> {
             let shares = &paths.share[own.start - entries..own.end - entries];
             let at = (row - first) * sparsity..(row - first + 1) * sparsity;
             if row == range.start {
-                let starts = own.clone().zip(shares).filter(|(_, share)| **share > 0.0);
+                let starts = own.clone().zip(shares).filter(|(_, share)| **share >= LEAST_COUNT);
                 outcome.start.extend(starts.map(|(entry, &share)| (supports.state(entry), share)));
             }
             let (index, value) = (&mut task.index[at.clone()], &mut task.value[at.clone()]);
