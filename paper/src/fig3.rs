@@ -129,6 +129,8 @@ fn measure(plan: &Plan, corpus: &Corpus) -> Result<Figure> {
 /// The model at some K and L, with the document step's settings.
 fn model(topics: usize, vocab_size: usize, document: DocumentOptions) -> Topics {
     Topics {
+        finding: None,
+        gamma: None,
         device: None,
         num_topics: topics,
         vocab_size,

@@ -4,6 +4,7 @@ mod memory;
 mod rivals;
 mod samplers;
 mod search;
+mod sequence;
 mod threads;
 mod topics;
 
@@ -35,6 +36,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
                 "          --mixtures [--data DIR] scikit-learn, --topics --data DIR tomotopy [--jobs N] [--quick]"
             );
             println!("search    dense, exact and candidate search of a mixture, by K; needs --images DIR");
+            println!("sequence  laps of a hidden Markov model by K and L, and hmmlearn's on the same rows");
             println!("samplers  tokens a second of the samplers against tomotopy; needs --corpus FOLDER");
             println!("threads   every kind of work on one thread and on many; needs --images DIR and --corpus FOLDER");
             println!("cuda-topics  documents a second on a GPU, and the CPU's scores beside it; needs --corpus FOLDER");
@@ -49,6 +51,8 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("cuda", _) => Err("usage: cargo xtask bench cuda --images DIR".into()),
         ("search", ["--images", images]) => search::run(Path::new(images)),
         ("search", _) => Err("usage: cargo xtask bench search --images DIR".into()),
+        ("sequence", []) => sequence::run(),
+        ("sequence", _) => Err("usage: cargo xtask bench sequence".into()),
         ("rivals", rest) => rivals::run(rest),
         ("samplers", rest) => samplers::run(rest),
         ("threads", rest) => threads::run(rest),

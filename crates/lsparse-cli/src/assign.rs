@@ -12,12 +12,13 @@ use serde::Serialize;
 
 use crate::data_args::DataArgs;
 use crate::format::share;
+use crate::group_args::GroupArgs;
 use crate::parse;
 use crate::stdin::Input;
 use crate::topics::{self, TextArgs};
-use crate::{interrupt, output};
+use crate::{interrupt, output, sequence};
 
-/// The L most probable clusters of every row, or the topics of every document.
+/// The L most probable clusters of every row, the states of every step, or the topics of every document.
 ///
 /// A .npz file holds a sparse matrix of rows x clusters (or documents x topics) as scipy.sparse.load_npz reads it. CSV
 /// has the columns row, cluster and responsibility, the most probable cluster of a row first; for topics document,
@@ -32,6 +33,8 @@ EXAMPLES:
   lsparse assign model.safetensors data.npy -l 1 > clusters.csv    # hard assignment
   lsparse assign model.safetensors data.npy --out labels.npy       # the same as an array of whole numbers
   lsparse assign model.safetensors data.csv --json | head -1       # one object a row
+  lsparse assign h.safetensors data.npy --groups lengths.npy --out states.npz   # smoothed states of sequences
+  lsparse assign h.safetensors data.npy --groups lengths.npy --path --out path.npy
   lsparse assign topics.safetensors corpus --out topics.npz
   lsparse assign topics.safetensors articles/ --out topics.csv     # a folder of text files")]
 pub struct AssignArgs {
@@ -54,6 +57,12 @@ pub struct AssignArgs {
     #[command(flatten)]
     pub reading: DataArgs,
     #[command(flatten)]
+    pub groups: GroupArgs,
+    /// The most probable path through every sequence of a hidden Markov model, instead of the states of every step by
+    /// themselves.
+    #[arg(long, help_heading = "Sequences")]
+    pub path: bool,
+    #[command(flatten)]
     pub text: TextArgs,
     /// Names of topics, which CSV and JSON then have too: CSV with the columns topic and name, as the page of lsparse
     /// explore saves it.
@@ -65,6 +74,14 @@ pub struct AssignArgs {
     /// Print JSON: an object a line for each row, or with --out what was written.
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+}
+
+impl AssignArgs {
+    /// Refuse the options that are for sequences.
+    fn refuse_sequences(&self, model: &str) -> Result<()> {
+        topics::refuse_given(&self.groups.given(), model)?;
+        topics::refuse_given(&[("path", self.path)], model)
+    }
 }
 
 /// What was written to a file, as JSON.
@@ -115,8 +132,13 @@ fn assign(args: &AssignArgs) -> Result<()> {
     };
     let model = match model {
         AnyModel::Mixture(model) => model,
-        AnyModel::Topics(model) => return topics::assign::run(args, *model, format),
+        AnyModel::Sequence(model) => return sequence::assign::run(args, *model, format),
+        AnyModel::Topics(model) => {
+            args.refuse_sequences("topics")?;
+            return topics::assign::run(args, *model, format);
+        }
     };
+    args.refuse_sequences("a mixture")?;
     topics::refuse_given(&args.text.given(), "a mixture")?;
     topics::refuse_given(&[("names", args.names.is_some())], "a mixture")?;
     let clusters = model.num_clusters();

@@ -7,12 +7,13 @@ use crate::completions::CompletionsArgs;
 use crate::corpus::CorpusArgs;
 use crate::demo::DemoArgs;
 use crate::explore::ExploreArgs;
-use crate::fit::{MixtureArgs, TopicsArgs};
+use crate::fit::{MixtureArgs, SequenceArgs, TopicsArgs};
 use crate::fold::FoldArgs;
 use crate::info::InfoArgs;
 use crate::manual::ManualArgs;
 use crate::merge::MergeArgs;
 use crate::patches::PatchesArgs;
+use crate::sample::SampleArgs;
 use crate::score::ScoreArgs;
 use crate::select::SelectArgs;
 use crate::topics::list::TopicsListArgs;
@@ -20,7 +21,7 @@ use crate::topics::similar::SimilarArgs;
 use crate::watch::WatchArgs;
 use crate::work::WorkArgs;
 
-/// Mixture and topic models whose responsibilities have at most L entries a row or token.
+/// Mixtures, topic models and hidden Markov models whose responsibilities have at most L entries a row, token or step.
 ///
 /// Every row keeps its L most probable clusters of K, and every token of a document its L topics; dense is L = K and
 /// hard assignment L = 1. Data are .npy files, CSV or TSV text (gzipped or not), SciPy CSR .npz files, or folders of
@@ -42,6 +43,7 @@ EXAMPLES:
   lsparse fit topics corpus -k 100 --out t.safetensors
   lsparse topics t.safetensors
   lsparse explore t.safetensors corpus --out page.html
+  lsparse fit sequence series.npy --time-series -k 20 --out h.safetensors
   lsparse fit mixture --help                        every option of training
 
 With --json every command prints its results as JSON; messages for people go to standard error.
@@ -58,6 +60,7 @@ pub enum Command {
     Assign(AssignArgs),
     Merge(MergeArgs),
     Info(InfoArgs),
+    Sample(SampleArgs),
     Topics(TopicsListArgs),
     Similar(SimilarArgs),
     Explore(ExploreArgs),
@@ -81,7 +84,8 @@ pub enum Command {
     after_help = "\
 EXAMPLES:
   lsparse fit mixture data.npy -k 50
-  lsparse fit topics corpus -k 100"
+  lsparse fit topics corpus -k 100
+  lsparse fit sequence data.npy --groups lengths.npy -k 50"
 )]
 pub struct Fit {
     #[command(subcommand)]
@@ -93,6 +97,7 @@ pub struct Fit {
 pub enum Family {
     Mixture(Box<MixtureArgs>),
     Topics(Box<TopicsArgs>),
+    Sequence(Box<SequenceArgs>),
 }
 
 /// The command line.
@@ -102,8 +107,8 @@ pub fn command() -> clap::Command {
 
 #[cfg(test)]
 mod tests {
-    use lsparse::MixtureConfig;
     use lsparse::settings::{Settings, TopicsConfig};
+    use lsparse::{MixtureConfig, SequenceConfig};
 
     use super::*;
 
@@ -118,6 +123,11 @@ mod tests {
         assert_eq!(
             of_mixture,
             ["Model", "Prior", "Methods", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]
+        );
+        let of_sequence = headings_of::<SequenceConfig>("sequence");
+        assert_eq!(
+            of_sequence,
+            ["Sequences", "Model", "Prior", "Schedule", "Start", "Stop", "Data", "Output", "Checkpoints"]
         );
         let of_topics = headings_of::<TopicsConfig>("topics");
         assert_eq!(

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use lsparse::data::{CsvOptions, PatchGrid, PatchOptions, RowSource};
-use lsparse::open::{self, OpenOptions};
+use lsparse::data::{CsvOptions, Groups, PatchGrid, PatchOptions, RowSource};
+use lsparse::open::{self, GroupBy, OpenOptions};
 use lsparse::{Error, Result};
 
 use crate::{messages, output, parse};
@@ -85,22 +85,34 @@ impl PatchArgs {
 impl DataArgs {
     /// Open what a path leads to, whose values may be `missing` or not.
     pub fn open(&self, path: &Path, missing: bool) -> Result<Box<dyn RowSource>> {
+        open::open(path, &self.options(missing)).inspect(|source| mention(source.as_ref()))
+    }
+
+    /// The same as sequences.
+    pub fn open_sequences(&self, path: &Path, missing: bool, by: &GroupBy) -> Result<(Box<dyn RowSource>, Groups)> {
+        open::open_sequences(path, &self.options(missing), by).inspect(|(source, _)| mention(source.as_ref()))
+    }
+
+    fn options(&self, missing: bool) -> OpenOptions {
         let header = match self.header {
             Header::Yes => Some(true),
             Header::No => Some(false),
             Header::Auto => None,
         };
         let csv = CsvOptions { header, delimiter: self.delimiter, missing };
-        let source = open::open(path, &OpenOptions { csv, patches: self.patches.options() })?;
-        if let Some(note) = source.note() {
-            output::note(&messages::in_options(note));
-        }
-        Ok(source)
+        OpenOptions { csv, patches: self.patches.options() }
     }
 
     /// Which of the options that only text files have are given, by name.
     pub fn given(&self) -> [(&'static str, bool); 2] {
         [("header", self.header != Header::Auto), ("delimiter", self.delimiter.is_some())]
+    }
+}
+
+/// Say what people should know about how rows were read.
+fn mention(source: &dyn RowSource) {
+    if let Some(note) = source.note() {
+        output::note(&messages::in_options(note));
     }
 }
 

@@ -83,6 +83,10 @@ pub fn run(args: &FoldArgs) -> Result<()> {
             fit.run.go_on(folder, args);
             fit::run_topics(&fit)
         }
+        Family::Sequence(mut fit) => {
+            fit.run.go_on(folder, args);
+            fit::run_sequence(&fit)
+        }
     }
 }
 

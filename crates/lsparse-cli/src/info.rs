@@ -11,6 +11,7 @@ use crate::data_args::DataArgs;
 use crate::examples::{Example, examples, read_names};
 use crate::format::{counted, grouped, significant, table};
 use crate::output;
+use crate::sequence;
 use crate::topics;
 
 /// Columns named for a cluster of counts or bits.
@@ -88,6 +89,7 @@ struct Info {
 pub fn run(args: &InfoArgs) -> Result<()> {
     let model = match AnyModel::load(&args.model)? {
         AnyModel::Mixture(model) => model,
+        AnyModel::Sequence(model) => return sequence::info::run(args, &model),
         AnyModel::Topics(model) => return topics::info::run(args, &model),
     };
     let mut info = describe(&model, args.top);

@@ -13,6 +13,7 @@ mod explore;
 mod fit;
 mod fold;
 mod format;
+mod group_args;
 mod info;
 mod interrupt;
 mod labels;
@@ -23,8 +24,10 @@ mod output;
 mod parse;
 mod patches;
 mod progress;
+mod sample;
 mod score;
 mod select;
+mod sequence;
 mod stdin;
 mod topics;
 mod watch;
@@ -100,6 +103,7 @@ fn run(command: Command) -> Result<()> {
         Command::Fit(Fit { family: Family::Topics(args) }) => fit::run_topics(&args),
         Command::Work(args) => work::run(&args),
         Command::Fold(args) => fold::run(&args),
+        Command::Fit(Fit { family: Family::Sequence(args) }) => fit::run_sequence(&args),
         Command::Topics(args) => topics::list::run(&args),
         Command::Similar(args) => topics::similar::run(&args),
         Command::Explore(args) => explore::run(&args),
@@ -107,6 +111,7 @@ fn run(command: Command) -> Result<()> {
         Command::Merge(args) => merge::run(&args),
         Command::Assign(args) => assign::run(&args),
         Command::Info(args) => info::run(&args),
+        Command::Sample(args) => sample::run(&args),
         Command::Corpus(args) => corpus::run(&args),
         Command::Patches(args) => patches::run(&args),
         Command::Select(args) => select::run(&args),

@@ -20,6 +20,9 @@ pub fn of_error(error: &Error) -> String {
                 "{said}, and use this one with lsparse info, topics, explore, score, assign, similar or fit topics --from"
             )
         }
+        "sequence" => {
+            format!("{said}, and use this one with lsparse info, score, assign, sample or fit sequence --from")
+        }
         _ => said,
     }
 }
@@ -30,7 +33,7 @@ pub fn in_options(message: &str) -> String {
     let command = message.contains('`').then(cli::command);
     call_settings(message, |name, value| {
         let option = match name {
-            "clusters" | "topics" => "-k".to_owned(),
+            "clusters" | "topics" | "states" => "-k".to_owned(),
             "build-corpus" => "lsparse corpus build".to_owned(),
             _ if command.as_ref().is_some_and(|command| has_option(command, name)) => format!("--{name}"),
             _ => return None,

@@ -15,16 +15,20 @@ use serde::Serialize;
 use crate::assign::hard_labels;
 use crate::data_args::DataArgs;
 use crate::format::{grouped, significant};
+use crate::group_args::GroupArgs;
 use crate::labels::{self, read_labels};
 use crate::stdin::Input;
 use crate::topics::{self, TextArgs};
-use crate::{output, parse};
+use crate::{output, parse, sequence};
 
 /// Log likelihood of rows, or of held-out words of documents, under a model.
 ///
 /// Of a mixture: the mean over rows of log p(x), with cluster weights and parameters set to their point estimates.
 /// BIC and AIC count the free parameters of a point estimate, so they are given for models trained with map or ml; a
 /// posterior (vb) weighs its complexity in its objective (lsparse info), which takes their place.
+///
+/// Of a hidden Markov model: the mean over steps of log p(x | the steps before it in its sequence), also without the first
+/// step of each sequence: how well the next step is foretold.
 ///
 /// Of a topic model: document completion, the mean log probability of the tokens of a fifth of each document's words
 /// given the others, and perplexity; and for the ten most probable words of each topic, coherence (NPMI and UMass,
@@ -39,6 +43,7 @@ EXAMPLES:
   lsparse score model.safetensors test.npy
   lsparse score model.safetensors test.npy --per-row scores.npy    # the lowest are the anomalies
   lsparse score model.safetensors photos/ --json
+  lsparse score h.safetensors test.npy --groups lengths.npy        # sequences
   lsparse score topics.safetensors test-corpus
   lsparse score topics.safetensors test-corpus --per-row scores.csv     # one line a document
   lsparse score topics.safetensors new.txt --reference corpus --json    # text, one document a line
@@ -78,6 +83,8 @@ pub struct ScoreArgs {
     #[command(flatten)]
     pub reading: DataArgs,
     #[command(flatten)]
+    pub groups: GroupArgs,
+    #[command(flatten)]
     pub text: TextArgs,
     /// Write the log likelihood of every row here, or the mean log probability of every document's held-out tokens, NaN
     /// (.npy) or nothing (.csv) for documents that are too short to score.
@@ -108,7 +115,21 @@ struct Scores {
 }
 
 /// Why a posterior has no BIC and AIC.
-const NO_CRITERIA: &str = "BIC and AIC are for point estimates (map, ml); compare posteriors (vb) by their objective";
+pub const NO_CRITERIA: &str =
+    "BIC and AIC are for point estimates (map, ml); compare posteriors (vb) by their objective";
+
+impl ScoreArgs {
+    /// Refuse the options that are for topics.
+    fn refuse_topics(&self, model: &str) -> Result<()> {
+        let foreign = [
+            ("share", self.share.is_some()),
+            ("seed", self.seed.is_some()),
+            ("reference", self.reference.is_some()),
+            ("alpha", self.alpha.is_some()),
+        ];
+        topics::refuse_given(&foreign, model)
+    }
+}
 
 pub fn run(args: &ScoreArgs) -> Result<()> {
     with_threads(args.threads, || score(args))?
@@ -117,15 +138,17 @@ pub fn run(args: &ScoreArgs) -> Result<()> {
 fn score(args: &ScoreArgs) -> Result<()> {
     let model = match AnyModel::load(&args.model)? {
         AnyModel::Mixture(model) => model,
-        AnyModel::Topics(model) => return topics::score::run(args, *model),
+        AnyModel::Sequence(model) => {
+            args.refuse_topics("a hidden Markov model")?;
+            return sequence::score::run(args, *model);
+        }
+        AnyModel::Topics(model) => {
+            topics::refuse_given(&args.groups.given(), "topics")?;
+            return topics::score::run(args, *model);
+        }
     };
-    let foreign = [
-        ("share", args.share.is_some()),
-        ("seed", args.seed.is_some()),
-        ("reference", args.reference.is_some()),
-        ("alpha", args.alpha.is_some()),
-    ];
-    topics::refuse_given(&foreign, "a mixture")?;
+    topics::refuse_given(&args.groups.given(), "a mixture")?;
+    args.refuse_topics("a mixture")?;
     topics::refuse_given(&args.text.given(), "a mixture")?;
     let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
     let model = if args.missing { model.allowing_missing()? } else { *model };

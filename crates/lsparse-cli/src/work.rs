@@ -12,7 +12,7 @@ use lsparse::{Error, Result};
 use serde_json::json;
 
 use crate::cli::Family;
-use crate::fit::{documents_of, rows_of};
+use crate::fit::{documents_of, rows_of, run_sequence};
 use crate::fold::{begun_with, open_folder};
 use crate::output::{self, message};
 use crate::parse;
@@ -73,6 +73,8 @@ pub fn run(args: &WorkArgs) -> Result<()> {
                 Worker::new(args, &folder, rows.as_ref(), weights.as_deref()).work()
             }
             Family::Topics(fit) => Worker::new(args, &folder, &documents_of(&fit)?, None).work(),
+            // None can have been begun.
+            Family::Sequence(fit) => run_sequence(&fit),
         }
     })?
 }

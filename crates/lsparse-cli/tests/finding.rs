@@ -37,7 +37,7 @@ fn the_number_of_clusters_is_found_and_said() {
         .code(2)
         .stderr(contains("gains with every cluster"));
     place.lsparse("fit mixture train.npy -k some").assert().code(2).stderr(contains("or auto"));
-    place.lsparse("fit mixture train.npy -k 3 --k-max 9").assert().code(2).stderr(contains("--clusters auto"));
+    place.lsparse("fit mixture train.npy -k 3 --k-max 9").assert().code(2).stderr(contains("-k auto"));
 }
 
 #[test]

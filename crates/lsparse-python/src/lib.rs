@@ -12,6 +12,7 @@ mod messages;
 mod mixture;
 mod page;
 mod rows;
+mod sequence;
 mod topics;
 mod trace;
 
@@ -36,6 +37,8 @@ mod _core {
     use super::mixture::{Mixture, fit_mixture};
     #[pymodule_export]
     use super::page::Page;
+    #[pymodule_export]
+    use super::sequence::{Hmm, fit_sequence};
     #[pymodule_export]
     use super::topics::{Topics, coherence, completion, fit_topics, model_kind, read_topic_names};
     #[pymodule_export]

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use lsparse::error::call_settings;
 use lsparse::settings::{Settings, TopicsConfig};
-use lsparse::{Error, MixtureConfig};
+use lsparse::{Error, MixtureConfig, SequenceConfig};
 use pyo3::prelude::*;
 
 /// The library's settings and the parameters that set them; a setting of both mixtures and topics may have two. Settings
 /// that Python does not have are called as they are.
 const PARAMETERS: &[(&str, &str)] = &[
-    ("alpha", "weight_concentration_prior or doc_topic_prior"),
+    ("alpha", "weight_concentration_prior or doc_topic_prior or transmat_prior"),
     ("batches", "batch_size"),
     ("binarize", "binarize"),
     ("build-corpus", "lsparse.build_corpus"),
@@ -28,6 +28,8 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("find-k", "n_components"),
     ("from", "warm_start"),
     ("gamma", "weight_concentration_prior"),
+    ("group-column", "lengths"),
+    ("groups", "lengths"),
     ("heldout", "X_val"),
     ("init", "init_params"),
     ("init-lloyd", "init_params"),
@@ -70,10 +72,13 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("selection-function", "selection_function"),
     ("sparsity", "sparsity"),
     ("standardize", "standardize"),
+    ("states", "n_components"),
+    ("stickiness", "stickiness"),
     ("stem", "stem"),
     ("stop-words", "stop_words"),
     ("table-draws", "table_draws"),
     ("threshold", "threshold"),
+    ("time-series", "lengths"),
     ("tolerance", "tol"),
     ("topics", "n_components"),
     ("trace", "trace"),
@@ -121,7 +126,11 @@ pub fn settings(kind: &str) -> String {
     fn defaults<C: Settings>() -> String {
         serde_json::Value::Object(C::default().values()).to_string()
     }
-    if kind == "topics" { defaults::<TopicsConfig>() } else { defaults::<MixtureConfig>() }
+    match kind {
+        "topics" => defaults::<TopicsConfig>(),
+        "sequence" => defaults::<SequenceConfig>(),
+        _ => defaults::<MixtureConfig>(),
+    }
 }
 
 fn parameter_of(setting: &str) -> Option<&'static str> {

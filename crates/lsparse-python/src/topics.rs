@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use lsparse::SequenceModel;
 use lsparse::data::{RowSource, Rows};
 use lsparse::settings::TopicsConfig;
 use lsparse::system::{check_growth, check_result};
@@ -335,7 +336,11 @@ impl Topics {
 /// "topics" or "mixture": what a file says that it holds. Loading it says what is wrong with one that holds neither.
 #[pyfunction]
 pub fn model_kind(path: PathBuf) -> &'static str {
-    if TopicModel::is_model(&path) { "topics" } else { "mixture" }
+    match () {
+        () if TopicModel::is_model(&path) => "topics",
+        () if SequenceModel::is_model(&path) => "sequence",
+        () => "mixture",
+    }
 }
 
 /// Names of topics from a file, one a topic or none.

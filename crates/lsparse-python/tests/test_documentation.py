@@ -23,7 +23,7 @@ def public():
     for module in (lsparse, lsparse.dask, lsparse.exchange, lsparse.plot):
         for name in module.__all__:
             yield f"{module.__name__}.{name}", getattr(module, name)
-    for estimator in ESTIMATORS:
+    for estimator in [*ESTIMATORS, lsparse.HMM]:
         for name, member in inspect.getmembers(estimator, inspect.isfunction):
             # What scikit-learn's own base classes bring along is documented there.
             if not name.startswith("_") and member.__module__.startswith("lsparse"):
@@ -39,7 +39,7 @@ def test_every_docstring_has_an_example(name, thing):
             assert f"{section}\n{'-' * len(section)}\n" in text, name
 
 
-@pytest.mark.parametrize("estimator", [*ESTIMATORS, *ON_DASK])
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, lsparse.HMM, *ON_DASK])
 def test_every_parameter_is_documented_and_checked(estimator):
     text = inspect.getdoc(estimator)
     for name in inspect.signature(estimator).parameters:

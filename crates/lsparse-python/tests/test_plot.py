@@ -4,7 +4,7 @@ import lsparse
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from lsparse import BernoulliMixture, GaussianMixture, TopicModel, plot
+from lsparse import HMM, BernoulliMixture, GaussianMixture, TopicModel, plot
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +66,22 @@ def test_mass(blobs, documents):
     assert ax.get_xscale() == "log" and ax.get_xlim() == (1e-6, 1.0)
     topics = TopicModel(3, random_state=0).fit(documents[0])
     assert plot.mass(topics, documents[0], sparsity=(1, 3)).get_ylabel() == "share of words"
+
+
+def test_chains():
+    rng = np.random.default_rng(0)
+    path = np.arange(400) // 10 % 2
+    X, lengths = rng.normal(np.where(path, 5.0, -5.0))[:, None], [150, 250]
+    model = HMM(2, random_state=0).fit(X, lengths)
+    ax = plot.states(model, X, lengths)
+    drawn = ax.images[0].get_array()
+    assert drawn.shape == (2, 400) and len(ax.lines) == 1
+    np.testing.assert_allclose(drawn.sum(axis=0), 1.0)
+    # Both states follow each other, once in ten steps.
+    arrows = [text for text in plot.transitions(model).texts if text.get_text() == ""]
+    assert len(arrows) == 2
+    assert not [text for text in plot.transitions(model, least=0.5).texts if text.get_text() == ""]
+    ax = plot.durations(model, X, lengths)
+    expected = ax.lines[-1].get_ydata()
+    np.testing.assert_allclose(expected, 10.0, rtol=0.1)
+    assert plot.durations(model, X, lengths, ax=ax) is ax

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lsparse import GaussianMixture, TopicModel, _core
+from lsparse import HMM, GaussianMixture, TopicModel, _core
 
 #: Settings that no estimator has, and why.
 LEFT_OUT = {
@@ -28,7 +28,7 @@ OTHERWISE = {
 }
 
 
-@pytest.mark.parametrize("kind", ["mixture", "topics"])
+@pytest.mark.parametrize("kind", ["mixture", "topics", "sequence"])
 def test_every_setting_is_a_parameter_or_left_out_for_a_reason(kind):
     missing = set(json.loads(_core.settings(kind))) - set(_core.parameters()) - set(LEFT_OUT)
     assert not missing, f"give {missing} to the estimators and to PARAMETERS, or say why not in LEFT_OUT"
@@ -39,7 +39,9 @@ def test_nothing_is_left_out_that_is_there():
     assert set(LEFT_OUT) <= settings and not set(LEFT_OUT) & set(_core.parameters())
 
 
-@pytest.mark.parametrize(("kind", "estimator"), [("mixture", GaussianMixture()), ("topics", TopicModel())])
+@pytest.mark.parametrize(
+    ("kind", "estimator"), [("mixture", GaussianMixture()), ("topics", TopicModel()), ("sequence", HMM())]
+)
 def test_defaults_are_the_librarys(kind, estimator):
     estimator.random_state = 0
     given, defaults = json.loads(estimator._config()), json.loads(_core.settings(kind))

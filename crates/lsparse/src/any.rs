@@ -1,17 +1,20 @@
-//! A model of either family, from a file that says which.
+//! A model of any family, from a file that says which.
 
 use std::path::Path;
 
 use crate::error::Result;
 use crate::mixture::MixtureModel;
+use crate::sequence::SequenceModel;
 use crate::topics::TopicModel;
 
-/// A model of either family.
+/// A model of any family.
 pub enum AnyModel {
     /// A mixture.
     Mixture(Box<MixtureModel>),
     /// Topics.
     Topics(Box<TopicModel>),
+    /// A hidden Markov model.
+    Sequence(Box<SequenceModel>),
 }
 
 impl AnyModel {
@@ -19,6 +22,9 @@ impl AnyModel {
     pub fn load(path: &Path) -> Result<Self> {
         if TopicModel::is_model(path) {
             return Ok(AnyModel::Topics(Box::new(TopicModel::load(path)?)));
+        }
+        if SequenceModel::is_model(path) {
+            return Ok(AnyModel::Sequence(Box::new(SequenceModel::load(path)?)));
         }
         Ok(AnyModel::Mixture(Box::new(MixtureModel::load(path)?)))
     }
@@ -28,6 +34,7 @@ impl AnyModel {
         match self {
             AnyModel::Mixture(_) => "mixture",
             AnyModel::Topics(_) => "topics",
+            AnyModel::Sequence(_) => "sequence",
         }
     }
 }

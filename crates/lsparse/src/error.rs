@@ -536,6 +536,7 @@ fn describe_kind(kind: &str) -> &'static str {
     match kind {
         "mixture" => "a mixture model",
         "topics" => "a topic model",
+        "sequence" => "a hidden Markov model",
         _ => "a model of another kind",
     }
 }

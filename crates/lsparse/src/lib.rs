@@ -1,4 +1,4 @@
-//! Mixture models whose responsibilities have at most L entries a row.
+//! Mixture models, topic models and hidden Markov models whose responsibilities have at most L entries a row.
 //!
 //! A mixture gives each row a probability for each of its K clusters, though only a few of them matter. Keeping the L
 //! largest is the best choice under the variational objective (`hughes2016sparse`), and every later step then costs
@@ -16,7 +16,8 @@
 //! - [`likelihood`] and [`allocation`]: what a cluster looks like, and how observations are shared out.
 //! - [`settings`]: what may be asked of a run. [`store`]: checkpoints and model files. [`runs`]: from settings to the best
 //!   model of several runs.
-//! - [`mixture`] and [`topics`] put the pieces together, in the same shape; [`increment`] goes on from data that keeps
+//! - [`clusters`]: priors and seeds of clusters, whatever they are for. [`mixture`], [`topics`] and [`sequence`] put the
+//!   pieces together, in the same shape; [`increment`] goes on from data that keeps
 //!   coming, [`any`] reads whatever a file holds, [`elsewhere`] is what processes
 //!   do that fold nothing in, [`shared`] lets them meet in a folder, [`math::agreement`] compares clusters with known classes.
 
@@ -37,6 +38,7 @@ pub mod math;
 pub mod mixture;
 pub mod open;
 pub mod runs;
+pub mod sequence;
 pub mod settings;
 pub mod shared;
 pub mod store;
@@ -50,7 +52,8 @@ pub use error::{Error, Result};
 pub use likelihood::{Estimate, LikelihoodKind};
 pub use mixture::{MixtureInputs, MixtureModel, fit_mixture, fit_mixture_with};
 pub use runs::{Beside, Fitted};
-pub use settings::{BestBy, History, Init, MixtureConfig, Precision, Sparsity};
+pub use sequence::{SequenceInputs, SequenceModel, fit_sequence, fit_sequence_with};
+pub use settings::{BestBy, History, Init, MixtureConfig, Precision, SequenceConfig, Sparsity};
 pub use store::checkpoint::{Checkpointing, Storage};
 pub use training::schedule::ScheduleKind;
 pub use training::session::Session;

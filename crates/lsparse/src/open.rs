@@ -2,17 +2,17 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
 use crate::corpus::Corpus;
 use crate::data::formats::binary::known_kind;
-use crate::data::formats::csv::{CsvOptions, GZIP_MAGIC, read_csv};
+use crate::data::formats::csv::{CsvOptions, GZIP_MAGIC, read_csv, read_csv_with_keys};
 use crate::data::formats::images::{ImagePatches, PatchOptions, is_image};
 use crate::data::formats::npy::NpyRows;
 use crate::data::formats::{npy_header, npz};
-use crate::data::{RowSource, Rows};
+use crate::data::{Chained, Groups, RowSource, Rows};
 
 /// How to read the formats that leave something open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +71,75 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn RowSource>> {
             "give a .npy, .npz, .csv, .tsv or .txt file (text may be gzipped), or a folder of images",
         ))
     }
+}
+
+/// What says where sequences begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupBy {
+    /// A file with the number of rows of each, one a line or a `.npy` array.
+    Lengths(PathBuf),
+    /// A column of a text file, by its name or its number: rows with the same value next to each other are a sequence.
+    Column(String),
+    /// Nothing: all rows are one sequence.
+    One,
+    /// Each file of a folder is one.
+    Files,
+}
+
+/// Open rows as sequences.
+pub fn open_sequences(path: &Path, options: &OpenOptions, by: &GroupBy) -> Result<(Box<dyn RowSource>, Groups)> {
+    match by {
+        GroupBy::Lengths(lengths) => {
+            let (source, name) = (open(path, options)?, lengths.display().to_string());
+            let groups = Groups::of_numbers(&name, &read_column(lengths, &OpenOptions::default())?, source.num_rows())?;
+            Ok((source, groups))
+        }
+        GroupBy::One => {
+            let source = open(path, options)?;
+            let groups = Groups::one(source.num_rows());
+            Ok((source, groups))
+        }
+        GroupBy::Column(column) => {
+            let name = path.to_string_lossy().to_ascii_lowercase();
+            let plain_name = name.strip_suffix(".gz").unwrap_or(&name);
+            if path.is_file() && ![".csv", ".tsv", ".txt"].iter().any(|known| plain_name.ends_with(known)) {
+                let problem = format!("{} is no text file with columns of names", path.display());
+                let remedy = "give the lengths of the sequences by `groups`".into();
+                return Err(Error::Config { setting: "group-column", problem, remedy });
+            }
+            let (rows, keys) = read_csv_with_keys(path, &options.csv, column)?;
+            let groups = Groups::of_keys(rows.name(), &keys)?;
+            Ok((Box::new(rows), groups))
+        }
+        GroupBy::Files => open_folder(path, options),
+    }
+}
+
+/// The files of a folder, in the order of their names, each a sequence.
+fn open_folder(path: &Path, options: &OpenOptions) -> Result<(Box<dyn RowSource>, Groups)> {
+    let failed = |source: io::Error| Error::Io { path: path.to_owned(), action: "read", source };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let file = entry.map_err(failed)?.path();
+        let name = file.to_string_lossy().to_ascii_lowercase();
+        let plain_name = name.strip_suffix(".gz").unwrap_or(&name);
+        if file.is_file() && [".npy", ".npz", ".csv", ".tsv", ".txt"].iter().any(|known| plain_name.ends_with(known)) {
+            files.push(file);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(Error::Format {
+            path: path.to_owned(),
+            detail: "there is no .npy, .npz, .csv, .tsv or .txt file in the folder".to_owned(),
+            remedy: "give a folder with a file for each sequence, or one file and `groups`".to_owned(),
+        });
+    }
+    let sources = files.iter().map(|file| open(file, options)).collect::<Result<Vec<_>>>()?;
+    let lengths: Vec<usize> = sources.iter().map(|source| source.num_rows()).collect();
+    let chained = Chained::new(path.display().to_string(), sources)?;
+    let groups = Groups::of_lengths(chained.name(), &lengths, chained.num_rows())?;
+    Ok((Box::new(chained), groups))
 }
 
 /// Read one column of numbers into memory: a `.npy` array of one dimension or with one column, or any other format that
@@ -144,6 +213,38 @@ mod tests {
         let text = folder.path().join("w.csv");
         fs::write(&text, "1\n2\n").unwrap();
         assert_eq!(read_column(&text, &OpenOptions::default()).unwrap(), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn sequences_are_told_by_lengths_a_column_or_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let lengths = |path: &Path, by: &GroupBy| -> Result<(Vec<usize>, usize)> {
+            let (source, groups) = open_sequences(path, &OpenOptions::default(), by)?;
+            assert_eq!(source.num_rows(), groups.num_rows());
+            Ok((groups.lengths().collect(), source.dim()))
+        };
+        fs::write(at("d.csv"), "x,who,y\n1,ann,2\n3,ann,4\n5,bob,6\n").unwrap();
+        fs::write(at("plain.csv"), "1,2\n1,4\n5,6\n").unwrap();
+        fs::write(at("n.txt"), "2\n0\n1\n").unwrap();
+        fs::write(at("wrong.txt"), "2\n2\n").unwrap();
+        let column = |name: &str| GroupBy::Column(name.into());
+        assert_eq!(lengths(&at("d.csv"), &column("who")).unwrap(), (vec![2, 1], 2));
+        assert_eq!(lengths(&at("d.csv"), &column("2")).unwrap(), (vec![2, 1], 2));
+        assert_eq!(lengths(&at("plain.csv"), &column("1")).unwrap(), (vec![2, 1], 1));
+        assert_eq!(lengths(&at("plain.csv"), &GroupBy::Lengths(at("n.txt"))).unwrap(), (vec![2, 0, 1], 2));
+        assert_eq!(lengths(&at("plain.csv"), &GroupBy::One).unwrap(), (vec![3], 2));
+        let text = |by: &GroupBy| lengths(&at("d.csv"), by).unwrap_err().to_string();
+        assert!(text(&column("when")).contains("has no column \"when\" among its 3"));
+        let wrong = lengths(&at("plain.csv"), &GroupBy::Lengths(at("wrong.txt"))).unwrap_err().to_string();
+        assert!(wrong.contains("add up to 4, and there are 3 rows"), "{wrong}");
+        let parts = at("parts");
+        fs::create_dir(&parts).unwrap();
+        assert!(lengths(&parts, &GroupBy::Files).is_err());
+        fs::write(parts.join("b.csv"), "1,2\n").unwrap();
+        fs::write(parts.join("a.csv"), "3,4\n5,6\n").unwrap();
+        fs::write(parts.join("readme.md"), "no data").unwrap();
+        assert_eq!(lengths(&parts, &GroupBy::Files).unwrap(), (vec![2, 1], 2));
     }
 
     #[test]

@@ -53,8 +53,8 @@ fn module(file: &Path, name: &str, only: Option<&BTreeSet<String>>, found: &mut 
             }
         } else if line.starts_with("impl") {
             of = subject(line);
-        } else if line.starts_with("pub trait ") {
-            of = line["pub trait ".len()..].split(|c: char| !c.is_alphanumeric()).next().unwrap_or("").to_owned();
+        } else if let Some(rest) = line.strip_prefix("pub trait ") {
+            of = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or("").to_owned();
         } else if line.starts_with('}') {
             of.clear();
         }

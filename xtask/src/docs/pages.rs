@@ -77,7 +77,9 @@ pub fn read(root: &Path, generated: &Path) -> Result<Vec<Page>, String> {
     for source in BESIDE {
         pages.push(page(&root.join(source), source.into(), None, source, "")?);
     }
-    unlisted(root, &pages)?;
+    unlisted(root, "docs", &pages)?;
+    // A new command or class wants its line in the contents.
+    unlisted(generated, "", &pages)?;
     Ok(pages)
 }
 
@@ -122,8 +124,8 @@ fn uncommented(text: &str) -> String {
 }
 
 /// A page that nobody finds is a mistake.
-fn unlisted(root: &Path, pages: &[Page]) -> Result<(), String> {
-    let mut folders = vec![root.join("docs")];
+fn unlisted(root: &Path, folder: &str, pages: &[Page]) -> Result<(), String> {
+    let mut folders = vec![root.join(folder)];
     while let Some(folder) = folders.pop() {
         let entries = std::fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         for path in entries.flatten().map(|entry| entry.path()) {

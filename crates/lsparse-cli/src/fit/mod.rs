@@ -4,6 +4,7 @@ mod args;
 mod mixture;
 mod options;
 mod report;
+mod sequence;
 mod together;
 mod topics;
 
@@ -21,11 +22,17 @@ use crate::watch::OwnPage;
 
 pub use args::RunArgs;
 pub use mixture::{MixtureArgs, rows_of};
+pub use sequence::SequenceArgs;
 pub use together::{Fold, print_batches};
 pub use topics::{TopicsArgs, documents_of};
 
 pub fn run_mixture(args: &MixtureArgs) -> Result<()> {
     args.run.hand_on(mixture::run(args))
+}
+
+pub fn run_sequence(args: &SequenceArgs) -> Result<()> {
+    args.run.refuse_together("sequences are trained by one process")?;
+    sequence::run(args)
 }
 
 pub fn run_topics(args: &TopicsArgs) -> Result<()> {

@@ -28,6 +28,17 @@ pub struct Fold {
 }
 
 impl RunArgs {
+    /// Refuse a training that others are to work on.
+    pub fn refuse_together(&self, problem: &str) -> Result<()> {
+        let asked = [("shared", self.folder().is_some()), ("batches-per-round", self.batches_per_round.is_some())];
+        match asked.into_iter().find(|(_, is_asked)| *is_asked) {
+            None => Ok(()),
+            Some((setting, _)) => {
+                Err(Error::Config { setting, problem: problem.into(), remedy: "leave it out".into() })
+            }
+        }
+    }
+
     /// The folder that others work through, if they do.
     pub fn folder(&self) -> Option<&Path> {
         self.fold.as_ref().map(|fold| fold.folder.path()).or(self.shared.as_deref())

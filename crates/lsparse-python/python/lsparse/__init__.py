@@ -1,12 +1,12 @@
-"""Mixture models and topic models with posteriors that keep only the few assignments that matter.
+"""Mixture models, topic models and hidden Markov models with posteriors that keep only the few assignments that matter.
 
 A mixture gives each row a probability for each of its K clusters, and LDA gives each word of a document one for each
 of its K topics, though only a handful of them matter. lsparse keeps the L largest (``sparsity=8``, say, of 200), which
 is the best choice under the variational objective, and every later step then costs L, not K.
 
 The estimators are scikit-learn's in manner: :class:`GaussianMixture`, :class:`MultinomialMixture`,
-:class:`BernoulliMixture`, :class:`PoissonMixture` and :class:`TopicModel`. Their model files are those of the
-``lsparse`` command.
+:class:`BernoulliMixture`, :class:`PoissonMixture` and :class:`TopicModel`; :class:`HMM`, hidden Markov models, is
+hmmlearn's. Their model files are those of the ``lsparse`` command.
 
 Examples
 --------
@@ -30,6 +30,7 @@ from ._files import load, save
 from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
 from ._page import Page, watch
 from ._scores import coherence, completion_score
+from ._sequences import HMM
 from ._topics import TopicModel
 from ._trace import Trace, read_trace
 
@@ -39,6 +40,7 @@ __all__ = [
     "BernoulliMixture",
     "Corpus",
     "GaussianMixture",
+    "HMM",
     "LsparseError",
     "MultinomialMixture",
     "Page",

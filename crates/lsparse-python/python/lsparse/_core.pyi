@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Hmm",
     "Mixture",
     "Page",
     "Topics",
@@ -16,6 +17,7 @@ __all__ = [
     "coherence",
     "completion",
     "fit_mixture",
+    "fit_sequence",
     "fit_topics",
     "fold_batches",
     "hand_out_batches",
@@ -84,6 +86,37 @@ class Mixture:
     ) -> Mixture: ...
 
 @final
+class Hmm:
+    @staticmethod
+    def load(path: _Path) -> Hmm: ...
+    @staticmethod
+    def from_bytes(bytes: bytes) -> Hmm: ...
+    def save(self, path: _Path) -> None: ...
+    @property
+    def config(self) -> str: ...
+    @property
+    def training(self) -> str: ...
+    @property
+    def prior(self) -> str: ...
+    @property
+    def columns(self) -> list[str]: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def num_parameters(self) -> int: ...
+    def arrays(self) -> dict[str, _Floats]: ...
+    def score(self, x: Any, lengths: Sequence[int] | None = None, *, threads: int = 0) -> _Floats: ...
+    def assign(
+        self, x: Any, lengths: Sequence[int] | None, sparsity: int, *, threads: int = 0
+    ) -> tuple[NDArray[np.int32], _Floats]: ...
+    def best_paths(
+        self, x: Any, lengths: Sequence[int] | None = None, *, threads: int = 0
+    ) -> tuple[NDArray[np.int64], float]: ...
+    def sample(
+        self, steps: int, after: int | None, trials: int | None, seed: int
+    ) -> tuple[_Floats, NDArray[np.int64]]: ...
+
+@final
 class Topics:
     @staticmethod
     def load(path: _Path) -> Topics: ...
@@ -123,6 +156,16 @@ class Topics:
         self, x: Any, *, rate: float | None = None, population: float | None = None, threads: int = 0
     ) -> Topics: ...
 
+def fit_sequence(
+    x: Any,
+    config: str,
+    around: _Around,
+    *,
+    lengths: Sequence[int] | None = None,
+    heldout_lengths: Sequence[int] | None = None,
+    columns: list[str] | None = None,
+    start: Hmm | None = None,
+) -> tuple[Hmm, dict[str, Any]]: ...
 def fit_mixture(
     x: Any,
     config: str,

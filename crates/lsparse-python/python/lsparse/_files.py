@@ -19,6 +19,7 @@ from ._mixtures import (
     MultinomialMixture,
     PoissonMixture,
 )
+from ._sequences import HMM
 from ._topics import TopicModel
 
 _COVARIANCE_TYPES = {family: name for name, family in COVARIANCE_TYPES.items()}
@@ -49,14 +50,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     True
     """
     check_is_fitted(model)
-    if not isinstance(getattr(model, "model_", None), _core.Mixture | _core.Topics):
+    if not isinstance(getattr(model, "model_", None), _core.Mixture | _core.Topics | _core.Hmm):
         raise TypeError(f"only estimators of lsparse are saved, not {type(model).__name__}")
     model.model_.save(path)
 
 
 def load(
     path: str | os.PathLike[str],
-) -> GaussianMixture | MultinomialMixture | PoissonMixture | BernoulliMixture | TopicModel:
+) -> GaussianMixture | MultinomialMixture | PoissonMixture | BernoulliMixture | TopicModel | HMM:
     """Read a model file, written by :func:`save` or by the command, as a fitted estimator.
 
     Parameters
@@ -78,7 +79,8 @@ def load(
     ...
     lsparse.LsparseError: missing.safetensors does not exist; check the spelling of the path
     """
-    core: Any = _core.Topics.load(path) if _core.model_kind(path) == "topics" else _core.Mixture.load(path)
+    kinds: dict[str, Any] = {"topics": _core.Topics, "sequence": _core.Hmm}
+    core: Any = kinds.get(_core.model_kind(path), _core.Mixture).load(path)
     config = json.loads(core.config)
     shared = {
         "sparsity": config["sparsity"],
@@ -115,6 +117,9 @@ def load(
             **shared,
         )
         dim, names = len(core.vocabulary), None
+    elif isinstance(core, _core.Hmm):
+        model = _sequence(config, shared)
+        dim, names = core.dim, core.columns
     else:
         shared["init_params"] = _init_params(config)
         shared["search"] = config.get("search", "auto")
@@ -136,6 +141,28 @@ def _init_params(config: dict[str, Any]) -> str:
     if config["init"] == "kmeans":
         return "kmeans" if (config["init-lloyd"] or 1) > 1 else "k-means++"
     return next(name for name, settings in INIT_PARAMS.items() if settings["init"] == config["init"])
+
+
+def _sequence(config: dict[str, Any], shared: dict[str, Any]) -> Any:
+    family = config["likelihood"]
+    return HMM(
+        config["states"],
+        emission="gaussian" if family in _COVARIANCE_TYPES else family,
+        covariance_type=_COVARIANCE_TYPES.get(family, "full"),
+        missing=config["missing"],
+        search=config["search"],
+        transmat_prior=config["alpha"] / config["states"],
+        stickiness=config["stickiness"],
+        smoothing=config["lambda"],
+        mean_precision_prior=config["kappa"],
+        degrees_of_freedom_prior=config["nu"],
+        prior_scale=config["prior-scale"],
+        prior_shape=config["prior-shape"],
+        variance_floor=config["variance-floor"],
+        precision=config["precision"],
+        init_params=_init_params(config),
+        **shared,
+    )
 
 
 def _mixture(config: dict[str, Any], shared: dict[str, Any]) -> Any:

@@ -110,7 +110,7 @@ class _Workers:
         while True:
             for future, call in zip(futures, calls, strict=True):
                 if future.status in ("error", "cancelled"):
-                    raise _told(call, future) from None
+                    raise _told(call, future)
             try:
                 with self._client.as_current():
                     wait(futures, timeout=_LOOK)

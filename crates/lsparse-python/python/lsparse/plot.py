@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
+from ._sequences import HMM
 from ._topics import TopicModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["clusters", "mass", "topics", "trace"]
+__all__ = ["clusters", "durations", "mass", "states", "topics", "trace", "transitions"]
 
 
 def _pyplot() -> Any:
@@ -309,3 +310,153 @@ def _captured(model: Any, X: Any) -> NDArray[Any]:
     weights = shares[document] * model.topics_.T[X.indices]
     weights /= weights.sum(axis=1, keepdims=True)
     return np.cumsum(-np.sort(-weights, axis=1), axis=1)
+
+
+def states(model: HMM, X: Any, lengths: Any = None, *, n_states: int = 12, ax: Axes | None = None) -> Axes:
+    """Draw the probabilities of states over time, the sequences one after the other.
+
+    Parameters
+    ----------
+    model : HMM
+        A fitted one.
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        Rows of all sequences.
+    lengths : array-like of int, default=None
+        Rows of each sequence.
+    n_states : int, default=12
+        States at most, those that most steps are in.
+    ax : Axes, default=None
+        Where to draw; on new axes if not given.
+
+    Returns
+    -------
+    ax : Axes
+        A row a state, dark where it is probable; lines where sequences begin.
+
+    Examples
+    --------
+    >>> import lsparse, lsparse.plot
+    >>> X = [[0.0], [0.2], [9.0], [9.2]] * 10
+    >>> hmm = lsparse.HMM(n_components=2, random_state=0).fit(X, [16, 24])
+    >>> lsparse.plot.states(hmm, X, [16, 24]).images[0].get_array().shape
+    (2, 40)
+    """
+    shares = model.predict_sparse(X, lengths)
+    weights = np.asarray(shares.sum(axis=0)).ravel()
+    chosen = np.argsort(-weights, kind="stable")[:n_states]
+    ax = _axes(ax)
+    drawn = np.asarray(shares[:, chosen].todense()).T
+    ax.imshow(drawn, aspect="auto", cmap="Greys", vmin=0.0, vmax=1.0, interpolation="nearest")
+    ax.set_yticks(range(len(chosen)), [str(k) for k in chosen])
+    if lengths is not None:
+        for begin in np.cumsum(lengths)[:-1]:
+            ax.axvline(begin - 0.5, color="tab:red", linewidth=0.8)
+    ax.set_xlabel("step")
+    ax.set_ylabel("state")
+    return ax
+
+
+def transitions(model: HMM, *, n_states: int = 20, least: float = 0.02, ax: Axes | None = None) -> Axes:
+    """Draw the graph of a chain: states on a circle, arrows where one follows another.
+
+    Parameters
+    ----------
+    model : HMM
+        A fitted one.
+    n_states : int, default=20
+        States at most, those that are most often visited in the long run.
+    least : float, default=0.02
+        Probability from which a transition is drawn.
+    ax : Axes, default=None
+        Where to draw; on new axes if not given.
+
+    Returns
+    -------
+    ax : Axes
+        Points as large as their state is frequent, arrows as wide as their transition is probable.
+
+    Examples
+    --------
+    >>> import lsparse, lsparse.plot
+    >>> hmm = lsparse.HMM(n_components=2, random_state=0).fit([[0.0], [0.2], [9.0], [9.2]] * 10)
+    >>> len(lsparse.plot.transitions(hmm).texts) >= 2
+    True
+    """
+    check_is_fitted(model)
+    frequency = _stationary(model.transmat_)
+    chosen = np.argsort(-frequency, kind="stable")[:n_states]
+    angle = 2 * np.pi * np.arange(len(chosen)) / len(chosen)
+    places = np.column_stack([np.cos(angle), np.sin(angle)])
+    ax = _axes(ax)
+    for place, j in zip(places, chosen, strict=True):
+        for other, k in zip(places, chosen, strict=True):
+            share = model.transmat_[j, k]
+            if j != k and share >= least:
+                how = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.15", "color": "0.4", "shrinkA": 9, "shrinkB": 9}
+                ax.annotate("", xy=other, xytext=place, arrowprops={**how, "linewidth": 0.5 + 4 * share})
+    ax.scatter(places[:, 0], places[:, 1], s=80 + 900 * frequency[chosen], color="tab:blue", zorder=3)
+    for place, k in zip(places, chosen, strict=True):
+        ax.text(place[0], place[1], str(k), ha="center", va="center", color="white", fontsize=8, zorder=4)
+    ax.set_aspect("equal")
+    ax.margins(0.15)
+    ax.set_axis_off()
+    return ax
+
+
+def durations(model: HMM, X: Any, lengths: Any = None, *, n_states: int = 12, ax: Axes | None = None) -> Axes:
+    """Draw how long states last on the best paths, beside what their probability of staying expects.
+
+    Parameters
+    ----------
+    model : HMM
+        A fitted one.
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        Rows of all sequences.
+    lengths : array-like of int, default=None
+        Rows of each sequence.
+    n_states : int, default=12
+        States at most, those that most steps are in.
+    ax : Axes, default=None
+        Where to draw; on new axes if not given.
+
+    Returns
+    -------
+    ax : Axes
+        A box a state, and a point where 1 / (1 - staying) is.
+
+    Examples
+    --------
+    >>> import lsparse, lsparse.plot
+    >>> X = [[0.0], [0.2], [9.0], [9.2]] * 10
+    >>> hmm = lsparse.HMM(n_components=2, random_state=0).fit(X)
+    >>> lsparse.plot.durations(hmm, X).get_ylabel()
+    'steps'
+    """
+    path = model.predict(X, lengths)
+    ends = np.array([len(path)]) if lengths is None else np.cumsum(lengths)
+    # A visit ends where the state changes, and where the sequence does.
+    last = np.ones(len(path), dtype=bool)
+    last[:-1] = path[1:] != path[:-1]
+    last[ends[ends > 0] - 1] = True
+    at = np.flatnonzero(last)
+    lasted = np.diff(at, prepend=-1)
+    visited = path[at]
+    chosen = np.argsort(-np.bincount(path, minlength=len(model.startprob_)), kind="stable")[:n_states]
+    ax = _axes(ax)
+    ax.boxplot([lasted[visited == k] if (visited == k).any() else [0] for k in chosen], positions=range(len(chosen)))
+    stay = np.minimum(np.diag(model.transmat_)[chosen], 1 - 1e-9)
+    ax.plot(range(len(chosen)), 1 / (1 - stay), linestyle="", marker="o", color="tab:red", label="expected")
+    ax.set_xticks(range(len(chosen)), [str(k) for k in chosen])
+    ax.set_xlabel("state")
+    ax.set_ylabel("steps")
+    ax.legend()
+    return ax
+
+
+def _stationary(transitions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The shares of states in the long run."""
+    shares = np.full(len(transitions), 1 / len(transitions))
+    for _ in range(200):
+        # Half a step stays, so that chains that go round come to rest too.
+        shares = 0.5 * (shares + shares @ transitions)
+    return shares

@@ -3,6 +3,8 @@
 mod dirichlet;
 mod documents;
 mod hdp;
+mod markov;
+mod paths;
 mod sticks;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,8 @@ use crate::likelihood::Estimate;
 pub use dirichlet::Frequencies;
 pub use documents::{AlphaRule, alpha_bound, learned_alpha};
 pub use hdp::{Stick, Tables};
+pub use markov::{Chain, ChainCounts, ChainPrior, PairSums, chain_term};
+pub use paths::{Paths, Supports, best_path};
 
 /// The distribution that frequencies of clusters are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

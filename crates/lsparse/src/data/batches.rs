@@ -12,7 +12,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::error::{Error, Result};
 
-use super::{RowSource, Rows, Scalar, read};
+use super::{Groups, RowSource, Rows, Scalar, read};
 
 /// A batch draws on at least so many blocks, lest it be too much of one piece of the file.
 const BLOCKS_PER_BATCH: usize = 64;
@@ -30,6 +30,37 @@ pub struct Batches {
     /// Where batches end that are the pieces rows lie in; then their sizes differ by any number.
     ends: Option<Arc<[usize]>>,
     shuffle: Option<Shuffle>,
+    /// The groups that rows are dealt by, where whole groups are.
+    groups: Option<Arc<DealtGroups>>,
+}
+
+/// Groups of rows in the order that they are dealt in.
+#[derive(Debug)]
+struct DealtGroups {
+    /// The first row of each in the source.
+    start: Vec<usize>,
+    /// The place after the last row of each in the order of all rows.
+    place_end: Vec<usize>,
+    /// The group after the last of each batch.
+    batch_end: Vec<usize>,
+}
+
+impl DealtGroups {
+    /// The places of a group.
+    fn places(&self, group: usize) -> Range<usize> {
+        group.checked_sub(1).map_or(0, |before| self.place_end[before])..self.place_end[group]
+    }
+
+    /// The stretches of rows in the source that these places are.
+    fn stretches(&self, places: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+        let first = self.place_end.partition_point(|&end| end <= places.start);
+        (first..self.start.len()).map_while(move |group| {
+            let own = self.places(group);
+            let part = own.start.max(places.start)..own.end.min(places.end);
+            let from = self.start[group] + (part.start - own.start);
+            (part.start < part.end).then(|| from..from + part.len())
+        })
+    }
 }
 
 /// Rows `first..first + count` of one batch.
@@ -64,7 +95,7 @@ impl Batches {
                 remedy: format!("choose from 1 to {} batches", num_rows.max(1)),
             });
         }
-        Ok(Batches { num_rows, num_batches, spread: false, ends: None, shuffle: None })
+        Ok(Batches { num_rows, num_batches, spread: false, ends: None, shuffle: None, groups: None })
     }
 
     /// Split rows in the order of the file, batch b ending at the row `num_rows * (b + 1) / num_batches`.
@@ -77,6 +108,52 @@ impl Batches {
         let Some(pieces) = source.pieces() else { return Batches::new(source.num_rows(), num_batches, seed) };
         let ends = pieces.ends();
         Ok(Batches { ends: Some(ends.into()), ..Batches::in_order(source.num_rows(), ends.len())? })
+    }
+
+    /// Whole groups of rows at random, in batches of about as many rows; as many batches as there are groups at most.
+    /// Groups of no rows belong to no batch.
+    pub fn of_groups(groups: &Groups, num_batches: usize, seed: u64) -> Result<Self> {
+        let mut order: Vec<u32> = (0..groups.len() as u32).filter(|&g| !groups.range(g as usize).is_empty()).collect();
+        let num_batches = num_batches.min(order.len());
+        let batches = Batches::in_order(groups.num_rows(), num_batches)?;
+        if num_batches > 1 {
+            permute(&mut order, &mut ChaCha8Rng::seed_from_u64(seed));
+        }
+        // A batch ends with the group that brings it to its share, and leaves one to each that follows.
+        let (mut batch_end, mut rows) = (Vec::with_capacity(num_batches), 0);
+        for (n, &group) in order.iter().enumerate() {
+            rows += groups.range(group as usize).len();
+            let (done, left) = (batch_end.len() + 1, order.len() - n - 1);
+            let is_full = rows * num_batches >= groups.num_rows() * done;
+            if done < num_batches && (is_full || left < num_batches - done + 1) {
+                batch_end.push(n + 1);
+            }
+        }
+        batch_end.push(order.len());
+        let mut first = 0;
+        for &end in &batch_end {
+            order[first..end].sort_unstable();
+            first = end;
+        }
+        let mut place = 0;
+        let place_end: Vec<usize> = order
+            .iter()
+            .map(|&group| {
+                place += groups.range(group as usize).len();
+                place
+            })
+            .collect();
+        let ends: Vec<usize> = batch_end.iter().map(|&end| place_end[end - 1]).collect();
+        let start = order.iter().map(|&group| groups.range(group as usize).start).collect();
+        let groups = Some(Arc::new(DealtGroups { start, place_end, batch_end }));
+        Ok(Batches { ends: Some(ends.into()), groups, ..batches })
+    }
+
+    /// The sizes of the groups of a batch, in the order of its rows; all of it is one where rows are not dealt by groups.
+    pub fn group_sizes(&self, batch: usize) -> Vec<usize> {
+        let Some(groups) = &self.groups else { return vec![self.len(batch)] };
+        let first = batch.checked_sub(1).map_or(0, |before| groups.batch_end[before]);
+        (first..groups.batch_end[batch]).map(|group| groups.places(group).len()).collect()
     }
 
     /// Rows of all batches.
@@ -160,6 +237,14 @@ impl Batches {
                 num_rows: stretch.len(),
             });
         }
+        if let Some(groups) = &self.groups {
+            let start = stretch.start + first;
+            for rows in groups.stretches(start..start + count) {
+                read(source, rows.start, rows.len(), out)?;
+                row_ids.extend(rows);
+            }
+            return Ok(());
+        }
         let Some(shuffle) = &self.shuffle else {
             let start = stretch.start + first;
             row_ids.extend(start..start + count);
@@ -199,6 +284,9 @@ impl Batches {
     /// If there is no such batch.
     pub fn row_ids(&self, batch: usize) -> Vec<usize> {
         let stretch = self.stretch(batch);
+        if let Some(groups) = &self.groups {
+            return groups.stretches(stretch).flatten().collect();
+        }
         let Some(shuffle) = &self.shuffle else {
             return stretch.collect();
         };

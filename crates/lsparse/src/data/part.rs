@@ -13,6 +13,7 @@ const SUFFIX: &str = ".part";
 /// A temporary file in a folder, as private as other files are there; those that dead processes left there go away.
 pub(super) fn temporary_file(folder: &Path) -> io::Result<NamedTempFile> {
     clear_dead(folder, false, |path| drop(fs::remove_file(path)));
+    #[cfg_attr(not(unix), allow(unused_mut))]
     let mut builder = builder();
     // Temporary files are private by default; the finished one is an ordinary file.
     #[cfg(unix)]

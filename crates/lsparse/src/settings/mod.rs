@@ -2,6 +2,7 @@
 
 mod merge;
 mod mixture;
+mod sequence;
 mod table;
 mod topics;
 
@@ -18,6 +19,7 @@ use crate::training::schedule::Pace;
 
 pub use merge::{Given, check_fixed, passed_on};
 pub use mixture::*;
+pub use sequence::*;
 pub use table::{Kind, Setting, SettingValue, Settings};
 pub use topics::*;
 
@@ -137,6 +139,19 @@ pub struct Checked<C> {
     pub sparsity: usize,
     /// Number of batches.
     pub batches: usize,
+}
+
+impl Checked<SequenceConfig> {
+    /// The number of batches that was asked for, before it is settled.
+    pub(crate) fn settings_batches(&self) -> Option<usize> {
+        self.settings.batches
+    }
+
+    /// Settle the number of batches.
+    pub(crate) fn settle_batches(&mut self, batches: usize) {
+        self.batches = batches;
+        self.settings.batches = Some(batches);
+    }
 }
 
 impl<C> Deref for Checked<C> {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
 use safetensors::SafeTensors;
@@ -102,6 +102,17 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
         },
         _ => Error::Io { path: path.to_owned(), action: "read", source },
     })
+}
+
+/// The kind of model that a file holds, if it is one: by its beginning, whatever its size.
+pub fn kind_of(path: &Path) -> Option<String> {
+    let mut file = fs::File::open(path).ok()?;
+    let (mut length, mut text) = ([0; 8], Vec::new());
+    file.read_exact(&mut length).ok()?;
+    file.take(u64::from_le_bytes(length)).read_to_end(&mut text).ok()?;
+    let header: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    let metadata = header.get("__metadata__")?.get(KEY)?.as_str()?;
+    serde_json::from_str::<Header>(metadata).ok().map(|header| header.kind)
 }
 
 /// Read a model of this `kind` from the bytes of a file; `path` is for messages.

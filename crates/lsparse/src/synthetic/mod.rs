@@ -1,6 +1,7 @@
-//! Seeded data with known truth: planted mixtures of every family, documents about known themes, and images whose
+//! Seeded data with known truth: planted mixtures and chains of every family, documents about known themes, and images whose
 //! patches look like natural ones.
 
+mod chain;
 mod dead_leaves;
 mod planted;
 mod themes;
@@ -10,6 +11,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::math::random::{categorical, dirichlet, gamma};
 
+pub use chain::{ChainShape, PlantedChain, planted_chain};
 pub use dead_leaves::dead_leaves;
 pub use planted::{Planted, planted, planted_patches};
 pub use themes::{ThemedCorpus, themed_corpus};

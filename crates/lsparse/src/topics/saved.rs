@@ -1,8 +1,6 @@
 //! A trained topic model as files hold it and users use it: save, load, top words, assign and score documents.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -335,16 +333,7 @@ impl TopicModel {
     /// Whether a file says that it holds a topic model, by its first bytes. Loading it says what is wrong with a file
     /// that does not.
     pub fn is_model(path: &Path) -> bool {
-        let kind = || -> Option<serde_json::Value> {
-            let mut file = File::open(path).ok()?;
-            let (mut length, mut text) = ([0; 8], Vec::new());
-            file.read_exact(&mut length).ok()?;
-            file.take(u64::from_le_bytes(length)).read_to_end(&mut text).ok()?;
-            let header: serde_json::Value = serde_json::from_slice(&text).ok()?;
-            let metadata = header.get("__metadata__")?.get("lsparse")?.as_str()?;
-            serde_json::from_str::<serde_json::Value>(metadata).ok()?.get_mut("kind").map(serde_json::Value::take)
-        };
-        kind().is_some_and(|kind| kind == KIND)
+        model_file::kind_of(path).is_some_and(|kind| kind == KIND)
     }
 
     /// Read a model.

@@ -17,12 +17,15 @@ use lsparse::corpus::{
     corpus_stats, encode_text, read_parts,
 };
 use lsparse::data::{CsrRows, Element, MemoryRows, RowSource, Rows, scan};
-use lsparse::open::{OpenOptions, open, read_column};
+use lsparse::open::{GroupBy, OpenOptions, open, open_sequences, read_column};
 
 use lsparse::settings::TopicsConfig;
 use lsparse::topics::score::CompletionOptions;
 use lsparse::topics::{TopicInputs, TopicModel, fit_topics_with, read_topic_names};
-use lsparse::{Beside, Error, MixtureConfig, MixtureInputs, MixtureModel, Result, fit_mixture_with};
+use lsparse::{
+    Beside, Error, MixtureConfig, MixtureInputs, MixtureModel, Result, SequenceConfig, SequenceInputs, SequenceModel,
+    fit_mixture_with, fit_sequence_with,
+};
 
 /// `test: samples => reader`, where the reader is given the folder that the files of a sample lie in.
 macro_rules! readers {
@@ -40,6 +43,7 @@ readers! {
     npy: samples::npy_files() => |at| read_rows(&at.join("x.npy"));
     npy_column: samples::columns() => |at| read_column(&at.join("x.npy"), &OpenOptions::default()).map(drop);
     npz: samples::npz_files() => |at| read_rows(&at.join("x.npz"));
+    csv_with_keys: samples::tables() => |at| open_sequences(&at.join("x.csv"), &OpenOptions::default(), &GroupBy::Column("1".into())).map(drop);
     csv: samples::tables() => |at| read_rows(&at.join("x.csv"));
     images: samples::images() => |at| read_rows(&at.join("images"));
     corpus_folder: samples::corpora() => |at| read_corpus(&at.join("corpus"));
@@ -58,6 +62,7 @@ readers! {
     split_file: samples::split_files() => |at| read_parts(&at.join("split"), 4).map(drop);
     topic_names: samples::topic_names() => |at| read_topic_names(&at.join("names.csv"), 4).map(drop);
     mixture_model: samples::mixtures() => |at| use_mixture(&at.join("m.safetensors"));
+    sequence_model: samples::sequences() => |at| use_sequence(&at.join("m.safetensors"));
     mixture_checkpoint: samples::checkpoints(samples::run_mixture) => |at| samples::run_mixture(&at.join("run.ckpt"), false);
     topics_checkpoint: samples::checkpoints(samples::run_topics) => |at| samples::run_topics(&at.join("run.ckpt"), false);
     topic_model: samples::topic_models() => |at| use_topics(&at.join("m.safetensors"));
@@ -159,6 +164,20 @@ fn use_mixture(path: &Path) -> Result<()> {
     let config = MixtureConfig { laps: Some(1), runs: 1, batches: None, rows_per_batch: None, ..model.config.clone() };
     let inputs = MixtureInputs { start: Some(&model), ..Default::default() };
     fit_mixture_with(&rows, &config, inputs, Beside::default()).map(drop)
+}
+
+/// The same of a hidden Markov model, which draws sequences too.
+fn use_sequence(path: &Path) -> Result<()> {
+    let model = SequenceModel::load(path)?;
+    let dim = model.dim();
+    let rows = MemoryRows::new("rows", dim, (0..4 * dim).map(|i| f64::from(u8::from(i % 3 == 0))).collect())?;
+    model.score(&rows, None)?;
+    model.assign(&rows, None, model.sparsity(), &mut |_, _| Ok(()))?;
+    model.best_paths(&rows, None)?;
+    model.sample(3, None, Some(2), 0)?;
+    let config = SequenceConfig { laps: Some(1), runs: 1, batches: None, ..model.config.clone() };
+    let inputs = SequenceInputs { start: Some(&model), ..Default::default() };
+    fit_sequence_with(&rows, &config, inputs, Beside::default()).map(drop)
 }
 
 /// A model that can be read assigns and scores documents and goes on training, or says why it cannot.

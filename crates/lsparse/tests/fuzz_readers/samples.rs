@@ -8,15 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use image::{GrayImage, ImageFormat, Rgb, RgbImage};
 use lsparse::corpus::{BuildOptions, Corpus, Format, Vocab, VocabFilter, build};
-use lsparse::data::{CsrRows, MemoryRows, write_csr_npz, write_npy_f32, write_npy_f64};
+use lsparse::data::{CsrRows, Groups, MemoryRows, write_csr_npz, write_npy_f32, write_npy_f64};
 use lsparse::settings::TopicsConfig;
 use lsparse::store::checkpoint::{Checkpointing, Storage};
-use lsparse::synthetic::planted;
+use lsparse::synthetic::{ChainShape, planted, planted_chain};
 use lsparse::topics::{TopicInputs, fit_topics_with};
 use lsparse::training::observe::Observer;
 use lsparse::training::trace::StepInfo;
 use lsparse::{
-    Beside, Estimate, LikelihoodKind, MixtureConfig, MixtureInputs, Result, Sparsity, fit_mixture, fit_mixture_with,
+    Beside, Estimate, LikelihoodKind, MixtureConfig, MixtureInputs, Result, SequenceConfig, Sparsity, fit_mixture,
+    fit_mixture_with, fit_sequence,
 };
 
 use super::harness::{Sample, SampleFile};
@@ -265,6 +266,19 @@ pub fn mixtures() -> Vec<Sample> {
         let config = MixtureConfig { likelihood, clusters: 2, estimate, laps: Some(2), ..Default::default() };
         let rows = MemoryRows::new("planted", 3, truth.values).unwrap();
         let fitted = fit_mixture(&rows, &config).unwrap();
+        model(written("m", |path| fitted.model.save_to(path).unwrap()))
+    };
+    LikelihoodKind::ALL.iter().enumerate().map(fitted).collect()
+}
+
+pub fn sequences() -> Vec<Sample> {
+    let fitted = |(number, &likelihood): (usize, &LikelihoodKind)| {
+        let truth = planted_chain(likelihood, &[15, 25], 3, 2, ChainShape::default(), 5);
+        let estimate = [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood][number % 3];
+        let config = SequenceConfig { likelihood, states: 2, estimate, laps: Some(2), ..Default::default() };
+        let rows = MemoryRows::new("planted", 3, truth.values).unwrap();
+        let groups = Groups::of_lengths("lengths", &truth.lengths, 40).unwrap();
+        let fitted = fit_sequence(&rows, &groups, &config).unwrap();
         model(written("m", |path| fitted.model.save_to(path).unwrap()))
     };
     LikelihoodKind::ALL.iter().enumerate().map(fitted).collect()

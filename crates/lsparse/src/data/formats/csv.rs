@@ -48,6 +48,54 @@ impl CsvOptions {
 
 /// Read a text file of numbers, one row a line.
 pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<MemoryRows<f64>> {
+    read_table(path, options, None).map(|(rows, _)| rows)
+}
+
+/// The same for a table with a column of names, which is no data: rows, and what that column has for each. The column goes
+/// by its name or, from 1, by its number.
+pub fn read_csv_with_keys(path: &Path, options: &CsvOptions, column: &str) -> Result<(MemoryRows<f64>, Vec<String>)> {
+    read_table(path, options, Some(column))
+}
+
+/// A column of names.
+struct Keys<'a> {
+    /// What it is asked for by.
+    column: &'a str,
+    /// Where it is, once the first line is seen.
+    at: Option<usize>,
+    found: Vec<String>,
+}
+
+impl Keys<'_> {
+    /// Find the column in the first line: by its number, or by its name, whose line is no data then.
+    fn find(&mut self, path: &Path, fields: &[&[u8]], header: &mut Option<bool>) -> Result<usize> {
+        if let Some(at) = self.at {
+            return Ok(at);
+        }
+        let named = fields.iter().position(|field| *field == self.column.as_bytes()).filter(|_| *header != Some(false));
+        let numbered = self.column.parse::<usize>().ok().filter(|&n| n >= 1 && n <= fields.len()).map(|n| n - 1);
+        let Some(at) = numbered.or(named) else {
+            return Err(Error::Config {
+                setting: "group-column",
+                problem: format!(
+                    "{} has no column {:?} among its {}",
+                    path.display(),
+                    shorten(self.column.as_bytes()),
+                    fields.len()
+                ),
+                remedy: "give the name of a column as the first line has it, or its number, from 1".to_owned(),
+            });
+        };
+        if numbered.is_none() {
+            *header = Some(true);
+        }
+        self.at = Some(at);
+        Ok(at)
+    }
+}
+
+fn read_table(path: &Path, options: &CsvOptions, keys: Option<&str>) -> Result<(MemoryRows<f64>, Vec<String>)> {
+    let mut keys = keys.map(|column| Keys { column, at: None, found: Vec::new() });
     options.check()?;
     let failed = |source: io::Error| match source.kind() {
         // Decompression fails so; plain files do not.
@@ -77,7 +125,7 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<MemoryRows<f64>> {
             number += 1;
             // Some editors mark the start of a text.
             let marked = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf") } else { None };
-            push_line(&mut table, &mut delimiter, number, marked.unwrap_or(line))?;
+            push_line(&mut table, &mut delimiter, &mut keys, number, marked.unwrap_or(line))?;
         }
         bytes.clear();
     }
@@ -89,11 +137,18 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<MemoryRows<f64>> {
         });
     }
     let note = table.note.take().map(|note| format!("{}: {note}", path.display()));
-    Ok(MemoryRows::new(path.display().to_string(), table.dim.unwrap_or(1), table.values)?.with_note(note))
+    let rows = MemoryRows::new(path.display().to_string(), table.dim.unwrap_or(1), table.values)?.with_note(note);
+    Ok((rows, keys.map_or_else(Vec::new, |keys| keys.found)))
 }
 
 /// Put a line into a table, unless it is empty or a comment.
-fn push_line(table: &mut Table<'_>, delimiter: &mut Option<u8>, number: u64, line: &[u8]) -> Result<()> {
+fn push_line(
+    table: &mut Table<'_>,
+    delimiter: &mut Option<u8>,
+    keys: &mut Option<Keys<'_>>,
+    number: u64,
+    line: &[u8],
+) -> Result<()> {
     let path = table.path;
     if line.trim_ascii().is_empty() || line.starts_with(b"#") {
         return Ok(());
@@ -107,7 +162,20 @@ fn push_line(table: &mut Table<'_>, delimiter: &mut Option<u8>, number: u64, lin
         });
     }
     let delimiter = *delimiter.get_or_insert_with(|| guess_delimiter(path, line));
-    table.push_line(number, &split(line, delimiter))
+    let mut fields = split(line, delimiter);
+    let Some(keys) = keys else { return table.push_line(number, &fields) };
+    let (at, found) = (keys.find(path, &fields, &mut table.header)?, fields.len());
+    if at >= found || found < 2 {
+        let expected = table.dim.map_or(2, |dim| dim + 1);
+        return Err(Error::Ragged { path: path.to_owned(), line: number, expected, found });
+    }
+    let key = String::from_utf8_lossy(fields.remove(at)).into_owned();
+    let before = table.num_rows;
+    table.push_line(number, &fields)?;
+    if table.num_rows > before {
+        keys.found.push(key);
+    }
+    Ok(())
 }
 
 /// The first of the usual delimiters on the first line that holds anything.

@@ -1,0 +1,146 @@
+//! `lsparse fit sequence`: check everything first, train, save, report.
+
+mod args;
+mod report;
+
+use std::path::Path;
+
+use lsparse::backend::with_threads;
+use lsparse::data::{Groups, RowSource};
+use lsparse::settings::{Checked, check_fixed, passed_on};
+use lsparse::{
+    Beside, BestBy, Error, History, Result, ScheduleKind, SequenceConfig, SequenceInputs, SequenceModel, Sparsity,
+    fit_sequence_with,
+};
+
+use super::Watchers;
+use crate::format::{counted, grouped};
+use crate::group_args::GroupArgs;
+use crate::interrupt;
+use crate::output::{self, message};
+use crate::progress::{Plan, TrainingProgress};
+use crate::stdin::{self, Input};
+
+pub use args::SequenceArgs;
+use report::Report;
+
+pub fn run(args: &SequenceArgs) -> Result<()> {
+    with_threads(args.run.threads, || train(args))?
+}
+
+impl SequenceArgs {
+    /// The settings of the run: defaults, then those of the model to go on from, then the file's, then the options'.
+    fn config(&self, start: Option<&SequenceModel>) -> Result<SequenceConfig> {
+        let refuse = |option: &'static str, problem: &str, remedy: &str| {
+            Err(Error::Config { setting: option, problem: problem.into(), remedy: remedy.into() })
+        };
+        let base = start.map_or_else(SequenceConfig::default, |start| passed_on(&start.config));
+        let given = self.run.given(&self.settings)?;
+        if start.is_none() && !given.has("states") {
+            return refuse("states", "the number of states is not given", "give it with `states`");
+        }
+        let config: SequenceConfig = given.over(&base)?;
+        if given.options.contains_key("sparsity-tolerance") && config.sparsity != Sparsity::Auto {
+            return refuse("sparsity-tolerance", "L is not chosen by it", "give `sparsity auto` too");
+        }
+        if given.options.contains_key("history") {
+            if start.is_none() {
+                let problem = "there is no model whose counts it could be about";
+                return refuse("history", problem, "leave it out, or give `from` too");
+            }
+            if config.history == History::Keep && config.schedule == ScheduleKind::Stochastic {
+                let problem = "stochastic steps let what was there before fade";
+                return refuse("history", problem, "leave it out, or choose `schedule memoized`");
+            }
+        }
+        if let Some(start) = start {
+            check_fixed(&config, &start.config)?;
+        }
+        if config.best_by == BestBy::Heldout && self.heldout.is_none() {
+            return refuse("best-by", "there are no held-out rows to be best by", "give `heldout` too");
+        }
+        Ok(config)
+    }
+
+    /// Where held-out sequences begin: by their own lengths, or as those of the data do.
+    fn heldout_groups(&self) -> GroupArgs {
+        GroupArgs {
+            groups: self.heldout_groups.clone(),
+            group_column: self.groups.group_column.clone(),
+            time_series: self.groups.time_series,
+        }
+    }
+}
+
+fn train(args: &SequenceArgs) -> Result<()> {
+    let start = args.from.as_deref().map(SequenceModel::load).transpose()?;
+    let config = args.config(start.as_ref())?;
+    stdin::check_once("heldout", args.heldout.as_deref(), &args.data)?;
+    let data = Input::open(&args.data, ".csv")?;
+    let heldout = args.heldout.as_deref().map(|path| Input::open(path, ".csv")).transpose()?;
+    let inputs = [
+        Some(&args.data),
+        args.groups.groups.as_ref(),
+        args.heldout.as_ref(),
+        args.heldout_groups.as_ref(),
+        args.run.config.as_ref(),
+    ];
+    let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
+    args.run.check_outputs(&inputs, args.from.as_deref())?;
+    let (source, groups) = args.groups.open(&args.reading, data.path(), config.missing)?;
+    let open_held = |input: &Input| args.heldout_groups().open(&args.reading, input.path(), config.missing);
+    let heldout = heldout.as_ref().map(open_held).transpose()?;
+    let config = config.check(source.num_rows())?;
+    let trace = args.run.open_trace()?;
+    let interrupt = interrupt::listen(args.run.quiet);
+    if !args.run.quiet {
+        message(&introduction(source.as_ref(), &groups, &config));
+    }
+    let kept =
+        start.as_ref().filter(|_| config.history == History::Keep).map_or(0, |start| start.training.observations);
+    let plan = Plan::new(&config.plan(), "steps", "step").over((source.num_rows() + kept) as f64);
+    let progress = TrainingProgress::new(args.run.quiet, "", plan);
+    let mut watchers = Watchers::new(progress, trace, &args.run, &args.data)?;
+    let inputs = SequenceInputs {
+        groups: Some(&groups),
+        heldout: heldout.as_ref().map(|(rows, groups)| (rows.as_ref(), Some(groups))),
+        start: start.as_ref(),
+        columns: None,
+    };
+    let beside = Beside {
+        heldout_every: args.run.heldout_every,
+        observer: Some(&mut watchers),
+        interrupt: Some(interrupt),
+        storage: args.run.storage(),
+        ..Default::default()
+    };
+    let fitted = fit_sequence_with(source.as_ref(), &config, inputs, beside)?;
+    watchers.progress.finish();
+    if let Some(path) = &args.run.out {
+        fitted.model.save_to(path)?;
+    }
+    let report = Report::new(&fitted, groups.len(), args.run.out.as_deref());
+    if args.run.json {
+        output::print_json(&report)?;
+    } else if !args.run.quiet {
+        output::print(&report.to_string())?;
+    }
+    if args.run.out.is_none() && !args.run.quiet {
+        message("the model was not saved; give --out FILE to keep it");
+    }
+    watchers.finish()
+}
+
+fn introduction(source: &dyn RowSource, groups: &Groups, config: &Checked<SequenceConfig>) -> String {
+    format!(
+        "{}: {} steps of {} columns in {}; {} with K = {}, L = {}, {}",
+        source.name(),
+        grouped(source.num_rows()),
+        grouped(source.dim()),
+        counted(groups.len(), "sequence", "sequences"),
+        config.likelihood.name(),
+        config.states,
+        config.sparsity,
+        counted(config.batches.min(groups.num_filled()), "batch", "batches"),
+    )
+}

@@ -1,0 +1,627 @@
+"""Hidden Markov models, in the manner of hmmlearn."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from . import _core
+from ._base import FLOATS, INTEGERS, PATH, Callback, Estimator, checked, float_type, readable, threads_of
+from ._errors import LsparseError
+from ._mixtures import COVARIANCE_TYPES, INIT_PARAMS
+from ._parameters import NOT_NEGATIVE, POSITIVE, choice, described, parameter
+
+_Self = TypeVar("_Self", bound="HMM")
+
+#: Emissions that are no Gaussians, and the library's families.
+EMISSIONS: dict[str, str] = {
+    "categorical": "multinomial",
+    "multinomial": "multinomial",
+    "poisson": "poisson",
+    "bernoulli": "bernoulli",
+}
+
+
+@described
+@dataclass(eq=False, repr=False, kw_only=True)
+class HMM(Estimator):
+    """A hidden Markov model whose steps keep at most L states.
+
+    A step of a sequence is in one of K states, of which few are probable once the steps around it are known. With
+    ``sparsity=4``, say, of 200, paths go through the four states a step that matter, and what a step costs does not grow
+    with K squared. ``sparsity=n_components`` is the ordinary forward-backward algorithm, ``sparsity=1`` Viterbi training.
+
+    The manner is that of hmmlearn: ``lengths`` are the numbers of rows of the sequences in ``X``, which lie one after the
+    other; without them ``X`` is one sequence.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    startprob_ : ndarray of shape (n_components,)
+        Probabilities of the first state; their expectation under a posterior.
+    transmat_ : ndarray of shape (n_components, n_components)
+        Probabilities of the state that follows, a row for each state.
+    means_ : ndarray of shape (n_components, n_features)
+        Means of Gaussian states.
+    covars_ : ndarray of shape (n_components, n_features, n_features)
+        Covariances of Gaussian states.
+    emissionprob_ : ndarray of shape (n_components, n_features)
+        Probabilities of categories (categorical, multinomial) or of ones (bernoulli).
+    lambdas_ : ndarray of shape (n_components, n_features)
+        Rates of Poisson states.
+    objective_, n_iter_, converged_, trace_, fit_seconds_, model_
+        As those of the mixtures.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lsparse import HMM
+    >>> rng = np.random.default_rng(0)
+    >>> states = np.arange(600) // 20 % 2
+    >>> X = rng.normal(np.where(states, 5.0, -5.0), 1.0)[:, None]
+    >>> hmm = HMM(n_components=2, random_state=0).fit(X, lengths=[200, 400])
+    >>> np.diag(hmm.transmat_).round(2)
+    array([0.95, 0.95])
+    """
+
+    _accept_sparse: ClassVar[str | bool] = "csr"
+    _components_setting: ClassVar[str] = "states"
+
+    emission: str = choice(
+        "gaussian",
+        ("gaussian", *EMISSIONS),
+        "What a state gives: Gaussian rows; one symbol a step, as a whole number from 0 in a single column; counts of "
+        "categories; counts column by column; zeros and ones.",
+    )
+    covariance_type: str = choice(
+        "full", tuple(COVARIANCE_TYPES), "Covariances of Gaussian states; hmmlearn's default is diag."
+    )
+    method: str = choice(
+        "lsparse", ("lsparse", "viterbi"), "All paths through L states a step, or the best path alone, with point estimates."
+    )
+    search: str = choice(
+        "auto",
+        ("auto", "dense", "followers"),
+        "Which states a step is weighed in: all; or from the second lap on those that follow the ones before it most often, "
+        "those that it kept and a few at random, so that the cost does not grow with K. \"auto\" is that from 500 states on.",
+    )
+    estimate: str = choice(
+        "vb", ("vb", "map", "ml"), "A full posterior (variational Bayes), its mode, or maximum likelihood (EM)."
+    )
+    missing: bool = parameter(
+        False,
+        "bool",
+        "boolean",
+        "Whether steps may be missing: a row of NaN is a step that nothing is known of. Rows that lack some values are "
+        "for full and diagonal Gaussians.",
+    )
+    transmat_prior: float | None = parameter(
+        None,
+        "float",
+        POSITIVE,
+        "Dirichlet concentration of each state as the first one and in every row of transitions; 1 / K if not given.",
+    )
+    stickiness: float = parameter(0.0, "float", NOT_NEGATIVE, "Pseudo-count of staying in a state, on top of that.")
+    smoothing: float = parameter(
+        0.1, "float", POSITIVE, "Pseudo-count of each category, outcome or row, where states are no Gaussians."
+    )
+    mean_precision_prior: float | None = parameter(
+        None, "float", POSITIVE, "Pseudo-count of the prior mean of Gaussian states; 1e-4 if not given."
+    )
+    degrees_of_freedom_prior: float | None = parameter(
+        None, "float", POSITIVE, "Degrees of freedom of the covariance prior; the fewest that expect one if not given."
+    )
+    prior_scale: float | None = parameter(
+        None, "float", POSITIVE, "Variance that the prior expects of a state, in units of that of the data."
+    )
+    prior_shape: str = choice(
+        "columns", ("columns", "isotropic"), "Whether that is each column's own variance or the average of all."
+    )
+    variance_floor: float = parameter(
+        1e-6, "float", POSITIVE, 'Smallest variance under ``estimate="ml"``, in units of that of the data.'
+    )
+    precision: str = choice("auto", ("auto", "f32", "f64"), "Precision that rows are worked on in: theirs, or another.")
+    init_params: str = choice(
+        "auto", tuple(INIT_PARAMS), "How the first states are found, by rows whatever their order: as for mixtures."
+    )
+
+    def _allows_nan(self) -> bool:
+        return self.missing
+
+    def _config(self, rows: int | None = None, lengths: list[int] | None = None, **overrides: Any) -> str:
+        gaussian = self.emission == "gaussian"
+        batches = None
+        if self.batch_size is not None and rows is not None and self.schedule != "full":
+            filled = 1 if lengths is None else sum(length > 0 for length in lengths)
+            batches = max(min(-(-rows // int(self.batch_size)), filled), 1)
+        if self._finds_components():
+            raise LsparseError('n_components="auto": the number of states is not found; give it')
+        prior = self.transmat_prior
+        return json.dumps(
+            self._shared_config(
+                **{
+                    "method": self.method,
+                    "search": self.search,
+                    "likelihood": COVARIANCE_TYPES[self.covariance_type] if gaussian else EMISSIONS[self.emission],
+                    "missing": bool(self.missing),
+                    "states": int(self.n_components),
+                    "estimate": self.estimate,
+                    "alpha": None if prior is None else prior * int(self.n_components),
+                    "stickiness": float(self.stickiness),
+                    "lambda": float(self.smoothing),
+                    "kappa": self.mean_precision_prior,
+                    "nu": self.degrees_of_freedom_prior,
+                    "prior-scale": self.prior_scale,
+                    "prior-shape": self.prior_shape,
+                    "variance-floor": float(self.variance_floor),
+                    "precision": self.precision,
+                    "batches": batches,
+                    **INIT_PARAMS[self.init_params],
+                    **overrides,
+                }
+            )
+        )
+
+    def _steps(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
+        """Rows as the library takes them: symbols become rows with a single one, which cost nothing."""
+        if self.emission != "categorical":
+            return self._rows(X, reset=reset, min_samples=min_samples)
+        symbols = np.asarray(X)
+        if symbols.ndim != 2 or symbols.shape[1] != 1:
+            raise ValueError(f"symbols are a single column, of shape (n_samples, 1), not {symbols.shape}")
+        whole = symbols[:, 0].astype(np.int64)
+        if not np.array_equal(whole, symbols[:, 0]) or (whole < 0).any():
+            raise ValueError("symbols are whole numbers, zero or more")
+        if reset:
+            self.n_features_in_ = 1
+            self._symbols = int(whole.max(initial=0)) + 1
+        elif (whole >= self._symbols).any():
+            raise ValueError(f"symbol {whole.max()} was not there in the fit, which had {self._symbols}")
+        rows = sp.csr_array(
+            (np.ones(len(whole)), whole.astype(np.int32), np.arange(len(whole) + 1, dtype=np.int32)),
+            shape=(len(whole), self._symbols),
+        )
+        return readable(rows)
+
+    @staticmethod
+    def _lengths(lengths: Any) -> list[int] | None:
+        if lengths is None:
+            return None
+        found = np.asarray(lengths)
+        if found.ndim != 1 or not np.array_equal(found, found.astype(np.int64)) or (found < 0).any():
+            raise ValueError("lengths are whole numbers, zero or more, one for each sequence")
+        return [int(length) for length in found]
+
+    @checked
+    def fit(
+        self: _Self,
+        X: Any,
+        lengths: Any = None,
+        *,
+        X_val: Any = None,
+        lengths_val: Any = None,
+        checkpoint: PATH | None = None,
+        checkpoint_every: float = 60.0,
+        resume: bool = False,
+        trace: PATH | None = None,
+        callback: Callback | None = None,
+    ) -> _Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of all sequences, one after the other.
+        lengths : array-like of int of shape (n_sequences,), default=None
+            Rows of each sequence, which sum to ``n_samples``; all rows are one sequence if not given.
+        X_val, lengths_val : default=None
+            Sequences that are scored at the end of every lap.
+        checkpoint, checkpoint_every, resume, trace, callback
+            As in :meth:`GaussianMixture.fit`.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> from lsparse import HMM
+        >>> hmm = HMM(n_components=2, emission="categorical", random_state=0)
+        >>> hmm.fit([[0], [0], [0], [1], [1], [1]] * 20).emissionprob_.shape
+        (2, 2)
+        """
+        X = self._steps(X, reset=True, min_samples=2)
+        lengths = self._lengths(lengths)
+        if not self._finds_components() and int(self.n_components) > X.shape[0]:
+            raise LsparseError(
+                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
+                f"n_samples = {X.shape[0]}; ask for at most {X.shape[0]}"
+            )
+        start = self.model_ if self.warm_start and hasattr(self, "model_") else None
+        around = self._around(None, checkpoint, checkpoint_every, resume, trace, callback)
+        around["heldout"] = None if X_val is None else self._steps(X_val, reset=False)
+        names = getattr(self, "feature_names_in_", None)
+        model, report = _core.fit_sequence(
+            X,
+            self._config(X.shape[0], lengths, **self._resumed(checkpoint, resume)),
+            around,
+            lengths=lengths,
+            heldout_lengths=self._lengths(lengths_val),
+            columns=None if names is None else [str(name) for name in names],
+            start=start,
+        )
+        self._settle(model, report, around, float_type(X))
+        rule_is_exact = self.schedule in ("full", "memoized") and self.tol > 0 and self.max_seconds is None
+        if rule_is_exact and not self.converged_:
+            warnings.warn(
+                f"The fit did not converge; increase max_iter or tol. ({report['reason']}, and a step still gains more "
+                f"than tol={self.tol} a lap)",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _given(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return self._steps(X, reset=False)
+
+    def _assign(self, X: Any, lengths: Any, sparsity: int) -> tuple[Any, FLOATS]:
+        X = self._given(X)
+        found: tuple[Any, FLOATS]
+        found = self.model_.assign(X, self._lengths(lengths), sparsity, threads=threads_of(self.n_jobs))
+        return found
+
+    def decode(self, X: Any, lengths: Any = None, algorithm: str = "viterbi") -> tuple[float, INTEGERS]:
+        """The most probable states.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of all sequences.
+        lengths : array-like of int, default=None
+            Rows of each sequence.
+        algorithm : {"viterbi", "map"}, default="viterbi"
+            The most probable path, or the most probable state of every step by itself.
+
+        Returns
+        -------
+        log_prob : float
+            Log probability of the paths with their rows, or the sum of the probabilities of the states, as hmmlearn has it.
+        states : ndarray of shape (n_samples,)
+            States, from 0.
+
+        Examples
+        --------
+        >>> from lsparse import HMM
+        >>> X = [[0.0], [0.2], [9.0], [9.2]] * 10
+        >>> log_prob, states = HMM(n_components=2, random_state=0).fit(X).decode(X)
+        >>> bool(states[0] == states[1] != states[2])
+        True
+        """
+        check_is_fitted(self)
+        if algorithm == "map":
+            index, value = self._assign(X, lengths, len(self.startprob_))
+            return float(value[:, 0].sum()), np.asarray(index[:, 0], dtype=np.int64)
+        if algorithm != "viterbi":
+            raise ValueError(f"algorithm is viterbi or map, not {algorithm!r}")
+        states, weight = self.model_.best_paths(self._given(X), self._lengths(lengths), threads=threads_of(self.n_jobs))
+        return float(weight), states
+
+    def predict(self, X: Any, lengths: Any = None) -> INTEGERS:
+        """The most probable path through every sequence.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of all sequences.
+        lengths : array-like of int, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        states : ndarray of shape (n_samples,)
+            States, from 0.
+
+        Examples
+        --------
+        >>> from lsparse import HMM
+        >>> X = [[0.0], [0.2], [9.0], [9.2]] * 10
+        >>> HMM(n_components=2, random_state=0).fit(X).predict(X).shape
+        (40,)
+        """
+        return self.decode(X, lengths)[1]
+
+    def predict_proba(self, X: Any, lengths: Any = None) -> FLOATS:
+        """The probability of every state at every step given its whole sequence, none left out.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of all sequences.
+        lengths : array-like of int, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        posteriors : ndarray of shape (n_samples, n_components)
+            Rows sum to one.
+
+        Examples
+        --------
+        >>> from lsparse import HMM
+        >>> X = [[0.0], [0.2], [9.0], [9.2]] * 10
+        >>> HMM(n_components=2, random_state=0).fit(X).predict_proba(X).sum(axis=1).round(6).max()
+        np.float64(1.0)
+        """
+        check_is_fitted(self)
+        index, value = self._assign(X, lengths, len(self.startprob_))
+        dense = np.empty_like(value)
+        np.put_along_axis(dense, index.astype(np.int64), value, axis=1)
+        return dense
+
+    def predict_sparse(self, X: Any, lengths: Any = None, *, sparsity: int | None = None) -> Any:
+        """The L most probable states of every step and their responsibilities, as training has them.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of all sequences.
+        lengths : array-like of int, default=None
+            Rows of each sequence.
+        sparsity : int, default=None
+            L, K if that is smaller; that of the fit if not given.
+
+        Returns
+        -------
+        responsibilities : csr_array of shape (n_samples, n_components)
+            L entries a row at most, which sum to one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lsparse import HMM
+        >>> X = np.random.default_rng(0).normal(size=(500, 2))
+        >>> hmm = HMM(n_components=20, sparsity=4, max_iter=5, tol=0, random_state=0).fit(X)
+        >>> hmm.predict_sparse(X).shape
+        (500, 20)
+        """
+        check_is_fitted(self)
+        states = len(self.startprob_)
+        if sparsity is None:
+            sparsity = int(json.loads(self.model_.config)["sparsity"])
+        if not isinstance(sparsity, Integral) or sparsity < 1:
+            raise ValueError(f"sparsity is a whole number from 1 on, not {sparsity!r}")
+        sparsity = min(int(sparsity), states)
+        index, value = self._assign(X, lengths, sparsity)
+        rows = np.repeat(np.arange(len(index)), sparsity)
+        there = value.ravel() > 0
+        entries = (value.ravel()[there], (rows[there], index.ravel()[there]))
+        return sp.csr_array(sp.coo_array(entries, shape=(len(index), states)))
+
+    def transform(self, X: Any, lengths: Any = None) -> FLOATS:
+        """Posteriors as features: the same as ``predict_proba``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of all sequences.
+        lengths : array-like of int, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        posteriors : ndarray of shape (n_samples, n_components)
+            Rows sum to one.
+
+        Examples
+        --------
+        >>> from lsparse import HMM
+        >>> X = [[0.0], [0.2], [9.0], [9.2]] * 10
+        >>> HMM(n_components=2, random_state=0).fit(X).transform(X).shape
+        (40, 2)
+        """
+        return self.predict_proba(X, lengths)
+
+    def score(self, X: Any, lengths: Any = None) -> float:
+        """The log likelihood of all sequences, as hmmlearn has it: not divided by their number.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of all sequences.
+        lengths : array-like of int, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        log_prob : float
+            Under point estimates; of a posterior, under its predictive densities and expected transitions.
+
+        Examples
+        --------
+        >>> from lsparse import HMM
+        >>> X = [[0.0], [0.2], [9.0], [9.2]] * 10
+        >>> hmm = HMM(n_components=2, random_state=0).fit(X)
+        >>> bool(hmm.score(X) == hmm.score_steps(X).sum())
+        True
+        """
+        return float(self.score_steps(X, lengths).sum())
+
+    def score_steps(self, X: Any, lengths: Any = None) -> FLOATS:
+        """The log likelihood of every step given those before it in its sequence: what is low was not foreseen.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of all sequences.
+        lengths : array-like of int, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        log_prob : ndarray of shape (n_samples,)
+            0 for missing steps.
+
+        Examples
+        --------
+        >>> from lsparse import HMM
+        >>> X = [[0.0], [0.2], [9.0], [9.2]] * 10
+        >>> HMM(n_components=2, random_state=0).fit(X).score_steps(X).shape
+        (40,)
+        """
+        X = self._given(X)
+        scores: FLOATS = self.model_.score(X, self._lengths(lengths), threads=threads_of(self.n_jobs))
+        return scores
+
+    def score_samples(self, X: Any, lengths: Any = None) -> tuple[float, FLOATS]:
+        """The log likelihood of all sequences and the posteriors of all steps, as hmmlearn has them.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of all sequences.
+        lengths : array-like of int, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        log_prob : float
+            As :meth:`score`.
+        posteriors : ndarray of shape (n_samples, n_components)
+            As :meth:`predict_proba`.
+
+        Examples
+        --------
+        >>> from lsparse import HMM
+        >>> X = [[0.0], [0.2], [9.0], [9.2]] * 10
+        >>> log_prob, posteriors = HMM(n_components=2, random_state=0).fit(X).score_samples(X)
+        >>> posteriors.shape
+        (40, 2)
+        """
+        return self.score(X, lengths), self.predict_proba(X, lengths)
+
+    def sample(
+        self, n_samples: int = 1, random_state: Any = None, currstate: int | None = None
+    ) -> tuple[FLOATS, INTEGERS]:
+        """Draw a sequence.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Steps.
+        random_state : int, RandomState instance or None, default=None
+            Seed; the estimator's if not given.
+        currstate : int, default=None
+            The state before the first step; the sequence begins if not given.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Rows; symbols of categorical states.
+        states : ndarray of shape (n_samples,)
+            The state of each step.
+
+        Examples
+        --------
+        >>> from lsparse import HMM
+        >>> hmm = HMM(n_components=2, random_state=0).fit([[0.0], [0.2], [9.0], [9.2]] * 10)
+        >>> X, states = hmm.sample(10)
+        >>> X.shape, states.shape
+        ((10, 1), (10,))
+        """
+        check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples is a whole number from 1 on, not {n_samples!r}")
+        if random_state is None:
+            seed = self._seed()
+        elif isinstance(random_state, Integral):
+            seed = int(random_state)
+        else:
+            seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+        symbols = self.emission == "categorical"
+        X, states = self.model_.sample(int(n_samples), currstate, 1 if symbols else None, seed)
+        return (X.argmax(axis=1)[:, None] if symbols else X), states
+
+    def aic(self, X: Any, lengths: Any = None) -> float:
+        """Akaike information criterion: lower is better.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of all sequences.
+        lengths : array-like of int, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        aic : float
+            For point estimates.
+
+        Examples
+        --------
+        >>> from lsparse import HMM
+        >>> X = [[0.0], [0.2], [9.0], [9.2]] * 10
+        >>> hmm = HMM(n_components=2, estimate="map", random_state=0).fit(X)
+        >>> hmm.aic(X) < hmm.bic(X)
+        True
+        """
+        return float(2.0 * self.model_.num_parameters - 2.0 * self.score(X, lengths))
+
+    def bic(self, X: Any, lengths: Any = None) -> float:
+        """Bayesian information criterion: lower is better.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows of all sequences.
+        lengths : array-like of int, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        bic : float
+            For point estimates.
+
+        Examples
+        --------
+        >>> from lsparse import HMM
+        >>> X = [[0.0], [0.2], [9.0], [9.2]] * 10
+        >>> HMM(n_components=2, estimate="map", random_state=0).fit(X).bic(X) > 0
+        True
+        """
+        rows = self._given(X).shape[0]
+        return float(self.model_.num_parameters * np.log(rows) - 2.0 * self.score(X, lengths))
+
+    def _take(self, model: Any) -> None:
+        super()._take(model)
+        arrays = model.arrays()
+        if self.emission == "categorical":
+            self._symbols = int(model.dim)
+        self.startprob_: FLOATS = arrays["start"]
+        self.transmat_: FLOATS = arrays["transitions"]
+        states, columns = len(self.startprob_), int(model.dim)
+        if "means" in arrays:
+            self.means_: FLOATS = arrays["means"]
+        if "probabilities" in arrays:
+            self.emissionprob_: FLOATS = arrays["probabilities"]
+        if "rates" in arrays:
+            self.lambdas_: FLOATS = arrays["rates"]
+        covariances, variances = arrays.get("covariances"), arrays.get("variances")
+        if covariances is not None:
+            self.covars_: FLOATS = np.broadcast_to(covariances, (states, columns, columns)).copy()
+        elif variances is not None:
+            wide = np.broadcast_to(variances.reshape(states, -1), (states, columns))
+            self.covars_ = wide[:, :, None] * np.eye(columns)

@@ -1,0 +1,176 @@
+"""Hidden Markov models: the same as hmmlearn's where that has them, and sparse where it has not."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+import lsparse
+from lsparse import HMM, LsparseError
+
+hmmlearn = pytest.importorskip("hmmlearn.hmm")
+
+LENGTHS = [60, 1, 80, 40, 119]
+
+
+def chain(states, stay=0.8, seed=0):
+    """A path through a chain."""
+    rng = np.random.default_rng(seed)
+    path = [0]
+    for _ in range(sum(LENGTHS) - 1):
+        path.append(path[-1] if rng.random() < stay else int(rng.integers(states)))
+    return np.array(path), rng
+
+
+def rows(kind):
+    path, rng = chain(3)
+    if kind in ("full", "diag"):
+        return rng.normal(np.array([[0.0, 0.0], [2.0, -1.0], [-1.5, 2.5]])[path], [[0.7, 1.2]])
+    if kind == "poisson":
+        return rng.poisson(np.array([[1.0, 8.0], [6.0, 2.0], [3.0, 3.0]])[path]).astype(float)
+    shares = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.6, 0.2, 0.1], [0.1, 0.1, 0.3, 0.5]])
+    if kind == "categorical":
+        return np.array([[rng.choice(4, p=shares[k])] for k in path])
+    return np.array([rng.multinomial(12, shares[k]) for k in path])
+
+
+def ours(kind, **more):
+    emission = {"full": "gaussian", "diag": "gaussian"}.get(kind, kind)
+    covariance_type = kind if emission == "gaussian" else "full"
+    given = {"estimate": "ml", "schedule": "full", "tol": 0, "random_state": 0, "max_iter": 3} | more
+    return HMM(3, emission=emission, covariance_type=covariance_type, **given)
+
+
+def theirs(kind, model):
+    """The same model as hmmlearn has it, to take one step."""
+    shared = {"n_components": 3, "n_iter": 1, "init_params": ""}
+    if kind in ("full", "diag"):
+        other = hmmlearn.GaussianHMM(covariance_type=kind, covars_prior=0.0, **shared)
+        other.means_ = model.means_.copy()
+        other.covars_ = model.covars_ if kind == "full" else np.diagonal(model.covars_, axis1=1, axis2=2)
+    elif kind == "poisson":
+        other = hmmlearn.PoissonHMM(**shared)
+        other.lambdas_ = model.lambdas_.copy()
+    else:
+        other = hmmlearn.CategoricalHMM(**shared) if kind == "categorical" else hmmlearn.MultinomialHMM(**shared)
+        other.emissionprob_ = model.emissionprob_.copy()
+        if kind == "multinomial":
+            other.n_trials = 12
+        other.n_features = 4
+    other.startprob_, other.transmat_ = model.startprob_.copy(), model.transmat_.copy()
+    return other
+
+
+@pytest.mark.parametrize("kind", ["full", "diag", "poisson", "categorical", "multinomial"])
+def test_dense_is_what_hmmlearn_has(kind):
+    X = rows(kind)
+    model = ours(kind, warm_start=True).fit(X, LENGTHS)
+    other = theirs(kind, model)
+    # hmmlearn counts the orders in which counts may come.
+    orders = (gammaln(13) - gammaln(X + 1).sum(axis=1)).sum() if kind == "multinomial" else 0.0
+    log_prob, posteriors = other.score_samples(X, LENGTHS)
+    found, shares = model.score_samples(X, LENGTHS)
+    assert found + orders == pytest.approx(log_prob, rel=1e-10)
+    np.testing.assert_allclose(shares, posteriors, atol=1e-8)
+    np.testing.assert_allclose(model.predict_sparse(X, LENGTHS, sparsity=3).toarray(), posteriors, atol=1e-8)
+    path_prob, path = other.decode(X, LENGTHS)
+    found, states = model.decode(X, LENGTHS)
+    assert found + orders == pytest.approx(path_prob, rel=1e-10)
+    np.testing.assert_array_equal(states, path)
+    np.testing.assert_array_equal(model.predict(X, LENGTHS), path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        other.fit(X, LENGTHS)
+    model.set_params(max_iter=1).fit(X, LENGTHS)
+    for name in ("startprob_", "transmat_", "means_", "covars_", "lambdas_", "emissionprob_"):
+        if hasattr(model, name) and hasattr(other, name):
+            np.testing.assert_allclose(getattr(model, name), getattr(other, name), atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["full", "diag", "poisson", "categorical", "multinomial"])
+@pytest.mark.parametrize("sparsity", [1, 2, 3])
+def test_models_are_saved_and_pickled(kind, sparsity, tmp_path):
+    X = rows(kind)
+    model = ours(kind, sparsity=sparsity, estimate="map").fit(X, LENGTHS)
+    lsparse.save(model, tmp_path / "h.safetensors")
+    again = lsparse.load(tmp_path / "h.safetensors")
+    copied = pickle.loads(pickle.dumps(model))
+    if kind == "categorical":
+        # A file does not know that counts were symbols.
+        again.emission = "categorical"
+        again._symbols = 4
+    for other in (again, copied):
+        assert type(other) is HMM
+        np.testing.assert_array_equal(other.transmat_, model.transmat_)
+        assert other.score(X, LENGTHS) == model.score(X, LENGTHS)
+        np.testing.assert_array_equal(other.predict(X, LENGTHS), model.predict(X, LENGTHS))
+
+
+def test_estimators_are_scikit_learns():
+    model = HMM(4, sparsity=2, stickiness=3.0)
+    assert clone(model).get_params() == model.get_params()
+    X = rows("diag")
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.warns(ConvergenceWarning):
+        HMM(4, max_iter=1, random_state=0).fit(X)
+    model = HMM(4, random_state=0, tol=0.1).fit(X)
+    with pytest.raises(ValueError, match="features"):
+        model.predict(X[:, :1])
+    with pytest.raises(ValueError, match="NaN"):
+        HMM(2).fit(np.full((10, 2), np.nan))
+    with pytest.raises(ValueError, match="stickiness"):
+        HMM(2, stickiness=-1.0).fit(X)
+    assert model.transform(X).shape == (300, 4)
+    assert list(model.get_feature_names_out()) == ["hmm0", "hmm1", "hmm2", "hmm3"]
+
+
+def test_lengths_that_do_not_add_up_are_refused_with_the_numbers():
+    X = rows("diag")
+    with pytest.raises(LsparseError, match="lengths: .* add up to 299, and there are 300 rows"):
+        HMM(2).fit(X, [200, 99])
+    for lengths in ([1.5, 298.5], [-1, 301], [[300]]):
+        with pytest.raises(ValueError, match="lengths"):
+            HMM(2).fit(X, lengths)
+    model = HMM(2, random_state=0, tol=0.1).fit(X, [0, 1, 299])
+    assert model.predict(X, [300]).shape == (300,)
+
+
+def test_missing_steps_are_steps_that_nothing_is_known_of():
+    X = rows("diag")
+    X[5:8] = np.nan
+    model = HMM(3, covariance_type="diag", missing=True, random_state=0).fit(X, LENGTHS)
+    assert (model.score_steps(X, LENGTHS)[5:8] == 0).all()
+    assert model.predict_proba(X, LENGTHS)[6].sum() == pytest.approx(1.0)
+
+
+def test_symbols_are_whole_numbers_of_the_fit():
+    X = rows("categorical")
+    model = HMM(3, emission="categorical", random_state=0, tol=0.1).fit(X, LENGTHS)
+    assert model.emissionprob_.shape == (3, 4)
+    drawn, states = model.sample(50, random_state=1)
+    assert drawn.shape == (50, 1) and set(np.unique(drawn)) <= set(range(4)) and states.shape == (50,)
+    with pytest.raises(ValueError, match="symbol 4"):
+        model.predict([[4]])
+    with pytest.raises(ValueError, match="whole numbers"):
+        model.predict([[0.5]])
+
+
+def test_few_states_a_step_and_held_out_sequences():
+    path, rng = chain(20, stay=0.9)
+    centers = rng.normal(0, 4, (20, 3))
+    X, X_val = rng.normal(centers[path]), rng.normal(centers[path])
+    model = HMM(20, sparsity=4, covariance_type="diag", random_state=0, max_iter=20, tol=0, batch_size=100)
+    model.fit(X, LENGTHS, X_val=X_val, lengths_val=LENGTHS)
+    sparse = model.predict_sparse(X, LENGTHS)
+    assert sparse.shape == (300, 20) and np.diff(sparse.indptr).max() <= 4
+    np.testing.assert_allclose(sparse.sum(axis=1), 1.0)
+    objective = model.trace_["objective"][model.trace_["lap"] >= 1]
+    assert (np.diff(objective) >= -1e-9 * np.abs(objective[:-1])).all()
+    held = model.trace_["heldout"]
+    last = model.score(X_val, LENGTHS) / 300
+    assert held[~np.isnan(held)][-1] == pytest.approx(last, rel=1e-9)

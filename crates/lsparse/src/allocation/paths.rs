@@ -1,0 +1,590 @@
+//! Paths through a chain where every step has a few states: forward and backward inside these supports, and the best path.
+//!
+//! Inside its supports q(z) is the exact conditional of the chain given the rows, so that no other distribution over paths
+//! through them has a higher objective. Dense is the case where every step may be in any state.
+
+use std::ops::Range;
+
+use super::{Chain, PairSums};
+
+/// The states that each of a run of steps may be in, and the log likelihood of the step in each.
+#[derive(Clone, Debug, Default)]
+pub struct Supports {
+    /// Where the entries of each step end.
+    ends: Vec<usize>,
+    /// States, ascending at each step; empty where every step may be in any state.
+    state: Vec<u32>,
+    /// `E[log F(x_t | phi_k)]` of each entry.
+    pub log_lik: Vec<f64>,
+    /// K, where every step may be in any state.
+    all: Option<usize>,
+}
+
+impl Supports {
+    /// No steps yet, of few states each.
+    pub fn clear(&mut self) {
+        self.ends.clear();
+        self.state.clear();
+        self.log_lik.clear();
+        self.all = None;
+    }
+
+    /// So many steps, each of which may be in any of K states, with log likelihoods to be filled in.
+    pub fn reset_all(&mut self, steps: usize, num: usize) {
+        self.clear();
+        self.log_lik.resize(steps * num, 0.0);
+        self.all = Some(num);
+    }
+
+    /// One more step with these states, ascending.
+    pub fn push(&mut self, entries: impl Iterator<Item = (u32, f64)>) {
+        for (state, log_lik) in entries {
+            self.state.push(state);
+            self.log_lik.push(log_lik);
+        }
+        self.ends.push(self.state.len());
+    }
+
+    /// One more step as another has it.
+    pub fn push_of(&mut self, other: &Supports, step: usize) {
+        self.push(other.of(step).map(|entry| (other.state(entry), other.log_lik[entry])));
+    }
+
+    /// The first steps alone, of few states each.
+    pub fn truncate(&mut self, steps: usize) {
+        self.ends.truncate(steps);
+        let entries = self.ends.last().copied().unwrap_or(0);
+        self.state.truncate(entries);
+        self.log_lik.truncate(entries);
+    }
+
+    /// Steps there are.
+    pub fn len(&self) -> usize {
+        self.all.map_or(self.ends.len(), |num| self.log_lik.len() / num.max(1))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where the entries of a step are.
+    #[inline]
+    pub fn of(&self, step: usize) -> Range<usize> {
+        match self.all {
+            Some(num) => step * num..(step + 1) * num,
+            None => step.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[step],
+        }
+    }
+
+    /// Where the entries of several steps are.
+    fn of_steps(&self, steps: &Range<usize>) -> Range<usize> {
+        match steps.is_empty() {
+            true => 0..0,
+            false => self.of(steps.start).start..self.of(steps.end - 1).end,
+        }
+    }
+
+    /// The state of an entry.
+    #[inline]
+    pub fn state(&self, entry: usize) -> u32 {
+        match self.all {
+            Some(num) => (entry % num) as u32,
+            None => self.state[entry],
+        }
+    }
+
+    /// The states of a step, where it has a few.
+    pub fn states(&self, step: usize) -> &[u32] {
+        &self.state[self.of(step)]
+    }
+}
+
+/// Below this share of what a step might have, the next is worked out by logarithms.
+const LEAST_NORM: f64 = 1e-200;
+
+/// What smoothing leaves of a sequence, with its buffers.
+#[derive(Debug, Default)]
+pub struct Paths {
+    /// q(z_t = k) of each entry of the sequence that was smoothed last.
+    pub share: Vec<f64>,
+    /// Filtered shares: those given the steps so far.
+    ahead: Vec<f64>,
+    /// exp(log likelihood), relative to the largest of a step and divided by what the step is normalised by.
+    factor: Vec<f64>,
+    /// Buffers: of a step, and of a row of transitions.
+    back: Vec<f64>,
+    next: Vec<f64>,
+    row: Vec<f64>,
+    outer: OuterSums,
+}
+
+/// Steps whose products are summed at once.
+const STEPS_AT_ONCE: usize = 16;
+
+/// sum_t q(z_t-1 = j | so far) w_t(k) over pairs of all states, a few steps at a time: a row of sums is read and written
+/// once for all of them.
+#[derive(Debug, Default)]
+struct OuterSums {
+    /// K x K.
+    sums: Vec<f64>,
+    /// w of some steps, one after the other, and where in `ahead` the states before each begin.
+    waiting: Vec<f64>,
+    before: Vec<usize>,
+}
+
+impl OuterSums {
+    fn begin(&mut self, num: usize) {
+        self.sums.clear();
+        self.sums.resize(num * num, 0.0);
+        self.waiting.clear();
+        self.before.clear();
+    }
+
+    fn push(&mut self, weights: &[f64], before: usize, ahead: &[f64]) {
+        self.waiting.extend_from_slice(weights);
+        self.before.push(before);
+        if self.before.len() == STEPS_AT_ONCE {
+            self.settle(weights.len(), ahead);
+        }
+    }
+
+    fn settle(&mut self, num: usize, ahead: &[f64]) {
+        let mut shares = [0.0; STEPS_AT_ONCE];
+        let (shares, steps) = (&mut shares[..self.before.len()], ALL_STEPS);
+        for (j, sums) in self.sums.chunks_exact_mut(num.max(1)).enumerate() {
+            shares.iter_mut().zip(&self.before).for_each(|(share, before)| *share = ahead[before + j]);
+            lsparse_kernels::add_table_rows(&self.waiting, num, &steps[..shares.len()], shares, sums);
+        }
+        self.waiting.clear();
+        self.before.clear();
+    }
+}
+
+const ALL_STEPS: [u32; STEPS_AT_ONCE] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
+impl Paths {
+    /// log sum over paths of exp of their weight, and into `share` the probability of every entry; transitions are added to
+    /// `pairs`. None where no path has any weight.
+    pub fn smooth(
+        &mut self,
+        chain: &Chain,
+        supports: &Supports,
+        steps: Range<usize>,
+        pairs: Option<&mut PairSums>,
+    ) -> Option<f64> {
+        if steps.is_empty() {
+            self.share.clear();
+            return Some(0.0);
+        }
+        match self.forward(chain, supports, &steps) {
+            Some(log_norm) => {
+                self.backward(chain, supports, &steps, pairs);
+                Some(log_norm)
+            }
+            None => self.smooth_logs(chain, supports, &steps, pairs),
+        }
+    }
+
+    /// The same without shares and transitions.
+    pub fn log_norm(&mut self, chain: &Chain, supports: &Supports, steps: Range<usize>) -> Option<f64> {
+        if steps.is_empty() {
+            return Some(0.0);
+        }
+        self.forward(chain, supports, &steps).or_else(|| self.smooth_logs(chain, supports, &steps, None))
+    }
+
+    /// Forward with numbers normalised at every step; none where they come too near to zero for that.
+    fn forward(&mut self, chain: &Chain, supports: &Supports, steps: &Range<usize>) -> Option<f64> {
+        let entries = supports.of_steps(steps);
+        self.ahead.resize(entries.len(), 0.0);
+        self.factor.resize(entries.len(), 0.0);
+        let mut log_norm = 0.0;
+        let mut before = 0..0;
+        for step in steps.clone() {
+            let own = supports.of(step);
+            let at = own.start - entries.start..own.end - entries.start;
+            let (done, now) = self.ahead.split_at_mut(at.start);
+            let now = &mut now[..at.len()];
+            // p_k = sum_j q(z_t-1 = j | so far) A_jk
+            if step == steps.start {
+                match supports.all {
+                    Some(_) => now.copy_from_slice(&chain.start),
+                    None => {
+                        let states = &supports.state[own.clone()];
+                        now.iter_mut().zip(states).for_each(|(p, &k)| *p = chain.start[k as usize]);
+                    }
+                }
+            } else {
+                let done = &done[before.start - entries.start..before.end - entries.start];
+                match supports.all {
+                    Some(_) => chain.predict_all(done, now),
+                    None => {
+                        now.fill(0.0);
+                        let states = &supports.state[own.clone()];
+                        for (&j, &share) in supports.state[before.clone()].iter().zip(done) {
+                            now.iter_mut().zip(states).for_each(|(p, &k)| *p += share * chain.weight(j, k));
+                        }
+                    }
+                }
+            }
+            let log_lik = &supports.log_lik[own.clone()];
+            let most = log_lik.iter().fold(f64::NEG_INFINITY, |most, &l| most.max(l));
+            if most == f64::NEG_INFINITY {
+                return None;
+            }
+            let factor = &mut self.factor[at];
+            factor.iter_mut().zip(log_lik).for_each(|(factor, l)| *factor = l - most);
+            lsparse_kernels::exp_slice(factor);
+            now.iter_mut().zip(&*factor).for_each(|(p, factor)| *p *= factor);
+            let norm: f64 = now.iter().sum();
+            if norm.is_nan() || norm <= LEAST_NORM {
+                return None;
+            }
+            let scale = 1.0 / norm;
+            now.iter_mut().for_each(|p| *p *= scale);
+            factor.iter_mut().for_each(|factor| *factor *= scale);
+            log_norm += most + norm.ln();
+            before = own;
+        }
+        Some(log_norm)
+    }
+
+    /// Backward after [`forward`](Self::forward).
+    fn backward(&mut self, chain: &Chain, supports: &Supports, steps: &Range<usize>, mut pairs: Option<&mut PairSums>) {
+        let (num, entries) = (chain.num_states(), supports.of_steps(steps));
+        self.share.resize(entries.len(), 0.0);
+        let Paths { share, ahead, factor, back, next, row, outer } = self;
+        if supports.all.is_some() && pairs.is_some() {
+            outer.begin(num);
+        }
+        let last = supports.of(steps.end - 1);
+        back.clear();
+        back.resize(last.len(), 1.0);
+        for step in steps.clone().rev() {
+            let own = supports.of(step);
+            let at = own.start - entries.start..own.end - entries.start;
+            let shares = share[at.clone()].iter_mut().zip(&ahead[at.clone()]).zip(&*back);
+            shares.for_each(|((share, ahead), back)| *share = ahead * back);
+            if step == steps.start {
+                break;
+            }
+            // w_k = exp(log likelihood) q(what follows | z_t = k), and from it that of the step before.
+            back.iter_mut().zip(&factor[at]).for_each(|(back, factor)| *back *= factor);
+            let before = supports.of(step - 1);
+            next.clear();
+            next.resize(before.len(), 0.0);
+            match supports.all {
+                Some(_) => {
+                    for (j, sum) in next.iter_mut().enumerate() {
+                        *sum = lsparse_kernels::dot_f64(chain.row_weights(j, row), back);
+                    }
+                    if pairs.is_some() {
+                        outer.push(back, before.start - entries.start, ahead);
+                    }
+                }
+                None => {
+                    let ahead = &ahead[before.start - entries.start..before.end - entries.start];
+                    let states = &supports.state[own];
+                    for ((sum, &share), &j) in next.iter_mut().zip(ahead).zip(&supports.state[before]) {
+                        for (&k, &back) in states.iter().zip(&*back) {
+                            let value = chain.weight(j, k) * back;
+                            *sum += value;
+                            if let Some(pairs) = &mut pairs {
+                                pairs.add(num, j, k, share * value);
+                            }
+                        }
+                    }
+                }
+            }
+            std::mem::swap(back, next);
+        }
+        if let (Some(_), Some(PairSums::Table(sums))) = (supports.all, &mut pairs) {
+            outer.settle(num, ahead);
+            let rows = sums.chunks_exact_mut(num.max(1)).zip(outer.sums.chunks_exact(num.max(1)));
+            for (j, (sums, outer)) in rows.enumerate() {
+                let weights = chain.row_weights(j, row);
+                sums.iter_mut().zip(outer).zip(weights).for_each(|((sum, outer), weight)| *sum += outer * weight);
+            }
+        }
+    }
+
+    /// Forward and backward by logarithms: slower, and at no loss where steps are far apart in likelihood.
+    fn smooth_logs(
+        &mut self,
+        chain: &Chain,
+        supports: &Supports,
+        steps: &Range<usize>,
+        mut pairs: Option<&mut PairSums>,
+    ) -> Option<f64> {
+        let (num, entries) = (chain.num_states(), supports.of_steps(steps));
+        let place = |entry: usize| entry - entries.start;
+        let mut ahead = vec![f64::NEG_INFINITY; entries.len()];
+        let mut terms = Vec::new();
+        for step in steps.clone() {
+            for entry in supports.of(step) {
+                let k = supports.state(entry);
+                let predicted = match step == steps.start {
+                    true => chain.log_start[k as usize],
+                    false => {
+                        terms.clear();
+                        let before = supports.of(step - 1);
+                        terms.extend(before.map(|e| ahead[place(e)] + chain.log_weight(supports.state(e), k)));
+                        log_sum(&terms)
+                    }
+                };
+                ahead[place(entry)] = predicted + supports.log_lik[entry];
+            }
+        }
+        let last = supports.of(steps.end - 1);
+        let log_norm = log_sum(&ahead[place(last.start)..place(last.start) + last.len()]);
+        if !log_norm.is_finite() {
+            return None;
+        }
+        let mut back = vec![0.0; entries.len()];
+        for step in steps.clone().rev().skip(1) {
+            for entry in supports.of(step) {
+                let j = supports.state(entry);
+                let next = supports.of(step + 1);
+                terms.clear();
+                terms.extend(
+                    next.clone().map(|e| chain.log_weight(j, supports.state(e)) + supports.log_lik[e] + back[place(e)]),
+                );
+                if let Some(pairs) = &mut pairs {
+                    for (e, term) in next.zip(&terms) {
+                        let value = (ahead[place(entry)] + term - log_norm).exp();
+                        if value > 0.0 {
+                            pairs.add(num, j, supports.state(e), value);
+                        }
+                    }
+                }
+                back[place(entry)] = log_sum(&terms);
+            }
+        }
+        self.share.clear();
+        self.share.extend(ahead.iter().zip(&back).map(|(a, b)| (a + b - log_norm).exp()));
+        Some(log_norm)
+    }
+}
+
+fn log_sum(terms: &[f64]) -> f64 {
+    let most = terms.iter().fold(f64::NEG_INFINITY, |most, &term| most.max(term));
+    if most == f64::NEG_INFINITY { most } else { most + terms.iter().map(|term| (term - most).exp()).sum::<f64>().ln() }
+}
+
+/// The path of the largest weight: appends the entry of each step to `path`, and gives the weight. None where no path has
+/// any.
+pub fn best_path(chain: &Chain, supports: &Supports, steps: Range<usize>, path: &mut Vec<usize>) -> Option<f64> {
+    if steps.is_empty() {
+        return Some(0.0);
+    }
+    let entries = supports.of_steps(&steps);
+    // The best entry of the step before, for each.
+    let mut from = vec![0usize; entries.len()];
+    let (mut best, mut now): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+    for step in steps.clone() {
+        let own = supports.of(step);
+        now.clear();
+        if step == steps.start {
+            now.extend(own.clone().map(|e| chain.log_start[supports.state(e) as usize]));
+        } else {
+            let before = supports.of(step - 1);
+            let from = &mut from[own.start - entries.start..own.end - entries.start];
+            match supports.all {
+                Some(_) => {
+                    // Pairs that are held weigh no less than the rest of their row, whose best stands for all of it.
+                    let rest = |j: usize| best[j] + chain.log_rest(j);
+                    let top = (0..best.len()).fold(0, |top, j| if rest(j) > rest(top) { j } else { top });
+                    now.resize(own.len(), rest(top));
+                    from.fill(before.start + top);
+                    for (j, &weight) in best.iter().enumerate().filter(|(_, weight)| **weight > f64::NEG_INFINITY) {
+                        for (k, log) in chain.held_logs(j) {
+                            let value = weight + log;
+                            if value > now[k as usize] {
+                                (now[k as usize], from[k as usize]) = (value, before.start + j);
+                            }
+                        }
+                    }
+                }
+                None => {
+                    for (e, from) in own.clone().zip(from) {
+                        let k = supports.state(e);
+                        let (mut most, mut arg) = (f64::NEG_INFINITY, before.start);
+                        for (entry, weight) in before.clone().zip(&best) {
+                            let value = weight + chain.log_weight(supports.state(entry), k);
+                            if value > most {
+                                (most, arg) = (value, entry);
+                            }
+                        }
+                        now.push(most);
+                        *from = arg;
+                    }
+                }
+            }
+        }
+        now.iter_mut().zip(&supports.log_lik[own]).for_each(|(value, log_lik)| *value += log_lik);
+        std::mem::swap(&mut best, &mut now);
+    }
+    let top = (0..best.len()).fold(0, |top, e| if best[e] > best[top] { e } else { top });
+    let weight = best.get(top).copied().filter(|weight| weight.is_finite())?;
+    let first = path.len();
+    let mut entry = supports.of(steps.end - 1).start + top;
+    for _ in steps {
+        path.push(entry);
+        entry = from[entry - entries.start];
+    }
+    path[first..].reverse();
+    Some(weight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocation::{ChainCounts, ChainPrior};
+    use crate::likelihood::Estimate;
+
+    fn noise(seed: &mut u64) -> f64 {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*seed >> 33) as f64 / (1u64 << 31) as f64
+    }
+
+    fn some_chain(num: usize, estimate: Estimate, seed: &mut u64) -> Chain {
+        let mut counts = ChainCounts::zeros(num);
+        counts.start.iter_mut().for_each(|n| *n = 5.0 * noise(seed));
+        let mut sums = PairSums::new(num, false);
+        for j in 0..num as u32 {
+            for k in 0..num as u32 {
+                // Some pairs never follow each other.
+                let count = 10.0 * noise(seed) - 3.0;
+                sums.add(num, j, k, if j == k { 4.0 } else { count.max(0.0) });
+            }
+        }
+        sums.into_counts(num, &mut counts);
+        Chain::estimate(estimate, ChainPrior { alpha: 2.0, stickiness: 0.5 }, &counts)
+    }
+
+    /// Every path through the supports, with its weight.
+    fn all_paths(chain: &Chain, supports: &Supports, steps: Range<usize>) -> Vec<(Vec<usize>, f64)> {
+        let mut paths = vec![(Vec::new(), 0.0)];
+        for step in steps {
+            let longer = |(path, weight): &(Vec<usize>, f64)| {
+                let (path, weight) = (path.clone(), *weight);
+                supports.of(step).map(move |e| {
+                    let k = supports.state(e);
+                    let into = match path.last() {
+                        None => chain.log_start[k as usize],
+                        Some(&before) => chain.log_weight(supports.state(before), k),
+                    };
+                    let path: Vec<usize> = path.iter().copied().chain([e]).collect();
+                    (path, weight + into + supports.log_lik[e])
+                })
+            };
+            paths = paths.iter().flat_map(longer).collect();
+        }
+        paths
+    }
+
+    /// Supports of at most `most` of `num` states, or of all, over two sequences; the first steps belong to another.
+    fn some_supports(num: usize, steps: usize, most: usize, spread: f64, seed: &mut u64) -> Supports {
+        let mut supports = Supports::default();
+        if most == num {
+            supports.reset_all(steps, num);
+            supports.log_lik.iter_mut().for_each(|l| *l = spread * noise(seed));
+            return supports;
+        }
+        for _ in 0..steps {
+            let mut states: Vec<u32> = (0..num as u32).collect();
+            while states.len() > most {
+                states.remove((noise(seed) * states.len() as f64) as usize);
+            }
+            let entries: Vec<(u32, f64)> = states.into_iter().map(|k| (k, spread * noise(seed))).collect();
+            supports.push(entries.into_iter());
+        }
+        supports
+    }
+
+    /// q is the exact conditional over the paths through the supports, whatever the estimate, and so are its pairs; the best
+    /// path is the best of all.
+    #[test]
+    fn shares_and_pairs_are_sums_over_all_paths() {
+        let mut seed = 3;
+        for estimate in [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood] {
+            for num in 1..=4 {
+                for steps in 1..=7 {
+                    for (most, spread) in [(1, 3.0), (2, 3.0), (3, 900.0), (num, 3.0), (num, 2000.0)] {
+                        let most = most.min(num);
+                        let chain = some_chain(num, estimate, &mut seed);
+                        let supports = some_supports(num, steps + 2, most, spread, &mut seed);
+                        check(&chain, &supports, 2..steps + 2, num);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(chain: &Chain, supports: &Supports, steps: Range<usize>, num: usize) {
+        let paths = all_paths(chain, supports, steps.clone());
+        let most = paths.iter().fold(f64::NEG_INFINITY, |most, path| most.max(path.1));
+        let mut found = Paths::default();
+        let mut pairs = PairSums::new(num, true);
+        let log_norm = found.smooth(chain, supports, steps.clone(), Some(&mut pairs));
+        let mut best = Vec::new();
+        let best_weight = best_path(chain, supports, steps.clone(), &mut best);
+        if most == f64::NEG_INFINITY {
+            assert_eq!((log_norm, best_weight), (None, None));
+            return;
+        }
+        let sum: f64 = paths.iter().map(|(_, weight)| (weight - most).exp()).sum();
+        let expected = most + sum.ln();
+        let scale = expected.abs().max(1.0);
+        assert!((log_norm.unwrap() - expected).abs() < 1e-12 * scale, "{log_norm:?} and {expected}");
+        assert_eq!(found.log_norm(chain, supports, steps.clone()), log_norm);
+        assert!((best_weight.unwrap() - most).abs() < 1e-12 * scale);
+        let chosen = paths.iter().find(|(path, _)| *path == best).unwrap();
+        assert!((chosen.1 - most).abs() < 1e-12 * scale);
+        let first = supports.of(steps.start).start;
+        let mut shares = vec![0.0; found.share.len()];
+        let mut expected_pairs = vec![0.0; num * num];
+        for (path, weight) in &paths {
+            let q = (weight - expected).exp();
+            path.iter().for_each(|e| shares[e - first] += q);
+            for pair in path.windows(2) {
+                expected_pairs[supports.state(pair[0]) as usize * num + supports.state(pair[1]) as usize] += q;
+            }
+        }
+        shares.iter().zip(&found.share).for_each(|(a, b)| assert!((a - b).abs() < 1e-11, "{a} and {b}"));
+        let PairSums::Table(sums) = pairs else { unreachable!() };
+        expected_pairs.iter().zip(&sums).for_each(|(a, b)| assert!((a - b).abs() < 1e-10, "{a} and {b}"));
+    }
+
+    /// Steps so far apart in likelihood that no numbers but logarithms tell them apart.
+    #[test]
+    fn what_numbers_cannot_hold_logarithms_do() {
+        let mut counts = ChainCounts { start: vec![1.0; 3], ..ChainCounts::zeros(3) };
+        let mut sums = PairSums::new(3, true);
+        [(0, 0), (0, 1), (1, 2), (2, 0)].into_iter().for_each(|(j, k)| sums.add(3, j, k, 1.0));
+        sums.into_counts(3, &mut counts);
+        let prior = ChainPrior { alpha: 1.0, stickiness: 0.0 };
+        let chain = Chain::estimate(Estimate::MaxLikelihood, prior, &counts);
+        let mut supports = Supports::default();
+        // The only state that the second step may be in follows the worse of the first step's.
+        let (j, other, k) = (0, 1, 2);
+        assert!(chain.weight(j, k) == 0.0 && chain.weight(other, k) > 0.0);
+        let mut first = [(j, 0.0), (other, -5000.0)];
+        first.sort_by_key(|entry| entry.0);
+        supports.push(first.into_iter());
+        supports.push([(k, 0.0)].into_iter());
+        check(&chain, &supports, 0..2, 3);
+    }
+
+    #[test]
+    fn nothing_has_no_weight_and_one_step_is_its_start() {
+        let mut seed = 5;
+        let chain = some_chain(3, Estimate::Posterior, &mut seed);
+        let supports = some_supports(3, 4, 3, 1.0, &mut seed);
+        let mut paths = Paths::default();
+        assert_eq!(paths.smooth(&chain, &supports, 2..2, None), Some(0.0));
+        assert!(paths.share.is_empty());
+        check(&chain, &supports, 1..2, 3);
+    }
+}
