@@ -144,6 +144,8 @@ fn model(topics: usize, vocab_size: usize, document: DocumentOptions) -> Topics 
         warm_start: false,
         lends: false,
         sampling: None,
+        gamma: None,
+        finding: None,
     }
 }
 

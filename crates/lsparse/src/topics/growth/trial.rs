@@ -81,7 +81,7 @@ pub struct Trial {
     pub left_said: Vec<Said>,
     /// What the entropy would change by, for each that may leave.
     pub left_entropy: Vec<f64>,
-    /// For each that may leave, those that some document has besides, as bits.
+    /// For each that may leave, those that some document has besides, or would have instead, as bits.
     pub overlap: Vec<u64>,
     /// What documents have of topics that are to be split next, so many of each at most.
     pub examples: Vec<Example>,

@@ -123,8 +123,7 @@ impl TrialPiece {
         (words, counts): (&[u32], &[f32]),
     ) {
         let slot_of = |k: u32| proposals.leaving_slot[k as usize];
-        let bits =
-            document.topic_counts().filter(|e| e.1 > 0.0).filter_map(|e| slot_of(e.0)).fold(0u64, |b, s| b | 1 << s);
+        let bits = document.topic_counts().filter_map(|e| slot_of(e.0)).fold(0u64, |b, s| b | 1 << s);
         if bits == 0 {
             return;
         }
@@ -137,10 +136,15 @@ impl TrialPiece {
             let slot = slot as u32;
             let mut again = std::mem::take(&mut self.again);
             again.solve_without(k, (request.table, request.alpha), (words, counts), request.options);
+            // What it would have of another that may leave would be lost if both did.
+            let others = again.topic_counts().filter_map(|e| slot_of(e.0)).fold(0u64, |b, s| b | 1 << s);
+            if others != 0 {
+                self.overlap.push(others | 1 << slot);
+            }
             self.gone.add(document, words, counts, slot * num);
             self.instead.add(&again, words, counts, slot * num);
-            let before = document.topic_counts().filter(|e| e.1 > 0.0).map(said);
-            let after = again.topic_counts().filter(|e| e.1 > 0.0).map(said);
+            let before = document.topic_counts().map(said);
+            let after = again.topic_counts().map(said);
             self.left_said.extend(before.map(|(j, said)| (slot * num + j, said, -1.0)));
             self.left_said.extend(after.map(|(j, said)| (slot * num + j, said, 1.0)));
             self.left_entropy.push((slot, again.entropy(words.len()) - entropy));
@@ -169,7 +173,8 @@ impl TrialPiece {
                 }
             }
         }
-        for (k, count) in document.topic_counts().filter(|e| e.1 > 0.0) {
+        // (A topic that it has nothing of any more says something of alpha too.)
+        for (k, count) in document.topic_counts() {
             let Some(slot) = slot_of(k) else { continue };
             let half = usize::from(self.ratio[slot as usize] < 0.0);
             self.taken[slot as usize] = 2 * slot + half as u32;
@@ -195,8 +200,8 @@ impl TrialPiece {
         self.share.resize(alpha.len(), 0.0);
         self.met.clear();
         // For now the counts of the document.
-        document.topic_counts().for_each(|(k, n)| self.share[k as usize] = n);
-        for (a, n) in document.topic_counts().filter(|e| e.1 > 0.0) {
+        document.topic_counts().for_each(|(k, n)| self.share[k as usize] = n.max(f32::MIN_POSITIVE));
+        for (a, n) in document.topic_counts() {
             for &(b, at) in &proposals.partners[a as usize] {
                 let other = self.share[b as usize];
                 if other > 0.0 {
