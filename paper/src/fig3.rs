@@ -144,8 +144,6 @@ fn model(topics: usize, vocab_size: usize, document: DocumentOptions) -> Topics 
         warm_start: false,
         lends: false,
         sampling: None,
-        gamma: None,
-        finding: None,
     }
 }
 
