@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Place;
-use crate::clusters::seed::initial_summary;
+use crate::clusters::seed::{Sample, initial_summary};
 use crate::clusters::{Design, check_columns, is_constant, scan_for, working_element};
 use crate::data::{
     Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, Thresholded, scan_rows,
@@ -204,7 +204,10 @@ pub struct Mixtures<'a, T> {
 impl<'a, T: Scalar> Mixtures<'a, T> {
     /// Check settings and rows, and settle what depends on them.
     pub fn new(source: &'a dyn RowSource, config: &MixtureConfig, inputs: MixtureInputs<'a>) -> Result<Self> {
-        let config = config.check(source.num_rows())?;
+        let mut config = config.check(source.num_rows())?;
+        if let Some(start) = inputs.start.filter(|_| config.find_k && config.k_start.is_none()) {
+            config.clusters = start.num_clusters();
+        }
         check_units(&config, &inputs)?;
         let asked = config.prior_scale.is_some() || inputs.given_prior.is_some() || inputs.start.is_some();
         let (mut prior, mut config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
@@ -641,39 +644,40 @@ fn settle_prior<T: Scalar>(
     Ok((prior, config, remarks))
 }
 
-/// The prior's scale that gives the most evidence to a start of a few clusters, where K is found: a prior that is far from
-/// what clusters look like costs so much a cluster that too few are found.
+/// The prior's scale under which a few clusters explain rows best after some steps of training, where K is found: a prior
+/// that is far from what clusters look like costs so much a cluster that too few are found.
 fn settle_scale<T: Scalar>(
     source: &dyn RowSource,
     config: &mut Checked<MixtureConfig>,
     prior: &mut Prior,
 ) -> Result<()> {
-    const SCALES: [f64; 7] = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1];
-    let usual = MixtureConfig::default().clusters.min(source.num_rows());
-    let few = MixtureConfig { clusters: usual, init_rows: None, ..MixtureConfig::clone(config) };
-    let likelihood = few.likelihood.build::<T>(prior);
-    let design = Design {
-        likelihood: likelihood.as_ref(),
-        estimate: few.estimate,
-        allocation: few.allocation(),
-        num_clusters: usual,
-        sparsity: usual,
-    };
-    let data = Dealt::new(source, Batches::new(source.num_rows(), 1, 0)?);
-    let mut rng = ChaCha8Rng::seed_from_u64(run_seed(config, 0, Stream::Scale));
-    let start = initial_summary(&design, &data, &few, &mut rng, Patience::default())?;
+    const SCALES: [f64; 5] = [1e-4, 1e-3, 1e-2, 3e-2, 0.1];
+    const ROWS: usize = 6000;
+    const STEPS: usize = 6;
+    let num = MixtureConfig::default().clusters.min(source.num_rows());
+    let few = MixtureConfig { clusters: num, init_rows: None, ..MixtureConfig::clone(config) };
     let before = config.prior_scale.unwrap_or(1.0);
     let scaled = |scale: f64| {
         let variance = prior.variance.iter().map(|v| v * scale / before).collect();
         Prior { variance, ..prior.clone() }
     };
+    let likelihood = few.likelihood.build::<T>(prior);
+    let (estimate, allocation) = (few.estimate, few.allocation());
+    let design = Design { likelihood: likelihood.as_ref(), estimate, allocation, num_clusters: num, sparsity: num };
+    let data = Dealt::new(source, Batches::new(source.num_rows(), 1, 0)?);
+    let mut rng = ChaCha8Rng::seed_from_u64(run_seed(config, 0, Stream::Scale));
+    let start = initial_summary(&design, &data, &few, &mut rng, Patience::default())?;
+    let sample = Sample::draw(&design, &data, ROWS, &mut rng)?;
     let mut best = (f64::NEG_INFINITY, before);
     for scale in SCALES {
         let likelihood = few.likelihood.build::<T>(&scaled(scale));
-        let clusters = likelihood.global_step(few.estimate, &start.counts, &start.stats, None);
-        let evidence = clusters.map_or(f64::NEG_INFINITY, |clusters| clusters.own_data_term());
-        if evidence > best.0 {
-            best = (evidence, scale);
+        let design = Design { likelihood: likelihood.as_ref(), ..design };
+        let objective = sample.objective_after(&design, &start, data.total_weight(), STEPS);
+        // What cannot be trained is no choice.
+        if let Ok(objective) = objective
+            && objective > best.0
+        {
+            best = (objective, scale);
         }
     }
     *prior = scaled(best.1);

@@ -7,7 +7,7 @@ use crate::backend::{Demand, Place};
 use crate::data::{Batches, Dealt, Element, PartialMoments, RowSource, scan_part};
 use crate::error::{Error, Result};
 use crate::runs::{self, Beside, Family, Fitted};
-use crate::settings::{BestBy, Checked, History, Plan, TopicInit, TopicMethod, TopicsConfig};
+use crate::settings::{BestBy, Checked, History, Plan, Sparsity, TopicInit, TopicMethod, TopicsConfig};
 use crate::store::checkpoint::{Fingerprint, Storage, print_numbers, print_rows, print_settings};
 use crate::system::{OF_A_TRAINING, check_room};
 use crate::topics::gibbs::{GibbsFamily, Sampling};
@@ -230,8 +230,13 @@ impl<'a> TopicFamily<'a> {
             Some(vocab) => vocab.to_vec(),
             None => (0..self.source.dim()).map(|v| v.to_string()).collect(),
         };
+        let mut config = TopicsConfig { topics: total.num_topics, ..self.config.of_record() };
+        if config.find_k {
+            // There may be fewer than a token would keep.
+            config.sparsity = Sparsity::Of(self.config.sparsity.min(total.num_topics));
+        }
         TopicModel {
-            config: TopicsConfig { topics: total.num_topics, ..self.config.of_record() },
+            config,
             training,
             vocab,
             tokenizer: self.inputs.tokenizer.clone(),

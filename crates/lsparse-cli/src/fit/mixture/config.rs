@@ -14,7 +14,7 @@ impl MixtureArgs {
         };
         let base = start.map_or_else(MixtureConfig::default, |start| passed_on(&start.config));
         let given = self.run.given(&self.settings)?;
-        if start.is_none() && !given.has("clusters") {
+        if start.is_none() && !given.has("clusters") && !given.has("find-k") {
             return refuse("clusters", "the number of clusters is not given", "give it with `clusters`");
         }
         let mut config: MixtureConfig = given.over(&base)?;

@@ -73,6 +73,29 @@ impl<T: Scalar> Sample<T> {
         Ok(Sample { rows, weights })
     }
 
+    /// The objective after so many steps of training on the sample from these statistics; both are on the scale of rows of
+    /// this weight.
+    pub(crate) fn objective_after(
+        &self,
+        design: &Design<'_, T>,
+        start: &ClusterSummary,
+        weight: f64,
+        steps: usize,
+    ) -> Result<f64> {
+        let factor = weight / self.total_weight().max(f64::MIN_POSITIVE);
+        let (mut summary, mut objective) = (start.clone(), f64::NEG_INFINITY);
+        for _ in 0..steps {
+            let step = design.global_step(&summary)?;
+            let mut resp = Responsibilities::default();
+            let entropy = respond_dense(step.clusters.as_ref(), &step.frequencies.log_pi, &self.rows, &mut resp)?;
+            summary = summary_of(design, self, &resp);
+            summary.entropy = entropy.iter().enumerate().map(|(n, h)| h * self.weight(n)).sum();
+            summary.scale(factor);
+            objective = design.objective(&design.global_step(&summary)?, &summary).total();
+        }
+        Ok(objective)
+    }
+
     /// The sample without every fifth row, and those rows; none of them where rows are too few to be spared.
     fn part(self, clusters: usize) -> (Self, Option<Self>) {
         let (judges, others): (Vec<u32>, Vec<u32>) = (0..self.rows.len() as u32).partition(|n| n % 5 == 4);

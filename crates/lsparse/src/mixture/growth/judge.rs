@@ -19,7 +19,13 @@ const PARTNERS: usize = 8;
 const NOTHING: f64 = 1e-9;
 
 /// Share of the term of counts that its rounding stays below.
-const TIE: f64 = 1e-12;
+const TIE: f64 = 1e-9;
+
+/// A cluster more must gain more than this, in nats: what gains less is rounding.
+const LEAST_GAIN: f64 = 1e-3;
+
+/// A half has a row, or so much of a cluster whose rows weigh less.
+const LEAST_SHARE: f64 = 0.01;
 
 /// A change that might be made.
 struct Candidate {
@@ -110,7 +116,8 @@ impl<'a, T: Scalar> Judge<'a, T> {
         let mut candidates: Vec<Candidate> = Vec::new();
         for (&k, &gain) in self.trial.splits.iter().zip(&self.trial.split_entropy) {
             let halves = [Part::Left(k), Part::Right(k)];
-            if halves.iter().all(|&half| self.count(&[half]) > 0.0) {
+            let least = LEAST_SHARE * self.total.counts[k as usize];
+            if halves.iter().all(|&half| self.count(&[half]) >= least.min(1.0)) {
                 let becomes = vec![(k, Some(vec![halves[0]]))];
                 let besides = Some(vec![halves[1]]);
                 candidates.push(Candidate { kind: MoveKind::Birth, touches: vec![k], becomes, besides, gain });
@@ -197,7 +204,7 @@ impl<'a, T: Scalar> Judge<'a, T> {
             let alloc = self.allocation(&after);
             let worth = if self.shares() { self.worth_of_all(&after)? } else { 0.0 };
             let gain = candidate.gain + (worth - data) + (alloc - present);
-            if gain > 0.0 || (gain >= -self.tie(present) && !born) {
+            if gain > LEAST_GAIN || (gain >= -self.tie(present) && !born) {
                 candidate.touches.iter().for_each(|&k| self.touched[k as usize] = true);
                 let change = Move { kind: candidate.kind, from: Vec::new(), to: Vec::new(), gain };
                 self.made.push((change, candidate.touches.clone()));

