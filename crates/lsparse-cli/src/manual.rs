@@ -162,7 +162,7 @@ mod tests {
         assert!(leaves.iter().any(|(name, _)| name == "fit mixture"));
         for (name, command) in leaves {
             let page = page(&name, command);
-            for arg in command.get_arguments().filter(|arg| arg.get_id() != "help") {
+            for arg in command.get_arguments().filter(|arg| arg.get_id() != "help" && !arg.is_hide_set()) {
                 if let Some(long) = arg.get_long() {
                     assert!(page.contains(&format!("--{long}")), "{name} --{long}");
                 }
