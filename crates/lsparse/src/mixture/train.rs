@@ -1,4 +1,4 @@
-//! Training a mixture from a configuration and a source of rows: prior, seeds, scores, the saved model.
+//! Training a mixture from a configuration and a source of rows: checks, seeds, scores, the saved model.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Place;
-use crate::clusters::seed::{Sample, initial_summary};
-use crate::clusters::{Design, check_columns, is_constant, scan_for, working_element};
-use crate::data::{
-    Batches, ColumnUnits, Dealt, Element, Moments, RowSource, Scalar, Standardized, Thresholded, scan_rows,
-};
+use crate::clusters::seed::initial_summary;
+use crate::clusters::{scan_for, working_element};
+use crate::data::{Batches, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded, scan_rows};
 use crate::error::{Error, Result};
-use crate::likelihood::{ClusterSummary, Estimate, Extent, NamedArray, Prior, PriorShape, Spread, log_density};
+use crate::likelihood::{ClusterSummary, Estimate, Prior, log_density};
+use crate::mixture::given::{GivenStart, check_given};
 use crate::mixture::local::device::{OnDevice, demand};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
+use crate::mixture::prior::{GivenPrior, print_prior, settle_prior, settle_scale, take_given_prior};
 use crate::mixture::{Finding, LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, Search};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{
-    BestBy, BuiltInSelection, Checked, History, Init, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
+    BestBy, BuiltInSelection, Checked, History, MixtureConfig, MixtureMethod, Plan, SearchKind, Sparsity,
 };
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
 use crate::training::exchange::Known;
@@ -50,43 +50,6 @@ pub struct MixtureInputs<'a> {
     pub given_prior: GivenPrior,
     /// Chooses the clusters of a row under [`MixtureMethod::Truncation`], in place of a built-in function.
     pub select: Option<Arc<Select>>,
-}
-
-/// What is known of the clusters beforehand: it takes the place of what seeding finds.
-#[derive(Clone, Debug, Default)]
-pub struct GivenStart {
-    /// Their frequencies.
-    pub weights: Option<Vec<f64>>,
-    /// Some of the family's arrays, as model files have them.
-    pub arrays: Vec<NamedArray>,
-}
-
-impl GivenStart {
-    fn is_empty(&self) -> bool {
-        self.weights.is_none() && self.arrays.is_empty()
-    }
-
-    /// Every number as it is, for fingerprints.
-    fn numbers(&self) -> Vec<f64> {
-        self.weights.iter().flatten().chain(self.arrays.iter().flat_map(|array| &array.values)).copied().collect()
-    }
-}
-
-/// Numbers of a prior in the units of the data, in place of those that the data's moments give.
-#[derive(Clone, Debug, Default)]
-pub struct GivenPrior {
-    /// The prior mean.
-    pub mean: Option<Vec<f64>>,
-    /// The variance of each column that the prior expects.
-    pub variance: Option<Vec<f64>>,
-    /// Smallest variance under maximum likelihood.
-    pub variance_floor: Option<f64>,
-}
-
-impl GivenPrior {
-    fn is_some(&self) -> bool {
-        self.mean.is_some() || self.variance.is_some() || self.variance_floor.is_some()
-    }
 }
 
 /// Train a mixture on the rows of `source`.
@@ -213,7 +176,8 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         let (mut prior, mut config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
         take_given_prior(&mut prior, &inputs)?;
         if config.find_k && !asked && config.likelihood.family().spread.is_of_variances() {
-            settle_scale::<T>(source, &mut config, &mut prior)?;
+            let seed = run_seed(&config, 0, Stream::Scale);
+            settle_scale::<T>(source, &mut config, &mut prior, seed)?;
         }
         check_given(&config, &prior, &inputs.given)?;
         if let Some(held) = inputs.heldout {
@@ -530,231 +494,6 @@ fn check_units(config: &MixtureConfig, inputs: &MixtureInputs<'_>) -> Result<()>
         }
         _ => Ok(()),
     }
-}
-
-/// Where the spread of one column is so many times that of another, methods that take columns alike see only some.
-const SCALES_APART: f64 = 1e3;
-
-/// What there is to say of columns whose scales are far apart, where it matters: measured on columns of scales 1e-4 to
-/// 2,000, clusters that take columns alike find a third less of the classes (NMI .61 to .66 instead of .86) and lose more
-/// than a hundred nats a row, an isotropic prior 60 and k-means seeds 5; the others are the same in any units.
-fn remark_on_scales(config: &MixtureConfig, moments: &Moments) -> Option<String> {
-    let family = config.likelihood.family();
-    let spread = match family.spread {
-        Spread::AboutMean => &moments.variance,
-        Spread::AboutZero => &moments.second_moment,
-        Spread::Means | Spread::Nothing => return None,
-    };
-    let what = match config.method.has_centres_alone() {
-        true => config.method.name(),
-        false if family.takes_columns_alike => family.name,
-        false if config.prior_shape == PriorShape::Isotropic => "an isotropic prior",
-        false if config.init == Init::Kmeans && family.has_means => "a start by k-means",
-        false => return None,
-    };
-    let varying = (0..spread.len()).filter(|&d| !is_constant(spread[d], moments.second_moment[d]));
-    let by_spread = |a: &usize, b: &usize| spread[*a].total_cmp(&spread[*b]);
-    let (least, most) = (varying.clone().min_by(by_spread)?, varying.max_by(by_spread)?);
-    let apart = (spread[most] / spread[least]).sqrt();
-    let (least, most) = (least + 1, most + 1);
-    (apart >= SCALES_APART).then(|| {
-        format!(
-            "column {most} spreads {apart:.0e} times as far as column {least}, and {what} takes columns alike: those of \
-             large numbers decide alone; give `standardize`"
-        )
-    })
-}
-
-/// The prior: that of the model to go on from, or one in the units of the data. Checks every value on the way, and gives
-/// what there is to say of the columns.
-fn settle_prior<T: Scalar>(
-    source: &dyn RowSource,
-    mut config: Checked<MixtureConfig>,
-    start: Option<&MixtureModel>,
-) -> Result<(Prior, Checked<MixtureConfig>, Vec<String>)> {
-    if config.missing && source.is_sparse() {
-        let problem = format!("{} holds sparse rows, in which what is not stored is zero", source.name());
-        return Err(Error::Config { setting: "missing", problem, remedy: "give the rows in full".into() });
-    }
-    let usual = (config.likelihood.family().default_nu)(source.dim());
-    if start.is_none()
-        && config.nu.is_some_and(|nu| nu <= usual - 1.0)
-        && config.likelihood.family().spread.is_of_variances()
-    {
-        let problem = format!("with {} degrees of freedom or fewer the prior expects no covariance", usual - 1.0);
-        return Err(Error::Config {
-            setting: "nu",
-            problem,
-            remedy: format!("give more, or leave it out for {usual}"),
-        });
-    }
-    // Where K is found, the prior is not to depend on where that starts.
-    let clusters = if config.find_k { MixtureConfig::default().clusters } else { config.clusters };
-    let usual = config.likelihood.default_prior_scale(source.dim(), clusters, source.num_rows());
-    config.prior_scale.get_or_insert(usual);
-    // Which values are allowed depends on the family alone, not on the numbers of its prior.
-    let family = config.likelihood.build::<T>(&Prior::for_data(&config, &Moments::unknown(source.dim())));
-    let moments = scan_for::<T>(family.as_ref(), source, config.missing)?;
-    check_columns::<T>(source, config.likelihood, &moments)?;
-    let mut remarks = Vec::new();
-    let prior = match start {
-        None => {
-            let moments = moments.without_far_values(source)?;
-            remarks.extend(remark_on_scales(&config, &moments));
-            Prior::for_data(&config, &moments)
-        }
-        Some(start) => {
-            if start.config.likelihood != config.likelihood {
-                let name = start.config.likelihood.name();
-                let problem = format!("the model to start from is {name}");
-                let remedy = match config.method.has_centres_alone() {
-                    true => {
-                        "start from centres (kmeans, dp-means) or diagonal Gaussians, or train without `from`".into()
-                    }
-                    false => format!("give `likelihood {name}`"),
-                };
-                return Err(Error::Config { setting: "likelihood", problem, remedy });
-            }
-            if start.num_clusters() != config.clusters {
-                let problem = format!("the model to start from has {} clusters", start.num_clusters());
-                let remedy = format!("give `clusters {}`", start.num_clusters());
-                return Err(Error::Config { setting: "clusters", problem, remedy });
-            }
-            // The prior goes on with the model, and so do the settings that made it.
-            if start.config.missing != config.missing {
-                let problem = match start.config.missing {
-                    true => "the model to start from allows missing values",
-                    false => "the model to start from does not allow missing values",
-                };
-                let remedy = if start.config.missing { "give `missing`" } else { "leave `missing` out" };
-                return Err(Error::Config { setting: "missing", problem: problem.into(), remedy: remedy.into() });
-            }
-            config.lambda = start.config.lambda;
-            config.kappa = start.config.kappa;
-            config.prior_scale = start.config.prior_scale;
-            config.prior_shape = start.config.prior_shape;
-            config.variance_floor = start.config.variance_floor;
-            start.prior.clone()
-        }
-    };
-    if prior.dim != source.dim() {
-        return Err(Error::DimensionMismatch { name: source.name().into(), model: prior.dim, data: source.dim() });
-    }
-    config.nu = Some(prior.nu);
-    Ok((prior, config, remarks))
-}
-
-/// The prior's scale under which a few clusters explain rows best after some steps of training, where K is found: a prior
-/// that is far from what clusters look like costs so much a cluster that too few are found.
-fn settle_scale<T: Scalar>(
-    source: &dyn RowSource,
-    config: &mut Checked<MixtureConfig>,
-    prior: &mut Prior,
-) -> Result<()> {
-    const SCALES: [f64; 5] = [1e-4, 1e-3, 1e-2, 3e-2, 0.1];
-    const ROWS: usize = 6000;
-    const STEPS: usize = 6;
-    let num = MixtureConfig::default().clusters.min(source.num_rows());
-    let few = MixtureConfig { clusters: num, init_rows: None, ..MixtureConfig::clone(config) };
-    let before = config.prior_scale.unwrap_or(1.0);
-    let scaled = |scale: f64| {
-        let variance = prior.variance.iter().map(|v| v * scale / before).collect();
-        Prior { variance, ..prior.clone() }
-    };
-    let likelihood = few.likelihood.build::<T>(prior);
-    let (estimate, allocation) = (few.estimate, few.allocation());
-    let design = Design { likelihood: likelihood.as_ref(), estimate, allocation, num_clusters: num, sparsity: num };
-    let data = Dealt::new(source, Batches::new(source.num_rows(), 1, 0)?);
-    let mut rng = ChaCha8Rng::seed_from_u64(run_seed(config, 0, Stream::Scale));
-    let start = initial_summary(&design, &data, &few, &mut rng, Patience::default())?;
-    let sample = Sample::draw(&design, &data, ROWS, &mut rng)?;
-    let mut best = (f64::NEG_INFINITY, before);
-    for scale in SCALES {
-        let likelihood = few.likelihood.build::<T>(&scaled(scale));
-        let design = Design { likelihood: likelihood.as_ref(), ..design };
-        let objective = sample.objective_after(&design, &start, data.total_weight(), STEPS);
-        // What cannot be trained is no choice.
-        if let Ok(objective) = objective
-            && objective > best.0
-        {
-            best = (objective, scale);
-        }
-    }
-    *prior = scaled(best.1);
-    config.prior_scale = Some(best.1);
-    Ok(())
-}
-
-/// The prior with the numbers that are given.
-fn take_given_prior(prior: &mut Prior, inputs: &MixtureInputs<'_>) -> Result<()> {
-    let GivenPrior { mean, variance, variance_floor } = &inputs.given_prior;
-    let refuse =
-        |problem: String, remedy: &str| Err(Error::Config { setting: "prior", problem, remedy: remedy.into() });
-    if inputs.start.is_some() {
-        // The prior goes on with the model.
-        return Ok(());
-    }
-    for (given, known, least) in [(mean, &mut prior.center, f64::NEG_INFINITY), (variance, &mut prior.variance, 0.0)] {
-        let Some(given) = given else { continue };
-        if given.len() != known.len() {
-            let problem = format!("{} numbers are given where {} are needed", given.len(), known.len());
-            return refuse(problem, "give one a column, to a family that has them");
-        }
-        if let Some(value) = given.iter().find(|value| !(value.is_finite() && **value > least)) {
-            return refuse(format!("{value} cannot be in it"), "give finite means, and variances above zero");
-        }
-        known.clone_from(given);
-    }
-    if let Some(floor) = variance_floor {
-        if !(floor.is_finite() && *floor >= 0.0) {
-            return refuse(format!("{floor} is no smallest variance"), "give zero or more");
-        }
-        prior.variance_floor.fill(*floor);
-    }
-    Ok(())
-}
-
-/// Clusters that are given have the shapes of the family's, and frequencies that sum to one.
-fn check_given(config: &MixtureConfig, prior: &Prior, given: &GivenStart) -> Result<()> {
-    let refuse = |problem: String, remedy: &str| Err(Error::Config { setting: "init", problem, remedy: remedy.into() });
-    if given.is_empty() {
-        return Ok(());
-    }
-    let family = config.likelihood.family();
-    if !family.spread.is_of_variances() {
-        let problem = format!("{} clusters cannot be given to start from", family.name);
-        return refuse(problem, "leave them out, or choose a Gaussian family");
-    }
-    let extent = Extent { clusters: config.clusters, dim: prior.dim, missing: config.missing };
-    for array in &given.arrays {
-        let expected = family.arrays.iter().find(|known| known.name == array.name && !known.of_posterior);
-        let Some(expected) = expected else {
-            return refuse(format!("{} clusters have no {}", family.name, array.name), "leave them out");
-        };
-        let shape = (expected.shape)(&extent);
-        if array.shape != shape || array.values.len() != shape.iter().product::<usize>() {
-            let problem = format!("the {} have shape {:?}, expected {shape:?}", array.name, array.shape);
-            return refuse(problem, "give them for each cluster and column");
-        }
-        if let Some(value) = array.values.iter().find(|value| !value.is_finite()) {
-            return refuse(format!("the {} have {value}", array.name), "give finite numbers");
-        }
-    }
-    if let Some(weights) = &given.weights {
-        let legal = weights.iter().all(|weight| (0.0..=1.0).contains(weight));
-        let sum: f64 = weights.iter().sum();
-        if weights.len() != config.clusters || !legal || (sum - 1.0).abs() > 1e-6 {
-            let problem = format!("{} weights with sum {sum} for {} clusters", weights.len(), config.clusters);
-            return refuse(problem, "give a share to each cluster, with sum one");
-        }
-    }
-    Ok(())
-}
-
-/// A checksum of the numbers of a prior.
-fn print_prior(prior: &Prior) -> String {
-    let numbers = prior.center.iter().chain(&prior.variance).chain(&prior.variance_floor);
-    print_numbers(&numbers.copied().collect::<Vec<_>>())
 }
 
 /// One weight a row, none of them negative, some above zero.
