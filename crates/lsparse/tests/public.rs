@@ -63,15 +63,9 @@ fn module(file: &Path, name: &str, only: Option<&BTreeSet<String>>, found: &mut 
         let called = if method { named(&of) } else { item_name(line) };
         if (line.starts_with("pub ") || (method && !of.is_empty())) && is_shown(called) {
             let prefix = if method { format!("{name}::{of}") } else { name.to_owned() };
-            let item = item(line, &mut lines);
-            match item
-                .strip_suffix('}')
-                .and_then(|item| item.split_once('{'))
-                .filter(|(path, _)| path.starts_with("pub use"))
-            {
-                // A name a line, so that a list may grow.
-                Some((path, names)) => found.extend(names.split(',').map(|n| format!("{prefix}: {path}{}", n.trim()))),
-                None => drop(found.insert(format!("{prefix}: {item}"))),
+            match line.starts_with("pub use ") {
+                true => found.extend(used(line, &mut lines).map(|used| format!("{prefix}: pub use {used}"))),
+                false => drop(found.insert(format!("{prefix}: {}", item(line, &mut lines)))),
             }
         }
     }
@@ -123,6 +117,20 @@ fn subject(line: &str) -> String {
             at.map_or(rest, |(at, _)| &rest[at..]).trim().to_owned()
         }
     }
+}
+
+/// The names that a `pub use` shows; where they come from is nobody's business.
+fn used<'a>(line: &'a str, lines: &mut impl Iterator<Item = &'a str>) -> impl Iterator<Item = String> {
+    let mut text = line.to_owned();
+    while !text.ends_with(';') {
+        match lines.next() {
+            Some(more) => text.push_str(more),
+            None => break,
+        }
+    }
+    let shown = text.trim_end_matches(['}', ';']).rsplit("::").next().unwrap_or("").trim_start_matches('{');
+    let names: Vec<_> = shown.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+    names.into_iter()
 }
 
 /// An item up to its body, on one line.
