@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub enum Level {
     /// Plain Rust on short arrays, with whatever the compiler target guarantees.
     Portable,
+    /// NEON, of 64-bit ARM: 128-bit vectors.
+    Neon,
     /// AVX2 and FMA: 256-bit vectors.
     Avx2,
     /// AVX-512 F, DQ, VL and BW: 512-bit vectors.
@@ -15,12 +17,13 @@ pub enum Level {
 
 impl Level {
     /// Every level, from the plainest to the widest.
-    pub const ALL: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
+    pub const ALL: [Level; 4] = [Level::Portable, Level::Neon, Level::Avx2, Level::Avx512];
 
     /// The name that the environment variable `LSPARSE_SIMD` takes.
     pub fn name(self) -> &'static str {
         match self {
             Level::Portable => "portable",
+            Level::Neon => "neon",
             Level::Avx2 => "avx2",
             Level::Avx512 => "avx512",
         }
@@ -28,6 +31,11 @@ impl Level {
 
     fn from_name(name: &str) -> Option<Level> {
         Level::ALL.into_iter().find(|level| level.name() == name)
+    }
+
+    /// Those that this CPU has, from the plainest to the widest.
+    fn there() -> impl DoubleEndedIterator<Item = Level> {
+        Level::ALL.into_iter().filter(|&level| is_there(level))
     }
 }
 
@@ -40,14 +48,15 @@ static CURRENT: AtomicU8 = AtomicU8::new(UNSET);
 
 /// The level the kernels run at: what the CPU has, or less if `LSPARSE_SIMD` asks for less.
 ///
-/// `LSPARSE_SIMD` is `portable`, `avx2` or `avx512`; a value that is unknown or that the CPU does
+/// `LSPARSE_SIMD` is `portable`, `neon`, `avx2` or `avx512`; a value that is unknown or that the CPU does
 /// not support is ignored here, see [`check_asked`].
 #[inline]
 pub fn level() -> Level {
     match CURRENT.load(Ordering::Relaxed) {
         0 => Level::Portable,
-        1 => Level::Avx2,
-        2 => Level::Avx512,
+        1 => Level::Neon,
+        2 => Level::Avx2,
+        3 => Level::Avx512,
         _ => initial_level(),
     }
 }
@@ -55,8 +64,10 @@ pub fn level() -> Level {
 /// What is wrong with the value of `LSPARSE_SIMD`, if anything is: the names of the levels that there are.
 pub fn check_asked() -> Result<(), Vec<&'static str>> {
     let Ok(asked) = std::env::var("LSPARSE_SIMD") else { return Ok(()) };
-    let there = || Level::ALL.into_iter().filter(|&level| level <= detected());
-    if there().any(|level| level.name() == asked) { Ok(()) } else { Err(there().map(Level::name).collect()) }
+    if Level::there().any(|level| level.name() == asked) {
+        return Ok(());
+    }
+    Err(Level::there().map(Level::name).collect())
 }
 
 /// Sets the level for the whole process, lowered to what the CPU has, and returns what was set.
@@ -64,48 +75,51 @@ pub fn check_asked() -> Result<(), Vec<&'static str>> {
 /// For tests and benchmarks. Results may differ in the last bits between levels, so a program
 /// that wants repeatable bits sets it once, before the first kernel, or not at all.
 pub fn set_level(level: Level) -> Level {
-    let level = level.min(detected());
+    let level = Level::there().rfind(|&there| there <= level).unwrap_or(Level::Portable);
     CURRENT.store(level as u8, Ordering::Relaxed);
     level
 }
 
 #[cold]
 fn initial_level() -> Level {
-    let asked = std::env::var("LSPARSE_SIMD")
-        .ok()
-        .and_then(|name| Level::from_name(&name))
-        .filter(|&level| level <= detected());
-    let level = asked.unwrap_or(Level::Avx512).min(detected());
+    let asked =
+        std::env::var("LSPARSE_SIMD").ok().and_then(|name| Level::from_name(&name)).filter(|&level| is_there(level));
+    let level = asked.or_else(|| Level::there().next_back()).unwrap_or(Level::Portable);
     // One that was set meanwhile stays.
     let _ = CURRENT.compare_exchange(UNSET, level as u8, Ordering::Relaxed, Ordering::Relaxed);
     self::level()
 }
 
-/// The widest level this CPU supports.
+/// Whether this CPU has the instructions of a level.
 #[cfg(target_arch = "x86_64")]
-fn detected() -> Level {
+fn is_there(level: Level) -> bool {
     // The bit-counting extensions came before AVX2; they are asked for because the kernels use them.
-    let avx2 = is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("lzcnt")
-        && is_x86_feature_detected!("popcnt");
-    let avx512 = is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512bw");
-    match (avx2, avx512) {
-        (true, true) => Level::Avx512,
-        (true, false) => Level::Avx2,
-        _ => Level::Portable,
+    let avx2 = || {
+        is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt")
+    };
+    let avx512 = || {
+        is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512bw")
+    };
+    match level {
+        Level::Portable => true,
+        Level::Neon => false,
+        Level::Avx2 => avx2(),
+        Level::Avx512 => avx2() && avx512(),
     }
 }
 
-/// The widest level this CPU supports.
+/// Whether this CPU has the instructions of a level: all of 64-bit ARM has NEON.
 #[cfg(not(target_arch = "x86_64"))]
-fn detected() -> Level {
-    Level::Portable
+fn is_there(level: Level) -> bool {
+    level == Level::Portable || (cfg!(target_arch = "aarch64") && level == Level::Neon)
 }
 
 #[cfg(test)]
@@ -122,7 +136,11 @@ mod tests {
 
     #[test]
     fn the_level_never_exceeds_the_cpu() {
-        assert!(level() <= detected());
-        assert!(set_level(Level::Avx512) <= detected());
+        assert!(is_there(level()));
+        for asked in Level::ALL {
+            let set = set_level(asked);
+            assert!(is_there(set) && set <= asked && (set == asked || !is_there(asked)), "{asked:?}: {set:?}");
+        }
+        assert!(is_there(Level::Portable) && !(is_there(Level::Neon) && is_there(Level::Avx2)));
     }
 }

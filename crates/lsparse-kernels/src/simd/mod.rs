@@ -1,6 +1,6 @@
 //! Define the vector interface that the kernels are written against, and run a kernel at the current level.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::level::{Level, level};
 use crate::real::Real;
 
@@ -8,6 +8,8 @@ use crate::real::Real;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
@@ -164,6 +166,9 @@ pub trait Vector: Copy {
 pub trait Lanes: Sized {
     /// Plain Rust.
     type Portable: Vector<Elem = Self>;
+    /// 128 bits.
+    #[cfg(target_arch = "aarch64")]
+    type Neon: Vector<Elem = Self>;
     /// 256 bits.
     #[cfg(target_arch = "x86_64")]
     type Avx2: Vector<Elem = Self>;
@@ -174,6 +179,8 @@ pub trait Lanes: Sized {
 
 impl Lanes for f32 {
     type Portable = portable::Array<f32, 4>;
+    #[cfg(target_arch = "aarch64")]
+    type Neon = neon::F32x4;
     #[cfg(target_arch = "x86_64")]
     type Avx2 = avx2::F32x8;
     #[cfg(target_arch = "x86_64")]
@@ -182,6 +189,8 @@ impl Lanes for f32 {
 
 impl Lanes for f64 {
     type Portable = portable::Array<f64, 2>;
+    #[cfg(target_arch = "aarch64")]
+    type Neon = neon::F64x2;
     #[cfg(target_arch = "x86_64")]
     type Avx2 = avx2::F64x4;
     #[cfg(target_arch = "x86_64")]
@@ -208,7 +217,11 @@ pub fn dispatch<T: Lanes, K: Kernel<T>>(kernel: K) -> K::Output {
         Level::Avx512 => return unsafe { run_avx512::<T, K>(kernel) },
         // SAFETY: as above.
         Level::Avx2 => return unsafe { run_avx2::<T, K>(kernel) },
-        Level::Portable => {}
+        Level::Portable | Level::Neon => {}
+    }
+    #[cfg(target_arch = "aarch64")]
+    if level() == Level::Neon {
+        return kernel.run::<T::Neon>();
     }
     kernel.run::<T::Portable>()
 }

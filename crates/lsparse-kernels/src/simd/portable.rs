@@ -6,8 +6,9 @@ use super::Vector;
 #[derive(Clone, Copy)]
 pub struct Array<T, const N: usize>([T; N]);
 
-/// Whether the target fuses a multiplication with an addition: elsewhere `mul_add` is a library call.
-const FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+/// Whether a program compiled for one machine fuses a multiplication with an addition. Where the target does not say so
+/// `mul_add` may be a library call; ARM could, and does not, so that plain Rust rounds alike on all machines.
+const FUSED: bool = cfg!(target_feature = "fma");
 
 macro_rules! impl_vector {
     (
