@@ -35,6 +35,29 @@ def test_the_command_builds_the_same(command, tmp_path):
         assert corpus.vocabulary.tokenizer == theirs.vocabulary.tokenizer
 
 
+def test_new_texts_are_counted_by_the_words_of_others(tmp_path):
+    corpus = build_corpus(TEXTS, stem="english", min_df=1, max_df=1.0)
+    words, new = corpus.vocabulary, ["Dogs and a DOG and unheard of words", "", "Birds swim, swim"]
+    (tmp_path / "new.txt").write_text("\n".join(new[::2]))
+    again = build_corpus(TEXTS, vocabulary=words)
+    assert again.vocabulary == words and (again.counts != corpus.counts).nnz == 0 and again.documents == corpus.documents
+    assert again.vocabulary.tokenizer == words.tokenizer
+    found = build_corpus(iter(new), vocabulary=words)
+    assert found.counts.shape == (3, len(words))
+    by_word = [{words[column]: int(row[column]) for column in np.flatnonzero(row)} for row in found.counts.toarray()]
+    assert by_word == [{"dog": 2}, {}, {"bird": 1, "swim": 2}]
+    assert build_corpus(["", "?"], vocabulary=words).counts.nnz == 0
+    from_file = build_corpus(tmp_path / "new.txt", vocabulary=words)
+    assert (from_file.counts != found.counts[[0, 2]]).nnz == 0
+    # A list knows nothing of endings.
+    assert build_corpus(new, vocabulary=["dogs", "dog"]).counts.toarray().tolist() == [[1, 1], [0, 0], [0, 0]]
+    model = TopicModel(2, vocabulary=words, random_state=0).fit(corpus.counts)
+    assert model.transform(found.counts).shape == (3, 2)
+    for settings in [{"min_df": 2}, {"phrases": True}, {"out": tmp_path / "kept"}]:
+        with pytest.raises(lsparse.LsparseError, match="not with a vocabulary"):
+            build_corpus(new, vocabulary=words, **settings)
+
+
 def test_counts_stay_on_disk(tmp_path):
     build_corpus(TEXTS, out=tmp_path / "corpus")
     corpus = read_corpus(tmp_path / "corpus")

@@ -100,6 +100,7 @@ def read_corpus(path: str | os.PathLike[str], *, mmap: bool = True) -> Corpus:
 def build_corpus(
     texts: Iterable[str] | str | os.PathLike[str],
     *,
+    vocabulary: Sequence[str] | None = None,
     lowercase: bool = True,
     stop_words: str | Iterable[str] | None = "english",
     stem: str | None = None,
@@ -118,6 +119,9 @@ def build_corpus(
     ----------
     texts : iterable of str, or a path
         Documents; or a file or folder of text or counts in any format that ``lsparse corpus build`` takes.
+    vocabulary : Vocabulary or sequence of str, default=None
+        The words to count, in this order, and no others: those of the corpus that a model was trained on. Where it knows
+        how text became words, new text becomes words in the same way, whatever is said below.
     lowercase : bool, default=True
         Put words into lower case.
     stop_words : str, iterable of str or None, default="english"
@@ -158,6 +162,11 @@ def build_corpus(
            [0, 0, 1],
            [1, 1, 0],
            [1, 0, 1]], dtype=int32)
+
+    New texts by the same words, for ``transform`` of a model:
+
+    >>> lsparse.build_corpus(["A cat and a fish"], vocabulary=corpus.vocabulary).counts.toarray()
+    array([[0, 1, 0]], dtype=int32)
     """
     tokenizer = {
         "lowercase": bool(lowercase),
@@ -167,7 +176,25 @@ def build_corpus(
         "stem": stem,
         "segment": bool(segment),
     }
-    return _built(texts, tokenizer, phrases=bool(phrases), min_df=min_df, max_df=max_df, max_features=max_features, out=out)
+    if vocabulary is None:
+        filters: dict[str, Any] = {"min_df": min_df, "max_df": max_df, "max_features": max_features}
+        return _built(texts, tokenizer, phrases=bool(phrases), **filters, out=out)
+    given = {"phrases": phrases or None, "min_df": min_df, "max_df": max_df, "max_features": max_features, "out": out}
+    for name, value in given.items():
+        if value is not None:
+            raise LsparseError(f"{name}: not with a vocabulary, which says what is counted; leave one of them out")
+    tokenizer = getattr(vocabulary, "tokenizer", None) or tokenizer
+    if not isinstance(texts, str | os.PathLike):
+        texts = list(texts)
+        counts = counts_of(texts, vocabulary, tokenizer)
+        return Corpus(counts, Vocabulary(vocabulary, tokenizer), [str(number + 1) for number in range(len(texts))])
+    corpus = _built(texts, tokenizer, **_EVERY_WORD)
+    counts = counts_by(vocabulary, corpus.counts, corpus.vocabulary)
+    return Corpus(counts, Vocabulary(vocabulary, tokenizer), corpus.documents)
+
+
+#: What keeps every word.
+_EVERY_WORD: dict[str, Any] = {"phrases": False, "min_df": 1, "max_df": 1.0, "max_features": 0, "out": None}
 
 
 def _built(
@@ -223,10 +250,10 @@ def counts_of(texts: Iterable[str], words: Sequence[str], tokenizer: dict[str, A
     """Counts of texts by the words of a model, for which text became words so."""
     texts = list(texts)
     try:
-        corpus = _built(texts, tokenizer, phrases=False, min_df=1, max_df=1.0, max_features=0, out=None)
+        corpus = _built(texts, tokenizer, **_EVERY_WORD)
     except LsparseError:
         # Texts without words, unless there is something wrong with more than these.
-        _built(["plain words"], tokenizer, phrases=False, min_df=1, max_df=1.0, max_features=0, out=None)
+        _built(["plain words"], tokenizer, **_EVERY_WORD)
         return sp.csr_array((len(texts), len(words)), dtype=np.int32)
     return counts_by(words, corpus.counts, corpus.vocabulary)
 
