@@ -216,6 +216,42 @@ fn what_is_missing_or_foreign_is_named() {
 }
 
 #[test]
+fn a_stale_copy_of_the_data_is_refused_by_whoever_reads_what_differs() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 3000, 100, 3, 4);
+    place.npy("weights.npy", 1, &vec![2.0; 3000]);
+    let fit = "fit mixture train.npy -k 4 --batches 5 --laps 2 --tolerance none --batches-per-round 5 --row-weights weights.npy";
+    place.lsparse(&format!("{fit} --out here.st -q")).assert().success();
+    assert_eq!(batches(&place, &format!("{fit} --shared run --out there.st -q")).len(), 5);
+    let train = place.read("train.npy");
+    let mut stale = train.clone();
+    // The last bit of the last number: rows are of 64 bits, and there is nothing behind them.
+    let place_of_change = stale.len() - 8;
+    stale[place_of_change] ^= 1;
+    place.write("train.npy", &stale);
+    let refused: Vec<usize> = (0..5)
+        .filter(|batch| {
+            let output = place.lsparse(&format!("work run --batch {batch} -q")).output().unwrap();
+            let message = String::from_utf8(output.stderr).unwrap();
+            let expected =
+                "train.npy: among rows 2945 to 3000 are others than the training was begun with; copy the data again";
+            assert!(message.contains(expected) != output.status.success(), "{message}");
+            !output.status.success()
+        })
+        .collect();
+    assert!(!refused.is_empty() && refused.len() < 5, "{refused:?}");
+    place.write("train.npy", &train);
+    place.npy("weights.npy", 1, &vec![3.0; 3000]);
+    let other = format!("work run --batch {}", refused[0]);
+    place.lsparse(&other).assert().failure().stderr(contains("other weights of rows than the training was begun with"));
+    place.npy("weights.npy", 1, &vec![2.0; 3000]);
+    // What was worked out in the meantime is good, and the rest is worked out now.
+    while place.lsparse("work run -q").output().unwrap().status.success() && !batches(&place, "fold run -q").is_empty()
+    {
+    }
+    assert!(place.read("here.st") == place.read("there.st"));
+}
+
+#[test]
 fn a_training_that_cannot_begin_leaves_no_folder() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 60, 10, 3, 4);
     let fit = "fit mixture train.npy --out x.st -q --shared run";

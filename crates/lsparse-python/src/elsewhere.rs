@@ -240,7 +240,7 @@ pub fn work_piece<'py>(
     let rows = held.rows()?;
     let rows = rows.as_ref();
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
-    let job = Job { number, known, run, params, ticket, weights };
+    let job = Job { number, known, run, params, ticket, weights, prints: None };
     let done = crate::gate::run(py, threads, |brake| work(&Braked { rows, now: &brake.now }, &job))?;
     Ok(PyBytes::new(py, &done))
 }

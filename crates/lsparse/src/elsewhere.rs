@@ -13,6 +13,7 @@ use crate::likelihood::Prior;
 use crate::mixture::{MixtureInputs, Mixtures, SettledMixture};
 use crate::runs::Family;
 use crate::settings::{MixtureConfig, TopicMethod, TopicsConfig};
+use crate::store::prints::RowPrints;
 use crate::topics::{TopicFamily, TopicInputs, scan_counts};
 use crate::training::exchange::{Engine, Known, Remote, Round, unpack};
 
@@ -62,6 +63,8 @@ pub struct Job<'a> {
     pub ticket: &'a [u8],
     /// One weight a row that is here, or none at all.
     pub weights: Option<&'a [f64]>,
+    /// What the rows are known by, where that is to be checked; then all of them are here.
+    pub prints: Option<&'a RowPrints>,
 }
 
 /// Work a ticket out on the rows of its piece, or on all rows where they do not lie in pieces. Gives what
@@ -74,26 +77,31 @@ pub fn work_batch(rows: &dyn RowSource, job: &Job<'_>) -> Result<Vec<u8>> {
     }
     if family == "topics" {
         let config: TopicsConfig = serde_json::from_str(&settings).map_err(foreign)?;
-        return with_piece(rows, job.number, ends, |rows, first| {
-            work(&TopicFamily::of(rows, &config, TopicInputs::default())?, first, job)
+        return with_piece(rows, job.number, ends, |working, first| {
+            work(&TopicFamily::of(working, &config, TopicInputs::default())?, first, rows, job)
         });
     }
     let (settled, units): (SettledMixture, Option<ColumnUnits>) = serde_json::from_str(&settings).map_err(foreign)?;
     let units = units.as_ref();
-    with_working_rows(rows, settled.config.binarize, units, |rows| {
-        with_piece(rows, job.number, ends, |rows, first| {
+    with_working_rows(rows, settled.config.binarize, units, |working| {
+        with_piece(working, job.number, ends, |working, first| {
             let inputs = MixtureInputs { units, ..Default::default() };
             match double {
-                false => work(&Mixtures::<f32>::of(rows, settled, inputs)?, first, job),
-                true => work(&Mixtures::<f64>::of(rows, settled, inputs)?, first, job),
+                false => work(&Mixtures::<f32>::of(working, settled, inputs)?, first, rows, job),
+                true => work(&Mixtures::<f64>::of(working, settled, inputs)?, first, rows, job),
             }
         })
     })
 }
 
-/// Weights are those of the rows from `first` on.
-fn work<'a, F: Family<'a>>(family: &F, first: usize, job: &Job<'a>) -> Result<Vec<u8>> {
+/// Weights are those of the rows from `first` on; `stored` are the rows as they were before they were made ready.
+fn work<'a, F: Family<'a>>(family: &F, first: usize, stored: &dyn RowSource, job: &Job<'a>) -> Result<Vec<u8>> {
     let dealt = family.deal(job.run)?.weighted_from(first, job.weights);
+    if let Some(prints) = job.prints {
+        let is_dealt = job.number < dealt.batches.num_batches();
+        let batch = is_dealt.then(|| dealt.batches.row_ids(job.number));
+        prints.check(stored, &batch.ok_or(Error::Exchange { what: "a ticket of these batches" })?)?;
+    }
     Remote::new(family.model(job.run), dealt).summarize(job.params, job.ticket)
 }
 
@@ -130,8 +138,10 @@ impl Engine for Here<'_> {
     fn work(&mut self, known: &[u8], run: usize, round: &Round) -> Result<Vec<Vec<u8>>> {
         let (params, weights) = (&round.params[..], self.weights);
         let jobs = round.batches.iter().zip(&round.tickets);
-        jobs.map(|(&number, ticket)| work_batch(self.rows, &Job { number, known, run, params, ticket, weights }))
-            .collect()
+        jobs.map(|(&number, ticket)| {
+            work_batch(self.rows, &Job { number, known, run, params, ticket, weights, prints: None })
+        })
+        .collect()
     }
 }
 

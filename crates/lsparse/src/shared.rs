@@ -1,7 +1,7 @@
 //! A training whose batches are worked out by whoever sees its folder: rounds as files, each there whole or not at all.
 //!
 //! `training.json` says what is trained, `round.json` which batches are to be worked out now, and `session` is the
-//! checkpoint of who folds. `rounds/RUN-VISIT/` has what a round takes (`known`, `parameters`, a `ticket-N` for each batch)
+//! checkpoint of who folds. `rows` has checksums of the data, since copies of it may be stale. `rounds/RUN-VISIT/` has what a round takes (`known`, `parameters`, a `ticket-N` for each batch)
 //! and, once somebody has worked it out, a `summary-N` of each. Nobody waits for anything but files: whoever is killed is
 //! started again, and what is worked out twice is the same both times.
 
@@ -17,7 +17,9 @@ use crate::backend::Place;
 use crate::data::RowSource;
 use crate::elsewhere::{Job, work_batch};
 use crate::error::{Error, Result};
-use crate::training::exchange::{Engine, Round};
+use crate::store::checkpoint::print_numbers;
+use crate::store::prints::RowPrints;
+use crate::training::exchange::{Engine, Round, pack, unpack};
 
 /// What is trained, for all who take part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,6 +32,8 @@ pub struct Training {
     pub rows: usize,
     /// Columns of the data.
     pub columns: usize,
+    /// What the weights of the rows are known by, if they have any.
+    pub weights: Option<String>,
     /// Batches of a round.
     pub batches_per_round: usize,
     /// The arguments that it was begun with.
@@ -40,12 +44,19 @@ pub struct Training {
 
 impl Training {
     /// A training of these rows by this process.
-    pub fn new(rows: &dyn RowSource, batches_per_round: usize, arguments: Vec<String>, started_in: PathBuf) -> Self {
+    pub fn new(
+        rows: &dyn RowSource,
+        weights: Option<&[f64]>,
+        batches_per_round: usize,
+        arguments: Vec<String>,
+        started_in: PathBuf,
+    ) -> Self {
         Training {
             version: env!("CARGO_PKG_VERSION").into(),
             instructions: Place::default().name(),
             rows: rows.num_rows(),
             columns: rows.dim(),
+            weights: weights.map(print_numbers),
             batches_per_round,
             arguments,
             started_in,
@@ -95,6 +106,7 @@ pub struct SharedFolder {
 }
 
 const TRAINING: &str = "training.json";
+const ROWS: &str = "rows";
 const ROUND: &str = "round.json";
 const ROUNDS: &str = "rounds";
 
@@ -118,11 +130,12 @@ impl SharedFolder {
         Err(Error::Exists { path: path.to_owned(), detail, remedy })
     }
 
-    /// A folder for a training that begins.
-    pub fn create(path: &Path, training: Training) -> Result<Self> {
+    /// A folder for a training that begins on these rows.
+    pub fn create(path: &Path, training: Training, rows: &dyn RowSource) -> Result<Self> {
         SharedFolder::check_free(path)?;
         let folder = SharedFolder { path: path.to_owned(), training };
         make_folder(&path.join(ROUNDS))?;
+        write_whole(&path.join(ROWS), &[&pack(&RowPrints::of(rows)?)?])?;
         write_json(&path.join(TRAINING), &folder.training)?;
         Ok(folder)
     }
@@ -177,7 +190,7 @@ impl SharedFolder {
     pub fn work(&self, round: &RoundAt, batch: usize, rows: &dyn RowSource, weights: Option<&[f64]>) -> Result<Worked> {
         let folder = self.folder_of(round);
         let place = folder.join(summary_name(batch));
-        self.check_rows(rows)?;
+        self.check_rows(rows, weights)?;
         if place.exists() {
             return Ok(Worked::Before);
         }
@@ -192,7 +205,9 @@ impl SharedFolder {
             let remedy = "run lsparse fold, which writes them anew".into();
             return Err(Error::Format { path: folder.join("parameters"), detail, remedy });
         }
-        let job = Job { number: batch, known: &known, run: round.run, params: &params, ticket: &ticket, weights };
+        let prints: RowPrints = unpack(&read_bytes(&self.path.join(ROWS))?, "checksums of rows")?;
+        let (run, params, prints) = (round.run, &params[..], Some(&prints));
+        let job = Job { number: batch, known: &known, run, params, ticket: &ticket, weights, prints };
         let done = work_batch(rows, &job)?;
         match write_whole(&place, &[&round.checksum.to_le_bytes(), &done]) {
             Err(_) if !folder.exists() => Ok(Worked::TooLate),
@@ -217,16 +232,21 @@ impl SharedFolder {
     pub fn abandon(&self) {
         if !self.path.join(ROUND).exists() {
             let _ = fs::remove_dir(self.path.join(ROUNDS));
+            let _ = fs::remove_file(self.path.join(ROWS));
             let _ = fs::remove_file(self.path.join(TRAINING));
             let _ = fs::remove_dir(&self.path);
         }
     }
 
     /// All who take part are to read the same.
-    fn check_rows(&self, rows: &dyn RowSource) -> Result<()> {
+    fn check_rows(&self, rows: &dyn RowSource, weights: Option<&[f64]>) -> Result<()> {
         let Training { rows: num, columns, .. } = self.training;
         if (rows.num_rows(), rows.dim()) == (num, columns) {
-            return Ok(());
+            if weights.map(print_numbers) == self.training.weights {
+                return Ok(());
+            }
+            let what = "these are other weights of rows than the training was begun with; copy them again".into();
+            return Err(Error::Elsewhere { what });
         }
         Err(Error::WrongShape {
             name: rows.name().into(),

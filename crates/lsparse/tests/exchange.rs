@@ -303,7 +303,7 @@ impl Engine for Scattered {
             self.worked.push(batch);
             let rows = self.parts[batch].as_ref();
             let weights = self.weights.get(self.ends[batch] - rows.num_rows()..self.ends[batch]);
-            let job = Job { number: batch, known, run, params: &round.params, ticket, weights };
+            let job = Job { number: batch, known, run, params: &round.params, ticket, weights, prints: None };
             let work = || work_batch(rows, &job);
             work()?;
             done.push(work()?);

@@ -59,7 +59,7 @@ impl RunArgs {
     }
 
     /// The folder that others work through, made if the training begins.
-    pub fn open_folder(&self, rows: &dyn RowSource) -> Result<Option<SharedFolder>> {
+    pub fn open_folder(&self, rows: &dyn RowSource, weights: Option<&[f64]>) -> Result<Option<SharedFolder>> {
         let path = match (&self.fold, &self.shared) {
             (Some(fold), _) => return Ok(Some(fold.folder.clone())),
             (None, None) => return Ok(None),
@@ -76,7 +76,8 @@ impl RunArgs {
         });
         let arguments = arguments.collect::<Result<_>>()?;
         let batches_per_round = self.batches_per_round.unwrap_or(BATCHES_PER_ROUND);
-        SharedFolder::create(path, Training::new(rows, batches_per_round, arguments, started_in)).map(Some)
+        let training = Training::new(rows, weights, batches_per_round, arguments, started_in);
+        SharedFolder::create(path, training, rows).map(Some)
     }
 
     /// Who works batches out, where it is not done step by step.

@@ -162,7 +162,7 @@ fn printed_blocks(source: &dyn RowSource) -> Vec<(usize, usize)> {
 }
 
 /// The number of values stored in a stretch of rows, and a checksum of it.
-fn print_block(source: &dyn RowSource, start: usize, count: usize) -> Result<(u64, u32)> {
+pub(super) fn print_block(source: &dyn RowSource, start: usize, count: usize) -> Result<(u64, u32)> {
     let mut rows = Rows::<f64>::new(natural_layout(source), source.dim());
     source.read_f64(start, count, &mut rows)?;
     let mut bytes = Vec::new();
@@ -235,7 +235,7 @@ pub struct Found<M: Model> {
 }
 
 const MAGIC: &[u8; 20] = b"lsparse checkpoint\n\0";
-/// Version of the layout; only the present one is read, since a checkpoint lives no longer than its run.
+/// Version of the layout. That of a version that was released is read for ever (`tests/versions.rs` of the command).
 const FORMAT: u32 = 8;
 /// Length and checksum.
 const TAIL: usize = 12;

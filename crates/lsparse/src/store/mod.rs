@@ -2,3 +2,4 @@
 
 pub mod checkpoint;
 pub mod model_file;
+pub mod prints;

@@ -77,7 +77,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let plan = Plan::new(&config.plan(), "rows", "row").over(weight + kept);
     let progress = TrainingProgress::new(args.run.quiet, "", plan);
     let mut watchers = Watchers::new(progress, trace, &args.run, &args.data)?;
-    let folder = args.run.open_folder(source.as_ref())?;
+    let folder = args.run.open_folder(source.as_ref(), row_weights.as_deref())?;
     let mut engine = args.run.engine(folder.as_ref(), source.as_ref(), row_weights.as_deref());
     let fitted = fit_mixture_with(
         source.as_ref(),

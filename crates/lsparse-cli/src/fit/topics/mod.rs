@@ -79,7 +79,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let plan = Plan::new(&config.plan(), "documents", "token").over(tokens as f64 + kept);
     let progress = TrainingProgress::new(args.run.quiet, "", plan);
     let mut watchers = Watchers::new(progress, trace, &args.run, &args.corpus)?;
-    let folder = args.run.open_folder(&documents)?;
+    let folder = args.run.open_folder(&documents, None)?;
     let mut engine = args.run.engine(folder.as_ref(), &documents, None);
     let fitted = fit_topics_with(
         &documents,
