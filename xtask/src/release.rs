@@ -3,32 +3,37 @@
 //! What cannot be made on this machine (a target whose standard library is not installed, say) is named with the reason, and
 //! the rest is made.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
-use crate::process::{Build, cargo, command, go, output, python, root};
+use crate::docs;
+use crate::process::{Build, cargo, command, go, interpreter, output, python, root};
 
 /// What wheels are built for: the oldest Linux (glibc 2.17), which zig links for on any machine.
 const WHEELS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 
-/// Commands that need nothing of the system they run on.
-const STATIC: [&str; 1] = ["x86_64-unknown-linux-musl"];
+/// Commands that need nothing of the system they run on: all of the C library is in them. (With musl it would be a target
+/// that few have installed, and an allocator that makes threads wait for each other.)
+const STATIC: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 
 /// Systems that are looked at, and not built for.
 const CHECKED: [&str; 3] = ["aarch64-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
 
-const USAGE: &str = "usage: cargo xtask release [crates|command|wheels|sdist|targets|extras]...";
+const USAGE: &str = "usage: cargo xtask release [crates|targets|command|extras|wheels|sdist|trial]...";
 
 /// A part of a release: its name, and what makes it.
 type Part = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     ("crates", crates),
     ("targets", targets),
     ("command", static_command),
     ("extras", extras),
     ("wheels", wheels),
     ("sdist", sdist),
+    ("trial", trial),
 ];
 
 /// All parts, or those that are named.
@@ -37,7 +42,7 @@ pub fn run(args: &[&str]) -> Result<(), String> {
         return Err(format!("there is no {unknown}\n{USAGE}"));
     }
     let dist = root().join("target/dist");
-    std::fs::create_dir_all(&dist).map_err(|e| format!("{}: {e}", dist.display()))?;
+    fs::create_dir_all(&dist).map_err(|e| format!("{}: {e}", dist.display()))?;
     let mut missing = Vec::new();
     for (name, make) in PARTS.iter().filter(|(name, _)| args.is_empty() || args.contains(name)) {
         eprintln!("# {name}");
@@ -62,53 +67,106 @@ fn crates(_: &Path) -> Result<Vec<String>, String> {
 fn targets(_: &Path) -> Result<Vec<String>, String> {
     let mut missing = Vec::new();
     for target in CHECKED {
+        let mut check =
+            cargo(&["check", "--quiet", "--target", target, "--package", "lsparse-cli", "--package", "lsparse-python"]);
+        // There is one interface to all Pythons, so that none is asked.
+        check.env("PYO3_NO_PYTHON", "1");
         if !installed(target)? {
-            missing.push(format!("{target} (rustup target add {target})"));
-            continue;
+            if !has_sources_of_std()? {
+                missing.push(format!("{target} (rustup target add {target}, or rustup component add rust-src)"));
+                continue;
+            }
+            // Its standard library is checked with it; a stable toolchain does that if it is told that it may.
+            check.args(["-Z", "build-std=std,panic_unwind"]).env("RUSTC_BOOTSTRAP", "1");
         }
-        go(cargo(&["check", "--quiet", "--target", target, "--package", "lsparse-cli"]))?;
+        go(check)?;
     }
     Ok(missing)
 }
 
 /// The command, static and stripped, in an archive with its man pages and completions.
 fn static_command(dist: &Path) -> Result<Vec<String>, String> {
+    extras(dist)?;
     let mut missing = Vec::new();
     for target in STATIC {
-        if !installed(target)? {
-            missing.push(format!("{target} (rustup target add {target})"));
+        let linker = cross_linker(target)?;
+        if !installed(target)? || linker.as_ref().is_some_and(|linker| output(command(linker, &["--version"])).is_err())
+        {
+            let linker = linker.map_or(String::new(), |linker| format!(", and {linker}"));
+            missing.push(format!("{target} (rustup target add {target}{linker})"));
             continue;
         }
-        go(cargo(&["build", "--release", "--target", target, "--package", "lsparse-cli"]))?;
-        let built = Build::Release.program("lsparse");
-        let built = built.parent().and_then(Path::parent).unwrap_or(Path::new("target"));
-        let built = built.join(target).join("release/lsparse");
-        let name = format!("lsparse-{}-{target}", env!("CARGO_PKG_VERSION"));
-        let folder = dist.join(&name);
-        let put = |from: &Path, to: &str| {
-            let to = folder.join(to);
-            to.parent()
-                .map_or(Ok(()), std::fs::create_dir_all)
-                .and_then(|()| std::fs::copy(from, &to))
-                .map_err(|e| format!("{}: {e}", from.display()))
-        };
-        put(&built, "lsparse")?;
-        for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"] {
-            put(&root().join(file), file)?;
+        let built = build_static(target, linker)?;
+        if asks_for_loader(&built)? {
+            return Err(format!("{} is not static", built.display()));
         }
-        manuals(&folder.join("lsparse"), &folder.join("share"))?;
+        let name = static_name(target);
+        let folder = dist.join(&name);
+        remove_folder(&folder)?;
+        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let text = |name: &str| root().join(name).to_string_lossy().into_owned();
+        let files = ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"].map(text);
+        let mut copy = command("cp", &["-r", &built.to_string_lossy(), &dist.join("share").to_string_lossy()]);
+        copy.args(files).arg(&folder);
+        go(copy)?;
         let archive = dist.join(format!("{name}.tar.gz"));
         let parts = [archive.to_string_lossy(), dist.to_string_lossy(), name.as_str().into()];
         go(command("tar", &["-czf", &parts[0], "-C", &parts[1], &parts[2]]))?;
-        std::fs::remove_dir_all(&folder).map_err(|e| e.to_string())?;
+        remove_folder(&folder)?;
     }
     Ok(missing)
 }
 
+/// The command for a target, with all of the C library in it.
+fn build_static(target: &str, linker: Option<String>) -> Result<PathBuf, String> {
+    // The target is named so that programs which run while it is built are not static too.
+    let mut build = cargo(&["build", "--release", "--locked", "--target", target, "--package", "lsparse-cli"]);
+    build.env("RUSTFLAGS", "-C target-feature=+crt-static");
+    if let Some(linker) = linker {
+        build.env(format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_")), linker);
+    }
+    go(build)?;
+    let target_folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    Ok(root().join(target_folder).join(target).join("release/lsparse"))
+}
+
+/// The name of the archive for a target: `lsparse-0.1.0-x86_64-linux`.
+fn static_name(target: &str) -> String {
+    let (machine, _) = target.split_once('-').unwrap_or((target, ""));
+    format!("lsparse-{}-{machine}-linux", env!("CARGO_PKG_VERSION"))
+}
+
+/// What links programs for another machine, as Debian calls it; none where that is this one.
+fn cross_linker(target: &str) -> Result<Option<String>, String> {
+    let (machine, _) = target.split_once('-').unwrap_or((target, ""));
+    Ok((target != host()?).then(|| format!("{machine}-linux-gnu-gcc")))
+}
+
+/// Whether an ELF program of 64 bits names another that is to load it, as those do which are not static.
+fn asks_for_loader(program: &Path) -> Result<bool, String> {
+    const LOADER: u32 = 3;
+    let bytes = fs::read(program).map_err(|e| format!("{}: {e}", program.display()))?;
+    let number = |place: usize, len: usize| -> Option<u64> {
+        let bytes = bytes.get(place..place + len)?;
+        Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+    };
+    let headers = || Some((number(32, 8)? as usize, number(54, 2)? as usize, number(56, 2)? as usize));
+    let (Some((start, size, count)), true) = (headers(), bytes.starts_with(b"\x7fELF\x02")) else {
+        return Err(format!("{} is no program", program.display()));
+    };
+    Ok((0..count).any(|header| number(start + header * size, 4) == Some(LOADER.into())))
+}
+
 /// Man pages and completions, for those who make packages.
 fn extras(dist: &Path) -> Result<Vec<String>, String> {
-    go(cargo(&["build", "--release", "--package", "lsparse-cli"]))?;
-    manuals(&Build::Release.program("lsparse"), &dist.join("share"))?;
+    let host = host()?;
+    let lsparse = if STATIC.contains(&host.as_str()) {
+        build_static(&host, None)?
+    } else {
+        go(cargo(&["build", "--release", "--locked", "--package", "lsparse-cli"]))?;
+        Build::Release.program("lsparse")
+    };
+    manuals(&lsparse, &dist.join("share"))?;
     Ok(Vec::new())
 }
 
@@ -117,9 +175,7 @@ fn manuals(lsparse: &Path, share: &Path) -> Result<(), String> {
     for (shell, file) in [("bash", "lsparse.bash"), ("zsh", "_lsparse"), ("fish", "lsparse.fish")] {
         let script = output(command(lsparse, &["completions", shell]))?;
         let folder = share.join("completions");
-        std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::write(folder.join(file), script))
-            .map_err(|e| e.to_string())?;
+        fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join(file), script)).map_err(|e| e.to_string())?;
     }
     Ok(())
 }
@@ -147,20 +203,70 @@ fn sdist(dist: &Path) -> Result<Vec<String>, String> {
     let sources = newest(dist, ".tar.gz", "lsparse-")?;
     let scratch = root().join("target/sdist-wheel");
     let mut build = command(&interpreter, &["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]);
-    build.arg("--wheel-dir").arg(scratch).arg(sources);
-    go(build)?;
+    // Crates of others need not be compiled again for it.
+    build.arg("--wheel-dir").arg(scratch).arg(sources).env("CARGO_TARGET_DIR", root().join("target"));
+    go(on_path(build, &interpreter))?;
     Ok(Vec::new())
+}
+
+/// What was made for this machine, tried as by somebody who has nothing: the wheel in a fresh environment, with the blocks of
+/// the README, and the static command where there is no file but itself.
+fn trial(dist: &Path) -> Result<Vec<String>, String> {
+    let mut missing = Vec::new();
+    let host = host()?;
+    let (machine, _) = host.split_once('-').unwrap_or((&host, ""));
+    let alone = root().join("target/trial-root");
+    remove_folder(&alone)?;
+    fs::create_dir_all(alone.join("tmp")).map_err(|e| format!("{}: {e}", alone.display()))?;
+    let archive = dist.join(format!("{}.tar.gz", static_name(&host)));
+    let lsparse = alone.join("lsparse");
+    if archive.exists() {
+        let name = format!("{}/lsparse", static_name(&host));
+        let (archive, folder) = (archive.to_string_lossy(), alone.to_string_lossy());
+        go(command("tar", &["-xzf", &archive, "-C", &folder, "--strip-components=1", &name]))?;
+        if output(command("id", &["-u"]))?.trim() == "0" {
+            go(command("chroot", &[&folder, "/lsparse", "demo", "--quiet"]))?;
+        } else {
+            missing.push("an empty root for the static command (only root can make one)".into());
+            go(command(&lsparse, &["demo", "--quiet"]))?;
+        }
+        let bytes = fs::metadata(&lsparse).map_or(0, |found| found.len());
+        println!("the static command has {:.1} MB", bytes as f64 / 1e6);
+    } else {
+        missing.push(format!("the static command ({} is not there)", archive.display()));
+    }
+    let Ok(wheel) = newest(dist, &format!("{machine}.whl"), "lsparse-") else {
+        missing.push(format!("a wheel for {machine} (none is there)"));
+        return Ok(missing);
+    };
+    remove_folder(&root().join("target/trial-venv"))?;
+    go(command("python3", &["-m", "venv", "target/trial-venv"]))?;
+    let python = interpreter("trial-venv");
+    let begun = Instant::now();
+    go(command(&python, &["-m", "pip", "install", "--quiet", &wheel.to_string_lossy()]))?;
+    let installed = begun.elapsed().as_secs_f64();
+    let tools = docs::Tools { lsparse, python };
+    let begun = Instant::now();
+    let (_, failed) = docs::try_alone(&tools, "README.md")?;
+    println!("wheel installed in {installed:.1} s, README run in {:.1} s", begun.elapsed().as_secs_f64());
+    if failed > 0 { Err(format!("{failed} blocks of the README failed")) } else { Ok(missing) }
 }
 
 fn maturin(interpreter: &Path, what: &str, dist: &Path) -> Command {
     let mut maturin =
         command(interpreter, &["-m", "maturin", what, "--manifest-path", "crates/lsparse-python/Cargo.toml"]);
+    maturin.arg("--out").arg(dist).env_remove("CONDA_PREFIX");
     // It asks `python3` on the path for zig.
+    on_path(maturin, interpreter)
+}
+
+/// The same command, which finds the programs of an environment first.
+fn on_path(mut command: Command, interpreter: &Path) -> Command {
     let here = interpreter.parent().unwrap_or(Path::new("")).to_path_buf();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(here).chain(std::env::split_paths(&path))).unwrap_or(path);
-    maturin.arg("--out").arg(dist).env_remove("CONDA_PREFIX").env("PATH", path);
-    maturin
+    command.env("PATH", path);
+    command
 }
 
 /// An environment with what builds wheels for other machines.
@@ -174,11 +280,31 @@ fn installed(target: &str) -> Result<bool, String> {
     Ok(Path::new(folder.trim()).is_dir())
 }
 
+/// Whether the sources of the standard library are there, as a component of the toolchain.
+fn has_sources_of_std() -> Result<bool, String> {
+    let sysroot = output(command("rustc", &["--print", "sysroot"]))?;
+    Ok(Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/std/Cargo.toml").is_file())
+}
+
+/// The target of this machine.
+fn host() -> Result<String, String> {
+    let version = output(command("rustc", &["--version", "--verbose"]))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "rustc does not say what it is for".into())
+}
+
+fn remove_folder(folder: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(format!("{}: {error}", folder.display())),
+        _ => Ok(()),
+    }
+}
+
 fn newest(folder: &Path, ending: &str, start: &str) -> Result<PathBuf, String> {
-    let files = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let files = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let fits = |path: &PathBuf| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        name.starts_with(start) && name.ends_with(ending) && !name.contains("linux")
+        name.starts_with(start) && name.ends_with(ending) && !name.contains("-linux.")
     };
     let files = files.flatten().map(|file| file.path()).filter(fits);
     let time = |path: &PathBuf| path.metadata().and_then(|m| m.modified()).ok();
@@ -187,7 +313,7 @@ fn newest(folder: &Path, ending: &str, start: &str) -> Result<PathBuf, String> {
 
 /// Checksums of all files, as `sha256sum --check` reads them.
 fn sums(dist: &Path) -> Result<(), String> {
-    let files = std::fs::read_dir(dist).map_err(|e| format!("{}: {e}", dist.display()))?;
+    let files = fs::read_dir(dist).map_err(|e| format!("{}: {e}", dist.display()))?;
     let mut names: Vec<String> = files
         .flatten()
         .filter(|file| file.path().is_file())
@@ -200,5 +326,24 @@ fn sums(dist: &Path) -> Result<(), String> {
     }
     let mut sum = Command::new("sha256sum");
     sum.args(names).current_dir(dist);
-    std::fs::write(dist.join("SHA256SUMS"), output(sum)?).map_err(|e| e.to_string())
+    fs::write(dist.join("SHA256SUMS"), output(sum)?).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_say_whether_they_are_static() {
+        // Tests are linked as most programs are; a text is no program.
+        let own = std::env::current_exe().unwrap();
+        if cfg!(all(target_os = "linux", target_env = "gnu", not(target_feature = "crt-static"))) {
+            assert!(asks_for_loader(&own).unwrap());
+        }
+        assert!(asks_for_loader(&root().join("README.md")).is_err());
+        assert_eq!(
+            static_name("x86_64-unknown-linux-gnu"),
+            format!("lsparse-{}-x86_64-linux", env!("CARGO_PKG_VERSION"))
+        );
+    }
 }

@@ -51,6 +51,9 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default + Send + 'static> Plain fo
 
 /// How many GPUs the driver finds; an error where there is no driver.
 fn count() -> Result<usize> {
+    if cfg!(target_feature = "crt-static") {
+        return Err(Error::Static);
+    }
     // Safe: the library is looked for and let go of. Without it the next call would panic.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::NoDriver);

@@ -13,6 +13,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// There is no NVIDIA driver on this machine.
     NoDriver,
+    /// This program has its C library in it, and cannot load a driver that comes with another.
+    Static,
     /// There is no GPU of this number.
     NoDevice {
         /// The number that was asked for, from 0.
@@ -50,6 +52,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoDriver => write!(f, "there is no NVIDIA driver on this machine"),
+            Error::Static => write!(f, "a static program cannot load the NVIDIA driver"),
             Error::NoDevice { count: 0, .. } => write!(f, "the NVIDIA driver finds no GPU"),
             Error::NoDevice { ordinal, count } => write!(f, "there is no GPU {ordinal}, but {count} from 0 on"),
             Error::TooOld { name, capability: (major, minor) } => {

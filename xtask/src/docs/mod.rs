@@ -59,6 +59,13 @@ pub fn tests(build: Build) -> Result<(usize, usize, usize), String> {
     })
 }
 
+/// Run the blocks of a text outside the site with these tools; how many ran and failed.
+pub fn try_alone(tools: &Tools, source: &str) -> Result<(usize, usize), String> {
+    let page = pages::beside(&root(), source)?;
+    let (passed, failed, _) = blocks::run(&[page], tools, &[])?.counts;
+    Ok((passed, failed))
+}
+
 /// Whether the pages do in a browser what they should; none where there is no browser.
 fn look(tools: &Tools) -> Result<Option<bool>, String> {
     let script = root().join("xtask/src/docs/check_site.py");

@@ -75,12 +75,17 @@ pub fn read(root: &Path, generated: &Path) -> Result<Vec<Page>, String> {
         }
     }
     for source in BESIDE {
-        pages.push(page(&root.join(source), source.into(), None, source, "")?);
+        pages.push(beside(root, source)?);
     }
     unlisted(root, "docs", &pages)?;
     // A new command or class wants its line in the contents.
     unlisted(generated, "", &pages)?;
     Ok(pages)
+}
+
+/// A text outside the site.
+pub fn beside(root: &Path, source: &str) -> Result<Page, String> {
+    page(&root.join(source), source.into(), None, source, "")
 }
 
 /// The source of a page of the contents, and the folder that it is relative to.

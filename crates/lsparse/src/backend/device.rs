@@ -187,6 +187,7 @@ mod tests {
         use lsparse_cuda::Error as Cuda;
         let errors = [
             (Cuda::NoDriver, "no NVIDIA driver"),
+            (Cuda::Static, "static program"),
             (Cuda::NoDevice { ordinal: 0, count: 0 }, "finds no GPU"),
             (Cuda::TooOld { name: "K80".into(), capability: (3, 7) }, "3.7, and 8.0 is needed"),
             (Cuda::OldDriver { detail: "INVALID_PTX".into() }, "does not take the kernels"),
