@@ -1,6 +1,6 @@
 //! A topic model as training sees it: parameters, local step, global step and objective.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use lsparse_cuda::Device;
 use lsparse_kernels::{digamma, ln_gamma};
@@ -115,8 +115,8 @@ pub struct TopicWorker {
     pub(super) ahead: Option<Ahead<f32>>,
     /// Topics and room on the GPU.
     on_device: Option<DeviceStep>,
-    /// Memory of what documents left behind.
-    pieces: Mutex<Vec<local::Piece>>,
+    /// What documents left behind, of the panel that is solved and of the one before.
+    solved: [local::SolvedPanel; 2],
 }
 
 impl Topics {
@@ -390,8 +390,7 @@ impl Model for Topics {
         let (mut summary, mut tally, mut kept) = (self.empty_batch(), Tally::default(), DocumentMemory::default());
         // Other documents than last time have not been visited.
         let warm = Some(&memory.warm).filter(|warm| self.warm_start && warm.len() == batch.num_rows());
-        let TopicWorker { ahead, pieces, on_device } = worker;
-        let spare = &*pieces;
+        let TopicWorker { ahead, solved: [now, before], on_device } = worker;
         let growth = params.growth.as_deref();
         let empty = || TopicSummary {
             trial: growth.map(|growth| Box::new(growth.trial(self.vocab_size))),
@@ -406,7 +405,6 @@ impl Model for Topics {
             learn_alpha: self.alpha_rule != AlphaRule::Fixed,
             keep_counts: self.warm_start,
             proposals: growth.map(Growth::proposals),
-            spare,
         };
         if let Some(device) = self.device.as_ref().filter(|_| self.sampling.is_none())
             && let Some(visited) = device::visit(on_device, device, &request, batch, ahead, &mut summary, &mut tally)?
@@ -418,16 +416,19 @@ impl Model for Topics {
         // (What the GPU had no memory for begins anew.)
         (summary, tally) = (empty(), Tally::default());
         let mut first = 0;
-        let mut sum = |pieces: Vec<local::Piece>, summary: &mut TopicSummary, tally: &mut Tally| {
-            let visited = local::sum_panel(&pieces, self.warm_start, summary, tally);
+        let mut sum = |before: &mut local::SolvedPanel, summary: &mut TopicSummary, tally: &mut Tally| {
+            if before.is_empty() {
+                return;
+            }
+            let visited = local::sum_panel(before, self.warm_start, summary, tally);
+            before.clear();
             kept.warm.extend(visited.counts);
             if self.lends {
                 kept.explained.extend(visited.explained);
             }
-            spare.lock().unwrap_or_else(PoisonError::into_inner).extend(pieces);
         };
         // While a panel is solved the one before is summed, so that no thread is idle while either waits for its last task.
-        let mut solved: Option<Vec<local::Piece>> = None;
+        before.clear();
         ahead.for_each_panel(batch.data, batch.data.batches.panels(batch.number, PANEL_DOCUMENTS), |read| {
             let Stretch { rows, row_ids, .. } = read;
             if let Some(sampling) = &self.sampling {
@@ -438,15 +439,11 @@ impl Model for Topics {
             let of_panel = warm.map(|warm| &warm[first..first + rows.len()]);
             first += rows.len();
             let request = local::PanelRequest { warm: of_panel, ..request };
-            let before = solved.take();
-            let (pieces, ()) = rayon::join(
-                || local::solve_panel(&request, rows),
-                || before.into_iter().for_each(|before| sum(before, &mut summary, &mut tally)),
-            );
-            solved = Some(pieces);
+            rayon::join(|| now.solve(&request, rows), || sum(before, &mut summary, &mut tally));
+            std::mem::swap(now, before);
             Ok(())
         })?;
-        solved.into_iter().for_each(|last| sum(last, &mut summary, &mut tally));
+        sum(before, &mut summary, &mut tally);
         Ok(Visited { summary, memory: kept, found: (), tally })
     }
 

@@ -1,4 +1,4 @@
-//! The document step on a GPU: what `solve_panel` and `sum_panel` do, for the documents of a whole batch.
+//! The document step on a GPU: what `SolvedPanel` and `sum_panel` do, for the documents of a whole batch.
 //!
 //! Documents stay on the GPU from lap to lap where there is room, and else come anew at every visit, part by part. The few
 //! that it does not work out (longer than its memory, or of words that say nothing) are worked out here.
@@ -12,7 +12,7 @@ use lsparse_cuda::topics::{
 use lsparse_cuda::{Device, Error as DeviceError};
 use rayon::prelude::*;
 
-use super::{Explained, PanelRequest, Visited, solve_panel, sum_panel};
+use super::{Explained, PanelRequest, SolvedPanel, Visited, sum_panel};
 use crate::data::{Ahead, Batch, DealId, Rows};
 use crate::error::{Error, Result};
 use crate::settings::{Checked, Selection, TopicMethod, TopicsConfig};
@@ -306,7 +306,7 @@ impl Visit<'_> {
         let request = PanelRequest { warm: warm.as_deref(), ..*self.request };
         // They have been counted.
         self.summary.documents -= rows.len() as f64;
-        let found = sum_panel(&solve_panel(&request, &rows), true, self.summary, self.tally);
+        let found = sum_panel(&SolvedPanel::of(&request, &rows), true, self.summary, self.tally);
         for ((n, counts), explained) in self.left.into_iter().zip(found.counts).zip(found.explained) {
             self.visited.counts[n] = counts;
             self.visited.explained[n] = explained;
@@ -348,8 +348,6 @@ fn add_statistics(summary: &mut TopicSummary, solved: Solved) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use super::*;
     use crate::allocation::AlphaRule;
     use crate::data::{CsrRows, Dealt, RowSource};
@@ -408,7 +406,7 @@ mod tests {
             let (mut one, mut tally, mut summary) = (Rows::sparse(30), Tally::default(), empty());
             source.read_f32(d, 1, &mut one).unwrap();
             tokens.push(one.sparse_row(0).1.iter().sum());
-            let pieces = solve_panel(&PanelRequest { learn_alpha: false, ..*request }, &one);
+            let pieces = SolvedPanel::of(&PanelRequest { learn_alpha: false, ..*request }, &one);
             let visited = sum_panel(&pieces, true, &mut summary, &mut tally);
             let mut found = lsparse_cuda::topics::Found::default();
             let mut places = vec![(0, 0.0); MOST_TOPICS];
@@ -425,7 +423,7 @@ mod tests {
             count_value.extend(places.iter().map(|e| e.1));
         }
         let mut summary = empty();
-        sum_panel(&solve_panel(request, &all), false, &mut summary, &mut Tally::default());
+        sum_panel(&SolvedPanel::of(request, &all), false, &mut summary, &mut Tally::default());
         let WordStats::Batch(stats) = summary.words else { unreachable!() };
         (out.first, out.topic, out.mass, out.totals) = (stats.indptr, stats.topic, stats.mass, summary.counts);
         out.counts = Some((count_topic, count_value));
@@ -451,11 +449,10 @@ mod tests {
             learn_alpha: true,
             keep_counts: true,
             proposals: None,
-            spare: &Mutex::default(),
         };
         let (mut rows, mut want, mut want_tally) = (Rows::sparse(30), topics.empty_batch(), Tally::default());
         source.read_f32(0, 12, &mut rows).unwrap();
-        let expected = sum_panel(&solve_panel(&request, &rows), true, &mut want, &mut want_tally);
+        let expected = sum_panel(&SolvedPanel::of(&request, &rows), true, &mut want, &mut want_tally);
         let data = Dealt::in_order(&source).unwrap();
         let batch = data.batch(0);
         let (mut summary, mut tally) = (topics.empty_batch(), Tally::default());

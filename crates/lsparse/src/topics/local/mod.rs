@@ -5,8 +5,6 @@ pub mod document;
 mod restart;
 mod trial;
 
-use std::sync::{Mutex, PoisonError};
-
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -94,8 +92,6 @@ pub struct PanelRequest<'a> {
     pub keep_counts: bool,
     /// What is proposed, where K is to be found.
     pub proposals: Option<&'a Proposals>,
-    /// Memory of pieces that are needed no more.
-    pub spare: &'a Mutex<Vec<Piece>>,
 }
 
 impl PanelRequest<'_> {
@@ -139,22 +135,52 @@ pub struct Visited {
     pub explained: Vec<Explained>,
 }
 
-/// Solve the documents of a panel.
-pub fn solve_panel(request: &PanelRequest<'_>, rows: &Rows<f32>) -> Vec<Piece> {
-    let tasks = rows.len().div_ceil(DOCUMENTS_A_TASK);
-    (0..tasks)
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|task| {
+/// What the documents of a panel left behind, task by task. Its memory serves panel after panel.
+#[derive(Default)]
+pub struct SolvedPanel {
+    pieces: Vec<Piece>,
+    /// How many of the pieces the panel has.
+    used: usize,
+}
+
+impl SolvedPanel {
+    /// Solve the documents of a panel, in memory of its own.
+    pub fn of(request: &PanelRequest<'_>, rows: &Rows<f32>) -> Self {
+        let mut panel = SolvedPanel::default();
+        panel.solve(request, rows);
+        panel
+    }
+
+    /// Solve the documents of a panel.
+    pub fn solve(&mut self, request: &PanelRequest<'_>, rows: &Rows<f32>) {
+        self.used = rows.len().div_ceil(DOCUMENTS_A_TASK);
+        if self.pieces.len() < self.used {
+            self.pieces.resize_with(self.used, Piece::default);
+        }
+        self.pieces[..self.used].par_iter_mut().enumerate().with_max_len(1).for_each(|(task, piece)| {
             let range = task * DOCUMENTS_A_TASK..((task + 1) * DOCUMENTS_A_TASK).min(rows.len());
-            with_buffers(|document| solve_range(request, document, rows, range))
-        })
-        .collect()
+            with_buffers(|document| solve_range(request, document, rows, range, piece));
+        });
+    }
+
+    fn pieces(&self) -> &[Piece] {
+        &self.pieces[..self.used]
+    }
+
+    /// Whether there is nothing in it to sum.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// What it held was summed.
+    pub fn clear(&mut self) {
+        self.used = 0;
+    }
 }
 
 /// Add the statistics of documents that were solved to `summary`. Their counts are given back where `wants_counts`.
-pub fn sum_panel(pieces: &[Piece], wants_counts: bool, summary: &mut TopicSummary, tally: &mut Tally) -> Visited {
-    let mut visited = Visited::default();
+pub fn sum_panel(solved: &SolvedPanel, wants_counts: bool, summary: &mut TopicSummary, tally: &mut Tally) -> Visited {
+    let (mut visited, pieces) = (Visited::default(), solved.pieces());
     if let Some(trial) = &mut summary.trial {
         sum_trials(pieces.iter().map(|piece| &piece.trial), trial);
     }
@@ -193,9 +219,8 @@ fn solve_range(
     document: &mut Document,
     rows: &Rows<f32>,
     range: std::ops::Range<usize>,
-) -> Piece {
-    let spare = request.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    let mut piece = spare.unwrap_or_default();
+    piece: &mut Piece,
+) {
     piece.clear();
     let before = document.tally();
     let alpha_sum: f64 = request.alpha.iter().map(|&a| f64::from(a)).sum();
@@ -228,7 +253,7 @@ fn solve_range(
         piece.bound.push(evidence);
         piece.explained.push(Explained { evidence: evidence as f32, tokens: tokens as f32 });
         if request.learn_alpha {
-            let Piece { alloc, alpha_total, alpha_topic, .. } = &mut piece;
+            let Piece { alloc, alpha_total, alpha_topic, .. } = piece;
             let add = |k, tables, slope| alpha_topic.push((k, tables, slope));
             let term = |term| alloc.push(term);
             alpha_total.push(request.say_of_alpha((tokens, alpha_sum), document.topic_counts(), term, add));
@@ -241,7 +266,6 @@ fn solve_range(
         piece.counts_end.push(piece.counts.len());
     }
     piece.tally = difference(&document.tally(), &before);
-    piece
 }
 
 fn difference(after: &Tally, before: &Tally) -> Tally {
