@@ -87,7 +87,7 @@ impl<'a> Watching<'a> {
         Watching { trace: Trace::new(Vec::new(), "trace"), stop_after, stop }
     }
 
-    /// The lines without what depends on the clock and the memory.
+    /// The lines without what depends on the clock and the memory, and without sizes, which are statistics of the model.
     fn lines(&mut self) -> Vec<u8> {
         let text = std::str::from_utf8(self.trace.get_mut()).unwrap();
         let mut out = Vec::new();
@@ -97,6 +97,7 @@ impl<'a> Watching<'a> {
             for field in ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes"] {
                 fields.remove(field).unwrap();
             }
+            fields.remove("sizes");
             serde_json::to_writer(&mut out, &step).unwrap();
             out.push(b'\n');
         }

@@ -32,6 +32,7 @@ use crate::topics::assign::csv_field;
 EXAMPLES:
   lsparse corpus build articles/ --out corpus                       one document a file
   lsparse corpus build posts.jsonl.gz --field body --id-field url --out corpus
+  lsparse corpus build talks.jsonl --keep year --keep speaker --out corpus    shares over time in lsparse explore
   lsparse corpus build reviews.csv --column text --min-docs 5 --phrases --out corpus
   lsparse corpus build zeilen.txt --stop-words german --stem german --out corpus
   lsparse corpus build wenzhang.jsonl --stop-words chinese --out corpus    words by a dictionary
@@ -78,6 +79,10 @@ pub struct InputArgs {
     /// The field or column with the name of a document [default: none, documents are called by number or path].
     #[arg(long, value_name = "NAME", visible_alias = "id-column")]
     pub id_field: Option<String>,
+    /// Keep this field of JSON objects or column of CSV beside the counts, such as a year, for the page of lsparse explore;
+    /// may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub keep: Vec<String>,
     /// The first line of CSV is a document.
     #[arg(long)]
     pub no_header: bool,
@@ -230,6 +235,7 @@ impl BuildArgs {
             vocab: vocabulary.vocab.clone(),
             like: words.like.clone(),
             ids: input.ids.clone(),
+            keep: input.keep.clone(),
             index_base: input.index_base,
             force: self.force,
             list_dropped: vocabulary.dropped.is_some(),

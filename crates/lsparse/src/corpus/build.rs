@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::corpus::encode::{Encoder, TextInput, TextReport, encode_growing, encode_with, find_phrases};
 use crate::corpus::folder::counts::Corpus;
 use crate::corpus::folder::filter::{Dropped, Order, VocabFilter, filter_corpus};
+use crate::corpus::folder::metadata::{Metadata, read_metadata};
 use crate::corpus::folder::staging::{Kind, Staging};
 use crate::corpus::folder::write::CorpusWriter;
 use crate::corpus::format::Format;
@@ -40,6 +41,8 @@ pub struct BuildOptions {
     pub like: Option<PathBuf>,
     /// A file with the names of the documents, one a line.
     pub ids: Option<PathBuf>,
+    /// Fields of JSON objects or columns of CSV that are kept beside the counts; of a corpus folder all are.
+    pub keep: Vec<String>,
     /// The number of the first word in SVMlight files.
     pub index_base: IndexBase,
     /// Replace a corpus that is there already.
@@ -105,7 +108,9 @@ pub fn build(input: &Path, options: &BuildOptions, out: &Path, watch: &mut Watch
     let job = Job { input, format, options, staging: &staging };
     let mut written = || {
         let built = if format.is_text() { job.text(watch)? } else { job.counts(watch)? };
-        built.finish(input, format)
+        let report = built.finish(input, format)?;
+        job.metadata()?.map_or(Ok(()), |metadata| metadata.write(&staging.out()))?;
+        Ok(report)
     };
     let report = written().map_err(|error| staging.rename_error(error))?;
     staging.finish(options.force)?;
@@ -188,6 +193,25 @@ impl Built {
         self.writer.finish(&self.vocab, self.tokenizer.as_ref())?;
         let repeated_ids = Repeated::among(Lines::read(&ids)?.iter());
         Ok(BuildReport { repeated_ids, ..report })
+    }
+}
+
+impl Job<'_> {
+    /// What is kept of documents besides their words.
+    fn metadata(&self) -> Result<Option<Metadata>> {
+        let keep = &self.options.keep;
+        if self.format == Format::Corpus {
+            let known = Corpus::open(self.input)?.metadata()?;
+            return match known {
+                Some(known) if !keep.is_empty() => Ok(Some(known.only(keep)?)),
+                None if !keep.is_empty() => Metadata::default().only(keep).map(Some),
+                known => Ok(known),
+            };
+        }
+        if keep.is_empty() {
+            return Ok(None);
+        }
+        read_metadata(self.input, Some(self.format), &self.options.text, keep).map(Some)
     }
 }
 

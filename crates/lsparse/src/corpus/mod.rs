@@ -6,7 +6,8 @@
 //! - `words.npy` and `counts.npy` (int32): the words of each document by number, ascending, and how often each is
 //!   there: `csr_matrix((counts, words, indptr))`;
 //! - `vocab.txt`: one word a line, in the order of their numbers; `ids.txt`: one name a document;
-//! - `corpus.json`: sizes, and how text became words, so that new text is treated alike.
+//! - `corpus.json`: sizes, and how text became words, so that new text is treated alike;
+//! - `metadata.csv`, where it was asked for: named columns with what else is known of each document.
 //!
 //! [`Corpus`] opens it as rows for everything else in this library; [`build()`] makes one from text ([`Tokenizer`],
 //! [`VocabFilter`]) or from counts ([`Format`]); [`split()`] cuts it; [`corpus_stats`] looks at it; [`Encoder`] and
@@ -39,6 +40,7 @@ pub use build::{BuildOptions, BuildReport, Repeated, build};
 pub use encode::{Encoder, TextReport, encode_text, read_texts};
 pub use folder::counts::Corpus;
 pub use folder::filter::{Dropped, DroppedWord, Reason, TEXT_FILTER, VocabFilter};
+pub use folder::metadata::{Metadata, read_metadata};
 pub use folder::split::{Part, draw_parts, read_parts, save, split};
 pub use folder::stats::{CorpusStats, DocStats, Spread, WordStats, corpus_stats};
 pub use format::Format;
@@ -59,3 +61,4 @@ const COUNTS: &str = "counts.npy";
 const VOCAB: &str = "vocab.txt";
 const IDS: &str = "ids.txt";
 const META: &str = "corpus.json";
+const METADATA: &str = "metadata.csv";

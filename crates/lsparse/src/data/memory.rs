@@ -11,6 +11,7 @@ pub struct MemoryRows<T> {
     dim: usize,
     values: Vec<T>,
     note: Option<String>,
+    columns: Vec<String>,
 }
 
 impl<T: Scalar> MemoryRows<T> {
@@ -18,12 +19,18 @@ impl<T: Scalar> MemoryRows<T> {
     pub fn new(name: impl Into<String>, dim: usize, values: Vec<T>) -> Result<Self> {
         let name = name.into();
         check_dense(&name, dim, values.len())?;
-        Ok(MemoryRows { name, dim, values, note: None })
+        Ok(MemoryRows { name, dim, values, note: None, columns: Vec::new() })
     }
 
     /// The same rows with a word on how they were read.
     pub fn with_note(mut self, note: Option<String>) -> Self {
         self.note = note;
+        self
+    }
+
+    /// The same rows with names of their columns.
+    pub fn with_columns(mut self, columns: Vec<String>) -> Self {
+        self.columns = columns;
         self
     }
 
@@ -60,6 +67,10 @@ impl<T: Scalar> RowSource for MemoryRows<T> {
 
     fn note(&self) -> Option<&str> {
         self.note.as_deref()
+    }
+
+    fn column_name(&self, column: usize) -> Option<&str> {
+        self.columns.get(column).map(String::as_str)
     }
 
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {

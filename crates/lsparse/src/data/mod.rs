@@ -86,6 +86,11 @@ pub trait RowSource: Send + Sync {
         None
     }
 
+    /// What a column is called, where columns have names.
+    fn column_name(&self, _column: usize) -> Option<&str> {
+        None
+    }
+
     /// What a row is called, where rows have names.
     fn row_name(&self, _row: usize) -> Option<String> {
         None

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 const LONGEST: usize = 200;
 
 /// Read names of topics: CSV with the columns `topic` (from 0) and `name`, in any order and among others. A topic that is not
-/// in the file, or whose name is blank, has none.
+/// in the file, or whose name is blank, has none. Names of clusters and states are the same with `cluster` or `state`.
 pub fn read_topic_names(path: &Path, num_topics: usize) -> Result<Vec<Option<String>>> {
     let bytes = std::fs::read(path).map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
@@ -32,7 +32,8 @@ pub fn read_topic_names(path: &Path, num_topics: usize) -> Result<Vec<Option<Str
             refuse(1, format!("there is no column {name:?}"), "name the columns in the first line: topic,name")
         })
     };
-    let (number, name) = (column("topic")?, column("name")?);
+    let number = ["cluster", "state"].iter().find_map(|other| column(other).ok());
+    let (number, name) = (column("topic").or_else(|error| number.ok_or(error))?, column("name")?);
     let mut names = vec![None; num_topics];
     for record in reader.records() {
         let record = record.map_err(|error| {

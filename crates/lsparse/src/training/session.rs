@@ -37,7 +37,7 @@ use crate::training::observe::{Stopwatch, peak_memory_bytes};
 use crate::training::rules::{EVIDENCE, Progress, StopReason, StopRules, count_empty};
 use crate::training::schedule::{Memo, MemoPlace, Memos, Pace, Schedule, ScheduleState};
 use crate::training::summary::Summary;
-use crate::training::trace::StepInfo;
+use crate::training::trace::{StepInfo, told_sizes};
 
 /// What a run starts from.
 pub struct Start<M: Model> {
@@ -413,6 +413,7 @@ impl<'a, M: Model> Session<'a, M> {
             peak_memory_bytes: peak_memory_bytes(),
             report,
             moves: changes.map(|changes| changes.moves).unwrap_or_default(),
+            sizes: if ends_lap { told_sizes(self.total.counts()) } else { Vec::new() },
         }
     }
 

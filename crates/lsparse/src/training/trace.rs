@@ -123,6 +123,29 @@ pub struct StepInfo {
     pub report: BTreeMap<String, f64>,
     /// Changes of the number of clusters at the end of the lap.
     pub moves: Vec<Move>,
+    /// What every cluster or topic holds at the end of a lap, to four digits; none where there are more than
+    /// [`MOST_SIZES`].
+    pub sizes: Vec<f64>,
+}
+
+/// Clusters whose sizes a trace has: it is to stay a file that is read in one go.
+pub const MOST_SIZES: usize = 2_000;
+
+/// Sizes as a trace has them.
+pub fn told_sizes(counts: &[f64]) -> Vec<f64> {
+    let four_digits = |&count: &f64| match count > 0.0 && count.is_finite() {
+        true => {
+            let unit = 10f64.powi(count.log10().floor() as i32 - 3);
+            // A unit below one is divided by, so that decimals stay short.
+            if unit < 1.0 {
+                (count * (1.0 / unit).round()).round() / (1.0 / unit).round()
+            } else {
+                (count / unit).round() * unit
+            }
+        }
+        false => 0.0,
+    };
+    if counts.len() > MOST_SIZES { Vec::new() } else { counts.iter().map(four_digits).collect() }
 }
 
 /// A step as a line has it: one level of names.
@@ -150,6 +173,8 @@ struct Flat {
     peak_memory_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     moves: Vec<Move>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    sizes: Vec<f64>,
     /// What is no number is null in JSON.
     #[serde(flatten)]
     report: BTreeMap<String, Option<f64>>,
@@ -174,6 +199,7 @@ impl From<StepInfo> for Flat {
             empty_clusters: info.empty_clusters,
             peak_memory_bytes: info.peak_memory_bytes,
             moves: info.moves,
+            sizes: info.sizes,
             report: info.report.into_iter().map(|(name, value)| (name, Some(value))).collect(),
         }
     }
@@ -196,6 +222,7 @@ impl From<Flat> for StepInfo {
             empty_clusters: flat.empty_clusters,
             peak_memory_bytes: flat.peak_memory_bytes,
             moves: flat.moves,
+            sizes: flat.sizes,
             report: flat.report.into_iter().map(|(name, value)| (name, value.unwrap_or(f64::NAN))).collect(),
         }
     }
@@ -453,7 +480,15 @@ mod tests {
             peak_memory_bytes: Some(7),
             report: [("evidence".to_owned(), -1.5)].into(),
             moves: vec![Move { kind: MoveKind::Merge, from: vec![3, 7], to: vec![3], gain: 2.5 }],
+            sizes: told_sizes(&[1234.567, 0.0123456, 0.0, 3.0]),
         }
+    }
+
+    #[test]
+    fn sizes_have_four_digits() {
+        let sizes = told_sizes(&[1_234_567.0, 1234.567, 12.34567, 0.0123456, 1.0, 0.0, f64::NAN]);
+        assert_eq!(serde_json::to_string(&sizes).unwrap(), "[1235000.0,1235.0,12.35,0.01235,1.0,0.0,0.0]");
+        assert!(told_sizes(&[1.0; MOST_SIZES + 1]).is_empty());
     }
 
     #[test]

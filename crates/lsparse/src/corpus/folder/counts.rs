@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 
 use crate::corpus::folder::array::ArrayFile;
 use crate::corpus::folder::meta::Meta;
+use crate::corpus::folder::metadata::Metadata;
 use crate::corpus::folder::store::{Store, check_words};
 use crate::corpus::text::lines::Lines;
 use crate::corpus::text::tokenizer::TokenizerConfig;
@@ -202,6 +203,13 @@ impl Corpus {
     }
 }
 
+impl Corpus {
+    /// What is known of the documents besides their words; none where nothing was kept.
+    pub fn metadata(&self) -> Result<Option<Metadata>> {
+        self.folder.as_ref().map_or(Ok(None), |folder| Metadata::read(folder, self.num_docs()))
+    }
+}
+
 impl RowSource for Corpus {
     fn name(&self) -> &str {
         &self.name
@@ -225,6 +233,10 @@ impl RowSource for Corpus {
 
     fn num_entries(&self) -> Option<usize> {
         Some(self.store.len())
+    }
+
+    fn column_name(&self, column: usize) -> Option<&str> {
+        self.vocab.words().get(column).map(String::as_str)
     }
 
     fn row_name(&self, row: usize) -> Option<String> {

@@ -4,6 +4,7 @@ pub(super) mod array;
 pub(super) mod counts;
 pub(super) mod filter;
 pub(super) mod meta;
+pub(super) mod metadata;
 pub(super) mod split;
 pub(super) mod staging;
 pub(super) mod stats;

@@ -143,6 +143,12 @@ fn write_parts(corpus: &Corpus, parts: &[Part], staging: &Staging, watch: &mut W
     for writer in writers.into_iter().flatten() {
         writer.finish(corpus.vocab(), corpus.tokenizer())?;
     }
+    if let Some(metadata) = corpus.metadata()? {
+        for part in Part::ALL.into_iter().filter(|part| num_docs[*part as usize] > 0) {
+            let own = (0..parts.len()).filter(|&doc| parts[doc] == part);
+            metadata.of_documents(own).write(&staging.out().join(part.name()))?;
+        }
+    }
     Ok(num_docs)
 }
 
@@ -162,5 +168,6 @@ fn write_all(corpus: &Corpus, folder: &Path) -> Result<()> {
         entries.extend(words.iter().zip(counts).map(|(&word, &count)| (word, count as u32)));
         writer.push(ids.get(doc), &mut entries)
     })?;
-    writer.finish(corpus.vocab(), corpus.tokenizer())
+    writer.finish(corpus.vocab(), corpus.tokenizer())?;
+    corpus.metadata()?.map_or(Ok(()), |metadata| metadata.write(folder))
 }

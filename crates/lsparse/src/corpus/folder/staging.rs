@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::corpus::folder::counts::Corpus;
 use crate::corpus::folder::split::Part;
-use crate::corpus::{COUNTS, IDS, INDPTR, META, VOCAB, WORDS};
+use crate::corpus::{COUNTS, IDS, INDPTR, META, METADATA, VOCAB, WORDS};
 use crate::data::atomic::{behind_links, folder_of, without_path};
 use crate::data::part::temporary_folder;
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 const DURABLE: bool = !cfg!(test);
 
 /// The files of a corpus: those that may be replaced.
-const OWN_FILES: [&str; 6] = [INDPTR, WORDS, COUNTS, VOCAB, IDS, META];
+const OWN_FILES: [&str; 7] = [INDPTR, WORDS, COUNTS, VOCAB, IDS, META, METADATA];
 
 /// What a folder is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

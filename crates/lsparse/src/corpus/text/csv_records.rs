@@ -17,6 +17,8 @@ pub(in crate::corpus) struct CsvRecords {
     width: usize,
     column: usize,
     id_column: Option<usize>,
+    /// The names of the columns, where the first line has them.
+    names: Option<Vec<String>>,
     number: u64,
 }
 
@@ -48,6 +50,7 @@ impl CsvRecords {
             width: 0,
             column: 0,
             id_column: None,
+            names: None,
             number: 0,
         };
         if !records.advance()? {
@@ -67,6 +70,7 @@ impl CsvRecords {
             Some(field) => Some(records.find(field, names.as_deref())?),
             None => None,
         };
+        records.names = names;
         records.pending = !options.header;
         Ok(records)
     }
@@ -87,6 +91,12 @@ impl CsvRecords {
             };
             bad_line(&self.path, 1, format!("there is no column {:?}", shorten(field.as_bytes())), &remedy)
         })
+    }
+
+    /// What the record that was handed out last has in a column.
+    pub(in crate::corpus) fn value(&self, column: &str) -> Result<String> {
+        let column = self.find(column, self.names.as_deref())?;
+        Ok(decode(self.record.get(column).unwrap_or_default().to_vec()).0)
     }
 
     /// The line of the next record, its name and its text.

@@ -156,6 +156,19 @@ impl Documents {
     }
 }
 
+impl Documents {
+    /// What the next document has in these fields or columns, in their order; blank where it has nothing.
+    pub(in crate::corpus) fn next_fields(&mut self, names: &[String]) -> Result<Option<Vec<String>>> {
+        let Some(RawDoc { path, line, bytes, .. }) = self.next_doc()? else { return Ok(None) };
+        if let Reader::Csv(records) = &self.reader {
+            return names.iter().map(|name| records.value(name)).collect::<Result<_>>().map(Some);
+        }
+        let (text, _) = decode_text(&path, line, bytes, self.options.strict)?;
+        let found = json::pick_all(&text, names);
+        found.map(Some).map_err(|(detail, remedy)| Error::BadLine { path: path.to_path_buf(), line, detail, remedy })
+    }
+}
+
 /// The line of a document, its name and its text.
 pub(in crate::corpus) type Record = (u64, Option<Vec<u8>>, Vec<u8>);
 

@@ -48,6 +48,20 @@ pub(in crate::corpus) fn pick(
     Ok((text, id))
 }
 
+/// What an object has in each of these fields, as text; blank where there is nothing.
+pub(in crate::corpus) fn pick_all(line: &str, fields: &[String]) -> Result<Vec<String>, Problem> {
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).map_err(|error| {
+        (format!("it is no JSON object ({})", brief(error)), "give one JSON object a line".to_owned())
+    })?;
+    let value = |field: &String| match object.get(field) {
+        None | Some(serde_json::Value::Null) => Ok(String::new()),
+        Some(serde_json::Value::String(text)) => Ok(text.clone()),
+        Some(value @ (serde_json::Value::Number(_) | serde_json::Value::Bool(_))) => Ok(value.to_string()),
+        Some(_) => Err((format!("the field {field:?} is neither text nor a number"), "keep others".to_owned())),
+    };
+    fields.iter().map(value).collect()
+}
+
 /// Names that a message can show.
 const MAX_NAMES: usize = 12;
 

@@ -114,7 +114,8 @@ fn read_table(path: &Path, options: &CsvOptions, keys: Option<&str>) -> Result<(
         if gzipped { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
 
     let (header, missing) = (options.header, options.missing);
-    let mut table = Table { path, header, missing, note: None, dim: None, num_rows: 0, values: Vec::new() };
+    let mut table =
+        Table { path, header, missing, note: None, names: Vec::new(), dim: None, num_rows: 0, values: Vec::new() };
     check_text(path, text.fill_buf().map_err(failed)?, None)?;
     let mut delimiter = options.delimiter;
     let (mut bytes, mut number) = (Vec::new(), 0);
@@ -138,6 +139,7 @@ fn read_table(path: &Path, options: &CsvOptions, keys: Option<&str>) -> Result<(
     }
     let note = table.note.take().map(|note| format!("{}: {note}", path.display()));
     let rows = MemoryRows::new(path.display().to_string(), table.dim.unwrap_or(1), table.values)?.with_note(note);
+    let rows = if Some(table.names.len()) == table.dim { rows.with_columns(table.names) } else { rows };
     Ok((rows, keys.map_or_else(Vec::new, |keys| keys.found)))
 }
 
@@ -216,6 +218,8 @@ struct Table<'a> {
     missing: bool,
     /// What was taken for a header without being told.
     note: Option<String>,
+    /// The names of the columns, where a header has them.
+    names: Vec<String>,
     dim: Option<usize>,
     num_rows: usize,
     values: Vec<f64>,
@@ -229,6 +233,7 @@ impl Table<'_> {
         };
         if header {
             self.mention_unnamed(fields);
+            self.names = fields.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
             return Ok(());
         }
         let count = fields.len();
