@@ -30,6 +30,9 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
             println!(
                 "finding   K that is found, scikit-learn's BayesianGaussianMixture and fixed K [--images DIR] [--rows N]"
             );
+            println!(
+                "explore   pages of many topics: CPU time, bytes, a browser's times, pyLDAvis [--topics 1000,10000]"
+            );
             println!("memory    peak memory on 2 million documents and 3.68 million patches; may take --images DIR");
             println!("rivals    held-out scores and CPU time against others at their defaults:");
             println!(
@@ -62,6 +65,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("python", rest) => package(rest),
         ("dask", rest) => workers(rest),
         ("finding", rest) => finding(rest),
+        ("explore", rest) => explore(rest),
         ("memory", rest) => memory::run(rest),
         _ => Err(format!("there is no benchmark {name:?}; see cargo xtask bench list")),
     }
@@ -72,6 +76,16 @@ pub fn run(args: &[&str]) -> Result<(), String> {
         Some((name, rest)) => run_named(name, rest),
         None => Err("usage: cargo xtask bench NAME; see cargo xtask bench list".into()),
     }
+}
+
+/// Pages of many topics, pyLDAvis's beside them, and what a browser makes of them.
+fn explore(args: &[&str]) -> Result<(), String> {
+    go(cargo(&["build", "--release", "--package", "lsparse-cli"]))?;
+    let folder = root().join("target/bench-data/explore").to_string_lossy().into_owned();
+    let script = root().join("bench/explore.py").to_string_lossy().into_owned();
+    let lsparse = release("lsparse").to_string_lossy().into_owned();
+    let all: Vec<&str> = [&*script, &*lsparse, &*folder].into_iter().chain(args.iter().copied()).collect();
+    go(single(command(python("bench-venv", "bench/requirements.txt")?, &all)))
 }
 
 /// K that is found beside other ways to find it and fixed K.
