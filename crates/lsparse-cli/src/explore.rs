@@ -1,57 +1,78 @@
-//! `lsparse explore`: one page that shows the topics of a model, to be opened in a browser.
+//! `lsparse explore`: one page that shows a model, to be opened in a browser.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lsparse::backend::with_threads;
-use lsparse::corpus::{Corpus, read_texts};
-use lsparse::data::AtomicFile;
+use lsparse::corpus::{Corpus, Metadata, read_metadata, read_texts};
+use lsparse::data::{AtomicFile, RowSource};
 use lsparse::topics::{TopicModel, read_topic_names};
-use lsparse::{Error, Result};
-use lsparse_page::explore::{PageOptions, PageReport, Reading, topics_page};
+use lsparse::{AnyModel, Error, MixtureModel, Result, SequenceModel};
+use lsparse_page::explore::{Judge, PageOptions, PageReport, Picture, Reading, RowsReport, clusters_page, topics_page};
 use serde::Serialize;
 
+use crate::data_args::DataArgs;
 use crate::format::grouped;
+use crate::group_args::GroupArgs;
 use crate::stdin::Input;
-use crate::topics::TextArgs;
+use crate::topics::{TextArgs, refuse_given};
 use crate::{interrupt, output, parse};
 
-/// One page that shows the topics of a model: a map, a table, words, documents.
+/// One page that shows a model: a map, a table, and what topics, clusters or states look like.
 ///
 /// The page is a single file that opens in a browser from a disk and makes no request to anywhere. Topics lie near each other
-/// on its map by the Hellinger distance of their words. With documents it has coherences, the documents that show a topic
-/// best, and the topic of every word of them; of raw text it has the text itself, of a corpus folder the counts of words. Of
-/// more documents than it can hold a sample is taken, and the page says so.
+/// on its map by the Hellinger distance of their words, clusters and states by their divergence. With documents it has
+/// coherences, the documents that show a topic best, and the topic of every word of them; of raw text it has the text itself,
+/// of a corpus folder the counts of words; what --keep of `corpus build` has kept is there as shares over time or by value.
+/// With rows it shows how sure they are of their clusters, how much of it L captures, and which rows are typical, doubtful
+/// and unlikely; of sequences also states over time and transitions. Of more documents or rows than it can hold a sample is
+/// taken, and the page says so.
 ///
-/// Names that are given to topics in the page are saved from it as a file, which `--names` reads again here and in `topics`
-/// and `assign`.
+/// Names that are given in the page are saved from it as a file, which `--names` reads again here, those of topics also in
+/// `topics` and `assign`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
   lsparse explore topics.safetensors --out page.html
   lsparse explore topics.safetensors articles/ --out page.html            # with the texts of documents
   lsparse explore topics.safetensors corpus --names names.csv --out page.html
-  lsparse explore topics.safetensors posts.jsonl --field body --id-field url --documents 3000 --out page.html")]
+  lsparse explore topics.safetensors posts.jsonl --field body --id-field url --keep year --out page.html
+  lsparse explore mixture.safetensors data.csv --out page.html            # clusters, and rows that show them
+  lsparse explore patches.safetensors images/ --out page.html             # as pictures
+  lsparse explore digits.safetensors digits.npy --picture 28x28 --out page.html
+  lsparse explore h.safetensors data.npy --groups lengths.npy --out page.html")]
 pub struct ExploreArgs {
-    /// A topic model.
+    /// A model.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
-    /// Documents to show topics by: raw text or a corpus folder.
-    #[arg(value_name = "CORPUS")]
-    pub corpus: Option<PathBuf>,
+    /// Documents to show topics by, raw text or a corpus folder; or rows to show clusters by, in any format that training
+    /// reads; - for standard input.
+    #[arg(value_name = "DATA")]
+    pub data: Option<PathBuf>,
     /// Write the page here (.html).
     #[arg(long, short, value_name = "FILE")]
     pub out: PathBuf,
-    /// Names of topics: CSV with the columns topic and name, as the page saves it.
+    /// Names: CSV with the columns topic (or cluster, or state) and name, as the page saves it.
     #[arg(long, value_name = "FILE")]
     pub names: Option<PathBuf>,
     /// What the page is called [default: the name of the model].
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// How many documents the page has at most.
-    #[arg(long, value_name = "N", default_value_t = 1000, requires = "corpus")]
+    /// How many documents or rows the page has at most.
+    #[arg(long, value_name = "N", default_value_t = 1000, requires = "data", visible_alias = "rows")]
     pub documents: usize,
+    /// Show shares by this field of JSON objects or column of CSV, or this one of those that the corpus folder has; may be
+    /// given several times [default: all of a corpus folder].
+    #[arg(long, value_name = "NAME", requires = "data")]
+    pub keep: Vec<String>,
+    /// Rows are pictures of this height and width, with x3 behind it in colour, such as 28x28 [default: as patches of images
+    /// are cut].
+    #[arg(long, value_name = "HxW", value_parser = Picture::parse)]
+    pub picture: Option<Picture>,
+    /// Rows may have missing values, whichever way the mixture was trained.
+    #[arg(long)]
+    pub missing: bool,
     /// Seed of the map.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
@@ -65,6 +86,10 @@ pub struct ExploreArgs {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
     #[command(flatten)]
+    pub reading: DataArgs,
+    #[command(flatten)]
+    pub groups: GroupArgs,
+    #[command(flatten)]
     pub text: TextArgs,
 }
 
@@ -73,7 +98,16 @@ pub struct ExploreArgs {
 struct Written<'a> {
     out: &'a Path,
     #[serde(flatten)]
-    report: PageReport,
+    report: Report,
+}
+
+/// What a page has, by what it is of.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Report {
+    Topics(PageReport),
+    Clusters(RowsReport),
+    States(RowsReport),
 }
 
 pub fn run(args: &ExploreArgs) -> Result<()> {
@@ -82,12 +116,17 @@ pub fn run(args: &ExploreArgs) -> Result<()> {
 
 fn explore(args: &ExploreArgs) -> Result<()> {
     output::check_extension("out", &args.out, &["html", "htm"])?;
-    let inputs = [Some(&args.model), args.corpus.as_ref(), args.names.as_ref()];
+    let inputs = [Some(&args.model), args.data.as_ref(), args.names.as_ref()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
     output::check_not_input("out", &args.out, &inputs)?;
     output::check_writable(&args.out)?;
-    let model = TopicModel::load(&args.model)?;
-    let names = args.names.as_deref().map(|path| read_topic_names(path, model.num_topics())).transpose()?;
+    let model = AnyModel::load(&args.model)?;
+    let num = match &model {
+        AnyModel::Topics(model) => model.num_topics(),
+        AnyModel::Mixture(model) => model.num_clusters(),
+        AnyModel::Sequence(model) => model.num_states(),
+    };
+    let names = args.names.as_deref().map(|path| read_topic_names(path, num)).transpose()?;
     let name = args.model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let options = PageOptions {
         title: args.title.clone().unwrap_or(name),
@@ -95,9 +134,10 @@ fn explore(args: &ExploreArgs) -> Result<()> {
         documents: args.documents,
         seed: args.seed,
     };
-    let (page, report) = match &args.corpus {
-        Some(path) => with_documents(args, path, &model, &options)?,
-        None => topics_page(&model, None, &options)?,
+    let (page, report) = match model {
+        AnyModel::Topics(model) => of_topics(args, &model, &options)?,
+        AnyModel::Mixture(model) => of_mixture(args, *model, &options)?,
+        AnyModel::Sequence(model) => of_sequence(args, *model, &options)?,
     };
     let mut file = AtomicFile::create(&args.out)?;
     let failed = |source| Error::Unwritable { path: args.out.clone(), source };
@@ -112,6 +152,17 @@ fn explore(args: &ExploreArgs) -> Result<()> {
     Ok(())
 }
 
+fn of_topics(args: &ExploreArgs, model: &TopicModel, options: &PageOptions) -> Result<(String, Report)> {
+    refuse_given(&args.groups.given(), "topics")?;
+    refuse_given(&[("picture", args.picture.is_some()), ("missing", args.missing)], "topics")?;
+    refuse_given(&args.reading.patches.given(), "topics")?;
+    let (page, report) = match &args.data {
+        Some(path) => with_documents(args, path, model, options)?,
+        None => topics_page(model, None, options)?,
+    };
+    Ok((page, Report::Topics(report)))
+}
+
 fn with_documents(
     args: &ExploreArgs,
     path: &Path,
@@ -119,25 +170,106 @@ fn with_documents(
     options: &PageOptions,
 ) -> Result<(String, PageReport)> {
     let input = Input::open(path, "")?;
-    let documents = args.text.open_input(&input, model, None)?;
-    let (format, how) = (args.text.format, args.text.options(None));
+    let documents = args.text.open_input(&input, model, Some(&args.reading))?;
+    let (format, how) = (args.text.format, args.text.options(Some(&args.reading)));
+    let is_corpus = Corpus::is_corpus(input.path());
+    let metadata = metadata_of(args, input.path())?;
+    let metadata = match metadata {
+        None if !is_corpus && !args.keep.is_empty() => Some(read_metadata(input.path(), format, &how, &args.keep)?),
+        metadata => metadata,
+    };
     let texts =
         |wanted: &[usize]| read_texts(input.path(), format, &how, wanted, &mut |_| interrupt::check("reading text"));
     let reading = Reading {
         rows: &documents,
         name: &|n| documents.corpus().id(n).map(str::to_owned),
-        texts: if Corpus::is_corpus(input.path()) { None } else { Some(&texts) },
+        texts: if is_corpus { None } else { Some(&texts) },
+        metadata: metadata.as_ref(),
     };
     topics_page(model, Some(&reading), options)
 }
 
-fn said(out: &Path, report: &PageReport) -> String {
-    let mut text = format!("{}: {} topics", out.display(), grouped(report.topics));
-    if report.documents > 0 {
-        text += &format!(", {} of {} documents", grouped(report.documents_shown), grouped(report.documents));
+/// What a corpus folder has kept of its documents.
+fn metadata_of(args: &ExploreArgs, path: &Path) -> Result<Option<Metadata>> {
+    if !Corpus::is_corpus(path) {
+        return Ok(None);
     }
-    if report.documents_looked_at < report.documents {
-        text += &format!(" (chosen from a sample of {})", grouped(report.documents_looked_at));
+    match Corpus::open(path)?.metadata()? {
+        known if args.keep.is_empty() => Ok(known),
+        known => known.unwrap_or_default().only(&args.keep).map(Some),
     }
-    text + &format!(", {:.1} MB; open it in a browser", report.bytes as f64 / 1e6)
+}
+
+fn of_mixture(args: &ExploreArgs, model: MixtureModel, options: &PageOptions) -> Result<(String, Report)> {
+    refuse_given(&args.groups.given(), "a mixture")?;
+    refuse_given(&args.text.given(), "a mixture")?;
+    let model = if args.missing { model.allowing_missing()? } else { model };
+    let Some(path) = &args.data else {
+        let (page, report) = clusters_page(&Judge::Mixture(&model), None, None, &model.columns, args.picture, options)?;
+        return Ok((page, Report::Clusters(report)));
+    };
+    let input = Input::open(path, ".csv")?;
+    let source = args.reading.open(input.path(), model.config.missing)?;
+    let metadata = metadata_of(args, input.path())?;
+    if metadata.is_none() {
+        refuse_given(&[("keep", !args.keep.is_empty())], "rows that are no corpus folder")?;
+    }
+    let (columns, picture) = columns_and_picture(args, input.path(), source.as_ref(), &model.columns);
+    let judge = Judge::Mixture(&model);
+    let (page, report) = clusters_page(&judge, Some(source.as_ref()), metadata.as_ref(), &columns, picture, options)?;
+    Ok((page, Report::Clusters(report)))
+}
+
+fn of_sequence(args: &ExploreArgs, model: SequenceModel, options: &PageOptions) -> Result<(String, Report)> {
+    refuse_given(&args.text.given(), "sequences")?;
+    refuse_given(&[("keep", !args.keep.is_empty())], "sequences")?;
+    let model = if args.missing { model.allowing_missing_steps() } else { model };
+    let Some(path) = &args.data else {
+        refuse_given(&args.groups.given(), "a page without data")?;
+        let nothing = lsparse::data::Groups::one(0);
+        let judge = Judge::Sequence(&model, &nothing);
+        let (page, report) = clusters_page(&judge, None, None, &model.columns, args.picture, options)?;
+        return Ok((page, Report::States(report)));
+    };
+    let input = Input::open(path, ".csv")?;
+    let (source, groups) = args.groups.open(&args.reading, input.path(), model.config.missing)?;
+    let (columns, picture) = columns_and_picture(args, input.path(), source.as_ref(), &model.columns);
+    let judge = Judge::Sequence(&model, &groups);
+    let (page, report) = clusters_page(&judge, Some(source.as_ref()), None, &columns, picture, options)?;
+    Ok((page, Report::States(report)))
+}
+
+/// Names of columns, as the model has them or else the data; and what rows are as pictures, if they are patches.
+fn columns_and_picture(
+    args: &ExploreArgs,
+    path: &Path,
+    source: &dyn RowSource,
+    known: &[String],
+) -> (Vec<String>, Option<Picture>) {
+    let named = || (0..source.dim()).map(|d| source.column_name(d).map(str::to_owned)).collect::<Option<Vec<_>>>();
+    let columns = if known.is_empty() { named().unwrap_or_default() } else { known.to_vec() };
+    let side = args.reading.patches.options().size;
+    let is_patches = path.is_dir() && !Corpus::is_corpus(path) && side * side == source.dim();
+    let patch = Picture { height: side, width: side, channels: 1 };
+    (columns, args.picture.or(is_patches.then_some(patch)))
+}
+
+fn said(out: &Path, report: &Report) -> String {
+    let (num, many, shown, all, looked_at, docs, bytes) = match report {
+        Report::Topics(r) => {
+            (r.topics, "topics", r.documents_shown, r.documents, r.documents_looked_at, "documents", r.bytes)
+        }
+        Report::Clusters(r) | Report::States(r) => {
+            let many = if matches!(report, Report::States(_)) { "states" } else { "clusters" };
+            (r.clusters, many, r.rows_shown, r.rows, r.rows_looked_at, "rows", r.bytes)
+        }
+    };
+    let mut text = format!("{}: {} {many}", out.display(), grouped(num));
+    if all > 0 {
+        text += &format!(", {} of {} {docs}", grouped(shown), grouped(all));
+    }
+    if looked_at < all {
+        text += &format!(" (chosen from a sample of {})", grouped(looked_at));
+    }
+    text + &format!(", {:.1} MB; open it in a browser", bytes as f64 / 1e6)
 }

@@ -14,14 +14,16 @@ pub fn of_error(error: &Error) -> String {
     }
     let Error::WrongKind { found, .. } = error else { return said };
     match found.as_str() {
-        "mixture" => format!("{said}, and use this one with lsparse info, score, assign or fit mixture --from"),
+        "mixture" => {
+            format!("{said}, and use this one with lsparse info, explore, score, assign or fit mixture --from")
+        }
         "topics" => {
             format!(
                 "{said}, and use this one with lsparse info, topics, explore, score, assign, similar or fit topics --from"
             )
         }
         "sequence" => {
-            format!("{said}, and use this one with lsparse info, score, assign, sample or fit sequence --from")
+            format!("{said}, and use this one with lsparse info, explore, score, assign, sample or fit sequence --from")
         }
         _ => said,
     }

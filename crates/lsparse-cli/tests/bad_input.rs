@@ -196,7 +196,7 @@ fn models_that_do_not_fit() {
     for arguments in ["assign m.safetensors train.npy -l 3", "assign m.safetensors wide.csv"] {
         place.lsparse(arguments).assert().code(2).stdout("");
     }
-    say("topics m.safetensors", &["m.safetensors is a mixture model", "lsparse info, score, assign"]);
+    say("topics m.safetensors", &["m.safetensors is a mixture model", "lsparse info, explore, score, assign"]);
     say("assign m.safetensors train.npy --out r.txt", &["r.txt", ".npz or .csv"]);
     say("score m.safetensors train.npy --per-row none/s.npy", &["cannot write none/s.npy", "folder that exists"]);
     say("score train.npy test.npy", &["train.npy is not a model", "written by lsparse"]);

@@ -84,8 +84,95 @@ fn what_cannot_be_explored_is_refused() {
     refused(&place, "explore m.safetensors --out nowhere/a.html", &["nowhere"]);
     refused(&place, "explore m.safetensors --names bad.csv --out a.html", &["line 2", "there is no topic \"12\""]);
     refused(&place, "explore m.safetensors nothing --out a.html", &["nothing", "does not exist"]);
-    refused(&place, "explore x.safetensors --out a.html", &["lsparse info, score, assign"]);
+    refused(
+        &place,
+        "explore x.safetensors data.npy --picture 3x3 --out a.html",
+        &["picture: ", "are not the 2 columns"],
+    );
+    refused(&place, "explore x.safetensors data.npy --picture 3 --out a.html", &["height x width"]);
+    refused(&place, "explore x.safetensors data.npy --field a --out a.html", &["field: ", "no meaning for a mixture"]);
+    refused(&place, "explore x.safetensors data.npy --time-series --out a.html", &["no meaning for a mixture"]);
+    refused(&place, "explore x.safetensors data.npy --keep a --out a.html", &["keep: ", "no corpus folder"]);
+    refused(&place, "explore m.safetensors train --picture 3x3 --out a.html", &["picture: ", "no meaning for topics"]);
+    refused(&place, "explore m.safetensors train --keep year --out a.html", &["keep: ", "there is no column \"year\""]);
+    refused(
+        &place,
+        "explore m.safetensors train.txt --keep year --out a.html",
+        &["keep: ", "only JSON objects and CSV"],
+    );
     refused(&place, "assign m.safetensors train --names bad.csv --out a.csv", &["line 2"]);
     refused(&place, "assign x.safetensors data.npy --names bad.csv", &["names: ", "no meaning for a mixture"]);
     refused(&place, "topics m.safetensors --names none.csv", &["none.csv", "does not exist"]);
+}
+
+#[test]
+fn mixtures_and_sequences_have_pages() {
+    let place = Place::new();
+    let rows: String = (0..60).map(|n| format!("{},{}\n", n % 3 * 10 + n / 30, (n * 7 % 13) as f64 / 5.0)).collect();
+    place.write("data.csv", format!("height,\"<b>w</b>\"\n{rows}"));
+    place.lsparse("fit mixture data.csv -k 3 --laps 3 --out m.safetensors -q").assert().success();
+    place
+        .lsparse("explore m.safetensors data.csv --rows 20 --out m.html")
+        .assert()
+        .success()
+        .stderr(contains("m.html: 3 clusters, 20 of 60 rows, 0."));
+    let report = place.json("explore m.safetensors data.csv --out a.html --json --threads 1");
+    assert_eq!((&report["clusters"], &report["columns"], &report["rows_shown"]), (&3.into(), &2.into(), &60.into()));
+    place.lsparse("explore m.safetensors data.csv --out b.html --threads 3 -q").assert().success();
+    assert!(place.read("a.html") == place.read("b.html"));
+    place.lsparse("explore m.safetensors --out bare.html").assert().success();
+    place.write("names.csv", "cluster,name\n1,one\n");
+    place.lsparse("explore m.safetensors --names names.csv --out named.html").assert().success();
+    assert!(place.read("bare.html") != place.read("named.html"));
+    place.lsparse("fit sequence data.csv -k 2 --time-series --laps 2 --out h.safetensors -q").assert().success();
+    place
+        .lsparse("explore h.safetensors data.csv --time-series --out h.html")
+        .assert()
+        .success()
+        .stderr(contains("h.html: 2 states, 60 of 60 rows"));
+    place.lsparse("explore h.safetensors --out h.html").assert().success();
+    refused(&place, "explore h.safetensors data.csv --out h.html", &["where sequences begin"]);
+}
+
+#[test]
+fn metadata_is_kept_with_the_corpus_and_shown() {
+    let place = Place::new();
+    let truth = themed_corpus(120, 5);
+    let text = truth.text(0..120);
+    let line = |(n, text): (usize, &str)| {
+        let place = ["here", "there, or\nelsewhere"][n % 2];
+        serde_json::json!({ "text": text, "year": 2000 + n / 12, "where": place }).to_string() + "\n"
+    };
+    place.write("train.jsonl", text.lines().enumerate().map(line).collect::<String>());
+    let build = "corpus build train.jsonl --max-share 1 -q --out";
+    place.lsparse(&format!("{build} train --keep year --keep where")).assert().success();
+    let metadata = place.text("train/metadata.csv");
+    assert!(metadata.starts_with("year,where\n2000,here\n2000,\"there, or elsewhere\"\n"), "{metadata}");
+    assert_eq!(metadata.lines().count(), 121);
+    place.lsparse("fit topics train -k 5 --laps 2 --out m.safetensors -q").assert().success();
+    // From the folder, from the text, and only what is asked for.
+    place.lsparse("explore m.safetensors train --out a.html -q").assert().success();
+    place.lsparse("explore m.safetensors train --keep year --out b.html -q").assert().success();
+    place.lsparse("explore m.safetensors train.jsonl --keep where --out c.html -q").assert().success();
+    assert!(place.read("a.html").len() > place.read("b.html").len());
+    // What is made of the corpus keeps it.
+    place.lsparse("corpus split train --val 0.1 --test 0.1 --out parts -q").assert().success();
+    let lines = |part: &str| place.text(&format!("parts/{part}/metadata.csv")).lines().count() - 1;
+    assert_eq!((lines("train"), lines("val"), lines("test")), (96, 12, 12));
+    place.lsparse("corpus build train --vocab-size 50 --out small -q").assert().success();
+    assert_eq!(place.text("small/metadata.csv"), metadata);
+    // Built again without it, nothing is left of it.
+    place.lsparse(&format!("{build} train --force")).assert().success();
+    assert!(!place.path("train/metadata.csv").exists());
+    refused(&place, &format!("{build} x --keep year --keep year"), &["keep: ", "twice"]);
+    place.write("lines.txt", text);
+    refused(&place, "corpus build lines.txt --keep year --out x", &["keep: ", "only JSON objects and CSV"]);
+    place.write("nested.jsonl", "{\"text\": \"cat dog\", \"year\": [1]}\n");
+    refused(
+        &place,
+        "corpus build nested.jsonl --keep year --min-docs 1 --max-share 1 --out x",
+        &["line 1", "neither text nor a number"],
+    );
+    place.write("parts/val/metadata.csv", "year\n1\n");
+    refused(&place, "explore m.safetensors parts/val --out x.html", &["metadata.csv", "1 lines for 12 documents"]);
 }

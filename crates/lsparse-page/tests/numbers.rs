@@ -10,7 +10,7 @@ use lsparse::synthetic::{ThemedCorpus, themed_corpus};
 use lsparse::topics::{TopicInputs, TopicModel, WordTable, fit_topics_with};
 use lsparse::{Beside, Error, Estimate};
 use lsparse_page::explore::{
-    Distances, PageOptions, Ranking, Reading, RelevanceGrid, Shelf, SparseTopics, choose_documents, layout,
+    Distances, PageOptions, Ranking, Reading, RelevanceGrid, Shelf, SparseTopics, choose_documents, layout, principal,
     topics_of_words, topics_page, tree,
 };
 
@@ -197,7 +197,7 @@ fn near_topics_are_near_on_the_map_and_circles_are_apart() {
     let sparse = SparseTopics::new(&table);
     let near = Distances::new(&sparse).neighbours(each - 1);
     let shares = vec![1.0 / 120.0; 120];
-    let map = layout(&sparse, &near, &shares, 1);
+    let map = layout(principal(&sparse, 1), &near, &shares, 1);
     let apart = |a: usize, b: usize| (map.x[a] - map.x[b]).hypot(map.y[a] - map.y[b]);
     let nearest = |k: usize| (0..120).filter(|&j| j != k).min_by(|&a, &b| apart(k, a).total_cmp(&apart(k, b))).unwrap();
     let kept = (0..120).filter(|&k| nearest(k) / each == k / each).count();
@@ -206,9 +206,9 @@ fn near_topics_are_near_on_the_map_and_circles_are_apart() {
     let overlaps = (0..120).flat_map(|a| (0..a).map(move |b| (a, b)));
     let overlaps = overlaps.filter(|&(a, b)| apart(a, b) < 0.8 * (map.radius[a] + map.radius[b])).count();
     assert!(overlaps < 30, "{overlaps} pairs overlap by much");
-    let again = layout(&sparse, &near, &shares, 1);
+    let again = layout(principal(&sparse, 1), &near, &shares, 1);
     assert_eq!((&map.x, &map.y), (&again.x, &again.y));
-    assert_ne!(map.x, layout(&sparse, &near, &shares, 2).x);
+    assert_ne!(map.x, layout(principal(&sparse, 2), &near, &shares, 2).x);
 }
 
 fn name(n: usize) -> lsparse::Result<String> {
@@ -218,7 +218,7 @@ fn name(n: usize) -> lsparse::Result<String> {
 #[test]
 fn documents_are_the_best_of_their_topics() {
     let Trained { rows, model, .. } = trained();
-    let reading = Reading { rows, name: &name, texts: None };
+    let reading = Reading { rows, name: &name, texts: None, metadata: None };
     let shelf = Shelf::new(model, &reading, 60).unwrap();
     assert_eq!((shelf.all, shelf.looked_at, shelf.shown.len()), (DOCUMENTS, DOCUMENTS, 60));
     let mut all: Vec<Vec<(u32, f32)>> = Vec::new();
@@ -280,7 +280,7 @@ fn words_stand_where_the_text_has_them() {
         format!("\u{1f600} \u{fb01}n <b>{}</b> the zzyzx\u{301} ", words.join(", \u{1f600} "))
     };
     let texts = |wanted: &[usize]| Ok(wanted.iter().map(|&n| text(n)).collect());
-    let shelf = Shelf::new(model, &Reading { rows, name: &name, texts: Some(&texts) }, 20).unwrap();
+    let shelf = Shelf::new(model, &Reading { rows, name: &name, texts: Some(&texts), metadata: None }, 20).unwrap();
     for document in &shelf.shown {
         let shown: Vec<u16> = document.text.as_deref().unwrap().encode_utf16().collect();
         assert!(!document.cut && String::from_utf16(&shown).unwrap().starts_with("\u{1f600} fin <b>"));
@@ -293,7 +293,7 @@ fn words_stand_where_the_text_has_them() {
     }
     // Long texts are cut, and no word stands past the end.
     let long = |wanted: &[usize]| Ok(wanted.iter().map(|&n| text(n).repeat(100)).collect());
-    let shelf = Shelf::new(model, &Reading { rows, name: &name, texts: Some(&long) }, 3).unwrap();
+    let shelf = Shelf::new(model, &Reading { rows, name: &name, texts: Some(&long), metadata: None }, 3).unwrap();
     for document in &shelf.shown {
         let length = document.text.as_deref().unwrap().encode_utf16().count() as u32;
         assert!(document.cut && document.tokens.iter().all(|token| token.at + token.length <= length));
@@ -304,7 +304,8 @@ fn words_stand_where_the_text_has_them() {
 fn pages_are_the_same_at_any_number_of_threads() {
     let Trained { rows, model, .. } = trained();
     let options = PageOptions { title: "t".into(), names: vec![Some("a".into())], documents: 20, seed: 0 };
-    let make = || topics_page(model, Some(&Reading { rows, name: &name, texts: None }), &options).unwrap();
+    let make =
+        || topics_page(model, Some(&Reading { rows, name: &name, texts: None, metadata: None }), &options).unwrap();
     let (one, report) = with_threads(1, make).unwrap();
     let (four, _) = with_threads(4, make).unwrap();
     assert!(one == four);
@@ -317,9 +318,23 @@ fn one_topic_one_word_and_failing_texts() {
     let config = TopicsConfig { topics: 1, laps: Some(1), ..Default::default() };
     let model = fit_topics_with(&rows, &config, TopicInputs::default(), Beside::default()).unwrap().model;
     let options = PageOptions { title: String::new(), names: Vec::new(), documents: 5, seed: 0 };
-    let reading = Reading { rows: &rows, name: &name, texts: None };
+    let reading = Reading { rows: &rows, name: &name, texts: None, metadata: None };
     assert_eq!(topics_page(&model, Some(&reading), &options).unwrap().1.documents_shown, 2);
     let failing = |_: &[usize]| Err(Error::NotFound { path: "gone".into() });
     let reading = Reading { texts: Some(&failing), ..reading };
     assert!(topics_page(&model, Some(&reading), &options).is_err());
+}
+
+#[test]
+fn of_a_million_documents_a_sample_is_looked_at() {
+    let all = 1_000_000;
+    let (starts, words) = ((0..=all).collect(), (0..all as u32).map(|n| n % 4).collect());
+    let many = CsrRows::new("many", 4, starts, words, vec![1.0f32; all]).unwrap();
+    let few = CsrRows::new("few", 4, vec![0, 2, 4], vec![0, 1, 2, 3], vec![3.0f32; 4]).unwrap();
+    let config = TopicsConfig { topics: 2, laps: Some(1), ..Default::default() };
+    let model = fit_topics_with(&few, &config, TopicInputs::default(), Beside::default()).unwrap().model;
+    let options = PageOptions { title: String::new(), names: Vec::new(), documents: 50, seed: 0 };
+    let reading = Reading { rows: &many, name: &name, texts: None, metadata: None };
+    let report = topics_page(&model, Some(&reading), &options).unwrap().1;
+    assert_eq!((report.documents, report.documents_looked_at, report.documents_shown), (all, 20_000, 50));
 }

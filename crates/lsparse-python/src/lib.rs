@@ -36,7 +36,7 @@ mod _core {
     #[pymodule_export]
     use super::mixture::{Mixture, fit_mixture};
     #[pymodule_export]
-    use super::page::Page;
+    use super::page::{Page, clusters_page};
     #[pymodule_export]
     use super::sequence::{Hmm, fit_sequence};
     #[pymodule_export]

@@ -1,14 +1,20 @@
-//! A local page that follows trainings, held by Python.
+//! Pages to look at: one that follows trainings, held by Python, and those of mixtures and sequences.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use lsparse::corpus::Metadata;
+use lsparse::data::Groups;
+use lsparse::{MixtureModel, SequenceModel};
+use lsparse_page::explore::{Judge, PageOptions, Picture, clusters_page as page_of};
 use lsparse_page::watch::{Feed, Follow, Server, Watched};
 use pyo3::prelude::*;
 
-use crate::gate::raise;
+use crate::gate::{raise, run};
+use crate::mixture::json;
+use crate::rows::{Braked, Held};
 
 /// How often files are looked at.
 const PERIOD: Duration = Duration::from_millis(300);
@@ -75,4 +81,56 @@ impl Page {
         self.feed.go_on();
         (Watched::new(Arc::clone(&self.feed), name), Arc::clone(&self.stop))
     }
+}
+
+/// Columns by name, each with a value for every document or row.
+pub type Columns = Vec<(String, Vec<String>)>;
+
+/// Metadata of columns.
+pub fn metadata_of(columns: Columns) -> Metadata {
+    let (names, values) = columns.into_iter().unzip();
+    Metadata { names, values }
+}
+
+/// The page of a mixture or of a hidden Markov model, given as the bytes of its file, and what is in it as JSON.
+#[pyfunction]
+#[pyo3(signature = (kind, model, title, names, *, x=None, lengths=None, metadata=None, columns=None, picture=None, most=1000,
+    seed=0, threads=0))]
+#[allow(clippy::too_many_arguments)]
+pub fn clusters_page<'py>(
+    py: Python<'py>,
+    kind: &str,
+    model: &[u8],
+    title: String,
+    names: Vec<Option<String>>,
+    x: Option<&Bound<'py, PyAny>>,
+    lengths: Option<Vec<usize>>,
+    metadata: Option<Columns>,
+    columns: Option<Vec<String>>,
+    picture: Option<(usize, usize, usize)>,
+    most: usize,
+    seed: u64,
+    threads: usize,
+) -> PyResult<(String, String)> {
+    let held = x.map(Held::borrow).transpose()?;
+    let rows = held.as_ref().map(Held::rows).transpose()?;
+    let options = PageOptions { title, names, documents: most, seed };
+    let picture = picture.map(|(height, width, channels)| Picture { height, width, channels });
+    let metadata = metadata.map(metadata_of);
+    let (name, columns) = (PathBuf::from("the model"), columns.unwrap_or_default());
+    let (page, report) = run(py, threads, |brake| {
+        let rows = rows.as_ref().map(|rows| Braked { rows: rows.as_ref(), now: &brake.now });
+        let rows = rows.as_ref().map(|rows| rows as &dyn lsparse::data::RowSource);
+        let count = rows.map_or(0, |rows| rows.num_rows());
+        let make = |judge: &Judge<'_>| page_of(judge, rows, metadata.as_ref(), &columns, picture, &options);
+        if kind == "mixture" {
+            return make(&Judge::Mixture(&MixtureModel::from_bytes(&name, model)?));
+        }
+        let groups = match &lengths {
+            Some(lengths) => Groups::of_lengths("lengths", lengths, count)?,
+            None => Groups::one(count),
+        };
+        make(&Judge::Sequence(&SequenceModel::from_bytes(&name, model)?, &groups))
+    })?;
+    Ok((page, json(&report)?))
 }

@@ -17,6 +17,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::around::{Around, Reported};
 use crate::gate::{raise, run};
 use crate::mixture::{increment, json, settings};
+use crate::page::{Columns, metadata_of};
 use crate::rows::{Braked, Held, array};
 
 /// Documents read at a time to count their words.
@@ -278,7 +279,7 @@ impl Topics {
 
     /// The page that shows the topics, as HTML, and what is in it, as JSON. `x` are documents to show them by, `documents`
     /// their names, and `texts` the documents themselves, where they are known.
-    #[pyo3(signature = (title, names, *, x=None, documents=None, texts=None, most=1000, seed=0, threads=0))]
+    #[pyo3(signature = (title, names, *, x=None, documents=None, texts=None, metadata=None, most=1000, seed=0, threads=0))]
     #[allow(clippy::too_many_arguments)]
     fn page<'py>(
         &self,
@@ -288,6 +289,7 @@ impl Topics {
         x: Option<&Bound<'py, PyAny>>,
         documents: Option<Vec<String>>,
         texts: Option<Vec<String>>,
+        metadata: Option<Columns>,
         most: usize,
         seed: u64,
         threads: usize,
@@ -295,6 +297,7 @@ impl Topics {
         let held = x.map(Held::borrow).transpose()?;
         let rows = held.as_ref().map(Held::rows).transpose()?;
         let options = PageOptions { title, names, documents: most, seed };
+        let metadata = metadata.map(metadata_of);
         let number = |n: usize| (n + 1).to_string();
         let name =
             |n: usize| Ok(documents.as_ref().and_then(|names| names.get(n).cloned()).unwrap_or_else(|| number(n)));
@@ -306,8 +309,8 @@ impl Topics {
             None => topics_page(&self.model, None, &options),
             Some(rows) => {
                 let rows = Braked { rows: rows.as_ref(), now: &brake.now };
-                let reading =
-                    Reading { rows: &rows, name: &name, texts: if texts.is_some() { Some(&texts_of) } else { None } };
+                let texts: Option<&dyn Fn(&[usize]) -> _> = if texts.is_some() { Some(&texts_of) } else { None };
+                let reading = Reading { rows: &rows, name: &name, texts, metadata: metadata.as_ref() };
                 topics_page(&self.model, Some(&reading), &options)
             }
         })?;

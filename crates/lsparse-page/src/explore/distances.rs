@@ -1,10 +1,10 @@
-//! Hellinger distances between topics, all pairs of them, by the words that they share.
+//! Distances between all pairs: Hellinger's of topics, by the words that they share, or those that are given.
 
 use rayon::prelude::*;
 
 use crate::explore::sparse::SparseTopics;
 
-/// sqrt(sum_v (sqrt(phi_kv) - sqrt(phi_jv))^2 / 2) for all pairs of topics: 0 for the same words, 1 for no word in common.
+/// The distances of all pairs.
 pub struct Distances {
     num: usize,
     /// K x K, symmetric.
@@ -22,7 +22,7 @@ pub struct Neighbours {
 }
 
 impl Distances {
-    /// Of all pairs.
+    /// sqrt(sum_v (sqrt(phi_kv) - sqrt(phi_jv))^2 / 2) for all pairs of topics: 0 for the same words, 1 for no word in common.
     ///
     /// With sqrt(phi_kv) = b_k + s_kv, where b_k is what every word has and s_kv is zero for most, the sum of
     /// sqrt(phi_kv phi_jv) is V b_k b_j + b_k S_j + b_j S_k + sum_v s_kv s_jv, so that a topic meets others only in words
@@ -61,6 +61,12 @@ impl Distances {
                 }
             },
         );
+        mirror(&mut square, num);
+        Distances { num, square }
+    }
+
+    /// Of another kind, given above the diagonal (K x K).
+    pub fn of_square(num: usize, mut square: Vec<f32>) -> Self {
         mirror(&mut square, num);
         Distances { num, square }
     }

@@ -1,9 +1,11 @@
 //! Documents for the page: those that show topics best, and some others, with the topic of every word.
 
-use lsparse::corpus::{Encoder, TokenScratch, normalized};
+use lsparse::corpus::{Encoder, Metadata, TokenScratch, normalized};
 use lsparse::data::{Element, RowSource, Rows, Scalar, read};
 use lsparse::topics::TopicModel;
 use lsparse::{Error, Result};
+
+use crate::explore::facets::{Facet, Weighed, facets};
 
 /// Documents that are worked out at most to find those that show topics best; of more a sample is taken.
 const LOOKED_AT: usize = 20_000;
@@ -22,6 +24,8 @@ pub struct Reading<'a> {
     pub name: &'a dyn Fn(usize) -> Result<String>,
     /// The texts of some documents, given by ascending numbers; none where only counts are known.
     pub texts: Option<&'a dyn Fn(&[usize]) -> Result<Vec<String>>>,
+    /// What else is known of all documents.
+    pub metadata: Option<&'a Metadata>,
 }
 
 /// A word of a document.
@@ -62,6 +66,8 @@ pub struct Shelf {
     pub looked_at: usize,
     /// Those that are shown.
     pub shown: Vec<ShownDocument>,
+    /// Shares of topics by columns of metadata.
+    pub facets: Vec<Facet>,
 }
 
 impl Shelf {
@@ -69,16 +75,22 @@ impl Shelf {
     pub fn new(model: &TopicModel, reading: &Reading<'_>, most: usize) -> Result<Self> {
         let all = reading.rows.num_rows();
         let looked_at = all.min(LOOKED_AT.max(most));
-        // Evenly from all, in the order of the corpus.
-        let picked: Vec<usize> =
-            (0..looked_at).map(|at| (at as u128 * all as u128 / looked_at as u128) as usize).collect();
-        let sample = Picked { rows: reading.rows, picked };
+        let sample = Picked { rows: reading.rows, picked: evenly(all, looked_at) };
         let mut shares: Vec<Vec<(u32, f32)>> = Vec::with_capacity(looked_at);
         model.assign(&sample, &mut |_, found| {
             shares.push(found.to_vec());
             Ok(())
         })?;
         let lengths = lengths(&sample)?;
+        let by_metadata = |metadata: &Metadata| {
+            let wide = |shares: &Vec<(u32, f32)>| shares.iter().map(|&(k, share)| (k, f64::from(share))).collect();
+            let wide: Vec<Vec<(u32, f64)>> = shares.iter().map(wide).collect();
+            let weighed: Vec<Weighed<'_>> = (sample.picked.iter().zip(&lengths).zip(&wide))
+                .map(|((&n, &length), shares)| (n, f64::from(length), shares.as_slice()))
+                .collect();
+            facets(metadata, model.num_topics(), &weighed)
+        };
+        let facets = reading.metadata.map(by_metadata).unwrap_or_default();
         let chosen = choose_documents(model.num_topics(), &shares, &lengths, most);
         let numbers: Vec<usize> = chosen.iter().map(|&at| sample.picked[at]).collect();
         let texts = reading.texts.map(|texts| texts(&numbers)).transpose()?;
@@ -119,7 +131,7 @@ impl Shelf {
             shown.push(document);
             Ok(())
         })?;
-        Ok(Shelf { all, looked_at, shown })
+        Ok(Shelf { all, looked_at, shown, facets })
     }
 }
 
@@ -176,10 +188,15 @@ pub fn choose_documents(num_topics: usize, shares: &[Vec<(u32, f32)>], lengths: 
         }
     }
     let others: Vec<usize> = (0..shares.len()).filter(|&n| !taken[n] && !shares[n].is_empty()).collect();
-    let room = most.saturating_sub(chosen.len()).min(others.len());
-    chosen.extend((0..room).map(|at| others[(at as u128 * others.len() as u128 / room as u128) as usize]));
+    chosen.extend(evenly(others.len(), most.saturating_sub(chosen.len())).into_iter().map(|at| others[at]));
     chosen.sort_unstable();
     chosen
+}
+
+/// At most `count` numbers below `all`, evenly, in order.
+pub fn evenly(all: usize, count: usize) -> Vec<usize> {
+    let count = count.min(all);
+    (0..count).map(|at| (at as u128 * all as u128 / count as u128) as usize).collect()
 }
 
 fn lengths(source: &dyn RowSource) -> Result<Vec<f32>> {
@@ -194,9 +211,11 @@ fn lengths(source: &dyn RowSource) -> Result<Vec<f32>> {
 }
 
 /// Some rows of a source, by ascending numbers.
-struct Picked<'a> {
-    rows: &'a dyn RowSource,
-    picked: Vec<usize>,
+pub struct Picked<'a> {
+    /// All rows.
+    pub rows: &'a dyn RowSource,
+    /// The numbers of these.
+    pub picked: Vec<usize>,
 }
 
 impl Picked<'_> {

@@ -1,12 +1,12 @@
-//! Places of topics on the map: near each other where they share words, and apart enough to be seen.
+//! Places of topics or clusters on the map: near each other where they are alike, and apart enough to be seen.
 //!
-//! Two principal components of sqrt(phi) are the start, which is classical scaling of Hellinger distances. Then edges of the
+//! Classical scaling of distances is the start; for topics it is two principal components of sqrt(phi). Then edges of the
 //! graph of neighbours pull and random pairs push, as in UMAP (`mcinnes2018umap`) with its curve 1 / (1 + d^2), one edge
 //! after the other in a fixed order; circles that still overlap are pushed apart last.
 
 use rayon::prelude::*;
 
-use crate::explore::distances::Neighbours;
+use crate::explore::distances::{Distances, Neighbours};
 use crate::explore::sparse::SparseTopics;
 
 /// Rounds over the edges.
@@ -21,20 +21,19 @@ const COVERED: f32 = 0.22;
 /// Rounds of pushing overlapping circles apart.
 const SPREADS: usize = 80;
 
-/// Places and sizes of topics on a map that reaches from -1 to 1 both ways.
+/// Places and sizes of topics or clusters on a map that reaches from -1 to 1 both ways.
 pub struct Layout {
     /// Across.
     pub x: Vec<f32>,
     /// Up and down.
     pub y: Vec<f32>,
-    /// Radius of the circle; its area is the topic's share.
+    /// Radius of the circle; its area is the share.
     pub radius: Vec<f32>,
 }
 
-/// Lay topics out; the same seed gives the same map.
-pub fn layout(topics: &SparseTopics, neighbours: &Neighbours, shares: &[f64], seed: u64) -> Layout {
-    let num = topics.num_topics();
-    let mut places = principal(topics, seed);
+/// Lay topics or clusters out from where they are to start; the same seed gives the same map.
+pub fn layout(mut places: Vec<[f32; 2]>, neighbours: &Neighbours, shares: &[f64], seed: u64) -> Layout {
+    let num = places.len();
     rescale(&mut places, 10.0);
     attract(&mut places, &edges(num, neighbours), seed);
     rescale(&mut places, 0.95);
@@ -69,7 +68,7 @@ impl Draws {
 }
 
 /// The first two principal components of the roots of topics, by orthogonal iteration.
-fn principal(topics: &SparseTopics, seed: u64) -> Vec<[f32; 2]> {
+pub fn principal(topics: &SparseTopics, seed: u64) -> Vec<[f32; 2]> {
     let (num, vocab) = (topics.num_topics(), topics.vocab_size);
     let root = |k: usize, p: f32| f64::from(p).sqrt() - f64::from(topics.background[k]).sqrt();
     let means: Vec<f64> = (topics.by_word.par_iter())
@@ -107,11 +106,40 @@ fn principal(topics: &SparseTopics, seed: u64) -> Vec<[f32; 2]> {
             })
             .collect();
     }
-    // Topics in the same place could never be told apart by pulling and pushing.
-    places
-        .iter()
-        .map(|p| [p[0] + 1e-4 * draws.symmetric(), p[1] + 1e-4 * draws.symmetric()].map(|x| x as f32))
-        .collect()
+    jittered(&places, 1e-4, &mut draws)
+}
+
+/// The first two axes of classical scaling: of -C D2 C / 2, where D2 are squared distances and C takes means away, by
+/// orthogonal iteration.
+pub fn scaled(distances: &Distances, seed: u64) -> Vec<[f32; 2]> {
+    let num = distances.num_topics();
+    let square = |d: f32| f64::from(d) * f64::from(d);
+    let means: Vec<f64> = (0..num)
+        .into_par_iter()
+        .map(|k| distances.row(k).iter().map(|&d| square(d)).sum::<f64>() / num as f64)
+        .collect();
+    let mean = means.iter().sum::<f64>() / num.max(1) as f64;
+    let mut draws = Draws(seed);
+    let mut axes: Vec<[f64; 2]> = (0..num).map(|_| [draws.symmetric(), draws.symmetric()]).collect();
+    for _ in 0..30 {
+        orthonormalize(&mut axes);
+        axes = (0..num)
+            .into_par_iter()
+            .map(|i| {
+                let centred =
+                    distances.row(i).iter().zip(&means).map(|(&d, m)| -0.5 * (square(d) - means[i] - m + mean));
+                // Distances that no plane has leave negative parts; a shift keeps the largest positive ones in front.
+                centred.zip(&axes).fold(axes[i].map(|x| x * mean), |sum, (b, a)| [sum[0] + b * a[0], sum[1] + b * a[1]])
+            })
+            .collect();
+    }
+    let widest = axes.iter().flatten().fold(0.0f64, |most, x| most.max(x.abs()));
+    jittered(&axes, 1e-4 * if widest > 0.0 { widest } else { 1.0 }, &mut draws)
+}
+
+/// Places a little aside: what lies in the same place could never be told apart by pulling and pushing.
+fn jittered(places: &[[f64; 2]], by: f64, draws: &mut Draws) -> Vec<[f32; 2]> {
+    places.iter().map(|p| [p[0] + by * draws.symmetric(), p[1] + by * draws.symmetric()].map(|x| x as f32)).collect()
 }
 
 fn dot(means: &[f64], axes: &[[f64; 2]]) -> [f64; 2] {

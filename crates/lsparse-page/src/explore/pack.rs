@@ -30,6 +30,11 @@ impl Pack {
         self.array(name, "f64", values.len(), values.iter().flat_map(|value| value.to_le_bytes()));
     }
 
+    /// Numbers of 8 bits.
+    pub fn bytes(&mut self, name: &str, values: &[u8]) {
+        self.array(name, "u8", values.len(), values.iter().copied());
+    }
+
     /// Whole numbers, in 16 bits where all fit.
     pub fn whole(&mut self, name: &str, values: &[u32]) {
         if values.iter().all(|&value| value <= u32::from(u16::MAX)) {

@@ -1,15 +1,21 @@
 //! The page itself: the hand-written files of `web/explore` in one, with the data in it.
 
 /// The modules of the page, each after those that it needs.
-const MODULES: [&str; 10] = [
+const MODULES: [&str; 16] = [
     include_str!("../../web/explore/data.js"),
     include_str!("../../web/explore/state.js"),
     include_str!("../../web/explore/parts.js"),
+    include_str!("../../web/explore/charts.js"),
+    include_str!("../../web/explore/facets.js"),
     include_str!("../../web/explore/map.js"),
     include_str!("../../web/explore/table.js"),
     include_str!("../../web/explore/topic.js"),
     include_str!("../../web/explore/document.js"),
     include_str!("../../web/explore/word.js"),
+    include_str!("../../web/explore/cluster.js"),
+    include_str!("../../web/explore/row.js"),
+    include_str!("../../web/explore/column.js"),
+    include_str!("../../web/explore/overview.js"),
     include_str!("../../web/explore/search.js"),
     include_str!("../../web/explore/main.js"),
 ];

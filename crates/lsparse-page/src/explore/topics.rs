@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::explore::distances::Distances;
 use crate::explore::documents::{Reading, Shelf};
-use crate::explore::layout::layout;
+use crate::explore::facets::put_facets;
+use crate::explore::layout::{layout, principal};
 use crate::explore::pack::Pack;
 use crate::explore::page::html;
 use crate::explore::ranking::{Ranking, RelevanceGrid, topics_of_words};
@@ -28,9 +29,9 @@ const TOPICS_OF_WORDS_IN_ALL: usize = 150_000;
 pub struct PageOptions {
     /// What it is called.
     pub title: String,
-    /// Names of topics, where they have any.
+    /// Names of topics or clusters, where they have any.
     pub names: Vec<Option<String>>,
-    /// Documents to show at most.
+    /// Documents or rows to show at most.
     pub documents: usize,
     /// Seed of the map.
     pub seed: u64,
@@ -62,6 +63,7 @@ pub fn topics_page(
     let (num, vocab) = (model.num_topics(), model.vocab_size());
     let (shares, overall) = (model.shares(), model.word_shares());
     let mut pack = Pack::default();
+    pack.set("kind", "topics");
     pack.set("title", options.title.as_str());
     pack.set("topics", num);
     pack.set("sparsity", model.sparsity());
@@ -72,21 +74,7 @@ pub fn topics_page(
     pack.set("steps", RelevanceGrid::STEPS);
 
     let sparse = SparseTopics::new(&model.table);
-    let distances = Distances::new(&sparse);
-    let near = distances.neighbours(MAP_NEIGHBOURS);
-    let map = layout(&sparse, &near, &shares, options.seed);
-    pack.f32("x", &map.x);
-    pack.f32("y", &map.y);
-    pack.f32("radius", &map.radius);
-    let shown = SHOWN_NEIGHBOURS.min(near.count);
-    let first = |k: usize| k * near.count..k * near.count + shown;
-    pack.set("neighbours", shown);
-    pack.whole("near_topic", &(0..num).flat_map(|k| near.topic[first(k)].iter().copied()).collect::<Vec<_>>());
-    pack.f32("near_distance", &(0..num).flat_map(|k| near.distance[first(k)].iter().copied()).collect::<Vec<_>>());
-    let merges = tree(num, distances.into_square());
-    pack.whole("tree_left", &merges.iter().map(|merge| merge.left).collect::<Vec<_>>());
-    pack.whole("tree_right", &merges.iter().map(|merge| merge.right).collect::<Vec<_>>());
-    pack.f32("tree_height", &merges.iter().map(|merge| merge.height).collect::<Vec<_>>());
+    put_map(&mut pack, Distances::new(&sparse), principal(&sparse, options.seed), &shares, options.seed);
     let alike = model.alike(TopicModel::NEARLY_THE_SAME);
     pack.whole("alike", &alike.iter().flat_map(|&(a, b, _)| [a as u32, b as u32]).collect::<Vec<_>>());
     pack.f64("alike_cosine", &alike.iter().map(|pair| pair.2).collect::<Vec<_>>());
@@ -131,14 +119,39 @@ pub fn topics_page(
         pack.f64("npmi", &found.iter().map(known).collect::<Vec<_>>());
         let shelf = Shelf::new(model, reading, options.documents)?;
         put_documents(&mut pack, &shelf);
+        put_facets(&mut pack, &shelf.facets);
         report.documents = shelf.all;
         report.documents_looked_at = shelf.looked_at;
         report.documents_shown = shelf.shown.len();
     }
-    let data = pack.finish().map_err(|source| lsparse::Error::Unwritable { path: "the page".into(), source })?;
-    let page = html(&options.title, &data);
+    let page = finish(pack, &options.title)?;
     report.bytes = page.len();
     Ok((page, report))
+}
+
+/// What comes of distances: map, neighbours and tree.
+pub fn put_map(pack: &mut Pack, distances: Distances, start: Vec<[f32; 2]>, shares: &[f64], seed: u64) {
+    let num = shares.len();
+    let near = distances.neighbours(MAP_NEIGHBOURS);
+    let map = layout(start, &near, shares, seed);
+    pack.f32("x", &map.x);
+    pack.f32("y", &map.y);
+    pack.f32("radius", &map.radius);
+    let shown = SHOWN_NEIGHBOURS.min(near.count);
+    let first = |k: usize| k * near.count..k * near.count + shown;
+    pack.set("neighbours", shown);
+    pack.whole("near_topic", &(0..num).flat_map(|k| near.topic[first(k)].iter().copied()).collect::<Vec<_>>());
+    pack.f32("near_distance", &(0..num).flat_map(|k| near.distance[first(k)].iter().copied()).collect::<Vec<_>>());
+    let merges = tree(num, distances.into_square());
+    pack.whole("tree_left", &merges.iter().map(|merge| merge.left).collect::<Vec<_>>());
+    pack.whole("tree_right", &merges.iter().map(|merge| merge.right).collect::<Vec<_>>());
+    pack.f32("tree_height", &merges.iter().map(|merge| merge.height).collect::<Vec<_>>());
+}
+
+/// Pack all, and put it into the page.
+pub fn finish(pack: Pack, title: &str) -> Result<String> {
+    let data = pack.finish().map_err(|source| lsparse::Error::Unwritable { path: "the page".into(), source })?;
+    Ok(html(title, &data))
 }
 
 /// Documents: names and texts as JSON, topics and words as arrays.

@@ -121,22 +121,28 @@ impl Feed {
             let (generation, count) = text.split_once('.')?;
             Some((generation.parse::<u64>().ok()?, count.parse::<usize>().ok()?))
         });
-        let since: Vec<Value> = (self.series().iter())
+        // Training waits for as long as this is held: what is new is only pointed at, and written out afterwards.
+        let found: Vec<(Value, Vec<Arc<str>>)> = (self.series().iter())
             .map(|series| {
                 let from = match has.next().flatten() {
                     Some((generation, count)) if generation == series.generation => count.min(series.lines.len()),
                     _ => 0,
                 };
-                json!({
+                let about = json!({
                     "name": series.name,
                     "generation": series.generation,
                     "from": from,
                     "strange": series.strange,
                     "every": series.every,
-                    "lines": series.lines[from..].iter().map(|line| &**line).collect::<Vec<_>>(),
-                })
+                });
+                (about, series.lines[from..].to_vec())
             })
             .collect();
+        let with_lines = |(mut about, lines): (Value, Vec<Arc<str>>)| {
+            about["lines"] = lines.iter().map(|line| &**line).collect::<Vec<_>>().into();
+            about
+        };
+        let since: Vec<Value> = found.into_iter().map(with_lines).collect();
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         *answers = (answers.0 + 1, Some(Instant::now()));
         let asked_to_stop = self.asked_to_stop.load(Ordering::Acquire);

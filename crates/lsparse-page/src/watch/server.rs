@@ -315,6 +315,29 @@ mod tests {
     }
 
     #[test]
+    fn training_does_not_wait_for_a_page_that_does_not_read() {
+        let feed = Arc::new(Feed::of_a_run(|| ()));
+        let number = feed.add("run");
+        let line = r#"{"event":"end","run":0,"stopped_by":"laps","reason":"x","converged":false,"laps":1,"steps":1,"objective":null,"heldout":null}"#;
+        (0..20_000).for_each(|_| feed.push_text(number, line));
+        let server = Server::start(Arc::clone(&feed), None).unwrap();
+        let (port, token) = (server.address.port(), server.token.clone());
+        // They ask for megabytes and take nothing of them, or ask half a question.
+        let stuck: Vec<TcpStream> = (0..MOST_AT_ONCE)
+            .map(|n| {
+                let mut stream = TcpStream::connect(server.address).unwrap();
+                let request = format!("GET /{token}/state HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
+                stream.write_all(&request.as_bytes()[..request.len() - n % 2 * 2]).unwrap();
+                stream
+            })
+            .collect();
+        let began = Instant::now();
+        (0..2_000).for_each(|_| feed.push_text(number, line));
+        assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+        drop(stuck);
+    }
+
+    #[test]
     fn two_of_a_header_are_refused() {
         let read = |text: &str| Request::read(text.as_bytes(), Instant::now() + PATIENCE).unwrap();
         let one = read("GET /a?b HTTP/1.1\r\nhOsT: x:1 \r\nAccept: y\r\n\r\n").unwrap();

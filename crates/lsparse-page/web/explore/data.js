@@ -1,6 +1,13 @@
 // What the page shows: the packed JSON and arrays, and what follows from them.
 
-const KINDS = { f32: Float32Array, f64: Float64Array, u16: Uint16Array, u32: Uint32Array };
+const KINDS = { f32: Float32Array, f64: Float64Array, u8: Uint8Array, u16: Uint16Array, u32: Uint32Array };
+
+/** What things are called: what has a share, what it is described by, what it is shown by. */
+const SAYS = {
+  topics: { topic: "topic", topics: "topics", word: "word", words: "words", doc: "document", docs: "documents" },
+  mixture: { topic: "cluster", topics: "clusters", word: "column", words: "columns", doc: "row", docs: "rows" },
+  sequence: { topic: "state", topics: "states", word: "column", words: "columns", doc: "step", docs: "steps" },
+};
 
 /** Unpack the data of the page; numbers are read where they lie. */
 export async function openData() {
@@ -15,7 +22,7 @@ export async function openData() {
   for (const [name, [kind, offset, count]] of Object.entries(data.arrays)) {
     data[name] = new KINDS[kind](buffer, start + offset, count);
   }
-  data.numbers = new Map(data.vocab.map((word, v) => [word, v]));
+  data.says = SAYS[data.kind];
   data.bySize = Array.from({ length: data.topics }, (_, k) => k).sort((a, b) => data.share[b] - data.share[a] || a - b);
   data.alikeOf = new Map();
   for (let i = 0; i < data.alike_cosine.length; i++) {
@@ -25,9 +32,63 @@ export async function openData() {
       data.alikeOf.get(from).push({ topic: to, cosine });
     }
   }
+  data.facets?.forEach((facet, i) => {
+    for (const part of ["share", "documents", "place", "trend"]) facet[part] = data[`facet_${part}_${i}`];
+  });
+  data.trend = data.facets?.find((facet) => facet.is_time)?.trend;
+  if (data.kind !== "topics") overSample(data);
   growTree(data);
   findGroups(data);
   return data;
+}
+
+/** What the sample of rows says of each cluster. */
+function overSample(data) {
+  data.apart = Float64Array.from({ length: data.topics }, (_, k) => (data.neighbours ? data.near_distance[k * data.neighbours] : NaN));
+  if (data.stay) data.duration = data.stay.map((p) => 1 / Math.max(1 - p, 1e-300));
+  if (!data.documents) return;
+  if (data.sequence_start) data.runs = stays(data);
+  const sums = Array.from({ length: data.topics }, () => [0, 0, 0]);
+  data.sample_first.forEach((k, s) => {
+    sums[k][0] += 1;
+    sums[k][1] += data.sample_largest[s];
+    sums[k][2] += data.sample_score[s];
+  });
+  data.certainty = Float64Array.from(sums, ([count, sum]) => (count ? sum / count : NaN));
+  data.likely = Float64Array.from(sums, ([count, , sum]) => (count ? sum / count : NaN));
+}
+
+/** How long each state was stayed in, every time that it was. */
+function stays(data) {
+  const found = Array.from({ length: data.topics }, () => []), starts = new Set(data.sequence_start);
+  let from = 0;
+  for (let s = 1; s <= data.sample_first.length; s++) {
+    if (s < data.sample_first.length && !starts.has(s) && data.sample_first[s] === data.sample_first[from]) continue;
+    found[data.sample_first[from]].push(s - from);
+    from = s;
+  }
+  return found;
+}
+
+/** Columns of a cluster: { column, value, distinct, deviation }, in the order of the data. */
+export function clusterColumns(data, k) {
+  const list = [];
+  for (let i = data.word_start[k]; i < data.word_start[k + 1]; i++) {
+    list.push({ column: data.word[i], value: data.value[i], distinct: data.distinct[i], deviation: data.deviation?.[i] });
+  }
+  return list;
+}
+
+/** What a column is called where it stands by itself. */
+export function columnName(data, d) {
+  return data.named_columns ? data.vocab[d] : `column ${data.vocab[d]}`;
+}
+
+/** The columns that differ most from those of all rows, each with the way that it does; pixels of pictures say nothing. */
+function distinctColumns(data, columns, count) {
+  if (data.picture) return [];
+  const order = [...columns].sort((a, b) => Math.abs(b.distinct) - Math.abs(a.distinct) || a.column - b.column);
+  return order.slice(0, count).map(({ column, distinct }) => `${columnName(data, column)} ${distinct < 0 ? "↓" : "↑"}`);
 }
 
 /** The words of a topic under a weight of the slider: relevance = w log p + (1 - w) log(p / p_v). Ties to the first word. */
@@ -41,8 +102,9 @@ export function rankedWords(data, topic, weight, count) {
   return list.slice(0, Math.min(count, data.words_sure));
 }
 
-/** The most probable words of a topic, which its list starts with. */
+/** The most probable words of a topic, which its list starts with, or the most distinct columns of a cluster. */
 export function topWords(data, topic, count) {
+  if (data.kind !== "topics") return distinctColumns(data, clusterColumns(data, topic), Math.min(count, 4));
   const start = data.word_start[topic], end = Math.min(start + count, data.word_start[topic + 1]);
   return Array.from(data.word.subarray(start, end), (word) => data.vocab[word]);
 }
@@ -76,6 +138,7 @@ export function topicsOf(data, node) {
 
 /** The words that some topics are told from the others by, as far as the lists of these topics go. */
 export function groupWords(data, topics, count) {
+  if (data.kind !== "topics") return groupColumns(data, topics, count);
   const mass = new Map();
   let share = 0;
   for (const k of topics) {
@@ -87,6 +150,18 @@ export function groupWords(data, topics, count) {
   const relevance = ([word, m]) => 0.6 * Math.log(m / share) + 0.4 * Math.log(m / share / data.overall[word]);
   const order = [...mass].map((entry) => [entry[0], relevance(entry)]).sort((a, b) => b[1] - a[1] || a[0] - b[0]);
   return order.slice(0, count).map(([word]) => data.vocab[word]);
+}
+
+/** The same of clusters: columns whose distinctness, by share, is largest. */
+function groupColumns(data, topics, count) {
+  if (data.picture) return [topics.length === 1 ? `${data.says.topic} ${topics[0]}` : `${topics.length} ${data.says.topics} like ${topics[0]}`];
+  const sums = new Map();
+  let share = 0;
+  for (const k of topics) {
+    share += data.share[k];
+    for (const { column, distinct } of clusterColumns(data, k)) sums.set(column, (sums.get(column) ?? 0) + data.share[k] * distinct);
+  }
+  return distinctColumns(data, [...sums].map(([column, sum]) => ({ column, distinct: sum / Math.max(share, 1e-300) })), Math.min(count, 2));
 }
 
 /** Groups that can be told apart by colour. */
@@ -137,6 +212,26 @@ export function docTopics(data, doc) {
     found.push({ topic: data.doc_topic[i], share: data.doc_share[i] });
   }
   return found;
+}
+
+/** Rows of the page whose first cluster this is, the most typical or the most doubtful first. */
+export function rowsOf(data, cluster, doubtful, count) {
+  if (!data.documents) return [];
+  const rows = [];
+  for (let doc = 0; doc < data.doc_names.length; doc++) if (data.sample_first[data.doc_sample[doc]] === cluster) rows.push(doc);
+  return sortRows(data, rows, doubtful ? (s) => data.sample_largest[s] : (s) => -data.sample_score[s] - Math.log(Math.max(data.sample_largest[s], 1e-300)), count);
+}
+
+/** Rows of the page by what is known of them in the sample, the smallest first. */
+export function sortRows(data, rows, key, count) {
+  const of = (doc) => key(data.doc_sample[doc]);
+  return rows.sort((a, b) => of(a) - of(b) || a - b).slice(0, count);
+}
+
+/** The values of a row: { column, value }. */
+export function rowValues(data, doc) {
+  const [start, end] = [data.row_start[doc], data.row_start[doc + 1]];
+  return Array.from(data.row_value.subarray(start, end), (value, i) => ({ column: data.row_column ? data.row_column[start + i] : i, value }));
 }
 
 /** Documents of the page by their share of a topic; of equal ones the longest first, then the first. */

@@ -1,28 +1,37 @@
 // Open the data, put the parts together, and honour the keys that work everywhere.
 import { openData, topWords } from "./data.js";
-import { el, isTyping, whole } from "./parts.js";
+import { el, isTyping, measuresOf, whole } from "./parts.js";
 import { makeMap } from "./map.js";
 import { bringNames, makeTable } from "./table.js";
 import { topicView } from "./topic.js";
 import { documentView } from "./document.js";
 import { wordView } from "./word.js";
+import { clusterView } from "./cluster.js";
+import { rowView } from "./row.js";
+import { columnView } from "./column.js";
+import { overview } from "./overview.js";
+import { documentsBy } from "./facets.js";
 import { makeSearch } from "./search.js";
 import { change, onChange, readAddress, select, state } from "./state.js";
 
-const KEYS = [["/", "search"], ["j  k", "next topic of the table, the one before"], ["+  -  0", "closer, further away, all of the map"],
+const KEYS = [["/", "search"], ["j  k", "next one of the table, the one before"], ["+  -  0", "closer, further away, all of the map"],
   ["arrows", "move the map, when it has the focus"], ["d", "dark or light"], ["Esc", "close what is open"], ["?", "this list"]];
 
 async function start() {
   const byId = (id) => document.getElementById(id);
   const data = await openData();
+  data.measures = measuresOf(data);
   bringNames(data);
   byId("waiting").remove();
   byId("title").textContent = data.title;
-  byId("summary").textContent = `${whole(data.topics)} topics, ${whole(data.vocab.length)} words, trained on ${whole(data.trained_on)} documents`;
+  byId("summary").textContent = `${whole(data.topics)} ${data.says.topics}, ${whole(data.vocab.length)} ${data.says.words}, trained on ${whole(data.trained_on)} ${data.says.docs}`;
+  byId("query").placeholder = `Search ${data.says.words}, ${data.says.topics}, ${data.says.docs}`;
+  byId("tabs").querySelector("[data-show=table]").textContent = data.says.topics[0].toUpperCase() + data.says.topics.slice(1);
+  for (const part of ["map", "table"]) byId(part).setAttribute("aria-label", `${part[0].toUpperCase()}${part.slice(1)} of ${data.says.topics}`);
   dressUp(byId);
   readAddress(data);
   const map = makeMap(data, byId("map"));
-  const table = makeTable(data, byId("table"), data.title.replace(/[^\w.-]+/g, "-") || "topics");
+  const table = makeTable(data, byId("table"), data.title.replace(/[^\w.-]+/g, "-") || data.says.topics);
   window.stepTopic = table.step;
   makeSearch(data, byId("query"), byId("answers"));
 
@@ -30,15 +39,17 @@ async function start() {
   function showDetail() {
     document.body.dataset.show = state.show;
     for (const tab of byId("tabs").children) tab.setAttribute("aria-selected", String(tab.dataset.show === state.show));
-    const view = state.topic !== null ? topicView(data, state.topic) : state.word !== null ? wordView(data, state.word)
-      : state.doc !== null ? documentView(data, state.doc) : welcome(data);
+    const views = data.kind === "topics" ? [topicView, wordView, documentView, welcome] : [clusterView, columnView, rowView, overview];
+    const [ofTopic, ofWord, ofDocument, ofNothing] = views;
+    const view = state.topic !== null ? ofTopic(data, state.topic) : state.word !== null ? ofWord(data, state.word)
+      : state.doc !== null ? ofDocument(data, state.doc) : ofNothing(data);
     detail.replaceChildren(view);
   }
   let shown = "";
   onChange((changed) => {
     document.body.dataset.show = state.show;
     const what = `${state.topic} ${state.word} ${state.doc}`;
-    if (["topic", "word", "doc", "by", "weight", "show"].some((key) => changed.has(key)) || changed.has("names")) {
+    if (["topic", "word", "doc", "by", "weight", "show", "over"].some((key) => changed.has(key)) || changed.has("names")) {
       // A slider that is held, and a name that is written, keep the focus.
       const held = document.activeElement?.id, top = detail.scrollTop;
       showDetail();
@@ -63,6 +74,7 @@ async function start() {
     else if (event.key === "?") byId("help").click();
     else if (event.key === "Escape") select(null);
   });
+  performance.mark("ready");
   document.documentElement.dataset.ready = "yes";
   window.lsparsePage = { data, state, map, table };
 }
@@ -74,6 +86,7 @@ function welcome(data) {
     el("p", {}, "Click a circle of the map or a row of the table, or search for a word. Circles lie near each other where topics share words; their area is the topic's share of all words."),
     el("p", {}, "Names that you write into the table are kept by this browser. Save them as a file to use them elsewhere."),
     data.documents ? null : el("p", { class: "said" }, "This page was made without documents. With them it would also have coherences, and documents that show topics."),
+    documentsBy(data),
     el("p", { class: "said" }, `Every word of a document keeps its ${data.sparsity} most probable topics of ${whole(data.topics)}.`));
 }
 

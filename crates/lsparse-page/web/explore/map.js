@@ -1,36 +1,32 @@
 // The map of topics on a canvas: circles by share, colours by choice, labels where there is room for them.
 import { groupWords } from "./data.js";
-import { COLOURS, NO_COLOUR, bdi, cleanLabel, download, el, fixed, isEmpty, isTyping, nameOf, percent, scaleColour, svg, tool } from "./parts.js";
-import { change, onChange, select, state } from "./state.js";
-
-/** What circles can be coloured by: its name, its values, how a value is said. */
-const MEASURES = {
-  share: ["share", (data) => data.share, (x) => percent(x)],
-  npmi: ["coherence (NPMI)", (data) => data.npmi, fixed],
-  exclusivity: ["exclusivity", (data) => data.exclusivity, fixed],
-};
+import { COLOURS, NO_COLOUR, bdi, cleanLabel, download, el, isEmpty, isTyping, nameOf, percent, picture, scaleColour, shadesOf, svg, tool } from "./parts.js";
+import { change, names, onChange, select, state } from "./state.js";
 
 const LABEL = "12px system-ui, sans-serif";
 const MOST_LABELS = 160;
 
 export function makeMap(data, place) {
-  const canvas = el("canvas", { tabindex: 0, role: "application", "aria-label": "Map of topics: arrows move, + and - zoom, Enter opens the topic in the middle" });
+  const canvas = el("canvas", { tabindex: 0, role: "application", "aria-label": `Map of ${data.says.topics}: arrows move, + and - zoom, Enter opens the ${data.says.topic} in the middle` });
   const tip = el("div", { class: "tip", hidden: true });
   const legend = el("div", { class: "legend" });
   const choice = el("select", { id: "color", "aria-label": "Colour by", change: () => change({ color: choice.value }) },
     el("option", { value: "group" }, "colour: group"),
-    Object.entries(MEASURES).filter(([, [, values]]) => values(data)).map(([key, [name]]) => el("option", { value: key }, `colour: ${name}`)));
+    data.measures.map(({ key, name }) => el("option", { value: key }, `colour: ${name}`)));
   const tools = el("div", { class: "tools" }, choice,
     tool("+", "Closer (+)", () => zoomBy(1.5)), tool("−", "Further away (-)", () => zoomBy(1 / 1.5)),
     tool("⤢", "All of it (0)", () => change({ mapX: 0, mapY: 0, zoom: 1 })), tool("SVG", "Save the map as SVG", saveSvg));
   const plane = el("div", { class: "plane" }, canvas, tip);
   place.append(tools, plane, legend);
+  const capital = (text) => text[0].toUpperCase() + text.slice(1);
   const pen = canvas.getContext("2d");
+  const thumbs = data.pictures ? Array.from({ length: data.topics }, () => null) : null;
   const order = data.bySize;
   let labels = [], width = 0, height = 0, hovered = null, colours = [], drawing = 0;
 
   // A little less than all, so that circles at the edge are whole.
-  const half = () => 0.44 * Math.min(width, height);
+  const furthest = order.reduce((most, k) => Math.max(most, Math.max(Math.abs(data.x[k]), Math.abs(data.y[k])) + data.radius[k]), 0);
+  const half = () => Math.min(0.44, 0.49 / furthest) * Math.min(width, height);
   const scale = () => half() * state.zoom;
   const toX = (x) => width / 2 + (x - state.mapX) * scale();
   const toY = (y) => height / 2 + (y - state.mapY) * scale();
@@ -38,16 +34,17 @@ export function makeMap(data, place) {
   const size = (k) => Math.max(1.5, data.radius[k] * half() * Math.pow(state.zoom, 0.75));
 
   function paintColours() {
-    if (state.color === "group" || !MEASURES[state.color]?.[1](data)) {
+    const measure = data.measures.find(({ key }) => key === state.color);
+    if (!measure) {
       colours = Array.from(data.group, (g) => (g < 0 ? NO_COLOUR : COLOURS[g]));
       legend.replaceChildren(...data.groups.map((topics, g) => el("button", {
-        class: "link", "aria-pressed": String(state.group === g), title: "Only these topics in the table",
+        class: "link", "aria-pressed": String(state.group === g), title: `Only these ${data.says.topics} in the table`,
         click: () => change({ group: state.group === g ? null : g, show: state.show === "map" ? "map" : "table" }),
-      }, el("i", { class: "dot", style: `background:${COLOURS[g]}` }), bdi(cleanLabel(groupWords(data, topics, 3).join(" "), 36)))));
+      }, el("i", { class: "dot", style: `background:${COLOURS[g]}` }), bdi(cleanLabel(groupWords(data, topics, 3).join(data.kind === "topics" ? " " : ", "), 36)))));
       return;
     }
-    const [name, values, said] = MEASURES[state.color];
-    const list = values(data), sorted = Array.from(list).filter(Number.isFinite).sort((a, b) => a - b);
+    const { name, values: list, said } = measure;
+    const sorted = Array.from(list).filter(Number.isFinite).sort((a, b) => a - b);
     const [least, most] = [sorted[0] ?? 0, sorted[sorted.length - 1] ?? 1];
     // By rank, since a few topics are far larger than all others.
     const rank = (x) => sorted.findIndex((other) => other >= x) / Math.max(1, sorted.length - 1);
@@ -61,7 +58,7 @@ export function makeMap(data, place) {
   /** What stands by a circle, and half of its width; both are found once. */
   function label(k) {
     if (!labels[k]) {
-      const text = cleanLabel(nameOf(data, k, 2), 28);
+      const text = cleanLabel(data.picture ? names.get(k) ?? String(k) : nameOf(data, k, 2), 28);
       labels[k] = { text, half: pen.measureText(text).width / 2 + 3 };
     }
     return labels[k];
@@ -77,7 +74,7 @@ export function makeMap(data, place) {
       const x = toX(data.x[k]), y = toY(data.y[k]);
       if (x < -40 || y < 0 || x > width + 40 || y > height) return;
       if (((state.group !== null && data.group[k] !== state.group) || isEmpty(data, k)) && !first.has(k)) return;
-      const { text, half } = label(k), radius = size(k), top = radius > half ? y - 8 : y + radius + 1;
+      const { text, half } = label(k), radius = size(k), top = radius > half && !thumbs ? y - 8 : y + radius + 1;
       const line = Math.floor(top / 16), near = [line - 1, line, line + 1].flatMap((at) => taken.get(at) ?? []);
       const meets = (b) => b.left < x + half && x - half < b.right && Math.abs(b.top - top) < 16;
       if (!first.has(k) && near.some(meets)) return;
@@ -127,7 +124,9 @@ export function makeMap(data, place) {
       pen.globalAlpha = 1;
       pen.stroke();
     }
-    if (state.topic !== null) {
+    if (thumbs) drawPictures();
+    if (data.next_state) drawTransitions(ink);
+    else if (state.topic !== null) {
       // Lines to similar topics, thick to the nearest.
       const k = state.topic, n = data.neighbours;
       pen.strokeStyle = ink;
@@ -167,10 +166,61 @@ export function makeMap(data, place) {
     }
   }
 
+  /** Pictures of clusters in their circles, where these are large enough for one. */
+  function drawPictures() {
+    pen.imageSmoothingEnabled = false;
+    const [high, wide] = data.picture;
+    for (const k of order) {
+      const x = toX(data.x[k]), y = toY(data.y[k]), reach = size(k) * 1.3;
+      if (reach < 9 || x < -reach || y < -reach || x > width + reach || y > height + reach) continue;
+      thumbs[k] ??= picture(shadesOf(data, k, 0), data.picture, "");
+      const across = reach * Math.min(1, wide / high), down = reach * Math.min(1, high / wide);
+      pen.globalAlpha = state.group !== null && data.group[k] !== state.group ? 0.2 : 1;
+      pen.drawImage(thumbs[k], x - across / 2, y - down / 2, across, down);
+      pen.globalAlpha = 1;
+    }
+  }
+
+  /** What follows what: arrows of the probable transitions, those of the state that is looked at in ink. */
+  function drawTransitions(ink) {
+    const n = data.transitions;
+    const chosen = state.topic === null ? order.slice(0, 60) : [state.topic];
+    for (const k of chosen) {
+      for (let i = 0; i < n; i++) {
+        // Of the ways to leave the state, since many stay for long.
+        const j = data.next_state[k * n + i], p = data.next_probability[k * n + i] / Math.max(1 - data.stay[k], 1e-300);
+        if (j === k || p < 0.1) continue;
+        const [x0, y0, x1, y1] = [toX(data.x[k]), toY(data.y[k]), toX(data.x[j]), toY(data.y[j])];
+        const [dx, dy] = [x1 - x0, y1 - y0], length = Math.hypot(dx, dy) || 1;
+        const [mx, my] = [(x0 + x1) / 2 - dy * 0.15, (y0 + y1) / 2 + dx * 0.15];
+        // The arrow begins and ends at circles.
+        const [ex, ey] = [x1 - mx, y1 - my], last = Math.hypot(ex, ey) || 1, reach = size(j) + 3;
+        const [tx, ty] = [x1 - (ex / last) * reach, y1 - (ey / last) * reach];
+        pen.strokeStyle = pen.fillStyle = ink;
+        pen.globalAlpha = Math.min(0.85, 0.15 + p) * (length < 1e-3 ? 0 : 1);
+        pen.lineWidth = Math.max(1, 5 * p);
+        pen.beginPath();
+        const [bx, by] = [mx - x0, my - y0], away = size(k) / (Math.hypot(bx, by) || 1);
+        pen.moveTo(x0 + bx * away, y0 + by * away);
+        pen.quadraticCurveTo(mx, my, tx, ty);
+        pen.stroke();
+        const turn = Math.atan2(ty - my, tx - mx), head = 6 + 5 * p;
+        pen.beginPath();
+        pen.moveTo(tx + 2 * Math.cos(turn), ty + 2 * Math.sin(turn));
+        for (const side of [2.65, -2.65]) pen.lineTo(tx + head * Math.cos(turn + side), ty + head * Math.sin(turn + side));
+        pen.fill();
+      }
+    }
+    pen.globalAlpha = 1;
+  }
+
   /** Topics of the word or document that is looked at. */
   function markedByWord() {
-    if (state.word !== null) return Array.from(data.in_topic.subarray(data.in_start[state.word], Math.min(data.in_start[state.word] + 12, data.in_start[state.word + 1])));
-    if (state.doc !== null) return Array.from(data.doc_topic.subarray(data.doc_share_start[state.doc], Math.min(data.doc_share_start[state.doc] + 8, data.doc_share_start[state.doc + 1])));
+    if (state.word !== null) return !data.in_start ? [] : Array.from(data.in_topic.subarray(data.in_start[state.word], Math.min(data.in_start[state.word] + 12, data.in_start[state.word + 1])));
+    if (state.doc !== null) {
+      const start = data.doc_share_start[state.doc], end = Math.min(start + 8, data.doc_share_start[state.doc + 1]);
+      return Array.from(data.doc_topic.subarray(start, end)).filter((_, i) => data.doc_share[start + i] >= 0.01);
+    }
     return [];
   }
 
@@ -257,7 +307,7 @@ export function makeMap(data, place) {
     canvas.style.cursor = k === null ? "grab" : "pointer";
     tip.hidden = k === null;
     if (k !== null) {
-      tip.replaceChildren(el("b", {}, `Topic ${k}`), ` ${percent(data.share[k])}`, el("br"), bdi(nameOf(data, k, 8)));
+      tip.replaceChildren(el("b", {}, `${capital(data.says.topic)} ${k}`), ` ${percent(data.share[k])}`, el("br"), bdi(nameOf(data, k, 8)));
       tip.style.left = `${Math.min(x + 14, width - 230)}px`;
       tip.style.top = `${Math.min(y + 14, height - 70)}px`;
     }

@@ -47,9 +47,59 @@ export const percent = (x, digits = 2) => (100 * x).toFixed(digits) + " %";
 export const tokensOf = (x) => (x < 100 ? x.toFixed(1) : whole(x));
 export const whole = (x) => Math.round(x).toLocaleString("en-US");
 
-/** What a topic is called: its name, or else its first words. */
+/** What a topic is called: its name, or else its first words; a cluster by the columns that are its own, or by its number. */
 export function nameOf(data, topic, words = 3) {
-  return names.get(topic) ?? (isEmpty(data, topic) ? "(empty)" : topWords(data, topic, words).join(" "));
+  return names.get(topic) ?? firstWords(data, topic, words);
+}
+
+/** What is called so by its words or columns alone. */
+export function firstWords(data, topic, words) {
+  if (isEmpty(data, topic)) return "(empty)";
+  const found = topWords(data, topic, data.kind === "topics" ? words : Math.max(1, Math.ceil(words / 2)));
+  return found.length ? found.join(data.kind === "topics" ? " " : ", ") : `${data.says.topic} ${topic}`;
+}
+
+/** Numbers that every topic or cluster has, for the table and the colours of the map: { key, head, name, title, values, said }. */
+export function measuresOf(data) {
+  const one = data.says.topic, all = data.kind === "topics" ? "words" : data.says.docs;
+  return [
+    { key: "share", head: "share", name: "share", title: `Share of all ${all}`, values: data.share, said: (x) => percent(x) },
+    { key: "npmi", head: "NPMI", name: "coherence (NPMI)", title: "Coherence: how often the ten first words are in documents together (-1 to 1)", values: data.npmi, said: fixed },
+    { key: "exclusivity", head: "excl.", name: "exclusivity", title: "Exclusivity: how much the ten first words are this topic's own (0 to 1)", values: data.exclusivity, said: fixed },
+    { key: "trend", head: "trend", name: "trend", title: "Trend: (b - a) / (b + a) with its share a in the earlier half of all and b in the later (-1 to 1)", values: data.trend, said: fixed },
+    { key: "certainty", head: "sure", name: "certainty", title: `Certainty: the mean responsibility of ${data.says.docs} whose first ${one} it is (0 to 1)`, values: data.certainty, said: fixed },
+    { key: "likely", head: "score", name: "mean score", title: `Mean log p(x) of ${data.says.docs} whose first ${one} it is`, values: data.likely, said: (x) => significant(x) },
+    { key: "apart", head: "apart", name: `distance to the nearest ${one}`, title: `Distance to the nearest ${one}: the root of the divergence both ways`, values: data.apart, said: (x) => (x >= 1000 ? whole(x) : significant(x, 3)) },
+    { key: "stays", head: "stays", name: "expected duration", title: "Expected duration in steps: 1 / (1 - p of staying)", values: data.duration, said: (x) => significant(x, 3) },
+  ].filter(({ values }) => values);
+}
+
+/** A picture in shades between two colours, from numbers between 0 and 255; `channels` of them a pixel. */
+export function picture(shades, [height, width, channels], label, side = 72) {
+  const canvas = el("canvas", { class: "picture", width, height, role: "img", "aria-label": label, title: label,
+    style: `width:${side}px;height:${Math.round((side * height) / width)}px` });
+  const pen = canvas.getContext("2d"), image = pen.createImageData(width, height);
+  for (let i = 0; i < width * height; i++) {
+    for (let c = 0; c < 3; c++) image.data[4 * i + c] = shades[channels * i + (channels === 3 ? c : 0)];
+    image.data[4 * i + 3] = 255;
+  }
+  pen.putImageData(image, 0, 0);
+  return canvas;
+}
+
+/** The shades of picture number `at` of a cluster. */
+export function shadesOf(data, k, at) {
+  const pixels = data.picture[0] * data.picture[1] * data.picture[2], start = (k * data.captions.length + at) * pixels;
+  return data.pictures.subarray(start, start + pixels);
+}
+
+/** A row as a picture, between its least and its largest value. */
+export function rowPicture(data, values, label, side) {
+  const shades = new Uint8ClampedArray(data.picture[0] * data.picture[1] * data.picture[2]);
+  const numbers = values.map(({ value }) => value).filter(Number.isFinite);
+  const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
+  values.forEach(({ column, value }) => { shades[column] = (255 * (value - least)) / Math.max(most - least, 1e-300); });
+  return picture(shades, data.picture, label, side);
 }
 
 /** Whether a topic has no words of its own. */
@@ -137,12 +187,12 @@ export function treeAround(data, topic, most = 12) {
   const height = 20, width = 420, left = 120, rows = lines();
   const tallest = Math.max(data.tree_height[root - data.topics] ?? 0, 1e-6);
   const across = (node) => (node < data.topics ? left : left - 110 * (data.tree_height[node - data.topics] / tallest));
-  const drawing = svg("svg", { viewBox: `0 0 ${width} ${rows * height + 4}`, class: "tree", role: "img", "aria-label": "Place in the tree of topics" });
+  const drawing = svg("svg", { viewBox: `0 0 ${width} ${rows * height + 4}`, class: "tree", role: "img", "aria-label": `Place in the tree of ${data.says.topics}` });
   let row = 0;
   const draw = (node) => {
     if (!open.has(node)) {
       const y = row++ * height + height / 2 + 2, single = node < data.topics;
-      const text = single ? `${node} ${nameOf(data, node, 4)}` : `${data.leaves[node]} topics: ${groupName(data, node)}`;
+      const text = single ? `${node} ${nameOf(data, node, 4)}` : `${data.leaves[node]} ${data.says.topics}: ${groupName(data, node)}`;
       const label = svg("text", { x: left + 8, y: y + 4, class: node === topic ? "here" : single ? "leaf" : "closed" }, cleanLabel(text, 44));
       if (single && node !== topic) label.addEventListener("click", () => select("topic", node));
       drawing.append(label);

@@ -22,12 +22,12 @@ export function makeSearch(data, input, list) {
     const words = [];
     for (let v = 0; v < lower.length; v++) {
       const place = lower[v].indexOf(sought);
-      if (place >= 0) words.push({ what: "word", number: v, rank: (lower[v] === sought ? 0 : place === 0 ? 1 : 2), tokens: data.word_tokens[v] });
+      if (place >= 0) words.push({ what: "word", number: v, rank: (lower[v] === sought ? 0 : place === 0 ? 1 : 2), tokens: data.word_tokens?.[v] ?? 0 });
     }
     words.sort((a, b) => a.rank - b.rank || b.tokens - a.tokens || a.number - b.number);
     found.push(...words.slice(0, 6));
     // The topics that have most of the best word.
-    if (words.length) {
+    if (words.length && data.in_start) {
       const v = words[0].number;
       for (let i = data.in_start[v]; i < Math.min(data.in_start[v] + 4, data.in_start[v + 1]); i++) {
         if (!found.some((other) => other.what === "topic" && other.number === data.in_topic[i])) found.push({ what: "topic", number: data.in_topic[i] });
@@ -59,9 +59,10 @@ export function makeSearch(data, input, list) {
   }
 
   function describe({ what, number }) {
-    if (what === "topic") return [el("small", {}, `topic ${number}`), " ", bdi(nameOf(data, number, 5)), el("small", { class: "number" }, percent(data.share[number]))];
+    if (what === "topic") return [el("small", {}, `${data.says.topic} ${number}`), " ", bdi(nameOf(data, number, 5)), el("small", { class: "number" }, percent(data.share[number]))];
+    if (what === "word" && !data.word_tokens) return [el("small", {}, "column"), " ", bdi(data.vocab[number])];
     if (what === "word") return [el("small", {}, "word"), " ", bdi(data.vocab[number]), el("small", { class: "number" }, `${whole(data.word_tokens[number])} in ${whole(data.word_topics[number])} topics`)];
-    return [el("small", {}, "document"), " ", bdi(data.doc_names[number])];
+    return [el("small", {}, data.says.doc), " ", bdi(data.doc_names[number])];
   }
 
   function point() {

@@ -3,7 +3,7 @@
 const DEFAULTS = {
   topic: null, word: null, doc: null,
   by: "probability", weight: 0.6, color: "group", sort: "share", down: true, filter: "", group: null,
-  show: "table", mapX: 0, mapY: 0, zoom: 1,
+  show: "table", mapX: 0, mapY: 0, zoom: 1, over: "",
 };
 
 export const state = { ...DEFAULTS };
@@ -37,11 +37,14 @@ export function select(what, number) {
   change({ topic: null, word: null, doc: null, ...(what ? { [what]: number } : {}), ...(what ? { show: "detail" } : {}) }, true);
 }
 
+/** What things are called in addresses: a cluster is no topic. */
+let says = {};
+
 function writeAddress(step) {
   const parts = new URLSearchParams();
   for (const [key, value] of Object.entries(state)) {
     if (value === DEFAULTS[key] || value === null) continue;
-    parts.set(key, typeof value === "number" ? String(+value.toPrecision(6)) : String(value));
+    parts.set(says[key] ?? key, typeof value === "number" ? String(+value.toPrecision(6)) : String(value));
   }
   try {
     history[step ? "pushState" : "replaceState"](null, "", "#" + parts);
@@ -52,12 +55,13 @@ function writeAddress(step) {
 
 /** Take the view from the address; what makes no sense there is passed over. */
 export function readAddress(data) {
+  says = data.kind === "topics" ? {} : { topic: data.says.topic, word: data.says.word, doc: data.says.doc };
   const parts = new URLSearchParams(location.hash.slice(1));
   const found = { ...DEFAULTS };
   const limits = { topic: data.topics, word: data.vocab.length, doc: data.doc_names?.length ?? 0, group: data.groups.length };
   for (const key of Object.keys(DEFAULTS)) {
-    if (!parts.has(key)) continue;
-    const text = parts.get(key), value = Number(text);
+    const text = parts.get(says[key] ?? key), value = Number(text);
+    if (text === null) continue;
     if (key in limits) {
       if (Number.isInteger(value) && value >= 0 && value < limits[key] && text !== "") found[key] = value;
     } else if (typeof DEFAULTS[key] === "number") {
@@ -66,11 +70,12 @@ export function readAddress(data) {
     else found[key] = text.slice(0, 200);
   }
   const known = (key, choices) => (choices.includes(found[key]) ? found[key] : DEFAULTS[key]);
-  found.by = known("by", ["probability", "relevance", "lift"]);
-  found.color = known("color", ["group", "share", "npmi", "exclusivity"]);
-  found.sort = known("sort", ["topic", "name", "share", "npmi", "exclusivity"]);
+  found.by = known("by", ["probability", "relevance", "lift", "value", "order"]);
+  const measures = data.measures.map(({ key }) => key);
+  found.color = known("color", ["group", ...measures]);
+  found.sort = known("sort", ["topic", "name", ...measures]);
   found.show = known("show", ["map", "table", "detail"]);
-  found.weight = Math.round(Math.min(1, Math.max(0, found.weight)) * (data.steps - 1)) / (data.steps - 1);
+  found.weight = Math.round(Math.min(1, Math.max(0, found.weight)) * ((data.steps ?? 11) - 1)) / ((data.steps ?? 11) - 1);
   found.zoom = Math.min(200, Math.max(0.5, found.zoom));
   const changed = new Set(Object.keys(found).filter((key) => state[key] !== found[key]));
   Object.assign(state, found);

@@ -1,19 +1,17 @@
 // The table of topics: sorted by any column, filtered, with names that can be written into it. Only rows in sight exist.
 import { topWords } from "./data.js";
-import { csv, download, el, fixed, groupColour, isEmpty, percent, tool, whole } from "./parts.js";
+import { csv, download, el, firstWords, groupColour, picture, shadesOf, tool, whole } from "./parts.js";
 import { change, names, namesChanged, onChange, select, state } from "./state.js";
 
 const ROW = 30;
 
 export function makeTable(data, place, file) {
   const columns = [
-    ["topic", "#", "Number of the topic in the model"],
-    ["name", "name", "A name of your own; the first words where there is none"],
-    ["share", "share", "Share of all words"],
-    data.npmi && ["npmi", "NPMI", "Coherence: how often the ten first words are in documents together (-1 to 1)"],
-    ["exclusivity", "excl.", "Exclusivity: how much the ten first words are this topic's own (0 to 1)"],
-  ].filter(Boolean);
-  const filter = el("input", { type: "search", id: "filter", placeholder: "Filter by name, word, number", "aria-label": "Filter topics",
+    ["topic", "#", `Number of the ${data.says.topic} in the model`],
+    ["name", "name", `A name of your own; the first ${data.says.words} where there is none`],
+    ...data.measures.map(({ key, head, title }) => [key, head, title]),
+  ];
+  const filter = el("input", { type: "search", id: "filter", placeholder: `Filter by name, ${data.says.word}, number`, "aria-label": `Filter ${data.says.topics}`,
     input: () => change({ filter: filter.value }) });
   const count = el("span", { class: "count", id: "count" });
   const load = el("input", { type: "file", id: "load", accept: ".csv,text/csv", hidden: true, change: async () => {
@@ -22,11 +20,11 @@ export function makeTable(data, place, file) {
   } });
   const message = el("p", { class: "message", role: "status", hidden: true });
   const tools = el("div", { class: "tools" }, filter, count, tool("CSV", "Save these rows as CSV", saveTable),
-    tool("Save names", "Save the names as CSV, for --names of lsparse topics, assign and explore", saveNames),
+    tool("Save names", `Save the names as CSV, for --names of lsparse explore${data.kind === "topics" ? ", topics and assign" : ""}`, saveNames),
     tool("Load names", "Load names from such a file", () => load.click()), load);
   const heads = columns.map(([key, text, title]) => el("th", { scope: "col", class: key },
     el("button", { title, "data-sort": key, click: () => change({ sort: key, down: state.sort === key ? !state.down : !["topic", "name"].includes(key) }) }, text)));
-  const body = el("tbody"), scroll = el("div", { class: "scroll", tabindex: 0, "aria-label": "Topics" },
+  const body = el("tbody"), scroll = el("div", { class: "scroll", tabindex: 0, "aria-label": data.says.topics },
     el("table", {}, el("thead", {}, el("tr", {}, heads)), body));
   place.append(tools, message, scroll);
   place.style.setProperty("--digits", String(data.topics - 1).length);
@@ -34,12 +32,13 @@ export function makeTable(data, place, file) {
   const words = Array.from({ length: data.topics }, (_, k) => topWords(data, k, 10));
   const sought = words.map((list) => list.join(" ").toLowerCase());
 
-  const nameless = (k, count) => (isEmpty(data, k) ? "(empty)" : words[k].slice(0, count).join(" "));
+  const nameless = (k, count) => firstWords(data, k, count);
+  const measures = new Map(data.measures.map((measure) => [measure.key, measure]));
 
   function value(key, k) {
     if (key === "topic") return k;
     if (key === "name") return (names.get(k) ?? nameless(k, 3)).toLowerCase();
-    return data[key]?.[k] ?? 0;
+    return measures.get(key).values[k];
   }
 
   function arrange() {
@@ -54,7 +53,7 @@ export function makeTable(data, place, file) {
       return sign * (x < y ? -1 : x > y ? 1 : 0) || a - b;
     };
     rows.sort(compare);
-    count.textContent = rows.length === data.topics ? `${whole(data.topics)} topics` : `${whole(rows.length)} of ${whole(data.topics)}`;
+    count.textContent = rows.length === data.topics ? `${whole(data.topics)} ${data.says.topics}` : `${whole(rows.length)} of ${whole(data.topics)}`;
     heads.forEach((head, i) => head.setAttribute("aria-sort", columns[i][0] !== state.sort ? "none" : state.down ? "descending" : "ascending"));
     first = -1;
     show();
@@ -70,33 +69,32 @@ export function makeTable(data, place, file) {
 
   function row(k) {
     const input = el("input", { class: "name", value: names.get(k) ?? "", placeholder: nameless(k, 6), maxlength: 200, dir: "auto",
-      "aria-label": `Name of topic ${k}`, change: () => rename(k, input.value), click: (event) => event.stopPropagation(),
+      "aria-label": `Name of ${data.says.topic} ${k}`, change: () => rename(k, input.value), click: (event) => event.stopPropagation(),
       keydown: (event) => { if (event.key === "Enter" || event.key === "Escape") input.blur(); } });
     const cells = {
-      topic: () => el("td", { class: "topic" }, el("button", { class: "link", "aria-label": `Topic ${k}`, click: () => select("topic", k) },
+      topic: () => el("td", { class: "topic" }, el("button", { class: "link", "aria-label": `${data.says.topic} ${k}`, click: () => select("topic", k) },
         el("i", { class: "dot", style: `background:${groupColour(data, k)}` }), String(k))),
-      name: () => el("td", { class: "name" }, input),
-      share: () => el("td", { class: "number" }, percent(data.share[k])),
-      npmi: () => el("td", { class: "number" }, fixed(data.npmi[k])),
-      exclusivity: () => el("td", { class: "number" }, fixed(data.exclusivity[k])),
+      name: () => el("td", { class: "name" }, data.pictures && picture(shadesOf(data, k, 0), data.picture, "", 26), input),
     };
+    const number = ({ said, values }) => el("td", { class: "number" }, said(values[k]));
     return el("tr", { "data-topic": k, "aria-selected": String(state.topic === k), click: () => select("topic", k) },
-      columns.map(([key]) => cells[key]()));
+      columns.map(([key]) => (cells[key] ?? (() => number(measures.get(key))))()));
   }
 
   function saveTable() {
-    const head = ["topic", "name", "share", "tokens", ...(data.npmi ? ["npmi"] : []), "exclusivity", "words"];
-    const line = (k) => [k, names.get(k) ?? "", data.share[k], data.tokens[k], ...(data.npmi ? [data.npmi[k]] : []), data.exclusivity[k], words[k].join(" ")];
-    download(`${file}-topics.csv`, "text/csv", csv([head, ...rows.map(line)]));
+    const held = data.kind === "topics" ? "tokens" : data.says.docs;
+    const head = [data.says.topic, "name", "share", held, ...data.measures.slice(1).map(({ key }) => key), data.says.words];
+    const line = (k) => [k, names.get(k) ?? "", data.share[k], data.tokens[k], ...data.measures.slice(1).map(({ values }) => values[k]), words[k].join(" ")];
+    download(`${file}-${data.says.topics}.csv`, "text/csv", csv([head, ...rows.map(line)]));
   }
 
   function saveNames() {
     const known = [...names].sort((a, b) => a[0] - b[0]);
-    download(`${file}-names.csv`, "text/csv", csv([["topic", "name"], ...known]));
+    download(`${file}-names.csv`, "text/csv", csv([[data.says.topic, "name"], ...known]));
   }
 
   function takeNames(text) {
-    const found = readNames(text, data.topics);
+    const found = readNames(text, data.topics, data.says.topic);
     message.hidden = false;
     if (typeof found === "string") {
       message.textContent = found;
@@ -145,17 +143,17 @@ export function setName(data, k, text) {
   namesChanged();
 }
 
-/** Names by number out of CSV with the columns topic and name, or what is wrong with it. */
-export function readNames(text, topics) {
+/** Names by number out of CSV with the columns topic (or cluster, or state) and name, or what is wrong with it. */
+export function readNames(text, topics, one = "topic") {
   const records = readCsv(text.replace(/^\ufeff/, ""));
   const head = (records.shift() ?? []).map((field) => field.trim());
-  const [number, name] = [head.indexOf("topic"), head.indexOf("name")];
-  if (number < 0 || name < 0) return "The file has no columns topic and name in its first line.";
+  const [number, name] = [head.indexOf(one), head.indexOf("name")];
+  if (number < 0 || name < 0) return `The file has no columns ${one} and name in its first line.`;
   const found = new Map();
   for (const record of records) {
     if (record.length === 1 && !record[0].trim()) continue;
     const k = Number(record[number]);
-    if (!Number.isInteger(k) || k < 0 || k >= topics || record[number].trim() === "") return `There is no topic ${JSON.stringify(record[number] ?? "")}; this model has 0 to ${topics - 1}.`;
+    if (!Number.isInteger(k) || k < 0 || k >= topics || record[number].trim() === "") return `There is no ${one} ${JSON.stringify(record[number] ?? "")}; this model has 0 to ${topics - 1}.`;
     const plain = (record[name] ?? "").replace(/[\u0000-\u001f]/g, " ").trim().slice(0, 200);
     if (plain) found.set(k, plain);
   }

@@ -1,6 +1,7 @@
 // A topic: its words, what is like it, where it stands in the tree, and documents that show it.
 import { bestDocuments, rankedWords } from "./data.js";
 import { bdi, csv, download, downloadSvg, el, fixed, groupColour, isEmpty, link, nameOf, percent, significant, svg, tool, topicLink, treeAround, whole } from "./parts.js";
+import { facetsPart } from "./facets.js";
 import { snippet } from "./document.js";
 import { setName } from "./table.js";
 import { change, names, select, state } from "./state.js";
@@ -24,6 +25,7 @@ export function topicView(data, k) {
     el("dl", { class: "figures" }, figures.map(([what, number]) => el("div", {}, el("dt", {}, what), el("dd", {}, number)))),
     flag && el("p", { class: "flag" }, flag),
     wordsPart(data, k),
+    facetsPart(data, k),
     alikePart(data, k),
     el("h3", {}, "Similar topics"), nearList(data, k),
     data.topics > 1 && el("h3", {}, "Place in the tree"), treeAround(data, k),
@@ -36,11 +38,11 @@ export function topicView(data, k) {
 
 /** Of which documents the page speaks. */
 export function ofSample(data) {
-  const { all, looked_at } = data.documents, shown = data.doc_names.length;
-  if (shown === all) return `Of all ${whole(all)} documents.`;
+  const { all, looked_at } = data.documents, shown = data.doc_names.length, { docs } = data.says;
+  if (shown === all) return `Of all ${whole(all)} ${docs}.`;
   return looked_at < all
-    ? `Of the ${whole(shown)} documents in this page, chosen from a sample of ${whole(looked_at)} of ${whole(all)}.`
-    : `Of the ${whole(shown)} documents in this page, chosen from all ${whole(all)}.`;
+    ? `Of the ${whole(shown)} ${docs} in this page, chosen from a sample of ${whole(looked_at)} of ${whole(all)}.`
+    : `Of the ${whole(shown)} ${docs} in this page, chosen from all ${whole(all)}.`;
 }
 
 function wordsPart(data, k) {
@@ -85,10 +87,10 @@ function cut(word) {
   return "\u2068" + (plain.length > 18 ? plain.slice(0, 17).join("") + "…" : plain.join("")) + "\u2069";
 }
 
-function nearList(data, k) {
+export function nearList(data, k) {
   const n = data.neighbours;
   return el("ol", { class: "list near" }, Array.from({ length: n }, (_, i) => el("li", {},
-    topicLink(data, data.near_topic[k * n + i]), el("span", { class: "number", title: "Hellinger distance of words" }, fixed(data.near_distance[k * n + i])))));
+    topicLink(data, data.near_topic[k * n + i]), el("span", { class: "number", title: data.kind === "topics" ? "Hellinger distance of words" : "The root of the divergence both ways" }, data.kind === "topics" ? fixed(data.near_distance[k * n + i]) : significant(data.near_distance[k * n + i])))));
 }
 
 /** Topics that are nearly the same, and what they would be as one. */

@@ -8,9 +8,10 @@
   const TITLES = {
     heldout: "held-out score", evidence: "evidence a token", objective: "objective",
     objective_data: "objective: data", objective_entropy: "objective: entropy", objective_alloc: "objective: allocation",
+    clusters: "clusters", active: "active clusters or topics", restarts_accepted: "restarts accepted",
     rows_per_second: "rows a second", empty_clusters: "empty clusters", peak_memory_bytes: "memory, most so far",
   };
-  const NOT_CURVES = new Set(["event", "run", "lap", "step", "batch", "ends_lap", "seconds", "cpu_seconds"]);
+  const NOT_CURVES = new Set(["event", "run", "sizes", "lap", "step", "batch", "ends_lap", "seconds", "cpu_seconds"]);
   const element = (id) => document.getElementById(id);
   const make = (tag, text) => {
     const made = document.createElement(tag);
@@ -74,7 +75,9 @@
         colour: COLOURS[place % COLOURS.length], dash: DASHES[Math.floor(place / COLOURS.length) % DASHES.length] };
       trace.runs.set(index, run);
     }
-    if (line.event === "end") run.end = line; else run.steps.push(line);
+    if (line.event === "end") { run.end = line; return; }
+    if (line.sizes) line.active = line.sizes.length - line.empty_clusters;
+    run.steps.push(line);
   }
 
   const everything = () => traces.flatMap((trace) => (trace ? [...trace.runs.values()] : []));
@@ -160,7 +163,8 @@
   }
 
   function curve(run, metric, axis, skip) {
-    const points = run.steps.filter((step) => typeof step[metric] === "number").map((step) => [step[axis], step[metric]]);
+    const value = typeof metric === "number" ? (step) => step.sizes?.[metric] : (step) => step[metric];
+    const points = run.steps.filter((step) => typeof value(step) === "number").map((step) => [step[axis], value(step)]);
     const last = points.length ? points[points.length - 1][0] : 0;
     return points.filter(([x]) => x >= skip * last);
   }
@@ -186,6 +190,16 @@
     return value.toFixed(Math.min(8, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))));
   }
 
+  function watchPointer(chart) {
+    chart.canvas.addEventListener("pointermove", (event) => {
+      if (!chart.area) return;
+      const { left, width, low, high } = chart.area;
+      crosshair = low + ((event.offsetX - left) / width) * (high - low);
+      dirty = true;
+    });
+    chart.canvas.addEventListener("pointerleave", () => { crosshair = null; dirty = true; });
+  }
+
   function drawCharts() {
     const wanted = metrics(), axis = element("axis").value, skip = Number(element("skip").value);
     for (const [metric, chart] of charts) if (!wanted.includes(metric)) { chart.figure.remove(); charts.delete(metric); }
@@ -196,27 +210,23 @@
       caption.append(make("b", title(metric)), value);
       figure.append(caption, canvas);
       const chart = { figure, value, canvas, metric, area: null };
-      canvas.addEventListener("pointermove", (event) => {
-        if (!chart.area) return;
-        const { left, width, low, high } = chart.area;
-        crosshair = low + ((event.offsetX - left) / width) * (high - low);
-        dirty = true;
-      });
-      canvas.addEventListener("pointerleave", () => { crosshair = null; dirty = true; });
+      watchPointer(chart);
       charts.set(metric, chart);
     }
     element("charts").append(...wanted.map((metric) => charts.get(metric).figure));
     for (const metric of wanted) drawChart(charts.get(metric), axis, skip);
   }
 
-  function drawChart(chart, axis, skip) {
+  const curvesOf = (metric, axis, skip) => shown().map((run) => ({ run, name: nameOf(run), points: curve(run, metric, axis, skip) }));
+
+  function drawChart(chart, axis, skip, all = curvesOf(chart.metric, axis, skip)) {
     const { canvas, metric } = chart, style = getComputedStyle(document.documentElement);
     const ratio = window.devicePixelRatio || 1, [wide, high] = [canvas.clientWidth, canvas.clientHeight];
     if (!wide) return;
     [canvas.width, canvas.height] = [Math.round(wide * ratio), Math.round(high * ratio)];
     const pen = canvas.getContext("2d");
     pen.scale(ratio, ratio);
-    const curves = shown().map((run) => ({ run, points: curve(run, metric, axis, skip) })).filter(({ points }) => points.length);
+    const curves = all.filter(({ points }) => points.length);
     let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
     for (const { points } of curves) for (const [x, y] of points) {
       if (x < x0) x0 = x;
@@ -267,15 +277,49 @@
     if (crosshair !== null) for (const [i, [x, y]] of values.entries()) {
       pen.fillStyle = curves[i].run.colour; pen.beginPath(); pen.arc(px(x), py(y), 3.5, 0, 7); pen.fill();
     }
-    const few = values.slice(0, 3).map(([, y], i) => {
+    const few = (metric === "sizes" ? [] : values.slice(0, 3)).map(([, y], i) => {
       const text = make("span", show(y, metric)), dot = make("i");
       dot.style.background = curves[i].run.colour;
       text.prepend(dot);
       return text;
     });
     const place = crosshair === null ? [] : [make("span", `at ${show(Number(crosshair.toPrecision(4)))}`)];
-    chart.value.replaceChildren(...place, ...few, ...(values.length > 3 ? [make("span", "...")] : []));
-    canvas.setAttribute("aria-label", `${title(metric)}: ${curves.map(({ run }, i) => `${nameOf(run)} ${show(values[i][1], metric)}`).join(", ")}`);
+    chart.value.replaceChildren(...place, ...few, ...(values.length > 3 && metric !== "sizes" ? [make("span", "...")] : []));
+    canvas.setAttribute("aria-label", `${title(metric)}: ${curves.map(({ name }, i) => `${name} ${show(values[i][1], metric)}`).join(", ")}`);
+  }
+
+  // ---- sizes of clusters or topics -----------------------------------------------------------------------------
+  const sizes = { metric: "sizes", figure: element("sizes"), canvas: element("sizes-canvas"), value: element("sizes-value"), area: null };
+  watchPointer(sizes);
+
+  function drawSizes() {
+    const runs = shown().filter((run) => run.steps.some((step) => step.sizes)), choice = element("sizes-run");
+    sizes.figure.hidden = runs.length === 0;
+    if (!runs.length) return;
+    const keys = runs.map((run) => run.key).join(" ");
+    if (choice.dataset.keys !== keys) {
+      const before = choice.value;
+      choice.dataset.keys = keys;
+      choice.replaceChildren(...runs.map((run) => Object.assign(make("option", nameOf(run)), { value: run.key })));
+      if (runs.some((run) => run.key === before)) choice.value = before;
+    }
+    choice.hidden = runs.length < 2;
+    const run = runs.find(({ key }) => key === choice.value) ?? runs[0];
+    const last = [...run.steps].reverse().find((step) => step.sizes).sizes;
+    const asked = (element("sizes-which").value.match(/\d+/g) ?? []).map(Number).filter((k) => k < last.length);
+    const largest = last.map((_, k) => k).sort((a, b) => last[b] - last[a] || a - b).slice(0, COLOURS.length);
+    const which = asked.length ? [...new Set(asked)].slice(0, COLOURS.length * DASHES.length) : largest;
+    const looks = (i) => ({ colour: COLOURS[i % COLOURS.length], dash: DASHES[Math.floor(i / COLOURS.length)] });
+    const axis = element("axis").value, skip = Number(element("skip").value);
+    const curves = which.map((k, i) => ({ run: looks(i), name: String(k), points: curve(run, k, axis, skip) }));
+    drawChart(sizes, axis, skip, curves);
+    const entry = (k, i) => {
+      const text = make("span", `${k}: ${show(last[k])}`), dot = make("i");
+      dot.style.background = COLOURS[i % COLOURS.length];
+      text.prepend(dot);
+      return text;
+    };
+    element("sizes-legend").replaceChildren(...which.map(entry), make("span", asked.length ? `of ${last.length}` : `the largest of ${last.length}`));
   }
 
   // ---- the whole -----------------------------------------------------------------------------------------------
@@ -290,7 +334,7 @@
     }
   }
   function draw() {
-    if (dirty) { dirty = false; drawRuns(); drawCharts(); drawSettings(); }
+    if (dirty) { dirty = false; drawRuns(); drawCharts(); drawSizes(); drawSettings(); }
     status();
   }
 
@@ -338,6 +382,7 @@
     URL.revokeObjectURL(link.href);
   }
 
+  for (const id of ["sizes-run", "sizes-which"]) element(id).addEventListener("input", () => { dirty = true; draw(); });
   for (const id of ["axis", "skip"]) element(id).addEventListener("change", () => { remember(); dirty = true; draw(); });
   const other = () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
   element("theme").addEventListener("click", other);

@@ -25,7 +25,7 @@ from . import exchange as exchange
 from . import plot as plot
 from ._corpus import Corpus, Vocabulary, build_corpus, read_corpus
 from ._errors import LsparseError
-from ._explore import TopicPage, explore
+from ._explore import ClusterPage, TopicPage, explore
 from ._files import load, save
 from ._mixtures import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
 from ._page import Page, watch
@@ -38,6 +38,7 @@ __version__ = _version("lsparse")
 
 __all__ = [
     "BernoulliMixture",
+    "ClusterPage",
     "Corpus",
     "GaussianMixture",
     "HMM",

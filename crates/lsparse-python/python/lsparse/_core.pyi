@@ -14,6 +14,7 @@ __all__ = [
     "Topics",
     "begin_session",
     "build_corpus",
+    "clusters_page",
     "coherence",
     "completion",
     "fit_mixture",
@@ -148,6 +149,7 @@ class Topics:
         x: Any = None,
         documents: Sequence[str] | None = None,
         texts: Sequence[str] | None = None,
+        metadata: Sequence[tuple[str, Sequence[str]]] | None = None,
         most: int = 1000,
         seed: int = 0,
         threads: int = 0,
@@ -210,7 +212,7 @@ def completion(
     topics: _Floats, alpha: _Floats, x: Any, share: float, seed: int, threads: int = 0
 ) -> tuple[float, float, int, int]: ...
 def coherence(words: Sequence[Sequence[int]], x: Any, threads: int = 0) -> tuple[list[float], list[float]]: ...
-def open_corpus(path: _Path) -> tuple[list[str], list[str], str | None]: ...
+def open_corpus(path: _Path) -> tuple[list[str], list[str], str | None, list[tuple[str, list[str]]]]: ...
 def build_corpus(
     input: _Path,
     out: _Path,
@@ -222,8 +224,24 @@ def build_corpus(
     max_words: int | None,
     format: str | None,
     force: bool,
+    keep: Sequence[str] | None = None,
     threads: int = 0,
 ) -> None: ...
+def clusters_page(
+    kind: str,
+    model: bytes,
+    title: str,
+    names: Sequence[str | None],
+    *,
+    x: Any = None,
+    lengths: Sequence[int] | None = None,
+    metadata: Sequence[tuple[str, Sequence[str]]] | None = None,
+    columns: Sequence[str] | None = None,
+    picture: tuple[int, int, int] | None = None,
+    most: int = 1000,
+    seed: int = 0,
+    threads: int = 0,
+) -> tuple[str, str]: ...
 def panic_for_test() -> None: ...
 def parameters() -> dict[str, str]: ...
 def settings(kind: str) -> str: ...

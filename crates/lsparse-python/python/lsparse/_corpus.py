@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -50,6 +50,8 @@ class Corpus(NamedTuple):
         The words of the columns, for ``TopicModel(vocabulary=...)``.
     documents : list of str
         The names of the rows.
+    metadata : dict of str to list of str
+        What else is known of the documents, by the names of columns; empty where nothing was kept.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Corpus(NamedTuple):
     counts: Any
     vocabulary: Vocabulary
     documents: list[str]
+    metadata: dict[str, list[str]] = {}
 
 
 def read_corpus(path: str | os.PathLike[str], *, mmap: bool = True) -> Corpus:
@@ -77,7 +80,7 @@ def read_corpus(path: str | os.PathLike[str], *, mmap: bool = True) -> Corpus:
     Returns
     -------
     corpus : Corpus
-        Counts, words (which know how text became them) and names of the documents.
+        Counts, words (which know how text became them), names of the documents and what else was kept of them.
 
     Examples
     --------
@@ -89,12 +92,12 @@ def read_corpus(path: str | os.PathLike[str], *, mmap: bool = True) -> Corpus:
     ['apple', 'green', 'red', 'sea']
     """
     folder = Path(path)
-    vocabulary, documents, tokenizer = _core.open_corpus(folder)
+    vocabulary, documents, tokenizer, metadata = _core.open_corpus(folder)
     mode: Literal["r"] | None = "r" if mmap else None
     arrays = tuple(np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("counts", "words", "indptr"))
     counts = sp.csr_array(arrays, shape=(len(documents), len(vocabulary)))
     settings = None if tokenizer is None else json.loads(tokenizer)
-    return Corpus(counts, Vocabulary(vocabulary, settings), documents)
+    return Corpus(counts, Vocabulary(vocabulary, settings), documents, dict(metadata))
 
 
 def build_corpus(
@@ -111,6 +114,7 @@ def build_corpus(
     min_df: int | None = None,
     max_df: float | None = None,
     max_features: int | None = None,
+    metadata: Mapping[str, Iterable[Any]] | Iterable[str] | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Corpus:
     """Turn text into word counts with the library's tokeniser, on all cores.
@@ -143,6 +147,9 @@ def build_corpus(
         Share of the documents that a word is in at most; 0.5 for text if not given.
     max_features : int, default=None
         Words at most, those in most documents; 100,000 for text if not given.
+    metadata : mapping of str to iterable, or iterable of str, default=None
+        What else is known of the documents, a column a name and a value a document, for ``explore``; of a file of JSON
+        objects or CSV the names of the fields or columns to keep.
     out : path, default=None
         Keep the corpus in this folder, which must not exist; its counts then stay on disk.
 
@@ -178,7 +185,7 @@ def build_corpus(
     }
     if vocabulary is None:
         filters: dict[str, Any] = {"min_df": min_df, "max_df": max_df, "max_features": max_features}
-        return _built(texts, tokenizer, phrases=bool(phrases), **filters, out=out)
+        return _built(texts, tokenizer, phrases=bool(phrases), **filters, metadata=metadata, out=out)
     given = {"phrases": phrases or None, "min_df": min_df, "max_df": max_df, "max_features": max_features, "out": out}
     for name, value in given.items():
         if value is not None:
@@ -187,10 +194,12 @@ def build_corpus(
     if not isinstance(texts, str | os.PathLike):
         texts = list(texts)
         counts = counts_of(texts, vocabulary, tokenizer)
-        return Corpus(counts, Vocabulary(vocabulary, tokenizer), [str(number + 1) for number in range(len(texts))])
-    corpus = _built(texts, tokenizer, **_EVERY_WORD)
+        columns = columns_of(metadata)
+        _check_columns(columns, len(texts))
+        return Corpus(counts, Vocabulary(vocabulary, tokenizer), [str(number + 1) for number in range(len(texts))], columns)
+    corpus = _built(texts, tokenizer, metadata=metadata, **_EVERY_WORD)
     counts = counts_by(vocabulary, corpus.counts, corpus.vocabulary)
-    return Corpus(counts, Vocabulary(vocabulary, tokenizer), corpus.documents)
+    return Corpus(counts, Vocabulary(vocabulary, tokenizer), corpus.documents, corpus.metadata)
 
 
 #: What keeps every word.
@@ -206,14 +215,20 @@ def _built(
     max_df: float | None,
     max_features: int | None,
     out: str | os.PathLike[str] | None,
+    metadata: Any = None,
 ) -> Corpus:
     """A corpus of texts that become words by these settings."""
     with tempfile.TemporaryDirectory(prefix="lsparse-") as scratch:
         if isinstance(texts, str | os.PathLike):
             source, form = Path(texts), None
+            if isinstance(metadata, str | Mapping):
+                raise TypeError("metadata: give the names of fields or columns to keep, as a list")
+            keep = None if metadata is None else [str(name) for name in metadata]
         else:
             source, form = Path(scratch) / "texts.jsonl", "jsonl"
-            _write_texts(texts, source)
+            columns = columns_of(metadata)
+            keep = list(columns)
+            _write_texts(texts, source, columns)
         folder = Path(scratch) / "corpus" if out is None else Path(out)
         try:
             _core.build_corpus(
@@ -226,6 +241,7 @@ def _built(
                 max_words=max_features,
                 format=form,
                 force=False,
+                keep=keep,
             )
         except LsparseError as error:
             if form is None:
@@ -264,11 +280,38 @@ def _stop_words(stop_words: str | Iterable[str] | None) -> str | dict[str, Any]:
     return {"language": stop_words} if isinstance(stop_words, str) else {"words": list(stop_words)}
 
 
-def _write_texts(texts: Iterable[str], path: Path) -> None:
+def columns_of(metadata: Any) -> dict[str, list[str]]:
+    """Columns of metadata as text: what is missing is blank, dates are as ISO has them."""
+    if metadata is None:
+        return {}
+    if not hasattr(metadata, "items"):
+        raise TypeError("metadata: give a mapping from the name of each column to its values, one a document")
+
+    def said(value: Any) -> str:
+        if value is None or value != value:  # noqa: PLR0124 (what is no number is not itself)
+            return ""
+        return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
+
+    return {str(name): [said(value) for value in values] for name, values in metadata.items()}
+
+
+def _write_texts(texts: Iterable[str], path: Path, columns: Mapping[str, list[str]]) -> None:
+    if "text" in columns:
+        raise LsparseError("metadata: a column cannot be called text; give it another name")
+    count = 0
     with path.open("w", encoding="ascii") as file:
-        for text in texts:
+        for n, text in enumerate(texts):
             if not isinstance(text, str):
                 raise TypeError(f"documents must be strings, not {type(text).__name__}")
+            count += 1
+            kept = {name: values[n] for name, values in columns.items() if n < len(values)}
             # Half a surrogate pair is no character: files of text have a mark in its place, too.
-            json.dump({"text": text.encode("utf-8", "replace").decode()}, file)
+            json.dump({"text": text.encode("utf-8", "replace").decode(), **kept}, file)
             file.write("\n")
+    _check_columns(columns, count)
+
+
+def _check_columns(columns: Mapping[str, list[str]], documents: int) -> None:
+    for name, values in columns.items():
+        if len(values) != documents:
+            raise LsparseError(f"metadata: {len(values)} values of {name!r} for {documents} documents; give one a document")
