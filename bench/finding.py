@@ -1,13 +1,17 @@
-"""K found by lsparse beside scikit-learn's BayesianGaussianMixture and fixed K: held-out score and CPU seconds.
+"""K found by lsparse beside others who find one, and beside fixed K: held-out score and CPU seconds, one thread each.
 
-Made-up embeddings (128 columns, 100 clusters of unequal sizes) and, where a folder of images is given, patches. One thread
-each, f32 rows, lsparse by its command. What scikit-learn scores is that of its own `score` on the same held-out rows.
+Made-up embeddings (128 columns, 100 clusters of unequal sizes) with scikit-learn's BayesianGaussianMixture beside them
+(its own `score` on the same held-out rows); patches, where two files of them are given; topics, where a folder as in
+corpus.py is given, with tomotopy's HDP beside them, scored as ours are. What finding K costs a lap is the difference to
+the laps of a training with the K that was found.
 """
 
 import argparse
 import json
 import os
 import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -15,7 +19,8 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 import numpy as np
-from sklearn.mixture import BayesianGaussianMixture
+
+FIXED = (50, 100, 200, 400, 800)
 
 
 def embeddings(rows: int, columns: int, clusters: int, seed: int) -> np.ndarray:
@@ -29,20 +34,43 @@ def embeddings(rows: int, columns: int, clusters: int, seed: int) -> np.ndarray:
     return (means[labels] + widths[labels] * rng.normal(size=(rows, columns))).astype(np.float32)
 
 
-def ours(command: str, folder: Path, train: Path, held: Path, options: list[str]) -> dict:
+def ours(command: str, model: str, train: Path, held: Path, options: list[str]) -> dict:
     """K, held-out score, CPU seconds and laps of a training by the command."""
-    trace = folder / "trace.jsonl"
-    fit = [command, "fit", "mixture", str(train), "--heldout", str(held), "--trace", str(trace), "--threads", "1", "-q"]
-    subprocess.run([*fit, "--out", str(folder / "m.safetensors"), *options], check=True)
-    steps = [json.loads(line) for line in trace.read_text().splitlines()]
-    last = [step for step in steps if step.get("ends_lap")][-1]
-    clusters = last.get("clusters", options[options.index("-k") + 1])
-    return {"K": int(clusters), "heldout": last["heldout"], "cpu": last["cpu_seconds"], "laps": last["lap"]}
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.jsonl"
+        fit = [command, "fit", model, str(train), "--heldout", str(held), "--trace", str(trace), "--threads", "1", "-q"]
+        subprocess.run([*fit, "--out", str(Path(folder) / "m.safetensors"), *options], check=True)
+        steps = [json.loads(line) for line in trace.read_text().splitlines()]
+    laps = [step for step in steps if step.get("ends_lap")]
+    last, number = laps[-1], options[options.index("-k") + 1]
+    ends = [step["cpu_seconds"] for step in laps]
+    of_lap = np.diff(ends[len(ends) // 2 :]).mean() if len(ends) > 3 else float("nan")
+    clusters = int(last.get("clusters", number if number != "auto" else 0))
+    scores = [(step["cpu_seconds"], step["heldout"]) for step in laps if step.get("heldout") is not None]
+    return {"K": clusters, "heldout": last["heldout"], "cpu": ends[-1], "laps": last["lap"], "of_lap": of_lap, "scores": scores}
+
+
+def show(name: str, found: dict) -> dict:
+    laps = f"  {found['laps']:>5.0f} laps" if "laps" in found else ""
+    print(f"{name:<44} K {found['K']:>5}  held-out {found['heldout']:>10.4f}  {found['cpu']:>8.1f} s{laps}", flush=True)
+    return found
+
+
+def all_ours(command: str, model: str, train: Path, held: Path, options: list[str], fixed=FIXED) -> dict:
+    """K that is found, the same K from the start, and fixed K; says what finding it cost."""
+    found = show("lsparse -k auto", ours(command, model, train, held, ["-k", "auto", *options]))
+    same = show(f"lsparse -k {found['K']}", ours(command, model, train, held, ["-k", str(found["K"]), *options]))
+    print(f"  finding K is {100 * (1 - same['of_lap'] / found['of_lap']):.0f} % of the laps of its second half")
+    for clusters in fixed:
+        show(f"lsparse -k {clusters}", ours(command, model, train, held, ["-k", str(clusters), *options]))
+    return found
 
 
 def theirs(train: Path, held: Path, clusters: int, iterations: int) -> dict:
     """The same of scikit-learn's Dirichlet process mixture with so many components at most."""
     import warnings
+
+    from sklearn.mixture import BayesianGaussianMixture
 
     warnings.simplefilter("ignore")
     rows, others = np.load(train), np.load(held)
@@ -54,34 +82,62 @@ def theirs(train: Path, held: Path, clusters: int, iterations: int) -> dict:
     return {"K": alive, "heldout": float(model.score(others)), "cpu": used, "laps": model.n_iter_}
 
 
-def show(name: str, found: dict) -> None:
-    print(f"{name:<44} K {found['K']:>5}  held-out {found['heldout']:>10.4f}  {found['cpu']:>8.1f} s  {found['laps']:>5.0f} laps", flush=True)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("command")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--clusters", type=int, default=100)
-    parser.add_argument("--iterations", type=int, default=100)
-    parser.add_argument("--patches", nargs=2, type=Path, help="rows to train on and held-out rows")
-    args = parser.parse_args()
-    args.folder.mkdir(parents=True, exist_ok=True)
+def mixtures(args: argparse.Namespace) -> None:
     train, held = args.folder / "train.npy", args.folder / "held.npy"
     rows = embeddings(args.rows + args.rows // 10, 128, args.clusters, 0)
     np.save(train, rows[: args.rows])
     np.save(held, rows[args.rows :])
     print(f"{args.rows:,} x 128 made-up embeddings, {args.clusters} clusters, diagonal covariances")
-    for options in (["-k", "auto"], ["-k", "auto", "--k-start", "1"], ["-k", str(args.clusters)]):
-        show(" ".join(["lsparse", *options]), ours(args.command, args.folder, train, held, ["--likelihood", "diag-gauss", *options]))
+    found = all_ours(args.command, "mixture", train, held, ["--likelihood", "diag-gauss"], fixed=())
     at_most = 3 * args.clusters // 2
-    show(f"scikit-learn, at most {at_most}", theirs(train, held, at_most, args.iterations))
+    other = show(f"scikit-learn, at most {at_most}", theirs(train, held, at_most, args.iterations))
+    reached = next((cpu for cpu, score in found["scores"] if score >= other["heldout"]), None)
+    if reached is not None:
+        print(f"  its score after {reached:.1f} s: {other['cpu'] / reached:.0f} times as fast")
+
+
+def topics(args: argparse.Namespace, corpus: Path) -> None:
+    name, parts = corpus.name, args.folder / corpus.name
+    if not (parts / "train").exists():
+        counts = corpus / f"docword.{name}.txt"
+        counts = counts if counts.exists() else counts.with_name(counts.name + ".gz")
+        with tempfile.TemporaryDirectory() as folder:
+            whole, command = Path(folder) / name, [args.command, "corpus"]
+            vocab, split = (corpus / f"{what}.{name}.txt" for what in ("vocab", "split"))
+            subprocess.run([*command, "build", counts, "--vocab", vocab, "--out", whole, "--quiet"], check=True)
+            subprocess.run([*command, "split", whole, "--file", split, "--out", parts, "--quiet"], check=True)
+    print(f"{name}: topics")
+    all_ours(args.command, "topics", parts / "train", parts / "test", [])
+    peer = [sys.executable, Path(__file__).with_name("topics.py"), corpus, "tomotopy-hdp", "-k", "2"]
+    with tempfile.TemporaryDirectory() as folder:
+        line = subprocess.run([*peer, "--times", args.times, "--out", folder], check=True, stdout=subprocess.PIPE).stdout
+        for snapshot in map(json.loads, line.splitlines()):
+            score = [args.scorer, "score", corpus, snapshot["file"], "--part", "test", "--threads", "1"]
+            score += ["--alpha-file", snapshot["alpha_file"]]
+            scored = json.loads(subprocess.run(score, check=True, stdout=subprocess.PIPE).stdout)
+            show("tomotopy's HDP", {"K": snapshot["topics"], "heldout": scored["score"], "cpu": snapshot["seconds"]})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("command")
+    parser.add_argument("scorer")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, default=100_000, help="of made-up embeddings, 0 for none")
+    parser.add_argument("--clusters", type=int, default=100)
+    parser.add_argument("--iterations", type=int, default=100)
+    parser.add_argument("--patches", nargs=2, type=Path, help="rows to train on and held-out rows")
+    parser.add_argument("--corpus", type=Path, action="append", default=[])
+    parser.add_argument("--times", default="5,20,60", help="CPU seconds of tomotopy")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    if args.rows:
+        mixtures(args)
     if args.patches:
         print("patches, zero-mean Gaussians")
-        for clusters in ("auto", "50", "100", "200", "400", "800"):
-            options = ["-k", clusters, "--likelihood", "zero-mean-gauss"]
-            show(f"lsparse -k {clusters}", ours(args.command, args.folder, *args.patches, options))
+        all_ours(args.command, "mixture", *args.patches, ["--likelihood", "zero-mean-gauss"])
+    for corpus in args.corpus:
+        topics(args, corpus)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ Usage: python topics.py CORPUS PEER -k K --times 100,200 --out FOLDER
        python topics.py CORPUS PEER -k K --laps 20
 
 CORPUS is as in corpus.py. PEER is tomotopy (collapsed Gibbs), tomotopy-default (the same with its own priors and an
-alpha that it learns, saved next to the topics as alpha-...), gensim (online, chunks of 2,000; its default),
+alpha that it learns, saved next to the topics as alpha-...), tomotopy-hdp (its HDP, which finds K; -k is what it
+starts with), gensim (online, chunks of 2,000; its default),
 gensim-batch, sklearn (batch, its default) or sklearn-online. A snapshot is what the system has after the first step
 that ends at or after the time asked for, and is saved as topics-NAME-PEER-K-SECONDS.npy: K rows over all words, each
 summing to one. One JSON object a snapshot on stdout; with --laps one alone, with the seconds after each step.
@@ -64,7 +65,7 @@ class Recorder:
             "what": "time",
             "system": args.peer,
             "corpus": self.name,
-            "topics": args.topics,
+            "topics": len(values),
             "asked": asked,
             "seconds": round(self.cpu, 2),
             "wall_seconds": round(self.wall, 2),
@@ -108,6 +109,38 @@ def tomotopy(counts, args, recorder):
     while True:
         model.train(1, workers=1)
         recorder.step(counts.shape[0], topics, None if matched else lambda: np.array(model.alpha))
+
+
+def tomotopy_hdp(counts, args, recorder):
+    import tomotopy as tp
+
+    num_words = counts.shape[1]
+    model = tp.HDPModel(initial_k=args.topics, seed=args.seed + 1)
+    for n in range(counts.shape[0]):
+        row = slice(counts.indptr[n], counts.indptr[n + 1])
+        words = np.repeat(counts.indices[row], counts.data[row])
+        if len(words):
+            model.add_doc([str(word) for word in words])
+
+    def live():
+        return [k for k in range(model.k) if model.is_live_topic(k)]
+
+    def topics():
+        words = np.array([int(word) for word in model.used_vocabs])
+        values = np.full((len(live()), num_words), model.eta)
+        for at, k in enumerate(live()):
+            values[at, words] = model.get_topic_word_dist(k, normalize=False)
+        return values
+
+    def alpha():
+        tokens = np.array(model.get_count_by_topics(), dtype=float)[live()]
+        return model.alpha * tokens / tokens.sum()
+
+    recorder.start()
+    model.train(0, workers=1)
+    while True:
+        model.train(1, workers=1)
+        recorder.step(counts.shape[0], topics, alpha)
 
 
 def gensim(counts, args, recorder):
@@ -164,6 +197,7 @@ def sklearn(counts, args, recorder):
 PEERS = {
     "tomotopy": tomotopy,
     "tomotopy-default": tomotopy,
+    "tomotopy-hdp": tomotopy_hdp,
     "gensim": gensim,
     "gensim-batch": gensim,
     "sklearn": sklearn,

@@ -27,9 +27,8 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
                 "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
             );
             println!("dask      training on a Dask cluster by the number of its workers [--workers 1,2,4] [--rows N]");
-            println!(
-                "finding   K that is found, scikit-learn's BayesianGaussianMixture and fixed K [--images DIR] [--rows N]"
-            );
+            println!("finding   K that is found, fixed K, scikit-learn's BayesianGaussianMixture and tomotopy's HDP");
+            println!("          [--rows N] [--images DIR [--stride N]] [--corpus FOLDER]... [--times 5,20,60]");
             println!(
                 "explore   pages of many topics: CPU time, bytes, a browser's times, pyLDAvis [--topics 1000,10000]"
             );
@@ -90,30 +89,35 @@ fn explore(args: &[&str]) -> Result<(), String> {
 
 /// K that is found beside other ways to find it and fixed K.
 fn finding(args: &[&str]) -> Result<(), String> {
-    go(cargo(&["build", "--release", "--package", "lsparse-cli"]))?;
+    const USAGE: &str = "usage: cargo xtask bench finding [--rows N] [--images DIR [--stride N]] [--corpus FOLDER]... \
+        [--times 5,20,60]";
+    go(cargo(&["build", "--release", "--package", "lsparse-cli", "--package", "lsparse-bench"]))?;
     let data = root().join("target/bench-data");
     let path = |name: &str| data.join(name).to_string_lossy().into_owned();
-    let (mut options, mut args) = (Vec::new(), args);
-    while let [name, value, rest @ ..] = args {
-        match *name {
-            "--images" => {
-                for (folder, name) in [("train", "patches.npy"), ("val", "patches-held.npy")] {
-                    let images = Path::new(value).join(folder).to_string_lossy().into_owned();
-                    go(command(
-                        release("lsparse"),
-                        &["patches", &images, "--out", &path(name), "--patch-stride", "9", "-q"],
-                    ))?;
-                }
-                options.extend(["--patches".to_owned(), path("patches.npy"), path("patches-held.npy")]);
+    let (mut options, mut images, mut stride) = (Vec::new(), None, "9");
+    for pair in args.chunks(2) {
+        match *pair {
+            ["--images", folder] => images = Some(folder),
+            ["--stride", number] => stride = number,
+            [name @ ("--rows" | "--corpus" | "--times"), value] => {
+                options.extend([name.to_owned(), value.to_owned()]);
             }
-            "--rows" => options.extend([(*name).to_owned(), (*value).to_owned()]),
-            _ => return Err("usage: cargo xtask bench finding [--images DIR] [--rows N]".into()),
+            _ => return Err(USAGE.into()),
         }
-        args = rest;
+    }
+    if let Some(images) = images {
+        for (folder, name) in [("train", "patches.npy"), ("val", "patches-held.npy")] {
+            let images = Path::new(images).join(folder).to_string_lossy().into_owned();
+            let cut = ["patches", &images, "--out", &path(name), "--patch-stride", stride, "-q"];
+            go(command(release("lsparse"), &cut))?;
+        }
+        options.extend(["--patches".to_owned(), path("patches.npy"), path("patches-held.npy")]);
     }
     let script = root().join("bench/finding.py").to_string_lossy().into_owned();
-    let (lsparse, folder) = (release("lsparse").to_string_lossy().into_owned(), path("finding"));
-    let all: Vec<&str> = [&script, &lsparse, &folder].into_iter().chain(&options).map(String::as_str).collect();
+    let programs = ["lsparse", "topics"].map(|name| release(name).to_string_lossy().into_owned());
+    let folder = path("finding");
+    let all = [&script, &programs[0], &programs[1], &folder].into_iter().chain(&options);
+    let all: Vec<&str> = all.map(String::as_str).collect();
     go(single(command(python("bench-venv", "bench/requirements.txt")?, &all)))
 }
 

@@ -40,6 +40,30 @@ fn the_number_of_clusters_is_found_and_said() {
     place.lsparse("fit mixture train.npy -k 3 --k-max 9").assert().code(2).stderr(contains("-k auto"));
 }
 
+/// What contradicts a K that is found or means nothing to it is refused, and the settings of a report repeat its run.
+#[test]
+fn settings_of_a_found_k_hold_or_are_refused() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 600, 6, 4, 5);
+    let refused = |options: &str, word: &'static str| {
+        let run = format!("fit mixture train.npy --likelihood diag-gauss {options}");
+        place.lsparse(&run).assert().code(2).stderr(contains(word));
+    };
+    refused("-k auto --alpha 3", "--gamma");
+    refused("-k auto --find-k=off", "it is off");
+    refused("--find-k=off", "the number of clusters is not given");
+    let run = "fit mixture train.npy --likelihood diag-gauss --find-k --json --out m.safetensors";
+    let report = json(&place.lsparse(run).assert().success().get_output().stdout);
+    assert_eq!(report["clusters"], 5);
+    place.write("again.json", report["config"].to_string());
+    place.lsparse("fit mixture train.npy --config again.json --out n.safetensors").assert().success();
+    assert!(std::fs::read(place.path("m.safetensors")).unwrap() == std::fs::read(place.path("n.safetensors")).unwrap());
+    // On from there, K as it is and K to be found.
+    for options in ["", "-k auto"] {
+        let run = format!("fit mixture train.npy --from m.safetensors {options} --json");
+        assert_eq!(json(&place.lsparse(&run).assert().success().get_output().stdout)["clusters"], 5, "{options}");
+    }
+}
+
 #[test]
 fn clusters_that_can_be_spared_are_named_and_merged() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 1500, 10, 4, 5);
@@ -55,6 +79,9 @@ fn clusters_that_can_be_spared_are_named_and_merged() {
     let info = place.lsparse("info f.safetensors --json").assert().success();
     assert_eq!(json(&info.get_output().stdout)["clusters"], listed["clusters_after"]);
     place.lsparse("score f.safetensors train.npy").assert().success();
+    // Nothing is left that would gain.
+    let again = place.lsparse("merge f.safetensors train.npy --json").assert().success();
+    assert_eq!(json(&again.get_output().stdout)["changes"], 0);
     place.lsparse("fit mixture train.npy -k 4 --estimate ml --out ml.safetensors").assert().success();
     place.lsparse("merge ml.safetensors train.npy").assert().code(2).stderr(contains("train with vb"));
 }

@@ -116,6 +116,54 @@ fn planted_clusters_of_all_kinds_are_found() {
     assert!(100 * missed <= runs, "{missed} of {runs} runs");
 }
 
+/// A scale that is learned is at least as good by the objective as any that is given, whatever the rows want.
+#[test]
+fn the_scale_of_the_prior_follows_the_clusters() {
+    for kind in [LikelihoodKind::ZeroMeanGauss, LikelihoodKind::DiagGauss] {
+        let source = rows(kind, 3);
+        let learned = config(kind, 4, 0);
+        let (path, objective) = find(&learned, &source);
+        assert_eq!(path.last(), Some(&TRUTH), "{kind:?}: {path:?}");
+        for scale in [1e-4, 1e-2, 1.0] {
+            let (_, given) = find(&MixtureConfig { prior_scale: Some(scale), ..learned.clone() }, &source);
+            assert!(objective > given - 1e-6 * given.abs(), "{kind:?}, {scale}: {objective} against {given}");
+        }
+    }
+}
+
+/// The settings of a model give the same model again, though K and the prior's scale were found.
+#[test]
+fn the_settings_of_a_found_model_repeat_it() {
+    for (kind, start) in [(LikelihoodKind::DiagGauss, 3), (LikelihoodKind::Multinomial, 12)] {
+        let source = rows(kind, 5);
+        let model = fit_mixture(&source, &config(kind, start, 1)).unwrap().model;
+        let again = fit_mixture(&source, &model.config).unwrap().model;
+        assert!(model.to_bytes().unwrap() == again.to_bytes().unwrap(), "{kind:?}");
+    }
+}
+
+/// Clusters that have lost all rows are given up, in every family.
+#[test]
+fn more_clusters_than_different_rows_come_down_to_those() {
+    for kind in [LikelihoodKind::Poisson, LikelihoodKind::Multinomial, LikelihoodKind::Bernoulli] {
+        let row = |n: usize| if n.is_multiple_of(2) { [1.0, 0.0, 0.0, 1.0] } else { [0.0, 1.0, 1.0, 0.0] };
+        let values = (0..80).flat_map(row).collect();
+        let source = MemoryRows::new("two rows", 4, values).unwrap();
+        assert_eq!(fit_mixture(&source, &config(kind, 20, 0)).unwrap().model.num_clusters(), 2, "{kind:?}");
+    }
+}
+
+/// What can go is gone after one call.
+#[test]
+fn fewer_clusters_leave_nothing_to_be_gained() {
+    let source = rows(LikelihoodKind::DiagGauss, 6);
+    let many = MixtureConfig { clusters: 5 * TRUTH, likelihood: LikelihoodKind::DiagGauss, ..Default::default() };
+    let fewer = fit_mixture(&source, &many).unwrap().model.fewer(&source).unwrap();
+    assert_eq!(fewer.model.num_clusters() + fewer.made.len(), 5 * TRUTH);
+    assert!(fewer.model.num_clusters() >= TRUTH && fewer.made.iter().all(|change| change.gain > -1e-6));
+    assert!(fewer.model.fewer(&source).unwrap().made.is_empty());
+}
+
 /// A run of many laps in which K changes several times.
 fn long_run() -> (MemoryRows<f64>, MixtureConfig) {
     let config =

@@ -189,6 +189,10 @@ fn documents_that_say_little_and_limits() {
         let rows = CsrRows::new("same", 3, indptr, words.repeat(documents), vec![2.0f32; length * documents]).unwrap();
         assert_eq!(fit_topics(&rows, &config(5, 0)).unwrap().model.num_topics(), 1, "{length} words");
     }
+    // With one document there is nothing to leave out.
+    let one = CsrRows::new("one word", 3, vec![0, 1], vec![1], vec![1.0f32]).unwrap();
+    let error = fit_topics(&one, &TopicsConfig { k_start: None, ..config(1, 0) }).unwrap_err().to_string();
+    assert!(error.contains("left out"), "{error}");
     let rows = planted(300, 2);
     let model = fit_topics(&rows, &TopicsConfig { k_max: Some(4), ..config(2, 0) }).unwrap().model;
     assert_eq!((model.num_topics(), model.config.topics), (4, 4));

@@ -466,6 +466,7 @@ impl<T: Scalar> Model for Mixture<T> {
         if self.estimate != Estimate::MaxLikelihood {
             if self.finding.is_some() {
                 self.resize(total.num_clusters());
+                growth.iter().for_each(|state| self.restore_prior(state));
             }
             let params = self.global_step(total, None)?;
             let growth = growth.map(|state| Growth::of(state, self.likelihood.as_ref()).map(Arc::new)).transpose()?;

@@ -14,6 +14,7 @@ use crate::data::{Batches, ColumnUnits, Dealt, Element, RowSource, Scalar, Stand
 use crate::error::{Error, Result};
 use crate::likelihood::{ClusterSummary, Estimate, Prior, log_density};
 use crate::mixture::given::{GivenStart, check_given};
+use crate::mixture::growth::Settled;
 use crate::mixture::local::device::{OnDevice, demand};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
@@ -151,6 +152,8 @@ pub struct SettledMixture {
     penalty: f64,
     /// What truncation selects by, where not by a function that is given.
     selection: BuiltInSelection,
+    /// Whether the prior's scale is to follow the clusters while K is found.
+    learns_scale: bool,
 }
 
 /// Mixtures of rows of type `T` with all that their training needs.
@@ -172,10 +175,11 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             config.clusters = start.num_clusters();
         }
         check_units(&config, &inputs)?;
-        let asked = config.prior_scale.is_some() || inputs.given_prior.is_some() || inputs.start.is_some();
+        let known = config.prior_scale.is_some() || inputs.given_prior.is_some() || inputs.start.is_some();
+        let learns_scale = config.find_k && !known && config.likelihood.family().spread.is_of_variances();
         let (mut prior, mut config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
         take_given_prior(&mut prior, &inputs)?;
-        if config.find_k && !asked && config.likelihood.family().spread.is_of_variances() {
+        if learns_scale {
             let seed = run_seed(&config, 0, Stream::Scale);
             settle_scale::<T>(source, &mut config, &mut prior, seed)?;
         }
@@ -216,7 +220,8 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Truncation, None) => config.selection_function.settle(config.likelihood)?,
             _ => config.selection_function,
         };
-        let mut mixtures = Mixtures::of(source, SettledMixture { config, prior, penalty, selection }, inputs)?;
+        let mut mixtures =
+            Mixtures::of(source, SettledMixture { config, prior, penalty, selection, learns_scale }, inputs)?;
         if mixtures.settled.config.device.is_auto() {
             mixtures.place = mixtures.choose_place()?;
         }
@@ -386,14 +391,18 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     }
 
     fn model(&self, run: usize) -> Mixture<T> {
-        let config = &self.settled.config;
+        let SettledMixture { config, prior, learns_scale, .. } = &self.settled;
+        let finding = config.find_k.then(|| {
+            let scale = config.prior_scale.unwrap_or(1.0);
+            let learned = || Settled { prior: prior.clone(), scale };
+            let finding = Finding::new(config.k_max(), config.sparsity, run_seed(config, run, Stream::Moves));
+            Finding { prior: learns_scale.then(learned), ..finding }
+        });
         Mixture {
-            likelihood: config.likelihood.build(&self.settled.prior),
+            likelihood: config.likelihood.build(prior),
             estimate: config.estimate,
             allocation: config.allocation(),
-            finding: config
-                .find_k
-                .then(|| Finding::new(config.k_max(), config.sparsity, run_seed(config, run, Stream::Moves))),
+            finding,
             num_clusters: config.clusters,
             sparsity: config.sparsity.min(config.clusters),
             step: self.step(run),
@@ -438,13 +447,25 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         let observations = before + self.source.num_rows() - progress.forgotten;
         let mut arrays = params.clusters.arrays();
         self.inputs.units.iter().for_each(|units| units.undo_arrays(&mut arrays));
+        let mut config = MixtureConfig {
+            sparsity: Sparsity::Of(params.search.sparsity),
+            clusters: session.model().num_clusters,
+            ..self.settled.config.of_record()
+        };
+        if config.find_k {
+            // What was asked for, so that these settings give the same run again.
+            config.k_start.get_or_insert(self.settled.config.clusters);
+            if config.sparsity_tolerance.is_none() {
+                config.sparsity = Sparsity::of_found(self.settled.config.sparsity, config.clusters);
+            }
+        }
+        let mut prior = self.settled.prior.clone();
+        if let Some(learned) = session.model().learned_prior(params) {
+            (config.prior_scale, prior) = (None, learned);
+        }
         let mut model = MixtureModel {
-            config: MixtureConfig {
-                sparsity: Sparsity::Of(params.search.sparsity),
-                clusters: session.model().num_clusters,
-                ..self.settled.config.of_record()
-            },
-            prior: self.settled.prior.clone(),
+            config,
+            prior,
             units: self.inputs.units.cloned(),
             columns: self.inputs.columns.map(<[String]>::to_vec).unwrap_or_default(),
             training: TrainingRecord::new(observations, progress, outcome),

@@ -118,6 +118,11 @@ fn merge<C: Settings>(base: &C, file: &Map<String, Value>, options: &Map<String,
             let is_found = given.get(setting.name).is_some_and(|value| value == AUTO);
             if is_found {
                 given.remove(setting.name);
+                if given.get(switch) == Some(&Value::Bool(false)) {
+                    let problem = format!("`{} auto` asks for it, and it is off", setting.name);
+                    let remedy = format!("leave it out, or give a number for `{}`", setting.name);
+                    return Err(Error::Config { setting: switch, problem, remedy });
+                }
             }
             // A number takes the place of an "auto" that was there before, and "auto" that of a number.
             given.entry(switch).or_insert(Value::Bool(is_found));

@@ -90,6 +90,15 @@ impl Sparsity {
         }
     }
 
+    /// L as the settings of a model have it whose K was found: as it is, but nothing is said of the usual one where there
+    /// are fewer clusters than that, so that the same settings give the same run again.
+    pub(crate) fn of_found(sparsity: usize, clusters: usize) -> Self {
+        match sparsity == DEFAULT_SPARSITY && clusters < sparsity {
+            true => Sparsity::Usual,
+            false => Sparsity::Of(sparsity.min(clusters)),
+        }
+    }
+
     /// From a number, or "K" or "auto".
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
         match text.parse::<usize>() {

@@ -232,8 +232,9 @@ impl<'a> TopicFamily<'a> {
         };
         let mut config = TopicsConfig { topics: total.num_topics, ..self.config.of_record() };
         if config.find_k {
-            // There may be fewer than a token would keep.
-            config.sparsity = Sparsity::Of(self.config.sparsity.min(total.num_topics));
+            // What was asked for, so that these settings give the same run again.
+            config.k_start.get_or_insert(self.config.topics);
+            config.sparsity = Sparsity::of_found(self.config.sparsity, total.num_topics);
         }
         TopicModel {
             config,

@@ -14,10 +14,10 @@ impl MixtureArgs {
         };
         let base = start.map_or_else(MixtureConfig::default, |start| passed_on(&start.config));
         let given = self.run.given(&self.settings)?;
-        if start.is_none() && !given.has("clusters") && !given.has("find-k") {
+        let mut config: MixtureConfig = given.over(&base)?;
+        if start.is_none() && !given.has("clusters") && !config.find_k {
             return refuse("clusters", "the number of clusters is not given", "give it with `clusters`");
         }
-        let mut config: MixtureConfig = given.over(&base)?;
         if config.method.is_hard() && !given.has("sparsity") {
             // A model to go on from may have kept more.
             config.sparsity = Sparsity::Usual;
@@ -31,6 +31,10 @@ impl MixtureArgs {
         }
         if options.contains_key("sparsity-tolerance") && config.sparsity != Sparsity::Auto {
             return refuse("sparsity-tolerance", "L is not chosen by it", "give `sparsity auto` too");
+        }
+        if options.contains_key("alpha") && config.find_k {
+            let problem = "where K is found, frequencies of clusters are broken from sticks";
+            return refuse("alpha", problem, "leave it out, or give `gamma`");
         }
         if options.contains_key("history") {
             if start.is_none() {

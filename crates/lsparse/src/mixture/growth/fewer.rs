@@ -1,5 +1,5 @@
 //! Fewer clusters of a model that is trained: which could be merged or given up, what each change gains, and the model
-//! without them. One pass over the rows, and no training.
+//! without them. Passes over the rows until nothing more can go, and no training.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use super::{Finding, Growth, GrowthState, Judge};
 use crate::clusters::{check_rows, working_element};
 use crate::data::{Dealt, Element, RowSource, Scalar};
 use crate::error::{Error, Result};
-use crate::likelihood::Estimate;
-use crate::mixture::{MixtureModel, MixtureParams};
+use crate::likelihood::{ClusterSummary, Estimate};
+use crate::mixture::MixtureModel;
 use crate::settings::Sparsity;
 use crate::training::model::Model;
 use crate::training::moves::{Move, MoveKind};
@@ -26,9 +26,9 @@ pub struct Suggestion {
 
 /// What can be said of fewer clusters.
 pub struct Fewer {
-    /// Every change that was considered, the best first.
+    /// Every change of the model as it is that was considered, the best first.
     pub suggestions: Vec<Suggestion>,
-    /// Those that were made, none of them of what another has changed.
+    /// Those that were made one after the other until none gained, by the numbers that clusters had at first.
     pub made: Vec<Move>,
     /// The model with them made.
     pub model: MixtureModel,
@@ -68,32 +68,45 @@ impl MixtureModel {
         let mut mixture = self.mixture::<T>();
         check_rows(mixture.likelihood.as_ref(), self.config.missing, source)?;
         mixture.finding = Some(Finding::new(0, mixture.sparsity, 0));
-        let num = mixture.num_clusters;
-        let mut state = GrowthState::begin(num);
-        if mixture.sparsity > 1 && num > 1 {
-            state.leaving = (0..num as u32).collect();
-        }
-        let growth = Growth::of(state, mixture.likelihood.as_ref())?;
-        let params = MixtureParams { growth: Some(Arc::new(growth)), ..self.params_of(&mixture)? };
         let data = Dealt::in_order(source)?;
-        let visited = mixture.local(&params, &data.batch(0), &Default::default(), &mut mixture.worker())?;
-        let total = visited.summary;
-        let Some(trial) = total.trial.as_deref() else {
-            return Err(Error::Exchange { what: "statistics of what clusters might be" });
+        let (mut params, mut worker) = (self.params_of(&mixture)?, mixture.worker());
+        let mut ids: Vec<u64> = (0..mixture.num_clusters as u64).collect();
+        let (mut suggestions, mut made) = (None, Vec::new());
+        // With some gone others may go: until a pass over the rows finds nothing more.
+        let total = loop {
+            let num = mixture.num_clusters;
+            let mut state = GrowthState::begin(num);
+            if mixture.sparsity > 1 && num > 1 {
+                state.leaving = (0..num as u32).collect();
+            }
+            params.growth = Some(Arc::new(Growth::of(state, mixture.likelihood.as_ref())?));
+            let total = mixture.local(&params, &data.batch(0), &Default::default(), &mut worker)?.summary;
+            let Some(trial) = total.trial.as_deref() else {
+                return Err(Error::Exchange { what: "statistics of what clusters might be" });
+            };
+            let mut judge = Judge::new(&mixture, &total, trial)?;
+            judge.consider(&[])?;
+            if suggestions.is_none() {
+                suggestions = Some(judge.gains()?);
+            }
+            judge.accept(0)?;
+            let (plan, moves) = judge.finish(&mut ids, &mut 0);
+            if moves.is_empty() {
+                break total;
+            }
+            made.extend(moves);
+            let total = total.remapped(&plan);
+            mixture.resize(total.num_clusters());
+            params = mixture.global_step(&total, None)?;
         };
-        let mut judge = Judge::new(&mixture, &total, trial)?;
-        judge.consider(&[])?;
-        let gains = judge.gains()?.into_iter().map(|(kind, clusters, gain)| {
-            let clusters = clusters.into_iter().map(|k| k as usize).collect();
-            Suggestion { kind, clusters, gain }
-        });
-        let mut suggestions: Vec<Suggestion> = gains.collect();
+        let suggestion = |(kind, clusters, gain): (MoveKind, Vec<u32>, f64)| Suggestion {
+            kind,
+            clusters: clusters.into_iter().map(|k| k as usize).collect(),
+            gain,
+        };
+        let mut suggestions: Vec<Suggestion> = suggestions.into_iter().flatten().map(suggestion).collect();
         suggestions.sort_by(|a, b| b.gain.total_cmp(&a.gain));
-        judge.accept(0)?;
-        let mut ids: Vec<u64> = (0..num as u64).collect();
-        let (plan, made) = judge.finish(&mut ids, &mut 0);
-        let total = total.remapped(&plan);
-        mixture.resize(total.num_clusters());
+        let total = ClusterSummary { trial: None, ..total };
         let params = mixture.global_step(&total, None)?;
         let mut model = self.clone();
         model.config.clusters = total.num_clusters();

@@ -8,6 +8,7 @@
 
 mod fewer;
 mod judge;
+mod prior;
 mod propose;
 
 use std::sync::Arc;
@@ -17,13 +18,15 @@ use serde::{Deserialize, Serialize};
 use crate::clusters::seed::Sample;
 use crate::data::{Dealt, Scalar};
 use crate::error::Result;
-use crate::likelihood::{ClusterSummary, Clusters, Estimate, Likelihood, Trial};
+use crate::likelihood::{ClusterSummary, Clusters, Estimate, Likelihood, LikelihoodKind, Prior, Trial};
 use crate::mixture::local::trial::Proposals;
 use crate::mixture::{Mixture, MixtureParams};
 use crate::training::moves::{Changes, Part, Remap};
 
 pub use fewer::{Fewer, Suggestion};
 use judge::Judge;
+use prior::OTHER;
+pub(super) use prior::Settled;
 
 /// Laps that the halves of a proposed split are worked on after the first, each time from what the rows made of them.
 const REFINEMENTS: u32 = 1;
@@ -45,6 +48,8 @@ pub struct Finding<T> {
     pub sparsity: usize,
     /// Of the randomness of proposals.
     pub seed: u64,
+    /// The prior that is learned, where none was asked for.
+    pub(super) prior: Option<Settled>,
     /// Rows that splits are looked for in, once they are needed.
     pub(super) sample: Option<(usize, Sample<T>)>,
 }
@@ -52,7 +57,12 @@ pub struct Finding<T> {
 impl<T> Finding<T> {
     /// At most so many clusters, of which a row keeps `sparsity`.
     pub fn new(most: usize, sparsity: usize, seed: u64) -> Self {
-        Finding { most, sparsity, seed, sample: None }
+        Finding { most, sparsity, seed, prior: None, sample: None }
+    }
+
+    /// The prior that is learned, as it is now.
+    fn learned(&self, state: &GrowthState) -> Option<Prior> {
+        self.prior.as_ref().map(|settled| settled.times(state.prior_factor))
     }
 }
 
@@ -96,6 +106,10 @@ pub struct GrowthState {
     leaving: Vec<u32>,
     /// Pairs that may be merged though no row may hold both: each with the next best for its rows.
     near: Vec<(u32, u32)>,
+    /// What the variances of the settled prior are multiplied by.
+    prior_factor: f64,
+    /// The same when clusters were tried first.
+    tried_under: f64,
 }
 
 impl GrowthState {
@@ -106,6 +120,8 @@ impl GrowthState {
             next_id: num_clusters as u64,
             ids,
             tried: vec![Tried::default(); num_clusters],
+            prior_factor: 1.0,
+            tried_under: 1.0,
             ..Self::default()
         }
     }
@@ -135,6 +151,19 @@ impl GrowthState {
         (self.tried, self.splits) = (tried, going_on);
     }
 
+    /// Learn the prior's scale from these clusters; says whether it is another now.
+    fn learn<T: Scalar>(&mut self, settled: &Settled, kind: LikelihoodKind, present: &ClusterSummary) -> bool {
+        let before = self.prior_factor;
+        self.prior_factor = settled.learn::<T>(kind, before, present);
+        let ratio = self.prior_factor / self.tried_under;
+        if ratio.max(ratio.recip()) > OTHER {
+            // Under another prior what came to nothing may be worth something.
+            self.tried_under = self.prior_factor;
+            self.tried.fill(Tried::default());
+        }
+        self.prior_factor != before
+    }
+
     /// The clusters that may be given up next: the smallest that were not tried at their size.
     fn propose_leaving(&mut self, present: &ClusterSummary, sparsity: usize) {
         let num = present.num_clusters();
@@ -157,6 +186,20 @@ pub struct Growth<T> {
     pub(super) state: GrowthState,
     halves: Option<Box<dyn Clusters<T>>>,
     log_size: Vec<f64>,
+}
+
+impl<T: Scalar> Mixture<T> {
+    /// The prior that is learned while K is found.
+    pub(super) fn learned_prior(&self, params: &MixtureParams<T>) -> Option<Prior> {
+        self.finding.as_ref()?.learned(&params.growth.as_ref()?.state)
+    }
+
+    /// The family is to have the prior that was learned.
+    pub(super) fn restore_prior(&mut self, state: &GrowthState) {
+        if let Some(prior) = self.finding.as_ref().and_then(|finding| finding.learned(state)) {
+            self.likelihood = self.likelihood.kind().build(&prior);
+        }
+    }
 }
 
 impl<T: Scalar> Growth<T> {
@@ -220,6 +263,16 @@ pub fn moves<T: Scalar>(
         }
         changes.moves = moves;
     }
+    if let Some(settled) = &finding.prior {
+        let kind = mixture.likelihood.kind();
+        if state.learn::<T>(settled, kind, &present) {
+            mixture.likelihood = kind.build(&settled.times(state.prior_factor));
+            if changes.remap.is_none() {
+                let ClusterSummary { counts, stats, .. } = &present;
+                params.clusters = mixture.likelihood.global_step(mixture.estimate, counts, stats, None)?;
+            }
+        }
+    }
     mixture.resize(present.num_clusters());
     propose::propose(mixture, &mut state, &present, data, laps)?;
     state.propose_leaving(&present, mixture.sparsity);
@@ -237,7 +290,7 @@ pub fn moves<T: Scalar>(
 mod tests {
     use super::*;
     use crate::data::{MemoryRows, Rows};
-    use crate::likelihood::{LikelihoodKind, Members, accumulate, respond};
+    use crate::likelihood::{Members, accumulate, respond};
     use crate::mixture::{MixtureInputs, Mixtures};
     use crate::runs::Family;
     use crate::settings::{MixtureConfig, Sparsity};
