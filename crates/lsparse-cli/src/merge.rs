@@ -19,9 +19,9 @@ use crate::{output, parse};
 /// Clusters of a mixture that could be merged or given up, and what the objective would gain by it.
 ///
 /// One pass over the rows gives the exact change of the objective for every pair of clusters that some row belongs to both
-/// of, and for every cluster that is given up to those its rows keep besides; nothing is trained. With --out the changes
-/// that gain are made, the best first, and the model is written. Rows should be those that the model was trained on. Models
-/// of vb alone: a point estimate gains with every cluster.
+/// of, and for every cluster that is given up to those its rows keep besides; nothing is trained. The changes that gain are
+/// made, the best first, and looked for again until none does; with --out the model is written. Rows should be those that
+/// the model was trained on. Models of vb alone: a point estimate gains with every cluster.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:

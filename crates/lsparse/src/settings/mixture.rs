@@ -194,7 +194,8 @@ settings! {
             kappa: f64 = 1e-4, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed();
             /// Variance that the prior expects of a cluster, in units of the variance that the data has.
             prior_scale: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(), otherwise(
-                "0.1 where clusters have as many rows as columns or fewer, less where they have more, down to 0.0001");
+                "0.1 where clusters have as many rows as columns or fewer, less where they have more, down to 0.0001; learned \
+                 where K is found");
             /// Which variance of the data that is.
             prior_shape: PriorShape = PriorShape::Columns, fixed();
             /// Smallest variance under `estimate ml`, in the same units.
