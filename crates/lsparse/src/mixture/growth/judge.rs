@@ -155,6 +155,13 @@ impl<'a, T: Scalar> Judge<'a, T> {
         Ok(self.candidates.len())
     }
 
+    /// What the splits that are considered would gain but for the term of counts; nothing is known of each by itself where
+    /// clusters share statistics.
+    pub fn gains_of_splits(&self) -> Vec<(u32, f64)> {
+        let splits = self.candidates.iter().filter(|candidate| candidate.kind == MoveKind::Birth && !self.shares());
+        splits.map(|candidate| (candidate.touches[0], candidate.gain)).collect()
+    }
+
     /// Pairs to be merged and what the entropy changes by: for each cluster those whose rows overlap most, and those that
     /// are near.
     fn pairs(&self, near: &[(u32, u32)]) -> Vec<(u32, u32, f64)> {

@@ -31,6 +31,10 @@ pub(super) use prior::Settled;
 /// Laps that the halves of a proposed split are worked on after the first, each time from what the rows made of them.
 const REFINEMENTS: u32 = 1;
 
+/// Laps of it at most, where each brings the split nearer to being worth it by this share of what it lacks.
+const MOST_REFINEMENTS: u32 = 10;
+const NEARER: f64 = 0.1;
+
 /// Splits of a cluster that are tried before it is left alone.
 const TRIES: u32 = 2;
 
@@ -86,6 +90,8 @@ struct Proposal {
     cluster: u32,
     /// Laps that its halves have been worked on.
     refined: u32,
+    /// What it would have gained a lap ago, but for the term of counts.
+    gain: f64,
     halves: [Half; 2],
 }
 
@@ -127,8 +133,8 @@ impl GrowthState {
     }
 
     /// What was tried of the clusters that there will be by this plan, and the proposals of splits that go on: refined by
-    /// what the rows made of their halves.
-    fn carry(&mut self, total: &ClusterSummary, plan: &Remap) {
+    /// what the rows made of their halves, as long as that brings their gains nearer to being some.
+    fn carry(&mut self, total: &ClusterSummary, plan: &Remap, gains: &[(u32, f64)]) {
         let mut tried = vec![Tried::default(); plan.clusters.len()];
         let mut going_on = Vec::new();
         for (k, parts) in plan.clusters.iter().enumerate() {
@@ -140,10 +146,12 @@ impl GrowthState {
             }
             let Some(split) = self.splits.iter().find(|split| split.cluster == was) else { continue };
             let half = |second: bool| total.trial.as_ref().and_then(|trial| trial.half(was, second));
+            let gain = gains.iter().find(|gain| gain.0 == was).map_or(f64::NEG_INFINITY, |gain| gain.1);
+            let nears = gain - split.gain > NEARER * gain.abs() && split.refined < MOST_REFINEMENTS;
             match half(false).zip(half(true)) {
-                Some((a, b)) if split.refined < REFINEMENTS && a.0.min(b.0) >= 1.0 => {
+                Some((a, b)) if (split.refined < REFINEMENTS || nears) && a.0.min(b.0) >= 1.0 => {
                     let halves = [a, b].map(|(count, stat)| (count, stat.to_vec()));
-                    going_on.push(Proposal { cluster: k as u32, refined: split.refined + 1, halves });
+                    going_on.push(Proposal { cluster: k as u32, refined: split.refined + 1, gain, halves });
                 }
                 _ => (of.splits, of.split_size) = (of.splits + 1, total.counts[was as usize]),
             }
@@ -254,9 +262,10 @@ pub fn moves<T: Scalar>(
     if let Some(trial) = total.trial.as_deref().filter(|trial| trial.generation == state.generation) {
         let mut judge = Judge::new(mixture, total, trial)?;
         changes.proposed = judge.consider(&state.near)?;
+        let gains = judge.gains_of_splits();
         judge.accept(finding.most)?;
         let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
-        state.carry(total, &plan);
+        state.carry(total, &plan, &gains);
         if !moves.is_empty() {
             present = total.remapped(&plan);
             changes.remap = Some(plan);

@@ -22,6 +22,10 @@ const MOST_SHARE: usize = 8;
 const MOST_OF_A_CLUSTER: usize = 500;
 const MOST_IN_ALL: usize = 20_000;
 
+/// Both are more where clusters have many numbers, so many for each row that a shape takes at least: with fewer the halves
+/// are shaped by chance, and every row likes best the half that it is in.
+const ROWS_A_SHAPE: usize = 40;
+
 /// Rows of a cluster that can be told apart at all.
 const LEAST_OF_A_CLUSTER: usize = 4;
 
@@ -59,7 +63,7 @@ pub fn propose<T: Scalar>(
     let (most, seed, held) = (*most, *seed, sample.take());
     if !due.is_empty() && num < most {
         // Rows that depend on the seed and on their number alone, so that a run that is resumed has the same.
-        let wanted = sample_rows(num, data.source.num_rows());
+        let wanted = sample_rows(num, rows_of_shape(mixture.likelihood.as_ref()), data.source.num_rows());
         let sample = match held {
             Some(held) if held.0 == wanted => held.1,
             _ => Sample::draw(&mixture.design(), data, wanted, &mut ChaCha8Rng::seed_from_u64(seed))?,
@@ -69,7 +73,10 @@ pub fn propose<T: Scalar>(
         state.near = near;
         for (k, halves) in due.into_iter().zip(found) {
             match halves {
-                Some(halves) => state.splits.push(Proposal { cluster: k as u32, refined: 0, halves }),
+                Some(halves) => {
+                    let gain = f64::NEG_INFINITY;
+                    state.splits.push(Proposal { cluster: k as u32, refined: 0, gain, halves });
+                }
                 None => {
                     let tried = &mut state.tried[k];
                     (tried.splits, tried.split_size) = (tried.splits + 1, present.counts[k]);
@@ -91,10 +98,15 @@ pub fn propose<T: Scalar>(
     Ok(())
 }
 
+/// Rows that the shape of one cluster is looked for in, at least.
+fn rows_of_shape<T: Scalar>(likelihood: &dyn Likelihood<T>) -> usize {
+    ROWS_A_SHAPE * (likelihood.kind().family().least_rows)(likelihood.dim(), 1)
+}
+
 /// Rows of the sample for so many clusters.
-fn sample_rows(num_clusters: usize, num_rows: usize) -> usize {
+fn sample_rows(num_clusters: usize, rows_of_shape: usize, num_rows: usize) -> usize {
     // In steps, so that it is not drawn anew with every cluster.
-    let wanted = (ROWS_A_CLUSTER * num_clusters.next_power_of_two()).max(LEAST_ROWS);
+    let wanted = (ROWS_A_CLUSTER.max(rows_of_shape) * num_clusters.next_power_of_two()).max(LEAST_ROWS);
     wanted.min((num_rows / MOST_SHARE).max(LEAST_ROWS)).min(num_rows)
 }
 
@@ -123,7 +135,7 @@ fn look<T: Scalar>(
         near.sort_unstable();
         near.dedup();
     }
-    let most = MOST_OF_A_CLUSTER.max(MOST_IN_ALL / due.len().max(1));
+    let most = MOST_OF_A_CLUSTER.max(rows_of_shape(likelihood)).max(MOST_IN_ALL / due.len().max(1));
     let of_cluster = |&k: &usize| {
         let all = &rows_of[k];
         let some: Vec<u32> = all.iter().step_by(all.len().div_ceil(most).max(1)).copied().collect();
