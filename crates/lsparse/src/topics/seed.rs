@@ -20,6 +20,7 @@ use crate::topics::local::Explained;
 use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats};
 use crate::topics::{Topics, WordTable};
 use crate::training::rules::Patience;
+use crate::training::summary::Summary;
 
 /// Documents that seeding looks at, at least; more where there are many topics.
 const SAMPLE_DOCUMENTS: usize = 20_000;
@@ -43,7 +44,7 @@ pub fn initial_topics(
         owner = sample.nearest(topics, &total);
         total = sample.gathered(topics, &owner, &seeds, rng);
     }
-    scale_to(&mut total, source.num_rows() as f64 / sample.rows.len() as f64);
+    total.scale(source.num_rows() as f64 / sample.rows.len() as f64);
     Ok(total)
 }
 
@@ -52,7 +53,7 @@ pub fn random_topics(topics: &Topics, source: &dyn RowSource, rng: &mut ChaCha8R
     let sample = Sample::draw(topics, source, rng)?;
     let owner: Vec<u32> = (0..sample.rows.len()).map(|_| rng.random_range(0..topics.num_topics as u32)).collect();
     let mut total = sample.gathered(topics, &owner, &[], rng);
-    scale_to(&mut total, source.num_rows() as f64 / sample.rows.len() as f64);
+    total.scale(source.num_rows() as f64 / sample.rows.len() as f64);
     Ok(total)
 }
 
@@ -126,11 +127,6 @@ pub(in crate::topics) fn renewed_topics(
         all.words = WordStats::Total(stats);
     }
     Ok(Some(all))
-}
-
-fn scale_to(total: &mut TopicSummary, factor: f64) {
-    use crate::training::summary::Summary;
-    total.scale(factor);
 }
 
 /// Documents held in memory, by document and by word.
@@ -298,7 +294,6 @@ impl Sample {
 
     /// Every document in the topic that owns it. Topics beyond the documents get half of a random one's words each.
     fn gathered(&self, topics: &Topics, owner: &[u32], seeds: &[usize], rng: &mut ChaCha8Rng) -> TopicSummary {
-        let whole = |(n, &topic): (usize, &u32)| Owned { topic, entries: self.rows.sparse_row(n) };
         let beyond = if seeds.is_empty() { topics.num_topics } else { seeds.len() };
         let halves: Vec<(u32, Vec<u32>, Vec<f32>)> = (beyond..topics.num_topics)
             .map(|k| {
@@ -308,9 +303,22 @@ impl Sample {
                 (k as u32, words, counts)
             })
             .collect();
-        let mut owned: Vec<Owned<'_>> = owner.iter().enumerate().map(whole).collect();
-        owned.extend(halves.iter().map(|(topic, words, counts)| Owned { topic: *topic, entries: (words, counts) }));
-        total_of(topics, owned)
+        // By the postings of each word, which lie together; documents would be gone through once for every few words.
+        let size = Sample::shard_documents(self.rows.len());
+        let stats = SparseStats::gathered(topics.vocab_size, topics.num_topics, |v, add| {
+            for (shard, owner) in self.shards.iter().zip(owner.chunks(size)) {
+                let postings = shard.start[v] as usize..shard.start[v + 1] as usize;
+                let documents = shard.document[postings.clone()].iter().zip(&shard.count[postings]);
+                documents.for_each(|(&n, &count)| add(owner[n as usize], count));
+            }
+        });
+        let mut total = TopicSummary::new(topics.num_topics, WordStats::Total(stats));
+        owner.iter().zip(&self.length).for_each(|(&k, length)| total.counts[k as usize] += length);
+        if !halves.is_empty() {
+            let parts = halves.iter().map(|(topic, words, counts)| Owned { topic: *topic, entries: (words, counts) });
+            total.add_scaled(&total_of(topics, parts.collect()), 1.0);
+        }
+        total
     }
 
     /// The topic under which each document is most likely, whole.

@@ -59,6 +59,15 @@ struct Piece<M> {
     mass: Vec<M>,
 }
 
+impl<M> Piece<M> {
+    /// Nothing, in the same memory.
+    fn clear(&mut self) {
+        self.lengths.clear();
+        self.topic.clear();
+        self.mass.clear();
+    }
+}
+
 /// Mass by topic while the entries of one word are added up, with a bit for each topic that has any: what is there is
 /// found in order without sorting.
 #[derive(Default)]
@@ -81,6 +90,15 @@ impl Adder {
     fn add(&mut self, topic: u32, mass: f64) {
         self.mass[topic as usize] += mass;
         self.there[topic as usize / 64] |= 1 << (topic % 64);
+    }
+
+    /// Add a word's entries times a factor. What is taken away leaves nothing below zero, as if the word had been finished
+    /// in between.
+    fn add_word<M: Mass>(&mut self, (topic, mass): (&[u32], &[M]), factor: f64) {
+        for (&k, &m) in topic.iter().zip(mass) {
+            self.add(k, factor * m.into());
+            self.mass[k as usize] = self.mass[k as usize].max(0.0);
+        }
     }
 
     /// Hand over what has come together, as a word's entries, and start anew. Entries that come to nothing are left
@@ -170,28 +188,24 @@ impl<M: Mass> SparseStats<M> {
         })
     }
 
-    /// Entries of a range of words.
-    fn entries(&self, words: &Range<usize>) -> usize {
-        self.indptr[words.end] - self.indptr[words.start]
-    }
-
-    /// Replace every word's entries by what `task` pushes for a range of words, ranges in parallel.
-    fn rebuild(&mut self, num_topics: usize, task: impl Fn(&Self, Range<usize>, &mut Adder, &mut Piece<M>) + Sync) {
+    /// Replace every word's entries by what `task` pushes for a range of words, ranges in parallel; `pieces` is room for it.
+    fn rebuild(
+        &mut self,
+        num_topics: usize,
+        pieces: &mut Vec<Piece<M>>,
+        task: impl Fn(&Self, Range<usize>, &mut Adder, &mut Piece<M>) + Sync,
+    ) {
         let vocab_size = self.vocab_size();
         let size = words_a_task(vocab_size);
-        let pieces: Vec<Piece<M>> = (0..vocab_size.div_ceil(size))
-            .into_par_iter()
-            .with_max_len(1)
-            .map(|t| {
-                let words = t * size..((t + 1) * size).min(vocab_size);
-                with_buffers(|adder: &mut Adder| {
-                    let mut piece = Piece::default();
-                    adder.begin(num_topics);
-                    task(self, words, adder, &mut piece);
-                    piece
-                })
-            })
-            .collect();
+        pieces.resize_with(vocab_size.div_ceil(size), Piece::default);
+        pieces.par_iter_mut().enumerate().with_max_len(1).for_each(|(t, piece)| {
+            let words = t * size..((t + 1) * size).min(vocab_size);
+            piece.clear();
+            with_buffers(|adder: &mut Adder| {
+                adder.begin(num_topics);
+                task(self, words, adder, piece);
+            });
+        });
         let mut v = 0;
         for length in pieces.iter().flat_map(|piece| &piece.lengths) {
             self.indptr[v + 1] = self.indptr[v] + length;
@@ -202,7 +216,7 @@ impl<M: Mass> SparseStats<M> {
         self.mass.resize(entries, M::default());
         let (mut topics, mut masses) = (&mut self.topic[..], &mut self.mass[..]);
         let mut places = Vec::with_capacity(pieces.len());
-        for piece in pieces {
+        for piece in &*pieces {
             let (topic, more_topics) = topics.split_at_mut(piece.topic.len());
             let (mass, more_masses) = masses.split_at_mut(piece.mass.len());
             (topics, masses) = (more_topics, more_masses);
@@ -233,7 +247,7 @@ impl<M: Mass> SparseStats<M> {
                 (0..=tasks).map(cut).collect()
             })
             .collect();
-        self.rebuild(num_topics, |old, words, adder, piece| {
+        self.rebuild(num_topics, &mut Vec::new(), |old, words, adder, piece| {
             // Entries of these words, grouped by word.
             let (first, t) = (words.start, words.start / size);
             let ranges = || cuts.iter().map(|cut| cut[t] as usize..cut[t + 1] as usize);
@@ -267,22 +281,6 @@ impl<M: Mass> SparseStats<M> {
         });
     }
 
-    /// Add `factor` times other statistics.
-    fn add_scaled<N: Mass>(&mut self, num_topics: usize, other: &SparseStats<N>, factor: f64) {
-        self.rebuild(num_topics, |old, words, adder, piece| {
-            let most = old.entries(&words) + other.entries(&words);
-            piece.topic.reserve(most);
-            piece.mass.reserve(most);
-            for v in words {
-                let (topic, mass) = old.word(v);
-                topic.iter().zip(mass).for_each(|(&k, &m)| adder.add(k, m.into()));
-                let (topic, mass) = other.word(v);
-                topic.iter().zip(mass).for_each(|(&k, &m)| adder.add(k, factor * m.into()));
-                adder.finish(piece);
-            }
-        });
-    }
-
     fn resident_bytes(&self) -> usize {
         size_of_val(self.indptr.as_slice()) + size_of_val(self.topic.as_slice()) + size_of_val(self.mass.as_slice())
     }
@@ -293,6 +291,42 @@ impl<M: Mass> SparseStats<M> {
         } else {
             self.mass.par_iter_mut().for_each(|m| *m = M::from_f64((*m).into() * factor));
         }
+    }
+}
+
+impl SparseStats<f64> {
+    /// Statistics from a function that adds the entries of word v, in any order of topics; words in parallel.
+    pub fn gathered(
+        vocab_size: usize,
+        num_topics: usize,
+        of_word: impl Fn(usize, &mut dyn FnMut(u32, f32)) + Sync,
+    ) -> Self {
+        let mut stats = SparseStats::empty(vocab_size);
+        stats.rebuild(num_topics, &mut Vec::new(), |_, words, adder, piece| {
+            for v in words {
+                of_word(v, &mut |topic, mass| adder.add(topic, f64::from(mass)));
+                adder.finish(piece);
+            }
+        });
+        stats
+    }
+
+    /// Add other statistics, each times its factor, one after the other; to nothing where `anew`.
+    fn add_all(&mut self, num_topics: usize, others: &[(Words<'_>, f64)], anew: bool) {
+        let of_words = |old: &Self, words: Range<usize>, adder: &mut Adder, piece: &mut Piece<f64>| {
+            for v in words {
+                if !anew {
+                    adder.add_word(old.word(v), 1.0);
+                }
+                others.iter().for_each(|(other, factor)| match other {
+                    Words::Batch(stats) => adder.add_word(stats.word(v), *factor),
+                    Words::Total(stats) => adder.add_word(stats.word(v), *factor),
+                });
+                adder.finish(piece);
+            }
+        };
+        // Room for a total stays with the thread that trains: fresh from the system it costs more than the sums.
+        with_buffers(|pieces: &mut Vec<Piece<f64>>| self.rebuild(num_topics, pieces, of_words));
     }
 }
 
@@ -316,12 +350,26 @@ pub enum WordStats {
     Batch(SparseStats<f32>),
 }
 
+/// The same to be read.
+#[derive(Clone, Copy)]
+enum Words<'a> {
+    Total(&'a SparseStats<f64>),
+    Batch(&'a SparseStats<f32>),
+}
+
 impl WordStats {
+    fn as_words(&self) -> Words<'_> {
+        match self {
+            WordStats::Total(stats) => Words::Total(stats),
+            WordStats::Batch(stats) => Words::Batch(stats),
+        }
+    }
+
     /// Hold the same as a total does.
     fn make_total(&mut self, num_topics: usize) -> &mut SparseStats<f64> {
         if let WordStats::Batch(batch) = self {
             let mut stats = SparseStats::empty(batch.vocab_size());
-            stats.add_scaled(num_topics, batch, 1.0);
+            stats.add_all(num_topics, &[(Words::Batch(batch), 1.0)], true);
             *self = WordStats::Total(stats);
         }
         match self {
@@ -421,16 +469,17 @@ impl TopicSummary {
     }
 }
 
-impl Summary for TopicSummary {
-    fn add_scaled(&mut self, other: &Self, factor: f64) {
+impl TopicSummary {
+    /// Add the words of other statistics; a sum is held as a total is, whatever is added to whatever.
+    fn add_words(&mut self, others: &[(&Self, f64)], anew: bool) {
         let num_topics = self.num_topics;
-        // A sum is held as a total is, whatever is added to whatever.
-        let into = self.words.make_total(num_topics);
-        match &other.words {
-            WordStats::Batch(from) => into.add_scaled(num_topics, from, factor),
-            WordStats::Total(from) => into.add_scaled(num_topics, from, factor),
-        }
+        let words: Vec<_> = others.iter().map(|(other, factor)| (other.words.as_words(), *factor)).collect();
+        self.words.make_total(num_topics).add_all(num_topics, &words, anew);
         (self.bound, self.trial) = (0.0, None);
+    }
+
+    /// Add all but the words.
+    fn add_rest(&mut self, other: &Self, factor: f64) {
         let add = |into: &mut [f64], from: &[f64]| into.iter_mut().zip(from).for_each(|(a, b)| *a += factor * b);
         add(&mut self.counts, &other.counts);
         add(&mut self.alpha_topic, &other.alpha_topic);
@@ -441,17 +490,38 @@ impl Summary for TopicSummary {
         self.documents += factor * other.documents;
     }
 
-    fn scale(&mut self, factor: f64) {
-        match &mut self.words {
-            WordStats::Total(stats) => stats.scale(factor),
-            WordStats::Batch(stats) => stats.scale(factor),
-        }
+    fn scale_rest(&mut self, factor: f64) {
         let of_topics = self.counts.iter_mut().chain(&mut self.alpha_topic).chain(&mut self.alpha_slope);
         of_topics.for_each(|v| *v *= factor);
         self.entropy *= factor;
         self.alloc *= factor;
         self.alpha_total *= factor;
         self.documents *= factor;
+    }
+}
+
+impl Summary for TopicSummary {
+    fn add_scaled(&mut self, other: &Self, factor: f64) {
+        self.add_all(&[(other, factor)]);
+    }
+
+    fn add_all(&mut self, others: &[(&Self, f64)]) {
+        self.add_words(others, false);
+        others.iter().for_each(|(other, factor)| self.add_rest(other, *factor));
+    }
+
+    fn set_to_sum(&mut self, others: &[(&Self, f64)]) {
+        self.add_words(others, true);
+        self.scale_rest(0.0);
+        others.iter().for_each(|(other, factor)| self.add_rest(other, *factor));
+    }
+
+    fn scale(&mut self, factor: f64) {
+        match &mut self.words {
+            WordStats::Total(stats) => stats.scale(factor),
+            WordStats::Batch(stats) => stats.scale(factor),
+        }
+        self.scale_rest(factor);
     }
 
     fn counts(&self) -> &[f64] {
@@ -479,6 +549,39 @@ impl Summary for TopicSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is added at once has the bits of one after the other, also where things are taken away that leave a trace.
+    #[test]
+    fn several_are_added_to_the_bits_of_one_by_one() {
+        const VOCAB: usize = 300;
+        let batch = |number: usize| {
+            let words = SparseStats::by_word(VOCAB, |v, row| {
+                let has = |k: &u32| (*k as usize * 7 + v * 3 + number) % 5 < 2;
+                let mass = |k: u32| 0.1 + ((v * 31 + k as usize * 17 + number * 11) % 97) as f32 / 7.3;
+                row.extend((0..40u32).filter(has).map(|k| (k, mass(k))));
+            });
+            let mut summary = TopicSummary::new(40, WordStats::Batch(words));
+            summary.entropy = 1.0 / (3.0 + number as f64);
+            summary.counts.iter_mut().enumerate().for_each(|(k, n)| *n = (k + number) as f64 / 9.1);
+            summary
+        };
+        let batches: Vec<TopicSummary> = (0..6).map(batch).collect();
+        let others: Vec<(&TopicSummary, f64)> = batches.iter().map(|batch| (batch, 1.0)).collect();
+        let mut one_by_one = TopicSummary::new(40, WordStats::Total(SparseStats::empty(VOCAB)));
+        others.iter().for_each(|(other, factor)| one_by_one.add_scaled(other, *factor));
+        let mut at_once = batches[3].clone().into_total();
+        at_once.set_to_sum(&others);
+        assert_eq!(at_once, one_by_one);
+        let change =
+            [(&batches[0], -1.0), (&batches[4], -1.0), (&batches[0], 0.3), (&batches[5], -1.0), (&batches[1], 2.0)];
+        change.iter().for_each(|(other, factor)| one_by_one.add_scaled(other, *factor));
+        at_once.add_all(&change);
+        assert_eq!(at_once, one_by_one);
+        // A batch that is made a sum is held as a total is.
+        let mut sum = batches[2].clone();
+        sum.set_to_sum(&[(&batches[1], 1.0)]);
+        assert_eq!(sum.total(), batches[1].clone().into_total().total());
+    }
 
     #[test]
     fn lists_are_summed_by_word_and_topic_and_totals_take_batches() {

@@ -9,6 +9,16 @@ use crate::training::moves::Remap;
 pub trait Summary: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {
     /// `self += factor * other`.
     fn add_scaled(&mut self, other: &Self, factor: f64);
+    /// `self += factor * other` for several, in this order: what statistics that are costly to go through may do at once,
+    /// to the same bits.
+    fn add_all(&mut self, others: &[(&Self, f64)]) {
+        others.iter().for_each(|(other, factor)| self.add_scaled(other, *factor));
+    }
+    /// Their sum in the place of what there was.
+    fn set_to_sum(&mut self, others: &[(&Self, f64)]) {
+        self.scale(0.0);
+        self.add_all(others);
+    }
     /// `self *= factor`.
     fn scale(&mut self, factor: f64);
     /// Expected number of observations in each cluster or topic, N_k.

@@ -154,22 +154,28 @@ impl<S: Summary> Memoized<S> {
     /// The sum of all memos in the order of the batches, and of what stands in for batches not seen yet: adding and
     /// subtracting drifts, this does not.
     fn rebuild(&self, total: &mut S) -> Result<()> {
-        total.scale(0.0);
-        if let Some(history) = &self.state.history {
-            total.add_scaled(history, 1.0);
-        }
+        let mut begun = false;
+        let mut add = |parts: &mut Vec<(Arc<S>, f64)>| {
+            let all: Vec<(&S, f64)> = parts.iter().map(|(part, factor)| (&**part, *factor)).collect();
+            match std::mem::replace(&mut begun, true) {
+                true => total.add_all(&all),
+                false => total.set_to_sum(&all),
+            }
+            parts.clear();
+        };
+        let mut parts: Vec<(Arc<S>, f64)> = Vec::new();
+        parts.extend(self.state.history.clone().map(|history| (history, 1.0)));
         for batch in 0..self.memos.len() {
-            if let Some(memo) = self.memos.get(batch)? {
-                total.add_scaled(&memo, 1.0);
+            parts.extend(self.memos.get(batch)?.map(|memo| (memo, 1.0)));
+            // What was read from the file goes before the next comes.
+            if !self.memos.is_held(batch) {
+                add(&mut parts);
             }
         }
         let unseen = self.state.order.iter().filter(|&&batch| !self.memos.has(batch));
         let unseen: f64 = unseen.map(|&batch| self.shares[batch]).sum();
-        if let Some(initial) = &self.state.initial
-            && unseen > 0.0
-        {
-            total.add_scaled(initial, unseen);
-        }
+        parts.extend(self.state.initial.clone().filter(|_| unseen > 0.0).map(|initial| (initial, unseen)));
+        add(&mut parts);
         Ok(())
     }
 }
@@ -194,11 +200,8 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         let ends_lap = state.position == 0;
         state.shuffled = !ends_lap;
         if self.shares.len() == 1 {
-            total.scale(0.0);
-            if let Some(history) = &state.history {
-                total.add_scaled(history, 1.0);
-            }
-            total.add_scaled(&fresh, 1.0);
+            let history = state.history.as_deref().map(|history| (history, 1.0));
+            total.set_to_sum(&history.into_iter().chain([(&fresh, 1.0)]).collect::<Vec<_>>());
             state.initial = None;
             self.spent = Some(fresh);
             return Ok(true);
@@ -211,12 +214,12 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         let out = state.out.iter().position(|&out| out == batch).map(|at| state.out.remove(at));
         let was_out = out.is_some();
         let old = if was_out { None } else { self.memos.get(batch)? };
-        match (&old, &state.initial) {
-            (Some(old), _) => total.add_scaled(old, -1.0),
-            (None, Some(initial)) if !was_out => total.add_scaled(initial, -self.shares[batch]),
-            _ => {}
-        }
-        total.add_scaled(&fresh, 1.0);
+        let leaves = match (&old, &state.initial) {
+            (Some(old), _) => Some((&**old, -1.0)),
+            (None, Some(initial)) if !was_out => Some((&**initial, -self.shares[batch])),
+            _ => None,
+        };
+        total.add_all(&leaves.into_iter().chain([(&fresh, 1.0)]).collect::<Vec<_>>());
         self.memos.put(batch, fresh)?;
         // A checkpoint that is being written may still need it.
         self.spent = old.and_then(Arc::into_inner);

@@ -124,6 +124,11 @@ impl<S: Kept> Memos<S> {
         self.slots.get(batch).is_some_and(Option::is_some)
     }
 
+    /// Whether what is remembered of a batch is in memory.
+    pub fn is_held(&self, batch: usize) -> bool {
+        matches!(self.slots.get(batch), Some(Some(Memo::Held(_))))
+    }
+
     /// What is remembered of a batch.
     pub fn get(&self, batch: usize) -> Result<Option<Arc<S>>> {
         match self.slots.get(batch).and_then(Option::as_ref) {
