@@ -9,7 +9,7 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lsparse::backend::{instructions, with_threads};
+use lsparse::backend::{DeviceChoice, instructions, with_threads};
 use lsparse::data::{CsrRows, NpyRows, RowSource, Rows, read};
 use lsparse::mixture::{Members, Mixture, Mixtures, accumulate, initial_mixture, respond};
 use lsparse::runs::Family;
@@ -149,7 +149,7 @@ impl Bench {
         for (search, name) in named.into_iter().filter(|(_, name)| self.wants(name)) {
             // A step on one thread takes a minute where K is large.
             let alone = if clusters > 1000 { 1 } else { 2 };
-            let config = MixtureConfig { search, ..start.config.clone() };
+            let config = MixtureConfig { search, device: DeviceChoice::Cpu, ..start.config.clone() };
             let inputs = MixtureInputs { start: Some(&start), ..Default::default() };
             let mixtures = Mixtures::<f32>::new(rows, &config, inputs)?;
             let mut line = self.steps(name, &mixtures, alone)?;
@@ -312,6 +312,7 @@ fn mixture_config(clusters: usize) -> MixtureConfig {
         sparsity: Sparsity::Of(8),
         tolerance: None,
         batches: Some(BATCHES),
+        device: DeviceChoice::Cpu,
         ..Default::default()
     }
 }
@@ -324,6 +325,7 @@ fn topic_config(topics: usize, batches: usize) -> TopicsConfig {
         doc_iterations: 15,
         restarts: 0,
         batches: Some(batches),
+        device: DeviceChoice::Cpu,
         ..Default::default()
     }
 }

@@ -6,6 +6,7 @@ use lsparse_kernels::{CenterPack, dot_f64, transpose_tile};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use crate::backend::with_buffers;
 use crate::clusters::seed::Sample;
 use crate::clusters::seed::trade::{Groups, Split, carry_out, cheapest};
 use crate::data::{Scalar, USUAL_VALUES, usual};
@@ -28,6 +29,9 @@ const MOST_TRIES: usize = 6;
 
 /// Tiles whose nearest seeds are brought up to date by one task.
 const TILES_A_TASK: usize = 64;
+
+/// Tiles whose distances from the rows that are tried are found by one task.
+const TILES_TRIED_A_TASK: usize = 8;
 
 /// Lloyd passes end when fewer than one row in so many moves.
 const MOVES_TO_END: usize = 500;
@@ -173,33 +177,30 @@ impl<'a, T: Scalar> Space<'a, T> {
         let center_norms: Vec<T> = rows.iter().map(|&n| self.norms[n]).collect();
         let pack = CenterPack::<T>::new(&centers, self.dim);
         found.resize(self.norms.len() * rows.len(), T::ZERO);
+        let mut sums = vec![0.0; self.norms.len() / T::TILE * rows.len()];
         let tiles = found.par_chunks_mut(rows.len() * T::TILE).zip(self.tiles.par_chunks(self.dim * T::TILE));
-        let sums: Vec<Vec<f64>> = tiles
-            .enumerate()
-            .map_init(
-                || vec![T::ZERO; pack.score_len()],
-                |scores, (t, (found, tile))| {
-                    pack.scores(tile, scores);
-                    let of_tile = t * T::TILE..(t + 1) * T::TILE;
-                    let (norms, weights) = (&self.norms[of_tile.clone()], &self.weights[of_tile.clone()]);
-                    let nearest = &nearest[of_tile];
-                    let each = found.chunks_exact_mut(T::TILE).zip(scores.chunks_exact(T::TILE)).zip(&center_norms);
-                    each.map(|((found, scores), &center)| {
-                        let mut sum = 0.0;
-                        for r in 0..T::TILE {
-                            found[r] = distance(norms[r], scores[r], center);
-                            let left = if any && nearest[r] < found[r] { nearest[r] } else { found[r] };
-                            sum += weights[r] * left.to_f64();
-                        }
-                        sum
-                    })
-                    .collect()
-                },
-            )
-            .collect();
+        let tiles = tiles.zip(sums.par_chunks_mut(rows.len())).enumerate().with_min_len(TILES_TRIED_A_TASK);
+        tiles.for_each(|(t, ((found, tile), sums))| {
+            with_buffers(|scores: &mut Vec<T>| {
+                scores.resize(pack.score_len(), T::ZERO);
+                pack.scores(tile, scores);
+                let of_tile = t * T::TILE..(t + 1) * T::TILE;
+                let (norms, weights) = (&self.norms[of_tile.clone()], &self.weights[of_tile.clone()]);
+                let nearest = &nearest[of_tile];
+                let each = found.chunks_exact_mut(T::TILE).zip(scores.chunks_exact(T::TILE)).zip(&center_norms);
+                for (((found, scores), &center), sum) in each.zip(sums) {
+                    for r in 0..T::TILE {
+                        found[r] = distance(norms[r], scores[r], center);
+                        let left = if any && nearest[r] < found[r] { nearest[r] } else { found[r] };
+                        *sum += weights[r] * left.to_f64();
+                    }
+                }
+            });
+        });
         // Tile by tile in order, so that threads change nothing.
         let mut totals = vec![0.0; rows.len()];
-        sums.iter().for_each(|sums| totals.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum));
+        let of_tiles = sums.chunks_exact(rows.len());
+        of_tiles.for_each(|sums| totals.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum));
         (0..rows.len()).min_by(|&a, &b| totals[a].total_cmp(&totals[b])).unwrap_or(0)
     }
 

@@ -61,13 +61,16 @@ impl Neighbours {
         let mut counters: Vec<_> = counters.map(Some).collect();
         let order = rows.largest_first(self.num_clusters);
         let tasks: Vec<_> = order.iter().filter_map(|&(k, _)| Some((k, counters[k].take()?))).collect();
-        tasks.into_par_iter().with_max_len((self.num_clusters / TASK).max(1)).for_each(|(k, (id, count))| {
-            for &n in (0..rows.num_chunks()).flat_map(|chunk| rows.of(chunk, k).0) {
-                kept.row(n as usize)
-                    .iter()
-                    .filter(|&&other| other as usize != k)
-                    .for_each(|&other| count_one(other, id, count));
-            }
+        let num_clusters = self.num_clusters;
+        tasks.into_par_iter().with_max_len((num_clusters / TASK).max(1)).for_each(|(k, (ids, counts))| {
+            with_buffers(|counter: &mut Counter| {
+                counter.begin(num_clusters, ids, counts);
+                for &n in (0..rows.num_chunks()).flat_map(|chunk| rows.of(chunk, k).0) {
+                    let others = kept.row(n as usize).iter().filter(|&&other| other as usize != k && other != NONE);
+                    others.for_each(|&other| counter.count(other));
+                }
+                counter.end(ids, counts);
+            });
         });
     }
 
@@ -142,14 +145,53 @@ impl Neighbours {
     }
 }
 
-/// Space saving: a cluster that is not among those counted takes the place and the count of the least.
-fn count_one(other: u32, id: &mut [u32], count: &mut [f32]) {
-    let at = id.iter().position(|&k| k == other).unwrap_or_else(|| {
-        let least = (1..count.len()).fold(0, |least, i| if count[i] < count[least] { i } else { least });
-        id[least] = other;
-        least
-    });
-    count[at] += 1.0;
+/// The counters of one cluster while its rows are gone through. They are no part of the list of all, in which other threads
+/// write to the same cache lines.
+#[derive(Default)]
+struct Counter {
+    id: Vec<u32>,
+    count: Vec<f32>,
+    /// Where each cluster is among those counted, or [`NOWHERE`].
+    place: Vec<u8>,
+}
+
+/// No place among those counted.
+const NOWHERE: u8 = u8::MAX;
+
+impl Counter {
+    fn begin(&mut self, num_clusters: usize, ids: &[u32], counts: &[f32]) {
+        self.id.clear();
+        self.id.extend_from_slice(ids);
+        self.count.clear();
+        self.count.extend_from_slice(counts);
+        // All are nowhere, as clusters leave it.
+        self.place.resize(num_clusters, NOWHERE);
+        for (at, &k) in (0..).zip(&self.id).filter(|(_, k)| **k != NONE) {
+            self.place[k as usize] = at;
+        }
+    }
+
+    /// Space saving: a cluster that is not among those counted takes the place and the count of the least.
+    #[inline]
+    fn count(&mut self, other: u32) {
+        let Counter { id, count, place } = self;
+        let mut at = place[other as usize];
+        if at == NOWHERE {
+            let least = (1..count.len()).fold(0, |least, i| if count[i] < count[least] { i } else { least });
+            if id[least] != NONE {
+                place[id[least] as usize] = NOWHERE;
+            }
+            (id[least], at) = (other, least as u8);
+            place[other as usize] = at;
+        }
+        count[at as usize] += 1.0;
+    }
+
+    fn end(&mut self, ids: &mut [u32], counts: &mut [f32]) {
+        self.id.iter().filter(|&&k| k != NONE).for_each(|&k| self.place[k as usize] = NOWHERE);
+        ids.copy_from_slice(&self.id);
+        counts.copy_from_slice(&self.count);
+    }
 }
 
 /// SplitMix64: every bit of the result depends on every bit of the number.
@@ -206,6 +248,34 @@ mod tests {
             assert_eq!(neighbours.of(k + 10)[0], k);
         }
         assert!(neighbours.of(99).is_empty());
+    }
+
+    #[test]
+    fn counters_are_those_of_looking_through_the_list() {
+        let plain = |other: u32, id: &mut [u32], count: &mut [f32]| {
+            let at = id.iter().position(|&k| k == other).unwrap_or_else(|| {
+                let least = (1..count.len()).fold(0, |least, i| if count[i] < count[least] { i } else { least });
+                id[least] = other;
+                least
+            });
+            count[at] += 1.0;
+        };
+        let (mut id, mut count) = (vec![NONE; COUNTED], vec![0.0; COUNTED]);
+        let (mut ids, mut counts) = (id.clone(), count.clone());
+        let mut counter = Counter::default();
+        for visit in 0..3u64 {
+            counter.begin(100, &ids, &counts);
+            for n in 0..500 {
+                // Some often, many now and then.
+                let draw = mix(visit << 32 | n);
+                let other = if draw % 3 == 0 { draw / 3 % 100 } else { draw / 3 % 20 } as u32;
+                plain(other, &mut id, &mut count);
+                counter.count(other);
+            }
+            counter.end(&mut ids, &mut counts);
+            assert_eq!((&ids, &counts), (&id, &count));
+        }
+        assert!(counter.place.iter().all(|&place| place == NOWHERE));
     }
 
     #[test]
