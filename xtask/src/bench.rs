@@ -130,6 +130,9 @@ fn cuda(images: &str) -> Result<(), String> {
     for likelihood in ["zero-mean-gauss", "gauss"] {
         go(command(release("cuda"), &[&rows, likelihood, "cuda", "5", "200", "1600", "3200"]))?;
     }
+    for likelihood in ["diag-gauss", "spherical-gauss"] {
+        go(command(release("cuda"), &["embeddings:10000000:128", likelihood, "cuda", "3", "10000"]))?;
+    }
     for clusters in ["200", "1600", "3200"] {
         if go(command("python3", &["bench/cuda.py", &rows, clusters])).is_err() {
             println!("PyTorch: not measured");

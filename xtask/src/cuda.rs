@@ -26,7 +26,9 @@ pub fn run(args: &[&str]) -> Result<(), String> {
 /// Tests on a GPU are left out of `cargo xtask test`.
 fn test(rest: &[&str]) -> Result<(), String> {
     for (package, name) in [("lsparse-cuda", "cuda"), ("lsparse", "cuda"), ("lsparse", "cuda_topics")] {
-        let tests = ["test", "--release", "--package", package, "--test", name, "--", "--ignored", "--nocapture"];
+        let program = ["test", "--release", "--package", package, "--test", name, "--"];
+        // One at a time: one of them takes all memory of the GPU.
+        let tests = [&program[..], &["--ignored", "--nocapture", "--test-threads", "1"]].concat();
         go(cargo(&[&tests[..], rest].concat()))?;
     }
     Ok(())

@@ -1,8 +1,9 @@
 //! Seconds a lap of a Gaussian mixture on a GPU by K, the local and the global step apart, and where the time of the local
 //! step goes; one JSON object a line on stdout. `cargo xtask bench cuda --images DIR` runs this.
 //!
-//! Rows are those of a file or a folder of images, read into memory first; the first lap brings them to the GPU. Each K
-//! starts from rows drawn at random, so that the laps measured are among the first of a training.
+//! Rows are those of a file or a folder of images, read into memory first, or made up (`embeddings:ROWS:COLUMNS`); the first
+//! lap brings them to the GPU. Each K starts from rows drawn at random, so that the laps measured are among the first of a
+//! training.
 
 use std::path::Path;
 use std::time::Instant;
@@ -14,6 +15,7 @@ use lsparse::open::{OpenOptions, open};
 use lsparse::runs::Family;
 use lsparse::{Init, LikelihoodKind, MixtureConfig, MixtureInputs, ScheduleKind, Sparsity};
 use lsparse_bench::median;
+use rayon::prelude::*;
 use serde_json::json;
 
 fn main() {
@@ -25,15 +27,47 @@ fn main() {
     let device = DeviceChoice::parse(device).expect("a device");
     let laps: usize = laps.parse().expect("LAPS");
     let start = Instant::now();
-    let source = open(Path::new(path), &OpenOptions::default()).expect("rows");
-    let mut rows = Rows::<f32>::dense(source.dim());
-    read(source.as_ref(), 0, source.num_rows(), &mut rows).expect("rows");
-    let values = rows.dense_rows(0..rows.len()).to_vec();
-    let memory = MemoryRows::new("rows", source.dim(), values).expect("rows");
+    let (values, dim) = match path.strip_prefix("embeddings:").and_then(|size| size.split_once(':')) {
+        Some((rows, columns)) => {
+            let (rows, columns) = (rows.parse().expect("ROWS"), columns.parse().expect("COLUMNS"));
+            (embeddings(rows, columns), columns)
+        }
+        None => {
+            let source = open(Path::new(path), &OpenOptions::default()).expect("rows");
+            let mut rows = Rows::<f32>::dense(source.dim());
+            read(source.as_ref(), 0, source.num_rows(), &mut rows).expect("rows");
+            (rows.dense_rows(0..rows.len()).to_vec(), source.dim())
+        }
+    };
+    let memory = MemoryRows::new("rows", dim, values).expect("rows");
     eprintln!("{} rows in {:.2} s", memory.num_rows(), start.elapsed().as_secs_f64());
     for clusters in clusters {
         time(&memory, likelihood, device, clusters.parse().expect("K"), laps);
     }
+}
+
+/// SplitMix64, as a number between -1 and 1.
+fn number(of: u64) -> f32 {
+    let mut z = of.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((z ^ (z >> 31)) >> 40) as f32 / (1 << 23) as f32 - 1.0
+}
+
+/// Rows about 20,000 centres, each of its own width, as embeddings of things of many kinds are.
+fn embeddings(rows: usize, columns: usize) -> Vec<f32> {
+    const CENTRES: u64 = 20_000;
+    let mut values = vec![0.0; rows * columns];
+    values.par_chunks_mut(columns).enumerate().for_each(|(n, row)| {
+        let n = n as u64;
+        let centre = ((number(n ^ (1 << 60)) + 1.0) * 0.5 * CENTRES as f32) as u64;
+        let width = 0.4 + 0.3 * number(centre ^ (1 << 61));
+        for (d, value) in row.iter_mut().enumerate() {
+            let (at, own) = (number((centre << 12 | d as u64) ^ (1 << 62)), (n << 12 | d as u64) * 2);
+            *value = at + width * (number(own) + number(own + 1));
+        }
+    });
+    values
 }
 
 fn time(rows: &MemoryRows<f32>, likelihood: LikelihoodKind, device: DeviceChoice, clusters: usize, laps: usize) {

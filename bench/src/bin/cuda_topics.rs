@@ -98,17 +98,22 @@ fn config(topics: usize, device: &str, options: &Options) -> Fallible<TopicsConf
     Ok(serde_json::from_value(Value::Object(settings))?)
 }
 
-/// A lap: seconds of document steps and of everything, and what it reports.
-fn lap(session: &mut Session<'_, Topics>, worker: &mut TopicWorker) -> lsparse::Result<(f64, f64, Value)> {
-    let (begin, mut local) = (Instant::now(), 0.0);
+/// A lap: seconds of handing out, of document steps and of folding in, and what it reports.
+fn lap(session: &mut Session<'_, Topics>, worker: &mut TopicWorker) -> lsparse::Result<([f64; 3], Value)> {
+    let mut seconds = [0.0; 3];
     loop {
-        let ticket = session.hand_out()?.expect("nothing is in flight");
         let start = Instant::now();
+        let ticket = session.hand_out()?.expect("nothing is in flight");
+        let handed_out = start.elapsed().as_secs_f64();
         let done = ticket.work(session.model(), session.params(), session.data(), worker)?;
-        local += start.elapsed().as_secs_f64();
+        let worked = start.elapsed().as_secs_f64();
+        drop(ticket);
         let step = session.fold(done)?;
+        let all = start.elapsed().as_secs_f64();
+        let parts = [handed_out, worked - handed_out, all - worked];
+        seconds.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
         if step.ends_lap {
-            return Ok((local, begin.elapsed().as_secs_f64(), json!(step.report)));
+            return Ok((seconds, json!(step.report)));
         }
     }
 }
@@ -129,13 +134,14 @@ fn measure(name: &str, train: &CsrRows<f32>, test: &CsrRows<f32>, topics: usize,
     let seeded = begin.elapsed().as_secs_f64();
     let mut worker = session.worker();
     for number in 1..=options.laps {
-        let (local, whole, report) = lap(&mut session, &mut worker)?;
+        let ([hand_out, local, fold], report) = lap(&mut session, &mut worker)?;
+        let whole = hand_out + local + fold;
         let rate = |seconds: f64| (train.num_rows() as f64 / seconds).round();
         println!(
             "{}",
             json!({"what": "speed", "corpus": name, "backend": family.backend(), "documents": train.num_rows(),
                 "topics": topics, "lap": number, "checking_seconds": ready, "seeding_seconds": seeded - ready,
-                "local_seconds": local, "lap_seconds": whole, "local_per_second": rate(local),
+                "hand_out_seconds": hand_out, "local_seconds": local, "fold_seconds": fold, "lap_seconds": whole, "local_per_second": rate(local),
                 "lap_per_second": rate(whole), "report": report})
         );
     }
@@ -155,7 +161,7 @@ fn compare(name: &str, train: &CsrRows<f32>, test: &CsrRows<f32>, topics: usize,
         let mut worker = session.worker();
         let mut of_laps = Vec::new();
         for _ in 0..options.laps {
-            let (_, _, report) = lap(&mut session, &mut worker)?;
+            let (_, report) = lap(&mut session, &mut worker)?;
             of_laps.push(json!({"score": score(&session, test)?, "report": report}));
         }
         scores.push(json!({"backend": family.backend(), "laps": of_laps}));

@@ -943,23 +943,12 @@ extern "C" __global__ void __launch_bounds__(1024) sum_entropies(const double* e
 
 // ---------------------------------------------------------------------------------------------------- statistics
 
-// N, the sums of y = x - c and of y y^T over the rows of a segment, each times its responsibility and weight; what is not
-// above `negligible` is left out. 8 warps share the tiles of 16 x 8 of the triangle; rows come 32 at a time.
-template <typename T, int NB>
-static __device__ __forceinline__ void statistics(const T* rows, int dim, const double* center, const uint2* sorted,
-        const double* values, const double* row_weights, double negligible, const uint32_t* start, const uint32_t* before,
-        int num_clusters, double* parts) {
-    constexpr int D = NB * 16, TILES = NB * (NB + 1), MINE = (TILES + 7) / 8, STRIDE = D + 4;
-    double* y = (double*)shared_memory;
-    double* share = y + 32 * STRIDE;
-    uint32_t* kept_row = (uint32_t*)(share + SEGMENT);
+// The pairs of a segment whose share is above `negligible`, in order: their rows, and their shares times the weights of
+// the rows. All 256 threads of a block; returns how many there are.
+static __device__ int pairs_that_count(const uint2* sorted, const double* values, const double* row_weights,
+        double negligible, uint32_t first, uint32_t last, uint32_t* kept_row, double* share) {
     __shared__ int of_warps[9];
-    const uint32_t segment = blockIdx.x;
-    if (segment >= before[num_clusters]) return;
-    const int k = cluster_of_segment(before, num_clusters, segment);
-    const uint32_t first = start[k] + (segment - before[k]) * SEGMENT, last = min(start[k + 1], first + SEGMENT);
-    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    // The pairs that count, in order.
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     int many = 0;
     for (uint32_t base = first; base < last; base += 256) {
         const uint32_t i = base + threadIdx.x;
@@ -985,18 +974,48 @@ static __device__ __forceinline__ void statistics(const T* rows, int dim, const 
         many += total;
         __syncthreads();
     }
+    return many;
+}
+
+// N, the sums of y = x - c and of y y^T over the rows of a segment, each times its responsibility and weight; what is not
+// above `negligible` is left out. 8 warps share the tiles of 16 x 8 of the triangle; rows come 32 at a time.
+template <typename T, int NB>
+static __device__ __forceinline__ void statistics(const T* rows, int dim, const double* center, const uint2* sorted,
+        const double* values, const double* row_weights, double negligible, const uint32_t* start, const uint32_t* before,
+        int num_clusters, double* parts) {
+    constexpr int D = NB * 16, TILES = NB * (NB + 1), MINE = (TILES + 7) / 8, STRIDE = D + 4;
+    double* y = (double*)shared_memory;
+    double* share = y + 32 * STRIDE;
+    uint32_t* kept_row = (uint32_t*)(share + SEGMENT);
+    const uint32_t segment = blockIdx.x;
+    if (segment >= before[num_clusters]) return;
+    const int k = cluster_of_segment(before, num_clusters, segment);
+    const uint32_t first = start[k] + (segment - before[k]) * SEGMENT, last = min(start[k + 1], first + SEGMENT);
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    const int many = pairs_that_count(sorted, values, row_weights, negligible, first, last, kept_row, share);
     double acc[MINE][4];
 #pragma unroll
     for (int n = 0; n < MINE; n++) acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0.0;
     double sum = 0.0;
+    // Rows come while those before are worked on.
+    constexpr int EACH = 32 * D / 256;
+    T next[EACH];
+    auto fetch = [&](int base) {
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            const int i = threadIdx.x + 256 * e, n = base + i / D, d = i % D;
+            next[e] = n < many && d < dim ? __ldg(rows + (size_t)kept_row[n] * dim + d) : (T)0;
+        }
+    };
+    fetch(0);
     for (int base = 0; base < many; base += 32) {
-        for (int i = threadIdx.x; i < 32 * D; i += 256) {
-            const int n = i / D, d = i % D;
-            double value = 0.0;
-            if (base + n < many && d < dim) value = (double)__ldg(rows + (size_t)kept_row[base + n] * dim + d) - center[d];
-            y[n * STRIDE + d] = value;
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            const int i = threadIdx.x + 256 * e, n = i / D, d = i % D;
+            y[n * STRIDE + d] = base + n < many && d < dim ? (double)next[e] - center[d] : 0.0;
         }
         __syncthreads();
+        fetch(base + 32);
         const int here = min(32, many - base);
         if (threadIdx.x < D)
             for (int n = 0; n < here; n++) sum = fma(share[base + n], y[n * STRIDE + threadIdx.x], sum);
@@ -1068,3 +1087,332 @@ extern "C" __global__ void reduce(const double* parts, const uint32_t* before, i
         total[(size_t)k * width + i] = sum;
     }
 }
+
+// ---------------------------------------------------------------------------------------------------- columns apart
+
+// Clusters whose forms are sums over columns, w = c_k - sum_d p_kd (x_d - m_kd)^2 / 2. In the units z = (x - c) s that is a
+// constant, b_k z less a_k z^2 with a = p / 2 s^2 and b = p m / s: one product of 2 D numbers for all clusters at once,
+// whatever D is. It screens in FP16 with a bound on its error as above, and pairs that are left are decided in FP64 by the
+// form itself.
+
+// What z and z^2 are multiplied by to make good use of the range of FP16.
+#define PLAIN_SCALE 32.f
+#define SQUARE_SCALE 4.f
+
+// Numbers of a row: z, then z^2, `padded` of each, with zeros behind; and a bound on the error of any product with them, as
+// a share of the other factor's norm. Rows beyond the range of FP16 get an infinite bound. A warp a row.
+template <typename T>
+static __device__ void spread_columns(const T* rows, int num_rows, int dim, int padded, const double* center,
+        const double* scale, __half* out, float* reach) {
+    const int lane = threadIdx.x & 31, warps = gridDim.x * (blockDim.x >> 5);
+    // Both factors are rounded to FP16, and sums to FP32 or worse as often as there are numbers.
+    const float rounding = ROUNDING + 4.f * padded / (1 << 24), underflow = 1.1f * sqrtf(2.f * padded) / (1 << 25);
+    for (int n = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5); n < num_rows; n += warps) {
+        __half* row = out + (size_t)n * 2 * padded;
+        float square = 0.f;
+        bool beyond = false;
+        for (int d = lane; d < padded; d += 32) {
+            const double z = d < dim ? ((double)rows[(size_t)n * dim + d] - center[d]) * scale[d] : 0.0;
+            const float one = (float)z * PLAIN_SCALE, two = (float)(z * z) * SQUARE_SCALE;
+            const bool fits = fabsf(one) < 60000.f && two < 60000.f;
+            beyond |= !fits;
+            row[d] = __float2half_rn(fits ? one : 0.f);
+            row[padded + d] = __float2half_rn(fits ? two : 0.f);
+            square += one * one + two * two;
+        }
+        for (int step = 16; step; step >>= 1) square += __shfl_xor_sync(FULL, square, step);
+        beyond = __any_sync(FULL, beyond);
+        if (lane == 0) reach[n] = beyond ? infinity() : rounding * sqrtf(square) + underflow;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) spread_columns_f32(const float* rows, int num_rows, int dim, int padded,
+        const double* center, const double* scale, __half* out, float* reach) {
+    spread_columns(rows, num_rows, dim, padded, center, scale, out, reach);
+}
+extern "C" __global__ void __launch_bounds__(256) spread_columns_f64(const double* rows, int num_rows, int dim, int padded,
+        const double* center, const double* scale, __half* out, float* reach) {
+    spread_columns(rows, num_rows, dim, padded, center, scale, out, reach);
+}
+
+static __device__ double sum_of_block(double mine, double* part) {
+    part[threadIdx.x] = mine;
+    for (int half = 64; half; half >>= 1) {
+        __syncthreads();
+        if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
+    }
+    __syncthreads();
+    const double sum = part[0];
+    __syncthreads();
+    return sum;
+}
+
+// What a lap needs of each cluster for the screen: b and -a in FP16, divided by a power of two; and a constant, that power,
+// and the norm of both.
+extern "C" __global__ void __launch_bounds__(128) prepare_columns(const double* precisions, const double* means,
+        const double* constants, const double* center, const double* scale, int dim, int padded, __half* pack,
+        float4* limits) {
+    __shared__ double part[128];
+    __shared__ float largest[128];
+    const int k = blockIdx.x, tid = threadIdx.x;
+    const double *p = precisions + (size_t)k * dim, *m = means + (size_t)k * dim;
+    float most = 0.f;
+    double offset = 0.0;
+    for (int d = tid; d < dim; d += 128) {
+        const double s = scale[d], mean = m[d] - center[d];
+        most = fmaxf(most, fabsf((float)(p[d] * mean / s)) / PLAIN_SCALE);
+        most = fmaxf(most, (float)(0.5 * p[d] / (s * s)) / SQUARE_SCALE);
+        offset = fma(0.5 * p[d] * mean, mean, offset);
+    }
+    largest[tid] = most;
+    for (int half = 64; half; half >>= 1) {
+        __syncthreads();
+        if (tid < half) largest[tid] = fmaxf(largest[tid], largest[tid + half]);
+    }
+    __syncthreads();
+    int exponent;
+    frexpf(largest[0], &exponent);
+    // The largest entry is between 256 and 512 then.
+    const double unit = largest[0] > 0.f ? (double)ldexpf(1.f, exponent - 9) : 1.0;
+    __half* out = pack + (size_t)k * 2 * padded;
+    double square = 0.0;
+    for (int d = tid; d < padded; d += 128) {
+        double one = 0.0, two = 0.0;
+        if (d < dim) {
+            const double s = scale[d];
+            one = p[d] * (m[d] - center[d]) / s / PLAIN_SCALE / unit;
+            two = -0.5 * p[d] / (s * s) / SQUARE_SCALE / unit;
+        }
+        out[d] = __float2half_rn((float)one);
+        out[padded + d] = __float2half_rn((float)two);
+        square = fma(one, one, fma(two, two, square));
+    }
+    offset = sum_of_block(offset, part);
+    square = sum_of_block(square, part);
+    if (tid == 0)
+        limits[k] = make_float4((float)(constants[k] - offset), (float)unit, (float)(1.001 * unit * sqrt(square)), 0.f);
+}
+
+static __device__ __forceinline__ void load_four(uint32_t (&to)[4], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address));
+}
+
+// A block has 128 rows, a thread each, and goes through the clusters 64 at a time. Numbers of rows and clusters come to
+// shared memory 32 at a time, several steps ahead; where rows are `resident` all of theirs stay there. The products of a
+// warp's rows go by way of shared memory to the threads that own the rows.
+#define ROW_TILE 128
+#define CLUSTER_TILE 64
+#define DEPTH 32
+#define AHEAD 3
+#define SCORE_STRIDE (CLUSTER_TILE + 1)
+
+extern "C" __global__ void __launch_bounds__(ROW_TILE, 2) screen_columns(const __half* rows, const float* reach,
+        const __half* pack, const float4* limits, int num_rows, int num_clusters, int width, int resident, int sparsity,
+        float rounding, uint2* candidates, int* counts, float* thresholds) {
+    constexpr int LT = 8, ROW_BYTES = ROW_TILE * DEPTH * 2, CLUSTER_BYTES = CLUSTER_TILE * DEPTH * 2;
+    const int chunks = width / DEPTH, tiles = (num_clusters + CLUSTER_TILE - 1) / CLUSTER_TILE, steps = tiles * chunks;
+    const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
+    const int base = blockIdx.x * ROW_TILE, own = base + tid;
+    float* scores = (float*)shared_memory;
+    float4* constants = (float4*)(scores + ROW_TILE * SCORE_STRIDE);
+    unsigned char* of_clusters = (unsigned char*)(constants + (AHEAD + 1) * CLUSTER_TILE);
+    unsigned char* of_rows = of_clusters + AHEAD * CLUSTER_BYTES;
+    const uint32_t clusters_at = (uint32_t)__cvta_generic_to_shared(of_clusters);
+    const uint32_t rows_at = (uint32_t)__cvta_generic_to_shared(of_rows);
+    // Pieces of 16 bytes are exchanged so that 8 rows of a column of them lie in different banks.
+    auto place = [](int row, int piece) { return row * (DEPTH * 2) + ((piece ^ ((row >> 1) & 3)) << 4); };
+    auto load = [&](int step) {
+        if (step < steps) {
+            const int tile = step / chunks, chunk = step % chunks, at = step % AHEAD;
+#pragma unroll
+            for (int i = tid; i < CLUSTER_TILE * 4; i += ROW_TILE) {
+                const int n = i >> 2, piece = i & 3;
+                const __half* from = pack + (size_t)(tile * CLUSTER_TILE + n) * width + chunk * DEPTH + piece * 8;
+                copy16(of_clusters + at * CLUSTER_BYTES + place(n, piece), from);
+            }
+            if (!resident || tile == 0) {
+                const int to = resident ? chunk : at;
+#pragma unroll
+                for (int i = tid; i < ROW_TILE * 4; i += ROW_TILE) {
+                    const int n = i >> 2, piece = i & 3;
+                    const __half* from = rows + (size_t)min(base + n, num_rows - 1) * width + chunk * DEPTH + piece * 8;
+                    copy16(of_rows + to * ROW_BYTES + place(n, piece), from);
+                }
+            }
+            if (chunk == 0 && tid < CLUSTER_TILE)
+                copy16(constants + (tile % (AHEAD + 1)) * CLUSTER_TILE + tid, limits + tile * CLUSTER_TILE + tid);
+        }
+        asm volatile("cp.async.commit_group;");
+    };
+    const float own_reach = own < num_rows ? reach[own] : 0.f;
+    uint2* list = candidates + (size_t)min(own, num_rows - 1) * ROOM;
+    float best[LT];
+    int count = 0;
+#pragma unroll
+    for (int i = 0; i < LT; i++) best[i] = own < num_rows && i >= LT - sparsity ? -infinity() : infinity();
+    float acc[2][8][4] = {};
+#pragma unroll
+    for (int step = 0; step < AHEAD - 1; step++) load(step);
+    for (int step = 0; step < steps; step++) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 2));
+        __syncthreads();
+        load(step + AHEAD - 1);
+        const int chunk = step % chunks, at = step % AHEAD;
+        const uint32_t b_at = clusters_at + at * CLUSTER_BYTES, a_at = rows_at + (resident ? chunk : at) * ROW_BYTES;
+#pragma unroll
+        for (int half = 0; half < DEPTH / 16; half++) {
+            uint32_t a[2][4];
+#pragma unroll
+            for (int m = 0; m < 2; m++)
+                load_four(a[m], a_at + place(warp * 32 + m * 16 + (lane & 15), half * 2 + (lane >> 4)));
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                uint32_t b[4];
+                load_four(b, b_at + place(j * 16 + (lane & 7) + ((lane >> 4) << 3), half * 2 + ((lane >> 3) & 1)));
+#pragma unroll
+                for (int m = 0; m < 2; m++) {
+                    mma_half(acc[m][2 * j], a[m], b[0], b[1]);
+                    mma_half(acc[m][2 * j + 1], a[m], b[2], b[3]);
+                }
+            }
+        }
+        if (chunk + 1 < chunks) continue;
+        // All products of these clusters are there.
+        const int tile = step / chunks;
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                float* to = scores + (warp * 32 + m * 16 + g) * SCORE_STRIDE + j * 8 + 2 * t;
+                to[0] = acc[m][j][0], to[1] = acc[m][j][1];
+                to[8 * SCORE_STRIDE] = acc[m][j][2], to[8 * SCORE_STRIDE + 1] = acc[m][j][3];
+                acc[m][j][0] = acc[m][j][1] = acc[m][j][2] = acc[m][j][3] = 0.f;
+            }
+        __syncwarp();
+        const float* mine = scores + tid * SCORE_STRIDE;
+        const float4* of_tile = constants + (tile % (AHEAD + 1)) * CLUSTER_TILE;
+        const int many = own < num_rows ? min(CLUSTER_TILE, num_clusters - tile * CLUSTER_TILE) : 0;
+#pragma unroll 4
+        for (int c = 0; c < many; c++) {
+            const float4 of = of_tile[c];
+            const float form = of.y * mine[c], w = of.x + form;
+            const float error = fmaf(of.z, own_reach, rounding * (fabsf(form) + fabsf(of.x))), high = w + error;
+            // A number that is none is a candidate too.
+            if (!(high < best[LT - 1])) {
+                float low = w - error;
+                low = low == low ? low : -infinity();
+#pragma unroll
+                for (int i = 0; i < LT; i++) {
+                    const float more = fmaxf(best[i], low);
+                    low = fminf(best[i], low);
+                    best[i] = more;
+                }
+                if (count == ROOM) count = still_in(list, ROOM, best[LT - 1]);
+                if (count < ROOM)
+                    list[count] = make_uint2(tile * CLUSTER_TILE + c, __float_as_uint(high == high ? high : infinity()));
+                if (count <= ROOM) count++;
+            }
+        }
+        __syncwarp();
+    }
+    if (own < num_rows) {
+        counts[own] = count;
+        thresholds[own] = best[LT - 1];
+    }
+}
+
+// The weights of pairs in FP64 by the form itself, written where the pair is in the order of rows. A warp a pair.
+template <typename T>
+static __device__ __forceinline__ void decide_columns(const T* rows, int dim, const double* precisions, const double* means,
+        const double* constants, const uint2* sorted, const uint32_t* start, const uint32_t* before, int num_clusters,
+        double* weights) {
+    double *p = (double*)shared_memory, *m = p + dim;
+    const uint32_t segment = blockIdx.x;
+    if (segment >= before[num_clusters]) return;
+    const int k = cluster_of_segment(before, num_clusters, segment);
+    const uint32_t first = start[k] + (segment - before[k]) * SEGMENT, last = min(start[k + 1], first + SEGMENT);
+    for (int d = threadIdx.x; d < dim; d += blockDim.x) {
+        p[d] = precisions[(size_t)k * dim + d];
+        m[d] = means[(size_t)k * dim + d];
+    }
+    __syncthreads();
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, warps = blockDim.x >> 5;
+    const double constant = constants[k];
+    for (uint32_t i = first + warp; i < last; i += warps) {
+        const uint2 pair = sorted[i];
+        const T* x = rows + (size_t)pair.x * dim;
+        double form = 0.0;
+#pragma unroll 4
+        for (int d = lane; d < dim; d += 32) {
+            const double y = (double)__ldg(x + d) - m[d];
+            form = fma(p[d] * y, y, form);
+        }
+        for (int step = 16; step; step >>= 1) form += __shfl_xor_sync(FULL, form, step);
+        if (lane == 0) weights[pair.y] = constant - 0.5 * form;
+    }
+}
+
+// N, the sums of y = x - c and of y^2 over the rows of a segment, as above. Threads have a column each, and where columns
+// are few several groups of them share the rows.
+template <typename T>
+static __device__ __forceinline__ void sum_columns(const T* rows, int dim, const double* center, const uint2* sorted,
+        const double* values, const double* row_weights, double negligible, const uint32_t* start, const uint32_t* before,
+        int num_clusters, double* parts) {
+    __shared__ double share[SEGMENT];
+    __shared__ uint32_t kept_row[SEGMENT];
+    __shared__ double sums[2][256];
+    const uint32_t segment = blockIdx.x;
+    if (segment >= before[num_clusters]) return;
+    const int k = cluster_of_segment(before, num_clusters, segment);
+    const uint32_t begin = start[k] + (segment - before[k]) * SEGMENT, end = min(start[k + 1], begin + SEGMENT);
+    const int many = pairs_that_count(sorted, values, row_weights, negligible, begin, end, kept_row, share);
+    double* out = parts + (size_t)segment * (1 + 2 * dim);
+    const int columns = dim >= 256 ? 256 : (dim + 31) & ~31, groups = 256 / columns;
+    const int group = threadIdx.x / columns, column = threadIdx.x % columns;
+    for (int from = 0; from < dim; from += columns) {
+        const int d = from + column;
+        double first = 0.0, second = 0.0;
+        if (group < groups && d < dim) {
+            const double c = center[d];
+#pragma unroll 8
+            for (int n = group; n < many; n += groups) {
+                const double y = (double)__ldg(rows + (size_t)kept_row[n] * dim + d) - c, part = share[n] * y;
+                first += part;
+                second = fma(part, y, second);
+            }
+        }
+        sums[0][threadIdx.x] = first, sums[1][threadIdx.x] = second;
+        __syncthreads();
+        if (group == 0 && d < dim) {
+            for (int other = 1; other < groups; other++) {
+                first += sums[0][other * columns + column];
+                second += sums[1][other * columns + column];
+            }
+            out[1 + d] = first;
+            out[1 + dim + d] = second;
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x < 32) {
+        double count = 0.0;
+        for (int n = threadIdx.x; n < many; n += 32) count += share[n];
+        for (int step = 16; step; step >>= 1) count += __shfl_xor_sync(FULL, count, step);
+        if (threadIdx.x == 0) out[0] = count;
+    }
+}
+
+#define COLUMNS(SUFFIX, T)                                                                                                   \
+    extern "C" __global__ void __launch_bounds__(256) decide_columns_##SUFFIX(const T* rows, int dim,                          \
+            const double* precisions, const double* means, const double* constants, const uint2* sorted,                       \
+            const uint32_t* start, const uint32_t* before, int num_clusters, double* weights) {                                \
+        decide_columns(rows, dim, precisions, means, constants, sorted, start, before, num_clusters, weights);                 \
+    }                                                                                                                          \
+    extern "C" __global__ void __launch_bounds__(256) sum_columns_##SUFFIX(const T* rows, int dim, const double* center,       \
+            const uint2* sorted, const double* values, const double* row_weights, double negligible, const uint32_t* start,    \
+            const uint32_t* before, int num_clusters, double* parts) {                                                         \
+        sum_columns(rows, dim, center, sorted, values, row_weights, negligible, start, before, num_clusters, parts);           \
+    }
+
+COLUMNS(f32, float)
+COLUMNS(f64, double)

@@ -1,5 +1,5 @@
-//! The local step of mixtures whose clusters weigh rows by quadratic forms: rows stay on the GPU, clusters go there, and
-//! statistics come back.
+//! The local step of mixtures whose clusters weigh rows by quadratic forms, of all columns together or column by column:
+//! rows stay on the GPU, clusters go there, and statistics come back.
 //!
 //! A row's L clusters are the L largest weights in FP64, and statistics are sums in FP64 over rows in order, so that the same
 //! rows and clusters give the same bits, whatever was found beforehand to rule clusters out by.
@@ -12,8 +12,45 @@ use crate::artefacts::MIXTURE;
 use crate::device::{Buffer, Device, Grid, Kernel, Pinned, Plain, launch};
 use crate::error::{Error, Result};
 
-/// Most columns that rows may have.
-pub const MOST_COLUMNS: usize = 128;
+/// What a cluster's quadratic form is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// ||M (x - m)||^2 with a lower-triangular M.
+    Triangular,
+    /// sum_d p_d (x_d - m_d)^2.
+    Columns,
+}
+
+impl Form {
+    /// Most columns that rows may have.
+    pub const fn most_columns(self) -> usize {
+        match self {
+            Form::Triangular => 128,
+            Form::Columns => 2048,
+        }
+    }
+
+    /// Numbers of a cluster's form.
+    fn size(self, dim: usize) -> usize {
+        match self {
+            Form::Triangular => triangle(dim),
+            Form::Columns => dim,
+        }
+    }
+
+    /// Numbers a cluster in [`Work::sums`]: N, the sums of y, and those of y y^T (a lower triangle) or of y^2.
+    pub fn width(self, dim: usize) -> usize {
+        1 + dim + self.size(dim)
+    }
+
+    /// Numbers in FP16 that a row is screened by.
+    fn halves(self, dim: usize) -> usize {
+        match self {
+            Form::Triangular => blocks_for(dim).unwrap_or(8) * 16,
+            Form::Columns => 2 * dim.next_multiple_of(16),
+        }
+    }
+}
 
 /// Most clusters: a warp counts pairs of each in shared memory.
 pub const MOST_CLUSTERS: usize = 40_000;
@@ -41,6 +78,16 @@ const SCREEN_WARPS: usize = 12;
 /// rows, quadruples of clusters that come together, and how many such are on their way.
 const QUAD_SCREENS: [(usize, usize, usize, usize); 2] = [(4, 4, 2, 4), (8, 3, 1, 2)];
 
+/// Of [`Form::Columns`], as in the kernels: rows of a block, clusters that it looks at together, numbers of each that come to
+/// shared memory together, and how many such are on their way.
+const ROW_TILE: usize = 128;
+const CLUSTER_TILE: usize = 64;
+const DEPTH: usize = 32;
+const AHEAD: usize = 3;
+
+/// Numbers of a row up to which all of them stay in shared memory.
+const RESIDENT: usize = 256;
+
 /// The type of numbers that rows are made of.
 pub trait Element: Plain {
     /// Its name in those of kernels.
@@ -55,15 +102,26 @@ impl Element for f64 {
     const SUFFIX: &'static str = "f64";
 }
 
-/// What rows are whitened by: z = A (x - c), where A is lower-triangular. It decides how well clusters can be ruled out, and
-/// nothing else.
+/// What rows are brought to about the same width by: z = A (x - c) for a lower-triangular A, or z_d = s_d (x_d - c_d). It
+/// decides how well clusters can be ruled out, and nothing else.
 pub struct Whitening {
     /// c; also the point that statistics are about.
     pub center: Vec<f64>,
-    /// A, row by row.
-    pub factor: Vec<f64>,
-    /// The inverse of A, row by row.
-    pub inverse: Vec<f64>,
+    /// A.
+    pub by: By,
+}
+
+/// What whitens.
+pub enum By {
+    /// All columns together, for [`Form::Triangular`].
+    Factor {
+        /// A, row by row.
+        factor: Vec<f64>,
+        /// The inverse of A, row by row.
+        inverse: Vec<f64>,
+    },
+    /// Each column by itself, for [`Form::Columns`].
+    Scales(Vec<f64>),
 }
 
 /// Rows on the GPU.
@@ -102,24 +160,22 @@ fn triangle(n: usize) -> usize {
     n * (n + 1) / 2
 }
 
-/// Numbers a cluster in [`Work::sums`].
-pub fn width(dim: usize) -> usize {
-    1 + dim + triangle(dim)
-}
-
 /// Bytes on the GPU that so many rows take, besides what is worked with.
-pub fn bytes_of_rows<T>(rows: usize, dim: usize, weighted: bool) -> u64 {
-    let padded = blocks_for(dim).unwrap_or(8) * 16;
-    (rows * (dim * size_of::<T>() + padded * 2 + 4 + if weighted { 8 } else { 0 })) as u64
+pub fn bytes_of_rows<T>(form: Form, rows: usize, dim: usize, weighted: bool) -> u64 {
+    (rows * (dim * size_of::<T>() + form.halves(dim) * 2 + 4 + if weighted { 8 } else { 0 })) as u64
 }
 
 /// Bytes on the GPU that work takes at least besides the rows.
-pub fn bytes_of_work(rows: usize, dim: usize, clusters: usize) -> u64 {
-    let (panel, padded) = (rows.min(PANEL_ROWS), blocks_for(dim).unwrap_or(8) * 16);
+pub fn bytes_of_work(form: Form, rows: usize, dim: usize, clusters: usize) -> u64 {
+    let (panel, padded) = (rows.min(PANEL_ROWS), form.halves(dim));
     let pairs = (panel * 16).min(MOST_PAIRS).max(clusters);
     let segments = pairs / SEGMENT + clusters;
-    let of_cluster = 8 * triangle(dim) + 16 * triangle(padded / 8) * 32 + 16 * pieces(padded / 16) + 8 * width(dim);
-    (panel * ROOM * 8 + panel * 16 + pairs * 24 + segments * width(dim) * 8 + clusters * of_cluster) as u64
+    let packed = match form {
+        Form::Triangular => 16 * triangle(padded / 8) * 32 + 16 * pieces(padded / 16),
+        Form::Columns => 2 * padded + 16,
+    };
+    let of_cluster = 8 * (form.size(dim) + dim) + packed + 8 * form.width(dim);
+    (panel * ROOM * 8 + panel * 16 + pairs * 24 + segments * form.width(dim) * 8 + clusters * of_cluster) as u64
 }
 
 /// The least number of blocks of 16 columns that there are kernels for; none where columns are too many.
@@ -174,6 +230,8 @@ fn missing() -> Error {
 pub struct Work {
     device: Arc<Device>,
     dim: usize,
+    form: Form,
+    /// Blocks of 16 columns, of [`Form::Triangular`].
     blocks16: usize,
     /// The screen with products of warpgroups, where the GPU has them.
     quads: Option<(usize, usize, usize, usize)>,
@@ -181,11 +239,11 @@ pub struct Work {
     about_center: bool,
     host_center: Vec<f64>,
     center: Buffer<f64>,
-    /// The whitening factor, column by column, and its inverse.
+    /// The whitening factor, column by column, and its inverse; or what columns are scaled by, and nothing.
     whitening: Buffer<f64>,
     color: Buffer<f64>,
     num_clusters: usize,
-    /// Where the host puts factors, means and constants.
+    /// Where the host puts forms, means and constants.
     staged: Option<Pinned<f64>>,
     /// Where statistics come to.
     sums: Option<Pinned<f64>>,
@@ -195,6 +253,8 @@ pub struct Work {
     decide_pack: Growing<f64>,
     decide_start: Growing<f64>,
     screen_pack: Growing<u32>,
+    /// Four numbers a cluster, of [`Form::Columns`].
+    limits: Growing<f32>,
     candidates: Growing<u32>,
     counts: Growing<i32>,
     thresholds: Growing<f32>,
@@ -246,19 +306,30 @@ impl Work {
     /// Work on rows of so many columns.
     pub fn new(device: Arc<Device>, whitening: &Whitening) -> Result<Work> {
         let dim = whitening.center.len();
-        let blocks16 = blocks_for(dim).ok_or(Error::Failed {
-            action: "work on so many columns",
-            detail: format!("{dim} of at most {MOST_COLUMNS}"),
-        })?;
-        let (center, color) = (device.upload(&whitening.center)?, device.upload(&whitening.inverse)?);
-        let transposed: Vec<f64> = (0..dim * dim).map(|i| whitening.factor[i % dim * dim + i / dim]).collect();
+        let form = match whitening.by {
+            By::Factor { .. } => Form::Triangular,
+            By::Scales(_) => Form::Columns,
+        };
+        if dim > form.most_columns() {
+            let detail = format!("{dim} of at most {}", form.most_columns());
+            return Err(Error::Failed { action: "work on so many columns", detail });
+        }
+        let blocks16 = if form == Form::Triangular { blocks_for(dim).unwrap_or(8) } else { 0 };
+        let center = device.upload(&whitening.center)?;
         let host_center = whitening.center.clone();
-        let whitening = device.upload(&transposed)?;
+        let (whitening, color) = match &whitening.by {
+            By::Factor { factor, inverse } => {
+                let transposed: Vec<f64> = (0..dim * dim).map(|i| factor[i % dim * dim + i / dim]).collect();
+                (device.upload(&transposed)?, device.upload(inverse)?)
+            }
+            By::Scales(scales) => (device.upload(scales)?, device.upload(&[])?),
+        };
         let has_quads = device.info().capability == (9, 0) && device.is_native(&MIXTURE)?;
         let quads = QUAD_SCREENS.into_iter().find(|screen| has_quads && screen.0 == blocks16);
         Ok(Work {
             device,
             dim,
+            form,
             blocks16,
             quads,
             about_center: false,
@@ -275,6 +346,7 @@ impl Work {
             decide_pack: Growing::new(),
             decide_start: Growing::new(),
             screen_pack: Growing::new(),
+            limits: Growing::new(),
             candidates: Growing::new(),
             counts: Growing::new(),
             thresholds: Growing::new(),
@@ -346,7 +418,7 @@ impl Work {
         Ok(Rows {
             num,
             values: self.device.uninitialized(num * self.dim)?,
-            halves: self.device.uninitialized(num * self.blocks16 * 16)?,
+            halves: self.device.uninitialized(num * self.form.halves(self.dim))?,
             reach: self.device.uninitialized(num)?,
             weights: weights.map(|weights| self.device.upload(weights)).transpose()?,
         })
@@ -365,6 +437,9 @@ impl Work {
 
     /// Whiten rows, once all of them are there.
     pub fn whiten<T: Element>(&self, rows: &mut Rows<T>) -> Result<()> {
+        if self.form == Form::Columns {
+            return self.spread_columns(rows);
+        }
         // Whole blocks of columns: numbers are read two at a time.
         let shared = self.blocks16 * 16 * 8;
         let kernel = self.kernel(&format!("whiten_{}", T::SUFFIX), shared)?;
@@ -389,10 +464,35 @@ impl Work {
         }
     }
 
+    /// The same for forms of columns.
+    fn spread_columns<T: Element>(&self, rows: &mut Rows<T>) -> Result<()> {
+        let kernel = self.kernel(&format!("spread_columns_{}", T::SUFFIX), 0)?;
+        let grid = Grid { blocks: rows.num.div_ceil(8).min(1 << 14), threads: 256, shared: 0 };
+        let (num, dim, padded) = (int(rows.num), int(self.dim), int(self.form.halves(self.dim) / 2));
+        let Rows { values, halves, reach, .. } = rows;
+        // Safe: rows are `num` of `dim` columns, halves as many of twice the padded width, and there is a scale a column.
+        unsafe {
+            launch!(
+                self.device,
+                &kernel,
+                grid,
+                &*values,
+                &num,
+                &dim,
+                &padded,
+                &self.center,
+                &self.whitening,
+                halves,
+                reach
+            )
+        }
+    }
+
     /// Numbers that the host is to fill in before [`set_clusters`](Self::set_clusters): for each of `num` clusters the
-    /// triangle of its factor, then for each its mean in the units of the rows, then for each its constant.
+    /// triangle of its factor or its precisions, then for each its mean in the units of the rows, then for each its
+    /// constant.
     pub fn stage(&mut self, num: usize) -> Result<(&mut [f64], &mut [f64], &mut [f64])> {
-        let (factors, means) = (num * triangle(self.dim), num * self.dim);
+        let (factors, means) = (num * self.form.size(self.dim), num * self.dim);
         let len = factors + means + num;
         let staged = match self.staged.take() {
             Some(staged) if staged.get()?.len() >= len => staged,
@@ -408,7 +508,7 @@ impl Work {
     /// Take up the clusters that were staged; their constants have log pi in them.
     pub fn set_clusters(&mut self) -> Result<()> {
         let (num, dim, blocks16) = (self.num_clusters, self.dim, self.blocks16);
-        let (factors, means) = (num * triangle(dim), num * dim);
+        let (factors, means) = (num * self.form.size(dim), num * dim);
         let device = Arc::clone(&self.device);
         self.begin()?;
         let staged = self.staged.as_ref().ok_or_else(missing)?.get()?;
@@ -419,6 +519,10 @@ impl Work {
             staged[factors..factors + means].chunks_exact(dim).all(|mean| mean == &self.host_center[..]);
         device.synchronize()?;
         self.done("upload")?;
+        if self.form == Form::Columns {
+            self.prepare_columns()?;
+            return self.done("prepare");
+        }
         let padded = blocks16 * 16;
         let size = triangle(dim);
         let shared = size * 8 + size.div_ceil(2) * 8 + 2 * padded * 8;
@@ -453,6 +557,23 @@ impl Work {
         self.done("prepare")
     }
 
+    fn prepare_columns(&mut self) -> Result<()> {
+        let device = Arc::clone(&self.device);
+        let (num, halves) = (self.num_clusters, self.form.halves(self.dim));
+        // Clusters come to a block many at a time; those behind the last are not looked at.
+        let all = num.next_multiple_of(CLUSTER_TILE);
+        self.screen_pack.room(&device, all * halves / 2)?;
+        self.limits.room(&device, all * 4)?;
+        let kernel = self.kernel("prepare_columns", 0)?;
+        let (d, padded) = (int(self.dim), int(halves / 2));
+        let Work { clusters, means, constants, center, whitening, screen_pack, limits, .. } = self;
+        let (pack, limits) = (screen_pack.get_mut()?, limits.get_mut()?);
+        let (p, m, c) = (clusters.get()?, means.get()?, constants.get()?);
+        let grid = Grid { blocks: num, threads: 128, shared: 0 };
+        // Safe: every array has the length that was made room for above, for `num` clusters of `dim` columns.
+        unsafe { launch!(device, &kernel, grid, p, m, c, &*center, &*whitening, &d, &padded, pack, limits) }
+    }
+
     /// The local step of rows under the clusters: each row keeps its `sparsity` largest weights, and responsibilities that
     /// are not above `negligible` are left out of the sums.
     pub fn summarize<T: Element>(
@@ -462,7 +583,7 @@ impl Work {
         negligible: f64,
     ) -> std::result::Result<Statistics, Failure> {
         let device = Arc::clone(&self.device);
-        let (num_clusters, width) = (self.num_clusters, width(self.dim));
+        let (num_clusters, width) = (self.num_clusters, self.form.width(self.dim));
         device.clear(self.total.room(&device, num_clusters * width)?)?;
         device.clear(self.entropy.room(&device, 1)?)?;
         let none = self.bad_row.room(&device, 1)?;
@@ -491,11 +612,11 @@ impl Work {
         }
     }
 
-    /// What rows gave last: for each cluster N, the sums of y = x - c and the lower triangle of the sums of y y^T, one behind
-    /// the other.
+    /// What rows gave last: for each cluster N, the sums of y = x - c and the lower triangle of the sums of y y^T or the sums of
+    /// y^2, one behind the other.
     pub fn sums(&self) -> Result<&[f64]> {
         let sums = self.sums.as_ref().ok_or_else(missing)?.get()?;
-        sums.get(..self.num_clusters * width(self.dim)).ok_or_else(missing)
+        sums.get(..self.num_clusters * self.form.width(self.dim)).ok_or_else(missing)
     }
 
     /// One panel of rows; where too many clusters are left, its halves one after the other.
@@ -553,34 +674,12 @@ impl Work {
         self.kept.room(&device, num)?;
         let many = int(num);
         if screened {
-            let (name, rows_a_block, threads, shared) = self.screen()?;
-            let screen = self.kernel(&name, shared)?;
             self.candidates.room(&device, num * ROOM * 2)?;
             self.counts.room(&device, num)?;
             self.thresholds.room(&device, num)?;
-            let padded = self.blocks16 * 16;
-            let halves = rows.halves.part(range.start * padded..range.end * padded)?;
-            let reach = rows.reach.part(range.clone())?;
-            // Sums of squares and the constant are rounded in FP32.
-            let (l, rounding) = (int(sparsity), (padded as f32 + 16.0) / (1 << 24) as f32);
-            let grid = Grid { blocks: num.div_ceil(rows_a_block), threads, shared };
-            // Safe: `num` rows, and clusters packed for this many columns; lists, counts and thresholds are one a row.
-            unsafe {
-                launch!(
-                    device,
-                    &screen,
-                    grid,
-                    &halves,
-                    &reach,
-                    self.screen_pack.get()?,
-                    &many,
-                    &k,
-                    &l,
-                    &rounding,
-                    self.candidates.get_mut()?,
-                    self.counts.get_mut()?,
-                    self.thresholds.get_mut()?,
-                )?;
+            match self.form {
+                Form::Triangular => self.screen_rows(rows, range, sparsity)?,
+                Form::Columns => self.screen_columns(rows, range, sparsity)?,
             }
             self.done("screen")?;
             let keep = self.kernel("keep_candidates", 0)?;
@@ -611,6 +710,78 @@ impl Work {
         sum_before(&device, kept.get()?, num, starts.get_mut()?, of_blocks)?;
         let last = device.download_at(self.starts.get()?, num)?;
         Ok(last as usize)
+    }
+
+    /// Candidates of each row of a panel.
+    fn screen_rows<T: Element>(&mut self, rows: &Rows<T>, range: Range<usize>, sparsity: usize) -> Result<()> {
+        let device = Arc::clone(&self.device);
+        let (name, rows_a_block, threads, shared) = self.screen()?;
+        let screen = self.kernel(&name, shared)?;
+        let padded = self.blocks16 * 16;
+        let halves = rows.halves.part(range.start * padded..range.end * padded)?;
+        let reach = rows.reach.part(range.clone())?;
+        // Sums of squares and the constant are rounded in FP32.
+        let (l, rounding) = (int(sparsity), (padded as f32 + 16.0) / (1 << 24) as f32);
+        let (many, k) = (int(range.len()), int(self.num_clusters));
+        let grid = Grid { blocks: range.len().div_ceil(rows_a_block), threads, shared };
+        // Safe: `many` rows, and clusters packed for this many columns; lists, counts and thresholds are one a row.
+        unsafe {
+            launch!(
+                device,
+                &screen,
+                grid,
+                &halves,
+                &reach,
+                self.screen_pack.get()?,
+                &many,
+                &k,
+                &l,
+                &rounding,
+                self.candidates.get_mut()?,
+                self.counts.get_mut()?,
+                self.thresholds.get_mut()?,
+            )
+        }
+    }
+
+    /// The same for forms of columns.
+    fn screen_columns<T: Element>(&mut self, rows: &Rows<T>, range: Range<usize>, sparsity: usize) -> Result<()> {
+        let device = Arc::clone(&self.device);
+        let halves = self.form.halves(self.dim);
+        let scores = ROW_TILE * (CLUSTER_TILE + 1) * 4 + (AHEAD + 1) * CLUSTER_TILE * 16;
+        let shared = |chunks: usize| scores + (AHEAD * CLUSTER_TILE + chunks * ROW_TILE) * DEPTH * 2;
+        let resident = halves <= RESIDENT && shared(halves / DEPTH) <= device.info().shared_memory;
+        let shared = shared(if resident { halves / DEPTH } else { AHEAD });
+        let screen = self.kernel("screen_columns", shared)?;
+        let numbers = rows.halves.part(range.start * halves..range.end * halves)?;
+        let reach = rows.reach.part(range.clone())?;
+        // The sum and the constant are rounded in FP32.
+        let (l, rounding) = (int(sparsity), 16.0 / (1 << 24) as f32);
+        let (many, k, width) = (int(range.len()), int(self.num_clusters), int(halves));
+        let resident = i32::from(resident);
+        let grid = Grid { blocks: range.len().div_ceil(ROW_TILE), threads: ROW_TILE, shared };
+        // Safe: `many` rows of `width` numbers, and clusters packed as wide, of which there is a whole number of tiles; lists,
+        // counts and thresholds are one a row.
+        unsafe {
+            launch!(
+                device,
+                &screen,
+                grid,
+                &numbers,
+                &reach,
+                self.screen_pack.get()?,
+                self.limits.get()?,
+                &many,
+                &k,
+                &width,
+                &resident,
+                &l,
+                &rounding,
+                self.candidates.get_mut()?,
+                self.counts.get_mut()?,
+                self.thresholds.get_mut()?,
+            )
+        }
     }
 
     fn make_pairs(&mut self, num: usize, pairs: usize, screened: bool) -> Result<()> {
@@ -676,6 +847,9 @@ impl Work {
     }
 
     fn decide<T: Element>(&mut self, rows: &Rows<T>, range: &Range<usize>, pairs: usize) -> Result<()> {
+        if self.form == Form::Columns {
+            return self.decide_columns(rows, range, pairs);
+        }
         let device = Arc::clone(&self.device);
         let shared = triangle(2 * self.blocks16) * 32 * 16 + self.blocks16 * 16 * 8;
         let kernel = self.kernel(&format!("decide_{}_{}", T::SUFFIX, self.blocks16), shared)?;
@@ -693,6 +867,34 @@ impl Work {
                 &d,
                 self.decide_pack.get()?,
                 self.decide_start.get()?,
+                self.constants.get()?,
+                self.sorted.get()?,
+                self.cluster_start.get()?,
+                self.before.get()?,
+                &k,
+                self.values.get_mut()?,
+            )
+        }
+    }
+
+    fn decide_columns<T: Element>(&mut self, rows: &Rows<T>, range: &Range<usize>, pairs: usize) -> Result<()> {
+        let device = Arc::clone(&self.device);
+        let shared = 2 * self.dim * 8;
+        let kernel = self.kernel(&format!("decide_columns_{}", T::SUFFIX), shared)?;
+        let grid = Grid { blocks: self.most_segments(pairs), threads: 256, shared };
+        let (d, k) = (int(self.dim), int(self.num_clusters));
+        self.values.room(&device, pairs)?;
+        let x = rows.values.part(range.start * self.dim..range.end * self.dim)?;
+        // Safe: pairs are of rows of the range and of clusters that are there, and there is a value for each.
+        unsafe {
+            launch!(
+                device,
+                &kernel,
+                grid,
+                &x,
+                &d,
+                self.clusters.get()?,
+                self.means.get()?,
                 self.constants.get()?,
                 self.sorted.get()?,
                 self.cluster_start.get()?,
@@ -738,11 +940,15 @@ impl Work {
         negligible: f64,
     ) -> Result<()> {
         let device = Arc::clone(&self.device);
-        let padded = self.blocks16 * 16;
-        let shared = 32 * (padded + 4) * 8 + SEGMENT * 12;
-        let kernel = self.kernel(&format!("statistics_{}_{}", T::SUFFIX, self.blocks16), shared)?;
+        let (kernel, shared) = match self.form {
+            Form::Triangular => {
+                let shared = 32 * (self.blocks16 * 16 + 4) * 8 + SEGMENT * 12;
+                (self.kernel(&format!("statistics_{}_{}", T::SUFFIX, self.blocks16), shared)?, shared)
+            }
+            Form::Columns => (self.kernel(&format!("sum_columns_{}", T::SUFFIX), 0)?, 0),
+        };
         let segments = self.most_segments(pairs);
-        let width = width(self.dim);
+        let width = self.form.width(self.dim);
         self.parts.room(&device, segments * width)?;
         let grid = Grid { blocks: segments, threads: 256, shared };
         let (d, k, nothing) = (int(self.dim), int(self.num_clusters), 0u64);

@@ -1,7 +1,7 @@
 //! Kernels against plain FP64 on the host, for machines with a GPU: `cargo xtask cuda test`.
 
 use lsparse_cuda::Device;
-use lsparse_cuda::mixture::{Element, Failure, Statistics, Whitening, Work, width};
+use lsparse_cuda::mixture::{By, Element, Failure, Form, Statistics, Whitening, Work};
 
 /// Numbers between -1 and 1 from a seed.
 struct Numbers(u64);
@@ -21,13 +21,15 @@ fn triangle(n: usize) -> usize {
     n * (n + 1) / 2
 }
 
-/// Rows and clusters made up: rows are near the means of clusters, which have factors of all sizes.
+/// Rows and clusters made up: rows are near the means of clusters, which have forms of all sizes.
 struct Case {
+    form: Form,
     dim: usize,
     num: usize,
     rows: Vec<f64>,
     weights: Option<Vec<f64>>,
-    factors: Vec<f64>,
+    /// The triangles of factors, or precisions.
+    forms: Vec<f64>,
     means: Vec<f64>,
     constants: Vec<f64>,
     whitening: Whitening,
@@ -43,9 +45,19 @@ struct Found {
 
 impl Case {
     fn new(num_rows: usize, dim: usize, num: usize, offset: f64, seed: u64) -> Case {
+        Case::of(Form::Triangular, num_rows, dim, num, offset, seed)
+    }
+
+    fn of(form: Form, num_rows: usize, dim: usize, num: usize, offset: f64, seed: u64) -> Case {
         let mut numbers = Numbers(seed);
-        let mut factors = vec![0.0; num * triangle(dim)];
-        for factor in factors.chunks_exact_mut(triangle(dim)) {
+        let size = form.width(dim) - 1 - dim;
+        let mut forms = vec![0.0; num * size];
+        for factor in forms.chunks_exact_mut(size) {
+            if form == Form::Columns {
+                let size = (4.0 * numbers.next()).exp();
+                factor.iter_mut().for_each(|p| *p = size * (1.2 + numbers.next()));
+                continue;
+            }
             let size = (2.0 * numbers.next()).exp();
             for i in 0..dim {
                 for j in 0..i {
@@ -65,25 +77,29 @@ impl Case {
             let size = (1.5 * numbers.next()).exp();
             rows.extend((0..dim).map(|d| f64::from((means[k * dim + d] + size * numbers.normal()) as f32)));
         }
-        let mut inverse = vec![0.0; dim * dim];
-        let mut factor = vec![0.0; dim * dim];
         // Any lower triangle will do; a plain one has a plain inverse.
-        for d in 0..dim {
-            (inverse[d * dim + d], factor[d * dim + d]) = (2.0, 0.5);
-        }
-        let whitening = Whitening { center: vec![offset; dim], factor, inverse };
-        Case { dim, num, rows, weights: None, factors, means, constants, whitening }
+        let plain = |value: f64| (0..dim * dim).map(|i| if i % (dim + 1) == 0 { value } else { 0.0 }).collect();
+        let by = match form {
+            Form::Triangular => By::Factor { factor: plain(0.5), inverse: plain(2.0) },
+            Form::Columns => By::Scales((0..dim).map(|d| 0.2 + 0.1 * (d % 7) as f64).collect()),
+        };
+        let whitening = Whitening { center: vec![offset; dim], by };
+        Case { form, dim, num, rows, weights: None, forms, means, constants, whitening }
     }
 
     /// The statistics as they should be, in plain FP64; and how near the L-th weight of a row is to the next at the least.
     fn expected(&self, sparsity: usize, negligible: f64) -> (Found, f64) {
-        let (dim, num, width) = (self.dim, self.num, width(self.dim));
+        let (dim, num, width) = (self.dim, self.num, self.form.width(self.dim));
         let mut found = Found { sums: vec![0.0; num * width], entropy: 0.0, weighed: 0 };
         let mut nearest = f64::INFINITY;
         for (n, x) in self.rows.chunks_exact(dim).enumerate() {
             let weigh = |k: usize| {
-                let (m, mean) = (&self.factors[k * triangle(dim)..], &self.means[k * dim..]);
-                let form = |i: usize| (0..=i).map(|j| m[triangle(i) + j] * (x[j] - mean[j])).sum::<f64>().powi(2);
+                let (m, mean) = (&self.forms[k * (width - 1 - dim)..], &self.means[k * dim..]);
+                let product = |i: usize| (0..=i).map(|j| m[triangle(i) + j] * (x[j] - mean[j])).sum::<f64>();
+                let form = |i: usize| match self.form {
+                    Form::Triangular => product(i).powi(2),
+                    Form::Columns => m[i] * (x[i] - mean[i]).powi(2),
+                };
                 self.constants[k] - 0.5 * (0..dim).map(form).sum::<f64>()
             };
             let mut order: Vec<(f64, usize)> = (0..num).map(|k| (weigh(k), k)).collect();
@@ -104,7 +120,12 @@ impl Case {
                     sums[0] += weight * r;
                     for i in 0..dim {
                         sums[1 + i] += weight * r * y[i];
-                        (0..=i).for_each(|j| sums[1 + dim + triangle(i) + j] += weight * r * y[i] * y[j]);
+                        match self.form {
+                            Form::Triangular => {
+                                (0..=i).for_each(|j| sums[1 + dim + triangle(i) + j] += weight * r * y[i] * y[j]);
+                            }
+                            Form::Columns => sums[1 + dim + i] += weight * r * y[i] * y[i],
+                        }
                     }
                 }
             }
@@ -122,8 +143,8 @@ impl Case {
         work.put(&mut rows, half, &values[half * self.dim..]).unwrap();
         work.put(&mut rows, 0, &values[..half * self.dim]).unwrap();
         work.whiten(&mut rows).unwrap();
-        let (factors, means, constants) = work.stage(self.num).unwrap();
-        factors.copy_from_slice(&self.factors);
+        let (forms, means, constants) = work.stage(self.num).unwrap();
+        forms.copy_from_slice(&self.forms);
         means.copy_from_slice(&self.means);
         constants.copy_from_slice(&self.constants);
         work.set_clusters().unwrap();
@@ -139,9 +160,8 @@ impl Case {
     fn check(&self, name: &str, sparsity: usize, found: &Found) {
         let (expected, nearest) = self.expected(sparsity, 6e-8);
         let mut worst: f64 = 0.0;
-        for (k, (a, b)) in
-            found.sums.chunks_exact(width(self.dim)).zip(expected.sums.chunks_exact(width(self.dim))).enumerate()
-        {
+        let width = self.form.width(self.dim);
+        for (k, (a, b)) in found.sums.chunks_exact(width).zip(expected.sums.chunks_exact(width)).enumerate() {
             let size = b.iter().fold(1.0f64, |size, v| size.max(v.abs()));
             for (a, b) in a.iter().zip(b) {
                 worst = worst.max((a - b).abs() / size);
@@ -171,6 +191,27 @@ fn statistics_are_those_of_plain_double_precision() {
 
 #[test]
 #[ignore = "needs a GPU"]
+fn columns_apart_are_those_of_plain_double_precision() {
+    // Few columns, as many as stay in shared memory, one more than a multiple, and many; more clusters than a tile.
+    for (dim, num) in [(1, 20), (7, 65), (16, 64), (33, 200), (64, 130), (128, 70), (129, 90), (300, 40), (768, 30)] {
+        let mut case = Case::of(Form::Columns, 700, dim, num, if dim % 2 == 0 { 0.0 } else { 30.0 }, dim as u64);
+        for sparsity in [1, 3, 8, 9, num] {
+            case.check(&format!("columns, f32 D {dim}"), sparsity, &case.run(sparsity, 6e-8, |x| x as f32).unwrap());
+        }
+        case.check(&format!("columns, f64 D {dim}"), 8, &case.run(8, 6e-8, |x| x).unwrap());
+        case.weights = Some((0..700).map(|n| f64::from(n % 5) * 0.5).collect());
+        case.check(&format!("columns, weighted D {dim}"), 4, &case.run(4, 6e-8, |x| x as f32).unwrap());
+    }
+    // Rows of which the screen knows nothing, and rows that are none.
+    let mut case = Case::of(Form::Columns, 500, 12, 150, 0.0, 5);
+    case.rows[12 * 77] = 1e6;
+    case.check("columns, far", 8, &case.run(8, 6e-8, |x| x as f32).unwrap());
+    case.rows[12 * 99 + 3] = f64::NAN;
+    assert_eq!(case.run(8, 6e-8, |x| x as f32), Err(Failure::NotANumber { row: 99 }));
+}
+
+#[test]
+#[ignore = "needs a GPU"]
 fn clusters_about_zero() {
     for (dim, num) in [(5, 30), (50, 61), (64, 300), (128, 45)] {
         let case = Case::new(900, dim, num, f64::NAN, 11);
@@ -183,9 +224,9 @@ fn clusters_about_zero() {
 fn many_clusters_that_are_the_same_lose_nothing() {
     // More candidates than there is room for, all with the same weight: the first clusters win.
     let mut case = Case::new(300, 5, 400, 0.0, 3);
-    let (factor, mean) = (case.factors[..triangle(5)].to_vec(), case.means[..5].to_vec());
+    let (factor, mean) = (case.forms[..triangle(5)].to_vec(), case.means[..5].to_vec());
     for k in 100..400 {
-        case.factors[k * triangle(5)..(k + 1) * triangle(5)].copy_from_slice(&factor);
+        case.forms[k * triangle(5)..(k + 1) * triangle(5)].copy_from_slice(&factor);
         case.means[k * 5..(k + 1) * 5].copy_from_slice(&mean);
     }
     // Above all others, so that they are what every row is left with.

@@ -2,12 +2,15 @@
 
 use lsparse::backend::DeviceChoice;
 use lsparse::data::MemoryRows;
-use lsparse::mixture::MixtureModel;
+use lsparse::mixture::{MixtureModel, Mixtures};
+use lsparse::runs::Family;
+use lsparse::settings::MixtureMethod;
 use lsparse::synthetic::planted;
 use lsparse::{
     Beside, Estimate, Fitted, LikelihoodKind, MixtureConfig, MixtureInputs, Precision, ScheduleKind, Sparsity,
     fit_mixture_with,
 };
+use lsparse_cuda::Device;
 
 const GPU: DeviceChoice = DeviceChoice::Cuda(0);
 
@@ -72,4 +75,75 @@ fn fits_are_those_of_the_cpu() {
             }
         }
     }
+}
+
+/// Rows whose nearest centres are told apart by single precision, so that all assignments are those of the CPU.
+#[test]
+#[ignore = "needs a GPU"]
+fn centres_are_those_of_the_cpu() {
+    for (dim, clusters) in [(2, 9), (40, 70), (200, 30)] {
+        let rows = planted(LikelihoodKind::DiagGauss, 6000, dim, clusters, 3).values;
+        for schedule in [ScheduleKind::Full, ScheduleKind::Memoized] {
+            let config = MixtureConfig {
+                method: MixtureMethod::Kmeans,
+                likelihood: LikelihoodKind::DiagGauss,
+                clusters,
+                schedule,
+                laps: Some(5),
+                tolerance: None,
+                device: DeviceChoice::Cpu,
+                ..Default::default()
+            };
+            let cpu = fit(&rows, dim, &config, None).outcome.objective.total();
+            let gpu = fit(&rows, dim, &MixtureConfig { device: GPU, ..config }, None).outcome.objective.total();
+            println!("k-means D {dim} {schedule:?}: {cpu} and {gpu}");
+            assert!((cpu - gpu).abs() < 1e-6 * cpu.abs(), "D {dim} {schedule:?}");
+        }
+    }
+}
+
+/// Somebody takes what memory there is in the middle of a training: it comes to the same end.
+#[test]
+#[ignore = "needs a GPU, and all of its memory"]
+fn memory_that_runs_out_in_mid_run_is_done_without() {
+    let (dim, clusters) = (16, 30);
+    let rows: Vec<f32> =
+        planted(LikelihoodKind::Gauss, 200_000, dim, clusters, 7).values.iter().map(|&x| x as f32).collect();
+    let source = MemoryRows::new("rows", dim, rows).unwrap();
+    let train = |device: DeviceChoice, hog: bool| {
+        let config = MixtureConfig {
+            likelihood: LikelihoodKind::Gauss,
+            clusters,
+            sparsity: Sparsity::Of(4),
+            batches: Some(4),
+            device,
+            ..Default::default()
+        };
+        let mixtures = Mixtures::<f32>::new(&source, &config, MixtureInputs::default()).unwrap();
+        let mut session = mixtures.session(0).unwrap();
+        let mut worker = session.worker();
+        let mut held = Vec::new();
+        let mut objective = f64::NAN;
+        for step in 0..12 {
+            if hog && step == 5 {
+                // What this training has goes too, and comes to others before it asks again.
+                worker = session.worker();
+                let device = Device::open(0).unwrap();
+                for bytes in [1 << 30, 1 << 26, 1 << 22, 1 << 18] {
+                    while let Ok(buffer) = device.uninitialized::<u8>(bytes) {
+                        held.push(buffer);
+                    }
+                }
+                println!("{} buffers hold the memory of the GPU", held.len());
+            }
+            objective = session.step(&mut worker).unwrap().objective.unwrap().total();
+            if step == 8 {
+                held.clear();
+            }
+        }
+        objective
+    };
+    let (cpu, gpu, without) = (train(DeviceChoice::Cpu, false), train(GPU, false), train(GPU, true));
+    println!("{cpu} on the CPU, {gpu} on the GPU, {without} where memory ran out");
+    assert!((gpu - cpu).abs() < 1e-6 * cpu.abs() && (without - cpu).abs() < 1e-6 * cpu.abs());
 }

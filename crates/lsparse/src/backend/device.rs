@@ -150,6 +150,36 @@ impl Place {
     }
 }
 
+/// What can go wrong where a GPU works: with it, or with all else.
+pub(crate) enum Trouble {
+    Device(lsparse_cuda::Error),
+    Other(Error),
+}
+
+impl From<lsparse_cuda::Error> for Trouble {
+    fn from(error: lsparse_cuda::Error) -> Self {
+        Trouble::Device(error)
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Trouble::Other(error)
+    }
+}
+
+impl Trouble {
+    /// What came of work on a GPU; nothing where its memory did not suffice.
+    pub(crate) fn settle<R>(result: std::result::Result<R, Trouble>) -> Result<Option<R>> {
+        match result {
+            Ok(done) => Ok(Some(done)),
+            Err(Trouble::Device(lsparse_cuda::Error::OutOfMemory { .. })) => Ok(None),
+            Err(Trouble::Device(error)) => Err(Error::gpu(error)),
+            Err(Trouble::Other(error)) => Err(error),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +232,17 @@ mod tests {
         }
         let other = choose("cuda:2", demand(1.0), Cuda::NoDevice { ordinal: 2, count: 1 }).err().unwrap().to_string();
         assert!(other.contains("no GPU 2, but 1") && other.contains("one that is there"), "{other}");
+    }
+
+    #[test]
+    fn memory_that_does_not_suffice_is_no_error_and_all_else_is() {
+        let settle = |trouble: Trouble| Trouble::settle::<()>(Err(trouble));
+        assert_eq!(settle(lsparse_cuda::Error::OutOfMemory { bytes: 7 }.into()).unwrap(), None);
+        let lost = lsparse_cuda::Error::Failed { action: "finish its work", detail: "ILLEGAL_ADDRESS".into() };
+        let lost = settle(lost.into()).unwrap_err().to_string();
+        assert!(lost.contains("finish its work") && lost.contains("`resume`"), "{lost}");
+        assert!(matches!(settle(Error::NoRows { name: "x".into() }.into()), Err(Error::NoRows { .. })));
+        assert_eq!(Trouble::settle(Ok(3)).unwrap(), Some(3));
     }
 
     #[test]

@@ -32,9 +32,9 @@ pub struct Family {
     pub least_rows: fn(dim: usize, clusters: usize) -> usize,
     /// The arrays of its model files.
     pub arrays: &'static [Array],
-    /// How statistics are made of the sums of y and of y y^T (a packed lower triangle), y being rows about the center; none
-    /// where they are not made of these, or a weight is no constant less half a quadratic form
-    /// ([`quadratic`](super::Clusters::quadratic) or [`diagonal`](super::Clusters::diagonal)).
+    /// How statistics are made of sums over rows about the center; none where they are not made of these, or a weight is no
+    /// constant less half a quadratic form ([`quadratic`](super::Clusters::quadratic) or
+    /// [`diagonal`](super::Clusters::diagonal)).
     pub of_moments: Option<OfMoments>,
     /// Products that a weight takes, for reports of work.
     pub products: fn(dim: usize) -> usize,
@@ -99,12 +99,22 @@ impl Array {
     }
 }
 
-/// From first and second moments to the statistics of a cluster.
-pub type OfMoments = fn(first: &[f64], second: &[f64], stat: &mut [f64]);
+/// How statistics are made of the sums of y and of its squares, y being rows about the center.
+#[derive(Clone, Copy, Debug)]
+pub enum OfMoments {
+    /// Of the sums of y y^T, a packed lower triangle: clusters have a [`quadratic`](super::Clusters::quadratic) form.
+    Products(fn(first: &[f64], second: &[f64], stat: &mut [f64])),
+    /// Of the sums of y^2, column by column: clusters have a [`diagonal`](super::Clusters::diagonal) one.
+    Squares(fn(first: &[f64], second: &[f64], stat: &mut [f64])),
+}
 
-/// The diagonal of a packed lower triangle.
-pub(super) fn diagonal_of(packed: &[f64], dim: usize) -> impl Iterator<Item = f64> {
-    (0..dim).map(|d| packed[d * (d + 1) / 2 + d])
+impl OfMoments {
+    /// Make statistics.
+    pub fn write(self, first: &[f64], second: &[f64], stat: &mut [f64]) {
+        match self {
+            OfMoments::Products(write) | OfMoments::Squares(write) => write(first, second, stat),
+        }
+    }
 }
 
 /// Draws a row of one cluster into a row of zeros; a row of counts asks `trials` how many it has.

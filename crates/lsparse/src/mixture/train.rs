@@ -297,7 +297,7 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Truncation, Some(select)) => Box::new(Truncation::Given(Arc::clone(select))),
             (MixtureMethod::Truncation, None) => Box::new(Truncation::BuiltIn(self.settled.selection)),
             (MixtureMethod::SparseEm, _) => Box::new(SparseEm { refresh: config.refresh, threshold: config.threshold }),
-            (MixtureMethod::Kmeans, _) => Box::new(KMeans::new(&self.settled.prior)),
+            (MixtureMethod::Kmeans, _) => self.placed(Box::new(KMeans::new(&self.settled.prior))),
             (MixtureMethod::DpMeans, _) => Box::new(DpMeans::new(&self.settled.prior, self.settled.penalty)),
             (MixtureMethod::Lsparse | MixtureMethod::HardEm, _) => {
                 // Where K is found, the search is one for the many that there may be.
@@ -311,11 +311,19 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
                 let search = Search::new(kind, clusters, config.sparsity, tolerance)
                     .giving_way(config.search == SearchKind::Auto);
                 let search = search.with_seed(run_seed(config, run, Stream::Search));
-                match &self.place.device {
-                    Some(device) => Box::new(OnDevice::new(Arc::clone(device), search, self.center())),
-                    None => Box::new(search),
-                }
+                self.placed(Box::new(search))
             }
+        }
+    }
+
+    /// A step on the GPU, where that is its place.
+    fn placed(&self, step: Box<dyn LocalStep<T>>) -> Box<dyn LocalStep<T>> {
+        match &self.place.device {
+            Some(device) => {
+                let method = self.settled.config.method;
+                Box::new(OnDevice::new(Arc::clone(device), step, method, self.center()))
+            }
+            None => step,
         }
     }
 }

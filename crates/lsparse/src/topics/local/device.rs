@@ -6,15 +6,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use lsparse_cuda::Device;
 use lsparse_cuda::topics::{
     DocumentStep, Documents, MOST_TOPICS, Options, PART_ENTRIES, Packer, Shape, Solved, Topics as DeviceTopics, Warm,
 };
-use lsparse_cuda::{Device, Error as DeviceError};
 use rayon::prelude::*;
 
 use super::{Explained, PanelRequest, SolvedPanel, Visited, sum_panel};
+use crate::backend::Trouble;
 use crate::data::{Ahead, Batch, DealId, Rows};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::settings::{Checked, Selection, TopicMethod, TopicsConfig};
 use crate::topics::local::document::{DocumentOptions, Tally};
 use crate::topics::local::restart::least_to_empty;
@@ -75,11 +76,7 @@ pub fn visit(
     if place.as_ref().is_none_or(|step| !step.fits(device, table)) {
         // Its memory goes before there is another.
         *place = None;
-        match DeviceStep::new(device, table) {
-            Ok(step) => *place = Some(step),
-            Err(DeviceError::OutOfMemory { .. }) => return Ok(None),
-            Err(error) => return Err(Error::gpu(error)),
-        }
+        *place = Trouble::settle(DeviceStep::new(device, table).map_err(Trouble::from))?;
     }
     let Some(step) = place else { return Ok(None) };
     step.visit(request, batch, ahead, summary, tally)
@@ -122,13 +119,10 @@ impl DeviceStep {
         let options = options_of(request.options, request.table.num_topics);
         let (visited, left) = (Visited::default(), Vec::new());
         let mut visit = Visit { request, batch, options, alpha_sum, summary, tally, visited, left };
-        match self.work(&mut visit, ahead) {
-            Ok(()) => {}
-            Err(Trouble::Device(DeviceError::OutOfMemory { .. })) => return Ok(None),
-            Err(Trouble::Device(error)) => return Err(Error::gpu(error)),
-            Err(Trouble::Other(error)) => return Err(error),
+        match Trouble::settle(self.work(&mut visit, ahead))? {
+            Some(()) => visit.finish().map(Some),
+            None => Ok(None),
         }
-        visit.finish().map(Some)
     }
 
     fn work(&mut self, visit: &mut Visit<'_>, ahead: &mut Ahead<f32>) -> std::result::Result<(), Trouble> {
@@ -169,7 +163,7 @@ impl DeviceStep {
             }
             Ok(())
         });
-        read.map_err(Trouble::Other)?;
+        read?;
         trouble?;
         upload(&mut self.step, &mut self.packer, visit, &mut kept)?;
         if let Some(kept) = kept {
@@ -200,18 +194,6 @@ fn upload(
         kept.push(documents);
     }
     Ok(())
-}
-
-/// What can go wrong: on the GPU, or with the data.
-enum Trouble {
-    Device(DeviceError),
-    Other(Error),
-}
-
-impl From<DeviceError> for Trouble {
-    fn from(error: DeviceError) -> Self {
-        Trouble::Device(error)
-    }
 }
 
 fn shape_of(table: &WordTable) -> Shape {
