@@ -102,7 +102,11 @@ pub enum Family {
 
 /// The command line.
 pub fn command() -> clap::Command {
-    Cli::command()
+    // Options that all trainings have, and sequences refuse: they are worked on by one process and no GPU.
+    let refused = ["shared", "batches_per_round", "device"];
+    let hidden =
+        |sequence: clap::Command| refused.into_iter().fold(sequence, |all, id| all.mut_arg(id, |arg| arg.hide(true)));
+    Cli::command().mut_subcommand("fit", |fit| fit.mut_subcommand("sequence", hidden))
 }
 
 #[cfg(test)]
@@ -150,6 +154,18 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         let headings = fit.get_arguments().filter_map(|arg| arg.get_help_heading());
         headings.filter(|heading| seen.insert(*heading)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn sequences_do_not_show_what_they_refuse() {
+        let mut command = command();
+        let mut help = |name: &str| {
+            let fit = command.find_subcommand_mut("fit").unwrap();
+            fit.find_subcommand_mut(name).unwrap().render_long_help().to_string()
+        };
+        for option in ["--shared", "--batches-per-round", "--device"] {
+            assert!(help("mixture").contains(option) && !help("sequence").contains(option), "{option}");
+        }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lsparse::training::rules::count_empty;
-use lsparse::{AnyModel, MixtureConfig, MixtureModel, Result};
+use lsparse::training::rules::{TrainingRecord, count_empty};
+use lsparse::{AnyModel, MixtureConfig, MixtureModel, Result, ScheduleKind};
 use serde::Serialize;
 
 use crate::data_args::DataArgs;
@@ -75,13 +75,8 @@ struct Info {
     clusters: usize,
     empty_clusters: usize,
     rows: usize,
-    laps: usize,
-    steps: u64,
-    stopped_by: String,
-    objective: f64,
-    objective_data: f64,
-    objective_entropy: f64,
-    objective_alloc: f64,
+    #[serde(flatten)]
+    trained: Trained,
     config: MixtureConfig,
     largest: Vec<ClusterNote>,
 }
@@ -117,13 +112,7 @@ fn describe(model: &MixtureModel, top: usize) -> Info {
         clusters: model.num_clusters(),
         empty_clusters: count_empty(&model.total.counts),
         rows: training.observations,
-        laps: training.laps,
-        steps: training.steps,
-        stopped_by: training.stopped_by.clone(),
-        objective: training.objective,
-        objective_data: training.objective_data,
-        objective_entropy: training.objective_entropy,
-        objective_alloc: training.objective_alloc,
+        trained: Trained::of(training),
         config: model.config.clone(),
         largest: order.iter().take(top).map(|&k| note(model, k)).collect(),
     }
@@ -159,6 +148,54 @@ fn note(model: &MixtureModel, k: usize) -> ClusterNote {
     }
 }
 
+/// How a training went, whatever it was of.
+#[derive(Serialize)]
+pub struct Trained {
+    laps: usize,
+    steps: u64,
+    stopped_by: String,
+    objective: f64,
+    objective_data: f64,
+    objective_entropy: f64,
+    objective_alloc: f64,
+}
+
+impl Trained {
+    pub fn of(training: &TrainingRecord) -> Self {
+        Trained {
+            laps: training.laps,
+            steps: training.steps,
+            stopped_by: training.stopped_by.clone(),
+            objective: training.objective,
+            objective_data: training.objective_data,
+            objective_entropy: training.objective_entropy,
+            objective_alloc: training.objective_alloc,
+        }
+    }
+
+    /// The line that says how it was trained on `what`.
+    pub fn line(&self, schedule: &ScheduleKind, what: &str, batches: Option<usize>, seed: u64) -> String {
+        let batches = counted(batches.unwrap_or(1), "batch", "batches");
+        let laps = if self.laps == 1 { "lap" } else { "laps" };
+        let schedule = setting(schedule);
+        format!(
+            "  trained     {schedule} on {what} in {batches}, seed {seed}, {} {laps}, stopped by {}\n",
+            self.laps, self.stopped_by
+        )
+    }
+
+    /// The line of the objective and its terms.
+    pub fn objective(&self) -> String {
+        format!(
+            "  objective   {} = data {} + entropy {} + allocation {}\n",
+            significant(self.objective, 9),
+            significant(self.objective_data, 9),
+            significant(self.objective_entropy, 6),
+            significant(self.objective_alloc, 6),
+        )
+    }
+}
+
 /// A setting by its name.
 pub fn setting<T: Serialize>(value: &T) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
@@ -169,7 +206,7 @@ fn text(name: &str, info: &Info) -> String {
     let config = &info.config;
     let mut text = format!("{name}: a mixture of {} {} clusters", info.clusters, config.likelihood.name());
     text += &format!(" over {} columns, {} of them empty\n", grouped(info.dim), info.empty_clusters);
-    let (estimate, schedule) = (setting(&config.estimate), setting(&config.schedule));
+    let estimate = setting(&config.estimate);
     text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity.within(info.clusters), info.clusters);
     if config.method.name() != "lsparse" {
         text += &format!("  method      {}\n", config.method.name());
@@ -182,17 +219,9 @@ fn text(name: &str, info: &Info) -> String {
     if config.standardize {
         text += "  columns     worked on in units of their own (--standardize), shown in those of the data\n";
     }
-    let batches = counted(config.batches.unwrap_or(1), "batch", "batches");
-    text += &format!("  trained     {schedule} on {} rows in {batches}, seed {}", grouped(info.rows), config.seed);
-    let laps = if info.laps == 1 { "lap" } else { "laps" };
-    text += &format!(", {} {laps}, stopped by {}\n", info.laps, info.stopped_by);
-    text += &format!(
-        "  objective   {} = data {} + entropy {} + allocation {}\n",
-        significant(info.objective, 9),
-        significant(info.objective_data, 9),
-        significant(info.objective_entropy, 6),
-        significant(info.objective_alloc, 6),
-    );
+    let rows = format!("{} rows", grouped(info.rows));
+    text += &info.trained.line(&config.schedule, &rows, config.batches, config.seed);
+    text += &info.trained.objective();
     if info.largest.is_empty() {
         return text;
     }

@@ -160,6 +160,42 @@ def test_symbols_are_whole_numbers_of_the_fit():
         model.predict([[0.5]])
 
 
+def test_symbols_may_be_missing():
+    X = rows("categorical").astype(float)
+    X[5:8] = np.nan
+    with pytest.raises(ValueError, match="contains NaN.\n.*missing=True"):
+        HMM(3, emission="categorical").fit(X, LENGTHS)
+    model = HMM(3, emission="categorical", missing=True, random_state=0, tol=0.01).fit(X, LENGTHS)
+    assert model.emissionprob_.shape == (3, 4)
+    assert (model.score_steps(X, LENGTHS)[5:8] == 0).all()
+    np.testing.assert_allclose(model.predict_proba(X, LENGTHS).sum(axis=1), 1.0)
+    for bad in (np.inf, 0.5, -1.0, 1e20):
+        with pytest.raises(ValueError, match="whole numbers"):
+            model.predict([[bad]])
+    with pytest.raises(ValueError, match="no symbol"):
+        HMM(1, emission="categorical", missing=True).fit([[np.nan], [np.nan]])
+
+
+def test_defaults_find_states_that_symbols_do_not_tell():
+    rng = np.random.default_rng(0)
+    truth = hmmlearn.CategoricalHMM(2)
+    truth.startprob_, truth.transmat_ = np.array([0.5, 0.5]), np.array([[0.95, 0.05], [0.1, 0.9]])
+    truth.emissionprob_ = np.array([[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]])
+    truth.n_features = 4
+    X, held = (truth.sample(3000, random_state=int(rng.integers(1000)))[0] for _ in range(2))
+    model = HMM(2, emission="categorical", random_state=0).fit(X, [300] * 10)
+    assert model.score(held) / 3000 > truth.score(held) / 3000 - 0.01
+
+
+def test_states_are_not_found_but_how_many_a_step_keeps_is():
+    X = rows("diag")
+    with pytest.raises(ValueError, match="n_components"):
+        HMM("auto").fit(X)
+    assert '"auto"' not in HMM.__doc__.split("n_components :")[1].split("sparsity :")[0]
+    model = HMM(5, sparsity="auto", covariance_type="diag", random_state=0, tol=0.1).fit(X, LENGTHS)
+    assert 2 <= np.diff(model.predict_sparse(X, LENGTHS).indptr).max() <= 5
+
+
 def test_few_states_a_step_and_held_out_sequences():
     path, rng = chain(20, stay=0.9)
     centers = rng.normal(0, 4, (20, 3))

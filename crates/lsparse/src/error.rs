@@ -194,11 +194,11 @@ pub enum Error {
 
     /// A value is NaN or infinite.
     #[error(
-        "{name} {}row {}, column {}: {value} is not finite; replace it by a number or drop the row (full and diagonal \
-         Gaussians take NaN with `missing`)",
+        "{name} {}row {}, column {}: {value} is not finite; replace it by a number or drop the row{}",
         describe_line(*line),
         row + 1,
-        column + 1
+        column + 1,
+        if value.is_nan() { " (full and diagonal Gaussians take NaN with `missing`)" } else { "" }
     )]
     NotFinite {
         /// The file or array.

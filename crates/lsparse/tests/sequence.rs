@@ -2,7 +2,7 @@
 //! checkpoints, missing steps and odd sequences.
 
 use lsparse::backend::with_threads;
-use lsparse::data::{Groups, MemoryRows, RowSource};
+use lsparse::data::{CsrRows, Groups, MemoryRows, RowSource};
 use lsparse::likelihood::Estimate;
 use lsparse::math::agreement::Agreement;
 use lsparse::settings::{SequenceMethod, SequenceSearch};
@@ -188,6 +188,59 @@ fn planted_chains_are_recovered_with_few_states_a_step() {
         means.push(model.score(&held, Some(&groups)).unwrap().mean());
     }
     assert!((means[0] - means[1]).abs() < 1e-3 * means[1].abs(), "{means:?}");
+}
+
+/// Symbols from a chain whose states give the same ones, only not as often, as rows with a single one: where rows are clustered
+/// in any order every symbol is a cluster, and training that starts there rests there.
+#[test]
+fn symbols_that_several_states_give_are_no_trap() {
+    let mut seed = 5u64;
+    let mut random = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as f64 / (1u64 << 31) as f64
+    };
+    let draw = |shares: &[f64], at: f64| {
+        let mut sum = 0.0;
+        shares.iter().position(|share| (sum += share, at < sum).1).unwrap_or(shares.len() - 1)
+    };
+    let slow = (vec![vec![0.95, 0.05], vec![0.1, 0.9]], vec![vec![0.4, 0.3, 0.2, 0.1], vec![0.1, 0.2, 0.3, 0.4]]);
+    let fast = (
+        vec![vec![0.1, 0.8, 0.1], vec![0.1, 0.1, 0.8], vec![0.8, 0.1, 0.1]],
+        vec![vec![0.45, 0.45, 0.05, 0.05], vec![0.05, 0.45, 0.45, 0.05], vec![0.05, 0.05, 0.45, 0.45]],
+    );
+    for (name, (transitions, emissions)) in [("slow", slow), ("fast", fast)] {
+        let states = transitions.len();
+        let mut symbols = || -> Vec<usize> {
+            let mut state = 0;
+            let mut step = || {
+                state = draw(&transitions[state], random());
+                draw(&emissions[state], random())
+            };
+            (0..4000).map(|_| step()).collect()
+        };
+        let (train, held) = (symbols(), symbols());
+        let source = |symbols: &[usize]| {
+            let index = symbols.iter().map(|&k| k as u32).collect();
+            CsrRows::new("symbols", 4, (0..=4000).collect(), index, vec![1.0f64; 4000]).unwrap()
+        };
+        // What the chain itself gives to the symbols that are held out.
+        let (mut share, mut truth) = (vec![1.0 / states as f64; states], 0.0);
+        for &symbol in &held {
+            let weights: Vec<f64> = (0..states).map(|k| share[k] * emissions[k][symbol]).collect();
+            let norm: f64 = weights.iter().sum();
+            truth += norm.ln() / 4000.0;
+            share = (0..states).map(|k| (0..states).map(|j| weights[j] / norm * transitions[j][k]).sum()).collect();
+        }
+        let groups = Groups::of_lengths("lengths", &[400; 10], 4000).unwrap();
+        for seed in 0..3 {
+            let likelihood = LikelihoodKind::Multinomial;
+            let config = SequenceConfig { likelihood, states, seed, ..Default::default() };
+            let model = fit_sequence(&source(&train), &groups, &config).unwrap().model;
+            let found = model.score(&source(&held), Some(&groups)).unwrap().mean();
+            println!("{name}, seed {seed}: {found} of {truth}");
+            assert!(found > truth - 0.01, "{name}, seed {seed}: {found}, the chain itself {truth}");
+        }
+    }
 }
 
 /// L rises until little is lost, and only where states are hard to tell apart; the objective does not fall on the way.

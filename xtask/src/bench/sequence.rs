@@ -1,4 +1,5 @@
 //! `cargo xtask bench sequence`: laps of a hidden Markov model by K and L on one thread, and hmmlearn's beside them.
+//! `cargo xtask bench chains`: what fits of planted chains are worth, and hmmlearn's.
 
 use serde_json::Value;
 
@@ -37,4 +38,13 @@ pub fn run() -> Result<(), String> {
     println!("K = 2,000, L = 4: {:.2} of the steps a second of K = 200", speed(many) / speed(sparse));
     println!("two threads, K = 200, L = 4: {:.2} times one", speed(two) / speed(sparse));
     Ok(())
+}
+
+/// Fits at defaults, those whose name has the first of `args` in it; the others are options of `lsparse fit sequence`.
+pub fn chains(args: &[&str]) -> Result<(), String> {
+    go(cargo(&["build", "--release", "--package", "lsparse-cli"]))?;
+    let interpreter = python("bench-venv", "bench/requirements.txt")?;
+    let program = release("lsparse").to_string_lossy().into_owned();
+    let all: Vec<&str> = ["bench/chains.py", &program].into_iter().chain(args.iter().copied()).collect();
+    go(single(command(interpreter, &all)))
 }

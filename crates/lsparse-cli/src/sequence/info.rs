@@ -4,8 +4,8 @@ use lsparse::training::rules::count_empty;
 use lsparse::{Result, SequenceConfig, SequenceModel};
 use serde::Serialize;
 
-use crate::format::{counted, grouped, significant, table};
-use crate::info::{InfoArgs, setting};
+use crate::format::{grouped, significant, table};
+use crate::info::{InfoArgs, Trained, setting};
 use crate::{output, topics};
 
 /// States that are named to follow a state.
@@ -32,13 +32,8 @@ struct Info {
     states: usize,
     empty_states: usize,
     rows: usize,
-    laps: usize,
-    steps: u64,
-    stopped_by: String,
-    objective: f64,
-    objective_data: f64,
-    objective_entropy: f64,
-    objective_alloc: f64,
+    #[serde(flatten)]
+    trained: Trained,
     config: SequenceConfig,
     largest: Vec<StateNote>,
 }
@@ -73,13 +68,7 @@ fn describe(model: &SequenceModel, top: usize) -> Info {
         states: model.num_states(),
         empty_states: count_empty(counts),
         rows: training.observations,
-        laps: training.laps,
-        steps: training.steps,
-        stopped_by: training.stopped_by.clone(),
-        objective: training.objective,
-        objective_data: training.objective_data,
-        objective_entropy: training.objective_entropy,
-        objective_alloc: training.objective_alloc,
+        trained: Trained::of(training),
         config: model.config.clone(),
         largest: order.iter().take(top).map(&mut note).collect(),
     }
@@ -90,19 +79,11 @@ fn text(name: &str, info: &Info) -> String {
     let mut text = format!("{name}: a hidden Markov model of {} {} states", info.states, config.likelihood.name());
     text += &format!(" over {} columns, {} of them empty\n", grouped(info.dim), info.empty_states);
     text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity.within(info.states), info.states);
-    let (estimate, schedule) = (setting(&config.estimate), setting(&config.schedule));
+    let estimate = setting(&config.estimate);
     text += &format!("  estimate    {estimate}, alpha {}, stickiness {}\n", config.alpha, config.stickiness);
-    let batches = counted(config.batches.unwrap_or(1), "batch", "batches");
-    text += &format!("  trained     {schedule} on {} steps in {batches}, seed {}", grouped(info.rows), config.seed);
-    let laps = if info.laps == 1 { "lap" } else { "laps" };
-    text += &format!(", {} {laps}, stopped by {}\n", info.laps, info.stopped_by);
-    text += &format!(
-        "  objective   {} = data {} + entropy {} + allocation {}\n",
-        significant(info.objective, 9),
-        significant(info.objective_data, 9),
-        significant(info.objective_entropy, 6),
-        significant(info.objective_alloc, 6),
-    );
+    let steps = format!("{} steps", grouped(info.rows));
+    text += &info.trained.line(&config.schedule, &steps, config.batches, config.seed);
+    text += &info.trained.objective();
     if info.largest.is_empty() {
         return text;
     }

@@ -8,8 +8,8 @@ use lsparse::{Error, Result};
 use serde::Serialize;
 
 use super::{by_share, top_words};
-use crate::format::{counted, grouped, significant};
-use crate::info::{InfoArgs, setting};
+use crate::format::{grouped, significant};
+use crate::info::{InfoArgs, Trained, setting};
 use crate::output;
 
 /// Words that a topic is shown by.
@@ -33,13 +33,8 @@ struct Info<'a> {
     vocabulary: usize,
     documents: usize,
     tokens: f64,
-    laps: usize,
-    steps: u64,
-    stopped_by: &'a str,
-    objective: f64,
-    objective_data: f64,
-    objective_entropy: f64,
-    objective_alloc: f64,
+    #[serde(flatten)]
+    trained: Trained,
     alpha: f64,
     tokenizer: &'a Option<serde_json::Value>,
     config: &'a TopicsConfig,
@@ -75,13 +70,7 @@ fn describe(model: &TopicModel, top: usize) -> Info<'_> {
         vocabulary: model.vocab_size(),
         documents: training.observations,
         tokens: model.total.counts.iter().sum(),
-        laps: training.laps,
-        steps: training.steps,
-        stopped_by: &training.stopped_by,
-        objective: training.objective,
-        objective_data: training.objective_data,
-        objective_entropy: training.objective_entropy,
-        objective_alloc: training.objective_alloc,
+        trained: Trained::of(training),
         alpha: model.alpha.iter().map(|&alpha| f64::from(alpha)).sum(),
         tokenizer: &model.tokenizer,
         config: &model.config,
@@ -102,33 +91,20 @@ fn text(name: &str, info: &Info<'_>) -> String {
         AlphaRule::Stick if config.find_k => " (shared out by a stick; K found while training)",
         AlphaRule::Stick => " (shared out by a stick)",
     };
-    let (estimate, schedule) = (setting(&config.estimate), setting(&config.schedule));
+    let estimate = setting(&config.estimate);
     let alpha = significant(info.alpha, 4);
     if config.method.name() != "lsparse" {
         text += &format!("  method      {}\n", config.method.name());
     }
     text += &format!("  estimate    {estimate}, alpha {alpha} in total{learned}, lambda {}\n", config.lambda);
-    let batches = counted(config.batches.unwrap_or(1), "batch", "batches");
-    let laps = if info.laps == 1 { "lap" } else { "laps" };
-    text += &format!(
-        "  trained     {schedule} on {} documents in {batches}, seed {}, {} {laps}, stopped by {}\n",
-        grouped(info.documents),
-        config.seed,
-        info.laps,
-        info.stopped_by,
-    );
+    let documents = format!("{} documents", grouped(info.documents));
+    text += &info.trained.line(&config.schedule, &documents, config.batches, config.seed);
     text += &format!("  counts      {} tokens\n", grouped(info.tokens.round() as usize));
     text += match info.tokenizer {
         Some(_) => "  words       made from text; raw text can be scored and assigned\n",
         None => "  words       from counts; raw text is cut into plain words\n",
     };
-    text += &format!(
-        "  objective   {} = data {} + entropy {} + allocation {}\n",
-        significant(info.objective, 9),
-        significant(info.objective_data, 9),
-        significant(info.objective_entropy, 6),
-        significant(info.objective_alloc, 6),
-    );
+    text += &info.trained.objective();
     if !info.largest.is_empty() {
         text += "\nmost common topics (topics count from 0)\n  topic    share  words\n";
     }

@@ -333,7 +333,7 @@ class Estimator(_Fitted):
     def _shared_config(self, **overrides: Any) -> dict[str, Any]:
         """The settings that all models have, by the names of the library; what is None is left to its default."""
         config = {
-            "sparsity": None if self.sparsity is None else self._within(int(self.sparsity)),
+            "sparsity": self._within(int(self.sparsity)) if isinstance(self.sparsity, Integral) else self.sparsity,
             "schedule": self._schedule,
             "delay": float(self.learning_offset),
             "decay": float(self.learning_decay),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +18,7 @@ from . import _core
 from ._base import FLOATS, INTEGERS, PATH, Callback, Estimator, checked, float_type, readable, threads_of
 from ._errors import LsparseError
 from ._mixtures import COVARIANCE_TYPES, INIT_PARAMS
-from ._parameters import NOT_NEGATIVE, POSITIVE, choice, described, parameter
+from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, parameter
 
 _Self = TypeVar("_Self", bound="HMM")
 
@@ -32,7 +32,7 @@ EMISSIONS: dict[str, str] = {
 
 
 @described
-@dataclass(eq=False, repr=False, kw_only=True)
+@dataclass(eq=False, repr=False)
 class HMM(Estimator):
     """A hidden Markov model whose steps keep at most L states.
 
@@ -79,6 +79,16 @@ class HMM(Estimator):
     _accept_sparse: ClassVar[str | bool] = "csr"
     _components_setting: ClassVar[str] = "states"
 
+    n_components: int = parameter(10, "int", COUNT, "K, the number of states.")
+    _: KW_ONLY
+    sparsity: int | Literal["auto"] | None = parameter(  # type: ignore[assignment]
+        None,
+        'int or "auto"',
+        COUNT,
+        'L, the number of states that a step keeps, K if that is smaller; 8 if not given, or K if there are at most 16. "auto" '
+        "is as few as lose less than a hundredth of a step on average. ``sparsity=n_components`` is the ordinary "
+        "forward-backward algorithm, ``sparsity=1`` Viterbi training.",
+    )
     emission: str = choice(
         "gaussian",
         ("gaussian", *EMISSIONS),
@@ -104,8 +114,8 @@ class HMM(Estimator):
         False,
         "bool",
         "boolean",
-        "Whether steps may be missing: a row of NaN is a step that nothing is known of. Rows that lack some values are "
-        "for full and diagonal Gaussians.",
+        "Whether steps may be missing: a row of NaN is a step that nothing is known of, and so is a symbol that is NaN. Rows "
+        "that lack some values are for full and diagonal Gaussians.",
     )
     transmat_prior: float | None = parameter(
         None,
@@ -133,8 +143,18 @@ class HMM(Estimator):
         1e-6, "float", POSITIVE, 'Smallest variance under ``estimate="ml"``, in units of that of the data.'
     )
     precision: str = choice("auto", ("auto", "f32", "f64"), "Precision that rows are worked on in: theirs, or another.")
+    tol: float = parameter(
+        1e-4,
+        "float",
+        NOT_NEGATIVE,
+        "Stop when a step gains less than this in objective over a lap, in nats; 0 for never. Chains are learned in small "
+        "steps.",
+    )
     init_params: str = choice(
-        "auto", tuple(INIT_PARAMS), "How the first states are found, by rows whatever their order: as for mixtures."
+        "auto",
+        tuple(INIT_PARAMS),
+        'How the first states are found. "auto" gives several starts a few laps over a part of the sequences each, and takes '
+        "the one that foretells other sequences best; the others find states by rows whatever their order, as for mixtures.",
     )
 
     def _allows_nan(self) -> bool:
@@ -146,8 +166,6 @@ class HMM(Estimator):
         if self.batch_size is not None and rows is not None and self.schedule != "full":
             filled = 1 if lengths is None else sum(length > 0 for length in lengths)
             batches = max(min(-(-rows // int(self.batch_size)), filled), 1)
-        if self._finds_components():
-            raise LsparseError('n_components="auto": the number of states is not found; give it')
         prior = self.transmat_prior
         return json.dumps(
             self._shared_config(
@@ -155,7 +173,8 @@ class HMM(Estimator):
                     "method": self.method,
                     "search": self.search,
                     "likelihood": COVARIANCE_TYPES[self.covariance_type] if gaussian else EMISSIONS[self.emission],
-                    "missing": bool(self.missing),
+                    # A symbol that is missing is a row of no counts.
+                    "missing": bool(self.missing) and self.emission != "categorical",
                     "states": int(self.n_components),
                     "estimate": self.estimate,
                     "alpha": None if prior is None else prior * int(self.n_components),
@@ -181,19 +200,25 @@ class HMM(Estimator):
         symbols = np.asarray(X)
         if symbols.ndim != 2 or symbols.shape[1] != 1:
             raise ValueError(f"symbols are a single column, of shape (n_samples, 1), not {symbols.shape}")
-        whole = symbols[:, 0].astype(np.int64)
-        if not np.array_equal(whole, symbols[:, 0]) or (whole < 0).any():
+        if len(symbols) < min_samples:
+            raise ValueError(f"Found array with {len(symbols)} sample(s) while a minimum of {min_samples} is required.")
+        found = symbols[:, 0].astype(np.float64)
+        there = ~np.isnan(found)
+        if not there.all() and not self.missing:
+            raise ValueError("Input X contains NaN.\nGive missing=True, and NaN is a symbol that is missing.")
+        found = found[there]
+        if (found < 0).any() or (found >= 2**31).any() or (found != np.floor(found)).any():
             raise ValueError("symbols are whole numbers, zero or more")
+        whole = found.astype(np.int32)
         if reset:
+            if len(whole) == 0:
+                raise ValueError("Input X has no symbol that is there.")
             self.n_features_in_ = 1
-            self._symbols = int(whole.max(initial=0)) + 1
+            self._symbols = int(whole.max()) + 1
         elif (whole >= self._symbols).any():
             raise ValueError(f"symbol {whole.max()} was not there in the fit, which had {self._symbols}")
-        rows = sp.csr_array(
-            (np.ones(len(whole)), whole.astype(np.int32), np.arange(len(whole) + 1, dtype=np.int32)),
-            shape=(len(whole), self._symbols),
-        )
-        return readable(rows)
+        ends = np.concatenate([[0], np.cumsum(there)]).astype(np.int32)
+        return readable(sp.csr_array((np.ones(len(whole)), whole, ends), shape=(len(symbols), self._symbols)))
 
     @staticmethod
     def _lengths(lengths: Any) -> list[int] | None:
@@ -245,7 +270,7 @@ class HMM(Estimator):
         """
         X = self._steps(X, reset=True, min_samples=2)
         lengths = self._lengths(lengths)
-        if not self._finds_components() and int(self.n_components) > X.shape[0]:
+        if int(self.n_components) > X.shape[0]:
             raise LsparseError(
                 f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
                 f"n_samples = {X.shape[0]}; ask for at most {X.shape[0]}"

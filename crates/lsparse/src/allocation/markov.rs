@@ -184,6 +184,19 @@ impl PairSums {
         }
     }
 
+    /// Add to all pairs of a row.
+    pub fn add_row(&mut self, num: usize, from: usize, values: impl Iterator<Item = f64>) {
+        match self {
+            PairSums::Table(sums) => {
+                sums[from * num..(from + 1) * num].iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+            }
+            PairSums::Some(_) => {
+                let there = (0..).zip(values).filter(|(_, value)| *value > 0.0);
+                there.for_each(|(to, value)| self.add(num, from as u32, to, value));
+            }
+        }
+    }
+
     /// Add all of another.
     pub fn merge(&mut self, other: &Self) {
         match (self, other) {
@@ -380,6 +393,30 @@ impl Chain {
                 let row = self.row(j);
                 self.to[row.clone()].binary_search(&to).map_or(self.rest[j], |at| self.weight[row.start + at])
             }
+        }
+    }
+
+    /// The weights of the transitions between some states, both ascending, row by row.
+    pub fn weights_between(&self, from: &[u32], to: &[u32], out: &mut [f64]) {
+        for (&j, out) in from.iter().zip(out.chunks_exact_mut(to.len().max(1))) {
+            self.each_weight(j, to, |n, weight| out[n] = weight);
+        }
+    }
+
+    /// The weight of the transition to each of some states, ascending, with its place among them.
+    #[inline]
+    pub fn each_weight(&self, from: u32, to: &[u32], mut visit: impl FnMut(usize, f64)) {
+        let (j, num) = (from as usize, self.start.len());
+        if let Some(table) = &self.table {
+            let row = &table[j * num..(j + 1) * num];
+            return to.iter().enumerate().for_each(|(n, &k)| visit(n, row[k as usize]));
+        }
+        let (row, rest) = (self.row(j), self.rest[j]);
+        let (held, weights) = (&self.to[row.clone()], &self.weight[row]);
+        let mut at = 0;
+        for (n, &k) in to.iter().enumerate() {
+            at += held[at..].partition_point(|&other| other < k);
+            visit(n, if held.get(at) == Some(&k) { weights[at] } else { rest });
         }
     }
 

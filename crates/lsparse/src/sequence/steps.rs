@@ -21,6 +21,11 @@ impl<'a> Steps<'a> {
         Steps { source, lacking: None }
     }
 
+    /// Rows of which it is known which are steps without an observation.
+    pub fn knowing(source: &'a dyn RowSource, lacking: Option<Arc<Vec<bool>>>) -> Self {
+        Steps { source, lacking }
+    }
+
     /// Look for rows of nothing but NaN. Rows that lack some values are an error unless `some_may_lack`.
     pub fn of(source: &'a dyn RowSource, some_may_lack: bool) -> Result<Self> {
         if source.is_sparse() {

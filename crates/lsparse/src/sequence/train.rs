@@ -396,8 +396,10 @@ impl<'a, T: Scalar> Family<'a> for SequenceFamily<'a, T> {
             Some(start) => (start.total.clone(), Some(start.params_of(model)?)),
             None => {
                 let weighted = data.clone().weighted(self.row_weights);
-                let num = self.groups.num_filled();
-                (initial(model, &weighted, num, &self.config, &mut rng(Stream::Init), patience)?, None)
+                let mut trial = self.model(run);
+                trial.set_deadline(patience.until());
+                let sequences = (self.source, &self.groups);
+                (initial(&mut trial, &weighted, sequences, &self.config, &mut rng(Stream::Init), patience)?, None)
             }
         };
         let params = model.global_step(&total, previous.as_ref())?;

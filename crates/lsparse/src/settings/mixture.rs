@@ -231,7 +231,7 @@ settings! {
                  the columns are many");
         }
     }
-    laps 100, rows "rows", then {
+    laps 100, tolerance 1e-3, rows "rows", then {
         "Data" {
             /// Precision that rows are worked on in; sums are always 64 bits.
             precision: Precision = Precision::Auto, placeholder("TYPE");

@@ -349,7 +349,7 @@ pub const fn kebab<const N: usize>(field: &str) -> [u8; N] {
 /// Declare the settings of a kind of run. Each has a name, a type, a default and, behind them, what is special about it:
 /// methods of [`Setting`]. Those that all runs have are put in here, and nowhere else.
 macro_rules! settings {
-    ($(#[$about:meta])* pub struct $Name:ident { $($own:tt)* } laps $laps:literal, rows $rows:literal $(, then { $($after:tt)* })?) => {
+    ($(#[$about:meta])* pub struct $Name:ident { $($own:tt)* } laps $laps:literal, tolerance $tolerance:literal, rows $rows:literal $(, then { $($after:tt)* })?) => {
         $crate::settings::table::declare! {
             $(#[$about])*
             pub struct $Name {
@@ -381,7 +381,7 @@ macro_rules! settings {
                     laps: Option<usize> = Some($laps), least(1.0);
                     /// Stop when an observation (a row, a token) gains less than this over a lap, in nats: in objective, or
                     /// in evidence where batches are left out.
-                    tolerance: Option<f64> = Some(1e-3), least(0.0), only($Name::RESTING);
+                    tolerance: Option<f64> = Some($tolerance), least(0.0), only($Name::RESTING);
                     /// Stop when no count of a cluster or topic changes by more than this over a lap.
                     count_tolerance: Option<f64> = None, least(0.0), only($Name::RESTING);
                     /// Stop after so many seconds of training.

@@ -234,7 +234,7 @@ settings! {
             seed_weight: f64 = 0.5, least(0.0);
         }
     }
-    laps 20, rows "documents"
+    laps 20, tolerance 1e-3, rows "documents"
 }
 
 impl TopicsConfig {

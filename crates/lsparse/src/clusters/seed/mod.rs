@@ -133,7 +133,7 @@ impl<T: Scalar> Sample<T> {
 
 /// Put the mean of a column over the sample where a value is missing: good enough to find clusters by, and the first lap
 /// has their own expectations in its place.
-fn fill_in<T: Scalar>(rows: &mut Rows<T>) {
+pub(crate) fn fill_in<T: Scalar>(rows: &mut Rows<T>) {
     let dim = rows.dim();
     let Rows::Dense { values, .. } = rows else { return };
     if !values.iter().any(|x| x.is_nan()) {

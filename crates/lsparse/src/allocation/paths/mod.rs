@@ -3,9 +3,12 @@
 //! Inside its supports q(z) is the exact conditional of the chain given the rows, so that no other distribution over paths
 //! through them has a higher objective. Dense is the case where every step may be in any state.
 
+mod all;
+
 use std::ops::Range;
 
 use super::{Chain, PairSums};
+use all::OuterSums;
 
 /// The states that each of a run of steps may be in, and the log likelihood of the step in each.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +21,10 @@ pub struct Supports {
     pub log_lik: Vec<f64>,
     /// K, where every step may be in any state.
     all: Option<usize>,
+    /// The weights of the transitions from the states of the step before, row by row, where steps have few states; those of
+    /// each step end where `link_ends` says.
+    link: Vec<f64>,
+    link_ends: Vec<usize>,
 }
 
 impl Supports {
@@ -27,6 +34,12 @@ impl Supports {
         self.state.clear();
         self.log_lik.clear();
         self.all = None;
+        self.unlink();
+    }
+
+    fn unlink(&mut self) {
+        self.link.clear();
+        self.link_ends.clear();
     }
 
     /// So many steps, each of which may be in any of K states, with log likelihoods to be filled in.
@@ -45,17 +58,60 @@ impl Supports {
         self.ends.push(self.state.len());
     }
 
-    /// One more step as another has it.
-    pub fn push_of(&mut self, other: &Supports, step: usize) {
-        self.push(other.of(step).map(|entry| (other.state(entry), other.log_lik[entry])));
+    /// Some of the states of some steps of another, instead of what there was: `pick` gives the entries of a step.
+    pub fn take_from(&mut self, other: &Supports, steps: Range<usize>, mut pick: impl FnMut(usize, &mut Vec<usize>)) {
+        self.clear();
+        let (mut before, mut now) = (Vec::new(), Vec::new());
+        for step in steps.clone() {
+            now.clear();
+            pick(step, &mut now);
+            self.push(now.iter().map(|&entry| (other.state[entry], other.log_lik[entry])));
+            if !other.link_ends.is_empty() {
+                if step > steps.start {
+                    let (links, own, first) = (other.linked(step), other.of(step), other.of(step - 1).start);
+                    for j in &before {
+                        let row = &links[(j - first) * own.len()..];
+                        self.link.extend(now.iter().map(|k| row[k - own.start]));
+                    }
+                }
+                self.link_ends.push(self.link.len());
+            }
+            std::mem::swap(&mut before, &mut now);
+        }
     }
 
-    /// The first steps alone, of few states each.
-    pub fn truncate(&mut self, steps: usize) {
-        self.ends.truncate(steps);
-        let entries = self.ends.last().copied().unwrap_or(0);
-        self.state.truncate(entries);
-        self.log_lik.truncate(entries);
+    /// Look the weights of all transitions up once, where they are not too many to be held.
+    pub fn link(&mut self, chain: &Chain) {
+        self.unlink();
+        let sizes = (1..self.len()).map(|step| self.of(step - 1).len() * self.of(step).len());
+        if sizes.sum::<usize>() > MOST_LINKS {
+            return;
+        }
+        for step in 0..self.len() {
+            if step > 0 {
+                let first = self.link.len();
+                self.link.resize(first + self.of(step - 1).len() * self.of(step).len(), 0.0);
+                let (before, own) = (self.of(step - 1), self.of(step));
+                chain.weights_between(&self.state[before], &self.state[own], &mut self.link[first..]);
+            }
+            self.link_ends.push(self.link.len());
+        }
+    }
+
+    fn linked(&self, step: usize) -> &[f64] {
+        &self.link[step.checked_sub(1).map_or(0, |before| self.link_ends[before])..self.link_ends[step]]
+    }
+
+    /// The weights of the transitions to the states of a step from those of the step before, row by row: looked up before,
+    /// or now.
+    fn links<'a>(&'a self, chain: &Chain, step: usize, buffer: &'a mut Vec<f64>) -> &'a [f64] {
+        if !self.link_ends.is_empty() {
+            return self.linked(step);
+        }
+        let (before, own) = (self.states(step - 1), self.states(step));
+        buffer.resize(before.len() * own.len(), 0.0);
+        chain.weights_between(before, own, buffer);
+        buffer
     }
 
     /// Steps there are.
@@ -100,6 +156,9 @@ impl Supports {
     }
 }
 
+/// Weights of transitions that are held at most: 16 MB.
+const MOST_LINKS: usize = 1 << 21;
+
 /// Below this share of what a step might have, the next is worked out by logarithms.
 const LEAST_NORM: f64 = 1e-200;
 
@@ -112,56 +171,13 @@ pub struct Paths {
     ahead: Vec<f64>,
     /// exp(log likelihood), relative to the largest of a step and divided by what the step is normalised by.
     factor: Vec<f64>,
-    /// Buffers: of a step, and of a row of transitions.
+    /// Buffers: of a step, of a row of transitions, and of the states that paths go on through.
     back: Vec<f64>,
     next: Vec<f64>,
     row: Vec<f64>,
     outer: OuterSums,
+    states: Vec<u32>,
 }
-
-/// Steps whose products are summed at once.
-const STEPS_AT_ONCE: usize = 16;
-
-/// sum_t q(z_t-1 = j | so far) w_t(k) over pairs of all states, a few steps at a time: a row of sums is read and written
-/// once for all of them.
-#[derive(Debug, Default)]
-struct OuterSums {
-    /// K x K.
-    sums: Vec<f64>,
-    /// w of some steps, one after the other, and where in `ahead` the states before each begin.
-    waiting: Vec<f64>,
-    before: Vec<usize>,
-}
-
-impl OuterSums {
-    fn begin(&mut self, num: usize) {
-        self.sums.clear();
-        self.sums.resize(num * num, 0.0);
-        self.waiting.clear();
-        self.before.clear();
-    }
-
-    fn push(&mut self, weights: &[f64], before: usize, ahead: &[f64]) {
-        self.waiting.extend_from_slice(weights);
-        self.before.push(before);
-        if self.before.len() == STEPS_AT_ONCE {
-            self.settle(weights.len(), ahead);
-        }
-    }
-
-    fn settle(&mut self, num: usize, ahead: &[f64]) {
-        let mut shares = [0.0; STEPS_AT_ONCE];
-        let (shares, steps) = (&mut shares[..self.before.len()], ALL_STEPS);
-        for (j, sums) in self.sums.chunks_exact_mut(num.max(1)).enumerate() {
-            shares.iter_mut().zip(&self.before).for_each(|(share, before)| *share = ahead[before + j]);
-            lsparse_kernels::add_table_rows(&self.waiting, num, &steps[..shares.len()], shares, sums);
-        }
-        self.waiting.clear();
-        self.before.clear();
-    }
-}
-
-const ALL_STEPS: [u32; STEPS_AT_ONCE] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 impl Paths {
     /// log sum over paths of exp of their weight, and into `share` the probability of every entry; transitions are added to
@@ -196,68 +212,48 @@ impl Paths {
 
     /// Forward with numbers normalised at every step; none where they come too near to zero for that.
     fn forward(&mut self, chain: &Chain, supports: &Supports, steps: &Range<usize>) -> Option<f64> {
+        if supports.all.is_some() {
+            return self.forward_all(chain, supports, steps);
+        }
         let entries = supports.of_steps(steps);
         self.ahead.resize(entries.len(), 0.0);
         self.factor.resize(entries.len(), 0.0);
+        let Paths { ahead, factor, row, .. } = self;
         let mut log_norm = 0.0;
-        let mut before = 0..0;
+        let mut before = 0;
         for step in steps.clone() {
             let own = supports.of(step);
             let at = own.start - entries.start..own.end - entries.start;
-            let (done, now) = self.ahead.split_at_mut(at.start);
+            let (done, now) = ahead.split_at_mut(at.start);
             let now = &mut now[..at.len()];
             // p_k = sum_j q(z_t-1 = j | so far) A_jk
             if step == steps.start {
-                match supports.all {
-                    Some(_) => now.copy_from_slice(&chain.start),
-                    None => {
-                        let states = &supports.state[own.clone()];
-                        now.iter_mut().zip(states).for_each(|(p, &k)| *p = chain.start[k as usize]);
-                    }
-                }
+                let states = &supports.state[own.clone()];
+                now.iter_mut().zip(states).for_each(|(p, &k)| *p = chain.start[k as usize]);
             } else {
-                let done = &done[before.start - entries.start..before.end - entries.start];
-                match supports.all {
-                    Some(_) => chain.predict_all(done, now),
-                    None => {
-                        now.fill(0.0);
-                        let states = &supports.state[own.clone()];
-                        for (&j, &share) in supports.state[before.clone()].iter().zip(done) {
-                            now.iter_mut().zip(states).for_each(|(p, &k)| *p += share * chain.weight(j, k));
-                        }
-                    }
+                now.fill(0.0);
+                let links = supports.links(chain, step, row).chunks_exact(own.len().max(1));
+                for (weights, &share) in links.zip(&done[before..]) {
+                    now.iter_mut().zip(weights).for_each(|(p, weight)| *p += share * weight);
                 }
             }
-            let log_lik = &supports.log_lik[own.clone()];
-            let most = log_lik.iter().fold(f64::NEG_INFINITY, |most, &l| most.max(l));
-            if most == f64::NEG_INFINITY {
-                return None;
-            }
-            let factor = &mut self.factor[at];
-            factor.iter_mut().zip(log_lik).for_each(|(factor, l)| *factor = l - most);
-            lsparse_kernels::exp_slice(factor);
-            now.iter_mut().zip(&*factor).for_each(|(p, factor)| *p *= factor);
-            let norm: f64 = now.iter().sum();
-            if norm.is_nan() || norm <= LEAST_NORM {
-                return None;
-            }
-            let scale = 1.0 / norm;
-            now.iter_mut().for_each(|p| *p *= scale);
-            factor.iter_mut().for_each(|factor| *factor *= scale);
-            log_norm += most + norm.ln();
-            before = own;
+            before = at.start;
+            let factor = &mut factor[at];
+            let most = relative_to_most(&supports.log_lik[own.clone()], factor)?;
+            let norm = times(now, factor);
+            log_norm += most + normalise(norm, now, factor)?;
         }
         Some(log_norm)
     }
 
     /// Backward after [`forward`](Self::forward).
     fn backward(&mut self, chain: &Chain, supports: &Supports, steps: &Range<usize>, mut pairs: Option<&mut PairSums>) {
+        if supports.all.is_some() {
+            return self.backward_all(chain, supports, steps, pairs);
+        }
         let (num, entries) = (chain.num_states(), supports.of_steps(steps));
         self.share.resize(entries.len(), 0.0);
-        let Paths { share, ahead, factor, back, next, row, outer } = self;
-        if supports.all.is_some() && pairs.is_some() {
-            outer.begin(num);
-        }
+        let Paths { share, ahead, factor, back, next, row, .. } = self;
         let last = supports.of(steps.end - 1);
         back.clear();
         back.resize(last.len(), 1.0);
@@ -274,38 +270,19 @@ impl Paths {
             let before = supports.of(step - 1);
             next.clear();
             next.resize(before.len(), 0.0);
-            match supports.all {
-                Some(_) => {
-                    for (j, sum) in next.iter_mut().enumerate() {
-                        *sum = lsparse_kernels::dot_f64(chain.row_weights(j, row), back);
-                    }
-                    if pairs.is_some() {
-                        outer.push(back, before.start - entries.start, ahead);
-                    }
-                }
-                None => {
-                    let ahead = &ahead[before.start - entries.start..before.end - entries.start];
-                    let states = &supports.state[own];
-                    for ((sum, &share), &j) in next.iter_mut().zip(ahead).zip(&supports.state[before]) {
-                        for (&k, &back) in states.iter().zip(&*back) {
-                            let value = chain.weight(j, k) * back;
-                            *sum += value;
-                            if let Some(pairs) = &mut pairs {
-                                pairs.add(num, j, k, share * value);
-                            }
-                        }
+            let ahead = &ahead[before.start - entries.start..before.end - entries.start];
+            let links = supports.links(chain, step, row).chunks_exact(own.len().max(1));
+            let states = &supports.state[own.clone()];
+            for (((sum, &share), &j), weights) in next.iter_mut().zip(ahead).zip(&supports.state[before]).zip(links) {
+                for ((&k, &back), weight) in states.iter().zip(&*back).zip(weights) {
+                    let value = weight * back;
+                    *sum += value;
+                    if let Some(pairs) = &mut pairs {
+                        pairs.add(num, j, k, share * value);
                     }
                 }
             }
             std::mem::swap(back, next);
-        }
-        if let (Some(_), Some(PairSums::Table(sums))) = (supports.all, &mut pairs) {
-            outer.settle(num, ahead);
-            let rows = sums.chunks_exact_mut(num.max(1)).zip(outer.sums.chunks_exact(num.max(1)));
-            for (j, (sums, outer)) in rows.enumerate() {
-                let weights = chain.row_weights(j, row);
-                sums.iter_mut().zip(outer).zip(weights).for_each(|((sum, outer), weight)| *sum += outer * weight);
-            }
         }
     }
 
@@ -365,6 +342,30 @@ impl Paths {
         self.share.extend(ahead.iter().zip(&back).map(|(a, b)| (a + b - log_norm).exp()));
         Some(log_norm)
     }
+}
+
+/// exp of what each log likelihood is below the largest, and the largest; none where that is nothing.
+fn relative_to_most(log_lik: &[f64], factor: &mut [f64]) -> Option<f64> {
+    let most = log_lik.iter().fold(f64::NEG_INFINITY, |most, &l| most.max(l));
+    factor.iter_mut().zip(log_lik).for_each(|(factor, l)| *factor = l - most);
+    lsparse_kernels::exp_slice(factor);
+    (most > f64::NEG_INFINITY).then_some(most)
+}
+
+/// Multiply, and sum.
+fn times(now: &mut [f64], factor: &[f64]) -> f64 {
+    now.iter_mut().zip(factor).for_each(|(p, factor)| *p *= factor);
+    now.iter().sum()
+}
+
+/// Divide a step by its sum, of which it gives the logarithm; none where that is too near to zero.
+fn normalise(norm: f64, now: &mut [f64], factor: &mut [f64]) -> Option<f64> {
+    if norm.is_nan() || norm <= LEAST_NORM {
+        return None;
+    }
+    let scale = 1.0 / norm;
+    now.iter_mut().chain(factor).for_each(|value| *value *= scale);
+    Some(norm.ln())
 }
 
 fn log_sum(terms: &[f64]) -> f64 {
@@ -522,7 +523,20 @@ mod tests {
         }
     }
 
+    /// Whether weights of transitions were looked up before makes no difference.
     fn check(chain: &Chain, supports: &Supports, steps: Range<usize>, num: usize) {
+        check_as_it_is(chain, supports, steps.clone(), num);
+        if supports.all.is_none() {
+            let mut linked = supports.clone();
+            linked.link(chain);
+            check_as_it_is(chain, &linked, steps.clone(), num);
+            let mut taken = Supports::default();
+            taken.take_from(&linked, steps.clone(), |step, entries| entries.extend(linked.of(step)));
+            check_as_it_is(chain, &taken, 0..steps.len(), num);
+        }
+    }
+
+    fn check_as_it_is(chain: &Chain, supports: &Supports, steps: Range<usize>, num: usize) {
         let paths = all_paths(chain, supports, steps.clone());
         let most = paths.iter().fold(f64::NEG_INFINITY, |most, path| most.max(path.1));
         let mut found = Paths::default();
