@@ -5,7 +5,7 @@ use lsparse::backend::with_threads;
 use lsparse::data::{CsrRows, Groups, MemoryRows, RowSource};
 use lsparse::likelihood::Estimate;
 use lsparse::math::agreement::Agreement;
-use lsparse::settings::{SequenceMethod, SequenceSearch};
+use lsparse::settings::{Init, SequenceMethod, SequenceSearch};
 use lsparse::synthetic::{ChainShape, PlantedChain, planted_chain};
 use lsparse::training::observe::Observer;
 use lsparse::training::schedule::ScheduleKind;
@@ -86,6 +86,8 @@ fn every_likelihood_estimate_schedule_and_sparsity_trains() {
                         laps: Some(8),
                         tolerance: None,
                         stickiness: 0.5,
+                        // What several starts cost is not to be paid hundreds of times.
+                        init: Init::Bregman,
                         seed: 3,
                         ..Default::default()
                     };
