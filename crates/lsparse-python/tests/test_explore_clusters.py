@@ -385,7 +385,7 @@ def test_topics_over_time(browser, tmp_path):
 @in_browser
 def test_a_training_is_watched(shared, tmp_path):  # noqa: F811
     X, _ = blobs(400)
-    path = tmp_path / "<b>run</b>.jsonl"
+    path = tmp_path / "<b>run.jsonl"
     model = GaussianMixture(12, random_state=0, max_iter=6, tol=0, n_init=2).fit(X, trace=path)
     text = path.read_text()
     # Still being written: cut in the middle of a line, and then whole.
