@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from browser import Browser
 from lsparse import HMM, BernoulliMixture, GaussianMixture, LsparseError, MultinomialMixture, PoissonMixture, TopicModel
+from sklearn.cluster import KMeans
 from test_explore import HOSTILE, browser, downloaded, in_browser, percent, rows_of, shared, shown  # noqa: F401
 
 COLUMNS = ["<img src=x onerror=window.hacked=1>", "שלום", "width", "height", "age"]
@@ -81,17 +82,7 @@ def test_every_mixture_has_a_page():
     with pytest.raises(LsparseError, match="give them too"):
         lsparse.explore(model, metadata={"a": [1, 2]})
     with pytest.raises(TypeError, match="none of TopicModel"):
-        lsparse.explore(_FittedOther(), rows)
-
-
-class _FittedOther:
-    coef_ = 1
-
-    def fit(self, X):
-        return self
-
-    def __sklearn_is_fitted__(self):
-        return True
+        lsparse.explore(KMeans(2, n_init=1).fit(rows), rows)
 
 
 def test_the_command_makes_the_same_page(tmp_path, command):
@@ -306,7 +297,7 @@ def test_pictures_words_and_models_without_rows(browser, tmp_path):
         found = browser.run("return [...document.querySelectorAll('[data-part=columns] .bar')].map((bar) => [Number(bar.dataset.word), bar.querySelector('.p').textContent])")
         assert len(found) == len(HOSTILE)
         for column, p in found:
-            assert p == shown(float(np.float32(words.probabilities_[k, column])))
+            assert p == shown(float(np.float32(words.components_[k, column])))
     for column in range(len(HOSTILE)):
         go(browser, f"column={column}&show=detail", ".column-view")
         assert browser.text(".column-view h2") == HOSTILE[column]

@@ -131,11 +131,9 @@ pub fn clusters_page(
         let most = options.documents.min((VALUES_IN_ALL / dim.max(1)).max(20));
         let sampled = Sampled::new(judge, rows, most)?;
         put_rows(&mut pack, &sampled, judge);
-        if let Some(metadata) = metadata {
-            let rows = sampled.picked.iter().zip(&sampled.kept);
-            let weighed: Vec<Weighed<'_>> = rows.map(|(&n, kept)| (n, 1.0, kept.as_slice())).collect();
-            put_facets(&mut pack, &facets(metadata, num, &weighed));
-        }
+        let weighed: Vec<Weighed<'_>> =
+            sampled.picked.iter().zip(&sampled.kept).map(|(&n, kept)| (n, 1.0, kept.as_slice())).collect();
+        put_facets(&mut pack, &metadata.map(|metadata| facets(metadata, num, &weighed)).unwrap_or_default());
         report.rows = sampled.all;
         report.rows_looked_at = sampled.looked.len();
         report.rows_shown = sampled.shown.len();
