@@ -294,9 +294,9 @@ def test_parameters_of_latent_dirichlet_allocation_are_taken():
         TopicModel(3, learning_method="batch", schedule="streaming").fit(counts)
 
 
-def test_pages_are_of_topics():
-    with pytest.raises(TypeError, match="GaussianMixture is no TopicModel"):
-        lsparse.explore(GaussianMixture(2).fit(X))
+def test_pages_are_of_our_models():
+    with pytest.raises(TypeError, match="LatentDirichletAllocation is none of TopicModel, mixtures and HMM"):
+        lsparse.explore(LatentDirichletAllocation(2).fit(np.eye(6)))
     topics = TopicModel(2).fit(np.eye(6) + 1)
     with pytest.raises(TypeError, match="these are texts"):
         lsparse.explore(topics, ["some text"])

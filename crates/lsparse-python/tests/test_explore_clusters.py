@@ -146,7 +146,7 @@ def test_a_cluster_has_the_numbers_of_the_model(trained, page, browser):
                 assert value == shown(float(np.float32(model.means_[k, column])))
                 assert other == shown(float(np.float32(deviation[k, column])), 3)
         # Rows that show it: by log p(x) + log r, and by their largest responsibility.
-        best = np.where(first == k, score + np.log(dense[:, k].astype(np.float32)), -np.inf).argmax()
+        best = np.where(first == k, score + np.log(dense.max(axis=1).astype(np.float32)), -np.inf).argmax()
         lists = browser.run("return [...document.querySelectorAll('.rows')].map((list) => [...list.querySelectorAll('li')].map((li) => [li.querySelector('.doc').textContent, li.querySelector('.number').textContent]))")
         assert lists[0][0] == [f"row {best + 1}", f"{model.predict_sparse(X.iloc[[best]])[0, k]:.3f}"]
         doubtful = np.where(first == k, dense.max(axis=1), np.inf).argmin()
