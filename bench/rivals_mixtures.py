@@ -4,8 +4,8 @@
 
 The same f32 rows, K and type of covariance for both, one thread each, mean of the seeds. Seconds of lsparse are those
 of the whole command, files read and written included; those of scikit-learn are of fit alone. Data sets are described
-in vectors.py; DIR/images has images in folders train, val and test, DIR/text the corpora kos and 20news. Without DIR
-the others are run. Each score is by the system's own scorer; that of lsparse is checked with density.py.
+in vectors.py, some of which are run only where --only names them; DIR/images has images in folders train, val and test,
+DIR/text the corpora kos and 20news. Without DIR the others are run. Each score is by the system's own scorer; that of lsparse is checked with density.py.
 
 What scikit-learn comes to is kept in OUT/rivals-mixtures.jsonl, a line a fit, and not run again. Settings are to be
 chosen with --part val.
@@ -54,7 +54,7 @@ def parse(words):
     options.seeds = options.seeds or ([0] if options.quick else [0, 1, 2])
     options.rows = options.rows or (2_000 if options.quick else None)
     options.sets = options.sets or options.out / "vectors"
-    for what, known in (("only", vectors.SETS), ("types", FAMILIES), ("systems", ("lsparse", "sklearn"))):
+    for what, known in (("only", (*vectors.SETS, *vectors.OTHERS, *vectors.SMALL)), ("types", FAMILIES), ("systems", ("lsparse", "sklearn"))):
         for name in getattr(options, what):
             if name not in known:
                 parser.error(f"--{what}: there is no {name}; there are {', '.join(known)}")

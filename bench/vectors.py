@@ -30,6 +30,13 @@ def prepare(name, folder, data, lsparse):
     folder.mkdir(parents=True, exist_ok=True)
     if name in SYNTHETIC:
         made = synthetic(name, folder)
+    elif name in OTHERS:
+        made = parted(OTHERS[name](np.random.default_rng(5), 9_000), 6_000, 1_500)
+    elif name in SMALL:
+        from sklearn import datasets
+
+        rows = getattr(datasets, f"load_{name}")().data
+        made = parted(rows, len(rows) - len(rows) // 6 * 2, len(rows) // 6)
     elif name == "digits":
         from sklearn.datasets import load_digits
 
@@ -125,6 +132,50 @@ def heavy(rng):
     truth["freedom"] = 3.0
     return truth
 
+
+def decades(rng, rows):
+    """Counts over many decades, zeros and ones, rates with ties, a column of zeros, and a few far rows: like logs."""
+    groups = rng.choice(12, rows, p=(sizes := 1 / np.arange(1, 13) ** 1.3) / sizes.sum())
+    pick = lambda values: values[groups]
+    counts = [np.exp(rng.normal(pick(rng.uniform(-1, 8, 12)), pick(rng.uniform(0.1, 2, 12)))).round() for _ in range(8)]
+    flags = [(rng.random(rows) < pick(rng.beta(0.2, 0.2, 12))).astype(float) for _ in range(12)]
+    widths = lambda: pick(rng.choice([0, 0.02, 0.2], 12))
+    rates = [np.clip(rng.normal(pick(rng.uniform(0, 1, 12)), widths()), 0, 1).round(2) for _ in range(14)]
+    table = np.stack([*counts, *flags, *rates, np.zeros(rows)], axis=1)
+    far = rng.choice(rows, 6, replace=False)
+    table[far, 0] *= 1e5
+    table[far[:3], 1] = 6.9e8
+    return table
+
+
+def categories(rng, rows):
+    """Six categories of seven values as zeros and ones, and four numbers."""
+    groups = rng.integers(0, 15, rows)
+    chances = rng.dirichlet(np.full(7, 0.3), (6, 15))
+    drawn = [[rng.choice(7, p=chances[j, group]) for group in groups] for j in range(6)]
+    return np.concatenate([*(np.eye(7)[values] for values in drawn), rng.normal(groups[:, None] % 4, 1, (rows, 4))], axis=1)
+
+
+def ties(rng, rows):
+    """Clusters rounded to whole numbers."""
+    groups = rng.integers(0, 20, rows)
+    return rng.normal(rng.normal(0, 2, (20, 20))[groups], rng.uniform(0.3, 1.5, (20, 1))[groups]).round()
+
+
+def uniform(rng, rows):
+    """No clusters at all."""
+    return rng.random((rows, 20))
+
+
+def rings(rng, rows):
+    """Five circles with noise: no cluster is a Gaussian."""
+    angles = rng.uniform(0, 2 * np.pi, (rows, 5))
+    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1) + rng.normal(0, 0.05, (rows, 10))
+
+
+# Kinds of data that no default was chosen on; run with --only.
+OTHERS = {"decades": decades, "categories": categories, "ties": ties, "uniform": uniform, "rings": rings}
+SMALL = ("wine", "breast_cancer", "diabetes")
 
 SYNTHETIC = {"equal": equal, "power": power, "scales": scales, "few": few, "many": many, "heavy": heavy}
 SETS = ("bsds", "digits", "kos", "20news", *SYNTHETIC)

@@ -6,7 +6,7 @@
 //! 2. [`TriangularPack::quad_forms`], [`diag_quad_forms`], [`triangular_product`] and
 //!    [`square_distances`] give the log weights of Gaussian clusters, [`SketchPack::stage`] and
 //!    [`PartialPack::alive`] rule clusters out before, [`add_table_rows`] gives those of topics,
-//!    [`CenterPack::nearest`] the nearest centre alone;
+//!    [`CenterPack::nearest`] the nearest centre alone; [`ConditionalPack::expect`] completes rows before;
 //! 3. [`top_l`] keeps the largest weights of a row, [`softmax_rows`] turns them into
 //!    responsibilities, and [`softmax_tile`] those of all clusters;
 //! 4. [`gather_block`] collects the weights of a document's words, [`block_step()`] and
@@ -44,6 +44,7 @@ mod block_step;
 mod candidates;
 mod centers;
 mod cholesky;
+mod conditional;
 mod distance;
 mod elementary;
 mod gamma;
@@ -70,6 +71,7 @@ pub use block_gather::gather_block;
 pub use block_step::{BLOCK_LANES, block_step, block_stride};
 pub use centers::CenterPack;
 pub use cholesky::{invert_cholesky_batch, invert_cholesky_batch_while};
+pub use conditional::{Conditional, ConditionalPack};
 pub use distance::{square_distances, triangular_product};
 pub use elementary::{exp_slice, ln_slice};
 pub use gamma::{digamma, digamma_slice, ln_gamma, ln_gamma_slice};

@@ -553,6 +553,21 @@ fn k_means_rests_where_every_row_is_with_its_nearest_centre() {
     assert!(loaded.score(&source).unwrap().mean().is_finite());
 }
 
+/// At its default tolerance k-means ends within a thousandth of where it would end for good.
+#[test]
+fn k_means_rests_no_sooner_than_there_is_little_to_gain() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let values: Vec<f64> = (0..4000 * 4).map(|_| rng.random::<f64>().powi(2)).collect();
+    let source = MemoryRows::new("no clusters", 4, values).unwrap();
+    for seed in 0..3 {
+        let config = MixtureConfig { method: MixtureMethod::Kmeans, clusters: 20, seed, ..Default::default() };
+        let error = |config: &MixtureConfig| -fit_mixture(&source, config).unwrap().outcome.objective.total();
+        let (found, least) =
+            (error(&config), error(&MixtureConfig { tolerance: Some(0.0), laps: Some(300), ..config }));
+        assert!(found < 1.001 * least, "{found} instead of {least}");
+    }
+}
+
 #[test]
 fn dp_means_opens_as_many_clusters_as_the_penalty_allows() {
     let (truth, source) = planted_rows(LikelihoodKind::Gauss);

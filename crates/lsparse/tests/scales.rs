@@ -181,7 +181,7 @@ fn with_far_rows(times: f32) -> (MemoryRows<f32>, MemoryRows<f32>) {
 
 #[test]
 fn a_few_far_rows_do_not_set_the_scale() {
-    for likelihood in [LikelihoodKind::Gauss, LikelihoodKind::DiagGauss, LikelihoodKind::SphericalGauss] {
+    for likelihood in FAMILIES.into_iter().filter(|family| family.family().has_means) {
         let score = |times: f32| {
             let (rows, others) = with_far_rows(times);
             let model = train(&rows, &MixtureConfig { likelihood, clusters: 8, ..Default::default() }, None);
@@ -189,9 +189,9 @@ fn a_few_far_rows_do_not_set_the_scale() {
         };
         let near = score(1.0);
         for times in [1e4, 1e7] {
-            // Up to three clusters are theirs.
-            let far = score(times);
-            assert!(far > near - 2.0, "{likelihood:?}: {far} with rows {times} times as far, {near} without");
+            // Up to three clusters are theirs, and what the others share is wider for having to do with less.
+            let (far, loss) = (score(times), if likelihood == LikelihoodKind::TiedGauss { 4.0 } else { 2.0 });
+            assert!(far > near - loss, "{likelihood:?}: {far} with rows {times} times as far, {near} without");
         }
     }
 }

@@ -88,7 +88,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         "auto",
         tuple(INIT_PARAMS),
         "How the first components are found, on a sample of the rows: the best of k-means, k-means with columns in "
-        'units of their standard deviations and "bregman", judged after a step of training by rows that were left out '
+        'units of their standard deviations and "bregman", judged after some steps of training by rows that were left out '
         '("bregman" alone where components have no means); k-means++ under the likelihood\'s own divergence; k-means '
         "(20 passes after k-means++) or k-means++ alone with Euclidean distance; rows at random; responsibilities at "
         "random.",

@@ -1,6 +1,6 @@
 //! The prior that settings and data give.
 
-use crate::data::Moments;
+use crate::data::{FAR, Moments};
 use crate::likelihood::{Prior, PriorShape, Spread, average};
 use crate::settings::MixtureConfig;
 
@@ -34,7 +34,7 @@ impl Prior {
             dim,
             lambda: config.lambda,
             nu: config.nu.unwrap_or_else(|| (family.default_nu)(dim)),
-            kappa: config.kappa,
+            kappa: config.kappa / if family.shares_covariance { reach(moments) } else { 1.0 },
             variance: units.iter().map(|unit| scale * unit).collect(),
             variance_floor: units.iter().map(|unit| config.variance_floor * unit).collect(),
             missing: config.missing,
@@ -42,6 +42,21 @@ impl Prior {
             center,
         }
     }
+}
+
+/// How many times the variance of a column is that of its usual values, of the column of which it is the most; one where
+/// values are all usual.
+///
+/// A prior of means in units of a covariance that all clusters share widens that for all of them by a single far mean:
+/// with so much less of it a far cluster costs what it costs others, nothing to speak of.
+fn reach(moments: &Moments) -> f64 {
+    let columns = moments.mean.iter().zip(&moments.variance).zip(&moments.second_moment);
+    let times = columns.map(|((mean, &variance), &second)| {
+        let all = second - mean * mean;
+        // Rounding alone is no far value, in columns that are constant or far from zero.
+        if variance > 0.0 && all > 1e-12 * second && all > FAR / 2.0 * variance { all / variance } else { 1.0 }
+    });
+    times.fold(1.0, f64::max)
 }
 
 /// A column whose variance is no more than this share of its mean square is constant.

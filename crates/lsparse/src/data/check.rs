@@ -318,7 +318,7 @@ impl PartialMoments {
 pub(crate) const USUAL_VALUES: usize = 2048;
 
 /// A variance that is so many times that of all but a few values is theirs alone.
-const FAR: f64 = 1000.0;
+pub(crate) const FAR: f64 = 1000.0;
 
 impl Moments {
     /// The same with mean and variance of what is usual in columns whose variance a few far values make up: what is

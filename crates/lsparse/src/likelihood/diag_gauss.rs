@@ -26,6 +26,7 @@ pub const FAMILY: Family = Family {
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
     takes_columns_alike: false,
+    shares_covariance: false,
     // Each column has a prior of its own.
     default_nu: |_| 3.0,
     least_rows: |_, clusters| clusters,

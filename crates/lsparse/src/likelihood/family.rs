@@ -25,6 +25,8 @@ pub struct Family {
     pub spread: Spread,
     /// Whether a cluster spreads as far in all columns, so that columns of large numbers decide.
     pub takes_columns_alike: bool,
+    /// Whether all clusters have one covariance, and the prior of their means is in units of it.
+    pub shares_covariance: bool,
     /// Degrees of freedom of the covariance prior for so many columns, where none are given: the least whole number
     /// under which the prior expects a covariance.
     pub default_nu: fn(dim: usize) -> f64,

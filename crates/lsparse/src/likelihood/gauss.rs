@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lsparse_kernels::{Real, TriangularPack, weighted_gram, weighted_sum};
+use lsparse_kernels::{ConditionalPack, Real, TriangularPack, weighted_gram, weighted_sum};
 use rayon::prelude::*;
 
 use super::family::{Array, Family, OfMoments, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means};
-use super::missing::{Expectation, Hole, holes, precision_matrix};
+use super::missing::{Hole, holes, precision_matrix};
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, ln_wishart, pack};
 use super::zero_mean_gauss::{fingerprints, kept_or_prior, own_terms, previous_covariances};
@@ -29,6 +29,7 @@ pub const FAMILY: Family = Family {
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
     takes_columns_alike: false,
+    shares_covariance: false,
     default_nu: |dim| dim as f64 + 2.0,
     least_rows: |dim, clusters| dim * clusters,
     arrays: &[
@@ -231,8 +232,8 @@ struct GaussClusters<T: Real> {
     /// kappa + N_k under a posterior.
     mean_counts: Vec<f64>,
     precisions: Vec<Arc<Precision>>,
-    /// K x dim x dim, Phi or its expectation, where values may be missing.
-    matrices: Vec<f64>,
+    /// Phi or its expectation and means in the data's coordinates, where values may be missing.
+    completion: Option<ConditionalPack>,
     /// K x dim, in the data's coordinates.
     means_t: Vec<T>,
     pack: TriangularPack<T>,
@@ -267,13 +268,10 @@ impl<T: Real> GaussClusters<T> {
             center: family.center.clone(),
             center_t: family.center_t.clone(),
             means_t: means.iter().enumerate().map(|(i, m)| T::from_f64(m + family.center[i % dim])).collect(),
+            completion: family.missing.then(|| completion(&precisions, &means, &family.center)),
             means,
             mean_counts,
             pack: pack(&precisions, dim, unchanged),
-            matrices: match family.missing {
-                true => precisions.par_iter().flat_map_iter(|p| precision_matrix(&p.factor, dim)).collect(),
-                false => Vec::new(),
-            },
             precisions,
             student: None,
             own_terms: Vec::new(),
@@ -301,35 +299,22 @@ impl<T: Real> GaussClusters<T> {
         &self.means[k * self.prior.dim..(k + 1) * self.prior.dim]
     }
 
-    /// What cluster k expects in these columns.
-    fn expectation<'a>(&'a self, k: usize, columns: &'a [u32]) -> Expectation<'a> {
-        let dim = self.prior.dim;
-        Expectation::new(&self.matrices[k * dim * dim..(k + 1) * dim * dim], dim, columns)
+    /// The rows of a range that lack values, where they may.
+    fn holes(&self, rows: &Rows<T>, range: Range<usize>) -> Vec<Hole> {
+        if self.completion.is_some() { holes(rows, range) } else { Vec::new() }
     }
+}
 
-    /// How far a row is from the mean of cluster k, with zeros for what it lacks.
-    fn away(&self, k: usize, row: &[T]) -> Vec<f64> {
-        let from_mean = |(x, (m, c)): (&T, (&f64, &f64))| if x.is_nan() { 0.0 } else { x.to_f64() - (m + c) };
-        row.iter().zip(self.mean(k).iter().zip(&self.center)).map(from_mean).collect()
+/// What clusters complete rows by: precisions, and means (which are given about the center).
+fn completion(precisions: &[Arc<Precision>], means: &[f64], center: &[f64]) -> ConditionalPack {
+    let dim = center.len();
+    let matrices: Vec<Vec<f64>> = precisions.par_iter().map(|p| precision_matrix(&p.factor, dim)).collect();
+    let mut pack = ConditionalPack::new(precisions.len(), dim);
+    for (k, (matrix, mean)) in matrices.iter().zip(means.chunks_exact(dim)).enumerate() {
+        let mean: Vec<f64> = mean.iter().zip(center).map(|(m, c)| m + c).collect();
+        pack.set(k, matrix, &mean);
     }
-
-    /// Put what cluster k expects into the holes of a tile, whose first row is `first`; returns log |Phi_MM| of each.
-    fn fill(&self, k: usize, rows: &Rows<T>, first: usize, holes: &[Hole], tile: &mut [T]) -> Vec<f64> {
-        let dim = self.prior.dim;
-        let mut log_dets = Vec::with_capacity(holes.len());
-        for alike in holes.chunk_by(|a, b| a.columns == b.columns) {
-            let expectation = self.expectation(k, &alike[0].columns);
-            log_dets.resize(log_dets.len() + alike.len(), expectation.log_det());
-            for hole in alike {
-                let away = self.away(k, rows.dense_rows(first + hole.row..first + hole.row + 1));
-                for (&d, from_mean) in hole.columns.iter().zip(expectation.deviation(&away)) {
-                    let mean = self.means[k * dim + d as usize] + self.center[d as usize];
-                    tile[d as usize * T::TILE + hole.row] = T::from_f64(mean + from_mean);
-                }
-            }
-        }
-        log_dets
-    }
+    pack
 }
 
 impl<T: Real> Clusters<T> for GaussClusters<T> {
@@ -338,21 +323,26 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
     }
 
     fn add_log_lik(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
-        let num = self.num_clusters();
-        let dim = self.prior.dim;
-        let (first, count) = (range.start, range.len());
-        let holes = if self.matrices.is_empty() { Vec::new() } else { holes(rows, range.clone()) };
+        let (num, dim, first, count) = (self.num_clusters(), self.prior.dim, range.start, range.len());
+        let holes = self.holes(rows, range.clone());
         scratch.load_tile(rows, range);
+        let Scratch { tile, work, column, completed, .. } = scratch;
         let half = T::from_f64(0.5);
         for k in 0..num {
-            let mean = &self.means_t[k * dim..(k + 1) * dim];
-            // What the missing part may be besides, its integral, is worth |M|/2 log 2 pi - log |Phi_MM|/2.
-            for (hole, log_det) in holes.iter().zip(self.fill(k, rows, first, &holes, &mut scratch.tile)) {
-                weights[hole.row * num + k] += T::from_f64(0.5 * (hole.columns.len() as f64 * LN_2PI - log_det));
+            if let Some(pack) = self.completion.as_ref().filter(|_| !holes.is_empty()) {
+                let lane = k % ConditionalPack::WIDTH;
+                if lane == 0 {
+                    completed.by_group(pack, k / ConditionalPack::WIDTH, (rows, first), &holes);
+                }
+                completed.fill(lane, &holes, tile);
+                // What the missing part may be besides, its integral, is worth |M|/2 log 2 pi - log |Phi_MM|/2.
+                for (hole, log_det) in holes.iter().zip(completed.log_dets(lane)) {
+                    weights[hole.row * num + k] += T::from_f64(0.5 * (hole.columns.len() as f64 * LN_2PI - log_det));
+                }
             }
-            self.pack.quad_forms(k, &scratch.tile, Some(mean), &mut scratch.work, &mut scratch.column);
+            self.pack.quad_forms(k, tile, Some(&self.means_t[k * dim..(k + 1) * dim]), work, column);
             // E[log F] = -D/2 log 2 pi + E[log |Phi|]/2 - D/(2 kappa_k) - (x - m_k)^T E[Phi_k] (x - m_k) / 2
-            for (r, &quad) in scratch.column[..count].iter().enumerate() {
+            for (r, &quad) in column[..count].iter().enumerate() {
                 weights[r * num + k] += self.constant[k] - half * quad;
             }
         }
@@ -361,15 +351,23 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
     fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {
         let Some(student) = &self.student else { return self.add_log_lik(rows, range, scratch, weights) };
         let (num, dim, first, count) = (self.num_clusters(), self.prior.dim, range.start, range.len());
-        let holes = if self.matrices.is_empty() { Vec::new() } else { holes(rows, range.clone()) };
+        let holes = self.holes(rows, range.clone());
         scratch.load_tile(rows, range);
-        let Scratch { tile, work, column, logs, .. } = scratch;
+        let Scratch { tile, work, column, logs, completed, .. } = scratch;
         for k in 0..num {
-            let log_dets = self.fill(k, rows, first, &holes, tile);
+            let lane = k % ConditionalPack::WIDTH;
+            if let Some(pack) = self.completion.as_ref().filter(|_| !holes.is_empty()) {
+                if lane == 0 {
+                    completed.by_group(pack, k / ConditionalPack::WIDTH, (rows, first), &holes);
+                }
+                completed.fill(lane, &holes, tile);
+            }
             self.pack.quad_forms(k, tile, Some(&self.means_t[k * dim..(k + 1) * dim]), work, column);
             student.log_density(k, &column[..count], logs);
-            for (hole, log_det) in holes.iter().zip(log_dets) {
-                logs[hole.row] = student.log_marginal(k, column[hole.row].to_f64(), hole.columns.len(), log_det);
+            if !holes.is_empty() {
+                for (hole, log_det) in holes.iter().zip(completed.log_dets(lane)) {
+                    logs[hole.row] = student.log_marginal(k, column[hole.row].to_f64(), hole.columns.len(), log_det);
+                }
             }
             logs.iter().enumerate().for_each(|(r, &log)| weights[r * num + k] += T::from_f64(log));
         }
@@ -394,7 +392,7 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
     }
 
     fn completes_rows(&self) -> bool {
-        !self.matrices.is_empty()
+        self.completion.is_some()
     }
 
     /// `E[y]` is the row completed, and `E[y y^T]` its square and the covariance of what was missing.
@@ -415,27 +413,25 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
             alike.extend(found.into_iter().map(|hole| (Hole { row: m as usize, ..hole }, share.to_f64())));
         }
         alike.sort_by(|a, b| a.0.cmp(&b.0));
+        let Some(pack) = &self.completion else { return 0.0 };
+        let Scratch { gathered, shares, outer, completed, .. } = scratch;
         let mut entropy = 0.0;
-        for alike in alike.chunk_by(|a, b| a.0.columns == b.0.columns) {
-            let expectation = self.expectation(k, &alike[0].0.columns);
-            for some in alike.chunks(ROWS_COMPLETED) {
-                scratch.gathered.clear();
-                scratch.shares.clear();
-                for (hole, share) in some {
-                    let row = rows.dense_rows(hole.row..hole.row + 1);
-                    let at = scratch.gathered.len();
-                    scratch.gathered.extend(row.iter().zip(&self.center).map(|(x, c)| x.to_f64() - c));
-                    for (&d, from_mean) in hole.columns.iter().zip(expectation.deviation(&self.away(k, row))) {
-                        scratch.gathered[at + d as usize] = self.mean(k)[d as usize] + from_mean;
+        for some in alike.chunks(ROWS_COMPLETED) {
+            gathered.clear();
+            shares.clear();
+            for alike in some.chunk_by(|a, b| a.0.columns == b.0.columns) {
+                let columns = &alike[0].0.columns;
+                entropy += completed.alike(pack, k, rows, alike, second, |row, values, share| {
+                    let at = gathered.len();
+                    gathered.extend(row.iter().zip(&self.center).map(|(x, c)| x - c));
+                    for (&d, value) in columns.iter().zip(values) {
+                        gathered[at + d as usize] = value - self.center[d as usize];
                     }
-                    scratch.shares.push(*share);
-                }
-                weighted_sum(&scratch.gathered, &scratch.shares, dim, first);
-                weighted_gram(&scratch.gathered, &scratch.shares, dim, &mut scratch.outer, second);
+                    shares.push(share);
+                });
             }
-            let share: f64 = alike.iter().map(|(_, share)| share).sum();
-            expectation.add_covariance(share, second);
-            entropy += share * expectation.entropy();
+            weighted_sum(gathered, shares, dim, first);
+            weighted_gram(gathered, shares, dim, outer, second);
         }
         entropy
     }

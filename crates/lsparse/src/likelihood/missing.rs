@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use lsparse_kernels::{Real, dot_f64};
+use lsparse_kernels::{Conditional, ConditionalPack, Real};
 
 use super::LN_2PI;
 use crate::data::Rows;
@@ -63,85 +63,94 @@ pub fn observed(count: f64, lost: f64) -> f64 {
     if observed > 1e-12 * count { observed } else { 0.0 }
 }
 
-/// What a Gaussian with precision Phi expects in certain columns, given the others.
-pub struct Expectation<'a> {
-    phi: &'a [f64],
-    dim: usize,
-    columns: &'a [u32],
-    /// The lower Cholesky factor of Phi in these columns.
-    factor: Vec<f64>,
+/// What the clusters of a group expect in the holes of some rows; to be used again.
+#[derive(Debug, Default)]
+pub struct Completed {
+    conditional: Conditional,
+    /// A row in double precision.
+    row: Vec<f64>,
+    /// Hole by hole and column by column, one number a cluster.
+    values: Vec<f64>,
+    /// log |Phi_MM| hole by hole, one number a cluster.
+    log_dets: Vec<f64>,
+    /// For covariances.
+    work: Vec<f64>,
 }
 
-/// Pivots of a precision are no less than this share of its diagonal but by rounding.
-const LEAST_PIVOT: f64 = 1e-15;
-
-impl<'a> Expectation<'a> {
-    /// `phi` is `dim` x `dim`.
-    pub fn new(phi: &'a [f64], dim: usize, columns: &'a [u32]) -> Self {
-        let num = columns.len();
-        let mut factor = vec![0.0; num * num];
-        for i in 0..num {
-            for j in 0..=i {
-                let own = phi[columns[i] as usize * dim + columns[j] as usize];
-                let (before, row) = factor.split_at_mut(i * num);
-                if j < i {
-                    let other = &before[j * num..j * num + num];
-                    row[j] = (own - dot_f64(&row[..j], &other[..j])) / other[j];
-                } else {
-                    let least = (LEAST_PIVOT * own).max(f64::MIN_POSITIVE);
-                    row[i] = (own - dot_f64(&row[..i], &row[..i])).max(least).sqrt();
-                }
+impl Completed {
+    /// Complete the `holes` of rows from `first` on by the clusters of a group.
+    pub fn by_group<T: Real>(
+        &mut self,
+        pack: &ConditionalPack,
+        group: usize,
+        (rows, first): (&Rows<T>, usize),
+        holes: &[Hole],
+    ) {
+        self.values.clear();
+        self.log_dets.clear();
+        for alike in holes.chunk_by(|a, b| a.columns == b.columns) {
+            pack.prepare(group, &alike[0].columns, &mut self.conditional);
+            for hole in alike {
+                self.log_dets.extend((0..ConditionalPack::WIDTH).map(|lane| self.conditional.log_det(lane)));
+                self.expect(pack, group, &hole.columns, rows, first + hole.row);
             }
         }
-        Expectation { phi, dim, columns, factor }
     }
 
-    /// log |Phi_MM|.
-    pub fn log_det(&self) -> f64 {
-        let num = self.columns.len();
-        2.0 * (0..num).map(|i| self.factor[i * num + i].ln()).sum::<f64>()
+    /// Add what the clusters of a group expect in these columns of row n, for which `conditional` is prepared.
+    fn expect<T: Real>(&mut self, pack: &ConditionalPack, group: usize, columns: &[u32], rows: &Rows<T>, n: usize) {
+        self.row.clear();
+        self.row.extend(rows.dense_rows(n..n + 1).iter().map(|x| x.to_f64()));
+        let at = self.values.len();
+        self.values.resize(at + columns.len() * ConditionalPack::WIDTH, 0.0);
+        pack.expect(group, columns, &self.row, &mut self.conditional, &mut self.values[at..]);
     }
 
-    /// The entropy of the missing part: |M|/2 (1 + log 2 pi) - log |Phi_MM| / 2.
-    pub fn entropy(&self) -> f64 {
-        0.5 * (self.columns.len() as f64 * (1.0 + LN_2PI) - self.log_det())
-    }
-
-    /// How far the missing columns are expected from their mean, -Phi_MM^-1 Phi_MO (x_O - m_O), given how far the others
-    /// are from theirs, with zeros in the missing ones.
-    pub fn deviation(&self, away: &[f64]) -> Vec<f64> {
-        let of_phi = |d: &u32| &self.phi[*d as usize * self.dim..(*d as usize + 1) * self.dim];
-        let mut out: Vec<f64> = self.columns.iter().map(|d| -dot_f64(of_phi(d), away)).collect();
-        self.solve(&mut out);
-        out
-    }
-
-    /// Phi_MM^-1 `out` in its place.
-    fn solve(&self, out: &mut [f64]) {
-        let num = out.len();
-        for i in 0..num {
-            let row = &self.factor[i * num..(i + 1) * num];
-            out[i] = (out[i] - dot_f64(&row[..i], &out[..i])) / row[i];
-        }
-        for i in (0..num).rev() {
-            let below: f64 = (i + 1..num).map(|j| self.factor[j * num + i] * out[j]).sum();
-            out[i] = (out[i] - below) / self.factor[i * num + i];
+    /// Put what the cluster at place `lane` of the group expects into the holes of a tile.
+    pub fn fill<T: Real>(&self, lane: usize, holes: &[Hole], tile: &mut [T]) {
+        let mut values = self.values[lane.min(self.values.len())..].iter().step_by(ConditionalPack::WIDTH);
+        for hole in holes {
+            for (&d, value) in hole.columns.iter().zip(&mut values) {
+                tile[d as usize * T::TILE + hole.row] = T::from_f64(*value);
+            }
         }
     }
 
-    /// Add `share` times the covariance of the missing part, Phi_MM^-1, to a packed matrix of all columns.
-    pub fn add_covariance(&self, share: f64, packed: &mut [f64]) {
-        let num = self.columns.len();
-        for j in 0..num {
-            let mut column = vec![0.0; num];
-            column[j] = 1.0;
-            self.solve(&mut column);
+    /// log |Phi_MM| of each hole for the cluster at place `lane`.
+    pub fn log_dets(&self, lane: usize) -> impl Iterator<Item = f64> + '_ {
+        self.log_dets[lane.min(self.log_dets.len())..].iter().step_by(ConditionalPack::WIDTH).copied()
+    }
+
+    /// Rows that lack the same columns, each with its share, completed by cluster `k`: to `add` go each row as it is, what
+    /// is expected in its missing columns and its share. The covariance of the missing part goes to a packed matrix of all
+    /// columns, times the shares. Returns what the missing parts add to the entropy.
+    pub fn alike<T: Real>(
+        &mut self,
+        pack: &ConditionalPack,
+        k: usize,
+        rows: &Rows<T>,
+        alike: &[(Hole, f64)],
+        packed: &mut [f64],
+        mut add: impl FnMut(&[f64], &[f64], f64),
+    ) -> f64 {
+        let Some((hole, _)) = alike.first() else { return 0.0 };
+        let (group, lane, columns) = (k / ConditionalPack::WIDTH, k % ConditionalPack::WIDTH, &hole.columns);
+        pack.prepare(group, columns, &mut self.conditional);
+        for (hole, share) in alike {
+            self.values.clear();
+            self.expect(pack, group, columns, rows, hole.row);
+            // Those of the one cluster, to the front.
+            (0..columns.len()).for_each(|i| self.values[i] = self.values[i * ConditionalPack::WIDTH + lane]);
+            add(&self.row, &self.values[..columns.len()], *share);
+        }
+        let share: f64 = alike.iter().map(|(_, share)| share).sum();
+        self.conditional.covariance(lane, &mut self.work, |i, j, value| {
             // Columns ascend, so that row i is the larger one.
-            for i in j..num {
-                let (row, other) = (self.columns[i] as usize, self.columns[j] as usize);
-                packed[row * (row + 1) / 2 + other] += share * column[i];
-            }
-        }
+            let (row, other) = (columns[i] as usize, columns[j] as usize);
+            packed[row * (row + 1) / 2 + other] += share * value;
+        });
+        // |M|/2 (1 + log 2 pi) - log |Phi_MM| / 2 each.
+        share * 0.5 * (columns.len() as f64 * (1.0 + LN_2PI) - self.conditional.log_det(lane))
     }
 }
 
@@ -155,32 +164,4 @@ pub fn precision_matrix(factor: &[f64], dim: usize) -> Vec<f64> {
         }
     }
     phi
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Two of three columns, against the conditional of a covariance written out.
-    #[test]
-    fn an_expectation_is_the_conditional_of_the_covariance() {
-        let factor = [1.2, 0.0, 0.0, 0.4, 0.9, 0.0, -0.3, 0.5, 1.5];
-        let phi = precision_matrix(&factor, 3);
-        let expectation = Expectation::new(&phi, 3, &[0, 2]);
-        let det = phi[0] * phi[8] - phi[2] * phi[6];
-        let inverse = [phi[8] / det, -phi[2] / det, phi[0] / det];
-        let away = [0.0, 0.7, 0.0];
-        let right = [-phi[1] * 0.7, -phi[7] * 0.7];
-        let expected = [inverse[0] * right[0] + inverse[1] * right[1], inverse[1] * right[0] + inverse[2] * right[1]];
-        for (a, b) in expectation.deviation(&away).iter().zip(expected) {
-            assert!((a - b).abs() < 1e-12, "{a} against {b}");
-        }
-        assert!((expectation.log_det() - det.ln()).abs() < 1e-12);
-        let mut packed = [0.0; 6];
-        expectation.add_covariance(2.0, &mut packed);
-        for (at, value) in [(0, inverse[0]), (3, inverse[1]), (5, inverse[2])] {
-            assert!((packed[at] - 2.0 * value).abs() < 1e-12);
-        }
-        assert_eq!([packed[1], packed[2], packed[4]], [0.0; 3]);
-    }
 }

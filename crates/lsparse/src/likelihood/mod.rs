@@ -383,6 +383,8 @@ pub struct Scratch<T> {
     pub turned: AlignedVec<T>,
     /// One number a row of a tile.
     pub column: Vec<T>,
+    /// What is expected where values are missing.
+    pub(crate) completed: missing::Completed,
 }
 
 impl<T: Real> Scratch<T> {

@@ -23,6 +23,7 @@ pub const FAMILY: Family = Family {
     wants_sparse_rows: true,
     spread: Spread::Nothing,
     takes_columns_alike: false,
+    shares_covariance: false,
     default_nu: |dim| dim as f64 + 2.0,
     least_rows: |dim, clusters| dim * clusters,
     arrays: &[Array::of_columns("probabilities")],

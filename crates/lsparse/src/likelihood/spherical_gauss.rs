@@ -23,6 +23,7 @@ pub const FAMILY: Family = Family {
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
     takes_columns_alike: true,
+    shares_covariance: false,
     // The prior is that of a single number.
     default_nu: |_| 3.0,
     least_rows: |_, clusters| clusters,

@@ -34,6 +34,7 @@ pub const FAMILY: Family = Family {
     wants_sparse_rows: false,
     spread: Spread::AboutMean,
     takes_columns_alike: false,
+    shares_covariance: true,
     default_nu: |dim| dim as f64 + 2.0,
     // One covariance for all.
     least_rows: |dim, _| dim,

@@ -336,9 +336,10 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         let config = &self.settled.config;
         let mut plan = config.plan();
         if config.method.has_centres_alone() {
-            // Squared distances are in the data's units; what a row of all data is away from their mean is one nat here.
+            // Squared distances are in the data's units; what a row of all data is away from their mean counts as a
+            // hundred nats: a lap costs little, and ten times as much would rest up to 2 % above the least there is.
             let unit = self.settled.prior.variance.iter().sum::<f64>() / config.prior_scale.unwrap_or(1.0);
-            plan.rules.tolerance = plan.rules.tolerance.map(|tolerance| tolerance * unit);
+            plan.rules.tolerance = plan.rules.tolerance.map(|tolerance| 0.01 * tolerance * unit);
         }
         if config.method == MixtureMethod::SparseEm {
             // Between full laps most responsibilities are frozen: that nothing moves there says little.

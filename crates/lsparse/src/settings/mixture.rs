@@ -13,8 +13,8 @@ use crate::training::schedule::{Pace, ScheduleKind};
 choices! {
     /// How the first clusters are found.
     pub enum Init {
-        /// The best of k-means, k-means in units of the columns' standard deviations and bregman, judged after a step of
-        /// training by rows that were left out; bregman where clusters have no means.
+        /// The best of k-means, k-means in units of the columns' standard deviations and bregman, judged after some steps of
+        /// training by rows that were left out; bregman where clusters have no means, k-means where they have nothing else.
         Auto = "auto",
         /// k-means++ under the likelihood's own divergence.
         Bregman = "bregman",

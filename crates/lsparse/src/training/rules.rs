@@ -54,6 +54,9 @@ pub(crate) enum Gauge {
     Objective(f64),
     /// The leave-out evidence.
     Evidence(f64),
+    /// Not to be told: clusters were lent statistics for the lap that goes on. What it gains with new clusters in it says
+    /// nothing of rest, and what rows that made a cluster have under it is no evidence to compare the next lap with.
+    Lent,
 }
 
 impl Gauge {
@@ -300,6 +303,10 @@ impl StopRules {
         let observations = counts.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let evidence = info.report.get(EVIDENCE).copied();
         let gauge = evidence.map_or(Gauge::Objective(objective.total() / observations), Gauge::Evidence);
+        if progress.lap_before.as_ref().is_some_and(|(before, _)| *before == Gauge::Lent) {
+            progress.lap_before = None;
+            return;
+        }
         progress.lap_change = Some(lap_change(progress, gauge, counts));
         progress.lap_before = Some((gauge, counts.to_vec()));
     }
@@ -355,6 +362,41 @@ impl StopRules {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A lap in which something was lent is compared neither with the lap before nor with the one after.
+    #[test]
+    fn laps_that_were_lent_something_are_no_measure_of_rest() {
+        let rules = StopRules { tolerance: Some(1e-3), ..Default::default() };
+        let mut progress = Progress::default();
+        let mut ends = |lap: usize, evidence: f64, lent: bool| {
+            progress.laps = lap;
+            if lent {
+                progress.lap_before = Some((Gauge::Lent, Vec::new()));
+            }
+            let info = StepInfo {
+                run: 0,
+                lap: lap as f64,
+                step: lap as u64,
+                batch: 0,
+                ends_lap: true,
+                seconds: 0.0,
+                cpu_seconds: 0.0,
+                objective: Some(Objective { data: 0.0, entropy: 0.0, alloc: 0.0 }),
+                heldout: None,
+                rows_per_second: 0.0,
+                empty_clusters: 0,
+                peak_memory_bytes: None,
+                report: [(EVIDENCE.to_owned(), evidence)].into(),
+                moves: Vec::new(),
+                sizes: Vec::new(),
+            };
+            rules.compare(&mut progress, &info, &[1.0]);
+            rules.ended(&progress).is_some()
+        };
+        assert!(!ends(1, -7.3, false) && !ends(2, -7.1, true));
+        assert!(!ends(3, -7.2, false), "it fell from what was lent");
+        assert!(!ends(4, -7.19, false) && ends(5, -7.1899, false));
+    }
 
     #[test]
     fn nothing_is_no_number_to_be_shown() {

@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 use crate::training::model::{Model, Objective, Tally, Visited};
 use crate::training::moves::Changes;
 use crate::training::observe::{Stopwatch, peak_memory_bytes};
-use crate::training::rules::{EVIDENCE, Progress, StopReason, StopRules, count_empty};
+use crate::training::rules::{EVIDENCE, Gauge, Progress, StopReason, StopRules, count_empty};
 use crate::training::schedule::{Memo, MemoPlace, Memos, Pace, Schedule, ScheduleState};
 use crate::training::summary::Summary;
 use crate::training::trace::{StepInfo, told_sizes};
@@ -310,8 +310,7 @@ impl<'a, M: Model> Session<'a, M> {
         };
         if let Some(loan) = &loan {
             self.total.add_scaled(loan, 1.0);
-            // What a lap gains with new clusters in it says nothing of rest.
-            self.progress.lap_before = None;
+            self.progress.lap_before = Some((Gauge::Lent, Vec::new()));
         }
         self.schedule.take_out_next(&mut self.total, self.at_once)?;
         if loan.is_some() || (self.schedule.is_out() && !was_out) {
