@@ -102,11 +102,14 @@ pub enum Family {
 
 /// The command line.
 pub fn command() -> clap::Command {
+    let mut command = Cli::command();
     // Options that all trainings have, and sequences refuse: they are worked on by one process and no GPU.
-    let refused = ["shared", "batches_per_round", "device"];
-    let hidden =
-        |sequence: clap::Command| refused.into_iter().fold(sequence, |all, id| all.mut_arg(id, |arg| arg.hide(true)));
-    Cli::command().mut_subcommand("fit", |fit| fit.mut_subcommand("sequence", hidden))
+    if let Some(sequence) = command.find_subcommand_mut("fit").and_then(|fit| fit.find_subcommand_mut("sequence")) {
+        for id in ["shared", "batches_per_round", "device"] {
+            *sequence = std::mem::take(sequence).mut_arg(id, |arg| arg.hide(true));
+        }
+    }
+    command
 }
 
 #[cfg(test)]
