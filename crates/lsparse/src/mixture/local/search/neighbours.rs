@@ -268,7 +268,7 @@ mod tests {
             for n in 0..500 {
                 // Some often, many now and then.
                 let draw = mix(visit << 32 | n);
-                let other = if draw % 3 == 0 { draw / 3 % 100 } else { draw / 3 % 20 } as u32;
+                let other = if draw.is_multiple_of(3) { draw / 3 % 100 } else { draw / 3 % 20 } as u32;
                 plain(other, &mut id, &mut count);
                 counter.count(other);
             }
