@@ -76,7 +76,8 @@ fn on_signal(handler: impl Fn(i32) + Send + 'static) {
     let wanted = [(SIGINT, false), (SIGTERM, false), (SIGHUP, true)];
     let wanted = wanted.into_iter().filter(|&(signal, unknown)| !ignores_signal(signal).unwrap_or(unknown));
     let Ok(mut signals) = Signals::new(wanted.map(|(signal, _)| signal)) else { return };
-    std::thread::spawn(move || signals.forever().for_each(handler));
+    // Where there is no memory for a thread the work is about to be refused for want of it.
+    let _ = std::thread::Builder::new().spawn(move || signals.forever().for_each(handler));
 }
 
 /// Call `handler` at every Ctrl-C.

@@ -43,7 +43,7 @@ fn the_number_of_clusters_is_found_and_said() {
 /// What contradicts a K that is found or means nothing to it is refused, and the settings of a report repeat its run.
 #[test]
 fn settings_of_a_found_k_hold_or_are_refused() {
-    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 600, 6, 4, 5);
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 600, 6, 8, 5);
     let refused = |options: &str, word: &'static str| {
         let run = format!("fit mixture train.npy --likelihood diag-gauss {options}");
         place.lsparse(&run).assert().code(2).stderr(contains(word));
