@@ -165,6 +165,7 @@ fn metadata_is_kept_with_the_corpus_and_shown() {
     place.lsparse(&format!("{build} train --force")).assert().success();
     assert!(!place.path("train/metadata.csv").exists());
     refused(&place, &format!("{build} x --keep year --keep year"), &["keep: ", "twice"]);
+    refused(&place, &format!("{build} x --keep yaer"), &["keep: ", "no document has a field \"yaer\""]);
     place.write("lines.txt", text);
     refused(&place, "corpus build lines.txt --keep year --out x", &["keep: ", "only JSON objects and CSV"]);
     place.write("nested.jsonl", "{\"text\": \"cat dog\", \"year\": [1]}\n");

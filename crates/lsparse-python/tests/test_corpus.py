@@ -56,6 +56,19 @@ def test_new_texts_are_counted_by_the_words_of_others(tmp_path):
     for settings in [{"min_df": 2}, {"phrases": True}, {"out": tmp_path / "kept"}]:
         with pytest.raises(lsparse.LsparseError, match="not with a vocabulary"):
             build_corpus(new, vocabulary=words, **settings)
+    # As CountVectorizer has it, the numbers say the columns.
+    numbered = build_corpus(new, vocabulary={"swim": 1, "dog": 0}).counts.toarray()
+    assert numbered.tolist() == [[1, 0], [0, 0], [0, 2]]
+    for wrong, said in [
+        ("dog", "no order"),
+        ({"dog", "swim"}, "no order"),
+        (["dog", "dog"], "twice"),
+        ([], "no words"),
+        ([1, 2], "no text"),
+        ({"dog": 1, "swim": 3}, "0, 1, 2"),
+    ]:
+        with pytest.raises(lsparse.LsparseError, match=said):
+            build_corpus(new, vocabulary=wrong)
 
 
 def test_counts_stay_on_disk(tmp_path):

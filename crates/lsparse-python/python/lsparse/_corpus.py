@@ -103,7 +103,7 @@ def read_corpus(path: str | os.PathLike[str], *, mmap: bool = True) -> Corpus:
 def build_corpus(
     texts: Iterable[str] | str | os.PathLike[str],
     *,
-    vocabulary: Sequence[str] | None = None,
+    vocabulary: Sequence[str] | Mapping[str, int] | None = None,
     lowercase: bool = True,
     stop_words: str | Iterable[str] | None = "english",
     stem: str | None = None,
@@ -123,8 +123,9 @@ def build_corpus(
     ----------
     texts : iterable of str, or a path
         Documents; or a file or folder of text or counts in any format that ``lsparse corpus build`` takes.
-    vocabulary : Vocabulary or sequence of str, default=None
-        The words to count, in this order, and no others: those of the corpus that a model was trained on. Where it knows
+    vocabulary : Vocabulary, sequence of str or mapping of str to int, default=None
+        The words to count, in this order (or with these numbers, as ``CountVectorizer`` has them), and no others: those
+        of the corpus that a model was trained on. Where it knows
         how text became words, new text becomes words in the same way, whatever is said below.
     lowercase : bool, default=True
         Put words into lower case.
@@ -191,6 +192,7 @@ def build_corpus(
         if value is not None:
             raise LsparseError(f"{name}: not with a vocabulary, which says what is counted; leave one of them out")
     tokenizer = getattr(vocabulary, "tokenizer", None) or tokenizer
+    vocabulary = _in_order(vocabulary)
     if not isinstance(texts, str | os.PathLike):
         texts = list(texts)
         counts = counts_of(texts, vocabulary, tokenizer)
@@ -200,6 +202,25 @@ def build_corpus(
     corpus = _built(texts, tokenizer, metadata=metadata, **_EVERY_WORD)
     counts = counts_by(vocabulary, corpus.counts, corpus.vocabulary)
     return Corpus(counts, Vocabulary(vocabulary, tokenizer), corpus.documents, corpus.metadata)
+
+
+def _in_order(vocabulary: Sequence[str] | Mapping[str, int]) -> Sequence[str]:
+    """The words of a vocabulary in the order of the columns; refused where no such order is said."""
+    if isinstance(vocabulary, Mapping):
+        words = [word for word, _ in sorted(vocabulary.items(), key=lambda pair: pair[1])]
+        if sorted(vocabulary.values()) != list(range(len(words))):
+            raise LsparseError("vocabulary: the numbers of its words are not 0, 1, 2 and so on; give one column to each")
+    elif isinstance(vocabulary, str | bytes) or not hasattr(vocabulary, "__getitem__"):
+        kind = type(vocabulary).__name__
+        raise LsparseError(f"vocabulary: a {kind} has no order of words; give a list of them, or the number of each")
+    else:
+        words = list(vocabulary)
+    if not words or not all(isinstance(word, str) for word in words):
+        raise LsparseError("vocabulary: it has no words, or some that are no text; give a list of words")
+    if len(set(words)) < len(words):
+        twice = next(word for word in words if words.count(word) > 1)
+        raise LsparseError(f"vocabulary: {twice!r} is there twice; give each word once")
+    return words
 
 
 #: What keeps every word.

@@ -132,7 +132,7 @@ impl TopicModel {
     /// Pairs of topics, the lower one first, whose counts of words have a cosine of at least `least`, the most alike first.
     pub fn alike(&self, least: f64) -> Vec<(usize, usize, f64)> {
         let (stats, num) = (self.total.total(), self.num_topics());
-        // The words of each topic, so that a topic meets only those that share words with it.
+        // The words of each topic, so that a topic meets only those that share words with it, and of them the later ones.
         let mut words: Vec<Vec<(u32, f64)>> = vec![Vec::new(); num];
         for v in 0..self.vocab_size() {
             let entries = stats.indptr[v]..stats.indptr[v + 1];
@@ -143,8 +143,10 @@ impl TopicModel {
         let of_topic = |k: usize| {
             let mut products = vec![0.0; num];
             for &(v, mass) in &words[k] {
-                let entries = stats.indptr[v as usize]..stats.indptr[v as usize + 1];
-                entries.for_each(|e| products[stats.topic[e] as usize] += mass * stats.mass[e]);
+                let (topics, masses) = stats.word(v as usize);
+                let later = topics.partition_point(|&other| other as usize <= k);
+                let others = topics[later..].iter().zip(&masses[later..]);
+                others.for_each(|(&other, &its)| products[other as usize] += mass * its);
             }
             let cosine = |other: usize| products[other] / (norms[k] * norms[other]);
             (k + 1..num).map(|other| (k, other, cosine(other))).filter(|pair| pair.2 >= least).collect::<Vec<_>>()

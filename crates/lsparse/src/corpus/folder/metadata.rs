@@ -123,5 +123,10 @@ pub fn read_metadata(
     while let Some(values) = documents.next_fields(names)? {
         found.push(values.iter().map(String::as_str));
     }
+    // (That a file of CSV has its columns was seen before.)
+    let unknown = found.values.iter().position(|column| !column.is_empty() && column.iter().all(String::is_empty));
+    if let Some(at) = unknown.filter(|_| format == Format::Jsonl) {
+        return refuse(&format!("no document has a field {:?}", brief(&names[at])), "check the spelling of its name");
+    }
     Ok(found)
 }
