@@ -7,8 +7,10 @@ of the whole command, files read and written included; those of scikit-learn are
 in vectors.py, some of which are run only where --only names them; DIR/images has images in folders train, val and test,
 DIR/text the corpora kos and 20news. Without DIR the others are run. Each score is by the system's own scorer; that of lsparse is checked with density.py.
 
-What scikit-learn comes to is kept in OUT/rivals-mixtures.jsonl, a line a fit, and not run again. Settings are to be
-chosen with --part val.
+What both come to is kept in OUT/rivals-mixtures.jsonl, a line a fit as soon as it is done, so that a run that is cut
+short counts as far as it came (--report shows that); what scikit-learn came to is not run again. Cells that take longest
+come first. Data sets that are in --sets are taken from there, of which NAME-train.npy and NAME-test.npy are enough.
+Settings are to be chosen with --part val.
 """
 
 import argparse
@@ -49,12 +51,13 @@ def parse(words):
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time, each on one thread")
     parser.add_argument("--quick", action="store_true", help="2,000 rows, K = 10 and 50, one seed")
     parser.add_argument("--prepare", action="store_true", help="make the data sets and end")
+    parser.add_argument("--report", action="store_true", help="show what is known of these cells, and fit nothing")
     options = parser.parse_args(words)
     options.clusters = options.clusters or ([10, 50] if options.quick else [10, 50, 200])
     options.seeds = options.seeds or ([0] if options.quick else [0, 1, 2])
     options.rows = options.rows or (2_000 if options.quick else None)
     options.sets = options.sets or options.out / "vectors"
-    for what, known in (("only", (*vectors.SETS, *vectors.OTHERS, *vectors.SMALL)), ("types", FAMILIES), ("systems", ("lsparse", "sklearn"))):
+    for what, known in (("only", (*vectors.SETS, *vectors.OTHERS, *vectors.SMALL, *vectors.FILES)), ("types", FAMILIES), ("systems", ("lsparse", "sklearn"))):
         for name in getattr(options, what):
             if name not in known:
                 parser.error(f"--{what}: there is no {name}; there are {', '.join(known)}")
@@ -128,7 +131,8 @@ def tasks_of(options, settings, known):
             print(f"{kind}: skipped for lsparse, which does not know --likelihood {FAMILIES[kind]}")
     tasks = []
     for name in options.only:
-        reason = vectors.prepare(name, options.sets, options.data, options.lsparse)
+        parts = vectors.PARTS if options.prepare else ("train", options.part)
+        reason = vectors.prepare(name, options.sets, options.data, options.lsparse, parts)
         if reason:
             print(f"{name}: skipped, {reason}")
             continue
@@ -142,8 +146,15 @@ def tasks_of(options, settings, known):
                     if "lsparse" in options.systems and kind in families:
                         tasks.append(task | {"system": "lsparse", "settings": " ".join(settings)})
     fresh = [task for task in tasks if task["system"] == "lsparse" or known.find(task) is None]
-    length = lambda task: (task["clusters"], task["type"] == "full", task["system"] == "sklearn", task["rows"])
-    return tasks, sorted(fresh, key=length, reverse=True)
+    return tasks, sorted(fresh, key=partial(place, options))
+
+
+def place(options, task):
+    """Where a fit stands in line: cells in which scikit-learn takes longest first, each as a whole."""
+    columns = np.load(train_file(options, task["set"])[0], mmap_mode="r").shape[1]
+    products = columns**2 if task["type"] in ("full", "tied") else columns
+    cell = (task["set"], task["type"], task["clusters"])
+    return -task["rows"] * task["clusters"] * products, cell, task["system"] == "lsparse", task["seed"]
 
 
 def summary(lines, seeds):
@@ -239,6 +250,8 @@ def main():
     tasks, fresh = tasks_of(options, settings, known)
     if options.prepare:
         return
+    if options.report:
+        return report(tasks, known)
 
     def done(line):
         known.add(line)

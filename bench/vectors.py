@@ -23,9 +23,9 @@ IMAGES = 20  # a part
 PARTS = ("train", "val", "test")
 
 
-def prepare(name, folder, data, lsparse):
-    """Make the files of a data set, unless they are there; gives the reason where that cannot be."""
-    if all((folder / f"{name}-{part}.npy").exists() for part in PARTS):
+def prepare(name, folder, data, lsparse, parts=PARTS):
+    """Make the files of a data set, unless these parts of it are there; gives the reason where that cannot be."""
+    if all((folder / f"{name}-{part}.npy").exists() for part in parts):
         return None
     folder.mkdir(parents=True, exist_ok=True)
     if name in SYNTHETIC:
@@ -43,6 +43,11 @@ def prepare(name, folder, data, lsparse):
         made = parted(load_digits().data, 1_197, 300)
     elif data is None:
         return "it is made from files: give --data DIR"
+    elif name in FILES:
+        needed, make = FILES[name]
+        if not any(data.glob(needed)):
+            return f"there is no {data / needed}"
+        made = make(data, lsparse)
     else:
         made = patches(data, lsparse) if name == "bsds" else documents(data / "text" / name)
     for part, rows in zip(PARTS, made):
@@ -57,7 +62,7 @@ def parted(rows, train, held):
     return [rows[chosen] for chosen in np.split(order, ends)[:3]]
 
 
-def patches(data, lsparse):
+def patches(data, lsparse, *options):
     """Patches of 8 x 8 pixels, mean removed, of images that are train, val and test by their folders."""
     made = []
     for part, count in zip(PARTS, (TRAIN, HELD, HELD)):
@@ -67,7 +72,7 @@ def patches(data, lsparse):
             for image in images:
                 shutil.copy(image, some)
             file = Path(some) / "patches.npy"
-            run([lsparse, "patches", some, "--dtype", "f32", "--out", file, "--quiet", "--threads", "1"])
+            run([lsparse, "patches", some, "--dtype", "f32", "--out", file, "--quiet", "--threads", "1", *options])
             rows = np.load(file)
         made.append(rows[np.random.default_rng(0).choice(len(rows), count, replace=False)])
     return made
@@ -85,6 +90,52 @@ def documents(folder):
     weigh = TfidfTransformer(sublinear_tf=True).fit(train)
     reduce = TruncatedSVD(50, random_state=0).fit(weigh.transform(train))
     return [reduce.transform(weigh.transform(part)) for part in (train, *others)]
+
+
+def principal(columns, train, *others):
+    """Rows in so many principal components of those to train on."""
+    mean = train.mean(axis=0, dtype=np.float64)
+    centered = train - mean
+    axes = np.linalg.eigh(centered.T @ centered)[1][:, ::-1][:, :columns]
+    return [(rows - mean) @ axes for rows in (train, *others)]
+
+
+def squares(data, lsparse):
+    """Patches of 28 x 28 pixels in 50 principal components, as sets of small pictures are often given."""
+    made = patches(data, lsparse, "--patch-size", "28", "--patch-stride", "14")
+    return principal(50, *(rows.astype(np.float64) for rows in made))
+
+
+def words(data, lsparse):
+    """Vectors of words: 100 singular vectors of how much more often two words share documents than chance has it."""
+    from scipy.sparse.linalg import svds
+
+    there = (load(data / "text" / "wiki", "train")[1] > 0).astype(np.float32)
+    there = there[:, np.asarray(there.sum(axis=0)).ravel() >= 5]
+    both = np.asarray((there.T @ there).todense(), dtype=np.float64)
+    alone = np.diag(both) / there.shape[0]
+    np.fill_diagonal(both, 0)
+    with np.errstate(divide="ignore"):
+        more = np.maximum(np.log(both / there.shape[0]) - np.log(alone)[:, None] - np.log(alone), 0)
+    left, sizes, _ = svds(more, 100, random_state=0)
+    rows = left * np.sqrt(sizes)
+    return parted(rows, len(rows) - len(rows) // 7 * 2, len(rows) // 7)
+
+
+def tokens(data, lsparse):
+    """The table of token vectors of a sentence encoder, in 100 principal components."""
+    from safetensors.numpy import load_file
+
+    table = load_file(data / "encoder" / "model.safetensors")["embeddings.word_embeddings.weight"]
+    return principal(100, *(rows.astype(np.float64) for rows in parted(table, TRAIN, HELD)))
+
+
+# Made from files; run with --only. What is needed of the folder of data, and how it is made.
+FILES = {
+    "squares": ("images", squares),
+    "words": ("text/wiki", words),
+    "tokens": ("encoder/model.safetensors", tokens),
+}
 
 
 def clusters(rng, count, spread=2.0):
