@@ -82,6 +82,13 @@ impl AssignArgs {
         topics::refuse_given(&self.groups.given(), model)?;
         topics::refuse_given(&[("path", self.path)], model)
     }
+
+    /// L of so many clusters, topics or states; what is above that is said and left out.
+    pub fn kept(&self, clusters: usize, usual: usize) -> Result<usize> {
+        let sparsity = self.sparsity.unwrap_or_default();
+        output::note_remark(sparsity.remark(clusters));
+        sparsity.of(clusters, usual)
+    }
 }
 
 /// What was written to a file, as JSON.
@@ -144,10 +151,11 @@ fn assign(args: &AssignArgs) -> Result<()> {
     let clusters = model.num_clusters();
     let sparsity = match format {
         "npy" => 1,
-        _ => args.sparsity.unwrap_or_default().of(clusters, model.sparsity())?,
+        _ => args.kept(clusters, model.sparsity())?,
     };
     let model = if args.missing { model.allowing_missing()? } else { *model };
     let data = Input::open(&args.data, ".csv")?;
+    args.reading.check_patches(&[data.path()])?;
     let source = args.reading.open(data.path(), model.config.missing)?;
     let source = source.as_ref();
     match (&args.out, format) {

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use lsparse::data::{CsvOptions, Groups, PatchGrid, PatchOptions, RowSource};
+use lsparse::corpus::Corpus;
+use lsparse::data::{CsvOptions, Groups, PatchGrid, PatchOptions, RowSource, Symbols};
 use lsparse::open::{self, GroupBy, OpenOptions};
-use lsparse::{Error, Result};
+use lsparse::{Error, Result, SequenceModel};
 
+use crate::topics::refuse_given;
 use crate::{messages, output, parse};
 
 /// Whether the first line of a text file names the columns.
@@ -28,6 +30,9 @@ pub enum Grid {
     /// All that fit: one more in each direction.
     Full,
 }
+
+/// Rows, and where sequences begin.
+pub type Sequences = (Box<dyn RowSource>, Groups);
 
 /// How data are read.
 #[derive(Args, Debug)]
@@ -83,14 +88,33 @@ impl PatchArgs {
 }
 
 impl DataArgs {
+    /// Refuse patches of what are no images.
+    pub fn check_patches(&self, paths: &[&Path]) -> Result<()> {
+        match paths.iter().any(|path| path.is_dir() && !Corpus::is_corpus(path)) {
+            true => Ok(()),
+            false => refuse_given(&self.patches.given(), "rows that are not cut from images"),
+        }
+    }
+
     /// Open what a path leads to, whose values may be `missing` or not.
     pub fn open(&self, path: &Path, missing: bool) -> Result<Box<dyn RowSource>> {
         open::open(path, &self.options(missing)).inspect(|source| mention(source.as_ref()))
     }
 
     /// The same as sequences.
-    pub fn open_sequences(&self, path: &Path, missing: bool, by: &GroupBy) -> Result<(Box<dyn RowSource>, Groups)> {
+    pub fn open_sequences(&self, path: &Path, missing: bool, by: &GroupBy) -> Result<Sequences> {
         open::open_sequences(path, &self.options(missing), by).inspect(|(source, _)| mention(source.as_ref()))
+    }
+
+    /// The same for a model, whose rows may be single symbols: then one that is missing is a row of nothing.
+    pub fn open_sequences_of(&self, path: &Path, model: &mut SequenceModel, by: &GroupBy) -> Result<Sequences> {
+        let (source, groups) = self.open_sequences(path, model.config.missing, by)?;
+        if source.dim() > 1 || model.dim() == 1 || !model.config.likelihood.family().of_categories {
+            return Ok((source, groups));
+        }
+        let missing = std::mem::take(&mut model.config.missing);
+        let rows = Symbols::in_columns(source.as_ref(), &model.columns, model.dim(), missing)?;
+        Ok((Box::new(rows), groups))
     }
 
     fn options(&self, missing: bool) -> OpenOptions {

@@ -7,7 +7,7 @@ use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::corpus::{Corpus, Metadata, read_metadata, read_texts};
 use lsparse::data::{AtomicFile, RowSource};
-use lsparse::topics::{TopicModel, read_topic_names};
+use lsparse::topics::{TopicModel, read_names};
 use lsparse::{AnyModel, Error, MixtureModel, Result, SequenceModel};
 use lsparse_page::explore::{Judge, PageOptions, PageReport, Picture, Reading, RowsReport, clusters_page, topics_page};
 use serde::Serialize;
@@ -121,12 +121,12 @@ fn explore(args: &ExploreArgs) -> Result<()> {
     output::check_not_input("out", &args.out, &inputs)?;
     output::check_writable(&args.out)?;
     let model = AnyModel::load(&args.model)?;
-    let num = match &model {
-        AnyModel::Topics(model) => model.num_topics(),
-        AnyModel::Mixture(model) => model.num_clusters(),
-        AnyModel::Sequence(model) => model.num_states(),
+    let (num, what) = match &model {
+        AnyModel::Topics(model) => (model.num_topics(), "topic"),
+        AnyModel::Mixture(model) => (model.num_clusters(), "cluster"),
+        AnyModel::Sequence(model) => (model.num_states(), "state"),
     };
-    let names = args.names.as_deref().map(|path| read_topic_names(path, num)).transpose()?;
+    let names = args.names.as_deref().map(|path| read_names(path, num, what)).transpose()?;
     let name = args.model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let options = PageOptions {
         title: args.title.clone().unwrap_or(name),
@@ -209,6 +209,7 @@ fn of_mixture(args: &ExploreArgs, model: MixtureModel, options: &PageOptions) ->
         return Ok((page, Report::Clusters(report)));
     };
     let input = Input::open(path, ".csv")?;
+    args.reading.check_patches(&[input.path()])?;
     let source = args.reading.open(input.path(), model.config.missing)?;
     let metadata = metadata_of(args, input.path())?;
     if metadata.is_none() {
@@ -223,7 +224,7 @@ fn of_mixture(args: &ExploreArgs, model: MixtureModel, options: &PageOptions) ->
 fn of_sequence(args: &ExploreArgs, model: SequenceModel, options: &PageOptions) -> Result<(String, Report)> {
     refuse_given(&args.text.given(), "sequences")?;
     refuse_given(&[("keep", !args.keep.is_empty())], "sequences")?;
-    let model = if args.missing { model.allowing_missing_steps() } else { model };
+    let mut model = if args.missing { model.allowing_missing_steps() } else { model };
     let Some(path) = &args.data else {
         refuse_given(&args.groups.given(), "a page without data")?;
         let nothing = lsparse::data::Groups::one(0);
@@ -232,7 +233,7 @@ fn of_sequence(args: &ExploreArgs, model: SequenceModel, options: &PageOptions) 
         return Ok((page, Report::States(report)));
     };
     let input = Input::open(path, ".csv")?;
-    let (source, groups) = args.groups.open(&args.reading, input.path(), model.config.missing)?;
+    let (source, groups) = args.groups.open_for(&args.reading, input.path(), &mut model)?;
     let (columns, picture) = columns_and_picture(args, input.path(), source.as_ref(), &model.columns);
     let judge = Judge::Sequence(&model, &groups);
     let (page, report) = clusters_page(&judge, Some(source.as_ref()), None, &columns, picture, options)?;

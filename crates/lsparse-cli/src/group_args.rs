@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lsparse::data::{Groups, RowSource};
 use lsparse::open::GroupBy;
-use lsparse::{Error, Result};
+use lsparse::{Error, Result, SequenceModel};
 
-use crate::data_args::DataArgs;
+use crate::data_args::{DataArgs, Sequences};
+use crate::topics::refuse_given;
 
 /// Where sequences begin.
 #[derive(Args, Debug)]
@@ -42,8 +42,15 @@ impl GroupArgs {
         }
     }
 
+    /// Open the sequences at a path for a model.
+    pub fn open_for(&self, reading: &DataArgs, path: &Path, model: &mut SequenceModel) -> Result<Sequences> {
+        refuse_given(&reading.patches.given(), "sequences")?;
+        reading.open_sequences_of(path, model, &self.by(path)?)
+    }
+
     /// Open the sequences at a path.
-    pub fn open(&self, reading: &DataArgs, path: &Path, missing: bool) -> Result<(Box<dyn RowSource>, Groups)> {
+    pub fn open(&self, reading: &DataArgs, path: &Path, missing: bool) -> Result<Sequences> {
+        refuse_given(&reading.patches.given(), "sequences")?;
         reading.open_sequences(path, missing, &self.by(path)?)
     }
 

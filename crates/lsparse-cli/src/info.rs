@@ -89,6 +89,7 @@ pub fn run(args: &InfoArgs) -> Result<()> {
     };
     let mut info = describe(&model, args.top);
     if let Some(path) = &args.data {
+        args.reading.check_patches(&[path])?;
         let source = args.reading.open(path, model.config.missing)?;
         let names = args.names.as_deref().map(|names| read_names(names, source.num_rows())).transpose()?;
         let mut found = examples(&model, source.as_ref(), names.as_deref(), args.examples)?;

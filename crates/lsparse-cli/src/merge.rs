@@ -93,6 +93,7 @@ fn merge(args: &MergeArgs) -> Result<()> {
     }
     let out = args.out.as_deref().map(AtomicFile::create).transpose()?;
     let data = Input::open(&args.data, ".csv")?;
+    args.reading.check_patches(&[data.path()])?;
     let source = args.reading.open(data.path(), model.config.missing)?;
     let fewer = model.fewer(source.as_ref())?;
     let after = fewer.model.num_clusters();

@@ -11,6 +11,8 @@ use lsparse::data::AtomicFile;
 use lsparse::{Error, Result};
 use serde::Serialize;
 
+use crate::messages;
+
 /// What messages call standard output.
 pub const STDOUT: &str = "standard output";
 
@@ -70,6 +72,13 @@ pub fn be_quiet() {
 pub fn note(text: &str) {
     if !QUIET.load(Ordering::Relaxed) {
         message(&format!("note: {text}"));
+    }
+}
+
+/// The same for a remark of the library, if there is one.
+pub fn note_remark(remark: Option<String>) {
+    if let Some(remark) = remark {
+        note(&messages::in_options(&remark));
     }
 }
 

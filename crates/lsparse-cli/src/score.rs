@@ -153,6 +153,7 @@ fn score(args: &ScoreArgs) -> Result<()> {
     let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
     let model = if args.missing { model.allowing_missing()? } else { *model };
     let data = Input::open(&args.data, ".csv")?;
+    args.reading.check_patches(&[data.path()])?;
     let source = args.reading.open(data.path(), model.config.missing)?;
     let labels = args.labels.as_deref().map(|path| read_labels(path, source.num_rows())).transpose()?;
     let rows = model.score(source.as_ref())?;

@@ -92,6 +92,13 @@ fn what_cannot_be_explored_is_refused() {
     refused(&place, "explore x.safetensors data.npy --picture 3 --out a.html", &["height x width"]);
     refused(&place, "explore x.safetensors data.npy --field a --out a.html", &["field: ", "no meaning for a mixture"]);
     refused(&place, "explore x.safetensors data.npy --time-series --out a.html", &["no meaning for a mixture"]);
+    place.write("unnamed.csv", "0,near\n");
+    refused(&place, "explore x.safetensors --names unnamed.csv --out a.html", &["line 1", "cluster,name"]);
+    refused(
+        &place,
+        "explore x.safetensors data.npy --patch-size 4 --out a.html",
+        &["patch-size: it has no meaning for rows that are not cut from images"],
+    );
     refused(&place, "explore x.safetensors data.npy --keep a --out a.html", &["keep: ", "no corpus folder"]);
     refused(&place, "explore m.safetensors train --picture 3x3 --out a.html", &["picture: ", "no meaning for topics"]);
     refused(&place, "explore m.safetensors train --keep year --out a.html", &["keep: ", "there is no column \"year\""]);
@@ -161,6 +168,19 @@ fn metadata_is_kept_with_the_corpus_and_shown() {
     assert_eq!((lines("train"), lines("val"), lines("test")), (96, 12, 12));
     place.lsparse("corpus build train --vocab-size 50 --out small -q").assert().success();
     assert_eq!(place.text("small/metadata.csv"), metadata);
+    // New documents like it keep it too, as far as they have it.
+    place.lsparse("corpus build train.jsonl --like train --out alike -q").assert().success();
+    assert_eq!(place.text("alike/metadata.csv"), metadata);
+    place.write("new.csv", "id,text,year\na,star wind,1999\nb,wind star,\"2001\"\n");
+    place.lsparse("corpus build new.csv --like train --out new -q").assert().success();
+    assert_eq!(place.text("new/metadata.csv"), "year\n1999\n2001\n");
+    place.write("new.txt", "star wind\nwind\n");
+    place.lsparse("corpus build new.txt --like train --out plain -q").assert().success();
+    assert!(!place.path("plain/metadata.csv").exists());
+    // A column that is given by its number is called by its name.
+    place.lsparse("corpus build new.csv --keep 3 --min-docs 1 --max-share 1 --out third -q").assert().success();
+    assert_eq!(place.text("third/metadata.csv"), "year\n1999\n2001\n");
+    refused(&place, "corpus build new.csv --keep 3 --keep year --out x", &["keep: ", "\"year\" is there twice"]);
     // Built again without it, nothing is left of it.
     place.lsparse(&format!("{build} train --force")).assert().success();
     assert!(!place.path("train/metadata.csv").exists());

@@ -188,6 +188,12 @@ fn a_full_disk_leaves_what_was_there_and_nothing_half_written() {
     assert!(message.lines().last().unwrap().starts_with("error: cannot write t.jsonl"), "{message}");
     assert!(place.read("new.st") == whole);
     assert!(place.text("t.jsonl").ends_with('\n') && (1..100).contains(&place.steps("t.jsonl").len()));
+    // All that could not be written is said, each once.
+    let both = place.limited(FULL, &format!("{fit} new.st --checkpoint c.ckpt --checkpoint-every 0s"));
+    let message = String::from_utf8(both.stderr).unwrap();
+    for said in ["warning: cannot write t.jsonl", "warning: cannot write the checkpoint c.ckpt"] {
+        assert_eq!(message.matches(said).count(), 1, "{message}");
+    }
     let device = place.lsparse(&format!("{} new.st", fit.replace("t.jsonl", "/dev/full"))).assert().code(1);
     device.stderr(contains("cannot write /dev/full"));
     assert!(place.read("new.st") == whole);

@@ -103,12 +103,21 @@ fn what_cannot_be_used_is_refused_with_a_remedy() {
     let place = place();
     place.write("short.txt", "200\n100\n");
     place.npy("holes.npy", 2, &[1.0, 2.0, f64::NAN, f64::NAN, 3.0, 4.0]);
+    place.npy("none.npy", 2, &[f64::NAN; 6]);
     place.lsparse("fit mixture data.npy -k 2 --laps 1 --quiet --out m.safetensors").assert().success();
     for (arguments, said) in [
         ("fit sequence data.npy --groups short.txt -k 2", "add up to 300, and there are 600 rows"),
         ("fit sequence data.npy -k 2", "give --groups, --group-column or --time-series"),
         ("fit sequence data.npy --time-series", "give it with -k"),
-        ("fit sequence data.npy --time-series -k 2 -l 3", "a sparsity of 3 is more than K = 2"),
+        (
+            "fit sequence data.npy --time-series -k auto",
+            "it is not found for this model; give a whole number, 1 or more",
+        ),
+        (
+            "fit sequence none.npy --time-series -k 1 --missing",
+            "missing: all 3 steps of none.npy are missing; give sequences",
+        ),
+        ("fit sequence data.npy --time-series -k 2 --patch-size 4", "patch-size: it has no meaning for sequences"),
         ("fit sequence data.csv --group-column when -k 2", "has no column \"when\""),
         ("fit sequence data.npy --group-column 1 -k 2", "give the lengths of the sequences by --groups"),
         ("fit sequence holes.npy --time-series -k 2", "row 2, column 1: NaN is not finite"),
@@ -121,4 +130,55 @@ fn what_cannot_be_used_is_refused_with_a_remedy() {
         place.lsparse(arguments).assert().code(2).stderr(contains(said));
     }
     place.lsparse("fit sequence holes.npy --time-series -k 1 --missing --quiet").assert().success();
+}
+
+/// A column of whole numbers is a symbol a step where a row is shared out among categories.
+#[test]
+fn symbols_are_whole_numbers_in_a_column() {
+    let place = Place::new();
+    // Two states that each prefer one half of four symbols far apart, for twenty steps.
+    let symbols: Vec<usize> =
+        (0..800).map(|n| [7, 90, 5_000_000, 6_000_000][2 * (n / 20 % 2) + n * n % 7 % 2]).collect();
+    let lines = |symbols: &[usize]| symbols.iter().map(|symbol| format!("{symbol}\n")).collect::<String>();
+    place.write("symbols.txt", lines(&symbols));
+    place.write("held.txt", lines(&symbols[..100]));
+    let fit = "fit sequence symbols.txt --time-series -k 2 --likelihood multinomial -q --header no";
+    place.lsparse(&format!("{fit} --heldout held.txt --out h.safetensors")).assert().success();
+    let info = place.json("info h.safetensors --json");
+    assert_eq!(info["dim"], 4, "{info}");
+    let score = place.json("score h.safetensors symbols.txt --time-series --header no --json");
+    let mean = score["mean_log_likelihood"].as_f64().unwrap();
+    assert!(mean > -1.0 && mean < -0.5, "{mean}");
+    place.lsparse("assign h.safetensors symbols.txt --time-series --header no --path --out p.npy").assert().success();
+    let (mut path, rows) = (Rows::<f64>::dense(1), NpyRows::open(&place.path("p.npy")).unwrap());
+    rows.read_f64(0, 800, &mut path).unwrap();
+    let path = path.as_dense().unwrap();
+    assert!((0..800).all(|n| path[n] == path[n / 40 * 40] || n / 20 % 2 == 1) && path[0] != path[20]);
+    place.lsparse("explore h.safetensors symbols.txt --time-series --header no --out p.html -q").assert().success();
+    // One that is missing is a step that nothing is known of; one that training has not seen, and what is none, are refused.
+    place.write("gap.txt", "7\nNA\n90\n");
+    place.lsparse("score h.safetensors gap.txt --time-series --header no --missing").assert().success();
+    for (text, said) in [
+        ("7\n8\n", "row 2, column 1: 8 is not a symbol that the model was trained on"),
+        ("7\n0.5\n", "row 2, column 1: 0.5 is not a symbol (a whole number, zero or more)"),
+        ("7\n-1\n", "row 2, column 1: -1 is not a symbol"),
+    ] {
+        place.write("bad.txt", text);
+        let score = place.lsparse("score h.safetensors bad.txt --time-series --header no").assert();
+        score.code(2).stderr(contains(said));
+    }
+}
+
+/// As many states, clusters or topics as there are is what more of them come to, and it is said.
+#[test]
+fn more_than_all_is_all_and_said() {
+    let place = place();
+    let said = "note: --sparsity 9 is more than K = 2: all 2 are kept";
+    for kind in ["sequence data.npy --time-series", "mixture data.npy"] {
+        let fit = |l: &str| format!("fit {kind} -k 2 -l {l} --laps 2 --out {l}.safetensors");
+        place.lsparse(&fit("9")).assert().success().stderr(contains(said).count(1));
+        place.lsparse(&fit("K")).assert().success();
+        assert!(place.read("9.safetensors") == place.read("K.safetensors"), "{kind}");
+    }
+    place.lsparse("assign 9.safetensors data.npy -l 9 --out a.npz").assert().success().stderr(contains(said));
 }

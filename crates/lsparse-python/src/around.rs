@@ -59,19 +59,17 @@ impl<'py> Around<'py> {
         Storage { checkpoint, memo_memory: self.memo_memory }
     }
 
-    /// The held-out rows, if there are any.
-    pub fn heldout(&self) -> PyResult<Option<Held<'py>>> {
-        self.heldout.as_ref().map(|rows| Held::named("X_val", rows)).transpose()
-    }
-
-    /// Run a fit of the rows `held` with `heldout`, which can be watched and ended early.
+    /// Run a fit of the rows `x` and the held-out rows, which can be watched and ended early: the one way of all models.
     pub fn fit<M: Send>(
         &self,
         py: Python<'py>,
-        held: &Held<'py>,
-        heldout: Option<&dyn RowSource>,
+        x: &Bound<'py, PyAny>,
         fit: impl FnOnce(&dyn RowSource, Option<&dyn RowSource>, Beside<'_>) -> lsparse::Result<Fitted<M>> + Send,
     ) -> PyResult<Reported<'py, M>> {
+        let held = Held::borrow(x)?;
+        let heldout = self.heldout.as_ref().map(|rows| Held::named("X_val", rows)).transpose()?;
+        let heldout = heldout.as_ref().map(Held::rows).transpose()?;
+        let heldout = heldout.as_deref();
         let trace = self.trace.as_deref().map(Trace::to_file).transpose().map_err(raise)?;
         let recorder = Recorder::default();
         let rows = held.rows()?;

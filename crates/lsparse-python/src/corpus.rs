@@ -6,8 +6,8 @@ use lsparse::corpus::{BuildOptions, Corpus, PhraseConfig, TokenizerConfig, Vocab
 use pyo3::prelude::*;
 
 use crate::gate::{raise, run};
-use crate::mixture::{json, settings};
 use crate::page::Columns;
+use crate::saved::{json, settings};
 
 /// Vocabulary, names of the documents, how text becomes words (as JSON) and columns of metadata of a corpus folder.
 type Opened = (Vec<String>, Vec<String>, Option<String>, Columns);

@@ -14,8 +14,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::gate::run;
-use crate::mixture::{json, settings};
 use crate::rows::{Braked, Held};
+use crate::saved::{json, settings};
 
 /// The sizes of rows that are elsewhere, as Python gives them.
 #[derive(FromPyObject)]

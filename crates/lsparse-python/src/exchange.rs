@@ -14,8 +14,8 @@ use pyo3::types::PyBytes;
 use serde::{Deserialize, Serialize};
 
 use crate::gate::run;
-use crate::mixture::{json, settings};
 use crate::rows::{Braked, Held};
+use crate::saved::{json, settings};
 
 /// What every process needs to know: settings with all that depends on the rows of the first.
 #[derive(Serialize, Deserialize)]

@@ -12,6 +12,7 @@ mod messages;
 mod mixture;
 mod page;
 mod rows;
+mod saved;
 mod sequence;
 mod topics;
 mod trace;
@@ -40,7 +41,7 @@ mod _core {
     #[pymodule_export]
     use super::sequence::{Hmm, fit_sequence};
     #[pymodule_export]
-    use super::topics::{Topics, coherence, completion, fit_topics, model_kind, read_topic_names};
+    use super::topics::{Topics, coherence, completion, fit_topics, model_kind, read_names};
     #[pymodule_export]
     use super::trace::read_trace;
 }

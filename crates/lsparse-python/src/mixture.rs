@@ -1,32 +1,25 @@
 //! Mixtures: training, and the trained model.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use lsparse::increment::Increment;
 use lsparse::likelihood::NamedArray;
 use lsparse::mixture::{GivenPrior, GivenStart, initial_mixture};
-use lsparse::system::check_result;
 use lsparse::{MixtureConfig, MixtureInputs, MixtureModel, fit_mixture_with};
 use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
 use crate::around::{Around, Reported};
-use crate::gate::{raise, run};
+use crate::gate::run;
 use crate::rows::{Braked, Held, array};
+use crate::saved::{self, Assigned, Pickled, assigned, json, settings};
 
 /// A trained mixture.
 #[pyclass(frozen, module = "lsparse._core")]
 pub struct Mixture {
     model: MixtureModel,
-}
-
-/// Settings from the JSON text that Python makes of its parameters.
-pub fn settings<C: serde::de::DeserializeOwned>(json: &str) -> PyResult<C> {
-    serde_json::from_str(json).map_err(|error| {
-        raise(lsparse::Error::Config { setting: "config", problem: error.to_string(), remedy: "mend the value".into() })
-    })
 }
 
 /// Clusters to start from and numbers of the prior that are given, every entry there; arrays by the names of model files.
@@ -76,13 +69,11 @@ pub fn fit_mixture<'py>(
     laps: bool,
 ) -> PyResult<Reported<'py, Mixture>> {
     let config: MixtureConfig = settings(config)?;
-    let (held, heldout) = (Held::borrow(x)?, around.heldout()?);
-    let heldout = heldout.as_ref().map(Held::rows).transpose()?;
     let row_weights = sample_weight.as_ref().map(|weights| weights.as_slice()).transpose()?;
     let start = start.map(|start| &start.get().model);
     let given_prior = given.as_ref().map(Given::prior).unwrap_or_default();
     let given = given.map(|given| given.start(&config)).transpose()?.unwrap_or_default();
-    let (model, report) = around.fit(py, &held, heldout.as_deref(), |rows, heldout, beside| {
+    let (model, report) = around.fit(py, x, |rows, heldout, beside| {
         let columns = columns.as_deref();
         let inputs = MixtureInputs { heldout, row_weights, start, columns, given, given_prior, ..Default::default() };
         match laps {
@@ -98,26 +89,22 @@ impl Mixture {
     /// A model from a file.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Ok(Mixture { model: run(py, 1, |_| MixtureModel::load(&path))? })
+        Ok(Mixture { model: saved::load(py, &path)? })
     }
 
     /// Write the model to a file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        run(py, 1, |_| self.model.save_to(&path))
+        saved::save(py, &self.model, &path)
     }
 
     /// A model from the bytes of a file.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        Ok(Mixture { model: run(py, 1, |_| MixtureModel::from_bytes(Path::new("the pickled model"), bytes))? })
+        Ok(Mixture { model: saved::from_bytes(py, bytes)? })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let model = &slf.get().model;
-        let bytes = run(slf.py(), 1, |_| {
-            model.to_bytes().map_err(|source| lsparse::Error::Unwritable { path: "the model".into(), source })
-        })?;
-        Ok((slf.get_type().getattr("from_bytes")?, (PyBytes::new(slf.py(), &bytes),)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        saved::reduce(slf.as_any(), &slf.get().model)
     }
 
     /// The settings it was trained with, as settled for the data, as JSON.
@@ -190,23 +177,8 @@ impl Mixture {
         x: &Bound<'py, PyAny>,
         sparsity: usize,
         threads: usize,
-    ) -> PyResult<(Bound<'py, PyArrayDyn<i32>>, Bound<'py, PyArrayDyn<f64>>)> {
-        let held = Held::borrow(x)?;
-        let rows = held.rows()?;
-        let rows = rows.as_ref();
-        let (index, value) = run(py, threads, |brake| {
-            let (count, entry) = (rows.num_rows(), size_of::<i32>() + size_of::<f64>());
-            check_result("assigning", count, "rows", (sparsity as u64).saturating_mul(entry as u64))?;
-            let (mut index, mut value) = (Vec::with_capacity(count * sparsity), Vec::with_capacity(count * sparsity));
-            self.model.assign(&Braked { rows, now: &brake.now }, sparsity, &mut |clusters, shares| {
-                index.extend(clusters.iter().map(|&k| k as i32));
-                value.extend_from_slice(shares);
-                Ok(())
-            })?;
-            Ok((index, value))
-        })?;
-        let count = value.len() / sparsity;
-        Ok((array(py, &[count, sparsity], index)?, array(py, &[count, sparsity], value)?))
+    ) -> PyResult<Assigned<'py>> {
+        assigned(py, x, sparsity, "rows", threads, |rows, visit| self.model.assign(rows, sparsity, visit))
     }
 
     /// Rows drawn from the mixture, and their clusters.
@@ -249,9 +221,4 @@ impl Mixture {
 /// Added without a rate, blended with one.
 pub fn increment(rate: Option<f64>, population: f64) -> Increment {
     rate.map_or(Increment::Add, |rate| Increment::Blend { rate, population })
-}
-
-/// Anything of the library as JSON.
-pub fn json<T: serde::Serialize>(value: &T) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|error| crate::gate::LsparseError::new_err(error.to_string()))
 }

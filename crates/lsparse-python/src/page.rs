@@ -13,8 +13,8 @@ use lsparse_page::watch::{Feed, Follow, Server, Watched};
 use pyo3::prelude::*;
 
 use crate::gate::{raise, run};
-use crate::mixture::json;
 use crate::rows::{Braked, Held};
+use crate::saved::json;
 
 /// How often files are looked at.
 const PERIOD: Duration = Duration::from_millis(300);
@@ -94,8 +94,8 @@ pub fn metadata_of(columns: Columns) -> Metadata {
 
 /// The page of a mixture or of a hidden Markov model, given as the bytes of its file, and what is in it as JSON.
 #[pyfunction]
-#[pyo3(signature = (kind, model, title, names, *, x=None, lengths=None, metadata=None, columns=None, picture=None, most=1000,
-    seed=0, threads=0))]
+#[pyo3(signature = (kind, model, title, names, *, x=None, lengths=None, metadata=None, columns=None, picture=None,
+    missing=false, most=1000, seed=0, threads=0))]
 #[allow(clippy::too_many_arguments)]
 pub fn clusters_page<'py>(
     py: Python<'py>,
@@ -108,6 +108,7 @@ pub fn clusters_page<'py>(
     metadata: Option<Columns>,
     columns: Option<Vec<String>>,
     picture: Option<(usize, usize, usize)>,
+    missing: bool,
     most: usize,
     seed: u64,
     threads: usize,
@@ -124,13 +125,15 @@ pub fn clusters_page<'py>(
         let count = rows.map_or(0, |rows| rows.num_rows());
         let make = |judge: &Judge<'_>| page_of(judge, rows, metadata.as_ref(), &columns, picture, &options);
         if kind == "mixture" {
-            return make(&Judge::Mixture(&MixtureModel::from_bytes(&name, model)?));
+            let model = MixtureModel::from_bytes(&name, model)?;
+            return make(&Judge::Mixture(&if missing { model.allowing_missing()? } else { model }));
         }
         let groups = match &lengths {
             Some(lengths) => Groups::of_lengths("lengths", lengths, count)?,
             None => Groups::one(count),
         };
-        make(&Judge::Sequence(&SequenceModel::from_bytes(&name, model)?, &groups))
+        let model = SequenceModel::from_bytes(&name, model)?;
+        make(&Judge::Sequence(&if missing { model.allowing_missing_steps() } else { model }, &groups))
     })?;
     Ok((page, json(&report)?))
 }

@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lsparse::data::{
-    BorrowedCsr, BorrowedRows, CsrIndex, CsrValue, Element as Precision, Pieces, RowSource, Rows, Scalar,
-};
+use lsparse::data::{BorrowedCsr, BorrowedRows, CsrIndex, CsrValue, RowSource, Rows, Scalar, Wrapper};
 use numpy::{Element, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -165,43 +163,14 @@ impl Braked<'_> {
     }
 }
 
-impl RowSource for Braked<'_> {
-    fn name(&self) -> &str {
-        self.rows.name()
+impl Wrapper for Braked<'_> {
+    fn inside(&self) -> &dyn RowSource {
+        self.rows
     }
 
-    fn num_rows(&self) -> usize {
-        self.rows.num_rows()
-    }
-
-    fn dim(&self) -> usize {
-        self.rows.dim()
-    }
-
-    fn element(&self) -> Precision {
-        self.rows.element()
-    }
-
-    fn is_sparse(&self) -> bool {
-        self.rows.is_sparse()
-    }
-
-    fn num_entries(&self) -> Option<usize> {
-        self.rows.num_entries()
-    }
-
-    fn pieces(&self) -> Option<&dyn Pieces> {
-        self.rows.pieces()
-    }
-
-    fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> lsparse::Result<()> {
+    fn append<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> lsparse::Result<()> {
         self.check()?;
-        self.rows.read_f32(start, count, out)
-    }
-
-    fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> lsparse::Result<()> {
-        self.check()?;
-        self.rows.read_f64(start, count, out)
+        T::read(self.rows, start, count, out)
     }
 }
 

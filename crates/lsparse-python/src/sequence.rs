@@ -1,18 +1,17 @@
 //! Hidden Markov models: training, and the trained model.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use lsparse::data::{Groups, RowSource};
-use lsparse::system::check_result;
-use lsparse::{SequenceConfig, SequenceInputs, SequenceModel, fit_sequence_with};
+use lsparse::{Result, SequenceConfig, SequenceInputs, SequenceModel, fit_sequence_with};
 use numpy::{PyArray1, PyArrayDyn};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
 use crate::around::{Around, Reported};
-use crate::gate::{raise, run};
-use crate::mixture::{json, settings};
+use crate::gate::run;
 use crate::rows::{Braked, Held, array};
+use crate::saved::{self, Assigned, Pickled, assigned, json, settings};
 
 /// A trained hidden Markov model.
 #[pyclass(frozen, module = "lsparse._core")]
@@ -21,8 +20,8 @@ pub struct Hmm {
 }
 
 /// Where sequences begin; all rows are one where no lengths are given.
-fn groups(lengths: Option<Vec<usize>>, rows: &dyn RowSource, name: &str) -> PyResult<Option<Groups>> {
-    lengths.map(|lengths| Groups::of_lengths(name, &lengths, rows.num_rows())).transpose().map_err(raise)
+fn groups(lengths: Option<Vec<usize>>, rows: &dyn RowSource, name: &str) -> Result<Option<Groups>> {
+    lengths.map(|lengths| Groups::of_lengths(name, &lengths, rows.num_rows())).transpose()
 }
 
 /// Train a hidden Markov model; gives the model and a dict that says how it went.
@@ -40,15 +39,10 @@ pub fn fit_sequence<'py>(
     start: Option<&Bound<'py, Hmm>>,
 ) -> PyResult<Reported<'py, Hmm>> {
     let config: SequenceConfig = settings(config)?;
-    let (held, heldout) = (Held::borrow(x)?, around.heldout()?);
-    let heldout = heldout.as_ref().map(Held::rows).transpose()?;
-    let own = groups(lengths, held.rows()?.as_ref(), "lengths")?;
-    let held_groups = match &heldout {
-        Some(rows) => groups(heldout_lengths, rows.as_ref(), "lengths_val")?,
-        None => None,
-    };
     let start = start.map(|start| &start.get().model);
-    let (model, report) = around.fit(py, &held, heldout.as_deref(), |rows, heldout, beside| {
+    let (model, report) = around.fit(py, x, |rows, heldout, beside| {
+        let own = groups(lengths, rows, "lengths")?;
+        let held_groups = heldout.map(|rows| groups(heldout_lengths, rows, "lengths_val")).transpose()?.flatten();
         let heldout = heldout.map(|rows| (rows, held_groups.as_ref()));
         let inputs = SequenceInputs { groups: own.as_ref(), heldout, start, columns: columns.as_deref() };
         fit_sequence_with(rows, &config, inputs, beside)
@@ -61,26 +55,22 @@ impl Hmm {
     /// A model from a file.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Ok(Hmm { model: run(py, 1, |_| SequenceModel::load(&path))? })
+        Ok(Hmm { model: saved::load(py, &path)? })
     }
 
     /// Write the model to a file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        run(py, 1, |_| self.model.save_to(&path))
+        saved::save(py, &self.model, &path)
     }
 
     /// A model from the bytes of a file.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        Ok(Hmm { model: run(py, 1, |_| SequenceModel::from_bytes(Path::new("the pickled model"), bytes))? })
+        Ok(Hmm { model: saved::from_bytes(py, bytes)? })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let model = &slf.get().model;
-        let bytes = run(slf.py(), 1, |_| {
-            model.to_bytes().map_err(|source| lsparse::Error::Unwritable { path: "the model".into(), source })
-        })?;
-        Ok((slf.get_type().getattr("from_bytes")?, (PyBytes::new(slf.py(), &bytes),)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        saved::reduce(slf.as_any(), &slf.get().model)
     }
 
     /// The settings it was trained with, as settled for the data, as JSON.
@@ -142,8 +132,10 @@ impl Hmm {
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
-        let (rows, groups) = (rows.as_ref(), groups(lengths, rows.as_ref(), "lengths")?);
-        let scores = run(py, threads, |brake| self.model.score(&Braked { rows, now: &brake.now }, groups.as_ref()))?;
+        let rows = rows.as_ref();
+        let scores = run(py, threads, |brake| {
+            self.model.score(&Braked { rows, now: &brake.now }, groups(lengths, rows, "lengths")?.as_ref())
+        })?;
         Ok(PyArray1::from_vec(py, scores.log_density))
     }
 
@@ -156,24 +148,10 @@ impl Hmm {
         lengths: Option<Vec<usize>>,
         sparsity: usize,
         threads: usize,
-    ) -> PyResult<(Bound<'py, PyArrayDyn<i32>>, Bound<'py, PyArrayDyn<f64>>)> {
-        let held = Held::borrow(x)?;
-        let rows = held.rows()?;
-        let (rows, groups) = (rows.as_ref(), groups(lengths, rows.as_ref(), "lengths")?);
-        let (index, value) = run(py, threads, |brake| {
-            let (count, entry) = (rows.num_rows(), size_of::<i32>() + size_of::<f64>());
-            check_result("assigning", count, "steps", (sparsity as u64).saturating_mul(entry as u64))?;
-            let (mut index, mut value) = (Vec::with_capacity(count * sparsity), Vec::with_capacity(count * sparsity));
-            let braked = Braked { rows, now: &brake.now };
-            self.model.assign(&braked, groups.as_ref(), sparsity, &mut |states, shares| {
-                index.extend(states.iter().map(|&k| k as i32));
-                value.extend_from_slice(shares);
-                Ok(())
-            })?;
-            Ok((index, value))
-        })?;
-        let count = value.len() / sparsity;
-        Ok((array(py, &[count, sparsity], index)?, array(py, &[count, sparsity], value)?))
+    ) -> PyResult<Assigned<'py>> {
+        assigned(py, x, sparsity, "steps", threads, |rows, visit| {
+            self.model.assign(rows, groups(lengths, rows, "lengths")?.as_ref(), sparsity, visit)
+        })
     }
 
     /// The most probable path through every sequence, and the log weight of all of them.
@@ -187,9 +165,10 @@ impl Hmm {
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, f64)> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
-        let (rows, groups) = (rows.as_ref(), groups(lengths, rows.as_ref(), "lengths")?);
-        let found =
-            run(py, threads, |brake| self.model.best_paths(&Braked { rows, now: &brake.now }, groups.as_ref()))?;
+        let rows = rows.as_ref();
+        let found = run(py, threads, |brake| {
+            self.model.best_paths(&Braked { rows, now: &brake.now }, groups(lengths, rows, "lengths")?.as_ref())
+        })?;
         let states = found.0.iter().map(|&k| i64::from(k)).collect();
         Ok((PyArray1::from_vec(py, states), found.1))
     }

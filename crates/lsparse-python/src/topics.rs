@@ -1,9 +1,10 @@
 //! Topics: training, the trained model, and scores of any topics.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use lsparse::SequenceModel;
-use lsparse::data::{RowSource, Rows};
+use lsparse::corpus::document_lengths;
+use lsparse::data::RowSource;
 use lsparse::settings::TopicsConfig;
 use lsparse::system::{check_growth, check_result};
 use lsparse::topics::coherence::coherence as coherence_of;
@@ -12,16 +13,14 @@ use lsparse::topics::{TopicInputs, TopicModel, WordTable, fit_topics_with};
 use lsparse_page::explore::{PageOptions, Reading, topics_page};
 use numpy::{PyArray1, PyArrayDyn, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
 use crate::around::{Around, Reported};
 use crate::gate::{raise, run};
-use crate::mixture::{increment, json, settings};
+use crate::mixture::increment;
 use crate::page::{Columns, metadata_of};
 use crate::rows::{Braked, Held, array};
-
-/// Documents read at a time to count their words.
-const STRETCH: usize = 4096;
+use crate::saved::{self, Pickled, json, settings};
 
 /// A trained topic model.
 #[pyclass(frozen, module = "lsparse._core")]
@@ -57,13 +56,11 @@ pub fn fit_topics<'py>(
     start: Option<&Bound<'py, Topics>>,
 ) -> PyResult<Reported<'py, Topics>> {
     let config: TopicsConfig = settings(config)?;
-    let (held, heldout) = (Held::borrow(x)?, around.heldout()?);
-    let heldout = heldout.as_ref().map(Held::rows).transpose()?;
     let Given { vocabulary, tokenizer, seed_words, alpha, word_prior } = given;
     let tokenizer = tokenizer.as_deref().map(settings).transpose()?;
     let word_prior = word_prior.as_ref().map(|prior| prior.as_slice()).transpose()?;
     let start = start.map(|start| &start.get().model);
-    let (model, report) = around.fit(py, &held, heldout.as_deref(), |rows, heldout, beside| {
+    let (model, report) = around.fit(py, x, |rows, heldout, beside| {
         let (vocab, alpha, seed_words) = (vocabulary.as_deref(), alpha.as_deref(), &seed_words[..]);
         let inputs = TopicInputs { vocab, heldout, start, seed_words, alpha, word_prior, tokenizer };
         fit_topics_with(rows, &config, inputs, beside)
@@ -76,26 +73,22 @@ impl Topics {
     /// A model from a file.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Ok(Topics { model: run(py, 1, |_| TopicModel::load(&path))? })
+        Ok(Topics { model: saved::load(py, &path)? })
     }
 
     /// Write the model to a file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        run(py, 1, |_| self.model.save_to(&path))
+        saved::save(py, &self.model, &path)
     }
 
     /// A model from the bytes of a file.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        Ok(Topics { model: run(py, 1, |_| TopicModel::from_bytes(Path::new("the pickled model"), bytes))? })
+        Ok(Topics { model: saved::from_bytes(py, bytes)? })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let model = &slf.get().model;
-        let bytes = run(slf.py(), 1, |_| {
-            model.to_bytes().map_err(|source| lsparse::Error::Unwritable { path: "the model".into(), source })
-        })?;
-        Ok((slf.get_type().getattr("from_bytes")?, (PyBytes::new(slf.py(), &bytes),)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        saved::reduce(slf.as_any(), &slf.get().model)
     }
 
     /// The settings it was trained with, as settled for the corpus, as JSON.
@@ -189,7 +182,7 @@ impl Topics {
         let values = run(py, threads, |brake| {
             let rows = Braked { rows: rows.as_ref(), now: &brake.now };
             check_result("transforming", rows.num_rows(), "documents", ((num + 1) * size_of::<f64>()) as u64)?;
-            let lengths = lengths(&rows)?;
+            let lengths = document_lengths(&rows)?;
             let alpha: Vec<f64> = self.model.alpha.iter().map(|&a| f64::from(a)).collect();
             let mut values = Vec::with_capacity(rows.num_rows() * num);
             self.model.assign(&rows, &mut |document, shares| {
@@ -346,10 +339,10 @@ pub fn model_kind(path: PathBuf) -> &'static str {
     }
 }
 
-/// Names of topics from a file, one a topic or none.
+/// Names from a file, one a topic, cluster or state (`what` says which) or none.
 #[pyfunction]
-pub fn read_topic_names(path: PathBuf, topics: usize) -> PyResult<Vec<Option<String>>> {
-    lsparse::topics::read_topic_names(&path, topics).map_err(raise)
+pub fn read_names(path: PathBuf, num: usize, what: &str) -> PyResult<Vec<Option<String>>> {
+    lsparse::topics::read_names(&path, num, what).map_err(raise)
 }
 
 /// Document completion for topics of any origin, K x V with rows that sum to one.
@@ -418,16 +411,4 @@ fn options(share: f64, seed: u64) -> lsparse::Result<CompletionOptions> {
     }
     let problem = format!("{share} leaves no words to score or none to score them by");
     Err(lsparse::Error::Config { setting: "share", problem, remedy: "give a share between 0 and 1".into() })
-}
-
-/// The number of words of every document.
-fn lengths(source: &dyn RowSource) -> lsparse::Result<Vec<f64>> {
-    let mut lengths = Vec::with_capacity(source.num_rows());
-    let mut rows = Rows::<f64>::sparse(source.dim());
-    while lengths.len() < source.num_rows() {
-        rows.clear();
-        source.read_f64(lengths.len(), STRETCH.min(source.num_rows() - lengths.len()), &mut rows)?;
-        lengths.extend((0..rows.len()).map(|n| rows.sparse_row(n).1.iter().sum::<f64>()));
-    }
-    Ok(lengths)
 }

@@ -15,7 +15,7 @@ use pyo3::types::PyDict;
 
 use crate::gate::run;
 use crate::messages::of_remark;
-use crate::mixture::json;
+use crate::saved::json;
 
 /// Remembers every step, for `trace_` and for whoever watches.
 #[derive(Clone, Default)]

@@ -9,11 +9,15 @@ import lsparse
 import numpy as np
 from scipy.special import psi
 
-#: Dense, whatever the number of components.
-ALL = 10**6
+
+class Dense:
+    """Models that keep all components, however many there are."""
+
+    def _shared_config(self, **overrides):
+        return super()._shared_config(**{"sparsity": "K", **overrides})
 
 
-class GaussianMixture(lsparse.GaussianMixture):
+class GaussianMixture(Dense, lsparse.GaussianMixture):
     """scikit-learn's: maximum likelihood from a k-means start."""
 
     def __init__(
@@ -49,7 +53,6 @@ class GaussianMixture(lsparse.GaussianMixture):
             warm_start=warm_start,
             verbose=verbose,
             estimate="ml",
-            sparsity=ALL,
         )
         self.verbose_interval = verbose_interval
 
@@ -58,7 +61,7 @@ class GaussianMixture(lsparse.GaussianMixture):
         self.set_params(n_components=resp.shape[1], max_iter=0).fit(X)
 
 
-class BayesianGaussianMixture(lsparse.GaussianMixture):
+class BayesianGaussianMixture(Dense, lsparse.GaussianMixture):
     """scikit-learn's: a posterior, under its default priors; Dirichlet processes are Dirichlet distributions here."""
 
     def __init__(
@@ -99,7 +102,6 @@ class BayesianGaussianMixture(lsparse.GaussianMixture):
             warm_start=warm_start,
             verbose=verbose,
             estimate="vb",
-            sparsity=ALL,
         )
         self.weight_concentration_prior_type = weight_concentration_prior_type
         self.verbose_interval = verbose_interval
@@ -111,7 +113,7 @@ class BayesianGaussianMixture(lsparse.GaussianMixture):
         return super()._config(**{**defaults, **overrides})
 
 
-class LatentDirichletAllocation(lsparse.TopicModel):
+class LatentDirichletAllocation(Dense, lsparse.TopicModel):
     """scikit-learn's: a posterior of dense topics from a random start, with its priors, schedules and numbers of laps."""
 
     def __init__(
@@ -151,7 +153,6 @@ class LatentDirichletAllocation(lsparse.TopicModel):
             random_state=random_state,
             estimate="vb",
             init_params="random",
-            sparsity=ALL,
             tol=0.0,
         )
         self.learning_method = learning_method

@@ -85,6 +85,32 @@ def test_every_mixture_has_a_page():
         lsparse.explore(KMeans(2, n_init=1).fit(rows), rows)
 
 
+def test_rows_may_lack_values_whichever_way_the_model_was_fitted(tmp_path):
+    X, _ = blobs(200, columns=3, clusters=2)
+    holes = X.copy()
+    holes[::7, 1] = np.nan
+    gap = X.copy()
+    gap[50:60] = np.nan
+    names = tmp_path / "names.csv"
+    names.write_text("number,name\n0,near\n")
+    for model, rows, what in [
+        (GaussianMixture(2, covariance_type="diag", random_state=0).fit(X), holes, "cluster"),
+        (HMM(2, covariance_type="diag", random_state=0, tol=0.1).fit(X), gap, "state"),
+    ]:
+        with pytest.raises(ValueError, match="NaN"):
+            lsparse.explore(model, rows)
+        assert lsparse.explore(model, rows, missing=True).report["rows"] == 200
+        assert not model.missing
+        with pytest.raises(LsparseError, match=f"{what},name"):
+            lsparse.explore(model, names=names)
+        with pytest.raises(LsparseError, match=f"there is no {what} 2"):
+            lsparse.explore(model, names={2: "x"})
+    counts = np.random.default_rng(0).poisson(3.0, size=(50, 5))
+    for model in (MultinomialMixture(2, random_state=0).fit(counts), TopicModel(2, random_state=0).fit(counts)):
+        with pytest.raises(LsparseError, match="missing: "):
+            lsparse.explore(model, counts, missing=True)
+
+
 def test_the_command_makes_the_same_page(tmp_path, command):
     X, _ = blobs(300)
     model = GaussianMixture(4, covariance_type="diag", random_state=0, max_iter=5, tol=0).fit(X)

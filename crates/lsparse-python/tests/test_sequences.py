@@ -99,10 +99,7 @@ def test_models_are_saved_and_pickled(kind, sparsity, tmp_path):
     lsparse.save(model, tmp_path / "h.safetensors")
     again = lsparse.load(tmp_path / "h.safetensors")
     copied = pickle.loads(pickle.dumps(model))
-    if kind == "categorical":
-        # A file does not know that counts were symbols.
-        again.emission = "categorical"
-        again._symbols = 4
+    assert again.emission == model.emission and again.n_features_in_ == model.n_features_in_
     for other in (again, copied):
         assert type(other) is HMM
         np.testing.assert_array_equal(other.transmat_, model.transmat_)
@@ -159,6 +156,22 @@ def test_symbols_are_whole_numbers_of_the_fit():
         model.predict([[4]])
     with pytest.raises(ValueError, match="whole numbers"):
         model.predict([[0.5]])
+
+
+def test_symbols_that_are_far_apart_cost_what_is_there(tmp_path):
+    far = np.array([7, 5_000, 2_000_000_000_000])
+    X = far[rows("categorical") % 3]
+    model = HMM(3, emission="categorical", random_state=0, tol=0.1).fit(X, LENGTHS)
+    assert model.emissionprob_.shape == (3, 3) and model.symbols_.tolist() == far.tolist()
+    near = HMM(3, emission="categorical", random_state=0, tol=0.1).fit(rows("categorical") % 3, LENGTHS)
+    np.testing.assert_array_equal(model.predict(X, LENGTHS), near.predict(rows("categorical") % 3, LENGTHS))
+    assert set(np.unique(model.sample(50, random_state=1)[0])) <= set(far.tolist())
+    with pytest.raises(ValueError, match="symbol 8 "):
+        model.predict([[8]])
+    lsparse.save(model, tmp_path / "h.safetensors")
+    again = lsparse.load(tmp_path / "h.safetensors")
+    assert again.symbols_.tolist() == far.tolist() and again.score(X, LENGTHS) == model.score(X, LENGTHS)
+    assert lsparse.explore(again, X, lengths=LENGTHS).report["columns"] == 3
 
 
 def test_symbols_may_be_missing():

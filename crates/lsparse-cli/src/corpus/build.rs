@@ -158,7 +158,7 @@ pub struct WordArgs {
     /// Normalised pointwise mutual information of a phrase at least, from 0 to 1 [default: 0.5].
     #[arg(long, value_name = "NPMI", requires = "phrases", value_parser = parse::number)]
     pub phrase_threshold: Option<f64>,
-    /// Treat text as another corpus was: its settings, its words.
+    /// Treat text as another corpus was: its settings, its words, and what it keeps of each document unless --keep is given.
     #[arg(long, value_name = "CORPUS", conflicts_with_all = [
         "stop_words", "stem", "keep_case", "numbers", "min_length", "max_length", "segment", "phrases",
     ])]

@@ -100,6 +100,8 @@ struct Watchers {
     written: u64,
     /// The first thing that could not be written.
     trouble: Option<Error>,
+    /// What was said of things that could not be written, each once.
+    told: Vec<String>,
 }
 
 impl Watchers {
@@ -107,7 +109,7 @@ impl Watchers {
     fn new(progress: TrainingProgress, trace: Option<Trace<TraceFile>>, run: &RunArgs, data: &Path) -> Result<Self> {
         let name = run.out.as_deref().unwrap_or(data).to_string_lossy();
         let page = run.watch.map(|port| OwnPage::start(&name, port)).transpose()?;
-        Ok(Watchers { progress, trace, page, written: 0, trouble: None })
+        Ok(Watchers { progress, trace, page, written: 0, trouble: None, told: Vec::new() })
     }
 
     /// Tell the page, if there is one.
@@ -129,10 +131,12 @@ impl Watchers {
 
     /// Say that something could not be written, and what becomes of the training.
     fn tell(&mut self, error: Error, then: &str) {
-        if self.trouble.is_none() {
-            output::message(&format!("warning: {}; {then}", messages::of_error(&error)));
-            self.trouble = Some(error);
+        let text = messages::of_error(&error);
+        if !self.told.contains(&text) {
+            output::message(&format!("warning: {text}; {then}"));
+            self.told.push(text);
         }
+        self.trouble.get_or_insert(error);
     }
 
     /// The first thing that could not be written is an error once the model is safe.

@@ -37,10 +37,10 @@ struct Scores {
 
 pub fn run(args: &ScoreArgs, model: SequenceModel) -> Result<()> {
     let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
-    let model = if args.missing { model.allowing_missing_steps() } else { model };
+    let mut model = if args.missing { model.allowing_missing_steps() } else { model };
     topics::refuse_given(&args.text.given(), "a hidden Markov model")?;
     let data = Input::open(&args.data, ".csv")?;
-    let (source, groups) = args.groups.open(&args.reading, data.path(), model.config.missing)?;
+    let (source, groups) = args.groups.open_for(&args.reading, data.path(), &mut model)?;
     let labels = args.labels.as_deref().map(|path| read_labels(path, source.num_rows())).transpose()?;
     let rows = model.score(source.as_ref(), Some(&groups))?;
     let agreement = labels.map(|labels| -> Result<Agreement> {

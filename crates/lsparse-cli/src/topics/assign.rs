@@ -27,8 +27,8 @@ struct Row<'a> {
 /// `format` is what the name of the output says, which has been checked.
 pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()> {
     super::refuse_given(&[("missing", args.missing)], "a topic model")?;
-    if let Some(sparsity) = args.sparsity {
-        model.config.sparsity = Sparsity::Of(sparsity.of(model.num_topics(), model.sparsity())?);
+    if args.sparsity.is_some() {
+        model.config.sparsity = Sparsity::Of(args.kept(model.num_topics(), model.sparsity())?);
     }
     let names = args.names.as_deref().map(|path| read_topic_names(path, model.num_topics())).transpose()?;
     if names.is_some() && matches!(format, "npy" | "npz") {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lsparse::backend::with_threads;
+use lsparse::corpus::document_lengths;
 use lsparse::data::AtomicFile;
 use lsparse::topics::{TopicModel, read_topic_names};
 use lsparse::{Error, Result};
@@ -288,12 +289,12 @@ fn ranked_words(model: &TopicModel, args: &TopicsListArgs) -> Vec<Vec<(u32, f64)
 fn examples(model: &TopicModel, args: &TopicsListArgs) -> Result<Vec<Vec<Example>>> {
     let Some(path) = &args.corpus else { return Ok(Vec::new()) };
     let documents = args.text.open(path, model, None)?;
-    let lengths = documents.lengths()?;
-    let mut best: Vec<Vec<(f32, f32, usize)>> = vec![Vec::new(); model.num_topics()];
+    let lengths = document_lengths(&documents)?;
+    let mut best: Vec<Vec<(f32, f64, usize)>> = vec![Vec::new(); model.num_topics()];
     model.assign(&documents, &mut |n, shares| {
         for &(k, share) in shares {
             let list = &mut best[k as usize];
-            let better = |other: &(f32, f32, usize)| (share, lengths[n]) > (other.0, other.1);
+            let better = |other: &(f32, f64, usize)| (share, lengths[n]) > (other.0, other.1);
             let place = list.iter().position(better).unwrap_or(list.len());
             if place < args.examples {
                 list.insert(place, (share, lengths[n], n));
@@ -302,7 +303,7 @@ fn examples(model: &TopicModel, args: &TopicsListArgs) -> Result<Vec<Vec<Example
         }
         Ok(())
     })?;
-    let name = |&(share, _, n): &(f32, f32, usize)| {
+    let name = |&(share, _, n): &(f32, f64, usize)| {
         Ok(Example { document: documents.corpus().id(n)?.to_owned(), share: f64::from(share) })
     };
     best.iter().map(|list| list.iter().map(name).collect()).collect()

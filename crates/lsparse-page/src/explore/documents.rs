@@ -1,9 +1,9 @@
 //! Documents for the page: those that show topics best, and some others, with the topic of every word.
 
-use lsparse::corpus::{Encoder, Metadata, TokenScratch, normalized};
-use lsparse::data::{Element, RowSource, Rows, Scalar, read};
+use lsparse::Result;
+use lsparse::corpus::{Encoder, Metadata, TokenScratch, document_lengths, normalized};
+use lsparse::data::{Picked, RowSource, Rows};
 use lsparse::topics::TopicModel;
-use lsparse::{Error, Result};
 
 use crate::explore::facets::{Facet, Weighed, facets};
 
@@ -75,33 +75,33 @@ impl Shelf {
     pub fn new(model: &TopicModel, reading: &Reading<'_>, most: usize) -> Result<Self> {
         let all = reading.rows.num_rows();
         let looked_at = all.min(LOOKED_AT.max(most));
-        let sample = Picked { rows: reading.rows, picked: evenly(all, looked_at) };
+        let sample = Picked::new(reading.rows, evenly(all, looked_at));
         let mut shares: Vec<Vec<(u32, f32)>> = Vec::with_capacity(looked_at);
         model.assign(&sample, &mut |_, found| {
             shares.push(found.to_vec());
             Ok(())
         })?;
-        let lengths = lengths(&sample)?;
+        let lengths: Vec<f32> = document_lengths(&sample)?.into_iter().map(|length| length as f32).collect();
         let by_metadata = |metadata: &Metadata| {
             let wide = |shares: &Vec<(u32, f32)>| shares.iter().map(|&(k, share)| (k, f64::from(share))).collect();
             let wide: Vec<Vec<(u32, f64)>> = shares.iter().map(wide).collect();
-            let weighed: Vec<Weighed<'_>> = (sample.picked.iter().zip(&lengths).zip(&wide))
+            let weighed: Vec<Weighed<'_>> = (sample.numbers().iter().zip(&lengths).zip(&wide))
                 .map(|((&n, &length), shares)| (n, f64::from(length), shares.as_slice()))
                 .collect();
             facets(metadata, model.num_topics(), &weighed)
         };
         let facets = reading.metadata.map(by_metadata).unwrap_or_default();
         let chosen = choose_documents(model.num_topics(), &shares, &lengths, most);
-        let numbers: Vec<usize> = chosen.iter().map(|&at| sample.picked[at]).collect();
+        let numbers: Vec<usize> = chosen.iter().map(|&at| sample.numbers()[at]).collect();
         let texts = reading.texts.map(|texts| texts(&numbers)).transpose()?;
         let encoder = texts.is_some().then(|| model.encoder()).transpose()?;
-        let source = Picked { rows: reading.rows, picked: numbers };
+        let source = Picked::new(reading.rows, numbers);
         let mut counts = Rows::<f32>::sparse(source.dim());
         source.read_f32(0, source.num_rows(), &mut counts)?;
         let mut scratch = TokenScratch::default();
         let mut shown = Vec::with_capacity(chosen.len());
         model.assign_words(&source, &mut |at, shares, words, topics| {
-            let number = source.picked[at];
+            let number = source.numbers()[at];
             let mut shares = shares.to_vec();
             shares.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
             let mut document = ShownDocument {
@@ -197,67 +197,4 @@ pub fn choose_documents(num_topics: usize, shares: &[Vec<(u32, f32)>], lengths: 
 pub fn evenly(all: usize, count: usize) -> Vec<usize> {
     let count = count.min(all);
     (0..count).map(|at| (at as u128 * all as u128 / count as u128) as usize).collect()
-}
-
-fn lengths(source: &dyn RowSource) -> Result<Vec<f32>> {
-    let mut lengths = Vec::with_capacity(source.num_rows());
-    let mut rows = Rows::<f32>::sparse(source.dim());
-    while lengths.len() < source.num_rows() {
-        rows.clear();
-        source.read_f32(lengths.len(), 4096.min(source.num_rows() - lengths.len()), &mut rows)?;
-        lengths.extend((0..rows.len()).map(|n| rows.sparse_row(n).1.iter().sum::<f32>()));
-    }
-    Ok(lengths)
-}
-
-/// Some rows of a source, by ascending numbers.
-pub struct Picked<'a> {
-    /// All rows.
-    pub rows: &'a dyn RowSource,
-    /// The numbers of these.
-    pub picked: Vec<usize>,
-}
-
-impl Picked<'_> {
-    fn append<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
-        let end = start.saturating_add(count);
-        let Some(picked) = self.picked.get(start..end) else {
-            return Err(Error::PastEnd { name: self.name().into(), end, num_rows: self.num_rows() });
-        };
-        // Rows that follow each other are read together.
-        for run in picked.chunk_by(|a, b| a + 1 == *b) {
-            read(self.rows, run[0], run.len(), out)?;
-        }
-        Ok(())
-    }
-}
-
-impl RowSource for Picked<'_> {
-    fn name(&self) -> &str {
-        self.rows.name()
-    }
-
-    fn num_rows(&self) -> usize {
-        self.picked.len()
-    }
-
-    fn dim(&self) -> usize {
-        self.rows.dim()
-    }
-
-    fn element(&self) -> Element {
-        self.rows.element()
-    }
-
-    fn is_sparse(&self) -> bool {
-        self.rows.is_sparse()
-    }
-
-    fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
-        self.append(start, count, out)
-    }
-
-    fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
-        self.append(start, count, out)
-    }
 }

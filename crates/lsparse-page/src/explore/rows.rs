@@ -1,9 +1,9 @@
 //! Rows for the page: how sure a sample of them is of its clusters, and those that are typical, doubtful or unlikely.
 
-use lsparse::data::{Groups, RowSource, Rows};
+use lsparse::data::{Groups, Picked, RowSource, Rows};
 use lsparse::{MixtureModel, Result, SequenceModel};
 
-use crate::explore::documents::{Picked, evenly};
+use crate::explore::documents::evenly;
 
 /// Weights of rows under clusters that are worked out at most, and the rows that this leaves at least and at most.
 const WEIGHED: usize = 40_000_000;
@@ -140,7 +140,7 @@ impl Sampled {
         let all = rows.num_rows();
         let (num, sparsity) = (judge.num_clusters(), judge.sparsity());
         let (picked, groups) = judge.look_at(all, most);
-        let sample = Picked { rows, picked };
+        let sample = Picked::new(rows, picked);
         let groups = groups.as_ref();
         let scores = judge.score(&sample, groups)?;
         let (mut looked, mut captured) = (Vec::with_capacity(scores.len()), vec![0.0; num.min(CAPTURED)]);
@@ -175,7 +175,7 @@ impl Sampled {
         let mut shown = Vec::with_capacity(chosen.len());
         let (mut dense, mut sparse) = (Rows::<f32>::dense(rows.dim()), Rows::<f32>::sparse(rows.dim()));
         for sample_at in chosen {
-            let number = sample.picked[sample_at];
+            let number = sample.numbers()[sample_at];
             let (columns, values) = if rows.is_sparse() {
                 sparse.clear();
                 rows.read_f32(number, 1, &mut sparse)?;
@@ -189,7 +189,7 @@ impl Sampled {
             let (name, shares) = (rows.row_name(number), kept[sample_at].clone());
             shown.push(ShownRow { number, sample: sample_at, name, shares, columns, values });
         }
-        Ok(Sampled { all, picked: sample.picked, looked, captured, shown, kept })
+        Ok(Sampled { all, picked: sample.numbers().to_vec(), looked, captured, shown, kept })
     }
 }
 

@@ -181,10 +181,10 @@ impl<'a> ClusterSet<'a> {
                 }
             }
         } else {
-            let (name, is_odds) = match self.likelihood {
-                LikelihoodKind::Poisson => ("rates", false),
-                kind => ("probabilities", kind == LikelihoodKind::Bernoulli),
-            };
+            // A probability that has no others to share with stands for its odds.
+            let family = self.likelihood.family();
+            let name = if family.arrays.iter().any(|array| array.name == "rates") { "rates" } else { "probabilities" };
+            let is_odds = name == "probabilities" && !family.of_categories;
             for &p in self.needed(name)? {
                 let log = |p: f64| p.max(f64::MIN_POSITIVE).ln();
                 push(if is_odds { log(p) - log(1.0 - p) } else { log(p) }, p);

@@ -128,7 +128,8 @@ class Estimator(_Fitted):
         None,
         "int",
         COUNT,
-        "L, the number of components that a row keeps, K if that is smaller; 8 if not given, or K if there are at most 16. "
+        "L, the number of components that a row keeps, K (with a warning) if that is smaller; 8 if not given, or K if there are "
+        "at most 16. "
         "``sparsity=n_components`` is the ordinary dense algorithm, ``sparsity=1`` hard assignment.",
     )
     schedule: str = choice(
@@ -326,14 +327,10 @@ class Estimator(_Fitted):
         """Whether K is to be found."""
         return isinstance(self.n_components, str)
 
-    def _within(self, count: int) -> int:
-        """So many components, or all if there are fewer."""
-        return count if self._finds_components() else min(count, int(self.n_components))
-
     def _shared_config(self, **overrides: Any) -> dict[str, Any]:
         """The settings that all models have, by the names of the library; what is None is left to its default."""
         config = {
-            "sparsity": self._within(int(self.sparsity)) if isinstance(self.sparsity, Integral) else self.sparsity,
+            "sparsity": self.sparsity,
             "schedule": self._schedule,
             "delay": float(self.learning_offset),
             "decay": float(self.learning_decay),

@@ -31,7 +31,7 @@ __all__ = [
     "print_piece",
     "settings",
     "checkpoint_seed",
-    "read_topic_names",
+    "read_names",
     "read_trace",
     "summarize_batch",
     "work_piece",
@@ -207,7 +207,7 @@ def work_piece(
     threads: int = 1,
 ) -> bytes: ...
 def model_kind(path: _Path) -> str: ...
-def read_topic_names(path: _Path, topics: int) -> list[str | None]: ...
+def read_names(path: _Path, num: int, what: str) -> list[str | None]: ...
 def completion(
     topics: _Floats, alpha: _Floats, x: Any, share: float, seed: int, threads: int = 0
 ) -> tuple[float, float, int, int]: ...
@@ -238,6 +238,7 @@ def clusters_page(
     metadata: Sequence[tuple[str, Sequence[str]]] | None = None,
     columns: Sequence[str] | None = None,
     picture: tuple[int, int, int] | None = None,
+    missing: bool = False,
     most: int = 1000,
     seed: int = 0,
     threads: int = 0,

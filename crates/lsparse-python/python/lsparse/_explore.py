@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 import json
 import os
@@ -115,6 +116,7 @@ def explore(
     lengths: Any = None,
     metadata: Mapping[str, Any] | None = None,
     picture: tuple[int, ...] | None = None,
+    missing: bool = False,
     names: Mapping[int, str] | Sequence[str | None] | str | os.PathLike[str] | None = None,
     title: str | None = None,
     n_documents: int = 1000,
@@ -143,6 +145,8 @@ def explore(
         given.
     picture : (height, width) or (height, width, 3), default=None
         What rows of a mixture or an HMM are as pictures, row by row from the top.
+    missing : bool, default=False
+        Whether rows may have missing values (NaN), whichever way the mixture or the HMM was fitted.
     names : mapping, sequence of str or None, or path, default=None
         Names of topics or components, by number; or a file of them, as the page saves it.
     title : str, default=None
@@ -172,11 +176,12 @@ def explore(
         if texts is not None:
             raise LsparseError("texts: only documents of a TopicModel have them; leave it out")
         how = {"lengths": lengths, "metadata": metadata, "picture": picture, "names": names, "title": title}
+        model = _allowing_missing(model) if missing else model
         return _clusters(model, corpus, **how, most=int(n_documents), seed=int(random_state))
     if not isinstance(model, TopicModel):
         raise TypeError(f"model: {type(model).__name__} is none of TopicModel, mixtures and HMM, which pages show")
-    if lengths is not None or picture is not None:
-        given = "lengths" if lengths is not None else "picture"
+    if lengths is not None or picture is not None or missing:
+        given = "lengths" if lengths is not None else "missing" if picture is None else "picture"
         raise LsparseError(f"{given}: a TopicModel has none; leave it out")
     topics = int(model.topics_.shape[0])
     counts, documents, kept = _counts_of(corpus, model)
@@ -188,7 +193,7 @@ def explore(
             raise LsparseError(f"texts: {len(texts)} texts for {counts.shape[0]} documents; give one a document")
     page, report = model.model_.page(
         "topics" if title is None else str(title),
-        _names_of(names, topics),
+        _names_of(names, topics, "topic"),
         x=counts,
         documents=documents,
         texts=texts,
@@ -197,6 +202,15 @@ def explore(
         seed=int(random_state),
     )
     return TopicPage(page, json.loads(report))
+
+
+def _allowing_missing(model: Any) -> Any:
+    """The same model for rows that may lack values."""
+    if not hasattr(model, "missing"):
+        raise LsparseError(f"missing: rows of {type(model).__name__} lack no values; leave it out")
+    model = copy.copy(model)
+    model.missing = True
+    return model
 
 
 def _clusters(
@@ -214,17 +228,18 @@ def _clusters(
         picture = (*(int(side) for side in picture), 1)[:3]
         if len(picture) != 3 or picture[2] not in (1, 3) or min(picture) < 1:
             raise LsparseError("picture: give (height, width), or (height, width, 3) for colours")
-    columns = getattr(model, "feature_names_in_", None)
+    columns = list(model.model_.columns) or None
     page, report = _core.clusters_page(
         "sequence" if is_sequence else "mixture",
         model.model_.__reduce__()[1][0],
         ("states" if is_sequence else "clusters") if title is None else str(title),
-        _names_of(names, len(model.startprob_ if is_sequence else model.weights_)),
+        _names_of(names, len(model.startprob_ if is_sequence else model.weights_), "state" if is_sequence else "cluster"),
         x=rows,
         lengths=HMM._lengths(lengths),
         metadata=_metadata_of(metadata, None if rows is None else rows.shape[0]),
         columns=None if columns is None else [str(name) for name in columns],
         picture=picture,
+        missing=bool(getattr(model, "missing", False)) and getattr(model, "emission", None) != "categorical",
         most=most,
         seed=seed,
     )
@@ -260,15 +275,15 @@ def _counts_of(corpus: Any, model: TopicModel) -> tuple[Any, list[str] | None, d
     return counts, documents, kept
 
 
-def _names_of(names: Any, topics: int) -> list[str | None]:
+def _names_of(names: Any, num: int, what: str) -> list[str | None]:
     if names is None:
-        return [None] * topics
+        return [None] * num
     if isinstance(names, str | os.PathLike):
-        return _core.read_topic_names(Path(names), topics)
+        return _core.read_names(Path(names), num, what)
     given = names.items() if isinstance(names, Mapping) else enumerate(names)
-    found: list[str | None] = [None] * topics
-    for topic, name in given:
-        if not 0 <= int(topic) < topics:
-            raise LsparseError(f"names: there is no topic {topic}; give names of 0 to {topics - 1}")
-        found[int(topic)] = None if name is None else str(name)
+    found: list[str | None] = [None] * num
+    for number, name in given:
+        if not 0 <= int(number) < num:
+            raise LsparseError(f"names: there is no {what} {number}; give names of 0 to {num - 1}")
+        found[int(number)] = None if name is None else str(name)
     return found

@@ -19,7 +19,7 @@ from ._mixtures import (
     MultinomialMixture,
     PoissonMixture,
 )
-from ._sequences import HMM
+from ._sequences import HMM, is_of_symbols
 from ._topics import TopicModel
 
 _COVARIANCE_TYPES = {family: name for name, family in COVARIANCE_TYPES.items()}
@@ -120,6 +120,8 @@ def load(
     elif isinstance(core, _core.Hmm):
         model = _sequence(config, shared)
         dim, names = core.dim, core.columns
+        if config["likelihood"] == "multinomial" and is_of_symbols(core):
+            model.emission, dim, names = "categorical", 1, None
     else:
         shared["init_params"] = _init_params(config)
         shared["search"] = config.get("search", "auto")

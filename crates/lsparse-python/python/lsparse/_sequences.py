@@ -30,6 +30,19 @@ EMISSIONS: dict[str, str] = {
     "bernoulli": "bernoulli",
 }
 
+#: What columns of symbols are called in model files, before the number.
+_CALLED = "symbol "
+
+
+def is_of_symbols(model: Any) -> bool:
+    """Whether the columns of a trained model are symbols."""
+    return len(model.columns) > 0 and all(name.startswith(_CALLED) for name in model.columns)
+
+
+def symbols_of(model: Any) -> INTEGERS:
+    """The symbols of its columns."""
+    return np.array([int(name.removeprefix(_CALLED)) for name in model.columns] or range(model.dim), dtype=np.int64)
+
 
 @described
 @dataclass(eq=False, repr=False)
@@ -59,6 +72,9 @@ class HMM(Estimator):
         Covariances of Gaussian states.
     emissionprob_ : ndarray of shape (n_components, n_features)
         Probabilities of categories (categorical, multinomial) or of ones (bernoulli).
+    symbols_ : ndarray of shape (n_symbols,)
+        The symbols of categorical states, one for each column of ``emissionprob_``: all numbers up to the largest, or those
+        that were there where they are far apart.
     lambdas_ : ndarray of shape (n_components, n_features)
         Rates of Poisson states.
     objective_, n_iter_, converged_, trace_, fit_seconds_, model_
@@ -207,18 +223,23 @@ class HMM(Estimator):
         if not there.all() and not self.missing:
             raise ValueError("Input X contains NaN.\nGive missing=True, and NaN is a symbol that is missing.")
         found = found[there]
-        if (found < 0).any() or (found >= 2**31).any() or (found != np.floor(found)).any():
+        if (found < 0).any() or (found > 9e15).any() or (found != np.floor(found)).any():
             raise ValueError("symbols are whole numbers, zero or more")
-        whole = found.astype(np.int32)
+        whole = found.astype(np.int64)
         if reset:
             if len(whole) == 0:
                 raise ValueError("Input X has no symbol that is there.")
             self.n_features_in_ = 1
-            self._symbols = int(whole.max()) + 1
-        elif (whole >= self._symbols).any():
-            raise ValueError(f"symbol {whole.max()} was not there in the fit, which had {self._symbols}")
+            seen = np.unique(whole)
+            # Numbers that are far apart would be paid for by all that lie between.
+            self.symbols_ = np.arange(seen[-1] + 1) if seen[-1] < 1000 + 10 * len(seen) else seen
+        columns = np.searchsorted(self.symbols_, whole)
+        unknown = whole[self.symbols_[np.minimum(columns, len(self.symbols_) - 1)] != whole]
+        if len(unknown):
+            raise ValueError(f"symbol {unknown.max()} was not there in the fit, which had {len(self.symbols_)}")
         ends = np.concatenate([[0], np.cumsum(there)]).astype(np.int32)
-        return readable(sp.csr_array((np.ones(len(whole)), whole, ends), shape=(len(symbols), self._symbols)))
+        rows = sp.csr_array((np.ones(len(whole)), columns.astype(np.int32), ends), shape=(len(symbols), len(self.symbols_)))
+        return readable(rows)
 
     @staticmethod
     def _lengths(lengths: Any) -> list[int] | None:
@@ -279,6 +300,8 @@ class HMM(Estimator):
         around = self._around(None, checkpoint, checkpoint_every, resume, trace, callback)
         around["heldout"] = None if X_val is None else self._steps(X_val, reset=False)
         names = getattr(self, "feature_names_in_", None)
+        if self.emission == "categorical":
+            names = [f"{_CALLED}{symbol}" for symbol in self.symbols_]
         model, report = _core.fit_sequence(
             X,
             self._config(X.shape[0], lengths, **self._resumed(checkpoint, resume)),
@@ -578,7 +601,7 @@ class HMM(Estimator):
             seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
         symbols = self.emission == "categorical"
         X, states = self.model_.sample(int(n_samples), currstate, 1 if symbols else None, seed)
-        return (X.argmax(axis=1)[:, None] if symbols else X), states
+        return (self.symbols_[X.argmax(axis=1)][:, None] if symbols else X), states
 
     def aic(self, X: Any, lengths: Any = None) -> float:
         """Akaike information criterion: lower is better.
@@ -634,7 +657,7 @@ class HMM(Estimator):
         super()._take(model)
         arrays = model.arrays()
         if self.emission == "categorical":
-            self._symbols = int(model.dim)
+            self.symbols_: INTEGERS = symbols_of(model)
         self.startprob_: FLOATS = arrays["start"]
         self.transmat_: FLOATS = arrays["transitions"]
         states, columns = len(self.startprob_), int(model.dim)

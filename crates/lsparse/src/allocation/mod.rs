@@ -1,5 +1,6 @@
 //! How observations are shared out among clusters: the distributions over clusters and topics.
 
+mod chain_counts;
 mod dirichlet;
 mod documents;
 mod hdp;
@@ -11,11 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::likelihood::Estimate;
 
+pub(crate) use chain_counts::LEAST_COUNT;
+pub use chain_counts::{ChainCounts, PairSums};
 pub use dirichlet::Frequencies;
 pub use documents::{AlphaRule, alpha_bound, learned_alpha};
 pub use hdp::{Stick, Tables};
-pub(crate) use markov::LEAST_COUNT;
-pub use markov::{Chain, ChainCounts, ChainPrior, PairSums, chain_term};
+pub use markov::{Chain, ChainPrior, chain_term};
 pub use paths::{Paths, Supports, best_path};
 
 /// The distribution that frequencies of clusters are drawn from.

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::corpus::encode::{Encoder, TextInput, TextReport, encode_growing, encode_with, find_phrases};
 use crate::corpus::folder::counts::Corpus;
 use crate::corpus::folder::filter::{Dropped, Order, VocabFilter, filter_corpus};
-use crate::corpus::folder::metadata::{Metadata, read_metadata};
+use crate::corpus::folder::metadata::{Metadata, known_fields, read_metadata};
 use crate::corpus::folder::staging::{Kind, Staging};
 use crate::corpus::folder::write::CorpusWriter;
 use crate::corpus::format::Format;
@@ -37,7 +37,7 @@ pub struct BuildOptions {
     pub filter: VocabFilter,
     /// A file with the words in the order of their numbers. Of text, only these words are counted.
     pub vocab: Option<PathBuf>,
-    /// Treat text as another corpus was: its settings, its vocabulary.
+    /// Treat text as another corpus was: its settings, its vocabulary, and what it keeps beside the counts.
     pub like: Option<PathBuf>,
     /// A file with the names of the documents, one a line.
     pub ids: Option<PathBuf>,
@@ -206,6 +206,15 @@ impl Job<'_> {
                 Some(known) if !keep.is_empty() => Ok(Some(known.only(keep)?)),
                 None if !keep.is_empty() => Metadata::default().only(keep).map(Some),
                 known => Ok(known),
+            };
+        }
+        if let (true, Some(other)) = (keep.is_empty(), &self.options.like) {
+            // What the other corpus has kept is kept here too, as far as it is there.
+            let names = Corpus::open(other)?.metadata()?.unwrap_or_default().names;
+            let known = known_fields(self.input, self.format, &self.options.text, &names)?;
+            return match known.is_empty() {
+                true => Ok(None),
+                false => read_metadata(self.input, Some(self.format), &self.options.text, &known).map(Some),
             };
         }
         if keep.is_empty() {

@@ -10,6 +10,18 @@ const NONE: u32 = u32::MAX;
 /// Documents read at a time to count their words.
 const STRETCH: usize = 4096;
 
+/// The number of words of every document, of any rows of counts.
+pub fn document_lengths(source: &dyn RowSource) -> Result<Vec<f64>> {
+    let mut lengths = Vec::with_capacity(source.num_rows());
+    let mut rows = Rows::<f64>::sparse(source.dim());
+    while lengths.len() < source.num_rows() {
+        rows.clear();
+        source.read_f64(lengths.len(), STRETCH.min(source.num_rows() - lengths.len()), &mut rows)?;
+        lengths.extend((0..rows.len()).map(|n| rows.sparse_row(n).1.iter().sum::<f64>()));
+    }
+    Ok(lengths)
+}
+
 /// Documents as rows with a column for each word of a list.
 pub struct Documents {
     corpus: Corpus,
@@ -32,7 +44,7 @@ impl Documents {
         let all_known = !columns.contains(&NONE);
         let mut documents = Documents { corpus, columns: Some(columns), dim, unknown: 0 };
         if !all_known {
-            let known: f64 = documents.lengths()?.iter().map(|&length| f64::from(length)).sum();
+            let known: f64 = document_lengths(&documents)?.iter().sum();
             documents.unknown = documents.corpus.num_tokens().saturating_sub(known as u64);
         }
         Ok(documents)
@@ -53,18 +65,6 @@ impl Documents {
         // The words of raw text that the list does not have are not in the corpus at all.
         let all = self.corpus.num_tokens();
         if self.columns.is_some() { all.saturating_sub(self.unknown) } else { all }
-    }
-
-    /// The number of words of every document.
-    pub fn lengths(&self) -> Result<Vec<f32>> {
-        let mut lengths = Vec::with_capacity(self.num_rows());
-        let mut rows = Rows::<f32>::sparse(self.dim);
-        while lengths.len() < self.num_rows() {
-            rows.clear();
-            self.read_f32(lengths.len(), STRETCH.min(self.num_rows() - lengths.len()), &mut rows)?;
-            lengths.extend((0..rows.len()).map(|n| rows.sparse_row(n).1.iter().sum::<f32>()));
-        }
-        Ok(lengths)
     }
 
     fn append<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
@@ -117,6 +117,10 @@ impl RowSource for Documents {
         Some(self.corpus.num_entries())
     }
 
+    fn row_name(&self, row: usize) -> Option<String> {
+        self.corpus.row_name(row)
+    }
+
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
         self.append(start, count, out)
     }
@@ -143,6 +147,6 @@ mod tests {
         let mut rows = Rows::<f32>::dense(3);
         documents.read_f32(0, 3, &mut rows).unwrap();
         assert_eq!(rows.as_dense().unwrap(), [0.0, 7.0, 0.0, 0.0, 0.0, 0.0, 7.0, 0.0, 0.0]);
-        assert_eq!(documents.lengths().unwrap(), [7.0, 0.0, 7.0]);
+        assert_eq!(document_lengths(&documents).unwrap(), [7.0, 0.0, 7.0]);
     }
 }

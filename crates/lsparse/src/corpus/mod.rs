@@ -45,7 +45,7 @@ pub use folder::split::{Part, draw_parts, read_parts, save, split};
 pub use folder::stats::{CorpusStats, DocStats, Spread, WordStats, corpus_stats};
 pub use format::Format;
 pub use import::IndexBase;
-pub use matched::Documents;
+pub use matched::{Documents, document_lengths};
 pub use text::documents::TextOptions;
 pub use text::language::{StopWords, stem_languages, stop_languages};
 pub use text::lines::Lines;

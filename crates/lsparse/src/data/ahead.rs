@@ -39,7 +39,7 @@ impl<T: Scalar> Stretch<T> {
 }
 
 /// Batches of small data that were read and are held for the next lap: picking their rows out of the source again costs
-/// as much as a third of the work on them.
+/// as much as a third of the work on them where clusters are few.
 struct Held<T> {
     /// Whose batches these are.
     deal: Option<DealId>,
@@ -48,15 +48,19 @@ struct Held<T> {
 }
 
 impl<T: Scalar> Held<T> {
-    /// Hold a batch that was read, if there is room; else it is given back.
-    fn hold(&mut self, batch: usize, stretch: Stretch<T>) -> Option<Stretch<T>> {
+    /// Hold a batch that was read, if there is room. Gives back what is not needed for it.
+    fn hold(&mut self, batch: usize, mut stretch: Stretch<T>) -> Stretch<T> {
+        let (layout, dim) = (stretch.rows.layout(), stretch.rows.dim());
+        let mut spare = Stretch::new(layout, dim);
+        std::mem::swap(&mut spare.spare, &mut stretch.spare);
         let bytes = self.bytes + stretch.bytes();
         if bytes > HELD_BYTES {
-            return Some(stretch);
+            std::mem::swap(&mut spare.spare, &mut stretch.spare);
+            return stretch;
         }
         self.bytes = bytes;
         self.batches.insert(batch, stretch);
-        None
+        spare
     }
 }
 
@@ -65,13 +69,20 @@ pub struct Ahead<T> {
     layout: Layout,
     dim: usize,
     idle: Vec<Stretch<T>>,
+    holds: bool,
     held: Held<T>,
 }
 
 impl<T: Scalar> Ahead<T> {
     /// For rows of this layout and width.
     pub fn new(layout: Layout, dim: usize) -> Self {
-        Ahead { layout, dim, idle: Vec::new(), held: Held { deal: None, batches: HashMap::new(), bytes: 0 } }
+        let held = Held { deal: None, batches: HashMap::new(), bytes: 0 };
+        Ahead { layout, dim, idle: Vec::new(), holds: true, held }
+    }
+
+    /// Whether batches of small data are held from lap to lap: not where rows are worked on far longer than they are read.
+    pub fn holding(self, holds: bool) -> Self {
+        Ahead { holds, ..self }
     }
 
     fn buffer(&mut self) -> Stretch<T> {
@@ -101,9 +112,9 @@ impl<T: Scalar> Ahead<T> {
                 stretch.read(batches, source, panel)?;
                 visit(&mut stretch)
             });
-            self.idle.extend(match result {
-                Ok(()) => self.held.hold(batch, stretch),
-                Err(_) => Some(stretch),
+            self.idle.push(match result {
+                Ok(()) if self.holds => self.held.hold(batch, stretch),
+                _ => stretch,
             });
             return result;
         }

@@ -237,6 +237,8 @@ impl Batches {
                 num_rows: stretch.len(),
             });
         }
+        out.reserve(count);
+        row_ids.reserve_exact(count);
         if let Some(groups) = &self.groups {
             let start = stretch.start + first;
             for rows in groups.stretches(start..start + count) {

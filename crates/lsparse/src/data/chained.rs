@@ -78,6 +78,17 @@ impl RowSource for Chained {
         self.sources.iter().find_map(|source| source.note())
     }
 
+    /// Those of the first: all have the same columns.
+    fn column_name(&self, column: usize) -> Option<&str> {
+        self.sources.first()?.column_name(column)
+    }
+
+    fn row_name(&self, row: usize) -> Option<String> {
+        let number = self.ends.partition_point(|&end| end <= row);
+        let source = self.sources.get(number)?;
+        source.row_name(row + source.num_rows() - self.ends[number])
+    }
+
     fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
         self.read(start, count, out)
     }

@@ -21,7 +21,9 @@ mod pieces;
 pub(crate) mod positioned;
 mod rows;
 mod standardized;
+mod symbols;
 mod thresholded;
+mod wrapper;
 
 use lsparse_kernels::Real;
 use serde::{Deserialize, Serialize};
@@ -48,7 +50,9 @@ pub use memory::{BorrowedRows, CsrRows, MemoryRows};
 pub use pieces::{Measuring, Piece, Pieced, Pieces};
 pub use rows::{Layout, RowRef, Rows};
 pub use standardized::{ColumnUnits, Standardized};
+pub use symbols::Symbols;
 pub use thresholded::Thresholded;
+pub use wrapper::{Picked, Wrapper};
 
 /// A precision of floating point numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

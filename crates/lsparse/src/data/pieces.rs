@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-use super::{ColumnUnits, Element, PartialMoments, RowSource, Rows, Scalar};
+use super::{ColumnUnits, Element, PartialMoments, RowSource, Rows, Scalar, Wrapper};
 
 /// Rows in pieces, none of them empty, that may be elsewhere.
 pub trait Pieces: Send + Sync {
@@ -69,12 +69,6 @@ impl<'a> Pieced<'a> {
     }
 }
 
-impl Pieces for Pieced<'_> {
-    fn ends(&self) -> &[usize] {
-        &self.ends
-    }
-}
-
 /// One piece that is here, of rows that are not: it can be read by the numbers that its rows have among all.
 pub struct Piece<'a> {
     rows: &'a dyn RowSource,
@@ -96,6 +90,26 @@ impl<'a> Piece<'a> {
     pub fn first(&self) -> usize {
         self.first
     }
+}
+
+impl Wrapper for Pieced<'_> {
+    fn inside(&self) -> &dyn RowSource {
+        self.inner
+    }
+
+    fn append<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
+        T::read(self.inner, start, count, out)
+    }
+
+    fn piece_ends(&self) -> Option<&[usize]> {
+        Some(&self.ends)
+    }
+}
+
+impl Wrapper for Piece<'_> {
+    fn inside(&self) -> &dyn RowSource {
+        self.rows
+    }
 
     fn append<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
         let Some(start) = start.checked_sub(self.first) else {
@@ -103,78 +117,17 @@ impl<'a> Piece<'a> {
         };
         T::read(self.rows, start, count, out)
     }
-}
 
-impl Pieces for Piece<'_> {
-    fn ends(&self) -> &[usize] {
-        &self.ends
-    }
-}
-
-impl RowSource for Pieced<'_> {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn num_rows(&self) -> usize {
-        self.inner.num_rows()
-    }
-
-    fn dim(&self) -> usize {
-        self.inner.dim()
-    }
-
-    fn element(&self) -> Element {
-        self.inner.element()
-    }
-
-    fn is_sparse(&self) -> bool {
-        self.inner.is_sparse()
-    }
-
-    fn pieces(&self) -> Option<&dyn Pieces> {
-        Some(self)
-    }
-
-    fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
-        self.inner.read_f32(start, count, out)
-    }
-
-    fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
-        self.inner.read_f64(start, count, out)
-    }
-}
-
-impl RowSource for Piece<'_> {
-    fn name(&self) -> &str {
-        self.rows.name()
-    }
-
-    fn num_rows(&self) -> usize {
+    fn count(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    fn dim(&self) -> usize {
-        self.rows.dim()
+    /// Rows of other pieces have no names here.
+    fn number_inside(&self, row: usize) -> Option<usize> {
+        row.checked_sub(self.first).filter(|&row| row < self.rows.num_rows())
     }
 
-    fn element(&self) -> Element {
-        self.rows.element()
-    }
-
-    fn is_sparse(&self) -> bool {
-        self.rows.is_sparse()
-    }
-
-    fn pieces(&self) -> Option<&dyn Pieces> {
-        Some(self)
-    }
-
-    fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
-        self.append(start, count, out)
-    }
-
-    fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
-        self.append(start, count, out)
+    fn piece_ends(&self) -> Option<&[usize]> {
+        Some(&self.ends)
     }
 }

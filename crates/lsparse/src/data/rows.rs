@@ -114,6 +114,14 @@ impl<T: Real> Rows<T> {
         }
     }
 
+    /// Take memory for so many more rows and no more than that, where it is known what they need.
+    pub fn reserve(&mut self, rows: usize) {
+        match self {
+            Rows::Dense { dim, values } => values.reserve_exact(rows * *dim),
+            Rows::Sparse { indptr, .. } => indptr.reserve_exact(rows),
+        }
+    }
+
     /// Bytes of memory held, spare capacity included.
     pub fn resident_bytes(&self) -> usize {
         match self {

@@ -1,12 +1,10 @@
 //! Serve the rows of another source with each column in units of its own.
 
-use std::ops::Range;
-
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 
-use super::{Element, Measuring, PartialMoments, Pieces, RowSource, Rows, Scalar};
+use super::{Measuring, RowSource, Rows, Scalar, Wrapper};
 
 /// The units of columns: x is worked on as (x - shift) / scale.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,6 +61,12 @@ impl<'a> Standardized<'a> {
     pub fn new(inner: &'a dyn RowSource, units: &'a ColumnUnits) -> Self {
         Standardized { inner, units }
     }
+}
+
+impl Wrapper for Standardized<'_> {
+    fn inside(&self) -> &dyn RowSource {
+        self.inner
+    }
 
     fn append<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
         // In double precision, since a column far from zero has its digits behind the shift.
@@ -74,66 +78,13 @@ impl<'a> Standardized<'a> {
         }
         Ok(())
     }
-}
-
-impl Pieces for Standardized<'_> {
-    fn ends(&self) -> &[usize] {
-        self.inner.pieces().map_or(&[], Pieces::ends)
-    }
-
-    fn bring(&self, stretches: &[Range<usize>]) -> Result<()> {
-        self.inner.pieces().map_or(Ok(()), |pieces| pieces.bring(stretches))
-    }
-
-    fn measure(&self, how: &Measuring) -> Result<Option<PartialMoments>> {
-        let how = Measuring { units: Some(self.units.clone()), ..how.clone() };
-        self.inner.pieces().map_or(Ok(None), |pieces| pieces.measure(&how))
-    }
-
-    fn print(&self) -> Result<Option<String>> {
-        self.inner.pieces().map_or(Ok(None), Pieces::print)
-    }
-}
-
-impl RowSource for Standardized<'_> {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn num_rows(&self) -> usize {
-        self.inner.num_rows()
-    }
-
-    fn dim(&self) -> usize {
-        self.inner.dim()
-    }
-
-    fn element(&self) -> Element {
-        self.inner.element()
-    }
 
     /// What is zero is not zero any more.
-    fn is_sparse(&self) -> bool {
+    fn keeps_zeros(&self) -> bool {
         false
     }
 
-    fn note(&self) -> Option<&str> {
-        self.inner.note()
-    }
-
-    fn row_name(&self, row: usize) -> Option<String> {
-        self.inner.row_name(row)
-    }
-
-    fn pieces(&self) -> Option<&dyn Pieces> {
-        self.inner.pieces().map(|_| self as &dyn Pieces)
-    }
-
-    fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
-        self.append(start, count, out)
-    }
-
-    fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
-        self.append(start, count, out)
+    fn measuring(&self, how: &Measuring) -> Measuring {
+        Measuring { units: Some(self.units.clone()), ..how.clone() }
     }
 }

@@ -1,10 +1,8 @@
 //! Serve the rows of another source as zeros and ones.
 
-use std::ops::Range;
-
 use crate::error::Result;
 
-use super::{Element, Measuring, PartialMoments, Pieces, RowSource, Rows, Scalar, natural_layout};
+use super::{Measuring, RowSource, Rows, Scalar, Wrapper, natural_layout};
 
 /// Rows with a one for every value above a threshold and a zero for every other.
 ///
@@ -27,6 +25,12 @@ impl<'a> Thresholded<'a> {
     /// The rows of `inner` with values above `threshold` as ones. What is no number stays none, to be found by others.
     pub fn new(inner: &'a dyn RowSource, threshold: f64) -> Self {
         Thresholded { inner, threshold }
+    }
+}
+
+impl Wrapper for Thresholded<'_> {
+    fn inside(&self) -> &dyn RowSource {
+        self.inner
     }
 
     fn append<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
@@ -51,62 +55,13 @@ impl<'a> Thresholded<'a> {
         }
         Ok(())
     }
-}
 
-impl Pieces for Thresholded<'_> {
-    fn ends(&self) -> &[usize] {
-        self.inner.pieces().map_or(&[], Pieces::ends)
+    fn keeps_zeros(&self) -> bool {
+        self.threshold >= 0.0
     }
 
-    fn bring(&self, stretches: &[Range<usize>]) -> Result<()> {
-        self.inner.pieces().map_or(Ok(()), |pieces| pieces.bring(stretches))
-    }
-
-    fn measure(&self, how: &Measuring) -> Result<Option<PartialMoments>> {
-        let how = Measuring { threshold: Some(self.threshold), ..how.clone() };
-        self.inner.pieces().map_or(Ok(None), |pieces| pieces.measure(&how))
-    }
-
-    fn print(&self) -> Result<Option<String>> {
-        self.inner.pieces().map_or(Ok(None), Pieces::print)
-    }
-}
-
-impl RowSource for Thresholded<'_> {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn num_rows(&self) -> usize {
-        self.inner.num_rows()
-    }
-
-    fn dim(&self) -> usize {
-        self.inner.dim()
-    }
-
-    fn element(&self) -> Element {
-        self.inner.element()
-    }
-
-    fn is_sparse(&self) -> bool {
-        self.inner.is_sparse() && self.threshold >= 0.0
-    }
-
-    fn row_name(&self, row: usize) -> Option<String> {
-        self.inner.row_name(row)
-    }
-
-    fn pieces(&self) -> Option<&dyn Pieces> {
-        self.inner.pieces().map(|_| self as &dyn Pieces)
-    }
-
-    fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
-        self.append(start, count, out)
-    }
-
-    fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
-        self.append(start, count, out)
+    fn measuring(&self, how: &Measuring) -> Measuring {
+        Measuring { threshold: Some(self.threshold), ..how.clone() }
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Family {
     pub allows_missing: bool,
     /// Whether rows are wanted as (index, value) pairs rather than in full.
     pub wants_sparse_rows: bool,
+    /// Whether columns are categories that a row is shared out among, so that a single column says nothing of it.
+    pub of_categories: bool,
     /// What the prior's variances are measured in.
     pub spread: Spread,
     /// Whether a cluster spreads as far in all columns, so that columns of large numbers decide.

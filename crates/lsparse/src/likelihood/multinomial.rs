@@ -21,6 +21,7 @@ pub const FAMILY: Family = Family {
     has_means: false,
     allows_missing: false,
     wants_sparse_rows: true,
+    of_categories: true,
     spread: Spread::Nothing,
     takes_columns_alike: false,
     shares_covariance: false,

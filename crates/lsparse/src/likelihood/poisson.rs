@@ -20,6 +20,7 @@ pub const FAMILY: Family = Family {
     has_means: false,
     allows_missing: false,
     wants_sparse_rows: true,
+    of_categories: false,
     spread: Spread::Means,
     takes_columns_alike: false,
     shares_covariance: false,

@@ -21,6 +21,7 @@ pub const FAMILY: Family = Family {
     has_means: true,
     allows_missing: false,
     wants_sparse_rows: false,
+    of_categories: false,
     spread: Spread::AboutMean,
     takes_columns_alike: true,
     shares_covariance: false,

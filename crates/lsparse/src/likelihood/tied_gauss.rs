@@ -32,6 +32,7 @@ pub const FAMILY: Family = Family {
     has_means: true,
     allows_missing: false,
     wants_sparse_rows: false,
+    of_categories: false,
     spread: Spread::AboutMean,
     takes_columns_alike: false,
     shares_covariance: true,

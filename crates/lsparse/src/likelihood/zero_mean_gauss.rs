@@ -25,6 +25,7 @@ pub const FAMILY: Family = Family {
     has_means: false,
     allows_missing: false,
     wants_sparse_rows: false,
+    of_categories: false,
     spread: Spread::AboutZero,
     takes_columns_alike: false,
     shares_covariance: false,

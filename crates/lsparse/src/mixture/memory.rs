@@ -87,11 +87,11 @@ fn needed<T: Scalar>(source: &dyn RowSource, config: &MixtureConfig, storage: &S
     };
     let sample = sample_size(config, likelihood.as_ref()).min(source.num_rows()) as u64;
     // Two panels that are worked on, and two that are read.
-    let panel = (MOST_STRETCHES * stretch_rows::<T>(dim)).min(source.num_rows()) as u64;
-    let at_work = 4 * panel;
     let batch = source.num_rows().div_ceil(config.batches.unwrap_or(1).max(1)) as u64;
+    let panel = ((MOST_STRETCHES * stretch_rows::<T>(dim)) as u64).min(batch);
+    let at_work = 4 * panel;
     let kept = config.sparsity.within(clusters) as u64;
-    let of_panels = 2 * panel.min(batch) * (OF_A_ROW + kept.saturating_mul(OF_A_KEPT_CLUSTER));
+    let of_panels = 2 * panel * (OF_A_ROW + kept.saturating_mul(OF_A_KEPT_CLUSTER));
     MemoryNeed {
         statistics: statistics.saturating_mul(OTHER_STATISTICS).saturating_add(remembered),
         clusters: held.saturating_mul(copies * (8 + number)).saturating_add(factoring),

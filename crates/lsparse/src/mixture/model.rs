@@ -197,6 +197,10 @@ pub(super) const STRETCH_BYTES: usize = 4 << 20;
 /// threads wait for the last of them less often.
 pub(crate) const MOST_STRETCHES: usize = 4;
 
+/// Clusters up to which rows of small data are held from lap to lap: with more of them a row is weighed far longer than it
+/// is read, and the memory is worth more.
+const MOST_HELD_CLUSTERS: usize = 64;
+
 /// Rows of a stretch: a rule on the row's width alone, so that results do not depend on threads or memory.
 pub(crate) fn stretch_rows<T>(dim: usize) -> usize {
     (STRETCH_BYTES / (dim * size_of::<T>()).max(1)).clamp(512, 16_384)
@@ -331,7 +335,8 @@ impl<T: Scalar> Mixture<T> {
 
     fn new_panels(&self) -> Panels<T> {
         let (layout, dim) = (self.layout(), self.likelihood.dim());
-        Panels { ahead: Ahead::new(layout, dim), panel: Panel::new(layout, dim), before: Panel::new(layout, dim) }
+        let ahead = Ahead::new(layout, dim).holding(self.num_clusters <= MOST_HELD_CLUSTERS);
+        Panels { ahead, panel: Panel::new(layout, dim), before: Panel::new(layout, dim) }
     }
 
     /// The same in two stages, with as many stretches a panel as the local step wants: while `first` is at a panel, `then`
@@ -345,7 +350,9 @@ impl<T: Scalar> Mixture<T> {
     ) -> Result<()> {
         let Panels { ahead, panel, before } = panels.get_or_insert_with(|| self.new_panels());
         let (data, stretch) = (batch.data, self.stretch_rows());
-        let cut = data.batches.growing_panels(batch.number, stretch, stretch * self.step.stretches_at_once());
+        // What a panel has to do with is more tasks; few threads have enough with a stretch each. No result depends on it.
+        let at_once = self.step.stretches_at_once().min(rayon::current_num_threads());
+        let cut = data.batches.growing_panels(batch.number, stretch, stretch * at_once);
         let (alone, mut waits) = (cut.len() == 1, false);
         ahead.for_each_panel(data, cut.into_iter(), |read| {
             panel.take(read, data);

@@ -170,7 +170,9 @@ pub struct Mixtures<'a, T> {
 impl<'a, T: Scalar> Mixtures<'a, T> {
     /// Check settings and rows, and settle what depends on them.
     pub fn new(source: &'a dyn RowSource, config: &MixtureConfig, inputs: MixtureInputs<'a>) -> Result<Self> {
+        let asked = config.sparsity;
         let mut config = config.check(source.num_rows())?;
+        let clipped = asked.remark(config.clusters).filter(|_| !config.find_k);
         if let Some(start) = inputs.start.filter(|_| config.find_k && config.k_start.is_none()) {
             config.clusters = start.num_clusters();
         }
@@ -225,7 +227,7 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         if mixtures.settled.config.device.is_auto() {
             mixtures.place = mixtures.choose_place()?;
         }
-        let remarks = remarks.into_iter().chain(mixtures.place.remark.clone()).collect();
+        let remarks = remarks.into_iter().chain(mixtures.place.remark.clone()).chain(clipped).collect();
         Ok(Mixtures { remarks, ..mixtures })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::data::{Element, RowSource, Rows, Scalar};
+use crate::data::{RowSource, Rows, Scalar, Wrapper};
 use crate::error::{Error, Result};
 
 /// Rows of which some are steps without an observation. Those are served as zeros, so that no likelihood needs to know of
@@ -65,8 +65,14 @@ impl<'a> Steps<'a> {
         let lacking = self.lacking.as_ref()?;
         Some(lacking.iter().map(|&lacks| if lacks { 0.0 } else { 1.0 }).collect())
     }
+}
 
-    fn read<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
+impl Wrapper for Steps<'_> {
+    fn inside(&self) -> &dyn RowSource {
+        self.source
+    }
+
+    fn append<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
         let Some(lacking) = &self.lacking else { return T::read(self.source, start, count, out) };
         // Stretches of rows that are there, and of those that are not.
         let zeros = vec![T::ZERO; self.source.dim()];
@@ -80,47 +86,10 @@ impl<'a> Steps<'a> {
         }
         Ok(())
     }
-}
 
-impl RowSource for Steps<'_> {
-    fn name(&self) -> &str {
-        self.source.name()
-    }
-
-    fn num_rows(&self) -> usize {
-        self.source.num_rows()
-    }
-
-    fn dim(&self) -> usize {
-        self.source.dim()
-    }
-
-    fn element(&self) -> Element {
-        self.source.element()
-    }
-
-    fn is_sparse(&self) -> bool {
-        self.source.is_sparse()
-    }
-
-    fn num_entries(&self) -> Option<usize> {
-        self.source.num_entries()
-    }
-
-    fn note(&self) -> Option<&str> {
-        self.source.note()
-    }
-
-    fn row_name(&self, row: usize) -> Option<String> {
-        self.source.row_name(row)
-    }
-
-    fn read_f32(&self, start: usize, count: usize, out: &mut Rows<f32>) -> Result<()> {
-        self.read(start, count, out)
-    }
-
-    fn read_f64(&self, start: usize, count: usize, out: &mut Rows<f64>) -> Result<()> {
-        self.read(start, count, out)
+    /// Sequences are not taken in pieces.
+    fn piece_ends(&self) -> Option<&[usize]> {
+        None
     }
 }
 

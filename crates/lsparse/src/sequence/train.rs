@@ -12,7 +12,7 @@ use super::steps::Steps;
 use super::{Sequence, SequenceModel, SequenceParams, SequenceSummary};
 use crate::allocation::{Chain, ChainPrior};
 use crate::clusters::{check_columns, scan_for, working_element};
-use crate::data::{Ahead, Batches, Dealt, Element, Groups, Moments, Panel, RowSource, Scalar, Stretch};
+use crate::data::{Ahead, Batches, Dealt, Element, Groups, Moments, Panel, Picked, RowSource, Scalar, Stretch};
 use crate::error::{Error, Result};
 use crate::likelihood::{Clusters, Likelihood, Prior};
 use crate::runs::{self, Beside, Family, Fitted};
@@ -95,6 +95,7 @@ pub struct SequenceFamily<'a, T> {
     prior: Prior,
     inputs: SequenceInputs<'a>,
     held: Option<(&'a Steps<'a>, Groups)>,
+    remarks: Vec<String>,
     number: PhantomData<T>,
 }
 
@@ -126,6 +127,7 @@ impl<'a, T: Scalar> SequenceFamily<'a, T> {
         inputs: SequenceInputs<'a>,
         held: Option<(&'a Steps<'a>, Option<&Groups>)>,
     ) -> Result<Self> {
+        let remarks = config.sparsity.remark(config.states).into_iter().collect();
         let mut config = config.check(source.num_rows())?;
         let groups = groups_of(source, inputs.groups)?;
         let refuse = |setting: &'static str, problem: String, remedy: &str| {
@@ -138,9 +140,13 @@ impl<'a, T: Scalar> SequenceFamily<'a, T> {
         }
         let batches = config.batches.min(filled);
         config.settle_batches(batches);
-        if row_weights.is_some_and(|weights| weights.iter().sum::<f64>() < config.states as f64) {
-            let rows = row_weights.map_or(0.0, |weights| weights.iter().sum::<f64>()) as usize;
-            return Err(Error::TooManyClusters { clusters: config.states, rows });
+        let there = row_weights.map_or(source.num_rows(), |weights| weights.iter().filter(|w| **w > 0.0).count());
+        if there == 0 {
+            let problem = format!("all {} steps of {} are missing", source.num_rows(), source.name());
+            return refuse("missing", problem, "give sequences with steps that are there");
+        }
+        if there < config.states {
+            return Err(Error::TooManyClusters { clusters: config.states, rows: there });
         }
         let prior = settle_prior::<T>(source, row_weights, &mut config, inputs.start)?;
         if prior.dim != source.dim() {
@@ -167,7 +173,8 @@ impl<'a, T: Scalar> SequenceFamily<'a, T> {
         if config.early_stopping.is_some() && held.is_none() {
             return refuse("early-stopping", "there is nothing held out to stop by".into(), "give `heldout` too");
         }
-        let family = SequenceFamily { source, row_weights, groups, config, prior, inputs, held, number: PhantomData };
+        let number = PhantomData;
+        let family = SequenceFamily { source, row_weights, groups, config, prior, inputs, held, remarks, number };
         family.check_memory()?;
         Ok(family)
     }
@@ -233,16 +240,10 @@ fn settle_prior<T: Scalar>(
     let emissions = config.emissions();
     let likelihood = config.likelihood.build::<T>(&Prior::for_data(&emissions, &Moments::unknown(source.dim())));
     // Steps that are missing have no part in moments: they are looked at where they are not zeros.
-    let present;
-    let scanned: &dyn RowSource = match row_weights {
-        None => source,
-        Some(weights) => {
-            present = Present::new(source, weights)?;
-            &present
-        }
-    };
+    let there = row_weights.map(|weights| present(source, weights));
+    let scanned = there.as_ref().map_or(source as &dyn RowSource, |there| there);
     let moments = scan_for::<T>(likelihood.as_ref(), scanned, emissions.missing)
-        .map_err(|error| Present::in_source(error, row_weights))?;
+        .map_err(|error| in_source(error, row_weights))?;
     check_columns::<T>(source, config.likelihood, &moments)?;
     let Some(start) = start else {
         let prior = Prior::for_data(&emissions, &moments.without_far_values(scanned)?);
@@ -272,64 +273,16 @@ fn settle_prior<T: Scalar>(
 }
 
 /// The rows that are there, of rows of which some are missing: for moments alone.
-struct Present<'a> {
-    source: &'a Steps<'a>,
-    rows: Vec<usize>,
+fn present<'a>(source: &'a Steps<'a>, weights: &[f64]) -> Picked<'a> {
+    Picked::new(source, (0..weights.len()).filter(|&row| weights[row] > 0.0).collect())
 }
 
-impl<'a> Present<'a> {
-    fn new(source: &'a Steps<'a>, weights: &[f64]) -> Result<Self> {
-        let rows: Vec<usize> = (0..weights.len()).filter(|&row| weights[row] > 0.0).collect();
-        match rows.is_empty() {
-            true => Err(Error::NoRows { name: format!("{} without its missing steps", source.name()) }),
-            false => Ok(Present { source, rows }),
-        }
+/// An error that counted rows that are there, with the row's number among all instead.
+fn in_source(mut error: Error, weights: Option<&[f64]>) -> Error {
+    if let (Error::NotFinite { row, .. } | Error::BadValue { row, .. }, Some(weights)) = (&mut error, weights) {
+        *row = (0..weights.len()).filter(|&n| weights[n] > 0.0).nth(*row).unwrap_or(*row);
     }
-
-    /// An error that counted rows that are there, with the row's number among all instead.
-    fn in_source(mut error: Error, weights: Option<&[f64]>) -> Error {
-        if let (Error::NotFinite { row, .. } | Error::BadValue { row, .. }, Some(weights)) = (&mut error, weights) {
-            *row = (0..weights.len()).filter(|&n| weights[n] > 0.0).nth(*row).unwrap_or(*row);
-        }
-        error
-    }
-
-    fn read<T: Scalar>(&self, start: usize, count: usize, out: &mut crate::data::Rows<T>) -> Result<()> {
-        for run in self.rows[start..start + count].chunk_by(|a, b| a + 1 == *b) {
-            T::read(self.source, run[0], run.len(), out)?;
-        }
-        Ok(())
-    }
-}
-
-impl RowSource for Present<'_> {
-    fn name(&self) -> &str {
-        self.source.name()
-    }
-
-    fn num_rows(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn dim(&self) -> usize {
-        self.source.dim()
-    }
-
-    fn element(&self) -> Element {
-        self.source.element()
-    }
-
-    fn is_sparse(&self) -> bool {
-        false
-    }
-
-    fn read_f32(&self, start: usize, count: usize, out: &mut crate::data::Rows<f32>) -> Result<()> {
-        self.read(start, count, out)
-    }
-
-    fn read_f64(&self, start: usize, count: usize, out: &mut crate::data::Rows<f64>) -> Result<()> {
-        self.read(start, count, out)
-    }
+    error
 }
 
 impl<'a, T: Scalar> Family<'a> for SequenceFamily<'a, T> {
@@ -342,6 +295,10 @@ impl<'a, T: Scalar> Family<'a> for SequenceFamily<'a, T> {
 
     fn beginning(&self) -> Beginning {
         Beginning::new("sequence", self.source.num_rows(), self.source.dim(), &*self.config)
+    }
+
+    fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     fn fingerprint(&self) -> Result<Fingerprint> {

@@ -483,7 +483,11 @@ mod tests {
             assert!(text.contains(word), "{text}");
         };
         refused(MixtureConfig { clusters: 101, ..Default::default() }, "101 clusters");
-        refused(MixtureConfig { clusters: 4, sparsity: Sparsity::Of(5), ..Default::default() }, "sparsity of 5");
+        // More clusters than there are is all of them, and said.
+        let all = MixtureConfig { clusters: 4, sparsity: Sparsity::Of(5), ..Default::default() };
+        assert_eq!((all.check(100).unwrap().sparsity, Sparsity::Of(4).remark(4)), (4, None));
+        assert_eq!(all.sparsity.remark(4).as_deref(), Some("`sparsity 5` is more than K = 4: all 4 are kept"));
+        refused(MixtureConfig { sparsity: Sparsity::Of(0), ..Default::default() }, "at least 1");
         refused(MixtureConfig { alpha: 0.0, ..Default::default() }, "alpha");
         refused(MixtureConfig { alpha: f64::NAN, ..Default::default() }, "NaN is not above 0");
         refused(MixtureConfig { laps: Some(0), ..Default::default() }, "or none");

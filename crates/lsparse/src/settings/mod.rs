@@ -66,7 +66,7 @@ pub enum Sparsity {
 }
 
 impl Sparsity {
-    /// L of so many clusters; `usual` where nothing is asked for.
+    /// L of so many clusters; `usual` where nothing is asked for, and all of them where more are.
     pub fn of(self, clusters: usize, usual: usize) -> Result<usize> {
         match self {
             Sparsity::Usual | Sparsity::Auto => Ok(usual.min(clusters)),
@@ -76,8 +76,17 @@ impl Sparsity {
                 problem: "an observation keeps at least 1".into(),
                 remedy: "give 1 or more".into(),
             }),
-            Sparsity::Of(sparsity) if sparsity > clusters => Err(Error::SparsityTooLarge { sparsity, clusters }),
-            Sparsity::Of(sparsity) => Ok(sparsity),
+            Sparsity::Of(sparsity) => Ok(sparsity.min(clusters)),
+        }
+    }
+
+    /// What people should know who ask for more than there are clusters.
+    pub fn remark(self, clusters: usize) -> Option<String> {
+        match self {
+            Sparsity::Of(sparsity) if sparsity > clusters => {
+                Some(format!("`sparsity {sparsity}` is more than K = {clusters}: all {clusters} are kept"))
+            }
+            _ => None,
         }
     }
 

@@ -276,7 +276,12 @@ impl Setting {
                     return Err(format!("it is too large; {} is the largest whole number that is read", u64::MAX));
                 }
                 Err(_) if self.auto.is_some() => return Err("give a whole number, 1 or more, or auto".to_owned()),
-                Err(_) => return Err(format!("give a whole number, 0 or more{}", self.or_none())),
+                Err(_) => {
+                    let (least, none) = (self.range.least.unwrap_or(0.0), self.or_none());
+                    // Other models find theirs.
+                    let why = if text == AUTO { "it is not found for this model; " } else { "" };
+                    return Err(format!("{why}give a whole number, {least} or more{none}"));
+                }
             },
             Kind::Number => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Value::from(number),

@@ -1,11 +1,13 @@
 //! LDA topic models: seeds, word table, document step, statistics, objective, training and saved models.
 
+mod checks;
 pub mod coherence;
 pub mod gibbs;
 pub mod growth;
 mod local;
 mod model;
 mod names;
+mod pull;
 mod sample;
 mod saved;
 pub mod score;
@@ -15,14 +17,15 @@ mod table;
 mod train;
 mod words;
 
+pub(crate) use checks::{check_counts, scan_counts};
+pub use checks::{memory_needed, memory_to_save};
 pub use local::Explained;
 pub use local::document::{Document, DocumentOptions, Tally};
 pub use model::*;
-pub use names::read_topic_names;
+pub use names::{read_names, read_topic_names};
 pub use saved::TopicModel;
 pub use seed::{initial_topics, random_topics};
 pub use summary::{Entries, SparseStats, TopicSummary, WordStats};
 pub use table::WordTable;
-pub use train::{TopicFamily, TopicInputs, fit_topics, fit_topics_with, memory_needed, memory_to_save};
-pub(crate) use train::{check_counts, scan_counts};
+pub use train::{TopicFamily, TopicInputs, fit_topics, fit_topics_with};
 pub use words::{Words, read_seed_words};

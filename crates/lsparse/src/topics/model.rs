@@ -396,7 +396,7 @@ impl Model for Topics {
             trial: growth.map(|growth| Box::new(growth.trial(self.vocab_size))),
             ..self.empty_batch()
         };
-        let ahead = ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size));
+        let ahead = ahead.get_or_insert_with(|| Ahead::new(Layout::Sparse, self.vocab_size).holding(false));
         let request = local::PanelRequest {
             table: &params.table,
             alpha: &params.alpha,

@@ -8,8 +8,13 @@ use crate::error::{Error, Result};
 const LONGEST: usize = 200;
 
 /// Read names of topics: CSV with the columns `topic` (from 0) and `name`, in any order and among others. A topic that is not
-/// in the file, or whose name is blank, has none. Names of clusters and states are the same with `cluster` or `state`.
+/// in the file, or whose name is blank, has none.
 pub fn read_topic_names(path: &Path, num_topics: usize) -> Result<Vec<Option<String>>> {
+    read_names(path, num_topics, "topic")
+}
+
+/// The same for what is called otherwise, a "cluster" or a "state", whose column has that name, or one of the other two.
+pub fn read_names(path: &Path, num: usize, what: &str) -> Result<Vec<Option<String>>> {
     let bytes = std::fs::read(path).map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
         _ => Error::Io { path: path.to_owned(), action: "read", source },
@@ -29,12 +34,13 @@ pub fn read_topic_names(path: &Path, num_topics: usize) -> Result<Vec<Option<Str
     let headers = reader.headers().cloned().unwrap_or_default();
     let column = |name: &str| {
         headers.iter().position(|header| header.trim() == name).ok_or_else(|| {
-            refuse(1, format!("there is no column {name:?}"), "name the columns in the first line: topic,name")
+            let remedy = format!("name the columns in the first line: {what},name");
+            refuse(1, format!("there is no column {name:?}"), &remedy)
         })
     };
-    let number = ["cluster", "state"].iter().find_map(|other| column(other).ok());
-    let (number, name) = (column("topic").or_else(|error| number.ok_or(error))?, column("name")?);
-    let mut names = vec![None; num_topics];
+    let number = ["topic", "cluster", "state"].iter().find_map(|other| column(other).ok());
+    let (number, name) = (column(what).or_else(|error| number.ok_or(error))?, column("name")?);
+    let mut names = vec![None; num];
     for record in reader.records() {
         let record = record.map_err(|error| {
             let line = error.position().map_or(1, csv::Position::line);
@@ -42,15 +48,14 @@ pub fn read_topic_names(path: &Path, num_topics: usize) -> Result<Vec<Option<Str
         })?;
         let line = record.position().map_or(1, csv::Position::line);
         let field = |at: usize| record.get(at).unwrap_or_default().trim();
-        let Some(topic) = field(number).parse::<usize>().ok().filter(|&topic| topic < num_topics) else {
-            let detail = format!("there is no topic {:?}", crate::error::brief(field(number)));
-            let remedy =
-                format!("give numbers from 0 to {}, or the names of this very model", num_topics.saturating_sub(1));
+        let Some(at) = field(number).parse::<usize>().ok().filter(|&at| at < num) else {
+            let detail = format!("there is no {what} {:?}", crate::error::brief(field(number)));
+            let remedy = format!("give numbers from 0 to {}, or the names of this very model", num.saturating_sub(1));
             return Err(refuse(line, detail, &remedy));
         };
         // What goes into lines of a table is one line itself.
         let plain: String = field(name).chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
-        names[topic] = Some(plain.trim().to_owned()).filter(|name| !name.is_empty());
+        names[at] = Some(plain.trim().to_owned()).filter(|name| !name.is_empty());
     }
     Ok(names)
 }
@@ -83,6 +88,17 @@ mod tests {
             let error = read(text).unwrap_err();
             assert!(error.to_string().contains(expected) && error.is_bad_input(), "{error}");
         }
+        // What is asked for is called by its own name.
+        for (text, expected) in [
+            (&b"0,a\n"[..], "there is no column \"state\"; name the columns in the first line: state,name"),
+            (b"state,name\n3,a\n", "there is no state \"3\""),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = read_names(&path, 3, "state").unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+        std::fs::write(&path, "cluster,name\n2,far\n").unwrap();
+        assert_eq!(read_names(&path, 3, "cluster").unwrap(), [None, None, some("far")]);
         assert!(read_topic_names(&folder.path().join("none.csv"), 3).unwrap_err().is_bad_input());
     }
 }

@@ -46,6 +46,8 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let inputs = [Some(&args.data), args.heldout.as_ref(), args.row_weights.as_ref(), args.run.config.as_ref()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
     args.run.check_outputs(&inputs, args.from.as_deref())?;
+    let paths: Vec<&Path> = [Some(&data), heldout.as_ref()].into_iter().flatten().map(Input::path).collect();
+    args.reading.check_patches(&paths)?;
     let open = |path: &Path| args.reading.open(path, config.missing);
     let source = open(data.path())?;
     if Corpus::is_corpus(data.path()) && config.likelihood.family().spread.is_of_variances() {
@@ -56,6 +58,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
     }
     let heldout = heldout.as_ref().map(|input| open(input.path())).transpose()?;
     let row_weights = args.row_weights.as_deref().map(read_row_weights).transpose()?;
+    output::note_remark(config.sparsity.remark(config.clusters).filter(|_| !config.find_k));
     let config = config.check(source.num_rows())?;
     let trace = args.run.open_trace()?;
     // A training that others work for is at rest in its folder whenever it is ended.

@@ -20,7 +20,7 @@ EXAMPLES:
   lsparse fit sequence walks.csv --group-column person -k 30 --likelihood diag-gauss --out h.safetensors
   lsparse fit sequence sensor.npy --time-series -k 12 --missing --stickiness 10 --out h.safetensors
   lsparse fit sequence recordings/ -k 50 --likelihood gauss --out h.safetensors    # a file for each sequence
-  lsparse fit sequence symbols.npz --groups lengths.txt --likelihood multinomial -k 40 --estimate ml
+  lsparse fit sequence symbols.csv --groups lengths.txt --likelihood multinomial -k 40    # one whole number a step
   lsparse fit sequence more.npy --groups lengths.npy --from h.safetensors --history keep --out h.safetensors
 
 Training ends at the first of --laps, --tolerance, --count-tolerance, --max-seconds and --early-stopping.

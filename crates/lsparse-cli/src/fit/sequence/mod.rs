@@ -6,7 +6,7 @@ mod report;
 use std::path::Path;
 
 use lsparse::backend::with_threads;
-use lsparse::data::{Groups, RowSource};
+use lsparse::data::{Groups, RowSource, Symbols};
 use lsparse::settings::{Checked, check_fixed, passed_on};
 use lsparse::{
     Beside, BestBy, Error, History, Result, ScheduleKind, SequenceConfig, SequenceInputs, SequenceModel, Sparsity,
@@ -87,10 +87,12 @@ fn train(args: &SequenceArgs) -> Result<()> {
     ];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(AsRef::as_ref).collect();
     args.run.check_outputs(&inputs, args.from.as_deref())?;
-    let (source, groups) = args.groups.open(&args.reading, data.path(), config.missing)?;
+    let (mut source, groups) = args.groups.open(&args.reading, data.path(), config.missing)?;
     let open_held = |input: &Input| args.heldout_groups().open(&args.reading, input.path(), config.missing);
-    let heldout = heldout.as_ref().map(open_held).transpose()?;
-    let config = config.check(source.num_rows())?;
+    let mut heldout = heldout.as_ref().map(open_held).transpose()?;
+    let columns = as_symbols(&mut source, heldout.as_mut().map(|held| &mut held.0), &config, start.as_ref())?;
+    output::note_remark(config.sparsity.remark(config.states));
+    let config = SequenceConfig { missing: config.missing && columns.is_none(), ..config }.check(source.num_rows())?;
     let trace = args.run.open_trace()?;
     let interrupt = interrupt::listen(args.run.quiet);
     if !args.run.quiet {
@@ -105,7 +107,7 @@ fn train(args: &SequenceArgs) -> Result<()> {
         groups: Some(&groups),
         heldout: heldout.as_ref().map(|(rows, groups)| (rows.as_ref(), Some(groups))),
         start: start.as_ref(),
-        columns: None,
+        columns: columns.as_deref(),
     };
     let beside = Beside {
         heldout_every: args.run.heldout_every,
@@ -129,6 +131,29 @@ fn train(args: &SequenceArgs) -> Result<()> {
         message("the model was not saved; give --out FILE to keep it");
     }
     watchers.finish()
+}
+
+/// Where a row is to be shared out among categories, a single column is symbols: take data and held-out data as rows of one
+/// symbol each. Gives the symbols.
+fn as_symbols(
+    source: &mut Box<dyn RowSource>,
+    heldout: Option<&mut Box<dyn RowSource>>,
+    config: &SequenceConfig,
+    start: Option<&SequenceModel>,
+) -> Result<Option<Vec<String>>> {
+    if source.dim() > 1 || !config.likelihood.family().of_categories {
+        return Ok(None);
+    }
+    let symbols = match start {
+        None => Symbols::of(source.as_ref(), config.missing)?,
+        Some(start) => Symbols::in_columns(source.as_ref(), &start.columns, start.dim(), config.missing)?,
+    };
+    let names: Vec<String> = (0..symbols.dim()).filter_map(|d| symbols.column_name(d).map(str::to_owned)).collect();
+    if let Some(held) = heldout {
+        *held = Box::new(Symbols::in_columns(held.as_ref(), &names, names.len(), config.missing)?);
+    }
+    *source = Box::new(symbols);
+    Ok(Some(names))
 }
 
 fn introduction(source: &dyn RowSource, groups: &Groups, config: &Checked<SequenceConfig>) -> String {

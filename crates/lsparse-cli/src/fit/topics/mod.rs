@@ -20,7 +20,7 @@ use lsparse::{Beside, Error, Fitted, History, Result, ScheduleKind};
 use super::Watchers;
 use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
-use crate::output::message;
+use crate::output::{self, message};
 use crate::progress::{Plan, TrainingProgress};
 use crate::stdin;
 use crate::topics::mention_unknown;
@@ -50,6 +50,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     args.run.check_outputs(&inputs, args.from.as_deref())?;
     let corpus = Corpus::open(&args.corpus)?;
     let heldout = args.heldout.as_deref().map(Corpus::open).transpose()?;
+    output::note_remark(config.sparsity.remark(config.topics).filter(|_| !config.find_k));
     let config = config.check(corpus.num_docs())?;
     args.check_leave_out(&config)?;
     let tokens = corpus.num_tokens();

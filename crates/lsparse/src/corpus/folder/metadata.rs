@@ -101,6 +101,33 @@ impl Metadata {
     }
 }
 
+fn refuse_repeats(names: &[String]) -> Result<()> {
+    let Some(twice) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) else { return Ok(()) };
+    let problem = format!("{:?} is there twice", brief(&names[twice]));
+    Err(Error::Config { setting: "keep", problem, remedy: "give each once".to_owned() })
+}
+
+/// Those of these fields or columns that documents of a file or folder of text have.
+pub(in crate::corpus) fn known_fields(
+    input: &Path,
+    format: Format,
+    options: &TextOptions,
+    names: &[String],
+) -> Result<Vec<String>> {
+    if format != Format::Jsonl && format != Format::Csv {
+        return Ok(Vec::new());
+    }
+    let mut documents = Documents::open(input, format, options)?;
+    let mut known = vec![false; names.len()];
+    while let Some(found) = documents.fields_there(names)? {
+        known.iter_mut().zip(found).for_each(|(known, there)| *known |= there);
+        if known.iter().all(|known| *known) {
+            break;
+        }
+    }
+    Ok(names.iter().zip(known).filter(|(_, known)| *known).map(|(name, _)| name.clone()).collect())
+}
+
 /// The fields of JSON objects, or columns of CSV, of all documents of a file or folder of text.
 pub fn read_metadata(
     input: &Path,
@@ -112,15 +139,17 @@ pub fn read_metadata(
     let refuse = |problem: &str, remedy: &str| {
         Err(Error::Config { setting: "keep", problem: problem.to_owned(), remedy: remedy.to_owned() })
     };
-    if let Some(twice) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) {
-        return refuse(&format!("{:?} is there twice", brief(&names[twice])), "give each once");
-    }
+    refuse_repeats(names)?;
     if format != Format::Jsonl && format != Format::Csv {
         return refuse("only JSON objects and CSV have named fields", "leave it out, or give such a file");
     }
     let mut documents = Documents::open(input, format, options)?;
     let mut found = Metadata::of_names(names);
     while let Some(values) = documents.next_fields(names)? {
+        if found.num_docs() == 0 {
+            found.names = documents.names_of(names)?;
+            refuse_repeats(&found.names)?;
+        }
         found.push(values.iter().map(String::as_str));
     }
     // (That a file of CSV has its columns was seen before.)

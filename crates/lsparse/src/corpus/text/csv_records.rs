@@ -93,6 +93,18 @@ impl CsvRecords {
         })
     }
 
+    /// Whether there is a column of this name.
+    pub(in crate::corpus) fn has(&self, name: &str) -> bool {
+        self.names.as_ref().is_some_and(|names| names.iter().any(|known| known == name))
+    }
+
+    /// The name of a column that may be given by its number.
+    pub(in crate::corpus) fn name_of(&self, column: &str) -> Result<String> {
+        let at = self.find(column, self.names.as_deref())?;
+        let name = self.names.as_ref().and_then(|names| names.get(at)).filter(|name| !name.is_empty());
+        Ok(name.cloned().unwrap_or_else(|| column.to_owned()))
+    }
+
     /// What the record that was handed out last has in a column.
     pub(in crate::corpus) fn value(&self, column: &str) -> Result<String> {
         let column = self.find(column, self.names.as_deref())?;

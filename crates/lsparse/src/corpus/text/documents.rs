@@ -157,15 +157,38 @@ impl Documents {
 }
 
 impl Documents {
+    /// What these fields or columns of the document that was handed out last are called: a column may be given by its number.
+    pub(in crate::corpus) fn names_of(&self, names: &[String]) -> Result<Vec<String>> {
+        match &self.reader {
+            Reader::Csv(records) => names.iter().map(|name| records.name_of(name)).collect(),
+            _ => Ok(names.to_vec()),
+        }
+    }
+
+    /// Which of these fields or columns the next document has.
+    pub(in crate::corpus) fn fields_there(&mut self, names: &[String]) -> Result<Option<Vec<bool>>> {
+        let Some(doc) = self.next_doc()? else { return Ok(None) };
+        if let Reader::Csv(records) = &self.reader {
+            return Ok(Some(names.iter().map(|name| records.has(name)).collect()));
+        }
+        Ok(Some(self.picked(doc, names)?.iter().map(|value| !value.is_empty()).collect()))
+    }
+
     /// What the next document has in these fields or columns, in their order; blank where it has nothing.
     pub(in crate::corpus) fn next_fields(&mut self, names: &[String]) -> Result<Option<Vec<String>>> {
-        let Some(RawDoc { path, line, bytes, .. }) = self.next_doc()? else { return Ok(None) };
+        let Some(doc) = self.next_doc()? else { return Ok(None) };
         if let Reader::Csv(records) = &self.reader {
             return names.iter().map(|name| records.value(name)).collect::<Result<_>>().map(Some);
         }
+        self.picked(doc, names).map(Some)
+    }
+
+    /// These fields of a document that is a JSON object.
+    fn picked(&self, doc: RawDoc, names: &[String]) -> Result<Vec<String>> {
+        let RawDoc { path, line, bytes, .. } = doc;
         let (text, _) = decode_text(&path, line, bytes, self.options.strict)?;
         let found = json::pick_all(&text, names);
-        found.map(Some).map_err(|(detail, remedy)| Error::BadLine { path: path.to_path_buf(), line, detail, remedy })
+        found.map_err(|(detail, remedy)| Error::BadLine { path: path.to_path_buf(), line, detail, remedy })
     }
 }
 
