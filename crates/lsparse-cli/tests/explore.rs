@@ -180,7 +180,8 @@ fn metadata_is_kept_with_the_corpus_and_shown() {
     // A column that is given by its number is called by its name.
     place.lsparse("corpus build new.csv --keep 3 --min-docs 1 --max-share 1 --out third -q").assert().success();
     assert_eq!(place.text("third/metadata.csv"), "year\n1999\n2001\n");
-    refused(&place, "corpus build new.csv --keep 3 --keep year --out x", &["keep: ", "\"year\" is there twice"]);
+    let twice = "corpus build new.csv --keep 3 --keep year --min-docs 1 --max-share 1 --out x";
+    refused(&place, twice, &["keep: ", "\"year\" is there twice"]);
     // Built again without it, nothing is left of it.
     place.lsparse(&format!("{build} train --force")).assert().success();
     assert!(!place.path("train/metadata.csv").exists());

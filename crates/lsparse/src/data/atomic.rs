@@ -59,7 +59,7 @@ impl AtomicFile {
             file.persist(&place)?;
             Ok(())
         };
-        persist().map_err(|source| Error::Unwritable { path: path.clone(), source })
+        persist().map_err(|source| Error::Unwritable { path: path.clone(), source: without_path(source) })
     }
 }
 
@@ -95,11 +95,11 @@ pub(crate) fn without_path(error: io::Error) -> io::Error {
 
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        self.file.write(bytes).map_err(without_path)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.file.flush().map_err(without_path)
     }
 }
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use lsparse_kernels::{Conditional, ConditionalPack, Real};
 
-use super::LN_2PI;
+use super::{ClusterSummary, Estimate, Extent, LN_2PI, LikelihoodKind, NamedArray, Prior};
 use crate::data::Rows;
 
 /// A row with missing values, and their columns.
@@ -164,4 +164,34 @@ pub fn precision_matrix(factor: &[f64], dim: usize) -> Vec<f64> {
         }
     }
     phi
+}
+
+/// Make clusters that were trained on complete rows into those of rows that may lack values: a marginal of a Gaussian needs
+/// nothing that training has not left. Counts that were one a cluster become one a column.
+pub(crate) fn allow_missing(
+    kind: LikelihoodKind,
+    estimate: Estimate,
+    prior: &mut Prior,
+    arrays: &mut [NamedArray],
+    total: &mut ClusterSummary,
+) {
+    prior.missing = true;
+    let num = total.num_clusters();
+    let extent = Extent { clusters: num, dim: prior.dim, missing: true };
+    for (array, expected) in arrays.iter_mut().zip(kind.arrays(estimate)) {
+        let shape = (expected.shape)(&extent);
+        let times = shape.iter().product::<usize>() / array.values.len().max(1);
+        array.values = array.values.iter().flat_map(|&value| std::iter::repeat_n(value, times)).collect();
+        array.shape = shape;
+    }
+    // No row of those that were counted lacks a column.
+    let width = kind.build::<f64>(prior).stat_width();
+    let shared = total.shared().to_vec();
+    let mut stats = Vec::with_capacity(num * width + shared.len());
+    for stat in total.stats[..num * total.width].chunks_exact(total.width) {
+        stats.extend_from_slice(stat);
+        stats.resize(stats.len() + width - total.width, 0.0);
+    }
+    stats.extend(shared);
+    (total.stats, total.width) = (stats, width);
 }

@@ -26,7 +26,7 @@ use crate::data::{Layout, Rows};
 use crate::error::{Error, Result};
 
 pub use family::{Array, Draw, Extent, Family, OfMoments, Spread};
-pub(crate) use missing::lacks_values;
+pub(crate) use missing::{allow_missing, lacks_values};
 pub use statistics::ClusterSummary;
 pub use trial::{Heir, Trial};
 pub use weigh::{Members, accumulate, log_density, respond, respond_dense};

@@ -9,7 +9,7 @@ use crate::allocation::Frequencies;
 use crate::clusters::{check_rows, working_element};
 use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded};
 use crate::error::{Error, Result};
-use crate::likelihood::{Array, ClusterSummary, Extent, NamedArray, Prior, log_density, respond};
+use crate::likelihood::{Array, ClusterSummary, Extent, NamedArray, Prior, allow_missing, log_density, respond};
 use crate::mixture::{MOST_STRETCHES, Mixture, MixtureParams, Search};
 use crate::runs::ModelFile;
 use crate::settings::MixtureConfig;
@@ -298,25 +298,8 @@ impl MixtureModel {
         let config = MixtureConfig { missing: true, ..self.config };
         config.check_missing()?;
         self.config = config;
-        self.prior.missing = true;
-        let (num, dim) = (self.weights.len(), self.prior.dim);
-        let extent = Extent { clusters: num, dim, missing: true };
-        for (array, expected) in self.arrays.iter_mut().zip(self.config.likelihood.arrays(self.config.estimate)) {
-            let shape = (expected.shape)(&extent);
-            let times = shape.iter().product::<usize>() / array.values.len().max(1);
-            array.values = array.values.iter().flat_map(|&value| std::iter::repeat_n(value, times)).collect();
-            array.shape = shape;
-        }
-        // No row of those that were counted lacks a column.
-        let width = self.config.likelihood.build::<f64>(&self.prior).stat_width();
-        let shared = self.total.shared().to_vec();
-        let mut stats = Vec::with_capacity(num * width + shared.len());
-        for stat in self.total.stats[..num * self.total.width].chunks_exact(self.total.width) {
-            stats.extend_from_slice(stat);
-            stats.resize(stats.len() + width - self.total.width, 0.0);
-        }
-        stats.extend(shared);
-        (self.total.stats, self.total.width) = (stats, width);
+        let MixtureConfig { likelihood, estimate, .. } = self.config;
+        allow_missing(likelihood, estimate, &mut self.prior, &mut self.arrays, &mut self.total);
         Ok(self)
     }
 

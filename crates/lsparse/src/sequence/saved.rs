@@ -11,7 +11,7 @@ use crate::allocation::{Chain, ChainCounts, ChainPrior};
 use crate::clusters::{check_rows, working_element};
 use crate::data::{AtomicFile, Element, Groups, RowSource, Scalar};
 use crate::error::{Error, Result};
-use crate::likelihood::{Array, ClusterSummary, Extent, NamedArray, Prior};
+use crate::likelihood::{Array, ClusterSummary, Extent, NamedArray, Prior, allow_missing};
 use crate::runs::ModelFile;
 use crate::settings::SequenceConfig;
 use crate::store::model_file::{self, StoredArray};
@@ -297,9 +297,14 @@ impl SequenceModel {
         })
     }
 
-    /// The same model for sequences that may have missing steps, whichever way it was trained.
+    /// The same model for sequences that may have missing steps, or where its family allows it values, whichever way it was
+    /// trained.
     pub fn allowing_missing_steps(mut self) -> Self {
         self.config.missing = true;
+        let SequenceConfig { likelihood, estimate, .. } = self.config;
+        if likelihood.family().allows_missing && !self.prior.missing {
+            allow_missing(likelihood, estimate, &mut self.prior, &mut self.arrays, &mut self.total.clusters);
+        }
         self
     }
 
