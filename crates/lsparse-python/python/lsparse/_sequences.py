@@ -232,7 +232,7 @@ class HMM(Estimator):
             self.n_features_in_ = 1
             seen = np.unique(whole)
             # Numbers that are far apart would be paid for by all that lie between.
-            self.symbols_ = np.arange(seen[-1] + 1) if seen[-1] < 1000 + 10 * len(seen) else seen
+            self.symbols_: INTEGERS = np.arange(seen[-1] + 1) if seen[-1] < 1000 + 10 * len(seen) else seen
         columns = np.searchsorted(self.symbols_, whole)
         unknown = whole[self.symbols_[np.minimum(columns, len(self.symbols_) - 1)] != whole]
         if len(unknown):
@@ -657,7 +657,7 @@ class HMM(Estimator):
         super()._take(model)
         arrays = model.arrays()
         if self.emission == "categorical":
-            self.symbols_: INTEGERS = symbols_of(model)
+            self.symbols_ = symbols_of(model)
         self.startprob_: FLOATS = arrays["start"]
         self.transmat_: FLOATS = arrays["transitions"]
         states, columns = len(self.startprob_), int(model.dim)
