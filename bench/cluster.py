@@ -3,8 +3,9 @@
     python bench/cluster.py [--workers 1,2,4] [--rows 60000] [--batches 16] [--laps 3] [--components 200]
 
 Workers are processes of one thread on this machine, so ask for no more of them than it has cores. Rows are made where they
-are worked on. The seconds of a lap are the mean of those after the first; work and transfers are shares of the time that
-all workers have together, from the first batch to the last. Models are compared: they must have the same bytes.
+are worked on. The seconds of a lap are the mean of those after the first; work, transfers and waiting (for the slowest batch
+of a round, the client and the scheduler) are shares of the time that all workers have together, from the first batch to the
+last. Models are compared: they must have the same bytes.
 """
 
 import argparse
@@ -45,7 +46,8 @@ def fit(workers, options):
             sum(stop - start for action, start, stop in spans if action == kind) / whole for kind in ("compute", "transfer")
         )
         checksum = hashlib.sha256(model.model_.__reduce__()[1][0]).hexdigest()[:12]
-    return (ends[-1] - ends[0]) / options.laps, work, transfers, checksum
+        batch = work * whole / len(batches)
+    return (ends[-1] - ends[0]) / options.laps, batch, work, transfers, checksum
 
 
 def main():
@@ -57,12 +59,13 @@ def main():
     parser.add_argument("--components", type=int, default=200)
     options = parser.parse_args()
     print(f"{options.batches} batches of {options.rows} x {COLUMNS} f32, K = {options.components}, full covariances, L = 8")
-    print("workers  seconds a lap  speed-up  work  transfers  model")
+    print("workers  seconds a lap  a batch  speed-up  work  transfers  waiting  model")
     first = None
     for workers in map(int, options.workers.split(",")):
-        seconds, work, transfers, checksum = fit(workers, options)
+        seconds, batch, work, transfers, checksum = fit(workers, options)
         first = first or (seconds * workers, checksum)
-        print(f"{workers:7}  {seconds:13.2f}  {first[0] / seconds:7.2f}x  {work:4.0%}  {transfers:9.1%}  {checksum}", flush=True)
+        shares = f"{work:4.0%}  {transfers:9.1%}  {1 - work - transfers:7.1%}"
+        print(f"{workers:7}  {seconds:13.2f}  {batch:7.2f}  {first[0] / seconds:7.2f}x  {shares}  {checksum}", flush=True)
         if checksum != first[1]:
             raise SystemExit("the models differ")
 

@@ -40,6 +40,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
             println!("search    dense, exact and candidate search of a mixture, by K; needs --images DIR");
             println!("sequence  laps of a hidden Markov model by K and L, and hmmlearn's on the same rows");
             println!("chains    held-out scores of planted chains, lsparse and hmmlearn at their defaults [NAMES]");
+            println!("beams     what few states a step lose, planted and real sequences [--images DIR] [NAMES]");
             println!("samplers  tokens a second of the samplers against tomotopy; needs --corpus FOLDER");
             println!("threads   every kind of work on one thread and on many; needs --images DIR and --corpus FOLDER");
             println!("cuda-topics  documents a second on a GPU, and the CPU's scores beside it; needs --corpus FOLDER");
@@ -57,6 +58,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("sequence", []) => sequence::run(),
         ("sequence", _) => Err("usage: cargo xtask bench sequence".into()),
         ("chains", rest) => sequence::chains(rest),
+        ("beams", rest) => sequence::beams(rest),
         ("rivals", rest) => rivals::run(rest),
         ("samplers", rest) => samplers::run(rest),
         ("threads", rest) => threads::run(rest),

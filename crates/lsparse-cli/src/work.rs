@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use lsparse::backend::{Place, with_threads};
-use lsparse::data::RowSource;
+use lsparse::elsewhere::WholeData;
 use lsparse::shared::{RoundAt, SharedFolder, Stage, Worked};
 use lsparse::{Error, Result};
 use serde_json::json;
 
 use crate::cli::Family;
-use crate::fit::{documents_of, rows_of, run_sequence};
+use crate::fit::{documents_of, rows_of, sequences_of};
 use crate::fold::{begun_with, open_folder};
 use crate::output::{self, message};
 use crate::parse;
@@ -70,11 +70,15 @@ pub fn run(args: &WorkArgs) -> Result<()> {
         match begun_with(&folder)? {
             Family::Mixture(fit) => {
                 let (rows, weights) = rows_of(&fit)?;
-                Worker::new(args, &folder, rows.as_ref(), weights.as_deref()).work()
+                let data = WholeData { weights: weights.as_deref(), ..WholeData::of(rows.as_ref()) };
+                Worker::new(args, &folder, data).work()
             }
-            Family::Topics(fit) => Worker::new(args, &folder, &documents_of(&fit)?, None).work(),
-            // None can have been begun.
-            Family::Sequence(fit) => run_sequence(&fit),
+            Family::Topics(fit) => Worker::new(args, &folder, WholeData::of(&documents_of(&fit)?)).work(),
+            Family::Sequence(fit) => {
+                let (rows, groups) = sequences_of(&fit)?;
+                let data = WholeData { groups: Some(&groups), ..WholeData::of(rows.as_ref()) };
+                Worker::new(args, &folder, data).work()
+            }
         }
     })?
 }
@@ -83,8 +87,7 @@ pub fn run(args: &WorkArgs) -> Result<()> {
 struct Worker<'a> {
     args: &'a WorkArgs,
     folder: &'a SharedFolder,
-    rows: &'a dyn RowSource,
-    weights: Option<&'a [f64]>,
+    data: WholeData<'a>,
     /// How long a batch took here last.
     took: Duration,
     /// The round that was looked at last, and its batches that others have begun: how often, and since when that is known
@@ -94,9 +97,9 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(args: &'a WorkArgs, folder: &'a SharedFolder, rows: &'a dyn RowSource, weights: Option<&'a [f64]>) -> Self {
+    fn new(args: &'a WorkArgs, folder: &'a SharedFolder, data: WholeData<'a>) -> Self {
         let (took, begun, worked) = Default::default();
-        Worker { args, folder, rows, weights, took, begun, worked }
+        Worker { args, folder, data, took, begun, worked }
     }
 
     fn work(mut self) -> Result<()> {
@@ -154,8 +157,7 @@ impl<'a> Worker<'a> {
 
     fn work_out(&mut self, round: &RoundAt, batch: usize) -> Result<()> {
         let begun = Instant::now();
-        let worked =
-            self.folder.work(round, batch, self.rows, self.weights).map_err(|error| self.named(batch, error))?;
+        let worked = self.folder.work(round, batch, &self.data).map_err(|error| self.named(batch, error))?;
         match worked {
             Worked::Now => {
                 self.took = begun.elapsed();

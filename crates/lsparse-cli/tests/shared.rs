@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{Place, refused, with_planted};
 use lsparse::LikelihoodKind;
-use lsparse::synthetic::themed_corpus;
+use lsparse::synthetic::{ChainShape, planted_chain, themed_corpus};
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -88,6 +88,37 @@ fn workers_of_a_mixture_end_with_the_bytes_of_a_fit() {
         assert_eq!(fs::read_dir(place.path("run/rounds")).unwrap().count(), 0);
         fs::remove_dir_all(place.path("run")).unwrap();
     }
+}
+
+#[test]
+fn workers_of_sequences_end_with_the_bytes_of_a_fit() {
+    let place = Place::new();
+    let lengths = [120, 90, 0, 200, 40, 150];
+    let truth = planted_chain(LikelihoodKind::DiagGauss, &lengths, 2, 4, ChainShape::default(), 3);
+    let mut values = truth.values;
+    values[200..204].fill(f64::NAN);
+    place.npy("data.npy", 2, &values);
+    let text: String = lengths.iter().map(|length| format!("{length}\n")).collect();
+    place.write("lengths.txt", &text);
+    for (settings, rounds) in [
+        ("--batches 3 --batches-per-round 2 --laps 3", 6),
+        ("--cut 60 --overlap 15 --batches 6 --batches-per-round 4 --laps 2 -l 2", 4),
+    ] {
+        let fit = format!(
+            "fit sequence data.npy --groups lengths.txt --missing -k 4 --likelihood diag-gauss --tolerance none {settings}"
+        );
+        place.lsparse(&format!("{fit} --trace here.jsonl --out here.st -q")).assert().success();
+        let done = train_by_batches(&place, &format!("{fit} --trace there.jsonl --out there.st"));
+        assert_eq!(done, rounds, "{settings}");
+        assert!(place.read("here.st") == place.read("there.st"), "{settings}");
+        assert_eq!(steps(&place, "here.jsonl"), steps(&place, "there.jsonl"), "{settings}");
+        fs::remove_dir_all(place.path("run")).unwrap();
+    }
+    // Whoever has other sequences is told.
+    let fit = "fit sequence data.npy --groups lengths.txt --missing -k 4 --likelihood diag-gauss --laps 2 --shared run";
+    place.lsparse(&format!("{fit} --out there.st -q")).assert().success();
+    place.write("lengths.txt", text.replacen("120", "110", 1).replacen("90", "100", 1));
+    refused(&place, "work run", &["other lengths of sequences"]);
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lsparse::data::{CsrRows, Element, MemoryRows, PartialMoments, Pieces, RowSource, Rows, natural_layout};
+use lsparse::data::{CsrRows, Element, Groups, MemoryRows, PartialMoments, Pieces, RowSource, Rows, natural_layout};
 use lsparse::data::{Measuring, Scalar};
-use lsparse::elsewhere::{Asked, Job, measure_piece as measure, work_batch as work};
+use lsparse::elsewhere::{Asked, Job, lacking_piece as lacking, measure_piece as measure, work_batch as work};
 use lsparse::store::checkpoint::print_rows;
 use lsparse::training::exchange::{Engine, Round, pack, unpack};
 use lsparse::{Error, Result};
@@ -13,7 +13,7 @@ use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::gate::run;
+use crate::gate::{raise, run};
 use crate::rows::{Braked, Held};
 use crate::saved::{json, settings};
 
@@ -45,6 +45,8 @@ struct There {
     brought: Mutex<Vec<Brought>>,
     /// What was raised over there, which says more than an error made of it.
     raised: Mutex<Option<PyErr>>,
+    /// Gives what came of a round's tickets, one after the other.
+    round: Mutex<Option<Py<PyAny>>>,
 }
 
 impl Elsewhere {
@@ -56,7 +58,8 @@ impl Elsewhere {
     /// The rows that an object stands for.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (sizes, object) = (object.extract()?, object.clone().unbind());
-        Ok(Elsewhere(Arc::new(There { object, sizes, brought: Mutex::default(), raised: Mutex::default() })))
+        let (brought, raised, round) = Default::default();
+        Ok(Elsewhere(Arc::new(There { object, sizes, brought, raised, round })))
     }
 
     /// What was raised by the object, if anything was.
@@ -137,6 +140,11 @@ impl Pieces for Elsewhere {
         PartialMoments::merged(self.0.sizes.columns, parts).map(Some)
     }
 
+    fn lacking(&self, some_may_lack: bool) -> Result<Option<Vec<bool>>> {
+        let parts: Vec<Vec<u8>> = self.ask(|object| object.call_method1("lacking", (some_may_lack,))?.extract())?;
+        Ok(Some(parts.concat().into_iter().map(|flag| flag != 0).collect()))
+    }
+
     fn print(&self) -> Result<Option<String>> {
         self.ask(|object| object.call_method0("print")?.extract()).map(Some)
     }
@@ -181,14 +189,27 @@ impl Engine for Elsewhere {
         self.0.sizes.batches_per_round
     }
 
-    fn work(&mut self, known: &[u8], run: usize, round: &Round) -> Result<Vec<Vec<u8>>> {
-        self.ask(|object| {
+    fn begin(&mut self, known: &[u8], run: usize, round: Round) -> Result<()> {
+        let begun = self.ask(|object| {
             let py = object.py();
             let tickets: Vec<_> = round.tickets.iter().map(|ticket| PyBytes::new(py, ticket)).collect();
             let (known, params) = (PyBytes::new(py, known), PyBytes::new(py, &round.params));
             let asked = (known, run, round.visit, params, round.batches.clone(), tickets);
-            object.call_method1("work", asked)?.extract()
-        })
+            Ok(object.call_method1("work", asked)?.try_iter()?.into_any().unbind())
+        })?;
+        *self.0.round.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Vec<u8>> {
+        let missing = || Error::Exchange { what: "statistics of a batch" };
+        let round = self.0.round.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(missing)?;
+        let found = self.ask(|object| {
+            let mut round = round.bind(object.py()).try_iter()?;
+            round.next().transpose()?.map(|done| done.extract()).transpose()
+        })?;
+        *self.0.round.lock().unwrap_or_else(PoisonError::into_inner) = Some(round);
+        found.ok_or_else(missing)
     }
 }
 
@@ -221,9 +242,25 @@ pub fn print_piece(py: Python<'_>, x: &Bound<'_, PyAny>) -> PyResult<String> {
     run(py, 1, |brake| print_rows(&Braked { rows, now: &brake.now }))
 }
 
-/// Work a ticket out whose batch is the piece of this number; gives bytes for the one who trains.
+/// Which rows of a piece are nothing but NaN, a byte for each; rows are counted from `first` in errors.
 #[pyfunction]
-#[pyo3(signature = (x, number, known, run, params, ticket, *, weights=None, threads=1))]
+pub fn lacking_piece<'py>(
+    py: Python<'py>,
+    x: &Bound<'py, PyAny>,
+    first: usize,
+    some_may_lack: bool,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let held = Held::borrow(x)?;
+    let rows = held.rows()?;
+    let rows = rows.as_ref();
+    let flags = run(py, 1, |brake| lacking(&Braked { rows, now: &brake.now }, first, some_may_lack))?;
+    Ok(PyBytes::new(py, &flags.into_iter().map(u8::from).collect::<Vec<_>>()))
+}
+
+/// Work a ticket out whose batch is the piece of this number, whose sequences have these lengths; gives bytes for the one who
+/// trains.
+#[pyfunction]
+#[pyo3(signature = (x, number, known, run, params, ticket, *, weights=None, lengths=None, threads=1))]
 #[allow(clippy::too_many_arguments)]
 pub fn work_piece<'py>(
     py: Python<'py>,
@@ -234,13 +271,17 @@ pub fn work_piece<'py>(
     params: &[u8],
     ticket: &[u8],
     weights: Option<PyReadonlyArray1<'py, f64>>,
+    lengths: Option<Vec<usize>>,
     threads: usize,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let held = Held::borrow(x)?;
     let rows = held.rows()?;
     let rows = rows.as_ref();
     let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
-    let job = Job { number, known, run, params, ticket, weights, prints: None };
+    let groups = lengths.map(|lengths| Groups::of_lengths("lengths", &lengths, rows.num_rows()));
+    let groups = groups.transpose().map_err(raise)?;
+    let groups = groups.as_ref();
+    let job = Job { number, known, run, params, ticket, weights, groups, prints: None };
     let done = crate::gate::run(py, threads, |brake| work(&Braked { rows, now: &brake.now }, &job))?;
     Ok(PyBytes::new(py, &done))
 }

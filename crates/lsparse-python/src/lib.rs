@@ -27,7 +27,7 @@ mod _core {
     #[pymodule_export]
     use super::corpus::{build_corpus, open_corpus};
     #[pymodule_export]
-    use super::elsewhere::{measure_piece, print_piece, work_piece};
+    use super::elsewhere::{lacking_piece, measure_piece, print_piece, work_piece};
     #[pymodule_export]
     use super::exchange::{begin_session, fold_batches, hand_out_batches, model_of_session, summarize_batch};
     #[pymodule_export]

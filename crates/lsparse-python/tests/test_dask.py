@@ -123,6 +123,47 @@ def test_topics_give_the_same_bytes(client, documents, leave_out):
     assert contents(one) != contents(here)
 
 
+@pytest.mark.parametrize("schedule", ["memoized", "stochastic", "streaming", "full"])
+def test_sequences_give_the_same_bytes(client, blobs, schedule):
+    X, lengths = blobs[0].copy(), [300, 0, 401, 99, 1, 700, 499]
+    X[[5, 720], :] = np.nan
+    settings = {"n_components": 4, "sparsity": 2, "missing": True, "schedule": schedule, "cut": 250, "overlap": 40, **FAST}
+    # Chunks that sequences do not end at, of which whole sequences are made.
+    model = lsparse.dask.HMM(batches_per_round=2, **settings).fit(lazy(X), lengths, client=client)
+    chunks = (701, 800, 499)
+    here = exchange.fit(lsparse.HMM(**settings), parts_of(X, chunks), batches_per_round=2, lengths=lengths)
+    assert contents(model) == contents(here) and len(here.trace_["step"]) == 3 * (1 if schedule == "streaming" else 3)
+    local = model.to_local()
+    assert type(local) is lsparse.HMM
+    X[[5, 720], :] = 0.0
+    assert (model.predict(lazy(X), lengths).compute() == local.predict(X, lengths)).all()
+    assert np.allclose(model.predict_proba(lazy(X), lengths), local.predict_proba(X, lengths))
+    assert np.allclose(model.score_steps(lazy(X), lengths), local.score_steps(X, lengths))
+    assert model.score(lazy(X), lengths).compute() == pytest.approx(local.score(X, lengths), rel=1e-12)
+    found = sp.vstack(dask.compute(*model.predict_sparse(lazy(X), lengths)))
+    assert (found != local.predict_sparse(X, lengths)).nnz == 0
+    assert isinstance(model.predict(X, lengths), np.ndarray) and isinstance(model.score(X, lengths), float)
+
+
+def test_a_partition_has_whole_sequences(client, blobs):
+    X = blobs[0]
+    one = lsparse.dask.HMM(3, **FAST).fit(delayed(X, CHUNKS), client=client)
+    assert contents(one) == contents(exchange.fit(one.to_local(), parts_of(X), batches_per_round=8))
+    nested = lsparse.dask.HMM(3, **FAST).fit(delayed(X, (1000, 1000)), [[400, 600], [1000]], client=client)
+    small = lsparse.dask.HMM(3, batch_size=600, **FAST).fit(delayed(X, (1000, 1000)), [400, 600, 1000], client=client)
+    assert [len(model.trace_["step"]) for model in (nested, small)] == [6, 9]
+    with pytest.raises(LsparseError, match="sequences of partition 0 have 400 rows, and it has 1000"):
+        lsparse.dask.HMM(3).fit(delayed(X, (1000, 1000)), [400, 800, 800], client=client)
+    with pytest.raises(LsparseError, match="add up to 3, and X has 2000 rows"):
+        lsparse.dask.HMM(3).fit(lazy(X), [3], client=client)
+    with pytest.raises(LsparseError, match="symbols are for one machine"):
+        lsparse.dask.HMM(3, emission="categorical").fit(lazy(X), client=client)
+    X = X.copy()
+    X[1200, 1] = np.nan
+    with pytest.raises(LsparseError, match=r"partition 1: .*row 201, column 2"):
+        lsparse.dask.HMM(3).fit(delayed(X, (1000, 1000)), client=client)
+
+
 def test_what_is_given_beside_the_rows_counts(client, blobs):
     X, weights = blobs[0], np.arange(2000) % 3.0
     model = lsparse.dask.GaussianMixture(4, **FAST).fit(lazy(X), sample_weight=da.from_array(weights), client=client)

@@ -225,3 +225,17 @@ def test_few_states_a_step_and_held_out_sequences():
     held = model.trace_["heldout"]
     last = model.score(X_val, LENGTHS) / 300
     assert held[~np.isnan(held)][-1] == pytest.approx(last, rel=1e-9)
+
+
+def test_long_sequences_are_worked_on_in_stretches():
+    rng = np.random.default_rng(0)
+    states = rng.integers(3, size=60).repeat(100)
+    X = rng.normal(3.0 * states, 1.0)[:, None]
+    whole = lsparse.HMM(3, random_state=0, max_iter=5, tol=0).fit(X)
+    cut = lsparse.HMM(3, random_state=0, max_iter=5, tol=0, cut=700, overlap=100, batch_size=1000).fit(X)
+    assert len(cut.trace_["step"]) == 30 and len(whole.trace_["step"]) == 5
+    assert np.abs(cut.predict_proba(X) - whole.predict_proba(X)).max() < 0.05
+    assert cut.score(X) == pytest.approx(whole.score(X), rel=1e-4)
+    # Long without being asked, which is said.
+    with pytest.warns(UserWarning, match="worked on in 12 stretches, each with 250 steps"):
+        lsparse.HMM(2, random_state=0, max_iter=1, tol=0).fit(np.tile(X, (10, 1)))

@@ -6,18 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::clusters::scan_part_for;
 use crate::data::{
-    ColumnUnits, Element, Measuring, Moments, PartialMoments, Piece, RowSource, Scalar, Standardized, Thresholded,
+    ColumnUnits, Element, Groups, Measuring, Moments, PartialMoments, Piece, RowSource, Scalar, Standardized,
+    Thresholded,
 };
 use crate::error::{Error, Result};
 use crate::likelihood::Prior;
 use crate::mixture::{MixtureInputs, Mixtures, SettledMixture};
 use crate::runs::Family;
-use crate::settings::{MixtureConfig, TopicMethod, TopicsConfig};
+use crate::sequence::{Lacking, SequenceFamily, SettledSequence, Steps, lacking_rows, measure_steps};
+use crate::settings::{MixtureConfig, SequenceConfig, TopicMethod, TopicsConfig};
 use crate::store::prints::RowPrints;
 use crate::topics::{TopicFamily, TopicInputs, scan_counts};
 use crate::training::exchange::{Engine, Known, Remote, Round, unpack};
 
-/// Settings of either family, before anything is known of the rows.
+/// Settings of any family, before anything is known of the rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Asked {
@@ -25,6 +27,8 @@ pub enum Asked {
     Mixture(Box<MixtureConfig>),
     /// Of topics.
     Topics(Box<TopicsConfig>),
+    /// Of a hidden Markov model.
+    Sequence(Box<SequenceConfig>),
 }
 
 /// Check every value of a piece, and measure its columns. In errors rows are counted from `first`.
@@ -33,13 +37,23 @@ pub fn measure_piece(rows: &dyn RowSource, first: usize, asked: &Asked, how: &Me
         (Asked::Topics(config), _) => scan_counts(rows, config.method != TopicMethod::Lsparse),
         (Asked::Mixture(config), Element::F32) => measure::<f32>(rows, config, how.missing),
         (Asked::Mixture(config), Element::F64) => measure::<f64>(rows, config, how.missing),
+        (Asked::Sequence(config), Element::F32) => measure_steps::<f32>(rows, config),
+        (Asked::Sequence(config), Element::F64) => measure_steps::<f64>(rows, config),
     });
-    measured.map_err(|mut error| {
-        if let Error::NotFinite { row, .. } | Error::BadValue { row, .. } = &mut error {
-            *row += first;
-        }
-        error
-    })
+    measured.map_err(|error| counted_from(first, error))
+}
+
+/// An error with rows counted from the first of a piece.
+fn counted_from(first: usize, mut error: Error) -> Error {
+    if let Error::NotFinite { row, .. } | Error::BadValue { row, .. } = &mut error {
+        *row += first;
+    }
+    error
+}
+
+/// Which rows of a piece are nothing but missing values; those that lack some are an error unless `some_may_lack`.
+pub fn lacking_piece(rows: &dyn RowSource, first: usize, some_may_lack: bool) -> Result<Vec<bool>> {
+    lacking_rows(rows, some_may_lack).map_err(|error| counted_from(first, error))
 }
 
 fn measure<T: Scalar>(rows: &dyn RowSource, config: &MixtureConfig, missing: bool) -> Result<PartialMoments> {
@@ -63,6 +77,8 @@ pub struct Job<'a> {
     pub ticket: &'a [u8],
     /// One weight a row that is here, or none at all.
     pub weights: Option<&'a [f64]>,
+    /// The sequences that the rows are which are here; one where it is not said.
+    pub groups: Option<&'a Groups>,
     /// What the rows are known by, where that is to be checked; then all of them are here.
     pub prints: Option<&'a RowPrints>,
 }
@@ -79,6 +95,22 @@ pub fn work_batch(rows: &dyn RowSource, job: &Job<'_>) -> Result<Vec<u8>> {
         let config: TopicsConfig = serde_json::from_str(&settings).map_err(foreign)?;
         return with_piece(rows, job.number, ends, |working, first| {
             work(&TopicFamily::of(working, &config, TopicInputs::default())?, first, rows, job)
+        });
+    }
+    if family == "sequence" {
+        let settled: SettledSequence = serde_json::from_str(&settings).map_err(foreign)?;
+        let groups = job.groups.cloned().unwrap_or_else(|| Groups::one(rows.num_rows()));
+        if groups.num_rows() != rows.num_rows() {
+            return Err(Error::Exchange { what: "sequences of these rows" });
+        }
+        let flags = settled.lacking(rows)?;
+        let windows = settled.windows(&groups, job.number, &ends);
+        return with_piece(rows, job.number, ends, |working, first| {
+            let steps = Steps::knowing(working, Lacking::new(first, flags));
+            match double {
+                false => work(&SequenceFamily::<f32>::of(&steps, settled, windows), first, rows, job),
+                true => work(&SequenceFamily::<f64>::of(&steps, settled, windows), first, rows, job),
+            }
         });
     }
     let (settled, units): (SettledMixture, Option<ColumnUnits>) = serde_json::from_str(&settings).map_err(foreign)?;
@@ -119,15 +151,42 @@ fn with_piece<R>(
     work(&piece, piece.first())
 }
 
-/// Works batches out in this process, one after the other: a round of them under the same parameters, as those do who have
-/// workers.
-pub struct Here<'a> {
-    /// All rows.
+/// All rows of a training, for those who have them.
+#[derive(Clone, Copy)]
+pub struct WholeData<'a> {
+    /// The rows.
     pub rows: &'a dyn RowSource,
     /// One weight a row, or none.
     pub weights: Option<&'a [f64]>,
-    /// Batches of a round.
-    pub batches_per_round: usize,
+    /// The sequences that the rows are, where they are some.
+    pub groups: Option<&'a Groups>,
+}
+
+impl<'a> WholeData<'a> {
+    /// Rows of equal weight, each by itself.
+    pub fn of(rows: &'a dyn RowSource) -> Self {
+        WholeData { rows, weights: None, groups: None }
+    }
+}
+
+/// Works batches out in this process, one after the other: a round of them under the same parameters, as those do who have
+/// workers.
+pub struct Here<'a> {
+    data: WholeData<'a>,
+    batches_per_round: usize,
+    known: Vec<u8>,
+    run: usize,
+    params: Vec<u8>,
+    /// Batches of this round and their tickets, the next last.
+    left: Vec<(usize, Vec<u8>)>,
+}
+
+impl<'a> Here<'a> {
+    /// On these rows, so many batches a round.
+    pub fn new(data: WholeData<'a>, batches_per_round: usize) -> Self {
+        let (known, params, left) = Default::default();
+        Here { data, batches_per_round, known, run: 0, params, left }
+    }
 }
 
 impl Engine for Here<'_> {
@@ -135,13 +194,17 @@ impl Engine for Here<'_> {
         self.batches_per_round
     }
 
-    fn work(&mut self, known: &[u8], run: usize, round: &Round) -> Result<Vec<Vec<u8>>> {
-        let (params, weights) = (&round.params[..], self.weights);
-        let jobs = round.batches.iter().zip(&round.tickets);
-        jobs.map(|(&number, ticket)| {
-            work_batch(self.rows, &Job { number, known, run, params, ticket, weights, prints: None })
-        })
-        .collect()
+    fn begin(&mut self, known: &[u8], run: usize, round: Round) -> Result<()> {
+        (self.known, self.run, self.params) = (known.to_vec(), run, round.params);
+        self.left = round.batches.into_iter().zip(round.tickets).rev().collect();
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Vec<u8>> {
+        let (number, ticket) = self.left.pop().ok_or(Error::Exchange { what: "a ticket that is left" })?;
+        let WholeData { rows, weights, groups } = self.data;
+        let (known, run, params, ticket) = (&self.known[..], self.run, &self.params[..], &ticket[..]);
+        work_batch(rows, &Job { number, known, run, params, ticket, weights, groups, prints: None })
     }
 }
 

@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Place;
-use crate::data::RowSource;
-use crate::elsewhere::{Job, work_batch};
+use crate::data::{Groups, RowSource};
+use crate::elsewhere::{Job, WholeData, work_batch};
 use crate::error::{Error, Result};
 use crate::store::checkpoint::print_numbers;
 use crate::store::prints::RowPrints;
@@ -34,6 +34,8 @@ pub struct Training {
     pub columns: usize,
     /// What the weights of the rows are known by, if they have any.
     pub weights: Option<String>,
+    /// What the lengths of the sequences are known by, if rows are sequences.
+    pub groups: Option<String>,
     /// Batches of a round.
     pub batches_per_round: usize,
     /// The arguments that it was begun with.
@@ -44,19 +46,14 @@ pub struct Training {
 
 impl Training {
     /// A training of these rows by this process.
-    pub fn new(
-        rows: &dyn RowSource,
-        weights: Option<&[f64]>,
-        batches_per_round: usize,
-        arguments: Vec<String>,
-        started_in: PathBuf,
-    ) -> Self {
+    pub fn new(data: &WholeData<'_>, batches_per_round: usize, arguments: Vec<String>, started_in: PathBuf) -> Self {
         Training {
             version: env!("CARGO_PKG_VERSION").into(),
             instructions: Place::default().name(),
-            rows: rows.num_rows(),
-            columns: rows.dim(),
-            weights: weights.map(print_numbers),
+            rows: data.rows.num_rows(),
+            columns: data.rows.dim(),
+            weights: data.weights.map(print_numbers),
+            groups: data.groups.map(print_lengths),
             batches_per_round,
             arguments,
             started_in,
@@ -186,11 +183,11 @@ impl SharedFolder {
         round.batches.iter().copied().filter(|&batch| !folder.join(summary_name(batch)).exists()).collect()
     }
 
-    /// Work a batch of a round out on the rows of the training, which have one weight each or none.
-    pub fn work(&self, round: &RoundAt, batch: usize, rows: &dyn RowSource, weights: Option<&[f64]>) -> Result<Worked> {
+    /// Work a batch of a round out on the rows of the training.
+    pub fn work(&self, round: &RoundAt, batch: usize, data: &WholeData<'_>) -> Result<Worked> {
         let folder = self.folder_of(round);
         let place = folder.join(summary_name(batch));
-        self.check_rows(rows, weights)?;
+        self.check_rows(data)?;
         if place.exists() {
             return Ok(Worked::Before);
         }
@@ -207,7 +204,8 @@ impl SharedFolder {
         }
         let prints: RowPrints = unpack(&read_bytes(&self.path.join(ROWS))?, "checksums of rows")?;
         let (run, params, prints) = (round.run, &params[..], Some(&prints));
-        let job = Job { number: batch, known: &known, run, params, ticket: &ticket, weights, prints };
+        let WholeData { rows, weights, groups } = *data;
+        let job = Job { number: batch, known: &known, run, params, ticket: &ticket, weights, groups, prints };
         let done = work_batch(rows, &job)?;
         match write_whole(&place, &[&round.checksum.to_le_bytes(), &done]) {
             Err(_) if !folder.exists() => Ok(Worked::TooLate),
@@ -239,14 +237,18 @@ impl SharedFolder {
     }
 
     /// All who take part are to read the same.
-    fn check_rows(&self, rows: &dyn RowSource, weights: Option<&[f64]>) -> Result<()> {
-        let Training { rows: num, columns, .. } = self.training;
+    fn check_rows(&self, data: &WholeData<'_>) -> Result<()> {
+        let (rows, &Training { rows: num, columns, .. }) = (data.rows, &self.training);
         if (rows.num_rows(), rows.dim()) == (num, columns) {
-            if weights.map(print_numbers) == self.training.weights {
-                return Ok(());
+            let others =
+                |what: &str| format!("these are other {what} than the training was begun with; copy them again");
+            if data.weights.map(print_numbers) != self.training.weights {
+                return Err(Error::Elsewhere { what: others("weights of rows") });
             }
-            let what = "these are other weights of rows than the training was begun with; copy them again".into();
-            return Err(Error::Elsewhere { what });
+            if data.groups.map(print_lengths) != self.training.groups {
+                return Err(Error::Elsewhere { what: others("lengths of sequences") });
+            }
+            return Ok(());
         }
         Err(Error::WrongShape {
             name: rows.name().into(),
@@ -303,14 +305,14 @@ pub struct ByFolder<'a> {
     folder: &'a SharedFolder,
     /// Whether to wait for workers; otherwise it is an error that batches are not worked out, and one comes back later.
     waits: bool,
-    /// The last round that was folded in.
-    taken: Option<RoundAt>,
+    /// The round under way, and how many of its batches were taken from the folder.
+    round: Option<(RoundAt, usize)>,
 }
 
 impl<'a> ByFolder<'a> {
     /// By who looks into this folder, waited for or not.
     pub fn new(folder: &'a SharedFolder, waits: bool) -> Self {
-        ByFolder { folder, waits, taken: None }
+        ByFolder { folder, waits, round: None }
     }
 }
 
@@ -319,25 +321,38 @@ impl Engine for ByFolder<'_> {
         self.folder.training.batches_per_round
     }
 
-    fn work(&mut self, known: &[u8], run: usize, round: &Round) -> Result<Vec<Vec<u8>>> {
+    fn begin(&mut self, known: &[u8], run: usize, round: Round) -> Result<()> {
         let folder = self.folder;
         let checksum = checksum_of(&round.params);
         let at = RoundAt { run, visit: round.visit, batches: round.batches.clone(), checksum };
-        let is_new = self.taken.is_some() || folder.stage()? != Some(Stage::Round(at.clone()));
-        folder.hand_out(&at, known, round)?;
+        let before = self.round.take().map(|(before, _)| before);
+        let is_new = before.is_some() || folder.stage()? != Some(Stage::Round(at.clone()));
+        folder.hand_out(&at, known, &round)?;
         // The round before may be needed once more: the checkpoint after it is still being written.
-        folder.keep_rounds(&[&at].into_iter().chain(&self.taken).collect::<Vec<_>>())?;
-        loop {
-            match folder.missing(&at) {
-                missing if missing.is_empty() => break,
-                _ if self.waits => std::thread::sleep(LOOK),
-                batches => return Err(Error::Awaiting { folder: folder.path.clone(), batches, is_new }),
-            }
+        folder.keep_rounds(&[&at].into_iter().chain(&before).collect::<Vec<_>>())?;
+        let batches = folder.missing(&at);
+        if !self.waits && !batches.is_empty() {
+            return Err(Error::Awaiting { folder: folder.path.clone(), batches, is_new });
         }
-        let done = at.batches.iter().map(|&batch| folder.summary(&at, batch)).collect::<Result<_>>()?;
-        self.taken = Some(at);
-        Ok(done)
+        self.round = Some((at, 0));
+        Ok(())
     }
+
+    fn next(&mut self) -> Result<Vec<u8>> {
+        let nothing = || Error::Exchange { what: "a batch of this round" };
+        let (at, taken) = self.round.as_mut().ok_or_else(nothing)?;
+        let batch = *at.batches.get(*taken).ok_or_else(nothing)?;
+        while !self.folder.folder_of(at).join(summary_name(batch)).exists() {
+            std::thread::sleep(LOOK);
+        }
+        *taken += 1;
+        self.folder.summary(at, batch)
+    }
+}
+
+/// What lengths of sequences are known by.
+fn print_lengths(groups: &Groups) -> String {
+    print_numbers(&groups.lengths().map(|rows| rows as f64).collect::<Vec<_>>())
 }
 
 /// What parameters are told apart by. The checksum that they end with is no part of it: with that all have the same.

@@ -5,9 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
 
 use lsparse::data::{
-    CsrRows, Element, Measuring, MemoryRows, PartialMoments, Piece, Pieced, Pieces, RowSource, Rows, Scalar,
+    CsrRows, Element, Groups, Measuring, MemoryRows, PartialMoments, Piece, Pieced, Pieces, RowSource, Rows, Scalar,
 };
-use lsparse::elsewhere::{Asked, Job, measure_piece, work_batch};
+use lsparse::elsewhere::{Asked, Job, lacking_piece, measure_piece, work_batch};
 use lsparse::mixture::{MixtureInputs, Mixtures, SettledMixture};
 use lsparse::runs::{Family, ModelFile};
 use lsparse::settings::SearchKind;
@@ -18,7 +18,10 @@ use lsparse::training::exchange::{Engine, Remote, Round, fold, hand_out, pack, p
 use lsparse::training::model::Model;
 use lsparse::training::rules::{EVIDENCE, Outcome, StopReason};
 use lsparse::training::session::Session;
-use lsparse::{Beside, Init, LikelihoodKind, MixtureConfig, Result, ScheduleKind, Sparsity, fit_mixture_with};
+use lsparse::{
+    Beside, Init, LikelihoodKind, MixtureConfig, Result, ScheduleKind, SequenceConfig, SequenceInputs, Sparsity,
+    fit_mixture_with, fit_sequence_with,
+};
 
 /// Where a process that is started by a test finds it.
 const ADDRESS: &str = "LSPARSE_TEST_ADDRESS";
@@ -218,8 +221,12 @@ struct Scattered {
     per_round: usize,
     /// One a row, or none.
     weights: Vec<f64>,
+    /// The sequences of each piece, or none.
+    groups: Vec<Groups>,
     /// Pieces that were worked out, in that order.
     worked: Vec<usize>,
+    /// What came of the round, the first last.
+    done: Vec<Vec<u8>>,
 }
 
 impl Scattered {
@@ -228,7 +235,8 @@ impl Scattered {
             *end += part.num_rows();
             Some(*end)
         });
-        Scattered { ends: ends.collect(), parts, asked, per_round, weights: Vec::new(), worked: Vec::new() }
+        let (weights, groups, worked, done) = Default::default();
+        Scattered { ends: ends.collect(), parts, asked, per_round, weights, groups, worked, done }
     }
 
     fn read<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
@@ -253,6 +261,11 @@ impl Pieces for Scattered {
         measured.reverse();
         let parts = measured.iter().map(|bytes| unpack(bytes, "moments")).collect::<Result<Vec<_>>>()?;
         PartialMoments::merged(self.dim(), parts).map(Some)
+    }
+
+    fn lacking(&self, some_may_lack: bool) -> Result<Option<Vec<bool>>> {
+        let parts = self.parts.iter().map(|part| lacking_piece(part.as_ref(), 0, some_may_lack));
+        parts.collect::<Result<Vec<_>>>().map(|parts| Some(parts.concat()))
     }
 }
 
@@ -295,7 +308,7 @@ impl Engine for Scattered {
         self.per_round
     }
 
-    fn work(&mut self, known: &[u8], run: usize, round: &Round) -> Result<Vec<Vec<u8>>> {
+    fn begin(&mut self, known: &[u8], run: usize, round: Round) -> Result<()> {
         assert!(round.tickets.len() <= self.per_round && round.tickets.len() == round.batches.len());
         let mut done = Vec::new();
         // Whoever is done last comes first, and something is done twice.
@@ -303,13 +316,18 @@ impl Engine for Scattered {
             self.worked.push(batch);
             let rows = self.parts[batch].as_ref();
             let weights = self.weights.get(self.ends[batch] - rows.num_rows()..self.ends[batch]);
-            let job = Job { number: batch, known, run, params: &round.params, ticket, weights, prints: None };
+            let groups = self.groups.get(batch);
+            let job = Job { number: batch, known, run, params: &round.params, ticket, weights, groups, prints: None };
             let work = || work_batch(rows, &job);
             work()?;
             done.push(work()?);
         }
-        done.reverse();
-        Ok(done)
+        self.done = done;
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Vec<u8>> {
+        Ok(self.done.pop().unwrap())
     }
 }
 
@@ -365,6 +383,64 @@ fn pieces_that_others_have_give_the_bytes_of_one_process() {
         };
         assert!(there(1) == here.model.to_bytes().unwrap(), "{schedule:?}");
         assert!(there(3) == there(3) && there(3) != there(1), "{schedule:?} in rounds");
+    }
+}
+
+/// Sequences of which each piece has some whole ones: with and without missing steps, long ones in stretches.
+#[test]
+fn sequences_that_others_have_give_the_bytes_of_one_process() {
+    let lengths = [&[60, 40, 50][..], &[1], &[0, 99], &[80, 40], &[30]];
+    let sizes: Vec<usize> = lengths.iter().map(|lengths| lengths.iter().sum()).collect();
+    let all = lengths.concat();
+    let groups = Groups::of_lengths("lengths", &all, 400).unwrap();
+    let shape = lsparse::synthetic::ChainShape { blur: 3.0, ..Default::default() };
+    let truth = lsparse::synthetic::planted_chain(LikelihoodKind::DiagGauss, &all, 2, 5, shape, 8);
+    let complete: Vec<f32> = truth.values.iter().map(|&x| x as f32).collect();
+    let mut holed = complete.clone();
+    [0, 31, 150, 251, 252].into_iter().for_each(|row| holed[2 * row..2 * row + 2].fill(f32::NAN));
+    for (schedule, sparsity, missing, cut) in [
+        (ScheduleKind::Memoized, 2, false, None),
+        (ScheduleKind::Memoized, 5, true, Some(25)),
+        (ScheduleKind::Memoized, 2, true, None),
+        (ScheduleKind::Stochastic, 2, false, Some(25)),
+        (ScheduleKind::Streaming, 1, false, None),
+    ] {
+        let source = MemoryRows::new("planted", 2, if missing { holed.clone() } else { complete.clone() }).unwrap();
+        let config = SequenceConfig {
+            likelihood: LikelihoodKind::DiagGauss,
+            states: 5,
+            sparsity: Sparsity::Of(sparsity),
+            schedule,
+            missing,
+            cut,
+            overlap: 10,
+            batches: Some(sizes.len()),
+            laps: Some(LAPS),
+            tolerance: None,
+            ..Default::default()
+        };
+        let inputs = || SequenceInputs { groups: Some(&groups), ..Default::default() };
+        let of_piece = |lengths: &&[usize]| Groups::of_lengths("", lengths, lengths.iter().sum()).unwrap();
+        let scattered = |per_round| Scattered {
+            groups: lengths.iter().map(of_piece).collect(),
+            ..Scattered::new(cut_rows(&source, &sizes), Asked::Sequence(Box::new(config.clone())), per_round)
+        };
+        let pieced = Pieced::new(&source, scattered(1).ends).unwrap();
+        let here = fit_sequence_with(&pieced, &config, inputs(), Beside::default()).unwrap();
+        let there = |per_round| {
+            let (others, mut engine) = (scattered(per_round), scattered(per_round));
+            let beside = Beside { engine: Some(&mut engine), ..Default::default() };
+            let fitted = fit_sequence_with(&others, &config, inputs(), beside).unwrap();
+            assert!(engine.worked.len() >= sizes.len(), "others have worked");
+            fitted.model.to_bytes().unwrap()
+        };
+        assert!(there(1) == here.model.to_bytes().unwrap(), "{schedule:?}");
+        assert!(there(3) == there(3) && there(3) != there(1), "{schedule:?} in rounds");
+        // A sequence is with one alone.
+        let torn = Pieced::new(&source, vec![70, 400]).unwrap();
+        let config = SequenceConfig { batches: Some(2), ..config };
+        let error = fit_sequence_with(&torn, &config, inputs(), Beside::default()).err().unwrap().to_string();
+        assert!(error.contains("does not hold whole sequences"), "{error}");
     }
 }
 

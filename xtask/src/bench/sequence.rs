@@ -1,5 +1,6 @@
 //! `cargo xtask bench sequence`: laps of a hidden Markov model by K and L on one thread, and hmmlearn's beside them.
-//! `cargo xtask bench chains`: what fits of planted chains are worth, and hmmlearn's.
+//! `cargo xtask bench chains`: what fits of planted chains are worth, and hmmlearn's. `cargo xtask bench beams`: what a few
+//! states a step lose.
 
 use serde_json::Value;
 
@@ -46,5 +47,19 @@ pub fn chains(args: &[&str]) -> Result<(), String> {
     let interpreter = python("bench-venv", "bench/requirements.txt")?;
     let program = release("lsparse").to_string_lossy().into_owned();
     let all: Vec<&str> = ["bench/chains.py", &program].into_iter().chain(args.iter().copied()).collect();
+    go(single(command(interpreter, &all)))
+}
+
+/// Fits by the number of states that a step keeps; `args` are --images DIR and a part of the names of cases, if any.
+pub fn beams(args: &[&str]) -> Result<(), String> {
+    let (images, filter) = match args {
+        ["--images", images, rest @ ..] => (*images, rest),
+        rest => ("-", rest),
+    };
+    go(cargo(&["build", "--release", "--package", "lsparse-cli"]))?;
+    let interpreter = python("bench-venv", "bench/requirements.txt")?;
+    let program = release("lsparse").to_string_lossy().into_owned();
+    let all: Vec<&str> =
+        ["bench/beams.py", &program, "docs", images].into_iter().chain(filter.iter().copied()).collect();
     go(single(command(interpreter, &all)))
 }

@@ -22,7 +22,7 @@ use crate::watch::OwnPage;
 
 pub use args::RunArgs;
 pub use mixture::{MixtureArgs, rows_of};
-pub use sequence::SequenceArgs;
+pub use sequence::{SequenceArgs, sequences_of};
 pub use together::{Fold, print_batches};
 pub use topics::{TopicsArgs, documents_of};
 
@@ -31,8 +31,7 @@ pub fn run_mixture(args: &MixtureArgs) -> Result<()> {
 }
 
 pub fn run_sequence(args: &SequenceArgs) -> Result<()> {
-    args.run.refuse_together("sequences are trained by one process")?;
-    sequence::run(args)
+    args.run.hand_on(sequence::run(args))
 }
 
 pub fn run_topics(args: &TopicsArgs) -> Result<()> {

@@ -3,8 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use lsparse::data::RowSource;
-use lsparse::elsewhere::Here;
+use lsparse::elsewhere::{Here, WholeData};
 use lsparse::shared::{ByFolder, SharedFolder, Training};
 use lsparse::training::exchange::Engine;
 use lsparse::{Error, Result};
@@ -28,17 +27,6 @@ pub struct Fold {
 }
 
 impl RunArgs {
-    /// Refuse a training that others are to work on.
-    pub fn refuse_together(&self, problem: &str) -> Result<()> {
-        let asked = [("shared", self.folder().is_some()), ("batches-per-round", self.batches_per_round.is_some())];
-        match asked.into_iter().find(|(_, is_asked)| *is_asked) {
-            None => Ok(()),
-            Some((setting, _)) => {
-                Err(Error::Config { setting, problem: problem.into(), remedy: "leave it out".into() })
-            }
-        }
-    }
-
     /// The folder that others work through, if they do.
     pub fn folder(&self) -> Option<&Path> {
         self.fold.as_ref().map(|fold| fold.folder.path()).or(self.shared.as_deref())
@@ -59,7 +47,7 @@ impl RunArgs {
     }
 
     /// The folder that others work through, made if the training begins.
-    pub fn open_folder(&self, rows: &dyn RowSource, weights: Option<&[f64]>) -> Result<Option<SharedFolder>> {
+    pub fn open_folder(&self, data: &WholeData<'_>) -> Result<Option<SharedFolder>> {
         let path = match (&self.fold, &self.shared) {
             (Some(fold), _) => return Ok(Some(fold.folder.clone())),
             (None, None) => return Ok(None),
@@ -76,21 +64,16 @@ impl RunArgs {
         });
         let arguments = arguments.collect::<Result<_>>()?;
         let batches_per_round = self.batches_per_round.unwrap_or(BATCHES_PER_ROUND);
-        let training = Training::new(rows, weights, batches_per_round, arguments, started_in);
-        SharedFolder::create(path, training, rows).map(Some)
+        let training = Training::new(data, batches_per_round, arguments, started_in);
+        SharedFolder::create(path, training, data.rows).map(Some)
     }
 
     /// Who works batches out, where it is not done step by step.
-    pub fn engine<'a>(
-        &self,
-        folder: Option<&'a SharedFolder>,
-        rows: &'a dyn RowSource,
-        weights: Option<&'a [f64]>,
-    ) -> Option<Box<dyn Engine + 'a>> {
+    pub fn engine<'a>(&self, folder: Option<&'a SharedFolder>, data: WholeData<'a>) -> Option<Box<dyn Engine + 'a>> {
         let waits = self.fold.as_ref().is_some_and(|fold| fold.waits);
         match (folder, self.batches_per_round) {
             (Some(folder), _) => Some(Box::new(ByFolder::new(folder, waits))),
-            (None, Some(batches_per_round)) => Some(Box::new(Here { rows, weights, batches_per_round })),
+            (None, Some(batches_per_round)) => Some(Box::new(Here::new(data, batches_per_round))),
             (None, None) => None,
         }
     }

@@ -79,6 +79,14 @@ def threads_of(n_jobs: int | None) -> int:
     return int(min(_openmp_effective_n_threads(only_physical_cores=False), most))
 
 
+def checked_lengths(lengths: Any) -> list[int]:
+    """Lengths of sequences as whole numbers."""
+    found = np.asarray(lengths)
+    if found.ndim != 1 or not np.array_equal(found, found.astype(np.int64)) or (found < 0).any():
+        raise ValueError("lengths are whole numbers, zero or more, one for each sequence")
+    return [int(length) for length in found]
+
+
 def float_type(X: Any) -> np.dtype[Any]:
     """The type of what is made of these rows: 32 bits where they are of 32 bits."""
     return np.dtype(np.float32 if X.dtype == np.float32 else np.float64)

@@ -22,6 +22,7 @@ __all__ = [
     "fit_topics",
     "fold_batches",
     "hand_out_batches",
+    "lacking_piece",
     "measure_piece",
     "model_kind",
     "model_of_session",
@@ -195,6 +196,7 @@ def fold_batches(
 def model_of_session(x: Any, settled: str, session: bytes, *, threads: int = 0) -> bytes: ...
 def measure_piece(x: Any, first: int, asked: str, how: str, *, threads: int = 1) -> bytes: ...
 def print_piece(x: Any) -> str: ...
+def lacking_piece(x: Any, first: int, some_may_lack: bool) -> bytes: ...
 def work_piece(
     x: Any,
     number: int,
@@ -204,6 +206,7 @@ def work_piece(
     ticket: bytes,
     *,
     weights: _Floats | None = None,
+    lengths: Sequence[int] | None = None,
     threads: int = 1,
 ) -> bytes: ...
 def model_kind(path: _Path) -> str: ...

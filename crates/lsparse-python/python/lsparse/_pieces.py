@@ -10,7 +10,7 @@ import copy
 import json
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from . import _core
-from ._base import FLOATS, Estimator, readable, threads_of
+from ._base import FLOATS, Estimator, checked_lengths, readable, threads_of
 from ._corpus import read_corpus
 from ._errors import LsparseError
 
@@ -110,6 +110,10 @@ def _print(part: Any, cut: Cut) -> str:
     return _core.print_piece(rows_of(part, cut.start, cut.stop))
 
 
+def _lacking(part: Any, cut: Cut, some_may_lack: bool) -> bytes:
+    return _core.lacking_piece(rows_of(part, cut.start, cut.stop), cut.start, some_may_lack)
+
+
 def _sum(part: Any, cut: Cut) -> float:
     return float(rows_of(part, cut.start, cut.stop).sum())
 
@@ -127,12 +131,15 @@ def _work(
     run: int,
     ticket: bytes,
     weights: FLOATS | None,
+    lengths: list[int] | None,
     threads: int,
 ) -> bytes:
     known, params = shared
     rows = rows_of(part, cut.start, cut.stop)
     weights = None if weights is None else np.require(weights, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
-    return _core.work_piece(rows, number, known, run, params, ticket, weights=weights, threads=threads)
+    return _core.work_piece(
+        rows, number, known, run, params, ticket, weights=weights, lengths=lengths, threads=threads
+    )
 
 
 @dataclass(frozen=True)
@@ -151,8 +158,8 @@ class Call:
 class Runner(Protocol):
     """Who runs functions where the parts of the data are."""
 
-    def run(self, calls: Sequence[Call], shared: tuple[bytes, bytes] | None = None) -> list[Any]:
-        """What came of each call, in their order; what is ``shared`` comes after the part."""
+    def run(self, calls: Sequence[Call], shared: tuple[bytes, bytes] | None = None) -> Iterator[Any]:
+        """What came of each call, in their order, as soon as it is there; what is ``shared`` comes after the part."""
 
 
 class InProcess:
@@ -161,14 +168,13 @@ class InProcess:
     def __init__(self, parts: Sequence[Any]) -> None:
         self._parts = parts
 
-    def run(self, calls: Sequence[Call], shared: tuple[bytes, bytes] | None = None) -> list[Any]:
+    def run(self, calls: Sequence[Call], shared: tuple[bytes, bytes] | None = None) -> Iterator[Any]:
         """What came of each call."""
-        done = []
         for call in calls:
             before = () if shared is None else (shared,)
             with named(call.name):
-                done.append(call.function(self._parts[call.part], *before, *call.arguments))
-        return done
+                done = call.function(self._parts[call.part], *before, *call.arguments)
+            yield done
 
 
 class named:
@@ -188,10 +194,17 @@ class named:
 class Pieces:
     """Rows that others have, as the compiled part asks for them.
 
-    ``batch_size`` cuts parts of more rows; if it is not given a part is a batch. Parts without rows are left out.
+    ``batch_size`` cuts parts of more rows; if it is not given a part is a batch. Parts without rows are left out. Where rows
+    are sequences ``lengths`` has those of every part, and batches are of whole ones.
     """
 
-    def __init__(self, runner: Runner, sizes: Sequence[Sizes], batch_size: int | None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        sizes: Sequence[Sizes],
+        batch_size: int | None,
+        lengths: Sequence[list[int]] | None = None,
+    ) -> None:
         rows = [size.rows for size in sizes]
         full = [number for number, size in enumerate(sizes) if size.rows]
         if not full:
@@ -200,7 +213,10 @@ class Pieces:
             _check_alike(number, sizes[number], full[0], sizes[full[0]])
         first = sizes[full[0]]
         self._runner = runner
-        self.cuts = [cut for part in full for cut in _cuts(part, rows[part], batch_size)]
+        found = [_cuts(part, rows[part], batch_size, None if lengths is None else lengths[part]) for part in full]
+        self.cuts = [cut for of_part in found for cut, _ in of_part]
+        #: The sequences of every batch.
+        self.lengths = None if lengths is None else [own for of_part in found for _, own in of_part]
         self.ends = np.cumsum([cut.stop - cut.start for cut in self.cuts]).tolist()
         self.columns = first.columns
         self.sparse = first.sparse
@@ -230,16 +246,19 @@ class Pieces:
 
     def _of_all(self, kind: str, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         before = self._next()
-        return self._runner.run(
-            [
-                Call((kind, before + number), f"partition {cut.part}", function, cut.part, (cut, *arguments))
-                for number, cut in enumerate(self.cuts)
-            ]
-        )
+        calls = [
+            Call((kind, before + number), f"partition {cut.part}", function, cut.part, (cut, *arguments))
+            for number, cut in enumerate(self.cuts)
+        ]
+        return list(self._runner.run(calls))
 
     def measure(self, how: str) -> list[bytes]:
         """The moments of every batch, all values checked."""
         return self._of_all("lsparse-measure", _measure, self.asked, how)
+
+    def lacking(self, some_may_lack: bool) -> list[bytes]:
+        """Which rows of every batch are nothing but NaN, a byte for each."""
+        return self._of_all("lsparse-missing", _lacking, some_may_lack)
 
     def print(self) -> str:
         """What the rows are and how they are taken, with a checksum: what a checkpoint is known by."""
@@ -276,15 +295,16 @@ class Pieces:
 
     def work(
         self, known: bytes, run: int, visit: int, params: bytes, batches: Sequence[int], tickets: Sequence[bytes]
-    ) -> list[bytes]:
-        """What came of a round of tickets."""
+    ) -> Iterator[bytes]:
+        """What came of a round of tickets, in their order: the first is folded in while others are at work."""
         before = self._next()
         calls = []
         for place, (number, ticket) in enumerate(zip(batches, tickets, strict=True)):
             cut = self.cuts[number]
             end, rows = self.ends[number], cut.stop - cut.start
             weights = None if self.weights is None else self.weights[end - rows : end]
-            arguments = (cut, number, run, ticket, weights, self.threads)
+            lengths = None if self.lengths is None else self.lengths[number]
+            arguments = (cut, number, run, ticket, weights, lengths, self.threads)
             name = f"batch {number}, {self._name(number)}, visit {visit + place}"
             calls.append(Call(("lsparse-batch", before + number), name, _work, cut.part, arguments))
         return self._runner.run(calls, (known, params))
@@ -307,11 +327,54 @@ def _check_alike(number: int, size: Sizes, first: int, of_first: Sizes) -> None:
         )
 
 
-def _cuts(part: int, rows: int, batch_size: int | None) -> list[Cut]:
-    """A part of the data in batches of about the same size, none above ``batch_size``."""
-    number = 1 if batch_size is None else -(-rows // batch_size)
-    ends = [rows * (each + 1) // number for each in range(number)]
-    return [Cut(part, start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
+def _cuts(
+    part: int, rows: int, batch_size: int | None, lengths: list[int] | None
+) -> list[tuple[Cut, list[int] | None]]:
+    """A part of the data in batches of about the same size, and their sequences: none above ``batch_size`` but for those of
+    a single longer sequence."""
+    if lengths is None:
+        number = 1 if batch_size is None else -(-rows // batch_size)
+        ends = [rows * (each + 1) // number for each in range(number)]
+        return [(Cut(part, start, stop), None) for start, stop in zip([0, *ends], ends, strict=False)]
+    found: list[tuple[Cut, list[int] | None]] = []
+    start = stop = 0
+    own = list[int]()
+    for length in filter(None, lengths):
+        if own and batch_size is not None and stop - start + length > batch_size:
+            found.append((Cut(part, start, stop), own))
+            start, own = stop, []
+        stop += length
+        own.append(length)
+    return [*found, (Cut(part, start, stop), own)]
+
+
+def lengths_of_parts(lengths: Any, sizes: Sequence[Sizes]) -> list[list[int]]:
+    """The sequences of every part: as given for each, cut from those of all rows, or one a part where nothing is said."""
+    rows = [size.rows for size in sizes]
+    if lengths is None:
+        return [[number] for number in rows]
+    lengths = list(lengths)
+    nested = bool(lengths) and all(np.ndim(each) == 1 for each in lengths)
+    if nested and len(lengths) == len(rows):
+        found = [checked_lengths(each) for each in lengths]
+    else:
+        found, left = [], checked_lengths(lengths)[::-1]
+        for number in rows:
+            own, room = list[int](), number
+            while left and left[-1] <= room:
+                room -= left[-1]
+                own.append(left.pop())
+            found.append(own)
+        if left:
+            # What is left over is said where it was to be.
+            found[-1] = [*found[-1], *left[::-1]]
+    for number, (own, there) in enumerate(zip(found, rows, strict=True)):
+        if sum(own) != there:
+            raise LsparseError(
+                f"lengths: the sequences of partition {number} have {sum(own)} rows, and it has {there}; give whole "
+                "sequences to every partition"
+            )
+    return found
 
 
 def _joined(rows: list[Any]) -> Any:
@@ -325,7 +388,7 @@ def prepare(pieces: Pieces, model: Estimator, batches_per_round: int) -> Pieces:
     """Rows for the training of a model."""
     pieces.batches_per_round = len(pieces.cuts) if model._schedule == "full" else int(batches_per_round)
     pieces.threads = 1 if model.n_jobs is None else threads_of(model.n_jobs)
-    kind = "topics" if model._components_setting == "topics" else "mixture"
+    kind = {"topics": "topics", "states": "sequence"}.get(model._components_setting, "mixture")
     # Nothing is drawn by these settings.
     pieces.asked = json.dumps({kind: json.loads(clone(model).set_params(random_state=0)._config())})
     return pieces
@@ -335,9 +398,11 @@ def trained(
     runner: Runner, parts: int, model: _AnyEstimator, batches_per_round: int, around: dict[str, Any]
 ) -> _AnyEstimator:
     """A copy of a model, trained on so many parts of data."""
-    sizes = runner.run([Call(("lsparse-sizes", n), f"partition {n}", sizes_of, n) for n in range(parts)])
+    sizes = list(runner.run([Call(("lsparse-sizes", n), f"partition {n}", sizes_of, n) for n in range(parts)]))
+    around = dict(around)
+    lengths = lengths_of_parts(around.pop("lengths", None), sizes) if model._components_setting == "states" else None
     fitted = copy.deepcopy(model)
-    fitted.fit(prepare(Pieces(runner, sizes, model.batch_size), model, batches_per_round), **around)
+    fitted.fit(prepare(Pieces(runner, sizes, model.batch_size, lengths), model, batches_per_round), **around)
     return fitted
 
 

@@ -15,7 +15,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
-from ._base import FLOATS, INTEGERS, PATH, Callback, Estimator, checked, float_type, readable, threads_of
+from ._base import (
+    FLOATS,
+    INTEGERS,
+    PATH,
+    Callback,
+    Estimator,
+    checked,
+    checked_lengths,
+    float_type,
+    readable,
+    threads_of,
+)
 from ._errors import LsparseError
 from ._mixtures import COVARIANCE_TYPES, INIT_PARAMS
 from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, parameter
@@ -158,6 +169,20 @@ class HMM(Estimator):
     variance_floor: float = parameter(
         1e-6, "float", POSITIVE, 'Smallest variance under ``estimate="ml"``, in units of that of the data.'
     )
+    cut: int | None = parameter(
+        None,
+        "int",
+        COUNT,
+        "Sequences of more steps are worked on in stretches of this length at most: memory, threads and batches need no whole "
+        "sequence then. 5,000, of sequences of more than 50,000, if not given.",
+    )
+    overlap: int = parameter(
+        250,
+        "int",
+        COUNT,
+        "Steps of its neighbours that a stretch sees on either side: what is farther away has no part in the states of its own "
+        "steps. States that nothing but steps long ago can tell apart want more.",
+    )
     precision: str = choice("auto", ("auto", "f32", "f64"), "Precision that rows are worked on in: theirs, or another.")
     tol: float = parameter(
         1e-4,
@@ -176,12 +201,16 @@ class HMM(Estimator):
     def _allows_nan(self) -> bool:
         return self.missing
 
+    def _stretches(self, lengths: list[int]) -> int:
+        """How many there are of whole sequences and of stretches of long ones."""
+        longest = [int(self.cut or (5_000 if steps > 50_000 else max(steps, 1))) for steps in lengths]
+        return sum(-(-steps // most) for steps, most in zip(lengths, longest, strict=True))
+
     def _config(self, rows: int | None = None, lengths: list[int] | None = None, **overrides: Any) -> str:
         gaussian = self.emission == "gaussian"
-        batches = None
-        if self.batch_size is not None and rows is not None and self.schedule != "full":
-            filled = 1 if lengths is None else sum(length > 0 for length in lengths)
-            batches = max(min(-(-rows // int(self.batch_size)), filled), 1)
+        batches = overrides.pop("batches", None)
+        if batches is None and self.batch_size is not None and rows is not None and self.schedule != "full":
+            batches = max(min(-(-rows // int(self.batch_size)), self._stretches(lengths or [rows])), 1)
         prior = self.transmat_prior
         return json.dumps(
             self._shared_config(
@@ -202,6 +231,8 @@ class HMM(Estimator):
                     "prior-shape": self.prior_shape,
                     "variance-floor": float(self.variance_floor),
                     "precision": self.precision,
+                    "cut": self.cut,
+                    "overlap": int(self.overlap),
                     "batches": batches,
                     **INIT_PARAMS[self.init_params],
                     **overrides,
@@ -211,7 +242,7 @@ class HMM(Estimator):
 
     def _steps(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
         """Rows as the library takes them: symbols become rows with a single one, which cost nothing."""
-        if self.emission != "categorical":
+        if self.emission != "categorical" or hasattr(X, "cuts"):
             return self._rows(X, reset=reset, min_samples=min_samples)
         symbols = np.asarray(X)
         if symbols.ndim != 2 or symbols.shape[1] != 1:
@@ -243,12 +274,7 @@ class HMM(Estimator):
 
     @staticmethod
     def _lengths(lengths: Any) -> list[int] | None:
-        if lengths is None:
-            return None
-        found = np.asarray(lengths)
-        if found.ndim != 1 or not np.array_equal(found, found.astype(np.int64)) or (found < 0).any():
-            raise ValueError("lengths are whole numbers, zero or more, one for each sequence")
-        return [int(length) for length in found]
+        return None if lengths is None else checked_lengths(lengths)
 
     @checked
     def fit(
@@ -290,7 +316,9 @@ class HMM(Estimator):
         (2, 2)
         """
         X = self._steps(X, reset=True, min_samples=2)
-        lengths = self._lengths(lengths)
+        of_batches = getattr(X, "lengths", None)
+        # Rows elsewhere know where their sequences end.
+        lengths = self._lengths(lengths) if of_batches is None else [each for own in of_batches for each in own]
         if int(self.n_components) > X.shape[0]:
             raise LsparseError(
                 f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
@@ -304,7 +332,7 @@ class HMM(Estimator):
             names = [f"{_CALLED}{symbol}" for symbol in self.symbols_]
         model, report = _core.fit_sequence(
             X,
-            self._config(X.shape[0], lengths, **self._resumed(checkpoint, resume)),
+            self._config(X.shape[0], lengths, **self._batching(X), **self._resumed(checkpoint, resume)),
             around,
             lengths=lengths,
             heldout_lengths=self._lengths(lengths_val),

@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -41,16 +41,28 @@ try:
 except ImportError as error:
     raise ImportError("lsparse.dask needs Dask; pip install lsparse[dask]") from error
 
-from . import _mixtures, _topics
-from ._base import PATH, Callback, Estimator
+from . import _mixtures, _sequences, _topics
+from ._base import PATH, Callback, Estimator, checked_lengths
 from ._corpus import Corpus, Vocabulary, build_corpus as build_corpus_here, counts_by, counts_of
 from ._errors import LsparseError
 from ._parameters import COUNT, POSITIVE, described, parameter
-from ._pieces import Call, Pieces, Stored, died, prepare, rows_of, sizes_of, stored, told
+from ._pieces import (
+    Call,
+    Pieces,
+    Stored,
+    died,
+    lengths_of_parts,
+    prepare,
+    rows_of,
+    sizes_of,
+    stored,
+    told,
+)
 
 __all__ = [
     "BernoulliMixture",
     "GaussianMixture",
+    "HMM",
     "MultinomialMixture",
     "PoissonMixture",
     "TopicModel",
@@ -75,14 +87,21 @@ class _Workers:
         self._token = uuid.uuid4().hex
         self._rounds = 0
 
-    def run(self, calls: Sequence[Call], shared: tuple[bytes, bytes] | None = None) -> list[Any]:
-        """What came of each call, in their order."""
+    def run(self, calls: Sequence[Call], shared: tuple[bytes, bytes] | None = None) -> Iterator[Any]:
+        """What came of each call, in their order, as soon as it is there: others are still at work meanwhile."""
         futures = self.begin(calls, shared)
+        taken = 0
         try:
-            self.wait(futures, calls)
-            return list(self._client.gather(futures))
+            while taken < len(futures):
+                done = self.wait(futures, calls, taken)
+                found = self._client.gather(futures[taken:done])
+                # What is here need not be worked out again when the worker that has it dies.
+                for future in futures[taken:done]:
+                    future.release()
+                taken = done
+                yield from found
         finally:
-            self._client.cancel([future for future in futures if not future.done()])
+            self._client.cancel([future for future in futures[taken:] if not future.done()])
 
     def begin(self, calls: Sequence[Call], shared: tuple[bytes, bytes] | None = None) -> list[Future]:
         """Calls under way."""
@@ -104,23 +123,31 @@ class _Workers:
                 for call in calls
             ]
 
-    def wait(self, futures: list[Future], calls: Sequence[Call]) -> None:
-        """Wait for all; raise the first that went wrong, with its name. A cluster without workers is not waited for."""
+    def wait(self, futures: list[Future], calls: Sequence[Call], taken: int = 0) -> int:
+        """Wait for the next after so many; how many are done by then, without a gap. Raises the first that went wrong, with
+        its name. A cluster without workers is not waited for."""
         left = None
         while True:
-            for future, call in zip(futures, calls, strict=True):
+            for future, call in zip(futures[taken:], calls[taken:], strict=True):
                 if future.status in ("error", "cancelled"):
                     raise _told(call, future)
             try:
                 with self._client.as_current():
-                    wait(futures, timeout=_LOOK)
-                if all(future.status == "finished" for future in futures):
-                    return
+                    wait(futures[taken], timeout=_LOOK)
+                if futures[taken].status == "finished":
+                    going = (n for n in range(taken, len(futures)) if futures[n].status != "finished")
+                    return next(going, len(futures))
             except TimeoutError:
                 alone = not self._client.nthreads()
                 left = (left or time.monotonic()) if alone else None
                 if left is not None and time.monotonic() - left > self._timeout:
                     raise _no_workers(self._timeout) from None
+
+    def wait_for_all(self, futures: list[Future], calls: Sequence[Call]) -> None:
+        """Wait until nothing is left to be done."""
+        taken = 0
+        while taken < len(futures):
+            taken = self.wait(futures, calls, taken)
 
 
 def _told(call: Call, future: Future) -> LsparseError:
@@ -194,8 +221,10 @@ def _parts(X: Any, client: Client) -> list[Any]:
     return [part if isinstance(part, Future) else next(delayed) for part in parts]
 
 
-def _pieces_of(X: Any, client: Client, timeout: float, batch_size: int | None, documents: bool) -> Pieces:
-    """Data in batches."""
+def _pieces_of(
+    X: Any, client: Client, timeout: float, batch_size: int | None, documents: bool, lengths: Any = None
+) -> Pieces:
+    """Data in batches, of whole sequences where their ``lengths`` are given (``...`` for one a partition)."""
     source, words = X, None
     if isinstance(X, Bag):
         corpus = build_corpus(X, client=client, worker_timeout=timeout)
@@ -203,7 +232,10 @@ def _pieces_of(X: Any, client: Client, timeout: float, batch_size: int | None, d
     parts = _parts(X, client)
     workers = _Workers(client, parts, timeout)
     calls = [Call(("lsparse-sizes", n), f"partition {n}", sizes_of, n) for n in range(len(parts))]
-    sizes = workers.run(calls)
+    sizes = list(workers.run(calls))
+    if lengths is not None:
+        own = lengths_of_parts(None if lengths is ... else lengths, sizes)
+        return Pieces(workers, sizes, batch_size, own)
     if batch_size is None and isinstance(parts[0], Stored):
         rows = sum(size.rows for size in sizes)
         batch_size = -(-rows // 10) if documents else max(1, _VALUES_A_BATCH // max(size.columns for size in sizes))
@@ -326,7 +358,8 @@ class _OnDask(_Base):  # type: ignore[misc]
         >>> client.close()
         """
         check_is_fitted(self)
-        plain = next(base for base in type(self).__mro__ if base.__module__ in (_mixtures.__name__, _topics.__name__))
+        modules = (_mixtures.__name__, _sequences.__name__, _topics.__name__)
+        plain = next(base for base in type(self).__mro__ if base.__module__ in modules)
         names = [field.name for field in fields(plain)]
         local = plain(**{name: getattr(self, name) for name in names})
         own = {field.name for field in fields(self)}
@@ -494,6 +527,9 @@ def _apply(model: Any, method: str, part: Any, options: dict[str, Any]) -> Any:
     if method == "_score_parts":
         return model._score_parts(rows) if rows.shape[0] else (0.0, 0.0)
     if rows.shape[0] == 0:
+        options = {**options, "lengths": None} if "lengths" in options else options
+        if method == "score":
+            return 0.0
         # One row, of which nothing is left: the empty result has the right form.
         blank = sp.csr_array((1, rows.shape[1]), dtype=rows.dtype) if sp.issparse(rows) else np.zeros((1, rows.shape[1]))
         return getattr(model, method)(blank, **options)[:0]
@@ -590,6 +626,259 @@ class BernoulliMixture(_OnDask, _mixtures.BernoulliMixture):
 
 @described
 @dataclass(eq=False, repr=False)
+class HMM(_OnDask, _sequences.HMM):
+    """:class:`lsparse.HMM` on a Dask cluster.
+
+    A partition holds whole sequences. Those of a dask array need not end where its chunks do: it is cut anew, where they end.
+    Without ``lengths`` every partition is one sequence. Symbols (``emission="categorical"``) are for one machine; on a cluster
+    give them as rows with a single one, and ``emission="multinomial"``.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    model_ : object
+        And all others of :class:`lsparse.HMM`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> from lsparse.dask import HMM
+    >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
+    >>> X = da.random.RandomState(0).normal(size=(1000, 2), chunks=(300, 2))
+    >>> hmm = HMM(n_components=3, max_iter=5, tol=0, random_state=0).fit(X, lengths=[100] * 10)
+    >>> hmm.predict(X, lengths=[100] * 10).compute().shape
+    (1000,)
+    >>> client.close()
+    """
+
+    def fit(  # type: ignore[override]
+        self: Any,
+        X: Any,
+        lengths: Any = None,
+        *,
+        X_val: Any = None,
+        lengths_val: Any = None,
+        checkpoint: PATH | None = None,
+        checkpoint_every: float = 60.0,
+        resume: bool = False,
+        trace: PATH | None = None,
+        callback: Callback | None = None,
+        client: Client | None = None,
+    ) -> Any:
+        """Fit on the workers of a cluster.
+
+        Parameters
+        ----------
+        X : dask array or data frame, delayed arrays or CSR matrices, path or list of paths
+            Rows in partitions, each of whole sequences.
+        lengths : array-like of int, or a list of such for every partition, default=None
+            Rows of each sequence; every partition is one sequence if not given.
+        X_val, lengths_val : default=None
+            Sequences that the client scores at the end of every lap.
+        checkpoint, checkpoint_every, resume, trace, callback, client
+            As in :meth:`GaussianMixture.fit`.
+
+        Returns
+        -------
+        self
+            The fitted estimator; :meth:`to_local` gives one for a single machine.
+        """
+        self._validate_params()
+        if self.emission == "categorical":
+            raise LsparseError(
+                'emission: symbols are for one machine; give rows with a single one and emission="multinomial"'
+            )
+        client = _client(client, self.worker_timeout)
+        X = _at_sequences(X, lengths)
+        given = ... if lengths is None else lengths
+        pieces = _pieces_of(X, client, self.worker_timeout, self.batch_size, False, given)
+        pieces.source = X
+        prepare(pieces, self, self.batches_per_round)
+        X_val = _gathered(X_val, client) if _is_lazy(X_val) else X_val
+        around: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
+        held = {"X_val": X_val, "lengths_val": lengths_val}
+        return _sequences.HMM.fit(self, pieces, trace=trace, callback=callback, **held, **around)
+
+    def _of_sequences(self, method: str, X: Any, lengths: Any, **options: Any) -> tuple[list[Any], list[Any]]:
+        """What a method gives for the sequences of every partition, when somebody asks for it, and the rows of each as far as
+        they are known."""
+        check_is_fitted(self)
+        token = uuid.uuid4().hex
+        model = dask.delayed(self.to_local(), name=f"lsparse-model-{token}", traverse=False)
+        X = _at_sequences(X.source if isinstance(X, Pieces) else X, lengths)
+        parts = list(stored(X) or _delayed_parts(X))
+        own: list[Any] = [None] * len(parts)
+        rows: list[Any] = list(X.chunks[0]) if isinstance(X, da.Array) else [np.nan] * len(parts)
+        if lengths is not None:
+            count = dask.delayed(sizes_of, pure=False)
+            own = lengths_of_parts(lengths, dask.compute(*[count(part) for part in parts]))
+            rows = [sum(each) for each in own]
+        kind = f"lsparse-{method.strip('_').replace('_', '-')}-{token}"
+        apply = dask.delayed(_apply, pure=False)
+        found = [
+            apply(model, method, part, {**options, "lengths": each}, dask_key_name=f"{kind}-{n}")
+            for n, (part, each) in enumerate(zip(parts, own, strict=True))
+        ]
+        return found, rows
+
+    def _as_array(self, method: str, X: Any, lengths: Any, columns: int | None, kind: Any) -> Any:
+        """The same as a dask array, a chunk a partition; of what is here, at once."""
+        if not (_is_lazy(X) or stored(X)):
+            return getattr(_sequences.HMM, method)(self, X, lengths)
+        wide = () if columns is None else (columns,)
+        found, rows = self._of_sequences(method, X, lengths)
+        blocks = [
+            da.from_delayed(each, shape=(number, *wide), dtype=kind) for each, number in zip(found, rows, strict=True)
+        ]
+        return da.concatenate(blocks, allow_unknown_chunksizes=True)
+
+    def predict(self, X: Any, lengths: Any = None) -> Any:
+        """The most probable path through every sequence: a lazy dask array, or an ndarray for what is here.
+
+        Parameters
+        ----------
+        X : dask collection, path, or array-like
+            Rows of sequences.
+        lengths : array-like of int, or a list of such for every partition, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        states : dask array of shape (n_samples,)
+            States, from 0.
+        """
+        return self._as_array("predict", X, lengths, None, np.int64)
+
+    def predict_proba(self, X: Any, lengths: Any = None) -> Any:
+        """The probability of every state at every step: a lazy dask array, or an ndarray for what is here.
+
+        Parameters
+        ----------
+        X : dask collection, path, or array-like
+            Rows of sequences.
+        lengths : array-like of int, or a list of such for every partition, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        posteriors : dask array of shape (n_samples, n_components)
+            Rows sum to one.
+        """
+        return self._as_array("predict_proba", X, lengths, len(self.startprob_), self._dtype)
+
+    def transform(self, X: Any, lengths: Any = None) -> Any:  # type: ignore[override]
+        """Posteriors as features: the same as ``predict_proba``.
+
+        Parameters
+        ----------
+        X : dask collection, path, or array-like
+            Rows of sequences.
+        lengths : array-like of int, or a list of such for every partition, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        posteriors : dask array of shape (n_samples, n_components)
+            Rows sum to one.
+        """
+        return self.predict_proba(X, lengths)
+
+    def predict_sparse(self: Any, X: Any, lengths: Any = None, **options: Any) -> Any:
+        """The L most probable states of every step: delayed CSR matrices, or one for what is here.
+
+        Parameters
+        ----------
+        X : dask collection, path, or array-like
+            Rows of sequences.
+        lengths : array-like of int, or a list of such for every partition, default=None
+            Rows of each sequence.
+        **options
+            As for the estimator of one machine.
+
+        Returns
+        -------
+        responsibilities : list of delayed csr_array
+            One a partition.
+        """
+        if not (_is_lazy(X) or stored(X)):
+            return _sequences.HMM.predict_sparse(self, X, lengths, **options)
+        return self._of_sequences("predict_sparse", X, lengths, **options)[0]
+
+    def score_steps(self, X: Any, lengths: Any = None) -> Any:
+        """The log likelihood of every step given those before it: a lazy dask array, or an ndarray for what is here.
+
+        Parameters
+        ----------
+        X : dask collection, path, or array-like
+            Rows of sequences.
+        lengths : array-like of int, or a list of such for every partition, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        log_prob : dask array of shape (n_samples,)
+            0 for missing steps.
+        """
+        return self._as_array("score_steps", X, lengths, None, np.float64)
+
+    def score_samples(self, X: Any, lengths: Any = None) -> Any:
+        """The log likelihood of all sequences and the posteriors of all steps, as hmmlearn has them, of rows that are here.
+
+        Parameters
+        ----------
+        X : array-like
+            Rows of sequences.
+        lengths : array-like of int, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        log_prob, posteriors : float and ndarray
+            On a cluster there are :meth:`score` and :meth:`predict_proba`.
+        """
+        return _sequences.HMM.score_samples(self.to_local(), X, lengths)
+
+    def score(self: Any, X: Any, lengths: Any = None) -> Any:
+        """The log likelihood of all sequences: delayed, or a number for what is here.
+
+        Parameters
+        ----------
+        X : dask collection, path, or array-like
+            Rows of sequences.
+        lengths : array-like of int, or a list of such for every partition, default=None
+            Rows of each sequence.
+
+        Returns
+        -------
+        log_prob : delayed float
+            Not divided by their number, as hmmlearn has it.
+        """
+        if not (_is_lazy(X) or stored(X)):
+            return _sequences.HMM.score(self.to_local(), X, lengths)
+        return dask.delayed(sum, pure=False)(self._of_sequences("score", X, lengths)[0])
+
+
+def _at_sequences(X: Any, lengths: Any) -> Any:
+    """A dask array cut where sequences end, at those ends that are next to its own cuts; other data as it is."""
+    if not isinstance(X, da.Array) or lengths is None or any(np.isnan(rows) for rows in X.chunks[0]):
+        return X
+    if any(np.ndim(each) for each in lengths):
+        return X
+    ends = np.cumsum(checked_lengths(lengths))
+    if len(ends) == 0 or ends[-1] != X.shape[0]:
+        raise LsparseError(f"lengths: they add up to {ends[-1] if len(ends) else 0}, and X has {X.shape[0]} rows")
+    wanted = np.cumsum(X.chunks[0])
+    cuts = np.unique(ends[np.minimum(np.searchsorted(ends, wanted), len(ends) - 1)])
+    cuts = cuts[cuts > 0]
+    return X.rechunk({0: tuple(np.diff(cuts, prepend=0).tolist())})
+
+
+@described
+@dataclass(eq=False, repr=False)
 class TopicModel(_OnDask, _topics.TopicModel):
     """:class:`lsparse.TopicModel` on a Dask cluster.
 
@@ -681,9 +970,9 @@ def build_corpus(
         height += 1
         groups = [level[first : first + _WORDS_AT_ONCE] for first in range(0, len(level), _WORDS_AT_ONCE)]
         level = [client.submit(_merged, group, key=f"lsparse-words-{token}-{n}-{height}") for n, group in enumerate(groups)]
-    workers.wait(counted, calls)
+    workers.wait_for_all(counted, calls)
     root = Call(("lsparse-words", 0), "the vocabulary", _merged, 0)
-    workers.wait(level, [root])
+    workers.wait_for_all(level, [root])
     documents, frequencies = level[0].result()
     most = int(max_df * documents + 1e-9)
     kept = [word for word, number in frequencies.items() if min_df <= number <= most]
@@ -698,7 +987,7 @@ def build_corpus(
     counts = [
         client.submit(_columns, each, table, key=f"lsparse-counts-{token}-{n}") for n, each in enumerate(counted)
     ]
-    workers.wait(counts, calls)
+    workers.wait_for_all(counts, calls)
     how = next((settings for settings in client.gather([client.submit(_how, each) for each in counted]) if settings), None)
     return Corpus(counts, Vocabulary(words, how), [])
 

@@ -235,7 +235,8 @@ def fit(model: _AnyEstimator, parts: Sequence[Any], *, batches_per_round: int = 
     batches_per_round : int, default=1
         Batches under the same parameters, as :mod:`lsparse.dask` has them.
     **around
-        ``X_val``, ``checkpoint``, ``callback`` and what else ``fit`` of the estimator takes.
+        ``X_val``, ``checkpoint``, ``callback`` and what else ``fit`` of the estimator takes; ``lengths`` of sequences, of
+        which every part has whole ones.
 
     Returns
     -------

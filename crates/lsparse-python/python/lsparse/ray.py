@@ -6,7 +6,7 @@ and this process folds them in, in their order. ``pip install lsparse[ray]`` has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 try:
@@ -34,8 +34,8 @@ class _Workers:
     def __init__(self, parts: Sequence[Any]) -> None:
         self._parts = parts
 
-    def run(self, calls: Sequence[Call], shared: tuple[bytes, bytes] | None = None) -> list[Any]:
-        """What came of each call, in their order."""
+    def run(self, calls: Sequence[Call], shared: tuple[bytes, bytes] | None = None) -> Iterator[Any]:
+        """What came of each call, in their order, as soon as it is there."""
         before = () if shared is None else (ray.put(shared),)
         waiting = [
             ray.remote(call.function)
@@ -43,10 +43,9 @@ class _Workers:
             .remote(self._parts[call.part], *before, *call.arguments)
             for call in calls
         ]
-        done = []
         for call, each in zip(calls, waiting, strict=True):
             try:
-                done.append(ray.get(each))
+                done = ray.get(each)
             except RayError as error:
                 for other in waiting:
                     ray.cancel(other)
@@ -54,7 +53,7 @@ class _Workers:
                     raise died(call, _DEATHS + 1) from error
                 own = error.cause if isinstance(error, RayTaskError) else error
                 raise told(call, type(own).__name__, str(own), isinstance(own, LsparseError)) from error
-        return done
+            yield done
 
 
 def fit(model: _AnyEstimator, parts: Any, *, batches_per_round: int = 8, **around: Any) -> _AnyEstimator:
@@ -72,7 +71,8 @@ def fit(model: _AnyEstimator, parts: Any, *, batches_per_round: int = 8, **aroun
         Batches that are worked out at the same time, under the same parameters; the model depends on it, and not on the
         number of workers.
     **around
-        ``X_val``, ``checkpoint``, ``callback`` and what else ``fit`` of the estimator takes.
+        ``X_val``, ``checkpoint``, ``callback`` and what else ``fit`` of the estimator takes; ``lengths`` of sequences, of
+        which every part has whole ones.
 
     Returns
     -------

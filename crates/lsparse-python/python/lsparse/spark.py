@@ -77,8 +77,8 @@ class _Workers:
     def __init__(self, parts: RDD[Any]) -> None:
         self._parts = parts
 
-    def run(self, calls: Sequence[Call], shared: tuple[bytes, bytes] | None = None) -> list[Any]:
-        """What came of each call, in their order."""
+    def run(self, calls: Sequence[Call], shared: tuple[bytes, bytes] | None = None) -> Iterator[Any]:
+        """What came of each call, in their order, once all is there: a round is a job of Spark."""
         of_part: dict[int, list[tuple[int, Any, tuple[Any, ...]]]] = {}
         for place, call in enumerate(calls):
             of_part.setdefault(call.part, []).append((place, call.function, call.arguments))
@@ -96,7 +96,7 @@ class _Workers:
         for place, call in enumerate(calls):
             if isinstance(found[place], _Failure):
                 raise told(call, *found[place])
-        return [found[place] for place in range(len(calls))]
+        yield from (found[place] for place in range(len(calls)))
 
 
 def _parts_of(data: Any, context: SparkContext | None) -> RDD[Any]:
@@ -133,7 +133,8 @@ def fit(
     context : SparkContext, default=None
         Where files are read; that of an RDD or data frame is its own.
     **around
-        ``X_val``, ``checkpoint``, ``callback`` and what else ``fit`` of the estimator takes.
+        ``X_val``, ``checkpoint``, ``callback`` and what else ``fit`` of the estimator takes; ``lengths`` of sequences, of
+        which every partition has whole ones.
 
     Returns
     -------

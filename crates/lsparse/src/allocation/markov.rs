@@ -35,6 +35,10 @@ pub struct Chain {
     pub start: Vec<f64>,
     /// `E[log start_k]`, or log start_k.
     pub log_start: Vec<f64>,
+    /// How often a step in the middle of a sequence is in each state, and the logarithm: what a window of a long sequence
+    /// begins with. Nothing is impossible there.
+    amid: Vec<f64>,
+    log_amid: Vec<f64>,
     ends: Vec<usize>,
     to: Vec<u32>,
     /// exp `E[log A_jk]` of the pairs that are held.
@@ -82,9 +86,15 @@ impl Chain {
         let unknown = start.iter().any(|p| p.is_nan());
         let start = if unknown { vec![1.0 / num as f64; num] } else { start };
         let log_start = if unknown { vec![-(num as f64).ln(); num] } else { log_start };
+        // Transitions out of a state, and one more.
+        let left = |j: usize| 1.0 + counts.spread[j] + counts.count[counts.row(j)].iter().sum::<f64>();
+        let all: f64 = (0..num).map(left).sum();
+        let amid: Vec<f64> = (0..num).map(|j| left(j) / all).collect();
         let mut chain = Chain {
             start,
             log_start,
+            log_amid: amid.iter().map(|p| p.ln()).collect(),
+            amid,
             ends: Vec::with_capacity(num),
             to: Vec::with_capacity(counts.to.len() + num),
             weight: Vec::new(),
@@ -120,6 +130,16 @@ impl Chain {
     /// K.
     pub fn num_states(&self) -> usize {
         self.start.len()
+    }
+
+    /// What a first step is predicted by: where sequences begin, or where they are in their middle.
+    pub fn first(&self, begins: bool) -> &[f64] {
+        if begins { &self.start } else { &self.amid }
+    }
+
+    /// Its logarithm.
+    pub fn log_first(&self, begins: bool) -> &[f64] {
+        if begins { &self.log_start } else { &self.log_amid }
     }
 
     fn row(&self, j: usize) -> Range<usize> {
@@ -200,8 +220,13 @@ impl Chain {
         let (row, rest) = (self.row(j), self.rest[j]);
         let (held, weights) = (&self.to[row.clone()], &self.weight[row]);
         let mut at = 0;
+        // Both ascend: step by step where rows are short, by halves where they are long.
+        let short = held.len() <= 4 * to.len();
         for (n, &k) in to.iter().enumerate() {
-            at += held[at..].partition_point(|&other| other < k);
+            match short {
+                true => at += held[at..].iter().take_while(|&&other| other < k).count(),
+                false => at += held[at..].partition_point(|&other| other < k),
+            }
             visit(n, if held.get(at) == Some(&k) { weights[at] } else { rest });
         }
     }

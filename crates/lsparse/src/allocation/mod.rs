@@ -18,7 +18,7 @@ pub use dirichlet::Frequencies;
 pub use documents::{AlphaRule, alpha_bound, learned_alpha};
 pub use hdp::{Stick, Tables};
 pub use markov::{Chain, ChainPrior, chain_term};
-pub use paths::{Paths, Supports, best_path};
+pub use paths::{Paths, Stretch, Supports, best_path};
 
 /// The distribution that frequencies of clusters are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

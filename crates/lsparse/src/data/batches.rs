@@ -12,7 +12,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::error::{Error, Result};
 
-use super::{Groups, RowSource, Rows, Scalar, read};
+use super::{RowSource, Rows, Scalar, Window, read};
 
 /// A batch draws on at least so many blocks, lest it be too much of one piece of the file.
 const BLOCKS_PER_BATCH: usize = 64;
@@ -34,30 +34,35 @@ pub struct Batches {
     groups: Option<Arc<DealtGroups>>,
 }
 
-/// Groups of rows in the order that they are dealt in.
+/// Groups of rows, or windows of them, in the order that they are dealt in.
 #[derive(Debug)]
 struct DealtGroups {
-    /// The first row of each in the source.
-    start: Vec<usize>,
-    /// The place after the last row of each in the order of all rows.
+    /// Their rows in the source.
+    windows: Vec<Window>,
+    /// The place after the last row of each in the order of all rows; a row of several windows has several places.
     place_end: Vec<usize>,
-    /// The group after the last of each batch.
+    /// The window after the last of each batch.
     batch_end: Vec<usize>,
 }
 
 impl DealtGroups {
-    /// The places of a group.
-    fn places(&self, group: usize) -> Range<usize> {
-        group.checked_sub(1).map_or(0, |before| self.place_end[before])..self.place_end[group]
+    /// The places of a window.
+    fn places(&self, window: usize) -> Range<usize> {
+        window.checked_sub(1).map_or(0, |before| self.place_end[before])..self.place_end[window]
+    }
+
+    /// The windows of a batch.
+    fn of_batch(&self, batch: usize) -> &[Window] {
+        &self.windows[batch.checked_sub(1).map_or(0, |before| self.batch_end[before])..self.batch_end[batch]]
     }
 
     /// The stretches of rows in the source that these places are.
     fn stretches(&self, places: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let first = self.place_end.partition_point(|&end| end <= places.start);
-        (first..self.start.len()).map_while(move |group| {
-            let own = self.places(group);
+        (first..self.windows.len()).map_while(move |window| {
+            let own = self.places(window);
             let part = own.start.max(places.start)..own.end.min(places.end);
-            let from = self.start[group] + (part.start - own.start);
+            let from = self.windows[window].rows.start + (part.start - own.start);
             (part.start < part.end).then(|| from..from + part.len())
         })
     }
@@ -110,50 +115,81 @@ impl Batches {
         Ok(Batches { ends: Some(ends.into()), ..Batches::in_order(source.num_rows(), ends.len())? })
     }
 
-    /// Whole groups of rows at random, in batches of about as many rows; as many batches as there are groups at most.
-    /// Groups of no rows belong to no batch.
-    pub fn of_groups(groups: &Groups, num_batches: usize, seed: u64) -> Result<Self> {
-        let mut order: Vec<u32> = (0..groups.len() as u32).filter(|&g| !groups.range(g as usize).is_empty()).collect();
-        let num_batches = num_batches.min(order.len());
-        let batches = Batches::in_order(groups.num_rows(), num_batches)?;
+    /// Windows of groups at random, in batches of about as many own rows; as many batches as there are windows at most.
+    pub fn of_windows(mut windows: Vec<Window>, num_batches: usize, seed: u64) -> Result<Self> {
+        let num_batches = num_batches.min(windows.len());
+        let own_rows: usize = windows.iter().map(|window| window.own.len()).sum();
         if num_batches > 1 {
+            let mut order: Vec<u32> = (0..windows.len() as u32).collect();
             permute(&mut order, &mut ChaCha8Rng::seed_from_u64(seed));
+            windows = order.iter().map(|&window| windows[window as usize].clone()).collect();
         }
-        // A batch ends with the group that brings it to its share, and leaves one to each that follows.
+        // A batch ends with the window that brings it to its share, and leaves one to each that follows.
         let (mut batch_end, mut rows) = (Vec::with_capacity(num_batches), 0);
-        for (n, &group) in order.iter().enumerate() {
-            rows += groups.range(group as usize).len();
-            let (done, left) = (batch_end.len() + 1, order.len() - n - 1);
-            let is_full = rows * num_batches >= groups.num_rows() * done;
+        for (n, window) in windows.iter().enumerate() {
+            rows += window.own.len();
+            let (done, left) = (batch_end.len() + 1, windows.len() - n - 1);
+            let is_full = rows * num_batches >= own_rows * done;
             if done < num_batches && (is_full || left < num_batches - done + 1) {
                 batch_end.push(n + 1);
             }
         }
-        batch_end.push(order.len());
+        batch_end.push(windows.len());
+        Batches::of_dealt(windows, batch_end)
+    }
+
+    /// Windows of groups that lie in pieces, which the batches are: none reaches over the end of its piece.
+    pub fn of_windows_in(windows: Vec<Window>, ends: &[usize]) -> Result<Self> {
+        let after = |end: &usize| windows.partition_point(|window| window.rows.end <= *end);
+        let batch_end: Vec<usize> = ends.iter().map(after).collect();
+        let mut first = 0;
+        for (batch, (&last, &end)) in batch_end.iter().zip(ends).enumerate() {
+            if last == first || windows.get(last).is_some_and(|window| window.rows.start < end) {
+                return Err(Error::Config {
+                    setting: "batches",
+                    problem: format!("piece {batch} of the rows does not hold whole sequences, or holds none"),
+                    remedy: "cut the rows where sequences end".into(),
+                });
+            }
+            first = last;
+        }
+        Batches::of_dealt(windows, batch_end)
+    }
+
+    /// Windows in the order of batches that end before these.
+    fn of_dealt(mut windows: Vec<Window>, batch_end: Vec<usize>) -> Result<Self> {
         let mut first = 0;
         for &end in &batch_end {
-            order[first..end].sort_unstable();
+            windows[first..end].sort_unstable_by_key(|window| window.own.start);
             first = end;
         }
         let mut place = 0;
-        let place_end: Vec<usize> = order
+        let place_end: Vec<usize> = windows
             .iter()
-            .map(|&group| {
-                place += groups.range(group as usize).len();
+            .map(|window| {
+                place += window.rows.len();
                 place
             })
             .collect();
+        let batches = Batches::in_order(place, batch_end.len())?;
         let ends: Vec<usize> = batch_end.iter().map(|&end| place_end[end - 1]).collect();
-        let start = order.iter().map(|&group| groups.range(group as usize).start).collect();
-        let groups = Some(Arc::new(DealtGroups { start, place_end, batch_end }));
+        let groups = Some(Arc::new(DealtGroups { windows, place_end, batch_end }));
         Ok(Batches { ends: Some(ends.into()), groups, ..batches })
     }
 
-    /// The sizes of the groups of a batch, in the order of its rows; all of it is one where rows are not dealt by groups.
-    pub fn group_sizes(&self, batch: usize) -> Vec<usize> {
-        let Some(groups) = &self.groups else { return vec![self.len(batch)] };
-        let first = batch.checked_sub(1).map_or(0, |before| groups.batch_end[before]);
-        (first..groups.batch_end[batch]).map(|group| groups.places(group).len()).collect()
+    /// The windows of a batch, in the order of its rows; all of it is one where rows are not dealt by groups.
+    pub fn windows(&self, batch: usize) -> Vec<Window> {
+        let whole = || Window { rows: self.stretch(batch), own: self.stretch(batch), begins: true };
+        self.groups.as_ref().map_or_else(|| vec![whole()], |groups| groups.of_batch(batch).to_vec())
+    }
+
+    /// Rows that count for a batch: those that others have seen with it do not.
+    ///
+    /// # Panics
+    /// If there is no such batch.
+    pub fn own_len(&self, batch: usize) -> usize {
+        let own = |groups: &Arc<DealtGroups>| groups.of_batch(batch).iter().map(|window| window.own.len()).sum();
+        self.groups.as_ref().map_or_else(|| self.len(batch), own)
     }
 
     /// Rows of all batches.

@@ -233,7 +233,7 @@ impl PartialMoments {
         Ok(total)
     }
 
-    fn new(dim: usize) -> Self {
+    pub(crate) fn new(dim: usize) -> Self {
         let zeros = || vec![0.0; dim];
         PartialMoments {
             count: 0.0,

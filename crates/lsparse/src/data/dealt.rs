@@ -55,7 +55,7 @@ impl<'a> Dealt<'a> {
     /// Sum of the row weights of a batch.
     fn batch_weight(&self, batch: usize) -> f64 {
         match self.row_weights {
-            None => self.batches.len(batch) as f64,
+            None => self.batches.own_len(batch) as f64,
             Some(weights) => self.batches.row_ids(batch).iter().map(|&n| weights[n]).sum(),
         }
     }

@@ -1,4 +1,5 @@
-//! Where groups of rows begin: sequences, whose rows follow each other in the order of the source.
+//! Where groups of rows begin: sequences, whose rows follow each other in the order of the source; and the windows that long
+//! ones are worked on in.
 
 use std::ops::Range;
 
@@ -9,6 +10,17 @@ use crate::error::{Error, Result};
 pub struct Groups {
     /// The row after the last of each.
     ends: Vec<usize>,
+}
+
+/// Rows of a group that are worked on together: its own, and those around them that they are seen with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// All of its rows.
+    pub rows: Range<usize>,
+    /// Those that are its own: every row of a group is some window's own, and no other's.
+    pub own: Range<usize>,
+    /// Whether its first row is the first of a group.
+    pub begins: bool,
 }
 
 impl Groups {
@@ -103,6 +115,27 @@ impl Groups {
         group.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[group]
     }
 
+    /// Each group that has rows as one window.
+    pub fn whole(&self) -> Vec<Window> {
+        self.windows(|rows| rows, 0)
+    }
+
+    /// Groups as windows, in the order of their rows: as many of each as have no more own rows than `longest` says for a group
+    /// of its length, all of about the same number, with up to `overlap` rows of their neighbours on either side.
+    pub fn windows(&self, longest: impl Fn(usize) -> usize, overlap: usize) -> Vec<Window> {
+        let of_group = |group: usize| {
+            let Range { start, end } = self.range(group);
+            let count = (end - start).div_ceil(longest(end - start).max(1));
+            let at = move |n: usize| start + (end - start) * n / count;
+            (0..count).map(move |n| {
+                let own = at(n)..at(n + 1);
+                let first = own.start.saturating_sub(overlap).max(start);
+                Window { rows: first..end.min(own.end.saturating_add(overlap)), own, begins: n == 0 }
+            })
+        };
+        (0..self.len()).flat_map(of_group).collect()
+    }
+
     /// The number of rows of each.
     pub fn lengths(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.len()).map(|group| self.range(group).len())
@@ -146,21 +179,16 @@ mod tests {
         let groups = Groups::of_lengths("lengths", &lengths, num_rows).unwrap();
         let source = MemoryRows::new("rows", 1, (0..num_rows).map(|n| n as f64).collect()).unwrap();
         for num in [1, 2, 5, 36, 100] {
-            let batches = Batches::of_groups(&groups, num, 9).unwrap();
+            let batches = Batches::of_windows(groups.whole(), num, 9).unwrap();
             let num = num.min(groups.num_filled());
             assert_eq!(batches.num_batches(), num);
             let mut seen = vec![0; num_rows];
             for batch in 0..num {
-                let (ids, sizes) = (batches.row_ids(batch), batches.group_sizes(batch));
-                assert_eq!(ids.len(), batches.len(batch));
-                assert_eq!(sizes.iter().sum::<usize>(), ids.len());
-                let mut first = 0;
-                for size in sizes {
-                    let rows = &ids[first..first + size];
-                    let is_it = |&g: &usize| groups.range(g).start == rows[0] && !groups.range(g).is_empty();
-                    let group = (0..groups.len()).find(is_it);
-                    assert_eq!(rows, groups.range(group.unwrap()).collect::<Vec<_>>());
-                    first += size;
+                let (ids, windows) = (batches.row_ids(batch), batches.windows(batch));
+                assert_eq!((ids.len(), batches.own_len(batch)), (batches.len(batch), batches.len(batch)));
+                assert!(windows.iter().flat_map(|window| window.rows.clone()).eq(ids.iter().copied()));
+                for window in windows {
+                    assert!(window.rows == window.own && (0..groups.len()).any(|g| groups.range(g) == window.rows));
                 }
                 let (mut spare, mut rows, mut read_ids) = (Rows::<f64>::dense(1), Rows::dense(1), Vec::new());
                 for panel in batches.panels(batch, 3) {
@@ -177,9 +205,40 @@ mod tests {
             assert!(seen.iter().all(|&times| times == 1));
         }
         let whole = Panel { batch: 0, first: 0, count: num_rows };
-        let one = Batches::of_groups(&groups, 1, 9).unwrap();
+        let one = Batches::of_windows(groups.whole(), 1, 9).unwrap();
         let (mut spare, mut rows, mut ids) = (Rows::<f64>::dense(1), Rows::dense(1), Vec::new());
         one.read_panel(&source, whole, &mut spare, &mut rows, &mut ids).unwrap();
         assert_eq!(ids, (0..num_rows).collect::<Vec<_>>());
+    }
+
+    /// Every row is some window's own, once; windows see their neighbours and no other group, and are dealt like groups.
+    #[test]
+    fn windows_share_rows_and_own_none_twice() {
+        let groups = Groups::of_lengths("lengths", &[7, 0, 100, 1, 31], 139).unwrap();
+        for (longest, overlap) in [(usize::MAX, 3), (10, 3), (10, 0), (1, 1), (30, 200)] {
+            let windows = groups.windows(|_| longest, overlap);
+            assert!(windows.iter().flat_map(|window| window.own.clone()).eq(0..139), "{longest} {overlap}");
+            for window in &windows {
+                let group = (0..5).map(|g| groups.range(g)).find(|range| range.contains(&window.own.start)).unwrap();
+                let (first, last) = (window.own.start.saturating_sub(overlap), window.own.end + overlap);
+                assert_eq!(window.rows, first.max(group.start)..last.min(group.end));
+                assert!(!window.own.is_empty() && window.own.len() <= longest);
+                assert_eq!(window.begins, window.own.start == group.start);
+            }
+            let batches = Batches::of_windows(windows.clone(), 3, 5).unwrap();
+            assert_eq!((0..3).map(|batch| batches.own_len(batch)).sum::<usize>(), 139);
+            let mut dealt: Vec<Window> = (0..3).flat_map(|batch| batches.windows(batch)).collect();
+            dealt.sort_by_key(|window| window.own.start);
+            assert_eq!(dealt, windows);
+            for batch in 0..3 {
+                let rows = batches.windows(batch).into_iter().flat_map(|window| window.rows);
+                assert!(rows.eq(batches.row_ids(batch)));
+            }
+            let pieces = Batches::of_windows_in(windows.clone(), &[7, 107, 139]).unwrap();
+            assert_eq!((0..3).map(|batch| pieces.own_len(batch)).collect::<Vec<_>>(), [7, 100, 32]);
+            for bad in [&[6, 139][..], &[7, 7, 139], &[50, 139]] {
+                assert!(Batches::of_windows_in(windows.clone(), bad).is_err(), "{bad:?}");
+            }
+        }
     }
 }

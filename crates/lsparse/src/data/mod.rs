@@ -45,7 +45,7 @@ pub use formats::npy::NpyRows;
 pub use formats::npy_write::{NpyWriter, write_npy_f32, write_npy_f64, write_npy_i64};
 pub use formats::npz::read_csr_npz;
 pub use formats::npz_write::write_csr_npz;
-pub use groups::Groups;
+pub use groups::{Groups, Window};
 pub use memory::{BorrowedRows, CsrRows, MemoryRows};
 pub use pieces::{Measuring, Piece, Pieced, Pieces};
 pub use rows::{Layout, RowRef, Rows};

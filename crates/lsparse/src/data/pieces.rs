@@ -23,6 +23,12 @@ pub trait Pieces: Send + Sync {
         Ok(None)
     }
 
+    /// Which rows are nothing but missing values, every row looked at where it is; none where they are here. Rows that lack
+    /// some are an error unless `some_may_lack`.
+    fn lacking(&self, _some_may_lack: bool) -> Result<Option<Vec<bool>>> {
+        Ok(None)
+    }
+
     /// A checksum of all rows in words; none where they are here.
     fn print(&self) -> Result<Option<String>> {
         Ok(None)

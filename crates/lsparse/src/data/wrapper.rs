@@ -78,6 +78,10 @@ impl<W: Wrapper> Pieces for W {
         self.inside().pieces().map_or(Ok(None), |pieces| pieces.measure(&self.measuring(how)))
     }
 
+    fn lacking(&self, some_may_lack: bool) -> Result<Option<Vec<bool>>> {
+        self.inside().pieces().map_or(Ok(None), |pieces| pieces.lacking(some_may_lack))
+    }
+
     fn print(&self) -> Result<Option<String>> {
         self.inside().pieces().map_or(Ok(None), Pieces::print)
     }

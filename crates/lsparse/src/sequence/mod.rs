@@ -12,4 +12,7 @@ mod train;
 pub use model::*;
 pub use sample::DrawnSteps;
 pub use saved::{SequenceModel, StepScores};
+pub use steps::Lacking;
+pub(crate) use steps::{Steps, lacking_rows};
 pub use train::{SequenceFamily, SequenceInputs, fit_sequence, fit_sequence_with};
+pub(crate) use train::{SettledSequence, measure_steps};

@@ -6,6 +6,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::local::{self, SequenceWorker};
+use super::steps::Lacking;
 use crate::allocation::{Allocation, Chain, ChainCounts, ChainPrior, chain_term};
 use crate::clusters::Design;
 use crate::data::{Batch, Scalar};
@@ -32,7 +33,7 @@ pub struct Sequence<T: Scalar> {
     /// Whether steps look at the states that follow alone, once they have kept some.
     pub follows: bool,
     /// Which rows are steps without an observation; none where all are there.
-    pub lacking: Option<Arc<Vec<bool>>>,
+    pub lacking: Option<Arc<Lacking>>,
 }
 
 /// Global parameters of a hidden Markov model.

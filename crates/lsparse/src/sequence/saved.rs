@@ -403,7 +403,7 @@ impl SequenceModel {
             check_rows(model.likelihood.as_ref(), self.prior.missing, steps)?;
             let params = self.params_of(&model)?;
             let lacking = steps.lacking();
-            let lacking = lacking.as_ref().map(|lacking| &lacking[..]);
+            let lacking = lacking.as_deref();
             let clusters = params.clusters.as_ref();
             let local = Local {
                 clusters,
@@ -415,7 +415,8 @@ impl SequenceModel {
                 kept: 0,
                 judges: false,
             };
-            for_each_panel(model.likelihood.as_ref(), steps, &groups, sparsity, |sequences| visit(&local, sequences))
+            let windows = self.config.windows(&groups);
+            for_each_panel(model.likelihood.as_ref(), steps, windows, sparsity, |sequences| visit(&local, sequences))
         })
     }
 }

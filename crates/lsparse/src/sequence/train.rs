@@ -1,24 +1,29 @@
 //! Training a hidden Markov model from a configuration and sequences of rows: prior, seeds, scores, the saved model.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::ops::Range;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
 use super::local::{Local, Sequences, next_step_scores, panel_rows, panels_of};
 use super::seed::initial;
-use super::steps::Steps;
+use super::steps::{Steps, lacking_rows};
 use super::{Sequence, SequenceModel, SequenceParams, SequenceSummary};
 use crate::allocation::{Chain, ChainPrior};
-use crate::clusters::{check_columns, scan_for, working_element};
-use crate::data::{Ahead, Batches, Dealt, Element, Groups, Moments, Panel, Picked, RowSource, Scalar, Stretch};
+use crate::clusters::{check_columns, scan_for, scan_part_for, working_element};
+use crate::data::{
+    Ahead, Batches, Dealt, Element, Groups, Measuring, Moments, PartialMoments, Picked, Pieces, RowSource, Scalar,
+    Stretch, Window,
+};
 use crate::error::{Error, Result};
 use crate::likelihood::{Clusters, Likelihood, Prior};
 use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{BestBy, Checked, History, Plan, SequenceConfig, Sparsity};
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
 use crate::system::{OF_A_TRAINING, check_room};
+use crate::training::exchange::Known;
 use crate::training::model::Model;
 use crate::training::rules::{Outcome, Patience, TrainingRecord};
 use crate::training::schedule::ScheduleKind;
@@ -85,12 +90,69 @@ pub(super) fn with_steps<R>(
     work(&steps, weights.as_deref())
 }
 
+/// Settings of a hidden Markov model with all that depends on its rows: what those who see a part of the rows need to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SettledSequence {
+    /// The settings, checked.
+    config: Checked<SequenceConfig>,
+    /// The prior, in the units of the data.
+    prior: Prior,
+}
+
+impl SettledSequence {
+    /// Which of some rows are steps without an observation, where there may be such.
+    pub fn lacking(&self, rows: &dyn RowSource) -> Result<Vec<bool>> {
+        match self.config.missing {
+            true => lacking_rows(rows, self.config.likelihood.family().allows_missing),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// The windows of a piece whose sequences are these, among those of all pieces: of the others nothing is known here, and
+    /// nobody asks. All sequences are here where rows do not lie in pieces.
+    pub fn windows(&self, groups: &Groups, number: usize, ends: &[usize]) -> Vec<Window> {
+        let own = self.config.windows(groups);
+        let mut windows = Vec::new();
+        for (piece, &end) in ends.iter().enumerate() {
+            let first = piece.checked_sub(1).map_or(0, |before| ends[before]);
+            let shift = |rows: Range<usize>| first + rows.start..first + rows.end;
+            let whole = || Window { rows: first..end, own: first..end, begins: true };
+            match piece == number {
+                true => windows.extend(own.iter().cloned().map(|w| Window {
+                    rows: shift(w.rows),
+                    own: shift(w.own),
+                    begins: w.begins,
+                })),
+                false => windows.push(whole()),
+            }
+        }
+        if ends.is_empty() { own } else { windows }
+    }
+}
+
+/// The moments of the steps of a piece that are there, every value checked.
+pub(crate) fn measure_steps<T: Scalar>(rows: &dyn RowSource, config: &SequenceConfig) -> Result<PartialMoments> {
+    let emissions = config.emissions();
+    // Which values are allowed depends on the family alone, not on the numbers of its prior.
+    let family = config.likelihood.build::<T>(&Prior::for_data(&emissions, &Moments::unknown(rows.dim())));
+    with_steps(rows, config, |steps, weights| match weights {
+        None => scan_part_for(family.as_ref(), steps, emissions.missing),
+        Some(weights) if weights.iter().all(|weight| *weight == 0.0) => Ok(PartialMoments::new(rows.dim())),
+        Some(weights) => {
+            let found = scan_part_for(family.as_ref(), &present(steps, weights), emissions.missing);
+            found.map_err(|error| in_source(error, Some(weights)))
+        }
+    })
+}
+
 /// Hidden Markov models of rows of type `T` with all that their training needs.
 pub struct SequenceFamily<'a, T> {
     source: &'a Steps<'a>,
     /// One weight a row for seeding, where some are missing.
     row_weights: Option<&'a [f64]>,
     groups: Groups,
+    /// The windows that sequences are worked on in.
+    windows: Vec<Window>,
     config: Checked<SequenceConfig>,
     prior: Prior,
     inputs: SequenceInputs<'a>,
@@ -127,19 +189,29 @@ impl<'a, T: Scalar> SequenceFamily<'a, T> {
         inputs: SequenceInputs<'a>,
         held: Option<(&'a Steps<'a>, Option<&Groups>)>,
     ) -> Result<Self> {
-        let remarks = config.sparsity.remark(config.states).into_iter().collect();
+        let mut remarks: Vec<String> = config.sparsity.remark(config.states).into_iter().collect();
         let mut config = config.check(source.num_rows())?;
         let groups = groups_of(source, inputs.groups)?;
         let refuse = |setting: &'static str, problem: String, remedy: &str| {
             Err(Error::Config { setting, problem, remedy: remedy.into() })
         };
-        let filled = groups.num_filled();
-        if config.settings_batches().is_some_and(|batches| batches > filled) {
-            let problem = format!("{} batches for {filled} sequences", config.batches);
+        let windows = config.windows(&groups);
+        let (filled, cut) = (groups.num_filled(), windows.len());
+        if config.settings_batches().is_some_and(|batches| batches > cut) {
+            let what = if cut > filled { "stretches of sequences" } else { "sequences" };
+            let problem = format!("{} batches for {cut} {what}", config.batches);
             return refuse("batches", problem, "ask for as many as there are sequences at most");
         }
-        let batches = config.batches.min(filled);
+        let batches = config.batches.min(cut);
         config.settle_batches(batches);
+        // Who has asked for it knows.
+        if cut > filled && config.cut.is_none() {
+            remarks.push(format!(
+                "long sequences are worked on in {cut} stretches, each with {} steps of its neighbours on either side \
+                 (`cut`, `overlap`)",
+                config.overlap
+            ));
+        }
         let there = row_weights.map_or(source.num_rows(), |weights| weights.iter().filter(|w| **w > 0.0).count());
         if there == 0 {
             let problem = format!("all {} steps of {} are missing", source.num_rows(), source.name());
@@ -174,12 +246,21 @@ impl<'a, T: Scalar> SequenceFamily<'a, T> {
             return refuse("early-stopping", "there is nothing held out to stop by".into(), "give `heldout` too");
         }
         let number = PhantomData;
-        let family = SequenceFamily { source, row_weights, groups, config, prior, inputs, held, remarks, number };
+        let family =
+            SequenceFamily { source, row_weights, groups, windows, config, prior, inputs, held, remarks, number };
         family.check_memory()?;
         Ok(family)
     }
 
-    /// Refuse what cannot fit into memory: statistics of batches, states, and where all states are kept the longest sequence.
+    /// The same with what was settled elsewhere: the rows are not read.
+    pub(crate) fn of(source: &'a Steps<'a>, settled: SettledSequence, windows: Vec<Window>) -> Self {
+        let SettledSequence { config, prior } = settled;
+        let (inputs, groups) = (SequenceInputs::default(), Groups::one(source.num_rows()));
+        let (held, row_weights, remarks, number) = (None, None, Vec::new(), PhantomData);
+        SequenceFamily { source, row_weights, groups, windows, config, prior, inputs, held, remarks, number }
+    }
+
+    /// Refuse what cannot fit into memory: statistics of batches, states, and where all states are kept the longest window.
     fn check_memory(&self) -> Result<()> {
         let (states, sparsity) = (self.config.states as u64, self.config.sparsity as u64);
         let likelihood = self.config.likelihood.build::<T>(&self.prior);
@@ -189,13 +270,14 @@ impl<'a, T: Scalar> SequenceFamily<'a, T> {
             ScheduleKind::Full | ScheduleKind::Memoized => self.config.batches as u64,
             ScheduleKind::Stochastic | ScheduleKind::Streaming => 0,
         };
-        let longest = self.groups.lengths().max().unwrap_or(0) as u64;
+        let longest = self.windows.iter().map(|window| window.rows.len()).max().unwrap_or(0) as u64;
         // Likelihoods, forward, backward and shares of each step's states.
         let paths = longest.saturating_mul(40 * sparsity.saturating_mul(if sparsity == states { 1 } else { 5 }));
         let rows = longest.saturating_mul((self.source.dim() * size_of::<T>()) as u64);
         let needed = statistics.saturating_mul(remembered + 4).saturating_add(paths).saturating_add(rows);
         let what = || format!("training {states} states of {}", self.config.likelihood.name());
-        let remedy = || "keep fewer states a step (`sparsity`), ask for fewer states, or cut long sequences".to_owned();
+        let remedy =
+            || "keep fewer states a step (`sparsity`), ask for fewer states, or cut long sequences (`cut`)".to_owned();
         check_room(needed.saturating_add(OF_A_TRAINING), what, remedy)
     }
 
@@ -242,8 +324,13 @@ fn settle_prior<T: Scalar>(
     // Steps that are missing have no part in moments: they are looked at where they are not zeros.
     let there = row_weights.map(|weights| present(source, weights));
     let scanned = there.as_ref().map_or(source as &dyn RowSource, |there| there);
-    let moments = scan_for::<T>(likelihood.as_ref(), scanned, emissions.missing)
-        .map_err(|error| in_source(error, row_weights))?;
+    let moments = match row_weights.zip(source.pieces()) {
+        Some((weights, pieces)) => {
+            moments_in_pieces::<T>(likelihood.as_ref(), source, pieces, weights, emissions.missing)?
+        }
+        None => scan_for::<T>(likelihood.as_ref(), scanned, emissions.missing)
+            .map_err(|error| in_source(error, row_weights))?,
+    };
     check_columns::<T>(source, config.likelihood, &moments)?;
     let Some(start) = start else {
         let prior = Prior::for_data(&emissions, &moments.without_far_values(scanned)?);
@@ -275,6 +362,35 @@ fn settle_prior<T: Scalar>(
 /// The rows that are there, of rows of which some are missing: for moments alone.
 fn present<'a>(source: &'a Steps<'a>, weights: &[f64]) -> Picked<'a> {
     Picked::new(source, (0..weights.len()).filter(|&row| weights[row] > 0.0).collect())
+}
+
+/// Moments of the steps that are there of rows in pieces, merged in the order of pieces as they are measured by who has them.
+fn moments_in_pieces<T: Scalar>(
+    likelihood: &dyn Likelihood<T>,
+    source: &Steps<'_>,
+    pieces: &dyn Pieces,
+    weights: &[f64],
+    missing: bool,
+) -> Result<Moments> {
+    if let Some(measured) = pieces.measure(&Measuring { target: T::ELEMENT, missing, threshold: None, units: None })? {
+        return Ok(measured.finish());
+    }
+    let (mut parts, mut first) = (Vec::new(), 0);
+    for &end in pieces.ends() {
+        let there: Vec<usize> = (first..end).filter(|&row| weights[row] > 0.0).collect();
+        if !there.is_empty() {
+            let there = Picked::new(source, there);
+            let measured = scan_part_for(likelihood, &there, missing).map_err(|mut error| {
+                if let Error::NotFinite { row, .. } | Error::BadValue { row, .. } = &mut error {
+                    *row = there.numbers().get(*row).copied().unwrap_or(*row);
+                }
+                error
+            });
+            parts.push(measured?);
+        }
+        first = end;
+    }
+    PartialMoments::merged(source.dim(), parts).map(PartialMoments::finish)
 }
 
 /// An error that counted rows that are there, with the row's number among all instead.
@@ -321,9 +437,20 @@ impl<'a, T: Scalar> Family<'a> for SequenceFamily<'a, T> {
         Ok(print)
     }
 
+    fn known(&self) -> Result<Known> {
+        let settled = SettledSequence { config: self.config.clone(), prior: self.prior.clone() };
+        let settings = serde_json::to_string(&settled).map_err(|_| Error::Exchange { what: "settings" })?;
+        let ends = self.source.pieces().map_or(Vec::new(), |pieces| pieces.ends().to_vec());
+        Ok(Known { family: "sequence".into(), settings, double: T::ELEMENT == Element::F64, ends })
+    }
+
     fn deal(&self, run: usize) -> Result<Dealt<'a>> {
         let seed = run_seed(&self.config, run, Stream::Batches);
-        let batches = Batches::of_groups(&self.groups, self.config.batches, seed)?;
+        let windows = self.windows.clone();
+        let batches = match self.source.pieces() {
+            Some(pieces) => Batches::of_windows_in(windows, pieces.ends())?,
+            None => Batches::of_windows(windows, self.config.batches, seed)?,
+        };
         Ok(Dealt::new(self.source, batches))
     }
 
@@ -335,7 +462,10 @@ impl<'a, T: Scalar> Family<'a> for SequenceFamily<'a, T> {
             num_states: self.config.states,
             sparsity: self.config.sparsity,
             tolerance: self.config.sparsity_tolerance,
-            follows: self.config.search.follows(self.config.states) && self.config.sparsity < self.config.states,
+            // What rows lack some values is worked out for all states at a time.
+            follows: self.config.search.follows(self.config.states)
+                && self.config.sparsity < self.config.states
+                && !self.prior.missing,
             lacking: self.source.lacking(),
         }
     }
@@ -368,8 +498,7 @@ impl<'a, T: Scalar> Family<'a> for SequenceFamily<'a, T> {
         let clusters = model.likelihood.clusters_of(&params.clusters.arrays())?;
         let chain = Chain::predictive(model.estimate, model.prior, &total.chain);
         let scores = score_steps(model.likelihood.as_ref(), clusters.as_ref(), &chain, held, groups)?;
-        let there = held.lacking().map_or(scores.len(), |lacking| lacking.iter().filter(|lacks| !**lacks).count());
-        Ok(Some(scores.iter().sum::<f64>() / there.max(1) as f64))
+        Ok(Some(scores.iter().sum::<f64>() / held.num_there().max(1) as f64))
     }
 
     fn saved(&self, session: &Session<'a, Sequence<T>>, outcome: &Outcome) -> SequenceModel {
@@ -395,25 +524,27 @@ impl<'a, T: Scalar> Family<'a> for SequenceFamily<'a, T> {
     }
 }
 
-/// Run `visit` over panels of whole sequences, in the order of the source: rows, numbers of rows and sequences.
+/// Run `visit` over panels of windows of sequences, in the order of the source: rows, numbers of rows and windows.
 pub(super) fn for_each_panel<T: Scalar>(
     likelihood: &dyn Likelihood<T>,
     source: &Steps<'_>,
-    groups: &Groups,
+    windows: Vec<Window>,
     sparsity: usize,
     mut visit: impl FnMut(&Sequences<'_, T>) -> Result<()>,
 ) -> Result<()> {
-    let data = Dealt::new(source, Batches::of_groups(groups, 1, 0)?);
-    let panels = panels_of(&data.batches.group_sizes(0), panel_rows::<T>(likelihood.dim(), sparsity));
-    let cut: Vec<Panel> =
-        panels.iter().map(|(rows, _)| Panel { batch: 0, first: rows.start, count: rows.len() }).collect();
+    let data = Dealt::new(source, Batches::of_windows(windows, 1, 0)?);
+    let panels = panels_of(&data.batches.windows(0), panel_rows::<T>(likelihood.dim(), sparsity));
+    let cut = panels.iter().map(|panel| panel.of_batch(0)).collect::<Vec<_>>();
     let mut at = panels.iter();
     let mut ahead = Ahead::new(likelihood.layout(), likelihood.dim());
     ahead.for_each_panel(&data, cut.into_iter(), |read: &mut Stretch<T>| match at.next() {
-        Some((_, ranges)) => visit(&Sequences { rows: &read.rows, row_ids: &read.row_ids, ranges }),
+        Some(panel) => visit(&Sequences { rows: &read.rows, row_ids: &read.row_ids, spans: &panel.spans }),
         None => Ok(()),
     })
 }
+
+/// Steps of a sequence that are in memory at once while it is scored; the scores do not depend on it.
+const SCORED_AT_ONCE: usize = 1 << 16;
 
 /// log p(x_t | x_1 .. x_t-1) of every step under these states and this chain.
 pub(super) fn score_steps<T: Scalar>(
@@ -423,13 +554,13 @@ pub(super) fn score_steps<T: Scalar>(
     source: &Steps<'_>,
     groups: &Groups,
 ) -> Result<Vec<f64>> {
-    let lacking: Option<Arc<Vec<bool>>> = source.lacking();
-    let lacking = lacking.as_ref().map(|lacking| &lacking[..]);
+    let lacking = source.lacking();
+    let lacking = lacking.as_deref();
     let sparsity = clusters.num_clusters();
     let local = Local { clusters, chain, sparsity, lacking, shares_all: true, follow: None, kept: 0, judges: false };
-    let mut scores = Vec::with_capacity(source.num_rows());
-    for_each_panel(likelihood, source, groups, 1, |sequences| {
-        scores.extend(next_step_scores(&local, sequences)?);
+    let (mut scores, mut carried) = (Vec::with_capacity(source.num_rows()), Vec::new());
+    for_each_panel(likelihood, source, groups.windows(|_| SCORED_AT_ONCE, 0), 1, |sequences| {
+        scores.extend(next_step_scores(&local, sequences, &mut carried)?);
         Ok(())
     })?;
     Ok(scores)

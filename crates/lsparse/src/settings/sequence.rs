@@ -2,6 +2,7 @@
 
 use crate::backend::DeviceChoice;
 use crate::choice::choices;
+use crate::data::{Groups, Window};
 use crate::error::{Error, Result};
 use crate::likelihood::{Estimate, LikelihoodKind, PriorShape};
 use crate::settings::table::{Settings, settings};
@@ -92,9 +93,16 @@ settings! {
             variance_floor: f64 = 1e-6, above(0.0), most(LARGEST_PRIOR), fixed();
         }
         "Schedule" {
-            /// Number of batches, of whole sequences each.
+            /// Number of batches, of whole sequences each, or of stretches of long ones.
             batches: Option<usize> = None, least(1.0),
                 otherwise("one for every 2,000 rows, or 10 K if that is more; at most 20, or as many as there are sequences");
+            /// Sequences of more steps are worked on in stretches of this length at most: memory, threads and batches need no
+            /// whole sequence then. Every step counts in one of them.
+            cut: Option<usize> = None, placeholder("STEPS"), least(1.0), passed_on(),
+                otherwise("5,000, of sequences of more than 50,000");
+            /// Steps of its neighbours that a stretch sees on either side: what is farther away has no part in the states of
+            /// its own steps. States that nothing but steps long ago can tell apart want more.
+            overlap: usize = 250, placeholder("STEPS"), least(1.0), passed_on();
         }
         "Start" {
             /// How the first states are found: auto gives several starts a few laps over a part of the sequences each, and
@@ -113,6 +121,10 @@ settings! {
         }
     }
 }
+
+/// Sequences of more steps are cut where nothing else is said, into stretches of so many.
+const LONG: usize = 50_000;
+const STRETCH: usize = 5_000;
 
 /// Up to so many states a step keeps all.
 const DENSE_STATES: usize = 16;
@@ -173,6 +185,12 @@ impl SequenceConfig {
             config.laps = Some(1);
         }
         Ok(Checked { settings: config, sparsity, batches })
+    }
+
+    /// The windows that sequences are worked on in.
+    pub fn windows(&self, groups: &Groups) -> Vec<Window> {
+        let longest = |steps: usize| self.cut.unwrap_or(if steps > LONG { STRETCH } else { steps });
+        groups.windows(longest, self.overlap)
     }
 
     /// The settings of a mixture of the same clusters, by which priors and seeds are found.

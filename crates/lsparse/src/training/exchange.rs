@@ -8,8 +8,6 @@
 //! An [`Engine`] takes rounds of tickets to whoever works them out, and [`Rounds`] steps a session by it. Where rows lie in
 //! pieces ([`Pieces`](crate::data::Pieces)) a batch is a piece, and who works it out needs no other rows.
 
-use std::collections::VecDeque;
-
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -96,47 +94,51 @@ pub trait Engine: Send {
     /// Batches that are worked out under the same parameters. Models depend on it, so it is to be fixed.
     fn batches_per_round(&self) -> usize;
 
-    /// Have every ticket of a round worked out; gives what came of each, in their order. `known` is a packed [`Known`].
-    fn work(&mut self, known: &[u8], run: usize, round: &Round) -> Result<Vec<Vec<u8>>>;
+    /// Have every ticket of a round worked out. `known` is a packed [`Known`].
+    fn begin(&mut self, known: &[u8], run: usize, round: Round) -> Result<()>;
+
+    /// What came of the next ticket of the round, in their order: it is folded in while others are still at work.
+    fn next(&mut self) -> Result<Vec<u8>>;
 }
 
 /// Steps of a session whose batches are worked out elsewhere.
 pub struct Rounds<'e> {
     engine: &'e mut dyn Engine,
     known: Vec<u8>,
-    /// What came of the tickets of this round and is not folded in yet.
-    waiting: VecDeque<Vec<u8>>,
+    /// Tickets of this round whose batches are not folded in yet.
+    waiting: usize,
 }
 
 impl<'e> Rounds<'e> {
     /// Work by this engine.
     pub fn new(engine: &'e mut dyn Engine, known: &Known) -> Result<Self> {
-        Ok(Rounds { engine, known: pack(known)?, waiting: VecDeque::new() })
+        Ok(Rounds { engine, known: pack(known)?, waiting: 0 })
     }
 
-    /// Fold a batch in, after a round of them was worked out if it is the first.
+    /// Fold a batch in; if it is the first of a round, that begins.
     pub fn step<M: Model>(&mut self, session: &mut Session<'_, M>) -> Result<StepInfo> {
-        if self.waiting.is_empty() {
+        if self.waiting == 0 {
             let round = hand_out(session, self.engine.batches_per_round().max(1))?;
-            let done = self.engine.work(&self.known, session.run(), &round)?;
-            if done.len() != round.tickets.len() || done.is_empty() {
-                return Err(Error::Exchange { what: "statistics of every batch of a round" });
+            let tickets = round.tickets.len();
+            if tickets == 0 {
+                return Err(Error::Exchange { what: "a batch to be worked out" });
             }
-            self.waiting = done.into();
+            self.engine.begin(&self.known, session.run(), round)?;
+            self.waiting = tickets;
         }
-        let missing = Error::Exchange { what: "statistics of a batch" };
-        let done = self.waiting.pop_front().ok_or(missing)?;
-        session.fold(unpack(&done, "statistics of a batch")?)
+        let info = session.fold(unpack(&self.engine.next()?, "statistics of a batch")?)?;
+        self.waiting -= 1;
+        Ok(info)
     }
 
     /// Whether all of a round is folded in: only then can a session be saved and go on as if nothing had been.
     pub fn is_between(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting == 0
     }
 
     /// Another run begins.
     pub fn begin(&mut self) {
-        self.waiting.clear();
+        self.waiting = 0;
     }
 }
 

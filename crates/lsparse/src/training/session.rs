@@ -347,7 +347,7 @@ impl<'a, M: Model> Session<'a, M> {
         self.progress.step += 1;
         self.progress.laps += usize::from(ends_lap);
         let changes = if ends_lap { self.move_clusters()? } else { None };
-        self.progress.rows += self.data.batches.len(batch);
+        self.progress.rows += self.data.batches.own_len(batch);
         let objective = (!self.schedule.is_out()).then(|| self.objective());
         if self.in_flight.is_empty() {
             self.clock.halt();
@@ -488,7 +488,7 @@ impl<'a, M: Model> Session<'a, M> {
             self.progress.take_evidence();
         }
         self.params = self.model.global_step(&self.total, Some(&self.params))?;
-        self.progress.forgotten += self.data.batches.len(batch);
+        self.progress.forgotten += self.data.batches.own_len(batch);
         // The lap before is not one to compare with, but if the run was at the end of a lap it still is.
         self.progress.lap_before = None;
         // What was best before had the batch in it.

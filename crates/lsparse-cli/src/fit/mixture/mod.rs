@@ -9,6 +9,7 @@ use std::path::Path;
 use lsparse::backend::with_threads;
 use lsparse::corpus::Corpus;
 use lsparse::data::{Element, RowSource};
+use lsparse::elsewhere::WholeData;
 use lsparse::mixture::memory_needed;
 use lsparse::settings::{Checked, MixtureMethod, SearchKind};
 use lsparse::system::resident_memory;
@@ -80,8 +81,9 @@ fn train(args: &MixtureArgs) -> Result<()> {
     let plan = Plan::new(&config.plan(), "rows", "row").over(weight + kept);
     let progress = TrainingProgress::new(args.run.quiet, "", plan);
     let mut watchers = Watchers::new(progress, trace, &args.run, &args.data)?;
-    let folder = args.run.open_folder(source.as_ref(), row_weights.as_deref())?;
-    let mut engine = args.run.engine(folder.as_ref(), source.as_ref(), row_weights.as_deref());
+    let whole = WholeData { weights: row_weights.as_deref(), ..WholeData::of(source.as_ref()) };
+    let folder = args.run.open_folder(&whole)?;
+    let mut engine = args.run.engine(folder.as_ref(), whole);
     let fitted = fit_mixture_with(
         source.as_ref(),
         &config,

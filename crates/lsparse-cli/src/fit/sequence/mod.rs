@@ -7,7 +7,9 @@ use std::path::Path;
 
 use lsparse::backend::with_threads;
 use lsparse::data::{Groups, RowSource, Symbols};
+use lsparse::elsewhere::WholeData;
 use lsparse::settings::{Checked, check_fixed, passed_on};
+use lsparse::training::exchange::Engine;
 use lsparse::{
     Beside, BestBy, Error, History, Result, ScheduleKind, SequenceConfig, SequenceInputs, SequenceModel, Sparsity,
     fit_sequence_with,
@@ -26,6 +28,15 @@ use report::Report;
 
 pub fn run(args: &SequenceArgs) -> Result<()> {
     with_threads(args.run.threads, || train(args))?
+}
+
+/// The sequences that a training is on, for those who work for it.
+pub fn sequences_of(args: &SequenceArgs) -> Result<(Box<dyn RowSource>, Groups)> {
+    let start = args.from.as_deref().map(SequenceModel::load).transpose()?;
+    let config = args.config(start.as_ref())?;
+    let (mut source, groups) = args.groups.open(&args.reading, &args.data, config.missing)?;
+    as_symbols(&mut source, None, &config, start.as_ref())?;
+    Ok((source, groups))
 }
 
 impl SequenceArgs {
@@ -94,7 +105,8 @@ fn train(args: &SequenceArgs) -> Result<()> {
     output::note_remark(config.sparsity.remark(config.states));
     let config = SequenceConfig { missing: config.missing && columns.is_none(), ..config }.check(source.num_rows())?;
     let trace = args.run.open_trace()?;
-    let interrupt = interrupt::listen(args.run.quiet);
+    // A training that others work for is at rest in its folder whenever it is ended.
+    let interrupt = args.run.folder().is_none().then(|| interrupt::listen(args.run.quiet));
     if !args.run.quiet {
         message(&introduction(source.as_ref(), &groups, &config));
     }
@@ -103,6 +115,9 @@ fn train(args: &SequenceArgs) -> Result<()> {
     let plan = Plan::new(&config.plan(), "steps", "step").over((source.num_rows() + kept) as f64);
     let progress = TrainingProgress::new(args.run.quiet, "", plan);
     let mut watchers = Watchers::new(progress, trace, &args.run, &args.data)?;
+    let whole = WholeData { groups: Some(&groups), ..WholeData::of(source.as_ref()) };
+    let folder = args.run.open_folder(&whole)?;
+    let mut engine = args.run.engine(folder.as_ref(), whole);
     let inputs = SequenceInputs {
         groups: Some(&groups),
         heldout: heldout.as_ref().map(|(rows, groups)| (rows.as_ref(), Some(groups))),
@@ -112,21 +127,16 @@ fn train(args: &SequenceArgs) -> Result<()> {
     let beside = Beside {
         heldout_every: args.run.heldout_every,
         observer: Some(&mut watchers),
-        interrupt: Some(interrupt),
+        interrupt,
         storage: args.run.storage(),
-        ..Default::default()
+        engine: engine.as_mut().map(|engine| engine.as_mut() as &mut dyn Engine),
     };
     let fitted = fit_sequence_with(source.as_ref(), &config, inputs, beside)?;
     watchers.progress.finish();
     if let Some(path) = &args.run.out {
         fitted.model.save_to(path)?;
     }
-    let report = Report::new(&fitted, groups.len(), args.run.out.as_deref());
-    if args.run.json {
-        output::print_json(&report)?;
-    } else if !args.run.quiet {
-        output::print(&report.to_string())?;
-    }
+    args.run.print_report(&Report::new(&fitted, groups.len(), args.run.out.as_deref()))?;
     if args.run.out.is_none() && !args.run.quiet {
         message("the model was not saved; give --out FILE to keep it");
     }
@@ -157,8 +167,14 @@ fn as_symbols(
 }
 
 fn introduction(source: &dyn RowSource, groups: &Groups, config: &Checked<SequenceConfig>) -> String {
+    let windows = config.windows(groups).len();
+    // Where nobody has asked for it, training says so itself.
+    let cut = match windows > groups.num_filled() && config.cut.is_some() {
+        true => format!(", worked on in {} stretches", grouped(windows)),
+        false => String::new(),
+    };
     format!(
-        "{}: {} steps of {} columns in {}; {} with K = {}, L = {}, {}",
+        "{}: {} steps of {} columns in {}{cut}; {} with K = {}, L = {}, {}",
         source.name(),
         grouped(source.num_rows()),
         grouped(source.dim()),
@@ -166,6 +182,6 @@ fn introduction(source: &dyn RowSource, groups: &Groups, config: &Checked<Sequen
         config.likelihood.name(),
         config.states,
         config.sparsity,
-        counted(config.batches.min(groups.num_filled()), "batch", "batches"),
+        counted(config.batches.min(windows), "batch", "batches"),
     )
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use lsparse::backend::with_threads;
 use lsparse::corpus::{Corpus, Documents};
 use lsparse::data::RowSource;
+use lsparse::elsewhere::WholeData;
 use lsparse::settings::{Checked, TopicMethod, TopicsConfig};
 use lsparse::system::{check_room, resident_memory};
 use lsparse::topics::{
@@ -80,8 +81,9 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let plan = Plan::new(&config.plan(), "documents", "token").over(tokens as f64 + kept);
     let progress = TrainingProgress::new(args.run.quiet, "", plan);
     let mut watchers = Watchers::new(progress, trace, &args.run, &args.corpus)?;
-    let folder = args.run.open_folder(&documents, None)?;
-    let mut engine = args.run.engine(folder.as_ref(), &documents, None);
+    let whole = WholeData::of(&documents);
+    let folder = args.run.open_folder(&whole)?;
+    let mut engine = args.run.engine(folder.as_ref(), whole);
     let fitted = fit_topics_with(
         &documents,
         &config,

@@ -4,11 +4,9 @@
 //! next to nothing go no further, and no sum runs over them, unless what is left out might matter to the step that follows:
 //! then it is worked out again with all.
 
-use std::ops::Range;
-
 use lsparse_kernels::{add_table_rows, dot_f64};
 
-use super::{Chain, PairSums, Paths, Supports, normalise, relative_to_most, times};
+use super::{Chain, PairSums, Paths, Stretch, Supports, normalise, relative_to_most, times};
 
 /// States with a smaller share, given the steps so far, go no further.
 const LEAST_SHARE: f64 = 1e-20;
@@ -66,20 +64,22 @@ impl OuterSums {
 
 impl Paths {
     /// Forward with numbers normalised at every step; none where they come too near to zero for that.
-    pub(super) fn forward_all(&mut self, chain: &Chain, supports: &Supports, steps: &Range<usize>) -> Option<f64> {
-        let (num, entries) = (chain.num_states(), supports.of_steps(steps));
+    pub(super) fn forward_all(&mut self, chain: &Chain, supports: &Supports, stretch: &Stretch) -> Option<f64> {
+        let (num, entries) = (chain.num_states(), supports.of_steps(&stretch.steps));
+        let own = stretch.from_zero().own;
         self.ahead.resize(entries.len(), 0.0);
         self.factor.resize(entries.len(), 0.0);
         // The states that go on, and their shares.
-        let Paths { ahead, factor, states, next: shares, .. } = self;
+        let Paths { ahead, factor, states, next: shares, own_norm, .. } = self;
         let (mut log_norm, mut left_out) = (0.0, 0.0);
+        *own_norm = 0.0;
         for (step, log_lik) in supports.log_lik[entries].chunks_exact(num).enumerate() {
             let (done, now) = ahead.split_at_mut(step * num);
             let (now, factor) = (&mut now[..num], &mut factor[step * num..(step + 1) * num]);
             let most = relative_to_most(log_lik, factor)?;
             // p_k = sum_j q(z_t-1 = j | so far) A_jk
             let norm = if step == 0 {
-                now.copy_from_slice(&chain.start);
+                now.copy_from_slice(chain.first(stretch.begins));
                 times(now, factor)
             } else {
                 let done = &mut done[(step - 1) * num..];
@@ -93,7 +93,9 @@ impl Paths {
                     times(now, factor)
                 }
             };
-            log_norm += most + normalise(norm, now, factor)?;
+            let log = most + normalise(norm, now, factor)?;
+            log_norm += log;
+            *own_norm += if own.contains(&step) { log } else { 0.0 };
             states.clear();
             shares.clear();
             left_out = 0.0;
@@ -109,15 +111,16 @@ impl Paths {
         Some(log_norm)
     }
 
-    /// Backward after [`forward_all`](Self::forward_all).
+    /// Backward after [`forward_all`](Self::forward_all); gives what the seams of a window have of its own steps' weight.
     pub(super) fn backward_all(
         &mut self,
         chain: &Chain,
         supports: &Supports,
-        steps: &Range<usize>,
+        stretch: &Stretch,
         pairs: Option<&mut PairSums>,
-    ) {
-        let (num, entries) = (chain.num_states(), supports.of_steps(steps).len());
+    ) -> f64 {
+        let (num, entries) = (chain.num_states(), supports.of_steps(&stretch.steps).len());
+        let (stretch, mut seams) = (stretch.from_zero(), 0.0);
         self.share.resize(entries, 0.0);
         let Paths { share, ahead, factor, back, next, row, outer, .. } = self;
         if pairs.is_some() {
@@ -127,10 +130,11 @@ impl Paths {
         back.resize(num, 1.0);
         next.clear();
         next.resize(num, 0.0);
-        for step in (0..steps.len()).rev() {
+        for step in stretch.steps.clone().rev() {
             let own = step * num..(step + 1) * num;
             let shares = share[own.clone()].iter_mut().zip(&ahead[own.clone()]).zip(&*back);
             shares.for_each(|((share, ahead), back)| *share = ahead * back);
+            seams += stretch.seam(step, &share[own.clone()], back, f64::ln);
             if step == 0 {
                 break;
             }
@@ -140,7 +144,7 @@ impl Paths {
             for (j, (sum, &share)) in next.iter_mut().zip(&ahead[before..own.start]).enumerate() {
                 *sum = if share > 0.0 { dot_f64(chain.row_weights(j, row), back) } else { 0.0 };
             }
-            if pairs.is_some() {
+            if pairs.is_some() && stretch.own.contains(&step) {
                 outer.push(back, before, ahead);
             }
             std::mem::swap(back, next);
@@ -152,5 +156,6 @@ impl Paths {
                 pairs.add_row(num, j, outer.iter().zip(weights).map(|(outer, weight)| outer * weight));
             }
         }
+        seams
     }
 }

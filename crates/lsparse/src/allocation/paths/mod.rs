@@ -156,6 +156,35 @@ impl Supports {
     }
 }
 
+/// Steps that are smoothed together: a sequence, or a window of a long one with what it is seen with on either side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// All of them.
+    pub steps: Range<usize>,
+    /// Those whose statistics are wanted.
+    pub own: Range<usize>,
+    /// Whether a sequence begins with the first.
+    pub begins: bool,
+}
+
+impl Stretch {
+    /// A whole sequence.
+    pub fn whole(steps: Range<usize>) -> Self {
+        Stretch { own: steps.clone(), steps, begins: true }
+    }
+
+    /// The same counted from this step on, which is none after its first.
+    pub fn counted_from(&self, first: usize) -> Self {
+        let from = |range: &Range<usize>| range.start - first..range.end - first;
+        Stretch { steps: from(&self.steps), own: from(&self.own), begins: self.begins }
+    }
+
+    /// The same counted from its first step.
+    pub fn from_zero(&self) -> Self {
+        self.counted_from(self.steps.start)
+    }
+}
+
 /// Weights of transitions that are held at most: 16 MB.
 const MOST_LINKS: usize = 1 << 21;
 
@@ -177,50 +206,60 @@ pub struct Paths {
     row: Vec<f64>,
     outer: OuterSums,
     states: Vec<u32>,
+    /// What own steps have of log sum over paths, as far as going forward tells.
+    own_norm: f64,
 }
 
 impl Paths {
-    /// log sum over paths of exp of their weight, and into `share` the probability of every entry; transitions are added to
-    /// `pairs`. None where no path has any weight.
+    /// log sum over paths of exp of their weight, and into `share` the probability of every entry; transitions into own steps
+    /// are added to `pairs`. None where no path has any weight.
+    ///
+    /// Of a window it is what own steps have of it: with F_t = log F(x_t | z_t) the entropy of q(own steps | the step before)
+    /// is that less the expectations of F_t and of log A over own steps and the transitions into them. It is
+    /// sum log c_t over own steps - E[log b(last own step)] + E[log b(the step before the first)], b what backward has.
     pub fn smooth(
         &mut self,
         chain: &Chain,
         supports: &Supports,
-        steps: Range<usize>,
+        stretch: &Stretch,
         pairs: Option<&mut PairSums>,
     ) -> Option<f64> {
-        if steps.is_empty() {
+        if stretch.steps.is_empty() {
             self.share.clear();
             return Some(0.0);
         }
-        match self.forward(chain, supports, &steps) {
-            Some(log_norm) => {
-                self.backward(chain, supports, &steps, pairs);
-                Some(log_norm)
+        match self.forward(chain, supports, stretch) {
+            Some(_) => {
+                let seams = self.backward(chain, supports, stretch, pairs);
+                Some(self.own_norm + seams)
             }
-            None => self.smooth_logs(chain, supports, &steps, pairs),
+            None => self.smooth_logs(chain, supports, stretch, pairs).map(|(_, own)| own),
         }
     }
 
-    /// The same without shares and transitions.
-    pub fn log_norm(&mut self, chain: &Chain, supports: &Supports, steps: Range<usize>) -> Option<f64> {
-        if steps.is_empty() {
+    /// log sum over paths of exp of their weight, over all steps of a stretch.
+    pub fn log_norm(&mut self, chain: &Chain, supports: &Supports, stretch: &Stretch) -> Option<f64> {
+        if stretch.steps.is_empty() {
             return Some(0.0);
         }
-        self.forward(chain, supports, &steps).or_else(|| self.smooth_logs(chain, supports, &steps, None))
+        let by_logs = |paths: &mut Self| paths.smooth_logs(chain, supports, stretch, None).map(|(all, _)| all);
+        self.forward(chain, supports, stretch).or_else(|| by_logs(self))
     }
 
     /// Forward with numbers normalised at every step; none where they come too near to zero for that.
-    fn forward(&mut self, chain: &Chain, supports: &Supports, steps: &Range<usize>) -> Option<f64> {
+    fn forward(&mut self, chain: &Chain, supports: &Supports, stretch: &Stretch) -> Option<f64> {
         if supports.all.is_some() {
-            return self.forward_all(chain, supports, steps);
+            return self.forward_all(chain, supports, stretch);
         }
+        let steps = &stretch.steps;
         let entries = supports.of_steps(steps);
         self.ahead.resize(entries.len(), 0.0);
         self.factor.resize(entries.len(), 0.0);
-        let Paths { ahead, factor, row, .. } = self;
+        let Paths { ahead, factor, row, own_norm, .. } = self;
         let mut log_norm = 0.0;
+        *own_norm = 0.0;
         let mut before = 0;
+        let first = chain.first(stretch.begins);
         for step in steps.clone() {
             let own = supports.of(step);
             let at = own.start - entries.start..own.end - entries.start;
@@ -229,7 +268,7 @@ impl Paths {
             // p_k = sum_j q(z_t-1 = j | so far) A_jk
             if step == steps.start {
                 let states = &supports.state[own.clone()];
-                now.iter_mut().zip(states).for_each(|(p, &k)| *p = chain.start[k as usize]);
+                now.iter_mut().zip(states).for_each(|(p, &k)| *p = first[k as usize]);
             } else {
                 now.fill(0.0);
                 let links = supports.links(chain, step, row).chunks_exact(own.len().max(1));
@@ -241,16 +280,25 @@ impl Paths {
             let factor = &mut factor[at];
             let most = relative_to_most(&supports.log_lik[own.clone()], factor)?;
             let norm = times(now, factor);
-            log_norm += most + normalise(norm, now, factor)?;
+            let log = most + normalise(norm, now, factor)?;
+            log_norm += log;
+            *own_norm += if stretch.own.contains(&step) { log } else { 0.0 };
         }
         Some(log_norm)
     }
 
-    /// Backward after [`forward`](Self::forward).
-    fn backward(&mut self, chain: &Chain, supports: &Supports, steps: &Range<usize>, mut pairs: Option<&mut PairSums>) {
+    /// Backward after [`forward`](Self::forward); gives what the seams of a window have of its own steps' weight.
+    fn backward(
+        &mut self,
+        chain: &Chain,
+        supports: &Supports,
+        stretch: &Stretch,
+        mut pairs: Option<&mut PairSums>,
+    ) -> f64 {
         if supports.all.is_some() {
-            return self.backward_all(chain, supports, steps, pairs);
+            return self.backward_all(chain, supports, stretch, pairs);
         }
+        let (steps, mut seams) = (&stretch.steps, 0.0);
         let (num, entries) = (chain.num_states(), supports.of_steps(steps));
         self.share.resize(entries.len(), 0.0);
         let Paths { share, ahead, factor, back, next, row, .. } = self;
@@ -262,9 +310,11 @@ impl Paths {
             let at = own.start - entries.start..own.end - entries.start;
             let shares = share[at.clone()].iter_mut().zip(&ahead[at.clone()]).zip(&*back);
             shares.for_each(|((share, ahead), back)| *share = ahead * back);
+            seams += stretch.seam(step, &share[at.clone()], back, |back| back.ln());
             if step == steps.start {
                 break;
             }
+            let mut pairs = pairs.as_mut().filter(|_| stretch.own.contains(&step));
             // w_k = exp(log likelihood) q(what follows | z_t = k), and from it that of the step before.
             back.iter_mut().zip(&factor[at]).for_each(|(back, factor)| *back *= factor);
             let before = supports.of(step - 1);
@@ -284,16 +334,19 @@ impl Paths {
             }
             std::mem::swap(back, next);
         }
+        seams
     }
 
-    /// Forward and backward by logarithms: slower, and at no loss where steps are far apart in likelihood.
+    /// Forward and backward by logarithms: slower, and at no loss where steps are far apart in likelihood. Gives the weight of
+    /// all steps, and what own ones have of it.
     fn smooth_logs(
         &mut self,
         chain: &Chain,
         supports: &Supports,
-        steps: &Range<usize>,
+        stretch: &Stretch,
         mut pairs: Option<&mut PairSums>,
-    ) -> Option<f64> {
+    ) -> Option<(f64, f64)> {
+        let (steps, log_first) = (&stretch.steps, chain.log_first(stretch.begins));
         let (num, entries) = (chain.num_states(), supports.of_steps(steps));
         let place = |entry: usize| entry - entries.start;
         let mut ahead = vec![f64::NEG_INFINITY; entries.len()];
@@ -302,7 +355,7 @@ impl Paths {
             for entry in supports.of(step) {
                 let k = supports.state(entry);
                 let predicted = match step == steps.start {
-                    true => chain.log_start[k as usize],
+                    true => log_first[k as usize],
                     false => {
                         terms.clear();
                         let before = supports.of(step - 1);
@@ -327,7 +380,7 @@ impl Paths {
                 terms.extend(
                     next.clone().map(|e| chain.log_weight(j, supports.state(e)) + supports.log_lik[e] + back[place(e)]),
                 );
-                if let Some(pairs) = &mut pairs {
+                if let Some(pairs) = pairs.as_mut().filter(|_| stretch.own.contains(&(step + 1))) {
                     for (e, term) in next.zip(&terms) {
                         let value = (ahead[place(entry)] + term - log_norm).exp();
                         if value > 0.0 {
@@ -340,7 +393,28 @@ impl Paths {
         }
         self.share.clear();
         self.share.extend(ahead.iter().zip(&back).map(|(a, b)| (a + b - log_norm).exp()));
-        Some(log_norm)
+        let mut own = if stretch.own.start == steps.start { log_norm } else { 0.0 };
+        for step in steps.clone() {
+            let at = supports.of(step);
+            let at = place(at.start)..place(at.start) + at.len();
+            own += stretch.seam(step, &self.share[at.clone()], &back[at], |back| back);
+        }
+        Some((log_norm, own))
+    }
+}
+
+impl Stretch {
+    /// What a step has of the weight of own steps if it is at a seam: E[log b] of the step before the first, less that of the
+    /// last.
+    fn seam(&self, step: usize, share: &[f64], back: &[f64], log: impl Fn(f64) -> f64) -> f64 {
+        let is_last = step + 1 == self.own.end && self.own.end < self.steps.end;
+        let is_before = step + 1 == self.own.start && step >= self.steps.start;
+        if !is_last && !is_before {
+            return 0.0;
+        }
+        let there = share.iter().zip(back).filter(|(share, _)| **share > 0.0);
+        let expected: f64 = there.map(|(share, &back)| share * log(back)).sum();
+        if is_last { -expected } else { expected }
     }
 }
 
@@ -375,7 +449,8 @@ fn log_sum(terms: &[f64]) -> f64 {
 
 /// The path of the largest weight: appends the entry of each step to `path`, and gives the weight. None where no path has
 /// any.
-pub fn best_path(chain: &Chain, supports: &Supports, steps: Range<usize>, path: &mut Vec<usize>) -> Option<f64> {
+pub fn best_path(chain: &Chain, supports: &Supports, stretch: &Stretch, path: &mut Vec<usize>) -> Option<f64> {
+    let (steps, log_first) = (stretch.steps.clone(), chain.log_first(stretch.begins));
     if steps.is_empty() {
         return Some(0.0);
     }
@@ -387,7 +462,7 @@ pub fn best_path(chain: &Chain, supports: &Supports, steps: Range<usize>, path: 
         let own = supports.of(step);
         now.clear();
         if step == steps.start {
-            now.extend(own.clone().map(|e| chain.log_start[supports.state(e) as usize]));
+            now.extend(own.clone().map(|e| log_first[supports.state(e) as usize]));
         } else {
             let before = supports.of(step - 1);
             let from = &mut from[own.start - entries.start..own.end - entries.start];
@@ -465,7 +540,8 @@ mod tests {
     }
 
     /// Every path through the supports, with its weight.
-    fn all_paths(chain: &Chain, supports: &Supports, steps: Range<usize>) -> Vec<(Vec<usize>, f64)> {
+    fn all_paths(chain: &Chain, supports: &Supports, stretch: &Stretch) -> Vec<(Vec<usize>, f64)> {
+        let (steps, log_first) = (stretch.steps.clone(), chain.log_first(stretch.begins));
         let mut paths = vec![(Vec::new(), 0.0)];
         for step in steps {
             let longer = |(path, weight): &(Vec<usize>, f64)| {
@@ -473,7 +549,7 @@ mod tests {
                 supports.of(step).map(move |e| {
                     let k = supports.state(e);
                     let into = match path.last() {
-                        None => chain.log_start[k as usize],
+                        None => log_first[k as usize],
                         Some(&before) => chain.log_weight(supports.state(before), k),
                     };
                     let path: Vec<usize> = path.iter().copied().chain([e]).collect();
@@ -537,13 +613,15 @@ mod tests {
     }
 
     fn check_as_it_is(chain: &Chain, supports: &Supports, steps: Range<usize>, num: usize) {
-        let paths = all_paths(chain, supports, steps.clone());
+        check_windows(chain, supports, &steps, num);
+        let paths = all_paths(chain, supports, &Stretch::whole(steps.clone()));
         let most = paths.iter().fold(f64::NEG_INFINITY, |most, path| most.max(path.1));
         let mut found = Paths::default();
         let mut pairs = PairSums::new(num, true);
-        let log_norm = found.smooth(chain, supports, steps.clone(), Some(&mut pairs));
+        let whole = Stretch::whole(steps.clone());
+        let log_norm = found.smooth(chain, supports, &whole, Some(&mut pairs));
         let mut best = Vec::new();
-        let best_weight = best_path(chain, supports, steps.clone(), &mut best);
+        let best_weight = best_path(chain, supports, &whole, &mut best);
         if most == f64::NEG_INFINITY {
             assert_eq!((log_norm, best_weight), (None, None));
             return;
@@ -552,7 +630,7 @@ mod tests {
         let expected = most + sum.ln();
         let scale = expected.abs().max(1.0);
         assert!((log_norm.unwrap() - expected).abs() < 1e-12 * scale, "{log_norm:?} and {expected}");
-        assert_eq!(found.log_norm(chain, supports, steps.clone()), log_norm);
+        assert_eq!(found.log_norm(chain, supports, &whole), log_norm);
         assert!((best_weight.unwrap() - most).abs() < 1e-12 * scale);
         let chosen = paths.iter().find(|(path, _)| *path == best).unwrap();
         assert!((chosen.1 - most).abs() < 1e-12 * scale);
@@ -569,6 +647,51 @@ mod tests {
         shares.iter().zip(&found.share).for_each(|(a, b)| assert!((a - b).abs() < 1e-11, "{a} and {b}"));
         let PairSums::Table(sums) = pairs else { unreachable!() };
         expected_pairs.iter().zip(&sums).for_each(|(a, b)| assert!((a - b).abs() < 1e-10, "{a} and {b}"));
+    }
+
+    /// Of a window: own transitions, and the entropy of own steps given the one before them, from sums over all paths.
+    fn check_windows(chain: &Chain, supports: &Supports, steps: &Range<usize>, num: usize) {
+        let (first, len) = (steps.start, steps.len());
+        for (own, begins) in [(0..len.div_ceil(2), true), (len / 3..len, len < 3), (1..len.max(2) - 1, false)] {
+            if own.is_empty() || own.end > len {
+                continue;
+            }
+            let own = first + own.start..first + own.end;
+            let stretch = Stretch { steps: steps.clone(), own: own.clone(), begins };
+            let paths = all_paths(chain, supports, &stretch);
+            let most = paths.iter().fold(f64::NEG_INFINITY, |most, path| most.max(path.1));
+            let (mut found, mut pairs) = (Paths::default(), PairSums::new(num, true));
+            let weight = found.smooth(chain, supports, &stretch, Some(&mut pairs));
+            if most == f64::NEG_INFINITY {
+                assert_eq!(weight, None);
+                continue;
+            }
+            let norm = most + paths.iter().map(|(_, weight)| (weight - most).exp()).sum::<f64>().ln();
+            // q of own steps with the one before them, and of that one alone.
+            let before = own.start.max(first + 1) - 1 - first..own.end - first;
+            let (mut joint, mut alone) = (std::collections::HashMap::new(), std::collections::HashMap::new());
+            let (mut expected, mut expected_pairs) = (0.0, vec![0.0; num * num]);
+            for (path, weight) in &paths {
+                let q = (weight - norm).exp();
+                *joint.entry(path[before.clone()].to_vec()).or_insert(0.0) += q;
+                *alone.entry(path[before.start]).or_insert(0.0) += q;
+                let state = |step: usize| supports.state(path[step - first]);
+                let mut sum: f64 = own.clone().map(|step| supports.log_lik[path[step - first]]).sum();
+                for step in own.clone().filter(|&step| step > first) {
+                    sum += chain.log_weight(state(step - 1), state(step));
+                    expected_pairs[state(step - 1) as usize * num + state(step) as usize] += q;
+                }
+                sum += if own.start == first { chain.log_first(begins)[state(first) as usize] } else { 0.0 };
+                expected += if q > 0.0 { q * sum } else { 0.0 };
+            }
+            let entropy = |sums: Vec<f64>| -> f64 { sums.iter().filter(|q| **q > 0.0).map(|q| -q * q.ln()).sum() };
+            let of_before = if own.start == first { 0.0 } else { entropy(alone.into_values().collect()) };
+            let expected = expected + entropy(joint.into_values().collect()) - of_before;
+            let (weight, scale) = (weight.unwrap(), most.abs().max(1.0));
+            assert!((weight - expected).abs() < 1e-10 * scale, "{weight} and {expected}, {stretch:?}");
+            let PairSums::Table(sums) = pairs else { unreachable!() };
+            expected_pairs.iter().zip(&sums).for_each(|(a, b)| assert!((a - b).abs() < 1e-10, "{a} and {b}"));
+        }
     }
 
     /// Steps so far apart in likelihood that no numbers but logarithms tell them apart.
@@ -597,7 +720,7 @@ mod tests {
         let chain = some_chain(3, Estimate::Posterior, &mut seed);
         let supports = some_supports(3, 4, 3, 1.0, &mut seed);
         let mut paths = Paths::default();
-        assert_eq!(paths.smooth(&chain, &supports, 2..2, None), Some(0.0));
+        assert_eq!(paths.smooth(&chain, &supports, &Stretch::whole(2..2), None), Some(0.0));
         assert!(paths.share.is_empty());
         check(&chain, &supports, 1..2, 3);
     }

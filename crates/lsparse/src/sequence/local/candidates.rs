@@ -6,6 +6,7 @@ use super::{Local, Sequences, Task, TaskBuffers};
 use crate::allocation::Chain;
 use crate::data::Scalar;
 use crate::error::{Error, Result};
+use crate::likelihood::Scratch;
 use crate::sequence::NO_STATE;
 
 /// States that are tried for the one that a step keeps under L = 1.
@@ -33,24 +34,40 @@ impl<T: Scalar> Local<'_, T> {
         let TaskBuffers { scratch, weights, candidates, forward, .. } = buffers;
         candidates.clear();
         forward.begin(width.min(num));
-        let (Some(first), Some(last)) = (task.ranges.first(), task.ranges.last()) else { return Ok(()) };
-        let mut starts = task.ranges.iter().map(|range| range.start).peekable();
+        let (Some(first), Some(last)) = (task.spans.first(), task.spans.last()) else { return Ok(()) };
+        let (first, last) = (&first.steps, &last.steps);
+        let mut spans = task.spans.iter().peekable();
         for tile in (first.start..last.end).step_by(T::TILE) {
             let rows = tile..last.end.min(tile + T::TILE);
             self.weigh(sequences, rows.clone(), scratch, weights);
             for (row, weights) in rows.zip(weights.chunks_exact(num)) {
-                let mut begins = false;
-                while starts.next_if(|&start| start == row).is_some() {
-                    begins = true;
+                let mut given = None;
+                while let Some(span) = spans.next_if(|span| span.steps.start == row) {
+                    given = Some(self.chain.first(span.begins));
                 }
                 let at = (row - first.start) * self.kept;
                 let old = if task.old.is_empty() { &[][..] } else { &task.old[at..at + self.kept] };
-                let chosen = forward.step(self.chain, weights, begins, old);
+                let chosen = forward.step(self.chain, weights, given, old);
                 chosen.map_err(|cluster| Error::NanWeight { row: sequences.row_ids[row], cluster })?;
                 candidates.push(forward.chosen.iter().map(|&k| (k, weights[k as usize].to_f64())));
             }
         }
         Ok(())
+    }
+
+    /// The log likelihood of a row in one state.
+    fn weigh_in(
+        &self,
+        k: usize,
+        sequences: &Sequences<'_, T>,
+        row: usize,
+        (scratch, weights): (&mut Scratch<T>, &mut [T]),
+    ) -> T {
+        if let Some(diagonal) = self.clusters.diagonal(k) {
+            return diagonal.of_row(sequences.rows.dense_rows(row..row + 1));
+        }
+        self.clusters.log_lik_of(k, sequences.rows, &[row as u32], scratch, &mut weights[..1]);
+        weights[0]
     }
 
     /// The same where a step looks at the states that follow those before it most often, at those that it kept and at a few
@@ -66,15 +83,15 @@ impl<T: Scalar> Local<'_, T> {
         let TaskBuffers { scratch, weights, candidates, forward, .. } = buffers;
         candidates.clear();
         forward.begin(width);
-        let first = task.ranges.first().map_or(0, |range| range.start);
-        for range in task.ranges {
-            for row in range.clone() {
+        let first = task.spans.first().map_or(0, |span| span.steps.start);
+        for span in task.spans {
+            for row in span.steps.clone() {
                 let id = sequences.row_ids[row];
                 let nan = |cluster: usize| Error::NanWeight { row: id, cluster };
                 let old = &task.old[(row - first) * self.kept..(row - first + 1) * self.kept];
-                if row == range.start {
+                if row == span.steps.start {
                     self.weigh(sequences, row..row + 1, scratch, weights);
-                    forward.step(self.chain, weights, true, old).map_err(nan)?;
+                    forward.step(self.chain, weights, Some(self.chain.first(span.begins)), old).map_err(nan)?;
                     candidates.push(forward.chosen.iter().map(|&k| (k, weights[k as usize].to_f64())));
                     continue;
                 }
@@ -86,10 +103,7 @@ impl<T: Scalar> Local<'_, T> {
                     let k = forward.looked_at[n] as usize;
                     let log_lik = match lacks {
                         true => 0.0,
-                        false => {
-                            self.clusters.log_lik_of(k, sequences.rows, &[row as u32], scratch, &mut weights[..1]);
-                            weights[0].to_f64()
-                        }
+                        false => self.weigh_in(k, sequences, row, (scratch, weights)).to_f64(),
                     };
                     if log_lik.is_nan() {
                         return Err(nan(k));
@@ -192,22 +206,21 @@ impl Forward {
         self.top_weight.resize(width, 0.0);
     }
 
-    /// One step further: log likelihoods of all states, and states to be taken besides. A state whose likelihood is not a
-    /// number is an error.
+    /// One step further: log likelihoods of all states, what a first step is predicted by, and states to be taken besides. A
+    /// state whose likelihood is not a number is an error.
     fn step<T: Scalar>(
         &mut self,
         chain: &Chain,
         log_lik: &[T],
-        begins: bool,
+        given: Option<&[f64]>,
         besides: &[u32],
     ) -> std::result::Result<(), usize> {
         let Forward { width, chosen, share, predicted, top, top_weight, .. } = self;
         predicted.resize(log_lik.len(), 0.0);
         top.resize(*width, 0);
-        if begins {
-            predicted.copy_from_slice(&chain.start);
-        } else {
-            chain.predict(chosen, share, predicted);
+        match given {
+            Some(given) => predicted.copy_from_slice(given),
+            None => chain.predict(chosen, share, predicted),
         }
         // log p_k + log F(x | phi_k)
         ln_slice(predicted);

@@ -1,9 +1,7 @@
 //! Which of its candidates a step keeps: those that all paths through the candidates give most, or what it had.
 
-use std::ops::Range;
-
 use super::{Local, Sequences, Task, TaskBuffers};
-use crate::allocation::best_path;
+use crate::allocation::{Stretch, best_path};
 use crate::data::Scalar;
 use crate::error::Result;
 use crate::sequence::{NO_STATE, SequenceTally};
@@ -13,13 +11,13 @@ impl<T: Scalar> Local<'_, T> {
     pub(super) fn rescue(
         &self,
         sequences: &Sequences<'_, T>,
-        range: &Range<usize>,
+        span: &Stretch,
         buffers: &mut TaskBuffers<T>,
     ) -> Result<()> {
         let TaskBuffers { scratch, weights, chosen, old, .. } = buffers;
-        self.weigh_all(sequences, std::slice::from_ref(range), (scratch, weights), old)?;
-        let mut path = Vec::with_capacity(range.len());
-        best_path(self.chain, old, 0..range.len(), &mut path).ok_or_else(|| self.impossible(sequences, range))?;
+        self.weigh_all(sequences, std::slice::from_ref(span), (scratch, weights), old)?;
+        let mut path = Vec::with_capacity(span.steps.len());
+        best_path(self.chain, old, &span.from_zero(), &mut path).ok_or_else(|| self.impossible(sequences, span))?;
         chosen.clear();
         path.iter().for_each(|&entry| chosen.push(std::iter::once((old.state(entry), old.log_lik[entry]))));
         Ok(())
@@ -29,11 +27,12 @@ impl<T: Scalar> Local<'_, T> {
     pub(super) fn choose(
         &self,
         task: &Task<'_, T>,
-        steps: &Range<usize>,
+        span: &Stretch,
         buffers: &mut TaskBuffers<T>,
         tally: &mut SequenceTally,
     ) -> bool {
-        let sparsity = self.sparsity;
+        let (sparsity, steps) = (self.sparsity, &span.steps);
+        let from_zero = span.from_zero();
         let TaskBuffers { candidates, chosen, old, paths, path, .. } = buffers;
         tally.steps += steps.len() as f64;
         if steps.is_empty() {
@@ -44,12 +43,12 @@ impl<T: Scalar> Local<'_, T> {
         path.clear();
         if sparsity == 1 {
             // The best path, or none where the candidates leave none.
-            best_path(self.chain, candidates, steps.clone(), path);
+            best_path(self.chain, candidates, span, path);
             chosen.take_from(candidates, steps.clone(), |step, entries| {
                 entries.push(path.get(step - steps.start).copied().unwrap_or(candidates.of(step).start));
             });
         } else {
-            let smoothed = paths.smooth(self.chain, candidates, steps.clone(), None).is_some();
+            let smoothed = paths.smooth(self.chain, candidates, span, None).is_some();
             let share = |entry: usize| if smoothed { paths.share[entry - first] } else { 0.0 };
             chosen.take_from(candidates, steps.clone(), |step, entries| {
                 entries.extend(candidates.of(step));
@@ -62,7 +61,7 @@ impl<T: Scalar> Local<'_, T> {
                 }
             });
         }
-        let found = paths.log_norm(self.chain, chosen, 0..chosen.len());
+        let found = paths.log_norm(self.chain, chosen, &from_zero);
         // What was kept before, if that is better.
         if !task.old.is_empty() {
             old.take_from(candidates, steps.clone(), |step, entries| {
@@ -70,7 +69,7 @@ impl<T: Scalar> Local<'_, T> {
                 let own = candidates.of(step);
                 entries.extend(states.filter_map(|k| Some(own.start + candidates.states(step).binary_search(k).ok()?)));
             });
-            if paths.log_norm(self.chain, old, 0..old.len()) > found {
+            if paths.log_norm(self.chain, old, &from_zero) > found {
                 std::mem::swap(chosen, old);
                 tally.stayed += 1;
                 return true;
@@ -81,7 +80,7 @@ impl<T: Scalar> Local<'_, T> {
         }
         // Shares of single steps may be those of paths that part ways: the best path is one.
         path.clear();
-        if best_path(self.chain, candidates, steps.clone(), path).is_none() {
+        if best_path(self.chain, candidates, span, path).is_none() {
             return false;
         }
         chosen.take_from(candidates, steps.clone(), |step, entries| entries.push(path[step - steps.start]));

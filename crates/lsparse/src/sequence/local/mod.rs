@@ -5,6 +5,8 @@
 //! candidates say which L of them matter; where these are no better than what was kept before, that stays, so that no visit
 //! lowers the objective. Then all paths through the L states give responsibilities and transitions.
 //!
+//! A long sequence is worked on in windows: all steps of a window have a part in its paths, and its own alone in statistics.
+//!
 //! Statistics of states are summed cluster by cluster as those of mixtures are, and transitions task by task in order: the
 //! bits are the same at any number of threads.
 
@@ -16,10 +18,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::steps::Lacking;
 use super::{KeptStates, NO_STATE, Sequence, SequenceParams, SequenceTally};
-use crate::allocation::{Chain, LEAST_COUNT, PairSums, Paths, Supports};
+use crate::allocation::{Chain, LEAST_COUNT, PairSums, Paths, Stretch, Supports};
 use crate::backend::with_buffers;
-use crate::data::{Ahead, Batch, Panel, Rows, Scalar};
+use crate::data::{Ahead, Batch, Panel, Rows, Scalar, Window};
 use crate::error::{Error, Result};
 use crate::likelihood::{Clusters, Members, Scratch, accumulate_onto};
 use crate::training::model::{Tally, Visited};
@@ -73,7 +76,7 @@ pub(super) struct Local<'a, T> {
     /// L.
     pub sparsity: usize,
     /// Which rows of the source are steps without an observation.
-    pub lacking: Option<&'a [bool]>,
+    pub lacking: Option<&'a Lacking>,
     /// Whether the shares of such steps are wanted too: they have no part in statistics.
     pub shares_all: bool,
     /// Where steps that have kept states look at those which follow alone: a number that tells visits apart.
@@ -84,18 +87,18 @@ pub(super) struct Local<'a, T> {
     pub judges: bool,
 }
 
-/// Some whole sequences of a batch.
+/// Some whole sequences of a batch, or windows of them.
 pub(super) struct Sequences<'a, T> {
     pub rows: &'a Rows<T>,
     /// The numbers of the rows in the source.
     pub row_ids: &'a [usize],
-    /// The rows of each sequence.
-    pub ranges: &'a [Range<usize>],
+    /// The rows of each.
+    pub spans: &'a [Stretch],
 }
 
 /// A run of sequences that is one task, and the places for what comes of it.
 struct Task<'a, T> {
-    ranges: &'a [Range<usize>],
+    spans: &'a [Stretch],
     index: &'a mut [u32],
     value: &'a mut [T],
     kept: &'a mut [u32],
@@ -112,17 +115,39 @@ struct Outcome {
     tally: SequenceTally,
 }
 
-/// Panels of whole sequences: rows within the batch, and the sequences of each, counted from the panel's first row.
-pub(super) fn panels_of(sizes: &[usize], most_rows: usize) -> Vec<(Range<usize>, Vec<Range<usize>>)> {
-    let mut panels: Vec<(Range<usize>, Vec<Range<usize>>)> = Vec::new();
+/// Some windows that are worked on at once.
+pub(super) struct WindowPanel {
+    /// Their rows within the batch.
+    pub rows: Range<usize>,
+    /// The windows, counted from the panel's first row.
+    pub spans: Vec<Stretch>,
+}
+
+impl WindowPanel {
+    /// Its rows, to be read.
+    pub fn of_batch(&self, batch: usize) -> Panel {
+        Panel { batch, first: self.rows.start, count: self.rows.len() }
+    }
+}
+
+/// Windows in panels. One that goes on from where another ended is the first of its panel.
+pub(super) fn panels_of(windows: &[Window], most_rows: usize) -> Vec<WindowPanel> {
+    let mut panels: Vec<WindowPanel> = Vec::new();
     let mut first = 0;
-    for &size in sizes {
-        match panels.last_mut() {
-            Some((rows, sequences)) if rows.len() + size <= most_rows => {
-                sequences.push(rows.len()..rows.len() + size);
-                rows.end += size;
+    for window in windows {
+        let size = window.rows.len();
+        let goes_on = !window.begins && window.own.start == window.rows.start;
+        let fits = |panel: &&mut WindowPanel| panel.rows.len() + size <= most_rows && !goes_on;
+        let span = |at: usize| {
+            let own = at + (window.own.start - window.rows.start);
+            Stretch { steps: at..at + size, own: own..own + window.own.len(), begins: window.begins }
+        };
+        match panels.last_mut().filter(fits) {
+            Some(panel) => {
+                panel.spans.push(span(panel.rows.len()));
+                panel.rows.end += size;
             }
-            _ => panels.push((first..first + size, std::iter::once(0..size).collect())),
+            None => panels.push(WindowPanel { rows: first..first + size, spans: vec![span(0)] }),
         }
         first += size;
     }
@@ -136,10 +161,10 @@ pub(super) fn panel_rows<T>(dim: usize, sparsity: usize) -> usize {
 }
 
 /// Cut sequences into tasks.
-fn tasks_of(ranges: &[Range<usize>], least_rows: usize) -> Vec<Range<usize>> {
+fn tasks_of(spans: &[Stretch], least_rows: usize) -> Vec<Range<usize>> {
     let (mut tasks, mut first) = (Vec::new(), 0);
-    for n in 0..ranges.len() {
-        if n + 1 == ranges.len() || ranges[n].end - ranges[first].start >= least_rows {
+    for n in 0..spans.len() {
+        if n + 1 == spans.len() || spans[n].steps.end - spans[first].steps.start >= least_rows {
             tasks.push(first..n + 1);
             first = n + 1;
         }
@@ -157,7 +182,7 @@ pub fn visit<T: Scalar>(
 ) -> Result<Visited<Sequence<T>>> {
     let (num, sparsity) = (model.num_states, params.sparsity);
     let dense = sparsity == num;
-    let lacking = model.lacking.as_ref().map(|lacking| &lacking[..]);
+    let lacking = model.lacking.as_deref();
     let follow = model.follows.then_some(batch.visit);
     let local = Local {
         clusters: params.clusters.as_ref(),
@@ -169,10 +194,9 @@ pub fn visit<T: Scalar>(
         kept: memory.sparsity,
         judges: model.tolerance.is_some(),
     };
-    let sizes = batch.data.batches.group_sizes(batch.number);
-    let panels = panels_of(&sizes, panel_rows::<T>(model.likelihood.dim(), sparsity));
-    let cut: Vec<Panel> =
-        panels.iter().map(|(rows, _)| Panel { batch: batch.number, first: rows.start, count: rows.len() }).collect();
+    let windows = batch.data.batches.windows(batch.number);
+    let panels = panels_of(&windows, panel_rows::<T>(model.likelihood.dim(), sparsity));
+    let cut = panels.iter().map(|panel| panel.of_batch(batch.number)).collect::<Vec<_>>();
     let mut summary = model.no_statistics();
     let places = if dense { 0 } else { batch.num_rows() * sparsity };
     let mut kept = KeptStates { sparsity, states: vec![NO_STATE; places] };
@@ -186,8 +210,8 @@ pub fn visit<T: Scalar>(
     let SequenceWorker { ahead, resp, members } = worker;
     let mut at = panels.iter();
     ahead.for_each_panel(batch.data, cut.into_iter(), |read| {
-        let Some((places, ranges)) = at.next() else { return Ok(()) };
-        let sequences = Sequences { rows: &read.rows, row_ids: &read.row_ids, ranges };
+        let Some(WindowPanel { rows: places, spans }) = at.next() else { return Ok(()) };
+        let sequences = Sequences { rows: &read.rows, row_ids: &read.row_ids, spans };
         resp.reshape(read.rows.len(), sparsity);
         let own = places.start * sparsity..places.end * sparsity;
         let of_old = places.start * memory.sparsity..places.end * memory.sparsity;
@@ -225,12 +249,12 @@ impl<T: Scalar> Local<'_, T> {
     ) -> Result<Vec<Outcome>> {
         let (num, sparsity) = (self.clusters.num_clusters(), self.sparsity);
         let dense = sparsity == num;
-        let runs = tasks_of(sequences.ranges, if dense { TASK_ROWS.max(num) } else { TASK_ROWS });
+        let runs = tasks_of(sequences.spans, if dense { TASK_ROWS.max(num) } else { TASK_ROWS });
         let (mut index, mut value, mut kept, mut old) = (&mut resp.index[..], &mut resp.value[..], kept, old);
         let mut tasks = Vec::with_capacity(runs.len());
         for run in runs {
-            let ranges = &sequences.ranges[run];
-            let places = ranges.iter().map(Range::len).sum::<usize>() * sparsity;
+            let spans = &sequences.spans[run];
+            let places = spans.iter().map(|span| span.steps.len()).sum::<usize>() * sparsity;
             let (own_index, rest) = std::mem::take(&mut index).split_at_mut(places);
             index = rest;
             let (own_value, rest) = std::mem::take(&mut value).split_at_mut(places);
@@ -239,7 +263,7 @@ impl<T: Scalar> Local<'_, T> {
             kept = rest;
             let (own_old, rest) = old.split_at((places / sparsity * self.kept).min(old.len()));
             old = rest;
-            tasks.push(Task { ranges, index: own_index, value: own_value, kept: own_kept, old: own_old });
+            tasks.push(Task { spans, index: own_index, value: own_value, kept: own_kept, old: own_old });
         }
         let results: Vec<Result<Outcome>> = tasks
             .into_par_iter()
@@ -251,13 +275,13 @@ impl<T: Scalar> Local<'_, T> {
     }
 
     /// No path through a sequence has any weight.
-    fn impossible(&self, sequences: &Sequences<'_, T>, range: &Range<usize>) -> Error {
-        Error::RowOutOfRange { row: sequences.row_ids[range.start] }
+    fn impossible(&self, sequences: &Sequences<'_, T>, span: &Stretch) -> Error {
+        Error::RowOutOfRange { row: sequences.row_ids[span.steps.start] }
     }
 
     /// Whether a row is a step without an observation.
     fn lacks(&self, sequences: &Sequences<'_, T>, row: usize) -> bool {
-        self.lacking.is_some_and(|lacking| lacking[sequences.row_ids[row]])
+        self.lacking.is_some_and(|lacking| lacking.has(sequences.row_ids[row]))
     }
 
     /// The log likelihood of some rows in every state, nothing for steps without an observation.
@@ -282,69 +306,66 @@ impl<T: Scalar> Local<'_, T> {
             log_weight: 0.0,
             tally: SequenceTally::default(),
         };
-        let first = task.ranges.first().map_or(0, |range| range.start);
+        let first = task.spans.first().map_or(0, |span| span.steps.start);
         if dense {
             let TaskBuffers { scratch, weights, candidates, .. } = buffers;
-            self.weigh_all(sequences, task.ranges, (scratch, weights), candidates)?;
+            self.weigh_all(sequences, task.spans, (scratch, weights), candidates)?;
         } else {
             self.choose_candidates(sequences, &task, buffers)?;
             buffers.candidates.link(self.chain);
         }
         let mut task = task;
-        for range in task.ranges {
-            let steps = range.start - first..range.end - first;
-            let step_of_chosen = match dense {
-                true => steps.clone(),
-                false => {
-                    if !self.choose(&task, &steps, buffers, &mut outcome.tally) {
-                        self.rescue(sequences, range, buffers)?;
-                    }
-                    0..steps.len()
-                }
-            };
+        for span in task.spans {
+            let in_task = span.counted_from(first);
+            let in_supports = if dense { in_task.clone() } else { span.from_zero() };
+            if !dense && !self.choose(&task, &in_task, buffers, &mut outcome.tally) {
+                self.rescue(sequences, span, buffers)?;
+            }
             let TaskBuffers { candidates, chosen, paths, .. } = buffers;
             let supports = if dense { &*candidates } else { &*chosen };
             let log_norm = paths
-                .smooth(self.chain, supports, step_of_chosen.clone(), Some(&mut outcome.pairs))
-                .ok_or_else(|| self.impossible(sequences, range))?;
+                .smooth(self.chain, supports, &in_supports, Some(&mut outcome.pairs))
+                .ok_or_else(|| self.impossible(sequences, span))?;
             outcome.log_weight += log_norm;
-            self.write(sequences, (range, &step_of_chosen), (supports, paths), (first, &mut task), &mut outcome);
+            self.write(sequences, (span, &in_supports.steps), (supports, paths), (first, &mut task), &mut outcome);
         }
         Ok(outcome)
     }
 
-    /// Write what smoothing has found of a sequence to its places.
+    /// Write what smoothing has found of a sequence to its places. Steps that are not its own give nothing to statistics.
     fn write(
         &self,
         sequences: &Sequences<'_, T>,
-        (range, steps): (&Range<usize>, &Range<usize>),
+        (span, steps): (&Stretch, &Range<usize>),
         (supports, paths): (&Supports, &Paths),
         (first, task): (usize, &mut Task<'_, T>),
         outcome: &mut Outcome,
     ) {
         let sparsity = self.sparsity;
         let Some(entries) = (!steps.is_empty()).then(|| supports.of(steps.start).start) else { return };
-        for (row, step) in range.clone().zip(steps.clone()) {
+        for (row, step) in span.steps.clone().zip(steps.clone()) {
             let own = supports.of(step);
             let shares = &paths.share[own.start - entries..own.end - entries];
             let at = (row - first) * sparsity..(row - first + 1) * sparsity;
-            if row == range.start {
+            if row == span.steps.start && span.begins {
                 let starts = own.clone().zip(shares).filter(|(_, share)| **share >= LEAST_COUNT);
                 outcome.start.extend(starts.map(|(entry, &share)| (supports.state(entry), share)));
             }
             let (index, value) = (&mut task.index[at.clone()], &mut task.value[at.clone()]);
-            let lacks = !self.shares_all && self.lacks(sequences, row);
-            let mut expected = 0.0;
             index.fill(0);
             value.fill(T::ZERO);
-            for ((entry, &share), (index, value)) in own.clone().zip(shares).zip(index.iter_mut().zip(value)) {
-                *index = supports.state(entry);
-                *value = if lacks { T::ZERO } else { T::from_f64(share) };
-                if share > 0.0 {
-                    expected += share * supports.log_lik[entry];
+            if span.own.contains(&row) {
+                let lacks = !self.shares_all && self.lacks(sequences, row);
+                let mut expected = 0.0;
+                for ((entry, &share), (index, value)) in own.clone().zip(shares).zip(index.iter_mut().zip(value)) {
+                    *index = supports.state(entry);
+                    *value = if lacks { T::ZERO } else { T::from_f64(share) };
+                    if share > 0.0 {
+                        expected += share * supports.log_lik[entry];
+                    }
                 }
+                outcome.log_weight -= expected;
             }
-            outcome.log_weight -= expected;
             if !task.kept.is_empty() {
                 let kept = &mut task.kept[at];
                 kept.fill(NO_STATE);
@@ -357,12 +378,13 @@ impl<T: Scalar> Local<'_, T> {
     fn weigh_all(
         &self,
         sequences: &Sequences<'_, T>,
-        ranges: &[Range<usize>],
+        spans: &[Stretch],
         (scratch, weights): (&mut Scratch<T>, &mut Vec<T>),
         supports: &mut Supports,
     ) -> Result<()> {
         let num = self.clusters.num_clusters();
-        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(()) };
+        let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(()) };
+        let (first, last) = (&first.steps, &last.steps);
         supports.reset_all(last.end - first.start, num);
         for tile in (first.start..last.end).step_by(T::TILE) {
             let rows = tile..last.end.min(tile + T::TILE);

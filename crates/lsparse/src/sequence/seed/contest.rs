@@ -120,7 +120,7 @@ impl<'a, T: Scalar> Contest<'a, T> {
         entrants: &[Entrant],
         rng: &mut ChaCha8Rng,
     ) -> Result<SequenceSummary> {
-        let data = Dealt::new(self.own.source(), Batches::of_groups(&self.own.groups, 1, 0)?);
+        let data = Dealt::new(self.own.source(), Batches::of_windows(self.own.groups.whole(), 1, 0)?);
         let mut worker = self.model.worker();
         let mut starts = vec![by_rows.clone()];
         starts.extend(entrants.iter().map(|entrant| self.stretches(*entrant, rng)));

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::data::{CsrRows, Groups, MemoryRows, RowSource, Rows, Scalar};
 use crate::error::Result;
 use crate::sequence::Sequence;
-use crate::sequence::steps::Steps;
+use crate::sequence::steps::{Lacking, Steps};
 
 /// Steps of a piece at most: long enough that its ends say little about its states.
 const PIECE: usize = 200;
@@ -32,7 +32,7 @@ pub struct Part<T> {
     /// Where pieces begin.
     pub groups: Groups,
     /// Which of its steps are missing.
-    pub lacking: Option<Arc<Vec<bool>>>,
+    pub lacking: Option<Arc<Lacking>>,
 }
 
 /// Pieces to learn from, and others to judge by.
@@ -90,13 +90,16 @@ impl<T: Scalar> Part<T> {
     fn read(model: &Sequence<T>, steps: &Steps<'_>, mut pieces: Vec<Range<usize>>) -> Result<Option<Self>> {
         pieces.sort_unstable_by_key(|piece| piece.start);
         let mut rows = Rows::new(model.likelihood.layout(), model.likelihood.dim());
+        if let Some(elsewhere) = steps.pieces() {
+            elsewhere.bring(&pieces)?;
+        }
         for piece in &pieces {
             T::read(steps, piece.start, piece.len(), &mut rows)?;
         }
-        let lacking = steps
-            .lacking()
-            .map(|all| pieces.iter().flat_map(|piece| all[piece.clone()].iter().copied()).collect::<Vec<bool>>());
-        if lacking.as_ref().map_or(rows.is_empty(), |lacking| !lacking.contains(&false)) {
+        let all = steps.lacking();
+        let lacks = |row: usize| all.as_ref().is_some_and(|all| all.has(row));
+        let lacking: Vec<bool> = pieces.iter().flat_map(|piece| piece.clone().map(lacks)).collect();
+        if !lacking.contains(&false) {
             return Ok(None);
         }
         let lengths: Vec<usize> = pieces.iter().map(Range::len).collect();
@@ -108,7 +111,7 @@ impl<T: Scalar> Part<T> {
                 Box::new(CsrRows::new(name, *dim, indptr.clone(), index.clone(), value.clone())?)
             }
         };
-        Ok(Some(Part { rows, source, groups, lacking: lacking.map(Arc::new) }))
+        Ok(Some(Part { rows, source, groups, lacking: Lacking::new(0, lacking) }))
     }
 
     /// Its rows to be read from, steps that are missing as zeros.
@@ -123,7 +126,7 @@ impl<T: Scalar> Part<T> {
 
     /// Whether a step is missing.
     pub fn lacks(&self, row: usize) -> bool {
-        self.lacking.as_ref().is_some_and(|lacking| lacking[row])
+        self.lacking.as_ref().is_some_and(|lacking| lacking.has(row))
     }
 }
 
