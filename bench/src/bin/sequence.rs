@@ -61,7 +61,8 @@ fn main() {
                 println!(
                     "{}",
                     json!({"states": states, "sparsity": config.check(steps)?.sparsity, "threads": threads,
-                        "seconds": lap, "cpu_seconds": cpu, "steps_per_second": steps as f64 / lap, "objective_per_step": objective})
+                        "seconds": lap, "cpu_seconds": cpu, "steps_per_second": steps as f64 / lap,
+                        "steps_per_cpu_second": steps as f64 / cpu, "objective_per_step": objective})
                 );
                 Ok(())
             })
