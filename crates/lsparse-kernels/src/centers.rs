@@ -30,6 +30,19 @@ impl<T: Real> CenterPack<T> {
     /// # Panics
     /// If `dim` is zero, `centers` does not hold whole centres, or holds more than [`MOST`](Self::MOST).
     pub fn new(centers: &[f64], dim: usize) -> Self {
+        Self::scored(centers, dim, |center| center.iter().map(|v| v * v).sum::<f64>() * -0.5)
+    }
+
+    /// Packs coefficients in the place of centres, `dim` entries each, whose scores are x.c alone.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub fn linear(coefficients: &[f64], dim: usize) -> Self {
+        Self::scored(coefficients, dim, |_| 0.0)
+    }
+
+    /// Packs centres whose scores at x = 0 are what `at_zero` says.
+    fn scored(centers: &[f64], dim: usize, at_zero: impl Fn(&[f64]) -> f64) -> Self {
         assert!(dim > 0, "dim must be positive");
         assert_eq!(centers.len() % dim, 0, "centers must hold whole centres");
         let num = centers.len() / dim;
@@ -37,8 +50,8 @@ impl<T: Real> CenterPack<T> {
         let mut data = Vec::with_capacity(num.next_multiple_of(COLS) * (dim + 1));
         for block in centers.chunks(COLS * dim) {
             for c in 0..COLS {
-                let norm = |center: &[f64]| T::from_f64(center.iter().map(|v| v * v).sum::<f64>() * -0.5);
-                data.push(block.chunks_exact(dim).nth(c).map_or(T::NEG_INFINITY, norm));
+                let score = |center: &[f64]| T::from_f64(at_zero(center));
+                data.push(block.chunks_exact(dim).nth(c).map_or(T::NEG_INFINITY, score));
             }
             for d in 0..dim {
                 for c in 0..COLS {

@@ -28,6 +28,7 @@ fn prior(likelihood: LikelihoodKind, dim: usize, missing: bool) -> Prior {
         mean: vec![0.3; dim],
         variance: vec![1.3; dim],
         second_moment: vec![1.3; dim],
+        present: vec![10; dim],
         ..Moments::unknown(dim)
     };
     let config =
@@ -149,6 +150,33 @@ fn a_diagonal_gaussian_is_that_of_the_columns_that_are_there() {
                 close(found[0], with.own_data_term() - whole.own_data_term(), 1e-9, "predictive");
             }
         }
+    }
+}
+
+/// A column that rows lack has the better of two priors, cluster by cluster: that of all clusters, or one in the column's own
+/// variance, half of it for the cluster's mean; the latter where the cluster has seen nothing.
+#[test]
+fn a_column_that_rows_lack_has_the_better_of_two_priors() {
+    let kind = LikelihoodKind::DiagGauss;
+    let narrow = Prior { variance: vec![0.01 * 1.3], ..prior(kind, 1, true) };
+    let both = Prior { own_variance: vec![1.3], ..narrow.clone() };
+    let own = Prior { variance: vec![0.5 * 1.3], kappa: 1.0, ..narrow.clone() };
+    let [narrow, both, own] = [narrow, both, own].map(|prior| kind.build::<f64>(&prior));
+    let step = |family: &dyn Likelihood<f64>, values: &[f64]| {
+        let mut stat = family.no_statistics(1).stats;
+        let members: Vec<u32> = (0..values.len() as u32).collect();
+        let rows = block(1, values);
+        family.accumulate(&rows, &members, &vec![1.0; values.len()], &mut Scratch::default(), &mut stat);
+        family.global_step(Estimate::Posterior, &[values.len() as f64], &stat, None).unwrap()
+    };
+    // Values close together, values far apart, and none at all.
+    for (values, chosen) in
+        [(vec![0.5, 0.51, 0.5, NAN, 0.49], &narrow), (vec![-1.0, 1.9, NAN, 0.4], &own), (vec![NAN; 3], &own)]
+    {
+        let evidence = |family: &dyn Likelihood<f64>| step(family, &values).own_data_term();
+        let best = evidence(narrow.as_ref()).max(evidence(own.as_ref()));
+        close(evidence(both.as_ref()), best, 1e-12, "evidence");
+        assert_eq!(step(both.as_ref(), &values).arrays(), step(chosen.as_ref(), &values).arrays(), "{values:?}");
     }
 }
 
@@ -490,5 +518,72 @@ fn a_weight_of_two_is_a_row_twice() {
         }
         let (a, b) = (weighted.outcome.objective.total(), doubled.outcome.objective.total());
         close(a, b, 1e-9, kind.name());
+    }
+}
+
+/// Rows of four clusters of six columns, of two forms of a questionnaire: each lacks two columns that the other has.
+/// Returns them as they are, and without holes.
+fn two_forms(num: usize, seed: u64) -> (Vec<f64>, Vec<f64>) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    const MEANS: [[f64; 6]; 4] = [
+        [60.0, 8.0, 0.0, 300.0, 5.0, 1.0],
+        [68.0, 8.0, 4.0, 300.0, 9.0, 1.0],
+        [60.0, 14.0, 4.0, 380.0, 9.0, 5.0],
+        [68.0, 14.0, 0.0, 380.0, 5.0, 5.0],
+    ];
+    const WIDTHS: [f64; 6] = [2.0, 1.5, 1.0, 20.0, 1.0, 1.0];
+    let (mut holes, mut whole) = (Vec::new(), Vec::new());
+    for n in 0..num {
+        let noise = |rng: &mut ChaCha8Rng| (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
+        let row: Vec<f64> = (0..6).map(|d| MEANS[n % 4][d] + WIDTHS[d] * noise(&mut rng)).collect();
+        let lost = if n / 4 % 2 == 0 { [0, 1] } else { [4, 5] };
+        holes.extend(row.iter().enumerate().map(|(d, &x)| if lost.contains(&d) { NAN } else { x }));
+        whole.extend(row);
+    }
+    (holes, whole)
+}
+
+/// Groups of rows that lack the same columns are no clusters: whole rows score as under a model of whole rows.
+#[test]
+fn two_forms_of_a_questionnaire_are_not_taken_for_clusters() {
+    let (holes, whole) = two_forms(2000, 1);
+    let others = MemoryRows::new("whole", 6, two_forms(1000, 2).1).unwrap();
+    let (holes, whole) = (MemoryRows::new("holes", 6, holes).unwrap(), MemoryRows::new("whole", 6, whole).unwrap());
+    for likelihood in FAMILIES {
+        let config = MixtureConfig { likelihood, clusters: 4, ..Default::default() };
+        let expected = fit_mixture(&whole, &config).unwrap().model.score(&others).unwrap().mean();
+        for seed in 0..4 {
+            let config = MixtureConfig { missing: true, seed, ..config.clone() };
+            let score = fit_mixture(&holes, &config).unwrap().model.score(&others).unwrap().mean();
+            assert!(score > expected - 0.15, "{likelihood:?}, seed {seed}: {score} instead of {expected}");
+        }
+    }
+}
+
+/// A cluster that has no row with a column expects of it what the column is like, and not the prior's small variance.
+#[test]
+fn what_no_row_of_a_cluster_has_is_expected_as_in_the_others() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let mut values = Vec::new();
+    for n in 0..900 {
+        let mut noise = || (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
+        let lacks = n % 3 == 0;
+        let far = if lacks { 40.0 } else { 0.0 };
+        let known = 7.0 + if n % 3 == 1 { 5.0 } else { -5.0 } + noise();
+        values.extend([far + noise(), far + noise(), if lacks { NAN } else { known }]);
+    }
+    let source = MemoryRows::new("rows", 3, values).unwrap();
+    for likelihood in FAMILIES {
+        let config = MixtureConfig { likelihood, clusters: 3, missing: true, laps: Some(40), ..Default::default() };
+        let model = fit_mixture(&source, &config).unwrap().model;
+        // The values of the column have variance 26 about 7; what is expected of it where the first two are near 40 is that.
+        let score = |x: f64| {
+            let whole = MemoryRows::new("x", 3, vec![40.0, 40.0, x]).unwrap();
+            let part = MemoryRows::new("x", 3, vec![40.0, 40.0, NAN]).unwrap();
+            model.score(&whole).unwrap().mean() - model.score(&part).unwrap().mean()
+        };
+        for (x, least) in [(7.0, -3.2), (12.0, -3.6), (2.0, -3.6), (22.0, -9.0)] {
+            assert!(score(x) > least && score(x) < -2.0, "{likelihood:?}: {} at {x}", score(x));
+        }
     }
 }

@@ -38,9 +38,19 @@ impl Prior {
             variance: units.iter().map(|unit| scale * unit).collect(),
             variance_floor: units.iter().map(|unit| config.variance_floor * unit).collect(),
             missing: config.missing,
+            own_variance: if config.missing { of_lacking(spread, moments) } else { Vec::new() },
             column_means: if family.spread == Spread::Means { moments.mean.clone() } else { Vec::new() },
             center,
         }
+    }
+}
+
+/// The variances of columns that some rows lack, zero for others; nothing where none does.
+fn of_lacking(spread: &[f64], moments: &Moments) -> Vec<f64> {
+    let lacks = |d: usize| moments.present[d] < moments.count;
+    match (0..spread.len()).any(lacks) {
+        true => (0..spread.len()).map(|d| if lacks(d) { spread[d] } else { 0.0 }).collect(),
+        false => Vec::new(),
     }
 }
 

@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::ops::Range;
 
-use lsparse_kernels::{
-    Real, diag_quad_forms, digamma, ln_gamma, weighted_moments, weighted_square_sum, weighted_sum,
-};
+use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, weighted_moments, weighted_square_sum, weighted_sum};
 
-use super::family::{Array, Extent, Family, OfMoments, Spread, about, array, diagonal_draw, planted_means, planted_variance};
+use super::family::{
+    Array, Extent, Family, OfMoments, Spread, about, array, diagonal_draw, planted_means, planted_variance,
+};
 use super::missing::{holes, observed, zero_filled};
 use super::student::DiagStudent;
 use super::{
@@ -83,7 +83,20 @@ struct GammaPrior {
     variance_floor: Vec<f64>,
     /// log normaliser of each column's gamma.
     normaliser: Vec<f64>,
+    /// The variance of each column that rows lack, zero for others; empty where there are none.
+    own_variance: Vec<f64>,
 }
+
+/// The prior of one column in one cluster.
+struct OfColumn {
+    kappa: f64,
+    beta: f64,
+    normaliser: f64,
+}
+
+/// Half of a column's own variance is that of the cluster's mean, half that within the cluster: what is expected of a value
+/// where nothing is known has that of the column.
+const OWN_KAPPA: f64 = 1.0;
 
 /// Functions of N_kd that a posterior's terms are made of. They cost more than all else in a global step, so they are
 /// evaluated once a cluster unless columns have counts of their own.
@@ -97,15 +110,42 @@ struct OfCount {
 }
 
 impl GammaPrior {
-    fn of_count(&self, count: f64) -> OfCount {
+    fn of_count(&self, count: f64, kappa: f64) -> OfCount {
         let half_nu = 0.5 * (self.nu + count);
-        let ln_mean_share = (self.kappa / (count + self.kappa)).ln();
+        let ln_mean_share = (kappa / (count + kappa)).ln();
         OfCount { digamma: digamma(half_nu), ln_gamma: ln_gamma(half_nu), ln_mean_share }
     }
 
+    /// The prior of a column: that of all clusters, or one in the column's own variance.
+    fn column(&self, d: usize, is_own: bool) -> OfColumn {
+        if !is_own {
+            return OfColumn { kappa: self.kappa, beta: self.beta[d], normaliser: self.normaliser[d] };
+        }
+        let variance = self.own_variance[d] * OWN_KAPPA / (1.0 + OWN_KAPPA);
+        let beta = variance * (self.nu - 2.0);
+        OfColumn { kappa: OWN_KAPPA, beta, normaliser: gamma_normaliser(self.nu, beta) }
+    }
+
+    /// Whether what a cluster has seen of a column, sum r y, sum r y^2 and N_kd, is worth more under a prior in the
+    /// column's own variance, which stands for clusters that have no such row. The better of the two is part of what the
+    /// objective is a maximum over.
+    fn wants_own(&self, estimate: Estimate, d: usize, (first, second, count): (f64, f64, f64)) -> bool {
+        if self.own_variance.get(d).is_none_or(|variance| *variance <= 0.0) || estimate == Estimate::MaxLikelihood {
+            return false;
+        }
+        let rows = count + if estimate == Estimate::Map { self.map_count() } else { self.nu };
+        let worth = |prior: OfColumn| {
+            let mean_count = count + prior.kappa;
+            let scatter = scatter_about(second, first, mean_count, first / mean_count) + prior.beta;
+            let of_mean = if estimate == Estimate::Map { prior.kappa } else { prior.kappa / mean_count };
+            0.5 * (self.nu * prior.beta.ln() - rows * scatter.ln() + of_mean.ln())
+        };
+        count <= 0.0 || worth(self.column(d, true)) > worth(self.column(d, false))
+    }
+
     /// log normaliser of a column's normal-gamma prior, whose joint mode is the MAP estimate.
-    fn map_normaliser(&self, d: usize) -> f64 {
-        self.normaliser[d] + 0.5 * (self.kappa.ln() - LN_2PI)
+    fn map_normaliser(&self, prior: &OfColumn) -> f64 {
+        prior.normaliser + 0.5 * (prior.kappa.ln() - LN_2PI)
     }
 
     /// nu' of the MAP variance (S + beta) / (N + nu').
@@ -133,14 +173,13 @@ impl GammaPrior {
 impl DiagGauss {
     pub fn new(prior: &Prior) -> Self {
         let beta: Vec<f64> = prior.variance.iter().map(|v| v * (prior.nu - 2.0)).collect();
-        // Of Gamma(nu/2, rate beta/2).
-        let normaliser = |beta: &f64| 0.5 * prior.nu * (0.5 * beta).ln() - ln_gamma(0.5 * prior.nu);
         DiagGauss {
             prior: GammaPrior {
                 dim: prior.dim,
                 missing: prior.missing,
                 nu: prior.nu,
-                normaliser: beta.iter().map(normaliser).collect(),
+                normaliser: beta.iter().map(|&beta| gamma_normaliser(prior.nu, beta)).collect(),
+                own_variance: prior.own_variance.clone(),
                 beta,
                 kappa: prior.kappa,
                 variance_floor: prior.variance_floor.clone(),
@@ -148,6 +187,11 @@ impl DiagGauss {
             center: prior.center.clone(),
         }
     }
+}
+
+/// log normaliser of Gamma(nu/2, rate beta/2).
+fn gamma_normaliser(nu: f64, beta: f64) -> f64 {
+    0.5 * nu * (0.5 * beta).ln() - ln_gamma(0.5 * nu)
 }
 
 /// sum r (y - m)^2 + kappa m^2 from the two moments, where `mean_count` = N + kappa.
@@ -198,29 +242,35 @@ impl<T: Real> Likelihood<T> for DiagGauss {
         let old = previous.filter(|_| column_counts.iter().any(|&n| empty_ml(n))).map(|c| c.arrays());
         let mut means = vec![0.0; counts.len() * dim];
         let mut scales = vec![0.0; counts.len() * dim];
+        let mut is_own = vec![false; if p.own_variance.is_empty() { 0 } else { counts.len() * dim }];
         for (k, (&count, stat)) in clusters().enumerate() {
             for d in 0..dim {
                 let i = k * dim + d;
                 let (first, second, count) = p.of_column(count, stat, d);
+                if let Some(is_own) = is_own.get_mut(i) {
+                    *is_own = p.wants_own(estimate, d, (first, second, count));
+                }
+                let prior = p.column(d, is_own.get(i) == Some(&true));
                 if empty_ml(count) {
-                    // It keeps its old shape, or the prior's when it never had one.
+                    // It keeps its old shape, or the prior's or the column's when it never had one.
+                    let own = p.own_variance.get(d).copied().filter(|variance| *variance > 0.0);
                     (means[i], scales[i]) = match &old {
                         Some(arrays) => (arrays[0].values[i] - self.center[d], arrays[1].values[i]),
-                        None => (0.0, p.beta[d] / p.map_count()),
+                        None => (0.0, own.unwrap_or(p.beta[d] / p.map_count())),
                     };
                     continue;
                 }
-                let mean_count = count + if estimate == Estimate::MaxLikelihood { 0.0 } else { p.kappa };
+                let mean_count = count + if estimate == Estimate::MaxLikelihood { 0.0 } else { prior.kappa };
                 means[i] = first / mean_count;
                 let scatter = scatter_about(second, first, mean_count, means[i]);
                 scales[i] = match estimate {
-                    Estimate::Posterior => scatter + p.beta[d],
-                    Estimate::Map => (scatter + p.beta[d]) / (count + p.map_count()),
+                    Estimate::Posterior => scatter + prior.beta,
+                    Estimate::Map => (scatter + prior.beta) / (count + p.map_count()),
                     Estimate::MaxLikelihood => (scatter / count).max(p.variance_floor[d]),
                 };
             }
         }
-        let mut clusters = DiagGaussClusters::new(self, estimate, means, scales, column_counts);
+        let mut clusters = DiagGaussClusters::new(self, estimate, means, scales, column_counts, is_own);
         clusters.own_data_term = clusters.data_term(counts, stats);
         Ok(Box::new(clusters))
     }
@@ -231,7 +281,8 @@ impl<T: Real> Likelihood<T> for DiagGauss {
         let (_, variances) = find_array(arrays, "variances", &[dim])?;
         let student = DiagStudent::find(arrays, means, variances, dim)?;
         let means = means.iter().enumerate().map(|(i, m)| m - self.center[i % dim]).collect();
-        let clusters = DiagGaussClusters::new(self, Estimate::Map, means, variances.to_vec(), vec![0.0; num * dim]);
+        let (variances, counts) = (variances.to_vec(), vec![0.0; num * dim]);
+        let clusters = DiagGaussClusters::new(self, Estimate::Map, means, variances, counts, Vec::new());
         Ok(Box::new(DiagGaussClusters { student, ..clusters }))
     }
 
@@ -261,7 +312,7 @@ impl<T: Real> Likelihood<T> for DiagGauss {
                 .enumerate()
                 .map(|(d, (x, c))| {
                     let variance = (shrink * (x.to_f64() - c).powi(2) + p.beta[d]) / n;
-                    p.map_normaliser(d) - 0.5 * LN_2PI - 0.5 * n * (variance.ln() + 1.0)
+                    p.map_normaliser(&p.column(d, false)) - 0.5 * LN_2PI - 0.5 * n * (variance.ln() + 1.0)
                 })
                 .sum();
         }
@@ -283,6 +334,8 @@ struct DiagGaussClusters<T: Real> {
     scales: Vec<f64>,
     /// K x dim: N_kd, the rows that have column d, at the time of the global step.
     counts: Vec<f64>,
+    /// K x dim: whose prior is in the column's own variance; empty where none is.
+    is_own: Vec<bool>,
     /// Functions of the counts under a posterior: one a cluster, or K x dim where values may be missing.
     of_counts: Vec<OfCount>,
     /// K x dim: the log of the precision, or its expectation.
@@ -298,11 +351,20 @@ struct DiagGaussClusters<T: Real> {
 }
 
 impl<T: Real> DiagGaussClusters<T> {
-    fn new(family: &DiagGauss, estimate: Estimate, means: Vec<f64>, scales: Vec<f64>, counts: Vec<f64>) -> Self {
+    fn new(
+        family: &DiagGauss,
+        estimate: Estimate,
+        means: Vec<f64>,
+        scales: Vec<f64>,
+        counts: Vec<f64>,
+        is_own: Vec<bool>,
+    ) -> Self {
         let dim = family.prior.dim;
+        let kappa = |i: usize| if is_own.get(i) == Some(&true) { OWN_KAPPA } else { family.prior.kappa };
         let of_counts = match estimate {
             Estimate::Posterior => {
-                counts.iter().step_by(family.prior.step()).map(|&n| family.prior.of_count(n)).collect()
+                let some = counts.iter().enumerate().step_by(family.prior.step());
+                some.map(|(i, &n)| family.prior.of_count(n, kappa(i))).collect()
             }
             _ => Vec::new(),
         };
@@ -314,6 +376,7 @@ impl<T: Real> DiagGaussClusters<T> {
             means,
             scales,
             counts,
+            is_own,
             of_counts,
             log_precisions: Vec::new(),
             precisions_t: Vec::new(),
@@ -323,14 +386,15 @@ impl<T: Real> DiagGaussClusters<T> {
             own_data_term: 0.0,
         };
         // The uncertainty of a mean costs 1/(2 kappa_kd) under a posterior.
-        let spread = |n: f64| if estimate == Estimate::Posterior { 0.5 / (n + family.prior.kappa) } else { 0.0 };
+        let spread = |n: f64, kappa: f64| if estimate == Estimate::Posterior { 0.5 / (n + kappa) } else { 0.0 };
         for k in 0..clusters.counts.len() / dim {
             let counts = &clusters.counts[k * dim..(k + 1) * dim];
-            let complete = counts.iter().all(|n| *n == counts[0]);
+            let kappas: Vec<f64> = (k * dim..(k + 1) * dim).map(|i| clusters.kappa(i)).collect();
+            let complete = counts.iter().all(|n| *n == counts[0]) && clusters.is_own.is_empty();
             let of_means = match complete {
                 true if estimate == Estimate::Posterior => 0.5 * dim as f64 / (counts[0] + family.prior.kappa),
                 true => 0.0,
-                false => counts.iter().map(|&n| spread(n)).sum(),
+                false => counts.iter().zip(&kappas).map(|(&n, &kappa)| spread(n, kappa)).sum(),
             };
             let mut constant = -0.5 * dim as f64 * LN_2PI - of_means;
             for d in 0..dim {
@@ -339,13 +403,23 @@ impl<T: Real> DiagGaussClusters<T> {
                 clusters.log_precisions.push(log_precision);
                 clusters.precisions_t.push(T::from_f64(precision));
                 if family.prior.missing {
-                    let of_column = 0.5 * (log_precision - LN_2PI) - spread(clusters.counts[k * dim + d]);
+                    let of_mean = spread(clusters.counts[k * dim + d], kappas[d]);
+                    let of_column = 0.5 * (log_precision - LN_2PI) - of_mean;
                     clusters.column_constants.push(of_column);
                 }
             }
             clusters.constant.push(T::from_f64(constant));
         }
         clusters
+    }
+
+    /// Whether the prior of a cluster's column (K x dim) is in the column's own variance.
+    fn is_own(&self, i: usize) -> bool {
+        self.is_own.get(i) == Some(&true)
+    }
+
+    fn kappa(&self, i: usize) -> f64 {
+        if self.is_own(i) { OWN_KAPPA } else { self.prior.kappa }
     }
 
     /// The precision and its log, or their expectations under a posterior.
@@ -366,20 +440,21 @@ impl<T: Real> DiagGaussClusters<T> {
         let p = &self.prior;
         let i = k * p.dim + d;
         let log_precision = self.log_precisions[i];
+        let prior = p.column(d, self.is_own(i));
         let own = match self.estimate {
             Estimate::Posterior => {
                 let (posterior_count, beta) = (self.counts[i], self.scales[i]);
-                let (nu, mean_count) = (p.nu + posterior_count, posterior_count + p.kappa);
+                let (nu, mean_count) = (p.nu + posterior_count, posterior_count + prior.kappa);
                 let OfCount { digamma, ln_gamma, ln_mean_share } = &self.of_counts[i / p.step()];
                 // E[log tau] = psi(nu/2) - ln(beta/2), which saves a logarithm.
                 let own_normaliser = 0.5 * nu * (digamma - log_precision) - ln_gamma;
-                p.normaliser[d] - own_normaliser + 0.5 * (count + p.nu - nu) * log_precision
-                    - 0.5 * (scatter + p.beta[d] - beta) * (nu / beta)
-                    + 0.5 * (ln_mean_share + 1.0 - (count + p.kappa) / mean_count)
+                prior.normaliser - own_normaliser + 0.5 * (count + p.nu - nu) * log_precision
+                    - 0.5 * (scatter + prior.beta - beta) * (nu / beta)
+                    + 0.5 * (ln_mean_share + 1.0 - (count + prior.kappa) / mean_count)
             }
             Estimate::Map => {
-                p.map_normaliser(d) + 0.5 * (count + p.map_count()) * log_precision
-                    - 0.5 * (scatter + p.beta[d]) / self.scales[i]
+                p.map_normaliser(&prior) + 0.5 * (count + p.map_count()) * log_precision
+                    - 0.5 * (scatter + prior.beta) / self.scales[i]
             }
             Estimate::MaxLikelihood if count <= 0.0 => 0.0,
             Estimate::MaxLikelihood => 0.5 * (count * log_precision - scatter / self.scales[i]),
@@ -451,12 +526,13 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
 
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {
         let dim = self.prior.dim;
-        let kappa = if self.estimate == Estimate::MaxLikelihood { 0.0 } else { self.prior.kappa };
+        let kappa = |i: usize| if self.estimate == Estimate::MaxLikelihood { 0.0 } else { self.kappa(i) };
         let mut total = 0.0;
         for (k, (&count, stat)) in counts.iter().zip(stats.chunks_exact(self.prior.width())).enumerate() {
             for d in 0..dim {
                 let (first, second, count) = self.prior.of_column(count, stat, d);
-                let scatter = scatter_about(second, first, count + kappa, self.means[k * dim + d]);
+                let i = k * dim + d;
+                let scatter = scatter_about(second, first, count + kappa(i), self.means[i]);
                 total += self.term(k, d, count, scatter);
             }
         }
@@ -469,7 +545,7 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
 
     fn log_prior(&self) -> Vec<f64> {
         let dim = self.prior.dim;
-        let pull = |k: usize, d: usize| scatter_about(0.0, 0.0, self.prior.kappa, self.means[k * dim + d]);
+        let pull = |k: usize, d: usize| scatter_about(0.0, 0.0, self.kappa(k * dim + d), self.means[k * dim + d]);
         (0..self.num_clusters()).map(|k| (0..dim).map(|d| self.term(k, d, 0.0, pull(k, d))).sum()).collect()
     }
 
@@ -488,9 +564,11 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         if self.estimate == Estimate::Posterior {
             // Where values may be missing, columns have counts of their own.
             let shape = if self.prior.missing { vec![num, dim] } else { vec![num] };
-            let of_counts = |extra: f64| self.counts.iter().step_by(self.prior.step()).map(|n| n + extra).collect();
-            arrays.push(NamedArray::new("degrees", shape.clone(), of_counts(self.prior.nu)));
-            arrays.push(NamedArray::new("mean_counts", shape, of_counts(self.prior.kappa)));
+            let counts = || self.counts.iter().enumerate().step_by(self.prior.step());
+            let degrees = counts().map(|(_, n)| n + self.prior.nu).collect();
+            arrays.push(NamedArray::new("degrees", shape.clone(), degrees));
+            let mean_counts = counts().map(|(i, n)| n + self.kappa(i)).collect();
+            arrays.push(NamedArray::new("mean_counts", shape, mean_counts));
         }
         arrays
     }

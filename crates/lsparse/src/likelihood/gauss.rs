@@ -8,7 +8,9 @@ use std::time::Instant;
 use lsparse_kernels::{ConditionalPack, Real, TriangularPack, weighted_gram, weighted_sum};
 use rayon::prelude::*;
 
-use super::family::{Array, Family, OfMoments, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means};
+use super::family::{
+    Array, Family, OfMoments, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means,
+};
 use super::missing::{Hole, holes, precision_matrix};
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, ln_wishart, pack};
@@ -127,6 +129,14 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
             weighted_sum(rows, shares, dim, first);
             weighted_gram(rows, shares, dim, outer, second);
         });
+    }
+
+    fn wants_whole_rows(&self) -> bool {
+        self.missing
+    }
+
+    fn widen(&self, column: usize, amount: f64, stat: &mut [f64]) {
+        stat[self.prior.dim + column * (column + 1) / 2 + column] += amount;
     }
 
     fn global_step(

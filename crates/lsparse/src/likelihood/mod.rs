@@ -152,6 +152,10 @@ pub struct Prior {
     /// Whether values may be missing from rows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missing: bool,
+    /// The variance of the values of each column that some rows lack, zero for columns that all rows have; empty where
+    /// values may not be missing. Clusters that have hardly seen such a column have it for what they expect there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_variance: Vec<f64>,
     /// The mean of each column, for families of counts that are measured in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub column_means: Vec<f64>,
@@ -207,6 +211,16 @@ pub trait Likelihood<T: Real>: Send + Sync {
 
     /// `stat += sum_m resp[m] s(x_m)` over the rows `members` of `rows`: the statistics of one cluster.
     fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]);
+
+    /// Whether rows that lack values can be accumulated only when they have been completed: by clusters, or, where there are
+    /// none yet, by what stands in their place.
+    fn wants_whole_rows(&self) -> bool {
+        false
+    }
+
+    /// Add to the sum of squares of a column in the statistics of one cluster: the variance of what stands in the place of
+    /// missing values, in families that want whole rows.
+    fn widen(&self, _column: usize, _amount: f64, _stat: &mut [f64]) {}
 
     /// `shared += sum_m weights[m] t(x_m)` over the rows `members` of `rows`, where a row's weight is what its
     /// responsibilities for all clusters sum to: the statistics that do not depend on which clusters those are.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use lsparse_kernels::{Real, TriangularPack, digamma, fill_factor, invert_cholesky_batch_while, ln_gamma};
 use rayon::prelude::*;
 
+use super::missing::precision_matrix;
 use super::{Estimate, Prior};
 use crate::error::{Error, Result};
 use crate::math::linalg;
@@ -16,6 +17,9 @@ const AT_ONCE: usize = 8;
 /// A matrix that has lost its definiteness to rounding is raised to its floor, then to ever more times the floor until
 /// a factor exists, but to no more than this: what still has none holds something else than sums of squares.
 const MOST_TIMES: f64 = 1e18;
+
+/// What is gained by less is rounding.
+const LEAST_GAIN: f64 = 1e-9;
 
 /// log normaliser of the Wishart: -nu D/2 log 2 - log G_D(nu/2) + nu/2 log |B|, with B the inverse scale.
 pub fn ln_wishart(nu: f64, log_det_b: f64, dim: usize) -> f64 {
@@ -38,6 +42,8 @@ pub struct WishartPrior {
     /// The diagonal of B, chosen so that the prior expects of the covariance the prior's variance in each column.
     pub b: Vec<f64>,
     log_det_b: f64,
+    /// The same for the variance of each column that rows lack, zero for others; empty where there are none.
+    own_b: Vec<f64>,
     /// One a column.
     pub variance_floor: Vec<f64>,
     /// When there is no more time for estimates.
@@ -46,10 +52,12 @@ pub struct WishartPrior {
 
 impl WishartPrior {
     pub fn new(prior: &Prior) -> Self {
-        let b: Vec<f64> = prior.variance.iter().map(|v| v * (prior.nu - prior.dim as f64 - 1.0)).collect();
+        let scaled = |v: &f64| v * (prior.nu - prior.dim as f64 - 1.0);
+        let b: Vec<f64> = prior.variance.iter().map(scaled).collect();
+        let own_b = prior.own_variance.iter().map(scaled).collect();
         let log_det_b = b.iter().map(|b| b.ln()).sum();
         let variance_floor = prior.variance_floor.clone();
-        WishartPrior { dim: prior.dim, nu: prior.nu, b, log_det_b, variance_floor, until: None }
+        WishartPrior { dim: prior.dim, nu: prior.nu, b, log_det_b, own_b, variance_floor, until: None }
     }
 
     pub fn log_det_b(&self) -> f64 {
@@ -59,6 +67,35 @@ impl WishartPrior {
     /// y^T B^-1 y.
     pub fn norm(&self, y: impl Iterator<Item = f64>) -> f64 {
         y.zip(&self.b).map(|(y, b)| y * y / b).sum()
+    }
+
+    /// B with the column's own variance for what a cluster expects, in the columns that rows lack, wherever this packed
+    /// scatter matrix of so many rows is worth more under it; none where it nowhere is. What a cluster expects of a column
+    /// that none of its rows has is what it expected before, so that without it such variances would shrink lap by lap to
+    /// the prior's, which is far less than columns vary by.
+    fn own_b_for(&self, scatter: &[f64], count: f64) -> Option<Vec<f64>> {
+        if self.own_b.is_empty() {
+            return None;
+        }
+        let (dim, mut b) = (self.dim, self.b.clone());
+        let mut factor = linalg::unpack(scatter, dim);
+        (0..dim).for_each(|d| factor[d * dim + d] += b[d]);
+        linalg::cholesky_in_place(&mut factor, dim).ok()?;
+        let mut inverse = precision_matrix(&linalg::invert_lower(&factor, dim), dim);
+        for d in (0..dim).filter(|&d| self.own_b[d] > 0.0) {
+            // log |B| gains by the column, log |S + B| by a matrix of rank one.
+            let more = self.own_b[d] - b[d];
+            let times = 1.0 + more * inverse[d * dim + d];
+            if self.nu * (self.own_b[d] / b[d]).ln() - (self.nu + count) * times.ln() <= LEAST_GAIN {
+                continue;
+            }
+            b[d] = self.own_b[d];
+            let column: Vec<f64> = (0..dim).map(|i| inverse[i * dim + d]).collect();
+            for (row, left) in inverse.chunks_exact_mut(dim).zip(&column) {
+                row.iter_mut().zip(&column).for_each(|(p, right)| *p -= more / times * left * right);
+            }
+        }
+        (b != self.b).then_some(b)
     }
 
     /// nu' of the MAP covariance (S + B) / (N + nu').
@@ -82,6 +119,8 @@ pub struct Precision {
     pub own_trace: f64,
     /// The fingerprint of what it was estimated from, if it was.
     source: Option<u64>,
+    /// The diagonal of the prior's B, where it is this cluster's own.
+    own_b: Option<Vec<f64>>,
 }
 
 /// A number that differs, but for one case in 2^64, where a cluster's count or statistics differ in any bit: clusters
@@ -152,10 +191,14 @@ impl Precision {
         let dim = prior.dim;
         let mut packed = scatter.concat();
         let mut clipped = vec![false; numbers.len()];
+        let mut own_b: Vec<Option<Vec<f64>>> = vec![None; numbers.len()];
         for (i, s) in packed.chunks_exact_mut(linalg::packed_len(dim)).enumerate() {
             let count = counts[numbers[i]];
             match estimate {
-                Estimate::Posterior => add_packed_diagonal(s, &prior.b),
+                Estimate::Posterior => {
+                    own_b[i] = prior.own_b_for(s, count);
+                    add_packed_diagonal(s, own_b[i].as_ref().unwrap_or(&prior.b));
+                }
                 Estimate::Map => {
                     add_packed_diagonal(s, &prior.b);
                     s.iter_mut().for_each(|v| *v /= count + prior.map_count());
@@ -171,7 +214,7 @@ impl Precision {
         }
         // S is never negative, so that no direction of S + B has less than B alone gives: what has is rounding.
         let floor = |i: usize| match estimate {
-            Estimate::Posterior => prior.b.clone(),
+            Estimate::Posterior => own_b[i].as_ref().unwrap_or(&prior.b).clone(),
             Estimate::Map => prior.b.iter().map(|b| b / (counts[numbers[i]] + prior.map_count())).collect(),
             Estimate::MaxLikelihood => prior.variance_floor.clone(),
         };
@@ -201,6 +244,7 @@ impl Precision {
         };
         for (i, p) in precisions.iter_mut().enumerate() {
             let count = counts[numbers[i]];
+            p.own_b = own_b[i].take();
             match estimate {
                 // E[Phi] = nu B^-1 = M^T M with B = L L^T and M = sqrt(nu) L^-1.
                 Estimate::Posterior => {
@@ -271,6 +315,7 @@ impl Precision {
             log_det_b: 0.0,
             own_trace: 0.0,
             source: None,
+            own_b: None,
         };
         Ok(Some(inverse.chunks_exact(dim * dim).zip(&log_det).map(make).collect()))
     }
@@ -299,7 +344,7 @@ impl Precision {
     /// tr(M (S + B) M^T), or tr(M S M^T) under maximum likelihood, for any scatter matrix S about the mean.
     pub fn trace(&self, prior: &WishartPrior, estimate: Estimate, mut scatter: Vec<f64>) -> f64 {
         if estimate != Estimate::MaxLikelihood {
-            for (i, b) in prior.b.iter().enumerate() {
+            for (i, b) in self.own_b.as_ref().unwrap_or(&prior.b).iter().enumerate() {
                 scatter[i * prior.dim + i] += b;
             }
         }
@@ -321,7 +366,8 @@ impl Precision {
             // c(nu, B) - c(nu_k, B_k) + (N + nu - nu_k)/2 E[log |Phi|] - tr((S + B - B_k) E[Phi])/2,
             // where tr(B_k E[Phi]) = nu_k D.
             Estimate::Posterior => {
-                ln_wishart(prior.nu, prior.log_det_b(), dim) - ln_wishart(self.nu, self.log_det_b, dim)
+                let own = self.own_b.as_ref().map(|b| b.iter().map(|b| b.ln()).sum());
+                ln_wishart(prior.nu, own.unwrap_or(prior.log_det_b()), dim) - ln_wishart(self.nu, self.log_det_b, dim)
                     + 0.5 * (count + prior.nu - self.nu) * self.log_det
                     - 0.5 * (trace - self.nu * dim as f64)
             }
@@ -386,7 +432,8 @@ mod tests {
 
     fn some_prior() -> WishartPrior {
         let (b, variance_floor) = (vec![0.5, 2e-8], vec![1e-6; 2]);
-        WishartPrior { dim: 2, nu: 4.0, b, log_det_b: 1e-8f64.ln(), variance_floor, until: None }
+        let log_det_b = 1e-8f64.ln();
+        WishartPrior { dim: 2, nu: 4.0, b, log_det_b, own_b: Vec::new(), variance_floor, until: None }
     }
 
     /// Rounding may leave a scatter matrix with a negative eigenvalue; S + B is at least B all the same.

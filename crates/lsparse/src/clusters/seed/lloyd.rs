@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use crate::backend::with_buffers;
-use crate::clusters::seed::Sample;
 use crate::clusters::seed::trade::{Groups, Split, carry_out, cheapest};
+use crate::clusters::seed::{Sample, gaps};
 use crate::data::{Scalar, USUAL_VALUES, usual};
 use crate::error::Result;
 use crate::math::random::{draw_index, draw_indices};
@@ -55,8 +55,12 @@ pub struct Space<'a, T> {
     origin: Vec<f64>,
     /// What a column is multiplied by.
     scale: Vec<f64>,
-    /// `dim * TILE` entries a tile; rows that fill up the last are zero.
+    /// What rows differ by in each column, squared; empty where none lacks a value.
+    unknown: Vec<f64>,
+    /// `width * TILE` entries a tile; rows that fill up the last are zero.
     tiles: Vec<T>,
+    /// Numbers that a row has in a tile: one a column, or more where rows lack values.
+    width: usize,
     /// |x|^2 of every row, and of those that fill up the last tile.
     norms: Vec<T>,
     /// One a row; zero for those that fill up the last tile.
@@ -96,30 +100,57 @@ impl<'a, T: Scalar> Space<'a, T> {
             // What varies by rounding alone is no column to tell rows apart by.
             Units::Standard => variance.iter().zip(origin).map(|(&v, m)| rate(noise_free::<T>(v, *m))).collect(),
         };
+        let lacking = sample.lacks_values();
+        let unknown = |(v, s): (&f64, &f64)| v * s * s;
+        let unknown = if lacking { variance.iter().zip(&scale).map(unknown).collect() } else { Vec::new() };
+        let width = if lacking { dim * gaps::PARTS } else { dim };
         let num_tiles = num_rows.div_ceil(T::TILE);
-        let mut tiles = vec![T::ZERO; num_tiles * dim * T::TILE];
+        let mut tiles = vec![T::ZERO; num_tiles * width * T::TILE];
         let mut norms = vec![T::ZERO; num_tiles * T::TILE];
-        let chunks = tiles.par_chunks_mut(dim * T::TILE).zip(norms.par_chunks_mut(T::TILE));
+        let chunks = tiles.par_chunks_mut(width * T::TILE).zip(norms.par_chunks_mut(T::TILE));
         chunks.enumerate().for_each_init(Vec::new, |scaled: &mut Vec<T>, (t, (tile, norms))| {
             let first = t * T::TILE;
             let rows = sample.rows.dense_rows(first..num_rows.min(first + T::TILE));
             scaled.clear();
             for (row, norm) in rows.chunks_exact(dim).zip(norms) {
                 let at = scaled.len();
-                let place = origin.iter().zip(&scale);
-                scaled.extend(row.iter().zip(place).map(|(x, (o, s))| T::from_f64((x.to_f64() - o) * s)));
-                *norm = T::from_f64(scaled[at..].iter().map(|x| x.to_f64() * x.to_f64()).sum());
+                let place = row.iter().zip(origin.iter().zip(&scale));
+                let values = place.map(|(x, (o, s))| (x.to_f64() - o) * s);
+                match lacking {
+                    true => gaps::features(values, scaled),
+                    false => scaled.extend(values.map(T::from_f64)),
+                }
+                *norm = T::from_f64(scaled[at..at + dim].iter().map(|x| x.to_f64() * x.to_f64()).sum());
             }
-            transpose_tile(scaled, dim, tile);
+            transpose_tile(scaled, width, tile);
         });
         let weight = |n: usize| if n < num_rows { sample.weight(n) } else { 0.0 };
         let weights = (0..norms.len()).map(weight).collect();
-        Space { sample, dim, num_rows, origin: origin.clone(), scale, tiles, norms, weights }
+        Space { sample, dim, num_rows, origin: origin.clone(), scale, unknown, tiles, width, norms, weights }
     }
 
+    /// A row's values, NaN where there is none.
     fn row(&self, n: usize) -> impl Iterator<Item = f64> + '_ {
-        let tile = &self.tiles[n / T::TILE * self.dim * T::TILE..];
-        (0..self.dim).map(move |d| tile[d * T::TILE + n % T::TILE].to_f64())
+        let tile = &self.tiles[n / T::TILE * self.width * T::TILE..];
+        let at = move |part: usize| tile[part * T::TILE + n % T::TILE].to_f64();
+        let is_there = move |d: usize| self.unknown.is_empty() || at(self.dim + d) > 0.0;
+        (0..self.dim).map(move |d| if is_there(d) { at(d) } else { f64::NAN })
+    }
+
+    /// Centres, with NaN for what one has no value of, as the kernel takes them.
+    fn pack(&self, centers: &[f64]) -> CenterPack<T> {
+        match self.unknown.is_empty() {
+            true => CenterPack::new(centers, self.dim),
+            false => gaps::pack(centers, &self.unknown),
+        }
+    }
+
+    /// The squared distance that a score tells, of a row and a centre with these squares.
+    fn distance(&self, norm: T, score: T, center_norm: T) -> T {
+        match self.unknown.is_empty() {
+            true => distance(norm, score, center_norm),
+            false => distance(T::ZERO, score, norm + center_norm),
+        }
     }
 
     /// Greedy k-means++: for each seed a few rows drawn in proportion to their squared distance from the seeds so far,
@@ -175,10 +206,10 @@ impl<'a, T: Scalar> Space<'a, T> {
     fn try_rows(&self, rows: &[usize], any: bool, nearest: &[T], found: &mut Vec<T>) -> usize {
         let centers: Vec<f64> = rows.iter().flat_map(|&n| self.row(n)).collect();
         let center_norms: Vec<T> = rows.iter().map(|&n| self.norms[n]).collect();
-        let pack = CenterPack::<T>::new(&centers, self.dim);
+        let pack = self.pack(&centers);
         found.resize(self.norms.len() * rows.len(), T::ZERO);
         let mut sums = vec![0.0; self.norms.len() / T::TILE * rows.len()];
-        let tiles = found.par_chunks_mut(rows.len() * T::TILE).zip(self.tiles.par_chunks(self.dim * T::TILE));
+        let tiles = found.par_chunks_mut(rows.len() * T::TILE).zip(self.tiles.par_chunks(self.width * T::TILE));
         let tiles = tiles.zip(sums.par_chunks_mut(rows.len())).enumerate().with_min_len(TILES_TRIED_A_TASK);
         tiles.for_each(|(t, ((found, tile), sums))| {
             with_buffers(|scores: &mut Vec<T>| {
@@ -190,7 +221,7 @@ impl<'a, T: Scalar> Space<'a, T> {
                 let each = found.chunks_exact_mut(T::TILE).zip(scores.chunks_exact(T::TILE)).zip(&center_norms);
                 for (((found, scores), &center), sum) in each.zip(sums) {
                     for r in 0..T::TILE {
-                        found[r] = distance(norms[r], scores[r], center);
+                        found[r] = self.distance(norms[r], scores[r], center);
                         let left = if any && nearest[r] < found[r] { nearest[r] } else { found[r] };
                         *sum += weights[r] * left.to_f64();
                     }
@@ -211,12 +242,12 @@ impl<'a, T: Scalar> Space<'a, T> {
         let mut distances = vec![T::ZERO; self.norms.len()];
         for _ in 0..passes {
             patience.check()?;
-            let pack = CenterPack::<T>::new(&self.centers(&Groups::new(owner, num)), self.dim);
+            let pack = self.pack(&self.centers(&Groups::new(owner, num)));
             let tiles = next.par_chunks_mut(T::TILE).zip(distances.par_chunks_mut(T::TILE));
             tiles.enumerate().for_each(|(t, (index, score))| {
-                pack.nearest(&self.tiles[t * self.dim * T::TILE..(t + 1) * self.dim * T::TILE], index, score);
+                pack.nearest(&self.tiles[t * self.width * T::TILE..(t + 1) * self.width * T::TILE], index, score);
                 for (r, score) in score.iter_mut().enumerate() {
-                    *score = distance(self.norms[t * T::TILE + r], *score, T::ZERO);
+                    *score = self.distance(self.norms[t * T::TILE + r], *score, T::ZERO);
                 }
             });
             self.reopen(&mut next[..self.num_rows], &distances, num);
@@ -258,18 +289,35 @@ impl<'a, T: Scalar> Space<'a, T> {
         let groups = Groups::new(owner, num);
         let centers = self.centers(&groups);
         let center = |k: usize| &centers[k * self.dim..(k + 1) * self.dim];
-        let weights: Vec<f64> = (0..num).map(|k| self.weight(groups.of(k))).collect();
+        let weights: Vec<f64> = (0..num).flat_map(|k| self.column_weights(groups.of(k))).collect();
+        let columns = weights.len() / num.max(1);
         let splits = (0..num).into_par_iter().map(|k| self.split(k, groups.of(k), center(k))).collect();
         // What the sum grows by with the mean of both as the one centre.
         let cost = |a: usize, b: usize| {
-            let apart: f64 = center(a).iter().zip(center(b)).map(|(x, y)| (x - y) * (x - y)).sum();
-            apart * weights[a] * weights[b] / (weights[a] + weights[b]).max(f64::MIN_POSITIVE)
+            let apart = center(a).iter().zip(center(b)).map(|(x, y)| (x - y) * (x - y));
+            if self.unknown.is_empty() {
+                let apart: f64 = apart.sum();
+                return apart * weights[a] * weights[b] / (weights[a] + weights[b]).max(f64::MIN_POSITIVE);
+            }
+            // A column that one of them has no value of costs nothing.
+            let of = |k: usize| &weights[k * columns..(k + 1) * columns];
+            let each = apart.zip(of(a).iter().zip(of(b))).filter(|(apart, _)| !apart.is_nan());
+            each.map(|(apart, (a, b))| apart * a * b / (a + b).max(f64::MIN_POSITIVE)).sum()
         };
         carry_out(owner, &groups, cheapest(num, |_| 0..num, cost), splits)
     }
 
-    fn weight(&self, members: &[u32]) -> f64 {
-        members.iter().map(|&n| self.weights[n as usize]).sum()
+    /// The weight of a group's rows; of those that have each column, where rows lack values.
+    fn column_weights(&self, members: &[u32]) -> Vec<f64> {
+        if self.unknown.is_empty() {
+            return vec![members.iter().map(|&n| self.weights[n as usize]).sum()];
+        }
+        let mut weights = vec![0.0; self.dim];
+        for &n in members {
+            let there = self.row(n as usize).zip(&mut weights).filter(|(x, _)| !x.is_nan());
+            there.for_each(|(_, weight)| *weight += self.weights[n as usize]);
+        }
+        weights
     }
 
     /// What the sum of squared distances of a group loses by splitting it in two along the direction in which it is
@@ -333,12 +381,28 @@ impl<'a, T: Scalar> Space<'a, T> {
         let place = self.origin.iter().zip(&self.scale).zip(center);
         for ((offset, x), ((o, s), c)) in offset.iter_mut().zip(row).zip(place) {
             *offset = (x.to_f64() - o) * s - c;
+            // What is not known is nowhere but at the centre.
+            if offset.is_nan() {
+                *offset = 0.0;
+            }
         }
     }
 
-    /// The means of groups of rows; zero where there is none.
+    /// The means of groups of rows; zero where there is none. Where rows lack values, those of the values that are there,
+    /// and NaN for columns that no row of a group has.
     pub fn centers(&self, groups: &Groups) -> Vec<f64> {
         let mut centers = vec![0.0; groups.len() * self.dim];
+        if !self.unknown.is_empty() {
+            centers.par_chunks_mut(self.dim).enumerate().for_each(|(k, center)| {
+                let weights = self.column_weights(groups.of(k));
+                for &n in groups.of(k) {
+                    let values = center.iter_mut().zip(self.row(n as usize)).filter(|(_, x)| !x.is_nan());
+                    values.for_each(|(c, x)| *c += self.weights[n as usize] * x);
+                }
+                center.iter_mut().zip(weights).for_each(|(c, weight)| *c /= weight);
+            });
+            return centers;
+        }
         // A group is summed by one thread over its rows in order.
         centers.par_chunks_mut(self.dim).enumerate().for_each(|(k, center)| {
             let mut weight = 0.0;
@@ -422,6 +486,9 @@ fn noise_free<T: Scalar>(variance: f64, mean: f64) -> f64 {
 /// Weighted mean and variance of every column, or of what is usual in it.
 pub fn moments<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
     let dim = sample.rows.dim();
+    if sample.lacks_values() {
+        return moments_of_values(sample);
+    }
     let total = sample.total_weight().max(f64::MIN_POSITIVE);
     let (mut mean, mut variance) = (vec![0.0; dim], vec![0.0; dim]);
     let values = sample.rows.dense_rows(0..sample.rows.len());
@@ -444,6 +511,24 @@ pub fn moments<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
     let step = dim * sample.rows.len().div_ceil(USUAL_VALUES).max(1);
     let of_column = |d: usize| values[d..].iter().step_by(step).map(|x| x.to_f64()).collect();
     (0..dim).into_par_iter().map(|d| usual(of_column(d), mean[d], variance[d])).unzip()
+}
+
+/// The same of the values that are there.
+fn moments_of_values<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
+    let dim = sample.rows.dim();
+    let values = sample.rows.dense_rows(0..sample.rows.len());
+    let of_column = |d: usize| {
+        let there = || {
+            let column = values[d..].iter().step_by(dim).map(|x| x.to_f64()).enumerate();
+            column.filter(|(_, x)| !x.is_nan()).map(|(n, x)| (sample.weight(n), x))
+        };
+        let total = there().map(|(w, _)| w).sum::<f64>().max(f64::MIN_POSITIVE);
+        let mean = there().map(|(w, x)| w * x).sum::<f64>() / total;
+        let variance = there().map(|(w, x)| w * (x - mean).powi(2)).sum::<f64>() / total;
+        let step = there().count().div_ceil(USUAL_VALUES).max(1);
+        usual(there().step_by(step).map(|(_, x)| x).collect(), mean, variance)
+    };
+    (0..dim).into_par_iter().map(of_column).unzip()
 }
 
 /// Columns whose moments are taken by one task.

@@ -49,7 +49,7 @@ impl Seeding<'_> {
         num_seeds: usize,
         rng: &mut ChaCha8Rng,
     ) -> Result<(Vec<usize>, Vec<u32>)> {
-        let rows = &sample.rows;
+        let rows = &*sample.filled_in();
         let num_rows = rows.len();
         let mut own = vec![0.0; num_rows];
         match self.metric {

@@ -451,6 +451,7 @@ mod tests {
                 variance: vec![1.0; dim],
                 variance_floor: vec![1e-6; dim],
                 missing: false,
+                own_variance: Vec::new(),
                 column_means: Vec::new(),
                 center: about.to_vec(),
             };
