@@ -161,9 +161,10 @@ impl<T: Scalar> Start<'_, T> {
     fn shape(&self, plain: (f64, ClusterSummary), judges: Option<&Sample<T>>) -> Result<(f64, ClusterSummary)> {
         let design = self.design;
         let is_heavy = !is_light(design.likelihood) && design.likelihood.shared_width() == 0;
-        let Some(judges) = judges.filter(|_| is_heavy && design.estimate == Estimate::Posterior) else {
-            return Ok(plain);
-        };
+        // Where a cluster has hardly more rows than columns, doubts are right.
+        let are_enough = self.sample.rows.len() >= 2 * self.clusters.saturating_mul(design.likelihood.dim());
+        let is_due = is_heavy && are_enough && design.estimate == Estimate::Posterior;
+        let Some(judges) = judges.filter(|_| is_due) else { return Ok(plain) };
         let (steps, rounds, least) = SHAPING;
         let most_likely = Design { estimate: Estimate::Map, ..*design };
         let likely = Start { design: &most_likely, ..*self };
