@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use lsparse::data::{write_npy_f64, write_npy_i64};
+use lsparse::data::{Symbols, write_npy_f64, write_npy_i64};
 use lsparse::{AnyModel, Error, Result};
 use serde::Serialize;
 
@@ -74,8 +74,18 @@ pub fn run(args: &SampleArgs) -> Result<()> {
     let flag = interrupt::listen(true);
     let (values, states, dim, header) = match AnyModel::load(&args.model)? {
         AnyModel::Sequence(model) => {
-            let drawn = model.sample_until(args.steps, args.after, args.trials, args.seed, flag)?;
-            (drawn.values, drawn.states, model.dim(), "state")
+            let symbols = Symbols::of_names(&model.columns);
+            let trials = if symbols.is_some() { args.trials.or(Some(1)) } else { args.trials };
+            let drawn = model.sample_until(args.steps, args.after, trials, args.seed, flag)?;
+            match symbols.filter(|_| trials == Some(1)) {
+                None => (drawn.values, drawn.states, model.dim(), "state"),
+                Some(symbols) => {
+                    // A row has a single one, in the column of its symbol.
+                    let one = |row: &[f64]| row.iter().position(|value| *value > 0.0).map_or(0, |at| symbols[at]);
+                    let values = drawn.values.chunks_exact(model.dim()).map(|row| one(row) as f64).collect();
+                    (values, drawn.states, 1, "state")
+                }
+            }
         }
         AnyModel::Mixture(_) if args.after.is_some() => {
             let problem = "rows of a mixture do not follow each other".into();

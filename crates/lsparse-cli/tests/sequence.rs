@@ -153,6 +153,10 @@ fn symbols_are_whole_numbers_in_a_column() {
     let path: Vec<&str> = path.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
     assert!((0..800).all(|n| path[n] == path[n / 20 % 2 * 20]) && path[0] != path[20], "{path:?}");
     place.lsparse("explore h.safetensors symbols.txt --time-series --header no --out p.html -q").assert().success();
+    let drawn = place.stdout("sample h.safetensors --steps 30");
+    assert!(drawn.starts_with("state,x1\n"), "{drawn}");
+    let is_one = |line: &str| ["7", "90", "5000000", "6000000"].contains(&line.split(',').nth(1).unwrap());
+    assert!(drawn.lines().skip(1).all(is_one), "{drawn}");
     // One that is missing is a step that nothing is known of; one that training has not seen, and what is none, are refused.
     place.write("gap.txt", "7\nNA\n90\n");
     place.lsparse("score h.safetensors gap.txt --time-series --header no --missing").assert().success();

@@ -156,6 +156,8 @@ def test_symbols_are_whole_numbers_of_the_fit():
         model.predict([[4]])
     with pytest.raises(ValueError, match="whole numbers"):
         model.predict([[0.5]])
+    with pytest.raises(ValueError, match="np.unique"):
+        model.predict([["a"], ["b"]])
 
 
 def test_symbols_that_are_far_apart_cost_what_is_there(tmp_path):

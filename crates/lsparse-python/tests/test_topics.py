@@ -121,3 +121,9 @@ def test_words(documents):
     assert list(TopicModel(3, random_state=0).fit(frame).vocabulary_) == words
     with pytest.raises(lsparse.LsparseError, match="2 words for 60 columns"):
         TopicModel(3, vocabulary=["a", "b"]).fit(counts)
+
+
+@pytest.mark.parametrize("texts", [["cat dog", "dog"], np.array(["cat dog", "dog"]), ("cat dog",)])
+def test_texts_are_told_from_counts(texts):
+    with pytest.raises(TypeError, match="build_corpus"):
+        TopicModel(2).fit(texts)

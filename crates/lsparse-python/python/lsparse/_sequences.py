@@ -249,6 +249,8 @@ class HMM(Estimator):
             raise ValueError(f"symbols are a single column, of shape (n_samples, 1), not {symbols.shape}")
         if len(symbols) < min_samples:
             raise ValueError(f"Found array with {len(symbols)} sample(s) while a minimum of {min_samples} is required.")
+        if symbols.dtype.kind in "OUS" and any(isinstance(symbol, str | bytes) for symbol in symbols[:, 0]):
+            raise ValueError("symbols are whole numbers; np.unique(X, return_inverse=True) numbers them")
         found = symbols[:, 0].astype(np.float64)
         there = ~np.isnan(found)
         if not there.all() and not self.missing:

@@ -314,6 +314,8 @@ class TopicModel(Estimator):
         return [list(dict.fromkeys(map(column, words))) for words in lists]
 
     def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
+        if isinstance(X, list | tuple | np.ndarray) and np.shape(X)[:1] > (0,) and isinstance(X[0], str):
+            raise TypeError("X: these are texts; give build_corpus(texts).counts, with vocabulary=build_corpus(texts).vocabulary")
         X = super()._rows(X, reset=reset, min_samples=min_samples)
         if not hasattr(X, "cuts"):
             check_non_negative(X, "TopicModel")

@@ -52,12 +52,17 @@ impl Symbols {
         Symbols::among(source, &found, &alphabet)
     }
 
+    /// The symbols that columns of these names are, if they are.
+    pub fn of_names(names: &[String]) -> Option<Vec<u64>> {
+        let number = |name: &String| name.strip_prefix(CALLED)?.parse().ok();
+        let named: Option<Vec<u64>> = names.iter().map(number).collect();
+        named.filter(|named| !named.is_empty() && named.windows(2).all(|pair| pair[0] < pair[1]))
+    }
+
     /// The symbols of a source as a model knows them that was trained on such rows: by the names of its columns, or from 0 on
     /// where they have none.
     pub fn in_columns(source: &dyn RowSource, names: &[String], dim: usize, missing: bool) -> Result<Self> {
-        let number = |name: &String| name.strip_prefix(CALLED)?.parse().ok();
-        let named: Option<Vec<u64>> = names.iter().map(number).collect();
-        let named = named.filter(|named| named.len() == dim && named.windows(2).all(|pair| pair[0] < pair[1]));
+        let named = Symbols::of_names(names).filter(|named| named.len() == dim);
         let alphabet = named.unwrap_or_else(|| (0..dim as u64).collect());
         let found = read_symbols(source, missing)?;
         Symbols::among(source, &found, &alphabet)

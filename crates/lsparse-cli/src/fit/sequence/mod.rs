@@ -162,6 +162,8 @@ fn as_symbols(
     if let Some(held) = heldout {
         *held = Box::new(Symbols::in_columns(held.as_ref(), &names, names.len(), config.missing)?);
     }
+    let num = counted(names.len(), "symbol", "symbols");
+    output::note(&format!("{}: a single column is one symbol a step, of {num}", symbols.name()));
     *source = Box::new(symbols);
     Ok(Some(names))
 }
