@@ -48,7 +48,8 @@ impl Neighbours {
         }
     }
 
-    /// Count the clusters that rows share with their best two. One task counts for a cluster, rows in order.
+    /// Count the clusters that rows share with their best two. Many rows of a cluster are several tasks, and what these
+    /// count are whole numbers: their order says nothing.
     pub fn observe(&mut self, kept: &KeptClusters) {
         let of_best = 2.min(kept.sparsity());
         let chunks: Vec<Range<usize>> = chunks_of(0..kept.rows(), self.num_clusters).collect();
@@ -56,20 +57,38 @@ impl Neighbours {
     }
 
     fn count(&mut self, kept: &KeptClusters, chunks: &[Range<usize>], of_best: usize, rows: &mut ByCluster<()>) {
-        rows.regroup(self.num_clusters, chunks, |n| kept.row(n)[..of_best].iter().map(|&k| (k, ())));
+        let num_clusters = self.num_clusters;
+        rows.regroup(num_clusters, chunks, |n| kept.row(n)[..of_best].iter().map(|&k| (k, ())));
+        let rows = &*rows;
+        let pieces = pieces(rows, num_clusters);
+        let at_once = (pieces.len() / TASK).max(1);
+        let of_piece = |&(k, ref chunks): &(usize, Range<usize>)| {
+            with_buffers(|tally: &mut Tally| {
+                tally.begin(num_clusters);
+                for &n in chunks.clone().flat_map(|chunk| rows.of(chunk, k).0) {
+                    let others = kept.row(n as usize).iter().filter(|&&other| other as usize != k && other != NONE);
+                    others.for_each(|&other| tally.add(other, 1));
+                }
+                tally.take()
+            })
+        };
+        let found: Vec<Vec<(u32, u32)>> = pieces.par_iter().with_max_len(at_once).map(of_piece).collect();
         let counters = self.id.chunks_mut(COUNTED).zip(self.count.chunks_mut(COUNTED));
         let mut counters: Vec<_> = counters.map(Some).collect();
-        let order = rows.largest_first(self.num_clusters);
-        let tasks: Vec<_> = order.iter().filter_map(|&(k, _)| Some((k, counters[k].take()?))).collect();
-        let num_clusters = self.num_clusters;
-        tasks.into_par_iter().with_max_len((num_clusters / TASK).max(1)).for_each(|(k, (ids, counts))| {
-            with_buffers(|counter: &mut Counter| {
-                counter.begin(num_clusters, ids, counts);
-                for &n in (0..rows.num_chunks()).flat_map(|chunk| rows.of(chunk, k).0) {
-                    let others = kept.row(n as usize).iter().filter(|&&other| other as usize != k && other != NONE);
-                    others.for_each(|&other| counter.count(other));
-                }
-                counter.end(ids, counts);
+        let mut found = &found[..];
+        let tasks: Vec<_> = pieces
+            .chunk_by(|a, b| a.0 == b.0)
+            .filter_map(|of_cluster| {
+                let (lists, rest) = found.split_at(of_cluster.len());
+                found = rest;
+                Some((lists, counters[of_cluster[0].0].take()?))
+            })
+            .collect();
+        tasks.into_par_iter().with_max_len((num_clusters / TASK).max(1)).for_each(|(lists, (ids, counts))| {
+            with_buffers(|tally: &mut Tally| {
+                tally.begin(num_clusters);
+                lists.iter().flatten().for_each(|&(other, times)| tally.add(other, times));
+                take_up(tally.take(), ids, counts);
             });
         });
     }
@@ -145,52 +164,69 @@ impl Neighbours {
     }
 }
 
-/// The counters of one cluster while its rows are gone through. They are no part of the list of all, in which other threads
-/// write to the same cache lines.
-#[derive(Default)]
-struct Counter {
-    id: Vec<u32>,
-    count: Vec<f32>,
-    /// Where each cluster is among those counted, or [`NOWHERE`].
-    place: Vec<u8>,
+/// Rows of a cluster that one task looks at, about.
+const PIECE: usize = 2048;
+
+/// The rows of clusters in pieces, those of a cluster together: the cluster, and the chunks that they are in.
+fn pieces(rows: &ByCluster<()>, num_clusters: usize) -> Vec<(usize, Range<usize>)> {
+    let mut pieces = Vec::new();
+    for k in 0..num_clusters {
+        let (mut first, mut size) = (0, 0);
+        for chunk in 0..rows.num_chunks() {
+            size += rows.of(chunk, k).0.len();
+            if size >= PIECE || (size > 0 && chunk + 1 == rows.num_chunks()) {
+                pieces.push((k, first..chunk + 1));
+                (first, size) = (chunk + 1, 0);
+            }
+        }
+    }
+    pieces
 }
 
-/// No place among those counted.
-const NOWHERE: u8 = u8::MAX;
+/// How often each cluster was met.
+#[derive(Default)]
+struct Tally {
+    /// All zero between uses.
+    times: Vec<u32>,
+    met: Vec<u32>,
+}
 
-impl Counter {
-    fn begin(&mut self, num_clusters: usize, ids: &[u32], counts: &[f32]) {
-        self.id.clear();
-        self.id.extend_from_slice(ids);
-        self.count.clear();
-        self.count.extend_from_slice(counts);
-        // All are nowhere, as clusters leave it.
-        self.place.resize(num_clusters, NOWHERE);
-        for (at, &k) in (0..).zip(&self.id).filter(|(_, k)| **k != NONE) {
-            self.place[k as usize] = at;
-        }
+impl Tally {
+    fn begin(&mut self, num_clusters: usize) {
+        self.times.resize(num_clusters, 0);
     }
 
-    /// Space saving: a cluster that is not among those counted takes the place and the count of the least.
     #[inline]
-    fn count(&mut self, other: u32) {
-        let Counter { id, count, place } = self;
-        let mut at = place[other as usize];
-        if at == NOWHERE {
-            let least = (1..count.len()).fold(0, |least, i| if count[i] < count[least] { i } else { least });
-            if id[least] != NONE {
-                place[id[least] as usize] = NOWHERE;
-            }
-            (id[least], at) = (other, least as u8);
-            place[other as usize] = at;
+    fn add(&mut self, other: u32, times: u32) {
+        let sum = &mut self.times[other as usize];
+        if *sum == 0 {
+            self.met.push(other);
         }
-        count[at as usize] += 1.0;
+        *sum += times;
     }
 
-    fn end(&mut self, ids: &mut [u32], counts: &mut [f32]) {
-        self.id.iter().filter(|&&k| k != NONE).for_each(|&k| self.place[k as usize] = NOWHERE);
-        ids.copy_from_slice(&self.id);
-        counts.copy_from_slice(&self.count);
+    /// Those that were met, and how often.
+    fn take(&mut self) -> Vec<(u32, u32)> {
+        let Tally { times, met } = self;
+        met.drain(..).map(|other| (other, std::mem::take(&mut times[other as usize]))).collect()
+    }
+}
+
+/// Add what was met to the counters of a cluster. Those that are not counted yet, the most frequent first, take the place and
+/// the count of the least each, as in space saving.
+fn take_up(mut met: Vec<(u32, u32)>, ids: &mut [u32], counts: &mut [f32]) {
+    met.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    met.retain(|&(other, times)| match ids.iter().position(|&id| id == other) {
+        Some(at) => {
+            counts[at] += times as f32;
+            false
+        }
+        None => true,
+    });
+    for (other, times) in met.into_iter().take(ids.len()) {
+        let least = (1..counts.len()).fold(0, |least, i| if counts[i] < counts[least] { i } else { least });
+        ids[least] = other;
+        counts[least] += times as f32;
     }
 }
 
@@ -251,31 +287,41 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_those_of_looking_through_the_list() {
-        let plain = |other: u32, id: &mut [u32], count: &mut [f32]| {
-            let at = id.iter().position(|&k| k == other).unwrap_or_else(|| {
-                let least = (1..count.len()).fold(0, |least, i| if count[i] < count[least] { i } else { least });
-                id[least] = other;
-                least
-            });
-            count[at] += 1.0;
-        };
-        let (mut id, mut count) = (vec![NONE; COUNTED], vec![0.0; COUNTED]);
-        let (mut ids, mut counts) = (id.clone(), count.clone());
-        let mut counter = Counter::default();
-        for visit in 0..3u64 {
-            counter.begin(100, &ids, &counts);
-            for n in 0..500 {
-                // Some often, many now and then.
-                let draw = mix(visit << 32 | n);
-                let other = if draw.is_multiple_of(3) { draw / 3 % 100 } else { draw / 3 % 20 } as u32;
-                plain(other, &mut id, &mut count);
-                counter.count(other);
+    fn counts_are_those_of_going_through_the_rows() {
+        // One cluster has most rows, so that they are several pieces; one has none.
+        let kept: Vec<u32> = (0..30_000u64)
+            .flat_map(|n| {
+                let draw = mix(n);
+                let best = if draw.is_multiple_of(3) { draw / 3 % 6 } else { 2 } as u32;
+                [best, 7 + (draw >> 20) as u32 % 5, 12 + (draw >> 40) as u32 % 8]
+            })
+            .collect();
+        let mut neighbours = Neighbours::new(21);
+        neighbours.observe(&KeptClusters::new(3, kept.clone()));
+        let mut expected = vec![[0.0f32; 21]; 21];
+        for row in kept.chunks_exact(3) {
+            for &k in &row[..2] {
+                row.iter().filter(|&&other| other != k).for_each(|&other| expected[k as usize][other as usize] += 1.0);
             }
-            counter.end(&mut ids, &mut counts);
-            assert_eq!((&ids, &counts), (&id, &count));
         }
-        assert!(counter.place.iter().all(|&place| place == NOWHERE));
+        for (k, expected) in expected.iter().enumerate() {
+            let of_k = k * COUNTED..(k + 1) * COUNTED;
+            let mut found = [0.0f32; 21];
+            for (&id, &count) in neighbours.id[of_k.clone()].iter().zip(&neighbours.count[of_k]) {
+                if id != NONE {
+                    found[id as usize] += count;
+                }
+            }
+            assert_eq!(&found, expected, "cluster {k}");
+        }
+    }
+
+    #[test]
+    fn the_least_make_way_for_what_is_new() {
+        let (mut ids, mut counts) = ([4, 9, NONE], [5.0, 2.0, 0.0]);
+        take_up(vec![(1, 3), (9, 1), (7, 4)], &mut ids, &mut counts);
+        // 9 is counted on; 7 takes the free place, and 1 that of 9, the least then.
+        assert_eq!((ids, counts), ([4, 1, 7], [5.0, 6.0, 4.0]));
     }
 
     #[test]
