@@ -5,6 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::with_buffers;
 use crate::error::{Error, Result};
 
 use super::{Element, Measuring, RowRef, RowSource, Rows, natural_layout};
@@ -131,6 +132,22 @@ fn scan_stretch(
     Ok(total)
 }
 
+/// The rows of a block, in memory that a thread has for all of its blocks.
+#[derive(Default)]
+struct Block(Option<Rows<f64>>);
+
+impl Block {
+    fn read(&mut self, source: &dyn RowSource, start: usize, count: usize) -> Result<&Rows<f64>> {
+        let (layout, dim) = (natural_layout(source), source.dim());
+        let fits = |rows: &Rows<f64>| rows.layout() == layout && rows.dim() == dim;
+        let held = self.0.take().filter(fits);
+        let rows = self.0.insert(held.unwrap_or_else(|| Rows::new(layout, dim)));
+        rows.clear();
+        source.read_f64(start, count, rows)?;
+        Ok(rows)
+    }
+}
+
 fn scan_block(
     source: &dyn RowSource,
     start: usize,
@@ -138,8 +155,18 @@ fn scan_block(
     (target, missing): (Element, bool),
     check: Option<&ValueCheck<'_>>,
 ) -> Result<PartialMoments> {
-    let mut rows = Rows::<f64>::new(natural_layout(source), source.dim());
-    source.read_f64(start, count, &mut rows)?;
+    with_buffers(|block: &mut Block| {
+        let rows = block.read(source, start, count)?;
+        measure_block(source, (start, rows), (target, missing), check)
+    })
+}
+
+fn measure_block(
+    source: &dyn RowSource,
+    (start, rows): (usize, &Rows<f64>),
+    (target, missing): (Element, bool),
+    check: Option<&ValueCheck<'_>>,
+) -> Result<PartialMoments> {
     let (limit, need) = match target {
         Element::F32 => (1e18, "below 1e18 in size, as f32 needs (rescale, or use f64)"),
         Element::F64 => (1e150, "below 1e150 in size (rescale)"),
