@@ -131,8 +131,8 @@ fn cuda(images: &str) -> Result<(), String> {
     let rows = root().join("target/bench-data/patches.npy").to_string_lossy().into_owned();
     std::fs::create_dir_all(root().join("target/bench-data")).map_err(|e| format!("target/bench-data: {e}"))?;
     go(command(release("lsparse"), &["patches", images, "--out", &rows, "--quiet"]))?;
-    for likelihood in ["zero-mean-gauss", "gauss"] {
-        go(command(release("cuda"), &[&rows, likelihood, "cuda", "5", "200", "1600", "3200"]))?;
+    for likelihood in ["zero-mean-gauss", "gauss", "tied-gauss"] {
+        go(command(release("cuda"), &[&rows, likelihood, "cuda", "7", "200", "1600", "3200"]))?;
     }
     for likelihood in ["diag-gauss", "spherical-gauss"] {
         go(command(release("cuda"), &["embeddings:10000000:128", likelihood, "cuda", "3", "10000"]))?;
