@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lsparse::backend::with_threads;
+use lsparse::backend::{DeviceChoice, Place, with_threads};
 use lsparse::data::{AtomicFile, Element, RowSource, write_csr_npz, write_npy_i64};
 use lsparse::system::check_result;
 use lsparse::{AnyModel, Error, MixtureModel, Precision, Result, Sparsity};
@@ -13,6 +13,8 @@ use serde::Serialize;
 use crate::data_args::DataArgs;
 use crate::format::share;
 use crate::group_args::GroupArgs;
+use crate::messages::in_options;
+use crate::output::message;
 use crate::parse;
 use crate::stdin::Input;
 use crate::topics::{self, TextArgs};
@@ -50,6 +52,10 @@ pub struct AssignArgs {
     /// Threads, 0 for one a core; the result is the same with any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
+    /// What works on the rows of a mixture: auto (a GPU where there is one and the work is large), cpu, cuda, or cuda:1 for the
+    /// second GPU and so on.
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceChoice::parse)]
+    pub device: Option<DeviceChoice>,
     /// Rows may have missing values (NaN; in text files also empty fields, NA, N/A, null and ?), as with `fit mixture --missing`,
     /// whichever way the model was trained (gauss and diag-gauss).
     #[arg(long)]
@@ -139,9 +145,13 @@ fn assign(args: &AssignArgs) -> Result<()> {
     };
     let model = match model {
         AnyModel::Mixture(model) => model,
-        AnyModel::Sequence(model) => return sequence::assign::run(args, *model, format),
+        AnyModel::Sequence(model) => {
+            topics::refuse_given(&[("device", args.device.is_some())], "a hidden Markov model")?;
+            return sequence::assign::run(args, *model, format);
+        }
         AnyModel::Topics(model) => {
             args.refuse_sequences("topics")?;
+            topics::refuse_given(&[("device", args.device.is_some())], "topics")?;
             return topics::assign::run(args, *model, format);
         }
     };
@@ -158,27 +168,37 @@ fn assign(args: &AssignArgs) -> Result<()> {
     args.reading.check_patches(&[data.path()])?;
     let source = args.reading.open(data.path(), model.config.missing)?;
     let source = source.as_ref();
+    let place = &chosen_place(&model, args.device, source)?;
     match (&args.out, format) {
         (Some(path), "npy") => {
-            let labels = hard_labels(&model, source)?;
+            let labels = hard_labels(&model, source, place)?;
             write_npy_i64(path, &labels.iter().map(|&k| i64::from(k)).collect::<Vec<i64>>())?;
         }
-        (Some(path), "npz") => write_npz(&model, source, sparsity, path)?,
+        (Some(path), "npz") => write_npz(&model, source, (sparsity, place), path)?,
         (out, format) => {
             write_text(out.as_deref(), format, |lines, out, failed| {
-                write_rows(&model, source, sparsity, lines, out, failed)
+                write_rows(&model, source, (sparsity, place), lines, out, failed)
             })?;
         }
     }
     report(args, source.num_rows(), clusters, sparsity)
 }
 
+/// What works on the rows, where nothing was asked for said in a line if it is not the CPU.
+pub fn chosen_place(model: &MixtureModel, asked: Option<DeviceChoice>, source: &dyn RowSource) -> Result<Place> {
+    let place = model.place(asked.unwrap_or_default(), source.num_rows())?;
+    if let Some(remark) = place.remark.as_ref().filter(|_| place.device.is_some()) {
+        message(&in_options(remark));
+    }
+    Ok(place)
+}
+
 /// The most probable cluster of every row.
-pub fn hard_labels(model: &MixtureModel, source: &dyn RowSource) -> Result<Vec<u32>> {
+pub fn hard_labels(model: &MixtureModel, source: &dyn RowSource, place: &Place) -> Result<Vec<u32>> {
     // As they are found and as they are written.
     check_result("assigning", source.num_rows(), "rows", (size_of::<u32>() + size_of::<i64>()) as u64)?;
     let mut labels = Vec::with_capacity(source.num_rows());
-    model.assign(source, 1, &mut |clusters, _| {
+    model.assign_at(source, 1, place, &mut |clusters, _| {
         interrupt::check("assigning")?;
         labels.extend(clusters);
         Ok(())
@@ -218,13 +238,13 @@ pub fn write_text(
 fn write_rows(
     model: &MixtureModel,
     source: &dyn RowSource,
-    sparsity: usize,
+    (sparsity, place): (usize, &Place),
     lines: Lines,
     out: &mut dyn Write,
     failed: &dyn Fn(io::Error) -> Error,
 ) -> Result<()> {
     let mut row = 0;
-    model.assign(source, sparsity, &mut |clusters, values| {
+    model.assign_at(source, sparsity, place, &mut |clusters, values| {
         interrupt::check("assigning")?;
         // Only now is it certain that there are rows to follow.
         if row == 0 && lines == Lines::Csv {
@@ -247,7 +267,12 @@ fn write_rows(
     })
 }
 
-fn write_npz(model: &MixtureModel, source: &dyn RowSource, sparsity: usize, path: &Path) -> Result<()> {
+fn write_npz(
+    model: &MixtureModel,
+    source: &dyn RowSource,
+    (sparsity, place): (usize, &Place),
+    path: &Path,
+) -> Result<()> {
     let (rows, num_clusters) = (source.num_rows(), model.num_clusters());
     let is_f64 = match model.config.precision {
         Precision::Auto => source.element() == Element::F64,
@@ -260,11 +285,11 @@ fn write_npz(model: &MixtureModel, source: &dyn RowSource, sparsity: usize, path
     // In the precision they were worked out in; the file is no larger than what it says.
     if is_f64 {
         let mut values = Vec::with_capacity(rows * sparsity);
-        gather(model, source, sparsity, &mut indices, &mut |r| values.push(r))?;
+        gather(model, source, (sparsity, place), &mut indices, &mut |r| values.push(r))?;
         write_csr_npz(path, rows, num_clusters, &indptr, &indices, &values)
     } else {
         let mut values = Vec::with_capacity(rows * sparsity);
-        gather(model, source, sparsity, &mut indices, &mut |r| values.push(r as f32))?;
+        gather(model, source, (sparsity, place), &mut indices, &mut |r| values.push(r as f32))?;
         write_csr_npz(path, rows, num_clusters, &indptr, &indices, &values)
     }
 }
@@ -273,12 +298,12 @@ fn write_npz(model: &MixtureModel, source: &dyn RowSource, sparsity: usize, path
 fn gather(
     model: &MixtureModel,
     source: &dyn RowSource,
-    sparsity: usize,
+    (sparsity, place): (usize, &Place),
     indices: &mut Vec<i32>,
     push: &mut dyn FnMut(f64),
 ) -> Result<()> {
     let mut pairs: Vec<(u32, f64)> = Vec::with_capacity(sparsity);
-    model.assign(source, sparsity, &mut |clusters, values| {
+    model.assign_at(source, sparsity, place, &mut |clusters, values| {
         interrupt::check("assigning")?;
         for (of_row, values) in clusters.chunks_exact(sparsity).zip(values.chunks_exact(sparsity)) {
             pairs.clear();

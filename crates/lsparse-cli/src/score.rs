@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lsparse::backend::with_threads;
+use lsparse::backend::{DeviceChoice, with_threads};
 use lsparse::data::{AtomicFile, write_npy_f64};
 use lsparse::likelihood::Estimate;
 use lsparse::math::agreement::Agreement;
@@ -12,7 +12,7 @@ use lsparse::training::rules::count_empty;
 use lsparse::{AnyModel, Error, Result};
 use serde::Serialize;
 
-use crate::assign::hard_labels;
+use crate::assign::{chosen_place, hard_labels};
 use crate::data_args::DataArgs;
 use crate::format::{grouped, significant};
 use crate::group_args::GroupArgs;
@@ -76,6 +76,10 @@ pub struct ScoreArgs {
     /// Threads, 0 for one a core; the result is the same with any number.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
     pub threads: usize,
+    /// What works on the rows of a mixture: auto (a GPU where there is one and the work is large), cpu, cuda, or cuda:1 for the
+    /// second GPU and so on.
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceChoice::parse)]
+    pub device: Option<DeviceChoice>,
     /// Rows may have missing values (NaN; in text files also empty fields, NA, N/A, null and ?), as with `fit mixture --missing`,
     /// whichever way the model was trained (gauss and diag-gauss).
     #[arg(long)]
@@ -140,10 +144,12 @@ fn score(args: &ScoreArgs) -> Result<()> {
         AnyModel::Mixture(model) => model,
         AnyModel::Sequence(model) => {
             args.refuse_topics("a hidden Markov model")?;
+            topics::refuse_given(&[("device", args.device.is_some())], "a hidden Markov model")?;
             return sequence::score::run(args, *model);
         }
         AnyModel::Topics(model) => {
             topics::refuse_given(&args.groups.given(), "topics")?;
+            topics::refuse_given(&[("device", args.device.is_some())], "topics")?;
             return topics::score::run(args, *model);
         }
     };
@@ -156,8 +162,9 @@ fn score(args: &ScoreArgs) -> Result<()> {
     args.reading.check_patches(&[data.path()])?;
     let source = args.reading.open(data.path(), model.config.missing)?;
     let labels = args.labels.as_deref().map(|path| read_labels(path, source.num_rows())).transpose()?;
-    let rows = model.score(source.as_ref())?;
-    let agreement = labels.map(|labels| Ok(Agreement::of(&labels, &hard_labels(&model, source.as_ref())?)));
+    let place = chosen_place(&model, args.device, source.as_ref())?;
+    let rows = model.score_at(source.as_ref(), &place)?;
+    let agreement = labels.map(|labels| Ok(Agreement::of(&labels, &hard_labels(&model, source.as_ref(), &place)?)));
     let agreement = agreement.transpose()?;
     if let Some((path, format)) = per_row {
         match format {

@@ -839,8 +839,8 @@ static __device__ __forceinline__ uint64_t ordered(double w) {
 }
 
 // The L largest weights of each row (of equal ones those of the first clusters) as responsibilities in the place of the
-// weights, zero for the others; the entropy of each block's rows times their weights; and the first row with a weight that
-// is no number. A warp a row, in whose list clusters ascend.
+// weights, a number below zero for the others; the entropy of each block's rows times their weights; and the first row with
+// a weight that is no number. A warp a row, in whose list clusters ascend.
 extern "C" __global__ void __launch_bounds__(256) choose(double* values, const uint32_t* start, int num_rows, int sparsity,
         const double* row_weights, int first_row, double* entropies, uint32_t* bad_row) {
     __shared__ double of_rows[8];
@@ -908,7 +908,7 @@ extern "C" __global__ void __launch_bounds__(256) choose(double* values, const u
             const bool in = i < many && (key > least || (tie && seen + __popc(all & ((1u << lane) - 1)) < ties));
             seen += __popc(all);
             const double away = in ? w[i] - top : 0.0, e = in ? exp(away) : 0.0;
-            if (i < many) w[i] = e;
+            if (i < many) w[i] = in ? e : -1.0;
             sum += e;
             weighted += e * away;
         }
@@ -939,6 +939,96 @@ extern "C" __global__ void __launch_bounds__(1024) sum_entropies(const double* e
         if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
     }
     if (threadIdx.x == 0) *total += part[0];
+}
+
+// The clusters that each row keeps and their responsibilities, L of each in the order of clusters. A warp a row.
+extern "C" __global__ void __launch_bounds__(256) take_kept(const double* values, const uint32_t* cluster_of,
+        const uint32_t* start, int num_rows, int sparsity, uint32_t* index, double* share) {
+    const int lane = threadIdx.x & 31, row = blockIdx.x * 8 + (threadIdx.x >> 5);
+    if (row >= num_rows) return;
+    const uint32_t from = start[row], to = start[row + 1];
+    int seen = 0;
+    for (uint32_t first = from; first < to; first += 32) {
+        const uint32_t i = first + lane;
+        const double r = i < to ? values[i] : -1.0;
+        const unsigned all = __ballot_sync(FULL, r >= 0.0);
+        const int at = seen + __popc(all & ((1u << lane) - 1));
+        if (r >= 0.0 && at < sparsity) {
+            index[(size_t)row * sparsity + at] = cluster_of[i];
+            share[(size_t)row * sparsity + at] = r;
+        }
+        seen += __popc(all);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------- scores
+
+// log sum_k p_k(x) of rows whose pairs are with all clusters, from weights -q/2 that have no constant: log p_k is
+// constant_k - power_k log(1 + rate_k q), or where there are no rates constant_k - q/2; where there are no constants either,
+// the weights are log p_k already. A warp a row.
+extern "C" __global__ void __launch_bounds__(256) log_sums(double* values, int num_rows, int num_clusters,
+        const double* constants, const double* powers, const double* rates, double* out) {
+    const int lane = threadIdx.x & 31, row = blockIdx.x * 8 + (threadIdx.x >> 5);
+    if (row >= num_rows) return;
+    double* w = values + (size_t)row * num_clusters;
+    double top = -1.0 / 0.0;
+    bool bad = false;
+    for (int k = lane; k < num_clusters; k += 32) {
+        double log_p = w[k];
+        if (rates) log_p = constants[k] - powers[k] * log1p(-2.0 * rates[k] * log_p);
+        else if (constants) log_p += constants[k];
+        w[k] = log_p;
+        bad |= log_p != log_p;
+        top = fmax(top, log_p);
+    }
+    for (int step = 16; step; step >>= 1) top = fmax(top, __shfl_xor_sync(FULL, top, step));
+    double sum = 0.0;
+    for (int k = lane; k < num_clusters; k += 32) sum += exp(w[k] - top);
+    for (int step = 16; step; step >>= 1) sum += __shfl_xor_sync(FULL, sum, step);
+    bad = __any_sync(FULL, bad);
+    // A row that is nowhere has no density; one with a weight that is no number has none that is a number.
+    if (lane == 0) out[row] = bad ? 0.0 / 0.0 : top == -1.0 / 0.0 ? top : top + log(sum);
+}
+
+// values[n K + k] = constant_k - power_k sum_d log(1 + rate_kd (x_nd - m_kd)^2) of all rows and clusters; means and rates are
+// column by column. A block has 8 rows, lanes are clusters.
+#define ROWS_TOGETHER 8
+
+template <typename T>
+static __device__ __forceinline__ void log_columns(const T* rows, int num_rows, int dim, int num_clusters,
+        const double* means, const double* rates, const double* constants, const double* powers, double* values) {
+    const int first = blockIdx.x * ROWS_TOGETHER;
+    for (int k = threadIdx.x; k < num_clusters; k += blockDim.x) {
+        double product[ROWS_TOGETHER], sum[ROWS_TOGETHER];
+#pragma unroll
+        for (int i = 0; i < ROWS_TOGETHER; i++) product[i] = 1.0, sum[i] = 0.0;
+        for (int d = 0; d < dim; d++) {
+            const double m = means[(size_t)d * num_clusters + k], rate = rates[(size_t)d * num_clusters + k];
+#pragma unroll
+            for (int i = 0; i < ROWS_TOGETHER; i++) {
+                const double y = (double)__ldg(rows + (size_t)min(first + i, num_rows - 1) * dim + d) - m;
+                product[i] *= fma(rate * y, y, 1.0);
+                // One logarithm for many factors, which are 1 at least.
+                if (product[i] > 1e150) {
+                    sum[i] += log(product[i]);
+                    product[i] = 1.0;
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < ROWS_TOGETHER; i++)
+            if (first + i < num_rows)
+                values[(size_t)(first + i) * num_clusters + k] = constants[k] - powers[k] * (sum[i] + log(product[i]));
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(128) log_columns_f32(const float* rows, int num_rows, int dim, int num_clusters,
+        const double* means, const double* rates, const double* constants, const double* powers, double* values) {
+    log_columns(rows, num_rows, dim, num_clusters, means, rates, constants, powers, values);
+}
+extern "C" __global__ void __launch_bounds__(128) log_columns_f64(const double* rows, int num_rows, int dim, int num_clusters,
+        const double* means, const double* rates, const double* constants, const double* powers, double* values) {
+    log_columns(rows, num_rows, dim, num_clusters, means, rates, constants, powers, values);
 }
 
 // ---------------------------------------------------------------------------------------------------- statistics
@@ -983,7 +1073,7 @@ template <typename T, int NB>
 static __device__ __forceinline__ void statistics(const T* rows, int dim, const double* center, const uint2* sorted,
         const double* values, const double* row_weights, double negligible, const uint32_t* start, const uint32_t* before,
         int num_clusters, double* parts) {
-    constexpr int D = NB * 16, TILES = NB * (NB + 1), MINE = (TILES + 7) / 8, STRIDE = D + 4;
+    constexpr int D = NB * 16, TILES = NB * (NB + 1), MINE = (TILES + 7) / 8, STRIDE = D + 4, GROUPS = 256 / D;
     double* y = (double*)shared_memory;
     double* share = y + 32 * STRIDE;
     uint32_t* kept_row = (uint32_t*)(share + SEGMENT);
@@ -1017,8 +1107,8 @@ static __device__ __forceinline__ void statistics(const T* rows, int dim, const 
         __syncthreads();
         fetch(base + 32);
         const int here = min(32, many - base);
-        if (threadIdx.x < D)
-            for (int n = 0; n < here; n++) sum = fma(share[base + n], y[n * STRIDE + threadIdx.x], sum);
+        // Sums of y by all threads, each a column of every GROUPS-th row.
+        for (int n = threadIdx.x / D; n < here; n += GROUPS) sum = fma(share[base + n], y[n * STRIDE + threadIdx.x % D], sum);
         for (int s = 0; s < here; s += 8) {
             const double one = base + s + t < many ? share[base + s + t] : 0.0;
             const double two = base + s + t + 4 < many ? share[base + s + t + 4] : 0.0;
@@ -1039,7 +1129,13 @@ static __device__ __forceinline__ void statistics(const T* rows, int dim, const 
         __syncthreads();
     }
     double* out = parts + (size_t)segment * (1 + dim + triangle(dim));
-    if (threadIdx.x < dim) out[1 + threadIdx.x] = sum;
+    y[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x < dim) {
+        sum = y[threadIdx.x];
+        for (int group = 1; group < GROUPS; group++) sum += y[group * D + threadIdx.x];
+        out[1 + threadIdx.x] = sum;
+    }
     if (warp == 0) {
         double count = 0.0;
         for (int n = lane; n < many; n += 32) count += share[n];
@@ -1416,3 +1512,53 @@ static __device__ __forceinline__ void sum_columns(const T* rows, int dim, const
 
 COLUMNS(f32, float)
 COLUMNS(f64, double)
+
+// ---------------------------------------------------------------------------------------------------- one form for all
+
+// Clusters that share one form, w = c_k - ||M (x - c) - m_k||^2 / 2: rows are turned, z = M (x - c) in FP64, M being
+// lower-triangular, row by row; what is left is a sum over columns as above. A block has 64 rows and 64 columns of z.
+#define TURNED 64
+#define TURNED_DEPTH 16
+
+template <typename T>
+static __device__ __forceinline__ void turn(const T* rows, int num_rows, int dim, const double* factor, const double* center,
+        double* out) {
+    __shared__ double x[TURNED_DEPTH][TURNED + 1], m[TURNED_DEPTH][TURNED + 1];
+    const int across = (dim + TURNED - 1) / TURNED;
+    const int first = blockIdx.x / across * TURNED, column = blockIdx.x % across * TURNED;
+    const int c = threadIdx.x & 15, r = threadIdx.x >> 4;
+    double sum[4][4] = {};
+    // Behind the diagonal there is nothing.
+    const int end = min(dim, column + TURNED);
+    for (int from = 0; from < end; from += TURNED_DEPTH) {
+        for (int i = threadIdx.x; i < TURNED * TURNED_DEPTH; i += 256) {
+            const int n = i / TURNED_DEPTH, depth = i % TURNED_DEPTH, d = from + depth, row = column + n;
+            x[depth][n] = first + n < num_rows && d < dim ? (double)rows[(size_t)(first + n) * dim + d] - center[d] : 0.0;
+            m[depth][n] = row < dim && d <= row ? factor[(size_t)row * dim + d] : 0.0;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int depth = 0; depth < TURNED_DEPTH; depth++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int j = 0; j < 4; j++) sum[i][j] = fma(m[depth][c + 16 * j], x[depth][r + 16 * i], sum[i][j]);
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const int n = first + r + 16 * i, d = column + c + 16 * j;
+            if (n < num_rows && d < dim) out[(size_t)n * dim + d] = sum[i][j];
+        }
+}
+
+extern "C" __global__ void __launch_bounds__(256) turn_f32(const float* rows, int num_rows, int dim, const double* factor,
+        const double* center, double* out) {
+    turn(rows, num_rows, dim, factor, center, out);
+}
+extern "C" __global__ void __launch_bounds__(256) turn_f64(const double* rows, int num_rows, int dim, const double* factor,
+        const double* center, double* out) {
+    turn(rows, num_rows, dim, factor, center, out);
+}

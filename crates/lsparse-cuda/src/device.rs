@@ -443,6 +443,20 @@ impl<'a, T> Argument<'a> for &'a Part<'_, T> {
     }
 }
 
+/// What a kernel takes in the place of what is not there.
+static NOTHING: u64 = 0;
+
+impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
+    fn push(self, launch: &mut LaunchArgs<'a>) {
+        match self {
+            Some(argument) => argument.push(launch),
+            None => {
+                launch.arg(&NOTHING);
+            }
+        }
+    }
+}
+
 macro_rules! plain_arguments {
     ($($type:ty),+) => {
         $(impl<'a> Argument<'a> for &'a $type {

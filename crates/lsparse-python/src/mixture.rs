@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use lsparse::backend::DeviceChoice;
 use lsparse::increment::Increment;
 use lsparse::likelihood::NamedArray;
 use lsparse::mixture::{GivenPrior, GivenStart, initial_mixture};
@@ -12,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::around::{Around, Reported};
-use crate::gate::run;
+use crate::gate::{raise, run};
 use crate::rows::{Braked, Held, array};
 use crate::saved::{self, Assigned, Pickled, assigned, json, settings};
 
@@ -20,6 +21,14 @@ use crate::saved::{self, Assigned, Pickled, assigned, json, settings};
 #[pyclass(frozen, module = "lsparse._core")]
 pub struct Mixture {
     model: MixtureModel,
+}
+
+/// What is to work on rows, by its name.
+fn chosen(device: &str) -> PyResult<DeviceChoice> {
+    DeviceChoice::parse(device).map_err(|remedy| {
+        let problem = format!("{device} is none");
+        raise(lsparse::Error::Config { setting: "device", problem, remedy })
+    })
 }
 
 /// Clusters to start from and numbers of the prior that are given, every entry there; arrays by the names of model files.
@@ -155,30 +164,40 @@ impl Mixture {
     }
 
     /// The log density of every row.
-    #[pyo3(signature = (x, *, threads=0))]
+    #[pyo3(signature = (x, *, threads=0, device="cpu"))]
     fn score<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         threads: usize,
+        device: &str,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
         let rows = rows.as_ref();
-        let scores = run(py, threads, |brake| self.model.score(&Braked { rows, now: &brake.now }))?;
+        let device = chosen(device)?;
+        let scores = run(py, threads, |brake| {
+            let place = self.model.place(device, rows.num_rows())?;
+            self.model.score_at(&Braked { rows, now: &brake.now }, &place)
+        })?;
         Ok(PyArray1::from_vec(py, scores.log_density))
     }
 
     /// The most probable clusters of every row and their responsibilities, `sparsity` of each.
-    #[pyo3(signature = (x, sparsity, *, threads=0))]
+    #[pyo3(signature = (x, sparsity, *, threads=0, device="cpu"))]
     fn assign<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         sparsity: usize,
         threads: usize,
+        device: &str,
     ) -> PyResult<Assigned<'py>> {
-        assigned(py, x, sparsity, "rows", threads, |rows, visit| self.model.assign(rows, sparsity, visit))
+        let device = chosen(device)?;
+        assigned(py, x, sparsity, "rows", threads, |rows, visit| {
+            let place = self.model.place(device, rows.num_rows())?;
+            self.model.assign_at(rows, sparsity, &place, visit)
+        })
     }
 
     /// Rows drawn from the mixture, and their clusters.

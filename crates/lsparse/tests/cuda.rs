@@ -32,6 +32,8 @@ fn fit(rows: &[f64], dim: usize, config: &MixtureConfig, weights: Option<&[f64]>
 #[test]
 #[ignore = "needs a GPU"]
 fn fits_are_those_of_the_cpu() {
+    // Held, so that the driver does not start anew with every fit.
+    let _held = Device::open(0).unwrap();
     for likelihood in LikelihoodKind::ALL.into_iter().filter(|kind| kind.family().of_moments.is_some()) {
         for (dim, clusters) in [(3, 5), (16, 30), (40, 60)] {
             let rows = planted(likelihood, 6000, dim, clusters, 7).values;
@@ -146,4 +148,55 @@ fn memory_that_runs_out_in_mid_run_is_done_without() {
     let (cpu, gpu, without) = (train(DeviceChoice::Cpu, false), train(GPU, false), train(GPU, true));
     println!("{cpu} on the CPU, {gpu} on the GPU, {without} where memory ran out");
     assert!((gpu - cpu).abs() < 1e-6 * cpu.abs() && (without - cpu).abs() < 1e-6 * cpu.abs());
+}
+
+/// A model's scores and assignments on a GPU against those of the CPU, in every family that has kernels there.
+#[test]
+#[ignore = "needs a GPU"]
+fn scores_and_assignments_are_those_of_the_cpu() {
+    let _held = Device::open(0).unwrap();
+    for likelihood in LikelihoodKind::ALL.into_iter().filter(|kind| kind.family().of_moments.is_some()) {
+        for (estimate, dim, clusters) in
+            [(Estimate::Posterior, 40, 60), (Estimate::Map, 3, 9), (Estimate::Posterior, 7, 5)]
+        {
+            let config = MixtureConfig {
+                likelihood,
+                clusters,
+                estimate,
+                precision: Precision::F64,
+                laps: Some(3),
+                tolerance: None,
+                device: DeviceChoice::Cpu,
+                ..Default::default()
+            };
+            let values = planted(likelihood, 9000, dim, clusters, 5).values;
+            let model = fit(&values, dim, &config, None).model;
+            let rows = MemoryRows::new("rows", dim, values).unwrap();
+            let place = model.place(GPU, 9000).unwrap();
+            assert!(place.device.is_some());
+            let (cpu, gpu) = (model.score(&rows).unwrap(), model.score_at(&rows, &place).unwrap());
+            let off = cpu.log_density.iter().zip(&gpu.log_density).map(|(a, b)| (a - b).abs() / a.abs().max(1.0));
+            let off = off.fold(0.0, f64::max);
+            let name = format!("{} {estimate:?} D {dim}", likelihood.name());
+            println!("{name}: means {} and {}, off by {off:.1e} at most", cpu.mean(), gpu.mean());
+            assert!(off < 1e-9, "{name}");
+            for sparsity in [1, 4] {
+                let assigned = |place| {
+                    let (mut index, mut shares) = (Vec::new(), Vec::new());
+                    let mut take = |of_rows: &[u32], values: &[f64]| {
+                        index.extend_from_slice(of_rows);
+                        shares.extend_from_slice(values);
+                        Ok(())
+                    };
+                    model.assign_at(&rows, sparsity, place, &mut take).unwrap();
+                    (index, shares)
+                };
+                let ((index, shares), (found, values)) = (assigned(&Default::default()), assigned(&place));
+                let differ = shares.iter().zip(&values).filter(|(a, b)| (*a - *b).abs() > 1e-9).count();
+                // Clusters whose shares are nothing have no order.
+                let others = index.iter().zip(&found).zip(&shares).filter(|((a, b), share)| a != b && **share > 1e-12);
+                assert_eq!((differ, others.count()), (0, 0), "{name} L {sparsity}");
+            }
+        }
+    }
 }

@@ -356,7 +356,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
 
     def _assign(self, X: Any, sparsity: int) -> tuple[Any, FLOATS]:
         X = self._fitted(X)
-        index, value = self.model_.assign(X, sparsity, threads=threads_of(self.n_jobs))
+        index, value = self.model_.assign(X, sparsity, threads=threads_of(self.n_jobs), device=self.device)
         return index, value.astype(float_type(X), copy=False)
 
     def predict(self, X: Any) -> INTEGERS:
@@ -488,13 +488,13 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         True
         """
         X = self._fitted(X)
-        scores = self.model_.score(X, threads=threads_of(self.n_jobs))
+        scores = self.model_.score(X, threads=threads_of(self.n_jobs), device=self.device)
         return scores.astype(float_type(X), copy=False)
 
     def _scores(self, X: Any) -> FLOATS:
         """In 64 bits."""
         X = self._fitted(X)
-        return self.model_.score(X, threads=threads_of(self.n_jobs))
+        return self.model_.score(X, threads=threads_of(self.n_jobs), device=self.device)
 
     def _score_parts(self, X: Any) -> tuple[float, float]:
         """The sum of all scores, and what it is to be divided by."""

@@ -11,8 +11,8 @@ use super::family::{
 use super::missing::{holes, observed, zero_filled};
 use super::student::DiagStudent;
 use super::{
-    CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch,
-    find_array,
+    CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior,
+    Scratch, find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
@@ -516,6 +516,10 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         for (out, &quad) in out.iter_mut().zip(&scratch.column[..members.len()]) {
             *out = self.constant[k] - half * quad;
         }
+    }
+
+    fn predictive(&self) -> Option<Predictive<'_>> {
+        self.student.as_ref().and_then(DiagStudent::predictive)
     }
 
     fn diagonal(&self, k: usize) -> Option<Diagonal<'_, T>> {

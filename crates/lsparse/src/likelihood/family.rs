@@ -37,8 +37,8 @@ pub struct Family {
     /// The arrays of its model files.
     pub arrays: &'static [Array],
     /// How statistics are made of sums over rows about the center; none where they are not made of these, or a weight is no
-    /// constant less half a quadratic form ([`quadratic`](super::Clusters::quadratic) or
-    /// [`diagonal`](super::Clusters::diagonal)).
+    /// constant less half a quadratic form ([`quadratic`](super::Clusters::quadratic),
+    /// [`diagonal`](super::Clusters::diagonal) or [`shared_form`](super::Clusters::shared_form)).
     pub of_moments: Option<OfMoments>,
     /// Products that a weight takes, for reports of work.
     pub products: fn(dim: usize) -> usize,
@@ -110,6 +110,9 @@ pub enum OfMoments {
     Products(fn(first: &[f64], second: &[f64], stat: &mut [f64])),
     /// Of the sums of y^2, column by column: clusters have a [`diagonal`](super::Clusters::diagonal) one.
     Squares(fn(first: &[f64], second: &[f64], stat: &mut [f64])),
+    /// They are the sums of y alone, second moments being shared: clusters have a
+    /// [`shared form`](super::Clusters::shared_form).
+    Firsts,
 }
 
 impl OfMoments {
@@ -117,6 +120,7 @@ impl OfMoments {
     pub fn write(self, first: &[f64], second: &[f64], stat: &mut [f64]) {
         match self {
             OfMoments::Products(write) | OfMoments::Squares(write) => write(first, second, stat),
+            OfMoments::Firsts => stat.copy_from_slice(first),
         }
     }
 }

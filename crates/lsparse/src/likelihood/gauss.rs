@@ -16,7 +16,7 @@ use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, ln_wishart, pack};
 use super::zero_mean_gauss::{fingerprints, kept_or_prior, own_terms, previous_covariances};
 use super::{
-    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Quadratic, Scratch, find_array,
+    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic, Scratch, find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
@@ -394,6 +394,10 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
         for (out, &quad) in out.iter_mut().zip(&column[..members.len()]) {
             *out = self.constant[k] - half * quad;
         }
+    }
+
+    fn predictive(&self) -> Option<Predictive<'_>> {
+        self.student.as_ref().map(|student| student.predictive(|_| 1.0))
     }
 
     fn quadratic(&self, k: usize) -> Option<Quadratic<'_, T>> {

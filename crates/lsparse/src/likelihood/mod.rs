@@ -290,6 +290,16 @@ pub trait Clusters<T: Real>: Send + Sync {
         None
     }
 
+    /// The same where one form is shared by all clusters, about their means.
+    fn shared_form(&self) -> Option<SharedForm<'_, T>> {
+        None
+    }
+
+    /// What [`add_log_predictive`](Self::add_log_predictive) adds in terms of these forms, where it is not `add_log_lik`.
+    fn predictive(&self) -> Option<Predictive<'_>> {
+        None
+    }
+
     /// Whether statistics of rows with missing values are expectations under the clusters: then they are added by
     /// [`accumulate_expected`](Self::accumulate_expected), and those of complete rows alone by the likelihood.
     fn completes_rows(&self) -> bool {
@@ -366,6 +376,40 @@ impl<T: Real> Diagonal<'_, T> {
         (whole..row.len()).for_each(|d| sums[d - whole] += term(d));
         constant - T::from_f64(0.5) * sums.into_iter().sum::<T>()
     }
+}
+
+/// `E[log F(x | phi_k)]` = constant_k - || M (x - center) - M mean_k ||^2 / 2.
+pub struct SharedForm<'a, T> {
+    /// One a cluster.
+    pub constants: &'a [T],
+    /// M, lower-triangular, row-major.
+    pub factor: &'a [f64],
+    /// K x D, about the center of the family's prior.
+    pub means: &'a [f64],
+}
+
+/// Predictive densities of clusters, Student t.
+pub enum Predictive<'a> {
+    /// log p_k(x) = constant_k - power_k ln(1 + rate_k q), q being what a cluster's form has.
+    Forms {
+        /// One a cluster.
+        constants: Vec<f64>,
+        /// One a cluster.
+        powers: Vec<f64>,
+        /// One a cluster.
+        rates: Vec<f64>,
+    },
+    /// log p_k(x) = constant_k - power_k sum_d ln(1 + rate_kd (x_d - mean_kd)^2).
+    Columns {
+        /// One a cluster.
+        constants: &'a [f64],
+        /// One a cluster.
+        powers: &'a [f64],
+        /// K x D.
+        rates: &'a [f64],
+        /// K x D.
+        means: &'a [f64],
+    },
 }
 
 /// An array with a name and a shape, row-major.

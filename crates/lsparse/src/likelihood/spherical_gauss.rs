@@ -8,8 +8,8 @@ use lsparse_kernels::{Real, digamma, ln_gamma, square_distances, weighted_moment
 use super::family::{Array, Family, OfMoments, Spread, about, array, diagonal_draw, planted_means, planted_variance};
 use super::student::Student;
 use super::{
-    CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch,
-    average, find_array,
+    CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior,
+    Scratch, average, find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
@@ -343,6 +343,12 @@ impl<T: Real> Clusters<T> for SphericalGaussClusters<T> {
         for (out, &distance) in out.iter_mut().zip(&scratch.column[..members.len()]) {
             *out = self.log_lik(k, distance);
         }
+    }
+
+    fn predictive(&self) -> Option<Predictive<'_>> {
+        let student = self.student.as_ref()?;
+        // Its form is the squared distance, that of the cluster has a precision in it.
+        Some(student.predictive(|k| self.precisions_t[k * self.prior.dim].to_f64().recip()))
     }
 
     fn diagonal(&self, k: usize) -> Option<Diagonal<'_, T>> {

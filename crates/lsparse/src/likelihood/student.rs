@@ -5,7 +5,7 @@ use std::f64::consts::PI;
 use lsparse_kernels::{Real, ln_gamma, ln_slice, log_form_sums};
 
 use super::missing::Hole;
-use super::{NamedArray, Scratch, find_array};
+use super::{NamedArray, Predictive, Scratch, find_array};
 use crate::error::{Error, Result};
 
 /// What a cluster's posterior knows beside its expectations.
@@ -89,6 +89,16 @@ impl Student {
         Student { dim, freedom, log_det: log_det.to_vec(), constant, rate }
     }
 
+    /// All of them, for forms of which `unit(k)` times that of cluster k is the one meant here.
+    pub fn predictive(&self, unit: impl Fn(usize) -> f64) -> Predictive<'static> {
+        let power = |freedom: &f64| 0.5 * (freedom + self.dim as f64);
+        Predictive::Forms {
+            constants: self.constant.clone(),
+            powers: self.freedom.iter().map(power).collect(),
+            rates: self.rate.iter().enumerate().map(|(k, rate)| rate * unit(k)).collect(),
+        }
+    }
+
     /// log t of rows with these quadratic forms, by way of `logs`, which has double precision: the more rows a cluster
     /// has, the nearer its logarithms are to zero and the larger the power.
     pub fn log_density<T: Real>(&self, k: usize, forms: &[T], logs: &mut Vec<f64>) {
@@ -139,6 +149,12 @@ impl DiagStudent {
             means: means.to_vec(),
             columns: if missing { (0..num * dim).map(|i| (peak(i), power(i))).collect() } else { Vec::new() },
         }))
+    }
+
+    /// All of them; none where values may be missing, as powers may differ by column.
+    pub fn predictive(&self) -> Option<Predictive<'_>> {
+        let DiagStudent { constant, power, rate, means, columns } = self;
+        columns.is_empty().then_some(Predictive::Columns { constants: constant, powers: power, rates: rate, means })
     }
 
     /// log t of a row by the columns that it has.

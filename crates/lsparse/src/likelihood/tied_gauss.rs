@@ -12,11 +12,12 @@ use std::time::Instant;
 use lsparse_kernels::{Real, dot_f64, square_distances, triangular_product, weighted_gram, weighted_moments};
 use rayon::prelude::*;
 
-use super::family::{Array, Family, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means};
+use super::family::{Array, Family, OfMoments, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means};
 use super::student::Student;
 use super::wishart::{Precision, WishartPrior, fingerprint, ln_wishart};
 use super::{
-    CLUSTERS_AT_ONCE, Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch, find_array,
+    CLUSTERS_AT_ONCE, Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Scratch,
+    SharedForm, find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
@@ -45,7 +46,7 @@ pub const FAMILY: Family = Family {
         Array::of_clusters("degrees"),
         Array::of_clusters("mean_counts"),
     ],
-    of_moments: None,
+    of_moments: Some(OfMoments::Firsts),
     products: |dim| dim,
     // A bound costs as much as the distance that a weight is.
     exact_pays: None,
@@ -377,6 +378,14 @@ impl<T: Real> Clusters<T> for TiedGaussClusters<T> {
         for (out, &distance) in out.iter_mut().zip(&scratch.column[..members.len()]) {
             *out = self.log_lik(k, distance);
         }
+    }
+
+    fn shared_form(&self) -> Option<SharedForm<'_, T>> {
+        Some(SharedForm { constants: &self.constant, factor: &self.precision.factor, means: &self.means })
+    }
+
+    fn predictive(&self) -> Option<Predictive<'_>> {
+        self.student.as_ref().map(|student| student.predictive(|_| 1.0))
     }
 
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {

@@ -12,7 +12,7 @@ use super::family::{Array, Family, OfMoments, Spread, add_second_moments, array,
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, fingerprint, ln_wishart, pack};
 use super::{
-    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Prior, Quadratic, Scratch, find_array,
+    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic, Scratch, find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
@@ -272,6 +272,10 @@ impl<T: Real> Clusters<T> for ZeroMeanGaussClusters<T> {
         for (out, &quad) in out.iter_mut().zip(&column[..members.len()]) {
             *out = self.constant[k] - half * quad;
         }
+    }
+
+    fn predictive(&self) -> Option<Predictive<'_>> {
+        self.student.as_ref().map(|student| student.predictive(|_| 1.0))
     }
 
     fn quadratic(&self, k: usize) -> Option<Quadratic<'_, T>> {

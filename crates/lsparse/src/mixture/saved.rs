@@ -6,10 +6,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Frequencies;
+use crate::backend::{DeviceChoice, Place};
 use crate::clusters::{check_rows, working_element};
 use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded};
 use crate::error::{Error, Result};
-use crate::likelihood::{Array, ClusterSummary, Extent, NamedArray, Prior, allow_missing, log_density, respond};
+use crate::likelihood::{Array, ClusterSummary, Extent, NamedArray, Prior, allow_missing};
+use crate::mixture::local::device::{Judge, demand_of_judging};
+use crate::mixture::train::center_of;
 use crate::mixture::{MOST_STRETCHES, Mixture, MixtureParams, Search};
 use crate::runs::ModelFile;
 use crate::settings::MixtureConfig;
@@ -303,24 +306,36 @@ impl MixtureModel {
         Ok(self)
     }
 
+    /// Where so many rows are best scored or assigned, by what is asked for.
+    pub fn place(&self, choice: DeviceChoice, rows: usize) -> Result<Place> {
+        Place::choose(choice, &demand_of_judging::<f64>(self, rows))
+    }
+
     /// log p(x_n) = log sum_k pi_k p(x_n | cluster k) of every row: under the point estimates, and of Gaussian posteriors
     /// the predictive density, a Student t.
     pub fn score(&self, source: &dyn RowSource) -> Result<RowScores> {
+        self.score_at(source, &Place::default())
+    }
+
+    /// The same at a [`place`](Self::place) of this model's.
+    pub fn score_at(&self, source: &dyn RowSource, place: &Place) -> Result<RowScores> {
         self.with_working_rows(source, |rows| match working_element(self.config.precision, rows) {
-            Element::F32 => self.score_as::<f32>(rows),
-            Element::F64 => self.score_as::<f64>(rows),
+            Element::F32 => self.score_as::<f32>(rows, place),
+            Element::F64 => self.score_as::<f64>(rows, place),
         })
     }
 
-    fn score_as<T: Scalar>(&self, source: &dyn RowSource) -> Result<RowScores> {
+    fn score_as<T: Scalar>(&self, source: &dyn RowSource, place: &Place) -> Result<RowScores> {
         let mixture = self.mixture::<T>();
         check_rows(mixture.likelihood.as_ref(), self.config.missing, source)?;
         let clusters = mixture.likelihood.clusters_of(&self.working_arrays())?;
         let log_pi: Vec<f64> = self.weights.iter().map(|p| p.ln()).collect();
         check_result("scoring", source.num_rows(), "rows", size_of::<f64>() as u64)?;
         let mut scores = Vec::with_capacity(source.num_rows());
+        let center = center_of(self.config.likelihood, &self.prior);
+        let mut judge = Judge::new(place, (self.config.likelihood, &center), clusters.as_ref(), &log_pi);
         mixture.for_each_panel_of(MOST_STRETCHES, &Dealt::in_order(source)?.batch(0), &mut None, |panel| {
-            let densities = log_density(clusters.as_ref(), &log_pi, &panel.rows)?;
+            let densities = judge.log_density(&panel.rows)?;
             scores.extend(densities.iter().map(|density| density + mixture.units_change));
             Ok(())
         })?;
@@ -345,12 +360,23 @@ impl MixtureModel {
         sparsity: usize,
         visit: &mut dyn FnMut(&[u32], &[f64]) -> Result<()>,
     ) -> Result<()> {
+        self.assign_at(source, sparsity, &Place::default(), visit)
+    }
+
+    /// The same at a [`place`](Self::place) of this model's.
+    pub fn assign_at(
+        &self,
+        source: &dyn RowSource,
+        sparsity: usize,
+        place: &Place,
+        visit: &mut dyn FnMut(&[u32], &[f64]) -> Result<()>,
+    ) -> Result<()> {
         if sparsity == 0 || sparsity > self.num_clusters() {
             return Err(Error::SparsityTooLarge { sparsity, clusters: self.num_clusters() });
         }
         self.with_working_rows(source, |rows| match working_element(self.config.precision, rows) {
-            Element::F32 => self.assign_as::<f32>(rows, sparsity, visit),
-            Element::F64 => self.assign_as::<f64>(rows, sparsity, visit),
+            Element::F32 => self.assign_as::<f32>(rows, sparsity, place, visit),
+            Element::F64 => self.assign_as::<f64>(rows, sparsity, place, visit),
         })
     }
 
@@ -358,14 +384,19 @@ impl MixtureModel {
         &self,
         source: &dyn RowSource,
         sparsity: usize,
+        place: &Place,
         visit: &mut dyn FnMut(&[u32], &[f64]) -> Result<()>,
     ) -> Result<()> {
         let mixture = self.mixture::<T>();
         check_rows(mixture.likelihood.as_ref(), self.config.missing, source)?;
         let params = self.params_of(&mixture)?;
         let mut values = Vec::new();
-        mixture.for_each_panel(&Dealt::in_order(source)?.batch(0), &mut None, |panel| {
-            respond(params.clusters.as_ref(), &params.frequencies.log_pi, &panel.rows, sparsity, &mut panel.resp)?;
+        let (center, log_pi) = (center_of(self.config.likelihood, &self.prior), &params.frequencies.log_pi);
+        let mut judge = Judge::new(place, (self.config.likelihood, &center), params.clusters.as_ref(), log_pi);
+        // A GPU wants many rows at once.
+        let stretches = if place.device.is_some() { MOST_STRETCHES } else { 1 };
+        mixture.for_each_panel_of(stretches, &Dealt::in_order(source)?.batch(0), &mut None, |panel| {
+            judge.respond(&panel.rows, sparsity, &mut panel.resp)?;
             values.clear();
             values.extend(panel.resp.value.iter().map(|v| v.to_f64()));
             visit(&panel.resp.index, &values)

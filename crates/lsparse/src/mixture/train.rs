@@ -12,10 +12,10 @@ use crate::clusters::seed::initial_summary;
 use crate::clusters::{scan_for, working_element};
 use crate::data::{Batches, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded, scan_rows};
 use crate::error::{Error, Result};
-use crate::likelihood::{ClusterSummary, Estimate, Prior, log_density};
+use crate::likelihood::{ClusterSummary, Estimate, LikelihoodKind, Prior};
 use crate::mixture::given::{GivenStart, check_given};
 use crate::mixture::growth::Settled;
-use crate::mixture::local::device::{OnDevice, demand};
+use crate::mixture::local::device::{Judge, OnDevice, demand};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
 use crate::mixture::prior::{GivenPrior, print_prior, settle_prior, settle_scale, take_given_prior};
@@ -286,12 +286,6 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         Ok(Some(ClusterSummary { counts, stats, width: model.likelihood.stat_width(), entropy: 0.0, trial: None }))
     }
 
-    /// The point that statistics are about.
-    fn center(&self) -> Vec<f64> {
-        let prior = &self.settled.prior;
-        if self.settled.config.likelihood.family().has_means { prior.center.clone() } else { vec![0.0; prior.dim] }
-    }
-
     /// How rows choose their clusters in a run.
     fn step(&self, run: usize) -> Box<dyn LocalStep<T>> {
         let config = &self.settled.config;
@@ -323,7 +317,8 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         match &self.place.device {
             Some(device) => {
                 let method = self.settled.config.method;
-                Box::new(OnDevice::new(Arc::clone(device), step, method, self.center()))
+                let center = center_of(self.settled.config.likelihood, &self.settled.prior);
+                Box::new(OnDevice::new(Arc::clone(device), step, method, center))
             }
             None => step,
         }
@@ -449,7 +444,8 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     }
 
     fn score(&self, model: &Mixture<T>, params: &MixtureParams<T>, _total: &ClusterSummary) -> Result<Option<f64>> {
-        self.held.as_ref().map(|held| mean_log_density(model, params, held)).transpose()
+        let center = center_of(self.settled.config.likelihood, &self.settled.prior);
+        self.held.as_ref().map(|held| mean_log_density(model, params, held, (&self.place, &center))).transpose()
     }
 
     fn saved(&self, session: &Session<'a, Mixture<T>>, outcome: &Outcome) -> MixtureModel {
@@ -547,13 +543,24 @@ pub(crate) fn check_row_weights(source: &dyn RowSource, row_weights: Option<&[f6
     Ok(())
 }
 
+/// The point that a family's statistics are about.
+pub(super) fn center_of(likelihood: LikelihoodKind, prior: &Prior) -> Vec<f64> {
+    if likelihood.family().has_means { prior.center.clone() } else { vec![0.0; prior.dim] }
+}
+
 /// Mean held-out log density, as a saved model scores rows: log sum_k `E[pi_k]` p(x | cluster k).
-fn mean_log_density<T: Scalar>(mixture: &Mixture<T>, params: &MixtureParams<T>, held: &Dealt<'_>) -> Result<f64> {
+fn mean_log_density<T: Scalar>(
+    mixture: &Mixture<T>,
+    params: &MixtureParams<T>,
+    held: &Dealt<'_>,
+    (place, center): (&Place, &[f64]),
+) -> Result<f64> {
     let clusters = mixture.likelihood.clusters_of(&params.clusters.arrays())?;
     let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
     let (mut total, stretch) = (0.0, mixture.stretch_rows());
+    let mut judge = Judge::new(place, (mixture.likelihood.kind(), center), clusters.as_ref(), &log_pi);
     mixture.for_each_panel_of(MOST_STRETCHES, &held.batch(0), &mut None, |panel| {
-        let densities = log_density(clusters.as_ref(), &log_pi, &panel.rows)?;
+        let densities = judge.log_density(&panel.rows)?;
         densities.chunks(stretch).for_each(|some| total += some.iter().sum::<f64>());
         Ok(())
     })?;

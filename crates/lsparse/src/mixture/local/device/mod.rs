@@ -1,0 +1,134 @@
+//! What a GPU does of a mixture: the local step, scores and assignments. Rows stay there from lap to lap, clusters go there,
+//! statistics come back.
+//!
+//! What a row's clusters are and what they add up to is the same as on the CPU, in double precision.
+//!
+//! - [`form`]: rows and clusters as a GPU takes them, statistics as it gives them.
+//! - [`step`]: the local step.
+//! - [`judge`]: scores and assignments.
+
+mod form;
+mod judge;
+mod step;
+
+use lsparse_cuda::mixture::{Form, MOST_CLUSTERS, bytes_of_rows, bytes_of_work};
+
+use crate::backend::Demand;
+use crate::data::Scalar;
+use crate::error::Error;
+use crate::likelihood::{LikelihoodKind, OfMoments};
+use crate::mixture::MixtureModel;
+use crate::settings::{MixtureConfig, MixtureMethod, SearchKind};
+
+pub use judge::{JUDGED_ROWS, Judge};
+pub use step::{OnDevice, Resident};
+
+/// The form that a GPU has the clusters of a family in; none where it has no kernels for it.
+fn form_of(kind: LikelihoodKind) -> Option<Form> {
+    kind.family().of_moments.map(|of_moments| match of_moments {
+        OfMoments::Products(_) => Form::Triangular,
+        OfMoments::Squares(_) => Form::Columns,
+        OfMoments::Firsts => Form::Turned,
+    })
+}
+
+/// What a lap over so many rows of type `T` would ask of a GPU.
+pub fn demand<T: Scalar>(config: &MixtureConfig, rows: usize, dim: usize, weighted: bool) -> Demand {
+    let family = config.likelihood.family();
+    let products = (family.products)(dim) as f64 * rows as f64 * config.clusters as f64;
+    // A batch at a time may be there, but not less.
+    let batch = rows.div_ceil(config.batches.unwrap_or(1).max(1));
+    let form = form_of(config.likelihood).unwrap_or(Form::Columns);
+    let bytes = bytes_of_rows::<T>(form, batch, dim, weighted) + bytes_of_work(form, batch, dim, config.clusters);
+    Demand { products, bytes, cannot: cannot(config, dim) }
+}
+
+/// What scoring or assigning so many rows of type `T` would ask of a GPU.
+pub fn demand_of_judging<T: Scalar>(model: &MixtureModel, rows: usize) -> Demand {
+    let (config, dim, clusters) = (&model.config, model.dim(), model.num_clusters());
+    let products = (config.likelihood.family().products)(dim) as f64 * rows as f64 * clusters as f64;
+    let form = form_of(config.likelihood).unwrap_or(Form::Columns);
+    let panel = rows.min(JUDGED_ROWS);
+    let bytes = bytes_of_rows::<T>(form, panel, dim, false) + bytes_of_work(form, panel, dim, clusters);
+    Demand { products, bytes, cannot: cannot_weigh(config, dim, clusters) }
+}
+
+fn no_kernel(what: &str) -> Option<String> {
+    Some(format!("there are no kernels for {what} on GPUs"))
+}
+
+/// Why the CPU has to do a lap.
+fn cannot(config: &MixtureConfig, dim: usize) -> Option<String> {
+    match config.method {
+        MixtureMethod::Lsparse | MixtureMethod::HardEm | MixtureMethod::Kmeans => {}
+        method => return no_kernel(&format!("`method {}`", method.name())),
+    }
+    if config.find_k {
+        return Some("K is found on the CPU".into());
+    }
+    if config.search == SearchKind::Neighbours {
+        return no_kernel("`search neighbours`");
+    }
+    if config.sparsity_tolerance.is_some() {
+        return no_kernel("an L that is chosen (`sparsity-tolerance`)");
+    }
+    cannot_weigh(config, dim, config.clusters)
+}
+
+/// Why it has to weigh rows.
+fn cannot_weigh(config: &MixtureConfig, dim: usize, clusters: usize) -> Option<String> {
+    let family = config.likelihood.family();
+    let Some(form) = form_of(config.likelihood) else {
+        return no_kernel(&format!("`likelihood {}`", family.name));
+    };
+    if config.missing {
+        return no_kernel("`missing` values");
+    }
+    if dim > form.most_columns() {
+        return no_kernel(&format!("more than {} columns and `likelihood {}`", form.most_columns(), family.name));
+    }
+    (clusters > MOST_CLUSTERS).then(|| format!("there are no kernels for more than {MOST_CLUSTERS} clusters on GPUs"))
+}
+
+fn not_dense() -> Error {
+    Error::Gpu { detail: "rows are not dense".into(), remedy: "choose `device cpu`".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Sparsity;
+
+    #[test]
+    fn what_a_gpu_cannot_do_has_its_reason() {
+        let config = MixtureConfig { likelihood: LikelihoodKind::Gauss, clusters: 100, ..Default::default() };
+        assert_eq!(cannot(&config, 64), None);
+        let refused = |config: MixtureConfig, dim, word: &str| {
+            let why = cannot(&config, dim).unwrap_or_default();
+            assert!(why.contains(word), "{why:?} does not say {word}");
+        };
+        refused(config.clone(), 129, "128 columns");
+        let columns = MixtureConfig { likelihood: LikelihoodKind::DiagGauss, ..config.clone() };
+        assert_eq!(cannot(&columns, 2048), None);
+        refused(columns.clone(), 2049, "2048 columns");
+        assert_eq!(cannot(&MixtureConfig { method: MixtureMethod::Kmeans, ..columns.clone() }, 64), None);
+        refused(MixtureConfig { find_k: true, ..columns }, 64, "found on the CPU");
+        refused(MixtureConfig { likelihood: LikelihoodKind::Poisson, ..config.clone() }, 64, "poisson");
+        refused(MixtureConfig { method: MixtureMethod::DpMeans, ..config.clone() }, 64, "dp-means");
+        refused(MixtureConfig { missing: true, ..config.clone() }, 64, "missing");
+        refused(MixtureConfig { search: SearchKind::Neighbours, ..config.clone() }, 64, "neighbours");
+        refused(MixtureConfig { clusters: 50_000, ..config.clone() }, 64, "40000 clusters");
+        let chosen = MixtureConfig { sparsity: Sparsity::Auto, ..config };
+        refused(MixtureConfig::clone(&chosen.check(1000).unwrap()), 64, "sparsity-tolerance");
+    }
+
+    #[test]
+    fn a_batch_must_fit_and_not_all_rows() {
+        let config = MixtureConfig { likelihood: LikelihoodKind::Gauss, clusters: 200, ..Default::default() };
+        let bytes =
+            |batches| demand::<f32>(&MixtureConfig { batches: Some(batches), ..config.clone() }, 4_000_000, 64, false);
+        let (whole, tenth) = (bytes(1), bytes(10));
+        assert_eq!(whole.products, tenth.products);
+        assert!(whole.bytes > 4_000_000 * 64 * 6 && tenth.bytes < whole.bytes / 2, "{whole:?} {tenth:?}");
+    }
+}
