@@ -32,6 +32,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
             println!(
                 "explore   pages of many topics: CPU time, bytes, a browser's times, pyLDAvis [--topics 1000,10000]"
             );
+            println!("watched   what pages that watch a training cost it, with slow and half-open readers [--turns N]");
             println!("memory    peak memory on 2 million documents and 3.68 million patches; may take --images DIR");
             println!("rivals    held-out scores and CPU time against others at their defaults:");
             println!(
@@ -69,6 +70,7 @@ pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
         ("dask", rest) => workers(rest),
         ("finding", rest) => finding(rest),
         ("explore", rest) => explore(rest),
+        ("watched", rest) => watched(rest),
         ("memory", rest) => memory::run(rest),
         _ => Err(format!("there is no benchmark {name:?}; see cargo xtask bench list")),
     }
@@ -89,6 +91,16 @@ fn explore(args: &[&str]) -> Result<(), String> {
     let lsparse = release("lsparse").to_string_lossy().into_owned();
     let all: Vec<&str> = [&*script, &*lsparse, &*folder].into_iter().chain(args.iter().copied()).collect();
     go(single(command(python("bench-venv", "bench/requirements.txt")?, &all)))
+}
+
+/// Training alone and with pages that watch it.
+fn watched(args: &[&str]) -> Result<(), String> {
+    go(cargo(&["build", "--release", "--package", "lsparse-cli"]))?;
+    let folder = root().join("target/bench-data").to_string_lossy().into_owned();
+    let script = root().join("bench/watched.py").to_string_lossy().into_owned();
+    let lsparse = release("lsparse").to_string_lossy().into_owned();
+    let all: Vec<&str> = [&*script, &*lsparse, &*folder].into_iter().chain(args.iter().copied()).collect();
+    go(command("python3", &all))
 }
 
 /// K that is found beside other ways to find it and fixed K.

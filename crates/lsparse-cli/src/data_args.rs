@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use lsparse::corpus::Corpus;
+use lsparse::corpus::{Corpus, Metadata};
 use lsparse::data::{CsvOptions, Groups, PatchGrid, PatchOptions, RowSource, Symbols};
 use lsparse::open::{self, GroupBy, OpenOptions};
 use lsparse::{Error, Result, SequenceModel};
@@ -35,7 +35,7 @@ pub enum Grid {
 pub type Sequences = (Box<dyn RowSource>, Groups);
 
 /// How data are read.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Data")]
 pub struct DataArgs {
     /// Whether the first line of a text file names the columns.
@@ -44,12 +44,15 @@ pub struct DataArgs {
     /// What parts the fields of a text file: one character, or comma, semicolon, tab, space [default: guessed].
     #[arg(long, value_name = "CHAR", value_parser = parse::delimiter)]
     pub delimiter: Option<u8>,
+    /// A column of a text file that is no data, by its name or, from 1, its number; may be given several times.
+    #[arg(long, value_name = "COLUMN")]
+    pub leave_out: Vec<String>,
     #[command(flatten)]
     pub patches: PatchArgs,
 }
 
 /// How images are cut into patches.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct PatchArgs {
     /// Side of a patch of an image, in pixels [default: 8].
     #[arg(long, value_name = "PIXELS", value_parser = parse::positive_size)]
@@ -117,19 +120,28 @@ impl DataArgs {
         Ok((Box::new(rows), groups))
     }
 
+    /// Columns of a table that rows are from, `columns` by name or number.
+    pub fn metadata(&self, path: &Path, columns: &[String], num_rows: usize) -> Result<Metadata> {
+        Metadata::of_table(path, &self.options(false).csv, columns, num_rows)
+    }
+
     fn options(&self, missing: bool) -> OpenOptions {
         let header = match self.header {
             Header::Yes => Some(true),
             Header::No => Some(false),
             Header::Auto => None,
         };
-        let csv = CsvOptions { header, delimiter: self.delimiter, missing };
+        let csv = CsvOptions { header, delimiter: self.delimiter, missing, leave_out: self.leave_out.clone() };
         OpenOptions { csv, patches: self.patches.options() }
     }
 
     /// Which of the options that only text files have are given, by name.
-    pub fn given(&self) -> [(&'static str, bool); 2] {
-        [("header", self.header != Header::Auto), ("delimiter", self.delimiter.is_some())]
+    pub fn given(&self) -> [(&'static str, bool); 3] {
+        [
+            ("header", self.header != Header::Auto),
+            ("delimiter", self.delimiter.is_some()),
+            ("leave-out", !self.leave_out.is_empty()),
+        ]
     }
 }
 

@@ -7,6 +7,7 @@ use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::corpus::{Corpus, Metadata, read_metadata, read_texts};
 use lsparse::data::{AtomicFile, RowSource};
+use lsparse::open::is_table;
 use lsparse::topics::{TopicModel, read_names};
 use lsparse::{AnyModel, Error, MixtureModel, Result, SequenceModel};
 use lsparse_page::explore::{Judge, PageOptions, PageReport, Picture, Reading, RowsReport, clusters_page, topics_page};
@@ -39,6 +40,7 @@ EXAMPLES:
   lsparse explore topics.safetensors corpus --names names.csv --out page.html
   lsparse explore topics.safetensors posts.jsonl --field body --id-field url --keep year --out page.html
   lsparse explore mixture.safetensors data.csv --out page.html            # clusters, and rows that show them
+  lsparse explore mixture.safetensors data.csv --keep year --out page.html    # and how large they are by a column
   lsparse explore patches.safetensors images/ --out page.html             # as pictures
   lsparse explore digits.safetensors digits.npy --picture 28x28 --out page.html
   lsparse explore h.safetensors data.npy --groups lengths.npy --out page.html")]
@@ -62,8 +64,8 @@ pub struct ExploreArgs {
     /// How many documents or rows the page has at most.
     #[arg(long, value_name = "N", default_value_t = 1000, requires = "data", visible_alias = "rows")]
     pub documents: usize,
-    /// Show shares by this field of JSON objects or column of CSV, or this one of those that the corpus folder has; may be
-    /// given several times [default: all of a corpus folder].
+    /// Show shares by this field of JSON objects or column of CSV, which is no data unless the model has a column of that
+    /// name, or this one of those that the corpus folder has; may be given several times [default: all of a corpus folder].
     #[arg(long, value_name = "NAME", requires = "data")]
     pub keep: Vec<String>,
     /// Rows are pictures of this height and width, with x3 behind it in colour, such as 28x28 [default: as patches of images
@@ -200,6 +202,36 @@ fn metadata_of(args: &ExploreArgs, path: &Path) -> Result<Option<Metadata>> {
     }
 }
 
+/// How rows are read: columns of a table that are shown by are no data, unless the model has columns of these names.
+fn reading(args: &ExploreArgs, path: &Path, columns: &[String]) -> Result<DataArgs> {
+    let mut reading = args.reading.clone();
+    if !Corpus::is_corpus(path) {
+        if !is_table(path) {
+            refuse_given(&[("keep", !args.keep.is_empty())], "rows that are no table of text and no corpus folder")?;
+        }
+        reading.leave_out.extend(args.keep.iter().filter(|&name| !columns.contains(name)).cloned());
+    }
+    Ok(reading)
+}
+
+/// A column that is not there was asked for as one to keep, unless it was to be left out too.
+fn of_keep(args: &ExploreArgs, error: Error) -> Error {
+    match error {
+        Error::Config { setting: "leave-out", problem, remedy } if args.reading.leave_out.is_empty() => {
+            Error::Config { setting: "keep", problem, remedy }
+        }
+        error => error,
+    }
+}
+
+/// What is known of rows: what a corpus folder has kept, or columns of their table.
+fn metadata_of_rows(args: &ExploreArgs, path: &Path, num_rows: usize) -> Result<Option<Metadata>> {
+    match metadata_of(args, path)? {
+        None if !args.keep.is_empty() => args.reading.metadata(path, &args.keep, num_rows).map(Some),
+        metadata => Ok(metadata),
+    }
+}
+
 fn of_mixture(args: &ExploreArgs, model: MixtureModel, options: &PageOptions) -> Result<(String, Report)> {
     refuse_given(&args.groups.given(), "a mixture")?;
     refuse_given(&args.text.given(), "a mixture")?;
@@ -210,11 +242,9 @@ fn of_mixture(args: &ExploreArgs, model: MixtureModel, options: &PageOptions) ->
     };
     let input = Input::open(path, ".csv")?;
     args.reading.check_patches(&[input.path()])?;
-    let source = args.reading.open(input.path(), model.config.missing)?;
-    let metadata = metadata_of(args, input.path())?;
-    if metadata.is_none() {
-        refuse_given(&[("keep", !args.keep.is_empty())], "rows that are no corpus folder")?;
-    }
+    let reading = reading(args, input.path(), &model.columns)?;
+    let source = reading.open(input.path(), model.config.missing).map_err(|error| of_keep(args, error))?;
+    let metadata = metadata_of_rows(args, input.path(), source.num_rows())?;
     let (columns, picture) = columns_and_picture(args, input.path(), source.as_ref(), &model.columns);
     let judge = Judge::Mixture(&model);
     let (page, report) = clusters_page(&judge, Some(source.as_ref()), metadata.as_ref(), &columns, picture, options)?;
@@ -223,7 +253,6 @@ fn of_mixture(args: &ExploreArgs, model: MixtureModel, options: &PageOptions) ->
 
 fn of_sequence(args: &ExploreArgs, model: SequenceModel, options: &PageOptions) -> Result<(String, Report)> {
     refuse_given(&args.text.given(), "sequences")?;
-    refuse_given(&[("keep", !args.keep.is_empty())], "sequences")?;
     let mut model = if args.missing { model.allowing_missing_steps() } else { model };
     let Some(path) = &args.data else {
         refuse_given(&args.groups.given(), "a page without data")?;
@@ -233,10 +262,13 @@ fn of_sequence(args: &ExploreArgs, model: SequenceModel, options: &PageOptions) 
         return Ok((page, Report::States(report)));
     };
     let input = Input::open(path, ".csv")?;
-    let (source, groups) = args.groups.open_for(&args.reading, input.path(), &mut model)?;
+    let reading = reading(args, input.path(), &model.columns)?;
+    let opened = args.groups.open_for(&reading, input.path(), &mut model);
+    let (source, groups) = opened.map_err(|error| of_keep(args, error))?;
+    let metadata = metadata_of_rows(args, input.path(), source.num_rows())?;
     let (columns, picture) = columns_and_picture(args, input.path(), source.as_ref(), &model.columns);
     let judge = Judge::Sequence(&model, &groups);
-    let (page, report) = clusters_page(&judge, Some(source.as_ref()), None, &columns, picture, options)?;
+    let (page, report) = clusters_page(&judge, Some(source.as_ref()), metadata.as_ref(), &columns, picture, options)?;
     Ok((page, Report::States(report)))
 }
 

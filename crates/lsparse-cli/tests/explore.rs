@@ -99,7 +99,11 @@ fn what_cannot_be_explored_is_refused() {
         "explore x.safetensors data.npy --patch-size 4 --out a.html",
         &["patch-size: it has no meaning for rows that are not cut from images"],
     );
-    refused(&place, "explore x.safetensors data.npy --keep a --out a.html", &["keep: ", "no corpus folder"]);
+    refused(
+        &place,
+        "explore x.safetensors data.npy --keep a --out a.html",
+        &["keep: ", "no table of text and no corpus folder"],
+    );
     refused(&place, "explore m.safetensors train --picture 3x3 --out a.html", &["picture: ", "no meaning for topics"]);
     refused(&place, "explore m.safetensors train --keep year --out a.html", &["keep: ", "there is no column \"year\""]);
     refused(
@@ -197,4 +201,36 @@ fn metadata_is_kept_with_the_corpus_and_shown() {
     );
     place.write("parts/val/metadata.csv", "year\n1\n");
     refused(&place, "explore m.safetensors parts/val --out x.html", &["metadata.csv", "1 lines for 12 documents"]);
+}
+
+#[test]
+fn rows_are_shown_by_columns_of_their_table() {
+    let place = Place::new();
+    let row = |n: usize| {
+        let (far, half) = (n % 2, n % 7);
+        format!("{},{},{},{}\n", ["Oslo", "Lima"][far], 10 * far + half, 1990 + n / 20, 5 * far + n % 3)
+    };
+    // What the numbers' reader passes over is passed over here too.
+    let body = |from: usize| (from..200).map(row).collect::<String>();
+    place.write("t.csv", format!("town,a,year,b\n# a remark\n\n{}", body(0)));
+    place.write("plain.csv", body(0));
+    let fit = "fit mixture t.csv -k 2 --laps 5 --leave-out town --leave-out year -q --out m.safetensors";
+    place.lsparse(fit).assert().success();
+    refused(&place, "fit mixture t.csv -k 2 --out x.safetensors", &["t.csv"]);
+    refused(&place, "fit mixture t.csv -k 2 --leave-out twon --out x.safetensors", &["leave-out: ", "\"twon\""]);
+    for keep in ["--keep town --keep year", "--keep 1 --keep 3"] {
+        place.lsparse(&format!("explore m.safetensors t.csv {keep} --out m.html -q")).assert().success();
+    }
+    // Without a first line of names columns have numbers.
+    place.lsparse("explore m.safetensors plain.csv --keep 1 --keep 3 --out plain.html -q").assert().success();
+    place
+        .lsparse("explore m.safetensors t.csv --leave-out town --leave-out year --out less.html -q")
+        .assert()
+        .success();
+    assert!(place.read("m.html").len() > place.read("less.html").len());
+    assert!(place.read("plain.html").len() > place.read("less.html").len());
+    let keep = "explore m.safetensors t.csv --out x.html --keep";
+    refused(&place, &format!("{keep} twon"), &["keep: ", "\"twon\"", "among its 4"]);
+    refused(&place, &format!("{keep} town --keep year --keep town"), &["keep: ", "twice"]);
+    refused(&place, "explore m.safetensors t.csv --keep town --out x.html", &["3"]);
 }

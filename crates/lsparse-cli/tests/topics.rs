@@ -350,8 +350,15 @@ fn topics_one_by_one_and_in_files() {
     }
     let filled = model.total.counts.iter().filter(|&&count| count > 0.0).count();
     assert_eq!(model.alike(0.0).len(), filled * (filled - 1) / 2);
-    for (a, b, found) in model.alike(0.3) {
-        assert!((found - cosine(&dense_counts(&model, a), &dense_counts(&model, b))).abs() < 1e-9);
+    let pairs = (0..30).flat_map(|a| (a + 1..30).map(move |b| (a, b)));
+    let all =
+        pairs.map(|(a, b)| (a, b, cosine(&dense_counts(&model, a), &dense_counts(&model, b)))).collect::<Vec<_>>();
+    for least in [0.02, 0.1, 0.3, 0.8] {
+        let (found, expected) = (model.alike(least), all.iter().filter(|pair| pair.2 >= least).count());
+        assert_eq!(found.len(), expected, "{least}");
+        assert!(found.iter().all(|pair| {
+            all.iter().any(|other| (other.0, other.1) == (pair.0, pair.1) && (other.2 - pair.2).abs() < 1e-9)
+        }));
     }
 
     let one = place.stdout("topics m.safetensors --topic 7 --top 3");

@@ -6,6 +6,7 @@
 use crate::block_gather::GatherBlock;
 use crate::block_step::BlockStep;
 use crate::centers::{CenterScores, NearestCenter};
+use crate::cross::CrossProducts;
 use crate::distance::{SquareDistances, TriangularProduct};
 use crate::elementary::{Coefficients, Exp, Ln};
 use crate::gather_tile::GatherTile;
@@ -55,6 +56,7 @@ kernels! {
     add_table_rows: AddTableRows<'_, Self>;
     block_step: BlockStep<'_, Self>;
     center_scores: CenterScores<'_, Self>;
+    cross_products: CrossProducts<'_, Self>;
     diag_quad_forms: DiagQuadForms<'_, Self>;
     exp_in_place: Exp<'_, Self>;
     fma_burst: FmaBurst => f64;

@@ -14,7 +14,8 @@
 //! 5. [`weighted_gram`], [`weighted_sum`], [`weighted_square_sum`] and [`weighted_moments`] sum the
 //!    statistics;
 //! 6. [`invert_cholesky_batch`], [`exp_slice`], [`ln_slice`], [`digamma_slice`] and
-//!    [`ln_gamma_slice`] serve the global steps, [`log_form_sums`] the scores of a posterior.
+//!    [`ln_gamma_slice`] serve the global steps, [`log_form_sums`] the scores of a posterior;
+//! 7. [`cross_products`] gives all scalar products of topics, which are compared with each other once they are trained.
 //!
 //! Every function is generic over [`Real`] (`f32` or `f64`), compiled here for each [`Level`], and
 //! deterministic: its result depends on its arguments and the level alone, not on addresses,
@@ -45,6 +46,7 @@ mod candidates;
 mod centers;
 mod cholesky;
 mod conditional;
+mod cross;
 mod distance;
 mod elementary;
 mod gamma;
@@ -72,6 +74,7 @@ pub use block_step::{BLOCK_LANES, block_step, block_stride};
 pub use centers::CenterPack;
 pub use cholesky::{invert_cholesky_batch, invert_cholesky_batch_while};
 pub use conditional::{Conditional, ConditionalPack};
+pub use cross::{PANEL, cross_products};
 pub use distance::{square_distances, triangular_product};
 pub use elementary::{exp_slice, ln_slice};
 pub use gamma::{digamma, digamma_slice, ln_gamma, ln_gamma_slice};

@@ -4,8 +4,8 @@ mod common;
 
 use common::{assert_near, at_every_level, random, random_positive, rng};
 use lsparse_kernels::{
-    Real, TriangularPack, diag_quad_forms, dot_f64, log_form_sums, square_distances, transpose_tile,
-    triangular_product, weighted_gram, weighted_moments, weighted_square_sum, weighted_sum,
+    PANEL, Real, TriangularPack, cross_products, diag_quad_forms, dot_f64, log_form_sums, square_distances,
+    transpose_tile, triangular_product, weighted_gram, weighted_moments, weighted_square_sum, weighted_sum,
 };
 use rand::RngExt;
 
@@ -296,6 +296,29 @@ fn weighted_moments_have_the_bits_of_gathered_rows() {
                 }
                 assert_eq!((&first, &second), (&slow_first, &slow_second), "{level} {} {dim} x {num}", T::NAME);
                 assert_eq!(alone, slow_first, "{level} {} {dim} x {num}", T::NAME);
+            }
+        }
+    }
+    at_every_level(|level| {
+        check::<f32>(level);
+        check::<f64>(level);
+    });
+}
+
+#[test]
+fn cross_products_match_the_sums() {
+    fn check<T: Real>(level: &str) {
+        let mut rng = rng(7);
+        for rows in [0, 1, 2, 33, 300] {
+            let (left, right) = (random::<T>(&mut rng, rows * PANEL), random::<T>(&mut rng, rows * PANEL));
+            let start = random::<T>(&mut rng, PANEL * PANEL);
+            let mut out = start.clone();
+            cross_products(&left, &right, &mut out);
+            for (i, j) in (0..PANEL).flat_map(|i| (0..PANEL).map(move |j| (i, j))) {
+                let products = (0..rows).map(|m| left[m * PANEL + i].to_f64() * right[m * PANEL + j].to_f64());
+                let expected = start[i * PANEL + j].to_f64() + products.sum::<f64>();
+                let what = format!("{level} {} {rows} rows, entry {i}, {j}", T::NAME);
+                assert_near::<T>(out[i * PANEL + j].to_f64(), expected, 4.0, 1.0 + rows as f64, &what);
             }
         }
     }

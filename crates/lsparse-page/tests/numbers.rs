@@ -10,8 +10,8 @@ use lsparse::synthetic::{ThemedCorpus, themed_corpus};
 use lsparse::topics::{TopicInputs, TopicModel, WordTable, fit_topics_with};
 use lsparse::{Beside, Error, Estimate};
 use lsparse_page::explore::{
-    Distances, PageOptions, Ranking, Reading, RelevanceGrid, Shelf, SparseTopics, choose_documents, layout, principal,
-    topics_of_words, topics_page, tree,
+    Distances, PageOptions, Ranking, Reading, RelevanceGrid, Shelf, SparseTopics, choose_documents, layout, off_by,
+    principal, topics_of_words, topics_page, tree,
 };
 
 const DOCUMENTS: usize = 300;
@@ -57,26 +57,67 @@ fn topics_are_their_background_and_what_is_above_it() {
     assert!(sparse.words.len() < model.num_topics() * model.vocab_size() * 3 / 4, "{}", sparse.words.len());
 }
 
+/// Topics of all kinds: words that most have, words that few have, topics without any of their own, and twins.
+fn made_up(num: usize, vocab: usize) -> WordTable {
+    let mut seed = 1u64;
+    let mut draw = || {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as f64 / (1u64 << 31) as f64
+    };
+    let mut topics: Vec<Vec<f64>> = Vec::new();
+    for k in 0..num {
+        let rare = 0.05 + 0.3 * draw();
+        let mut own: Vec<f64> = (0..vocab)
+            .map(|v| 0.01 + if draw() < if v % 5 == 0 { 0.7 } else { rare * 0.2 } { 3.0 * draw() } else { 0.0 })
+            .collect();
+        if k % 7 == 3 {
+            own.fill(0.01);
+        }
+        if k % 11 == 5 {
+            own.clone_from(&topics[k - 1]);
+        }
+        topics.push(own);
+    }
+    topics.iter_mut().for_each(|own| {
+        let sum: f64 = own.iter().sum();
+        own.iter_mut().for_each(|p| *p /= sum);
+    });
+    WordTable::new(vocab, num, 1, |v, out| out.iter_mut().zip(&topics).for_each(|(p, own)| *p = own[v] as f32))
+}
+
 #[test]
 fn distances_and_neighbours_are_those_of_brute_force() {
-    for model in [&trained().model, &train(Estimate::Posterior).model] {
-        let topics: Vec<Vec<f64>> = (0..model.num_topics()).map(|k| model.topic(k)).collect();
-        let distances = Distances::new(&SparseTopics::new(&model.table));
-        let near = distances.neighbours(7);
+    let (map, posterior) = (&trained().model, &train(Estimate::Posterior).model);
+    for table in [&map.table, &posterior.table, &made_up(230, 700)] {
+        let num = table.num_topics;
+        let of_topic = |k: usize| (0..table.vocab_size()).map(|v| f64::from(table.row(v)[k])).collect::<Vec<_>>();
+        let topics: Vec<Vec<f64>> = (0..num).map(of_topic).collect();
+        let sparse = SparseTopics::new(table);
+        let mut distances = Distances::new(&sparse);
+        let near = distances.nearest_topics(&sparse, 7);
         for (k, topic) in topics.iter().enumerate() {
             let expected: Vec<f64> = topics.iter().map(|other| hellinger(topic, other)).collect();
-            for (found, expected) in distances.row(k).iter().zip(&expected) {
-                assert!((f64::from(*found) - expected).abs() < 1e-6, "{found} {expected}");
+            let most = f64::from(off_by(sparse.topic(k).0.len())) + 1e-6;
+            for (&found, expected) in distances.row(k).iter().zip(&expected) {
+                let off = (f64::from(found).powi(2) - expected.powi(2)).abs();
+                assert!(off <= most, "{found} {expected}: {off} of {most}");
             }
-            let mut order: Vec<usize> = (0..topics.len()).filter(|&j| j != k).collect();
+            let mut order: Vec<usize> = (0..num).filter(|&j| j != k).collect();
             order.sort_by(|&a, &b| expected[a].total_cmp(&expected[b]));
             let found: Vec<usize> = near.topic[k * 7..][..7].iter().map(|&j| j as usize).collect();
-            for (a, b) in found.iter().zip(&order) {
+            for (at, (a, b)) in found.iter().zip(&order).enumerate() {
                 assert!((expected[*a] - expected[*b]).abs() < 1e-6, "topic {k}: {found:?} {order:?}");
+                assert!((f64::from(near.distance[k * 7 + at]) - expected[*a]).abs() < 1e-6);
             }
         }
+        distances.refine(&near);
+        for (at, (&j, &distance)) in near.topic.iter().zip(&near.distance).enumerate() {
+            assert!(distances.row(at / 7)[j as usize] == distance && distances.row(j as usize)[at / 7] == distance);
+        }
         // More neighbours than there are.
-        assert_eq!(distances.neighbours(99).count, 29);
+        assert_eq!(distances.nearest_topics(&sparse, num + 9).count, num - 1);
+        let again = |threads: usize| with_threads(threads, || Distances::new(&sparse).into_square()).unwrap();
+        assert!(again(1) == again(3));
     }
 }
 
@@ -86,9 +127,10 @@ fn the_same_topics_have_no_distance() {
         let p = (v as f32 + 1.0) / 1275.0;
         out.copy_from_slice(&[p, p, if v == 0 { 1.0 } else { 0.0 }]);
     });
-    let distances = Distances::new(&SparseTopics::new(&table));
-    assert!(distances.row(0)[1] < 1e-6, "{}", distances.row(0)[1]);
-    assert!((f64::from(distances.row(0)[2]) - (1.0 - (1.0f64 / 1275.0).sqrt()).sqrt()).abs() < 1e-6);
+    let sparse = SparseTopics::new(&table);
+    let near = Distances::new(&sparse).nearest_topics(&sparse, 2);
+    assert!(near.topic[0] == 1 && near.distance[0] < 1e-6, "{}", near.distance[0]);
+    assert!((f64::from(near.distance[1]) - (1.0 - (1.0f64 / 1275.0).sqrt()).sqrt()).abs() < 1e-6);
 }
 
 /// Join the two groups with the least average distance, again and again, from the definition.
@@ -113,9 +155,25 @@ fn plain_tree(num: usize, square: &[f32]) -> Vec<(Vec<usize>, f64)> {
 
 #[test]
 fn the_tree_is_that_of_average_linkage() {
-    let distances = Distances::new(&SparseTopics::new(&trained().model.table));
+    // Those with many topics are made smaller on the way, more than once.
+    for table in [&trained().model.table, &made_up(90, 400)] {
+        check_tree(Distances::new(&SparseTopics::new(table)));
+    }
+    // Equal distances are no trouble, nor are one topic and two, nor distances that nobody knows.
+    assert_eq!(tree(5, vec![1.0; 25]).len(), 4);
+    assert_eq!(tree(1, vec![0.0]).len(), 0);
+    assert_eq!(tree(2, vec![0.0, 0.3, 0.3, 0.0])[0].height, 0.3);
+    assert_eq!(tree(4, Distances::of_square(4, vec![f32::NAN; 16]).into_square()).len(), 3);
+}
+
+fn check_tree(distances: Distances) {
     let num = distances.num_topics();
-    let square = distances.into_square();
+    let mut square = distances.into_square();
+    // Twins would make the order of merges a matter of taste.
+    for (i, j) in (0..num).flat_map(|i| (0..i).map(move |j| (i, j))) {
+        let apart = square[i * num + j] + 1e-3 * ((i * 31 + j * 17) % 97) as f32;
+        (square[i * num + j], square[j * num + i]) = (apart, apart);
+    }
     let expected = plain_tree(num, &square);
     let merges = tree(num, square);
     let mut groups: Vec<Vec<usize>> = (0..num).map(|k| vec![k]).collect();
@@ -128,10 +186,6 @@ fn the_tree_is_that_of_average_linkage() {
         assert!((f64::from(merge.height) - height).abs() < 1e-5);
         groups.push(joined);
     }
-    // Equal distances are no trouble, nor are one topic and two.
-    assert_eq!(tree(5, vec![1.0; 25]).len(), 4);
-    assert_eq!(tree(1, vec![0.0]).len(), 0);
-    assert_eq!(tree(2, vec![0.0, 0.3, 0.3, 0.0])[0].height, 0.3);
 }
 
 #[test]
@@ -195,7 +249,7 @@ fn near_topics_are_near_on_the_map_and_circles_are_apart() {
         }
     });
     let sparse = SparseTopics::new(&table);
-    let near = Distances::new(&sparse).neighbours(each - 1);
+    let near = Distances::new(&sparse).nearest_topics(&sparse, each - 1);
     let shares = vec![1.0 / 120.0; 120];
     let map = layout(principal(&sparse, 1), &near, &shares, 1);
     let apart = |a: usize, b: usize| (map.x[a] - map.x[b]).hypot(map.y[a] - map.y[b]);

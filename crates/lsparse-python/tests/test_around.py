@@ -222,7 +222,7 @@ def test_a_page_shows_fits_and_stops_them(tmp_path):
         # A fit that begins has not been asked to stop.
         model.set_params(max_iter=2).fit(X)
         traces = json.loads(asked(page, "state"))["traces"]
-        assert len(traces) == 2 and json.loads(traces[1]["lines"][-1])["event"] == "end"
+        assert len(traces) == 2 and traces[1]["lines"][-1]["event"] == "end"
     assert page.url is None
     path = tmp_path / "run.jsonl"
     model.fit(X, trace=path)

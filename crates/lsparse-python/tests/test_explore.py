@@ -84,10 +84,12 @@ def browser(shared):
 
 
 def shown(x, digits=4):
-    """A number as the page shows it, which is JavaScript's toPrecision."""
+    """A number as the page shows it: JavaScript's toPrecision, or whole where it is larger than that."""
     if x == 0:
         return f"{0:.{digits - 1}f}"
     exponent = int(f"{x:.{digits - 1}e}".split("e")[1])
+    if digits <= exponent < 15:
+        return f"{math.floor(x + 0.5):,}"
     if exponent < -6 or exponent >= digits:
         mantissa, power = f"{x:.{digits - 1}e}".split("e")
         return f"{mantissa}e{int(power):+d}"

@@ -28,6 +28,13 @@ pub struct OpenOptions {
 ///
 /// NumPy's formats are known by their first bytes whatever they are called, text by its name.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn RowSource>> {
+    if !options.csv.leave_out.is_empty() && path.exists() && !is_table(path) {
+        return Err(Error::Config {
+            setting: "leave-out",
+            problem: format!("{} is no text file with columns", path.display()),
+            remedy: "leave it out, or give a .csv, .tsv or .txt file".into(),
+        });
+    }
     let metadata = fs::metadata(path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => Error::NotFound { path: path.to_owned() },
         _ => Error::Io { path: path.to_owned(), action: "open", source },
@@ -73,6 +80,13 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn RowSource>> {
     }
 }
 
+/// Whether a path is that of a file with columns of text, by its name.
+pub fn is_table(path: &Path) -> bool {
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    let plain_name = name.strip_suffix(".gz").unwrap_or(&name);
+    path.is_file() && [".csv", ".tsv", ".txt"].iter().any(|known| plain_name.ends_with(known))
+}
+
 /// What says where sequences begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupBy {
@@ -100,9 +114,7 @@ pub fn open_sequences(path: &Path, options: &OpenOptions, by: &GroupBy) -> Resul
             Ok((source, groups))
         }
         GroupBy::Column(column) => {
-            let name = path.to_string_lossy().to_ascii_lowercase();
-            let plain_name = name.strip_suffix(".gz").unwrap_or(&name);
-            if path.is_file() && ![".csv", ".tsv", ".txt"].iter().any(|known| plain_name.ends_with(known)) {
+            if path.is_file() && !is_table(path) {
                 let problem = format!("{} is no text file with columns of names", path.display());
                 let remedy = "give the lengths of the sequences by `groups`".into();
                 return Err(Error::Config { setting: "group-column", problem, remedy });

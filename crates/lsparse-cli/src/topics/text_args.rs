@@ -61,6 +61,7 @@ impl TextArgs {
         let path = input.path();
         if let Some(reading) = reading {
             refuse_given(&reading.patches.given(), "a topic model, whose documents are no images")?;
+            refuse_given(&reading.given()[2..], "a topic model, whose documents are text")?;
         }
         if Corpus::is_corpus(path) {
             refuse_given(&self.given(), "a corpus folder")?;

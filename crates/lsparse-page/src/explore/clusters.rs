@@ -12,7 +12,7 @@ use crate::explore::layout::scaled;
 use crate::explore::pack::Pack;
 use crate::explore::rows::{Judge, Sampled};
 use crate::explore::shapes::{ClusterSet, Profile, ProfileKind};
-use crate::explore::topics::{PageOptions, finish, put_map};
+use crate::explore::topics::{MAP_NEIGHBOURS, PageOptions, finish, put_map};
 
 /// How much of everything the page has, so that it stays small whatever K and D are: columns of clusters, pixels of
 /// pictures, correlations, values of rows, transitions.
@@ -112,7 +112,8 @@ pub fn clusters_page(
     pack.set("names", (0..num).map(|k| options.names.get(k).cloned().flatten().into()).collect::<Vec<Value>>());
     let distances = set.distances()?;
     let start = scaled(&distances, options.seed);
-    put_map(&mut pack, distances, start, &set.weights, options.seed);
+    let near = distances.neighbours(MAP_NEIGHBOURS);
+    put_map(&mut pack, distances, &near, start, &set.weights, options.seed);
     pack.whole("alike", &[]);
     pack.f64("alike_cosine", &[]);
     pack.f64("share", &set.weights);

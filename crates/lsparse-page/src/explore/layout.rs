@@ -9,8 +9,9 @@ use rayon::prelude::*;
 use crate::explore::distances::{Distances, Neighbours};
 use crate::explore::sparse::SparseTopics;
 
-/// Rounds over the edges.
+/// Rounds over the edges, of this many topics or fewer; many topics find their places in fewer, and have more edges.
 const ROUNDS: usize = 200;
+const FEW: f64 = 500.0;
 
 /// Random topics that an end of an edge is pushed from, each time the edge is pulled.
 const PUSHES: usize = 5;
@@ -70,10 +71,13 @@ impl Draws {
 /// The first two principal components of the roots of topics, by orthogonal iteration.
 pub fn principal(topics: &SparseTopics, seed: u64) -> Vec<[f32; 2]> {
     let (num, vocab) = (topics.num_topics(), topics.vocab_size);
-    let root = |k: usize, p: f32| f64::from(p).sqrt() - f64::from(topics.background[k]).sqrt();
-    let means: Vec<f64> = (topics.by_word.par_iter())
-        .map(|list| list.iter().map(|&(k, p)| root(k as usize, p)).sum::<f64>() / num as f64)
+    let base: Vec<f64> = topics.background.iter().map(|&b| f64::from(b).sqrt()).collect();
+    let roots: Vec<Vec<(u32, f32)>> = (0..vocab)
+        .into_par_iter()
+        .map(|v| topics.word(v).iter().map(|&(k, p)| (k, (f64::from(p).sqrt() - base[k as usize]) as f32)).collect())
         .collect();
+    let means: Vec<f64> =
+        roots.iter().map(|list| list.iter().map(|&(_, s)| f64::from(s)).sum::<f64>() / num as f64).collect();
     let mut draws = Draws(seed);
     let mut axes: Vec<[f64; 2]> = (0..vocab).map(|_| [draws.symmetric(), draws.symmetric()]).collect();
     let mut places = vec![[0.0f64; 2]; num];
@@ -83,24 +87,22 @@ pub fn principal(topics: &SparseTopics, seed: u64) -> Vec<[f32; 2]> {
         places = (0..num)
             .into_par_iter()
             .map(|k| {
-                let (words, values) = topics.topic(k);
+                let (words, roots) = topics.topic_roots(k);
                 let mut place = [-shift[0], -shift[1]];
-                for (&v, &p) in words.iter().zip(values) {
-                    let (s, axis) = (root(k, p), axes[v as usize]);
-                    place[0] += s * axis[0];
-                    place[1] += s * axis[1];
+                for (&v, &s) in words.iter().zip(roots) {
+                    let axis = axes[v as usize];
+                    place = [place[0] + s * axis[0], place[1] + s * axis[1]];
                 }
                 place
             })
             .collect();
         let total = places.iter().fold([0.0; 2], |sum, p| [sum[0] + p[0], sum[1] + p[1]]);
-        axes = (topics.by_word.par_iter().zip(&means))
+        axes = (roots.par_iter().zip(&means))
             .map(|(list, mean)| {
                 let mut axis = [-mean * total[0], -mean * total[1]];
-                for &(k, p) in list {
-                    let (s, place) = (root(k as usize, p), places[k as usize]);
-                    axis[0] += s * place[0];
-                    axis[1] += s * place[1];
+                for &(k, s) in list {
+                    let (s, place) = (f64::from(s), places[k as usize]);
+                    axis = [axis[0] + s * place[0], axis[1] + s * place[1]];
                 }
                 axis
             })
@@ -196,8 +198,9 @@ fn attract(places: &mut [[f32; 2]], edges: &[(u32, u32, f32)], seed: u64) {
     let mut draws = Draws(seed ^ 0x5eed);
     let mut due = vec![0.0f32; edges.len()];
     let step = |difference: f32, by: f32| (difference * by).clamp(-4.0, 4.0);
-    for round in 0..ROUNDS {
-        let rate = 1.0 - round as f32 / ROUNDS as f32;
+    let rounds = (ROUNDS as f64 * (FEW / num.max(1) as f64).cbrt().min(1.0)) as usize;
+    for round in 0..rounds {
+        let rate = 1.0 - round as f32 / rounds as f32;
         for (&(a, b, weight), due) in edges.iter().zip(&mut due) {
             *due += weight;
             if *due < 1.0 {

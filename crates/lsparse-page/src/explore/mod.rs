@@ -25,7 +25,7 @@ mod topics;
 mod tree;
 
 pub use clusters::{Picture, RowsReport, clusters_page};
-pub use distances::{Distances, Neighbours};
+pub use distances::{Distances, Neighbours, off_by};
 pub use documents::{Reading, Shelf, ShownDocument, Token, choose_documents};
 pub use facets::{Facet, Weighed, facets};
 pub use layout::{Layout, layout, principal, scaled};

@@ -51,9 +51,12 @@ impl Ranking {
         let sums: Vec<f64> = (0..topics.vocab_size)
             .into_par_iter()
             .map(|v| {
-                let list = &topics.by_word[v];
                 backgrounds
-                    + list.iter().map(|&(k, p)| f64::from(p) - f64::from(topics.background[k as usize])).sum::<f64>()
+                    + topics
+                        .word(v)
+                        .iter()
+                        .map(|&(k, p)| f64::from(p) - f64::from(topics.background[k as usize]))
+                        .sum::<f64>()
             })
             .collect();
         let of_topic = |k: usize| {
@@ -114,8 +117,12 @@ pub fn topics_of_words(model: &TopicModel, most: usize) -> Vec<Vec<(u32, f64)>> 
     let of_word = |v: usize| {
         let (topic, mass) = stats.word(v);
         let mut list: Vec<(u32, f64)> = topic.iter().copied().zip(mass.iter().copied()).filter(|e| e.1 > 0.0).collect();
-        list.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        list.truncate(most);
+        let more = |a: &(u32, f64), b: &(u32, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        if most < list.len() {
+            list.select_nth_unstable_by(most, more);
+            list.truncate(most);
+        }
+        list.sort_unstable_by(more);
         list
     };
     (0..model.vocab_size()).into_par_iter().map(of_word).collect()

@@ -21,8 +21,12 @@ pub struct SparseTopics {
     pub words: Vec<u32>,
     /// Their probabilities.
     pub values: Vec<f32>,
+    /// sqrt(phi_kv) above the root of the background, for the same words.
+    pub roots: Vec<f64>,
+    /// Where the topics of each word start, and where the last one's end.
+    word_starts: Vec<usize>,
     /// The same the other way round: for each word its topics, ascending, with their probabilities.
-    pub by_word: Vec<Vec<(u32, f32)>>,
+    by_word: Vec<(u32, f32)>,
 }
 
 impl SparseTopics {
@@ -48,20 +52,28 @@ impl SparseTopics {
             let above = table.row(v).iter().zip(&background).enumerate().filter(|(_, (p, least))| p > least);
             above.map(|(k, (&p, _))| (k as u32, p)).collect()
         };
-        let by_word: Vec<Vec<(u32, f32)>> = (0..vocab_size).into_par_iter().map(of_word).collect();
-        let mut starts = vec![0; num + 1];
-        by_word.iter().flatten().for_each(|&(k, _)| starts[k as usize + 1] += 1);
+        let lists: Vec<Vec<(u32, f32)>> = (0..vocab_size).into_par_iter().map(of_word).collect();
+        let (mut word_starts, mut starts) = (vec![0; vocab_size + 1], vec![0; num + 1]);
+        lists.iter().enumerate().for_each(|(v, list)| word_starts[v + 1] = word_starts[v] + list.len());
+        let by_word = lists.concat();
+        drop(lists);
+        by_word.iter().for_each(|&(k, _)| starts[k as usize + 1] += 1);
         (0..num).for_each(|k| starts[k + 1] += starts[k]);
         let (mut words, mut values) = (vec![0; starts[num]], vec![0.0; starts[num]]);
         let mut next = starts.clone();
-        for (v, topics) in by_word.iter().enumerate() {
-            for &(k, p) in topics {
+        for v in 0..vocab_size {
+            for &(k, p) in &by_word[word_starts[v]..word_starts[v + 1]] {
                 let at = &mut next[k as usize];
                 (words[*at], values[*at]) = (v as u32, p);
                 *at += 1;
             }
         }
-        SparseTopics { vocab_size, background, starts, words, values, by_word }
+        let mut roots = vec![0.0; values.len()];
+        for k in 0..num {
+            let (of_k, base) = (starts[k]..starts[k + 1], f64::from(background[k]).sqrt());
+            roots[of_k.clone()].iter_mut().zip(&values[of_k]).for_each(|(r, &p)| *r = f64::from(p).sqrt() - base);
+        }
+        SparseTopics { vocab_size, background, starts, words, values, roots, word_starts, by_word }
     }
 
     /// K.
@@ -73,5 +85,16 @@ impl SparseTopics {
     pub fn topic(&self, k: usize) -> (&[u32], &[f32]) {
         let of_k = self.starts[k]..self.starts[k + 1];
         (&self.words[of_k.clone()], &self.values[of_k])
+    }
+
+    /// The words of a topic above its background, and how far their roots are above its root.
+    pub fn topic_roots(&self, k: usize) -> (&[u32], &[f64]) {
+        let of_k = self.starts[k]..self.starts[k + 1];
+        (&self.words[of_k.clone()], &self.roots[of_k])
+    }
+
+    /// The topics that have a word above their background, ascending, and its probabilities.
+    pub fn word(&self, v: usize) -> &[(u32, f32)] {
+        &self.by_word[self.word_starts[v]..self.word_starts[v + 1]]
     }
 }

@@ -6,7 +6,7 @@ use lsparse::topics::coherence::coherence;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::explore::distances::Distances;
+use crate::explore::distances::{Distances, Neighbours};
 use crate::explore::documents::{Reading, Shelf};
 use crate::explore::facets::put_facets;
 use crate::explore::layout::{layout, principal};
@@ -18,7 +18,7 @@ use crate::explore::tree::tree;
 
 /// Neighbours that a topic is shown with, and those that the map is laid out by.
 const SHOWN_NEIGHBOURS: usize = 10;
-const MAP_NEIGHBOURS: usize = 15;
+pub const MAP_NEIGHBOURS: usize = 15;
 
 /// How much of everything the page has, so that it stays small whatever K and V are: words of topics and topics of words.
 const WORDS_IN_ALL: usize = 150_000;
@@ -74,7 +74,10 @@ pub fn topics_page(
     pack.set("steps", RelevanceGrid::STEPS);
 
     let sparse = SparseTopics::new(&model.table);
-    put_map(&mut pack, Distances::new(&sparse), principal(&sparse, options.seed), &shares, options.seed);
+    let mut distances = Distances::new(&sparse);
+    let near = distances.nearest_topics(&sparse, MAP_NEIGHBOURS);
+    distances.refine(&near);
+    put_map(&mut pack, distances, &near, principal(&sparse, options.seed), &shares, options.seed);
     let alike = model.alike(TopicModel::NEARLY_THE_SAME);
     pack.whole("alike", &alike.iter().flat_map(|&(a, b, _)| [a as u32, b as u32]).collect::<Vec<_>>());
     pack.f64("alike_cosine", &alike.iter().map(|pair| pair.2).collect::<Vec<_>>());
@@ -130,10 +133,16 @@ pub fn topics_page(
 }
 
 /// What comes of distances: map, neighbours and tree.
-pub fn put_map(pack: &mut Pack, distances: Distances, start: Vec<[f32; 2]>, shares: &[f64], seed: u64) {
+pub fn put_map(
+    pack: &mut Pack,
+    distances: Distances,
+    near: &Neighbours,
+    start: Vec<[f32; 2]>,
+    shares: &[f64],
+    seed: u64,
+) {
     let num = shares.len();
-    let near = distances.neighbours(MAP_NEIGHBOURS);
-    let map = layout(start, &near, shares, seed);
+    let map = layout(start, near, shares, seed);
     pack.f32("x", &map.x);
     pack.f32("y", &map.y);
     pack.f32("radius", &map.radius);

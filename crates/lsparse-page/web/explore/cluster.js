@@ -119,11 +119,12 @@ function correlationPart(data, k) {
 function followersPart(data, k) {
   const n = data.transitions, list = (entries) => el("ol", { class: "list shares" }, entries.slice(0, 8).map(([j, p]) => el("li", {}, j === k ? el("span", { class: "link" }, "stays") : topicLink(data, j, 3),
     el("span", { class: "meter" }, el("span", { style: `width:${100 * p}%` })), el("span", { class: "number" }, fixed(p)))));
-  const next = Array.from({ length: n }, (_, i) => [data.next_state[k * n + i], data.next_probability[k * n + i]]);
+  // What never happens, and states that nothing was ever in, are passed over.
+  const next = Array.from({ length: n }, (_, i) => [data.next_state[k * n + i], data.next_probability[k * n + i]]).filter(([, p]) => p >= 0.0005);
   const before = [];
   for (let at = 0; at < data.next_state.length; at++) {
     const j = Math.floor(at / n);
-    if (data.next_state[at] === k && j !== k) before.push([j, data.next_probability[at]]);
+    if (data.next_state[at] === k && j !== k && !isEmpty(data, j) && data.next_probability[at] >= 0.0005) before.push([j, data.next_probability[at]]);
   }
   before.sort((a, b) => b[1] - a[1] || a[0] - b[0]);
   const lengths = data.runs?.[k] ?? [];

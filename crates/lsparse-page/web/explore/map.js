@@ -1,10 +1,22 @@
 // The map of topics on a canvas: circles by share, colours by choice, labels where there is room for them.
+//
+// What changes seldom is drawn on a layer that is larger than what is seen. While people move the map the layer is shown
+// shifted or stretched, which costs one copy of it whatever it holds; at rest, and at its edge, it is drawn again. Circles and
+// labels are stamps, each drawn once.
 import { groupWords } from "./data.js";
-import { COLOURS, NO_COLOUR, bdi, cleanLabel, download, el, isEmpty, isTyping, nameOf, percent, picture, scaleColour, shadesOf, svg, tool } from "./parts.js";
+import { COLOURS, NO_COLOUR, bdi, cleanLabel, download, el, isEmpty, isTyping, nameOf, percent, picture, portrait, scaleColour, svg, tool } from "./parts.js";
 import { change, names, onChange, select, state } from "./state.js";
 
 const LABEL = "12px system-ui, sans-serif";
-const MOST_LABELS = 160;
+const MOST_LABELS = 220;
+/** Pixels that the layer has beyond each edge. */
+const MARGIN = 160;
+/** Radius up to which circles are stamps: the larger ones are few. */
+const LARGEST_STAMP = 40;
+const MOST_STAMPS = 3000;
+/** Milliseconds without a move that are rest, and those that drawing may take to be done in every frame of a zoom. */
+const REST = 140;
+const QUICK = 7;
 
 export function makeMap(data, place) {
   const canvas = el("canvas", { tabindex: 0, role: "application", "aria-label": `Map of ${data.says.topics}: arrows move, + and - zoom, Enter opens the ${data.says.topic} in the middle` });
@@ -19,10 +31,13 @@ export function makeMap(data, place) {
   const plane = el("div", { class: "plane" }, canvas, tip);
   place.append(tools, plane, legend);
   const capital = (text) => text[0].toUpperCase() + text.slice(1);
-  const pen = canvas.getContext("2d");
+  const screen = canvas.getContext("2d"), sheet = el("canvas"), pen = sheet.getContext("2d");
   const thumbs = data.pictures ? Array.from({ length: data.topics }, () => null) : null;
   const order = data.bySize;
-  let labels = [], width = 0, height = 0, hovered = null, colours = [], drawing = 0;
+  let labels = [], width = 0, height = 0, hovered = null, colours = [], drawing = 0, resting = 0;
+  let ratio = 1, ink = "", paper = "", stamps = new Map();
+  /** The view that the layer was drawn for; none where it is to be drawn anew. */
+  let layer = null, took = 0;
 
   // A little less than all, so that circles at the edge are whole.
   const furthest = order.reduce((most, k) => Math.max(most, Math.max(Math.abs(data.x[k]), Math.abs(data.y[k])) + data.radius[k]), 0);
@@ -46,10 +61,10 @@ export function makeMap(data, place) {
     const { name, values: list, said } = measure;
     const sorted = Array.from(list).filter(Number.isFinite).sort((a, b) => a - b);
     const [least, most] = [sorted[0] ?? 0, sorted[sorted.length - 1] ?? 1];
-    // By rank, since a few topics are far larger than all others.
+    // By rank, since a few topics are far larger than all others; in so few shades that circles of one look can be stamps.
     const rank = (x) => sorted.findIndex((other) => other >= x) / Math.max(1, sorted.length - 1);
     const ranks = new Map(sorted.map((x, at) => [x, at / Math.max(1, sorted.length - 1)]));
-    colours = Array.from(list, (x) => (Number.isFinite(x) ? scaleColour(ranks.get(x) ?? rank(x)) : NO_COLOUR));
+    colours = Array.from(list, (x) => (Number.isFinite(x) ? scaleColour(Math.round(63 * (ranks.get(x) ?? rank(x))) / 63) : NO_COLOUR));
     const stops = [0, 0.2, 0.4, 0.6, 0.8, 1].map(scaleColour).join(",");
     legend.replaceChildren(el("span", {}, `${name}, by rank:`), el("span", {}, said(least)),
       el("div", { class: "ramp", style: `background:linear-gradient(to right,${stops})` }), el("span", {}, said(most)));
@@ -65,64 +80,109 @@ export function makeMap(data, place) {
   }
 
   /** Labels with room for them: the largest topics first, and the one that is looked at before all. */
-  function placeLabels() {
+  function placeLabels(margin) {
     pen.font = LABEL;
     // Places that are taken, by lines of 16 pixels: a label can only meet those of its own line and the next ones.
     const taken = new Map(), found = [];
-    const first = new Set([hovered, state.topic].filter((k) => k !== null));
     const place = (k) => {
-      const x = toX(data.x[k]), y = toY(data.y[k]);
-      if (x < -40 || y < 0 || x > width + 40 || y > height) return;
-      if (((state.group !== null && data.group[k] !== state.group) || isEmpty(data, k)) && !first.has(k)) return;
-      const { text, half } = label(k), radius = size(k), top = radius > half && !thumbs ? y - 8 : y + radius + 1;
-      const line = Math.floor(top / 16), near = [line - 1, line, line + 1].flatMap((at) => taken.get(at) ?? []);
-      const meets = (b) => b.left < x + half && x - half < b.right && Math.abs(b.top - top) < 16;
-      if (!first.has(k) && near.some(meets)) return;
+      const x = toX(data.x[k]), y = toY(data.y[k]), chosen = k === state.topic;
+      if (x < -40 - margin || y < -margin || x > width + 40 + margin || y > height + margin) return;
+      if (((state.group !== null && data.group[k] !== state.group) || isEmpty(data, k)) && !chosen) return;
+      const { text, half } = label(k), radius = size(k);
+      // Within the plane where its circle is, or it could not be read.
+      const middle = x >= 0 && x <= width && width > 2 * half ? Math.min(Math.max(x, half), width - half) : x;
+      const top = labelTops(y, radius, half).find((top) => isFree(taken, middle - half, middle + half, top));
+      if (top === undefined) return;
+      const line = Math.floor(top / 16);
       if (!taken.has(line)) taken.set(line, []);
-      taken.get(line).push({ left: x - half, right: x + half, top });
-      found.push({ k, text, x, y: top + 12 });
+      taken.get(line).push({ left: middle - half, right: middle + half, top });
+      found.push({ k, text, half, x: middle, top });
     };
-    first.forEach(place);
+    if (state.topic !== null) place(state.topic);
     for (const k of order) {
       if (found.length >= MOST_LABELS) break;
-      if (!first.has(k)) place(k);
+      if (k !== state.topic) place(k);
     }
     return found;
   }
 
-  function draw() {
-    drawing = 0;
-    const ratio = devicePixelRatio || 1, styles = getComputedStyle(document.documentElement);
-    const ink = styles.getPropertyValue("--ink"), paper = styles.getPropertyValue("--paper");
-    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(height * ratio);
+  /** Where the label of a circle may stand: in it where it fits, or else below or above. */
+  const labelTops = (y, radius, half) => (radius > half && !thumbs ? [y - 8] : [y + radius + 1, y - radius - 17]);
+
+  function isFree(taken, left, right, top) {
+    const line = Math.floor(top / 16);
+    for (let at = line - 1; at <= line + 1; at++) {
+      for (const b of taken.get(at) ?? []) if (b.left < right && left < b.right && Math.abs(b.top - top) < 16) return false;
     }
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    // Circles of one colour go in one stroke of the pen.
-    const batches = new Map();
+    return true;
+  }
+
+  /** A small picture that is drawn once: `draw` is given a pen whose origin is its middle. */
+  function stamp(key, across, down, draw) {
+    let found = stamps.get(key);
+    if (!found) {
+      if (stamps.size >= MOST_STAMPS) stamps.clear();
+      const image = el("canvas", { width: Math.ceil(across * ratio), height: Math.ceil(down * ratio) }), its = image.getContext("2d");
+      its.setTransform(ratio, 0, 0, ratio, image.width / 2, image.height / 2);
+      draw(its);
+      found = { image, across: image.width / ratio, down: image.height / ratio };
+      stamps.set(key, found);
+    }
+    return found;
+  }
+
+  function circle(onto, colour, dim, x, y, r) {
+    onto.beginPath();
+    onto.arc(x, y, r, 0, 7);
+    onto.fillStyle = colour;
+    onto.globalAlpha = dim ? 0.15 : 0.75;
+    onto.fill();
+    onto.globalAlpha = 1;
+    onto.lineWidth = 1;
+    onto.strokeStyle = paper;
+    onto.stroke();
+  }
+
+  /** Text that can be read on anything: with a rim in the colour of the paper. */
+  function write(onto, { text, half, x, top }, bold) {
+    const { image, across, down } = stamp(`${bold} ${text}`, 2 * half * (bold ? 1.12 : 1) + 6, 20, (its) => {
+      its.textAlign = "center";
+      its.lineJoin = "round";
+      its.font = bold ? "bold " + LABEL : LABEL;
+      its.strokeStyle = paper;
+      its.lineWidth = 3.5;
+      its.globalAlpha = 0.85;
+      its.strokeText(text, 0, 4);
+      its.globalAlpha = 1;
+      its.fillStyle = ink;
+      its.fillText(text, 0, 4);
+    });
+    // At whole pixels of the screen, or letters would be washed out.
+    const sharp = (at) => Math.round(at * ratio) / ratio;
+    onto.drawImage(image, sharp(x - across / 2), sharp(top + 8 - down / 2), across, down);
+  }
+
+  /** Draw the layer for what is looked at now. */
+  function paint() {
+    const began = performance.now(), styles = getComputedStyle(document.documentElement);
+    const now = [devicePixelRatio || 1, styles.getPropertyValue("--ink"), styles.getPropertyValue("--paper")];
+    if (now.join() !== [ratio, ink, paper].join()) stamps = new Map();
+    [ratio, ink, paper] = now;
+    const [across, down] = [width + 2 * MARGIN, height + 2 * MARGIN].map((length) => Math.round(length * ratio));
+    if (sheet.width !== across || sheet.height !== down) [sheet.width, sheet.height] = [across, down];
+    pen.setTransform(ratio, 0, 0, ratio, MARGIN * ratio, MARGIN * ratio);
+    pen.clearRect(-MARGIN, -MARGIN, width + 2 * MARGIN, height + 2 * MARGIN);
     for (const k of order) {
       const x = toX(data.x[k]), y = toY(data.y[k]), r = size(k);
-      if (x < -r || y < -r || x > width + r || y > height + r) continue;
+      if (x < -r - MARGIN || y < -r - MARGIN || x > width + r + MARGIN || y > height + r + MARGIN) continue;
       const dim = state.group !== null && data.group[k] !== state.group;
-      const key = colours[k] + (dim ? "·" : "");
-      if (!batches.has(key)) batches.set(key, { colour: colours[k], dim, list: [] });
-      batches.get(key).list.push(x, y, r);
-    }
-    pen.lineWidth = 1;
-    pen.strokeStyle = paper;
-    for (const { colour, dim, list } of batches.values()) {
-      pen.beginPath();
-      for (let i = 0; i < list.length; i += 3) {
-        pen.moveTo(list[i] + list[i + 2], list[i + 1]);
-        pen.arc(list[i], list[i + 1], list[i + 2], 0, 7);
+      if (r > LARGEST_STAMP) {
+        circle(pen, colours[k], dim, x, y, r);
+        continue;
       }
-      pen.fillStyle = colour;
-      pen.globalAlpha = dim ? 0.15 : 0.75;
-      pen.fill();
-      pen.globalAlpha = 1;
-      pen.stroke();
+      const shown = r < 8 ? Math.round(4 * r) / 4 : Math.round(2 * r) / 2;
+      const found = stamp(`${colours[k]} ${dim} ${shown}`, 2 * shown + 3, 2 * shown + 3, (its) => circle(its, colours[k], dim, 0, 0, shown));
+      pen.drawImage(found.image, x - found.across / 2, y - found.down / 2, found.across, found.down);
     }
     if (thumbs) drawPictures();
     if (data.next_state) drawTransitions(ink);
@@ -132,6 +192,7 @@ export function makeMap(data, place) {
       pen.strokeStyle = ink;
       for (let i = 0; i < Math.min(n, 6); i++) {
         const j = data.near_topic[k * n + i];
+        if (isEmpty(data, j) && !isEmpty(data, k)) continue;
         pen.globalAlpha = 0.5 * (1 - i / 8);
         pen.lineWidth = 1.5;
         pen.beginPath();
@@ -142,28 +203,54 @@ export function makeMap(data, place) {
       pen.globalAlpha = 1;
     }
     const marked = markedByWord();
-    for (const [k, thick] of [[hovered, 1.5], [state.topic, 3], ...marked.map((k) => [k, 2])]) {
-      if (k === null) continue;
-      pen.strokeStyle = ink;
-      pen.lineWidth = thick;
-      pen.beginPath();
-      pen.arc(toX(data.x[k]), toY(data.y[k]), size(k) + 2, 0, 7);
-      pen.stroke();
+    for (const [k, thick] of [[state.topic, 3], ...marked.map((k) => [k, 2])]) if (k !== null) ring(pen, k, thick);
+    for (const place of placeLabels(MARGIN)) write(pen, place, place.k === state.topic);
+    layer = { mapX: state.mapX, mapY: state.mapY, zoom: state.zoom, width, height };
+    took = performance.now() - began;
+  }
+
+  function ring(onto, k, thick) {
+    onto.strokeStyle = ink;
+    onto.lineWidth = thick;
+    onto.beginPath();
+    onto.arc(toX(data.x[k]), toY(data.y[k]), size(k) + 2, 0, 7);
+    onto.stroke();
+  }
+
+  /** Show the layer where it belongs now; draw it first where it does not do. */
+  function draw() {
+    drawing = 0;
+    if (!width || !height) return;
+    const isOld = !layer || layer.width !== width || layer.height !== height || ratio !== (devicePixelRatio || 1);
+    if (isOld || (layer.zoom !== state.zoom && (took < QUICK || !resting)) || !reaches()) paint();
+    const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (canvas.width !== across || canvas.height !== down) [canvas.width, canvas.height] = [across, down];
+    const { left, top, by } = shift();
+    screen.setTransform(1, 0, 0, 1, 0, 0);
+    screen.clearRect(0, 0, across, down);
+    // At whole pixels while its size stays: then it is a plain copy.
+    if (by === 1) screen.drawImage(sheet, Math.round(left * ratio), Math.round(top * ratio));
+    else screen.drawImage(sheet, left * ratio, top * ratio, sheet.width * by, sheet.height * by);
+    screen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    if (hovered !== null) {
+      ring(screen, hovered, hovered === state.topic ? 3 : 1.5);
+      const { text, half } = label(hovered), top = labelTops(toY(data.y[hovered]), size(hovered), half)[0];
+      write(screen, { text, half, x: toX(data.x[hovered]), top }, true);
     }
-    pen.textAlign = "center";
-    pen.font = LABEL;
-    pen.lineJoin = "round";
-    for (const { k, text, x, y } of placeLabels()) {
-      pen.strokeStyle = paper;
-      pen.lineWidth = 3.5;
-      pen.globalAlpha = 0.85;
-      pen.strokeText(text, x, y);
-      pen.globalAlpha = 1;
-      pen.fillStyle = ink;
-      pen.font = k === state.topic ? "bold " + LABEL : LABEL;
-      pen.fillText(text, x, y);
-      pen.font = LABEL;
-    }
+  }
+
+  /** Where the corner of the layer is on the screen, and how much larger it is shown than it was drawn. */
+  function shift() {
+    const by = state.zoom / layer.zoom;
+    const left = width / 2 + (layer.mapX - state.mapX) * scale() - by * (width / 2 + MARGIN);
+    const top = height / 2 + (layer.mapY - state.mapY) * scale() - by * (height / 2 + MARGIN);
+    return { left, top, by };
+  }
+
+  /** Whether the layer covers all that is seen. */
+  function reaches() {
+    const { left, top, by } = shift();
+    return left <= 0.5 && top <= 0.5 && left + by * (width + 2 * MARGIN) >= width - 0.5 && top + by * (height + 2 * MARGIN) >= height - 0.5;
   }
 
   /** Pictures of clusters in their circles, where these are large enough for one. */
@@ -172,8 +259,8 @@ export function makeMap(data, place) {
     const [high, wide] = data.picture;
     for (const k of order) {
       const x = toX(data.x[k]), y = toY(data.y[k]), reach = size(k) * 1.3;
-      if (reach < 9 || x < -reach || y < -reach || x > width + reach || y > height + reach) continue;
-      thumbs[k] ??= picture(shadesOf(data, k, 0), data.picture, "");
+      if (reach < 9 || x < -reach - MARGIN || y < -reach - MARGIN || x > width + reach + MARGIN || y > height + reach + MARGIN) continue;
+      thumbs[k] ??= picture(portrait(data, k), data.picture, "");
       const across = reach * Math.min(1, wide / high), down = reach * Math.min(1, high / wide);
       pen.globalAlpha = state.group !== null && data.group[k] !== state.group ? 0.2 : 1;
       pen.drawImage(thumbs[k], x - across / 2, y - down / 2, across, down);
@@ -224,8 +311,19 @@ export function makeMap(data, place) {
     return [];
   }
 
-  function redraw() {
+  /** Show the map in the next frame: drawn anew, or as it is where it was only moved. */
+  function redraw(moved = false) {
+    if (moved !== true) layer = null;
     if (!drawing) drawing = requestAnimationFrame(draw);
+  }
+
+  /** After the last move the layer is drawn again, sharp and with the labels of its level. */
+  function rest() {
+    clearTimeout(resting);
+    resting = setTimeout(() => {
+      resting = 0;
+      redraw(layer && layer.mapX === state.mapX && layer.mapY === state.mapY && layer.zoom === state.zoom);
+    }, REST);
   }
 
   /** The topic under a point: the smallest circle around it, or the nearest within reach of a finger. */
@@ -313,7 +411,7 @@ export function makeMap(data, place) {
     }
     if (k !== hovered) {
       hovered = k;
-      redraw();
+      redraw(true);
     }
   }
 
@@ -328,8 +426,8 @@ export function makeMap(data, place) {
       image.append(svg("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: r.toFixed(1), fill: colours[k], "fill-opacity": 0.75, stroke: paper },
         svg("title", {}, `${k} ${nameOf(data, k, 8)}`)));
     }
-    for (const { text, x, y } of placeLabels()) {
-      image.append(svg("text", { x: x.toFixed(1), y: y.toFixed(1), fill: ink, "text-anchor": "middle", "font-family": "sans-serif", "font-size": 12 }, text));
+    for (const { text, x, top } of placeLabels(0)) {
+      image.append(svg("text", { x: x.toFixed(1), y: (top + 12).toFixed(1), fill: ink, "text-anchor": "middle", "font-family": "sans-serif", "font-size": 12 }, text));
     }
     download("map.svg", "image/svg+xml", new XMLSerializer().serializeToString(image));
   }
@@ -340,7 +438,7 @@ export function makeMap(data, place) {
     if (width && height) redraw();
   }
   new ResizeObserver(measure).observe(plane);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
   onChange((changed) => {
     if (["color", "group"].some((key) => changed.has(key))) paintColours();
     choice.value = state.color;
@@ -350,7 +448,14 @@ export function makeMap(data, place) {
       if (x < 0 || y < 0 || x > width || y > height) change({ mapX: data.x[state.topic], mapY: data.y[state.topic] });
     }
     if (changed.has("names")) labels = [];
-    redraw();
+    const isMove = [...changed].every((key) => key === "mapX" || key === "mapY" || key === "zoom");
+    if (isMove) {
+      // What was under the pointer is there no longer.
+      tip.hidden = true;
+      hovered = null;
+      rest();
+    }
+    redraw(isMove);
   });
   choice.value = state.color;
   paintColours();

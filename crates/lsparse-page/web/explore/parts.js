@@ -40,8 +40,11 @@ export function bdi(text, attributes = {}) {
   return el("bdi", attributes, text);
 }
 
-/** Numbers as they are shown: to significant digits, as shares, whole. */
-export const significant = (x, digits = 4) => (Number.isFinite(x) ? x.toPrecision(digits) : "–");
+/** Numbers as they are shown: to significant digits and whole where they are larger than that, as shares, whole. */
+export const significant = (x, digits = 4) => {
+  const text = Number.isFinite(x) ? x.toPrecision(digits) : "–";
+  return text.includes("e+") && Math.abs(x) < 1e15 ? whole(x) : text;
+};
 export const fixed = (x) => (Number.isFinite(x) ? x.toFixed(3) : "–");
 export const percent = (x, digits = 2) => (100 * x).toFixed(digits) + " %";
 export const tokensOf = (x) => (x < 100 ? x.toFixed(1) : whole(x));
@@ -91,6 +94,12 @@ export function picture(shades, [height, width, channels], label, side = 72) {
 export function shadesOf(data, k, at) {
   const pixels = data.picture[0] * data.picture[1] * data.picture[2], start = (k * data.captions.length + at) * pixels;
   return data.pictures.subarray(start, start + pixels);
+}
+
+/** The shades that a cluster is known by: its mean, or where that is all but flat, as that of patches is, the first direction. */
+export function portrait(data, k) {
+  const mean = shadesOf(data, k, 0), contrast = mean.reduce((a, b) => Math.max(a, b), 0) - mean.reduce((a, b) => Math.min(a, b), 255);
+  return contrast < 40 && data.captions.length > 1 ? shadesOf(data, k, 1) : mean;
 }
 
 /** A row as a picture, between its least and its largest value. */

@@ -12,6 +12,7 @@ export const state = { ...DEFAULTS };
 export const names = new Map();
 
 const listeners = [];
+let waiting = 0;
 
 /** Call `listener` with the names of what has changed. */
 export function onChange(listener) {
@@ -23,7 +24,10 @@ export function change(patch, step = false) {
   const changed = new Set(Object.keys(patch).filter((key) => state[key] !== patch[key]));
   if (!changed.size) return;
   Object.assign(state, patch);
-  writeAddress(step);
+  // While the map is moved the address waits: browsers refuse it hundreds of changes a minute, and each costs a frame.
+  clearTimeout(waiting);
+  if (!step && [...changed].every((key) => key === "mapX" || key === "mapY" || key === "zoom")) waiting = setTimeout(() => writeAddress(false), 200);
+  else writeAddress(step);
   for (const listener of listeners) listener(changed);
 }
 
@@ -55,6 +59,7 @@ function writeAddress(step) {
 
 /** Take the view from the address; what makes no sense there is passed over. */
 export function readAddress(data) {
+  clearTimeout(waiting);
   says = data.kind === "topics" ? {} : { topic: data.says.topic, word: data.says.word, doc: data.says.doc };
   const parts = new URLSearchParams(location.hash.slice(1));
   const found = { ...DEFAULTS };

@@ -1,6 +1,6 @@
 // The table of topics: sorted by any column, filtered, with names that can be written into it. Only rows in sight exist.
 import { topWords } from "./data.js";
-import { csv, download, el, firstWords, groupColour, picture, shadesOf, tool, whole } from "./parts.js";
+import { csv, download, el, firstWords, groupColour, isEmpty, picture, portrait, tool, whole } from "./parts.js";
 import { change, names, namesChanged, onChange, select, state } from "./state.js";
 
 const ROW = 30;
@@ -68,15 +68,15 @@ export function makeTable(data, place, file) {
   }
 
   function row(k) {
-    const input = el("input", { class: "name", value: names.get(k) ?? "", placeholder: nameless(k, 6), maxlength: 200, dir: "auto",
+    const input = el("input", { class: "name", value: names.get(k) ?? "", placeholder: data.pictures && !isEmpty(data, k) ? "name" : nameless(k, 6), maxlength: 200, dir: "auto",
       "aria-label": `Name of ${data.says.topic} ${k}`, change: () => rename(k, input.value), click: (event) => event.stopPropagation(),
       keydown: (event) => { if (event.key === "Enter" || event.key === "Escape") input.blur(); } });
     const cells = {
       topic: () => el("td", { class: "topic" }, el("button", { class: "link", "aria-label": `${data.says.topic} ${k}`, click: () => select("topic", k) },
         el("i", { class: "dot", style: `background:${groupColour(data, k)}` }), String(k))),
-      name: () => el("td", { class: "name" }, data.pictures && picture(shadesOf(data, k, 0), data.picture, "", 26), input),
+      name: () => el("td", { class: "name" }, data.pictures && picture(portrait(data, k), data.picture, "", 26), input),
     };
-    const number = ({ said, values }) => el("td", { class: "number" }, said(values[k]));
+    const number = ({ key, said, values }) => el("td", { class: `number ${key}` }, said(values[k]));
     return el("tr", { "data-topic": k, "aria-selected": String(state.topic === k), click: () => select("topic", k) },
       columns.map(([key]) => (cells[key] ?? (() => number(measures.get(key))))()));
   }

@@ -51,10 +51,8 @@
       }
       trace.strange = news.strange;
       if (news.from > trace.count) return; // another answer was lost: the next one brings all
-      for (const text of news.lines.slice(trace.count - news.from)) {
+      for (const line of news.lines.slice(trace.count - news.from)) {
         trace.count += 1;
-        let line;
-        try { line = JSON.parse(text); } catch { continue; }
         add(trace, number, line);
         dirty = true;
       }

@@ -215,7 +215,7 @@ impl MixtureModel {
         let mut take = |name: &str| -> Result<StoredArray> {
             let at =
                 stored.iter().position(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))?;
-            Ok(stored.swap_remove(at))
+            Ok(stored.swap_remove(at).stored())
         };
         let (weights, counts, mut stats) = (take("weights")?, take("total_counts")?, take("total_stats")?);
         let (num, dim) = (weights.values.len(), metadata.prior.dim);

@@ -225,7 +225,7 @@ impl SequenceModel {
         let mut take = |name: &str| -> Result<StoredArray> {
             let found = stored.iter().position(|a| a.name == name);
             let at = found.ok_or_else(|| bad(&format!("array {name:?} is missing")))?;
-            Ok(stored.swap_remove(at))
+            Ok(stored.swap_remove(at).stored())
         };
         let whole = |values: Vec<f64>| -> Result<Vec<usize>> {
             let legal = |value: &f64| *value >= 0.0 && value.fract() == 0.0 && *value <= f64::from(u32::MAX) * 1e6;

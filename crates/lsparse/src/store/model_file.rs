@@ -31,6 +31,37 @@ pub struct StoredArray {
     pub values: Vec<f64>,
 }
 
+/// An array of a file that was read: its numbers are taken from where they lie, since a model may be large.
+pub struct ReadArray<'a> {
+    /// Name, unique in the file.
+    pub name: String,
+    /// Extent of each axis.
+    pub shape: Vec<usize>,
+    numbers: &'a [[u8; 8]],
+}
+
+impl<'a> ReadArray<'a> {
+    /// How many numbers there are.
+    pub fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// The numbers, row-major.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = f64> + Clone + use<'a> {
+        self.numbers.iter().map(|bytes| f64::from_le_bytes(*bytes))
+    }
+
+    /// Some of them.
+    pub fn part(&self, range: std::ops::Range<usize>) -> impl ExactSizeIterator<Item = f64> + use<'a> {
+        self.numbers[range].iter().map(|bytes| f64::from_le_bytes(*bytes))
+    }
+
+    /// A copy that can be kept.
+    pub fn stored(&self) -> StoredArray {
+        StoredArray { name: self.name.clone(), shape: self.shape.clone(), values: self.values().collect() }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct Envelope<M> {
     format: u32,
@@ -67,7 +98,10 @@ impl View for &StoredArray {
 /// The bytes of a model file: arrays and `content` (anything serde can write) as a model of this `kind`.
 pub fn encode_model<M: Serialize>(kind: &str, content: &M, arrays: &[StoredArray]) -> std::io::Result<Vec<u8>> {
     // What could not be read again is not written in the place of something that can.
-    check_finite(arrays).map_err(|detail| std::io::Error::new(ErrorKind::InvalidInput, detail))?;
+    let finite = |values: &[f64]| values.iter().all(|value| value.is_finite());
+    if let Some(array) = arrays.iter().find(|array| !finite(&array.values)) {
+        return Err(std::io::Error::new(ErrorKind::InvalidInput, not_finite(&array.name)));
+    }
     let envelope = Envelope { format: FORMAT, kind: kind.into(), content };
     let text = serde_json::to_string(&envelope)?;
     let views = arrays.iter().map(|array| (array.name.as_str(), array));
@@ -83,12 +117,18 @@ pub fn write_model(mut file: AtomicFile, encoded: std::io::Result<Vec<u8>>) -> R
     file.finish()
 }
 
-/// Say which array holds something that is no finite number.
-pub(crate) fn check_finite(arrays: &[StoredArray]) -> std::result::Result<(), String> {
-    match arrays.iter().find(|array| !array.values.iter().all(|value| value.is_finite())) {
-        Some(array) => Err(format!("array {:?} has numbers that are not finite", brief(&array.name))),
+/// Say which array of a file holds something that is no finite number.
+pub(crate) fn check_finite(arrays: &[ReadArray<'_>]) -> std::result::Result<(), String> {
+    // Many at a time, since leaving at the first costs more than it saves.
+    let finite = |some: &[[u8; 8]]| some.iter().fold(true, |all, &bytes| all & f64::from_le_bytes(bytes).is_finite());
+    match arrays.iter().find(|array| !array.numbers.chunks(4096).all(finite)) {
+        Some(array) => Err(not_finite(&array.name)),
         None => Ok(()),
     }
+}
+
+fn not_finite(name: &str) -> String {
+    format!("array {:?} has numbers that are not finite", brief(name))
 }
 
 /// The bytes of a model file.
@@ -116,11 +156,11 @@ pub fn kind_of(path: &Path) -> Option<String> {
 }
 
 /// Read a model of this `kind` from the bytes of a file; `path` is for messages.
-pub fn decode_model<M: for<'de> Deserialize<'de>>(
+pub fn decode_model<'a, M: for<'de> Deserialize<'de>>(
     path: &Path,
-    bytes: &[u8],
+    bytes: &'a [u8],
     kind: &str,
-) -> Result<(M, Vec<StoredArray>)> {
+) -> Result<(M, Vec<ReadArray<'a>>)> {
     let bad = |detail: String| Error::ModelFormat {
         path: path.to_owned(),
         detail,
@@ -154,9 +194,8 @@ pub fn decode_model<M: for<'de> Deserialize<'de>>(
         if view.dtype() != Dtype::F64 {
             return Err(bad(format!("array {:?} has elements of type {:?}, expected F64", brief(name), view.dtype())));
         }
-        let (values, _) = view.data().as_chunks::<8>();
-        let values = values.iter().map(|v| f64::from_le_bytes(*v)).collect();
-        arrays.push(StoredArray { name: name.to_owned(), shape: view.shape().to_vec(), values });
+        let (numbers, _) = view.data().as_chunks::<8>();
+        arrays.push(ReadArray { name: name.to_owned(), shape: view.shape().to_vec(), numbers });
     }
     Ok((envelope.content, arrays))
 }

@@ -1,5 +1,6 @@
 //! LDA topic models: seeds, word table, document step, statistics, objective, training and saved models.
 
+mod alike;
 mod checks;
 pub mod coherence;
 pub mod gibbs;

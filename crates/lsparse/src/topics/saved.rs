@@ -1,6 +1,7 @@
 //! A trained topic model as files hold it and users use it: save, load, top words, assign and score documents.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -11,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
 use crate::runs::ModelFile;
 use crate::settings::TopicsConfig;
-use crate::store::model_file::{self, StoredArray};
+use crate::store::model_file::{self, ReadArray, StoredArray};
 use crate::topics::Topics;
 use crate::topics::local::document::Document;
 use crate::topics::score::{Completion, CompletionOptions, completion, completions};
@@ -122,39 +123,8 @@ impl TopicModel {
         largest(self.topic(k).into_iter().zip(overall).map(relevance).collect(), count)
     }
 
-    /// Cosine of the counts of words of two topics from which they are taken to be nearly the same: pairs above it share
-    /// most of their top words (kos at K = 50 has four, about one election night), those below are neighbours in subject.
-    pub const NEARLY_THE_SAME: f64 = 0.8;
-
     /// Share of the average share below which a topic is tiny.
     pub const TINY: f64 = 0.1;
-
-    /// Pairs of topics, the lower one first, whose counts of words have a cosine of at least `least`, the most alike first.
-    pub fn alike(&self, least: f64) -> Vec<(usize, usize, f64)> {
-        let (stats, num) = (self.total.total(), self.num_topics());
-        // The words of each topic, so that a topic meets only those that share words with it, and of them the later ones.
-        let mut words: Vec<Vec<(u32, f64)>> = vec![Vec::new(); num];
-        for v in 0..self.vocab_size() {
-            let entries = stats.indptr[v]..stats.indptr[v + 1];
-            entries.for_each(|e| words[stats.topic[e] as usize].push((v as u32, stats.mass[e])));
-        }
-        let norms: Vec<f64> =
-            words.iter().map(|words| words.iter().map(|(_, mass)| mass * mass).sum::<f64>().sqrt()).collect();
-        let of_topic = |k: usize| {
-            let mut products = vec![0.0; num];
-            for &(v, mass) in &words[k] {
-                let (topics, masses) = stats.word(v as usize);
-                let later = topics.partition_point(|&other| other as usize <= k);
-                let others = topics[later..].iter().zip(&masses[later..]);
-                others.for_each(|(&other, &its)| products[other as usize] += mass * its);
-            }
-            let cosine = |other: usize| products[other] / (norms[k] * norms[other]);
-            (k + 1..num).map(|other| (k, other, cosine(other))).filter(|pair| pair.2 >= least).collect::<Vec<_>>()
-        };
-        let mut pairs: Vec<(usize, usize, f64)> = (0..num).into_par_iter().flat_map_iter(of_topic).collect();
-        pairs.sort_by(|a, b| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1))));
-        pairs
-    }
 
     /// The model that this is a state of.
     pub(crate) fn topics(&self) -> Topics {
@@ -352,10 +322,10 @@ impl TopicModel {
         };
         let (metadata, stored) = model_file::decode_model::<Metadata>(path, bytes, KIND)?;
         let (num, vocab) = (metadata.config.topics, metadata.vocab.len());
-        let any = |name: &str| -> Result<&StoredArray> {
+        let any = |name: &str| -> Result<&ReadArray<'_>> {
             stored.iter().find(|a| a.name == name).ok_or_else(|| bad(format!("array {name:?} is missing")))
         };
-        let find = |name: &str, shape: &[usize]| -> Result<&StoredArray> {
+        let find = |name: &str, shape: &[usize]| -> Result<&ReadArray<'_>> {
             let found = any(name)?;
             match found.shape == shape {
                 true => Ok(found),
@@ -369,20 +339,20 @@ impl TopicModel {
         model_file::check_finite(&stored).map_err(bad)?;
         let topics = find("topics", &[num, vocab])?;
         for (name, shape) in [("topics", vec![num, vocab]), ("topic_counts", vec![num]), ("alpha", vec![num])] {
-            if find(name, &shape)?.values.iter().any(|&value| value < 0.0) {
+            if find(name, &shape)?.values().any(|value| value < 0.0) {
                 return Err(bad(format!("array {name:?} has negative numbers")));
             }
         }
-        let whole = |value: &f64| value.fract() == 0.0 && (0.0..9e15).contains(value);
+        let whole = |value: f64| value.fract() == 0.0 && (0.0..9e15).contains(&value);
         let numbers = |name: &str, length: usize| -> Result<Vec<usize>> {
-            let values = &find(name, &[length])?.values;
-            match values.iter().all(whole) {
-                true => Ok(values.iter().map(|&v| v as usize).collect()),
+            let values = find(name, &[length])?.values();
+            match values.clone().all(whole) {
+                true => Ok(values.map(|v| v as usize).collect()),
                 false => Err(bad(format!("array {name:?} does not hold whole numbers"))),
             }
         };
         let lists = |kind: &str| -> Result<SparseStats<f64>> {
-            let mass = any(&format!("{kind}_mass"))?.values.clone();
+            let mass = any(&format!("{kind}_mass"))?.values().collect::<Vec<f64>>();
             let topic = numbers(&format!("{kind}_topic"), mass.len())?;
             let topic = topic.iter().map(|&k| k.min(u32::MAX as usize) as u32).collect();
             let stats = SparseStats { indptr: numbers(&format!("{kind}_indptr"), vocab + 1)?, topic, mass };
@@ -400,12 +370,12 @@ impl TopicModel {
         let total = TopicSummary {
             num_topics: num,
             words: WordStats::Total(stats),
-            counts: find("topic_counts", &[num])?.values.clone(),
+            counts: find("topic_counts", &[num])?.values().collect(),
             entropy: metadata.entropy,
             alloc: metadata.alloc,
-            alpha_topic: find("total_alpha", &[num])?.values.clone(),
+            alpha_topic: find("total_alpha", &[num])?.values().collect(),
             alpha_slope: match any("total_alpha_slope") {
-                Ok(_) => find("total_alpha_slope", &[num])?.values.clone(),
+                Ok(_) => find("total_alpha_slope", &[num])?.values().collect(),
                 Err(_) => vec![0.0; num],
             },
             alpha_total: metadata.alpha_total,
@@ -413,11 +383,12 @@ impl TopicModel {
             bound: 0.0,
             trial: None,
         };
-        let table = WordTable::new(vocab, num, metadata.config.sparsity.within(num), |v, out| {
-            out.iter_mut().enumerate().for_each(|(k, o)| *o = topics.values[k * vocab + v] as f32);
-        });
+        let of_topic = |k: usize, words: Range<usize>| {
+            topics.part(k * vocab + words.start..k * vocab + words.end).map(|p| p as f32)
+        };
+        let table = WordTable::by_topics(vocab, num, metadata.config.sparsity.within(num), of_topic);
         Ok(TopicModel {
-            alpha: find("alpha", &[num])?.values.iter().map(|&a| a as f32).collect(),
+            alpha: find("alpha", &[num])?.values().map(|a| a as f32).collect(),
             config: metadata.config,
             training: metadata.training,
             vocab: metadata.vocab,

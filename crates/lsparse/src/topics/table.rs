@@ -1,6 +1,8 @@
 //! Topics as documents see them: one row of K numbers for each word, and each word's first responsibilities.
 
 use lsparse_kernels::top_l;
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 /// Columns of a table are padded to a multiple of this, so that a row is whole vectors.
@@ -49,6 +51,30 @@ impl WordTable {
             fill(v, word.row);
             let weights = word.row.to_vec();
             word.start_from(&topics, &weights);
+        });
+        table
+    }
+
+    /// From topics that lie one after the other: the entries of some words of a topic. Words are taken a few at a time, so
+    /// that what is read and what is written both lie together.
+    pub fn by_topics<I: Iterator<Item = f32>>(
+        vocab_size: usize,
+        num_topics: usize,
+        start_width: usize,
+        of_topic: impl Fn(usize, Range<usize>) -> I + Send + Sync,
+    ) -> Self {
+        const AT_ONCE: usize = 64;
+        let mut table = WordTable::filled_with(vocab_size, num_topics, start_width, 0.0);
+        let topics: Vec<u32> = (0..num_topics as u32).collect();
+        table.par_words().chunks(AT_ONCE).enumerate().for_each(|(block, mut words)| {
+            let range = block * AT_ONCE..block * AT_ONCE + words.len();
+            for k in 0..num_topics {
+                words.iter_mut().zip(of_topic(k, range.clone())).for_each(|(word, entry)| word.row[k] = entry);
+            }
+            for word in &mut words {
+                let weights = word.row.to_vec();
+                word.start_from(&topics, &weights);
+            }
         });
         table
     }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result, brief};
 use crate::corpus::METADATA;
 use crate::corpus::format::Format;
 use crate::corpus::text::documents::{Documents, TextOptions};
+use crate::data::formats::csv::{CsvOptions, read_columns};
 
 /// Letters of a value at most: what is longer is no year, place or name.
 const LONGEST: usize = 200;
@@ -34,6 +35,15 @@ impl Metadata {
             let plain = value.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
             column.push(plain.take(LONGEST).collect());
         }
+    }
+
+    /// Columns of a table of numbers that has so many rows, by their names or, from 1, their numbers.
+    pub fn of_table(path: &Path, options: &CsvOptions, columns: &[String], num_rows: usize) -> Result<Self> {
+        refuse_repeats(columns)?;
+        let (names, values) = read_columns(path, options, columns, num_rows)?;
+        let mut found = Metadata::of_names(&names);
+        (0..num_rows).for_each(|n| found.push(values.iter().map(|column| column[n].as_str())));
+        Ok(found)
     }
 
     /// Documents that it is of.
@@ -101,6 +111,7 @@ impl Metadata {
     }
 }
 
+/// A column is kept once.
 fn refuse_repeats(names: &[String]) -> Result<()> {
     let Some(twice) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) else { return Ok(()) };
     let problem = format!("{:?} is there twice", brief(&names[twice]));

@@ -30,6 +30,8 @@ pub struct CsvOptions {
     /// Whether values may be missing: empty fields, `NA`, `N/A`, `NaN`, `null`, `none` and `?` are then NaN rather than
     /// errors.
     pub missing: bool,
+    /// Columns that are no data, by their names or, from 1, their numbers.
+    pub leave_out: Vec<String>,
 }
 
 impl CsvOptions {
@@ -57,45 +59,129 @@ pub fn read_csv_with_keys(path: &Path, options: &CsvOptions, column: &str) -> Re
     read_table(path, options, Some(column))
 }
 
-/// A column of names.
-struct Keys<'a> {
-    /// What it is asked for by.
-    column: &'a str,
-    /// Where it is, once the first line is seen.
-    at: Option<usize>,
-    found: Vec<String>,
-}
-
-impl Keys<'_> {
-    /// Find the column in the first line: by its number, or by its name, whose line is no data then.
-    fn find(&mut self, path: &Path, fields: &[&[u8]], header: &mut Option<bool>) -> Result<usize> {
-        if let Some(at) = self.at {
-            return Ok(at);
+/// What some columns have in each of so many rows, as text, and what they are called: by their names or, from 1, their
+/// numbers.
+pub fn read_columns(
+    path: &Path,
+    options: &CsvOptions,
+    columns: &[String],
+    num_rows: usize,
+) -> Result<(Vec<String>, Vec<Vec<String>>)> {
+    let mut header = options.header;
+    let mut at: Option<Vec<usize>> = None;
+    let mut found: Vec<Vec<String>> = vec![Vec::new(); columns.len()];
+    each_line(path, options, &mut |number, fields| {
+        if at.is_none() {
+            let find = |column: &String| find_column(path, &fields, column, "keep", &mut header);
+            at = Some(columns.iter().map(find).collect::<Result<_>>()?);
         }
-        let named = fields.iter().position(|field| *field == self.column.as_bytes()).filter(|_| *header != Some(false));
-        let numbered = self.column.parse::<usize>().ok().filter(|&n| n >= 1 && n <= fields.len()).map(|n| n - 1);
-        let Some(at) = numbered.or(named) else {
-            return Err(Error::Config {
-                setting: "group-column",
-                problem: format!(
-                    "{} has no column {:?} among its {}",
-                    path.display(),
-                    shorten(self.column.as_bytes()),
-                    fields.len()
-                ),
-                remedy: "give the name of a column as the first line has it, or its number, from 1".to_owned(),
-            });
-        };
-        if numbered.is_none() {
-            *header = Some(true);
+        for (&at, values) in at.iter().flatten().zip(&mut found) {
+            let ragged =
+                || Error::Ragged { path: path.to_owned(), line: number, expected: at + 1, found: fields.len() };
+            values.push(String::from_utf8_lossy(fields.get(at).ok_or_else(ragged)?).into_owned());
         }
-        self.at = Some(at);
-        Ok(at)
+        Ok(())
+    })?;
+    let lines = found.first().map_or(0, Vec::len);
+    let mut names = columns.to_vec();
+    // The first line is one more than there are rows where it has the names.
+    if lines == num_rows + 1 {
+        names = found.iter_mut().map(|values| values.remove(0)).collect();
+    }
+    match found.iter().all(|values| values.len() == num_rows) {
+        true => Ok((names, found)),
+        false => Err(Error::Config {
+            setting: "keep",
+            problem: format!("{} has {lines} lines for {num_rows} rows", path.display()),
+            remedy: "give the table that the rows are from".to_owned(),
+        }),
     }
 }
 
-fn read_table(path: &Path, options: &CsvOptions, keys: Option<&str>) -> Result<(MemoryRows<f64>, Vec<String>)> {
-    let mut keys = keys.map(|column| Keys { column, at: None, found: Vec::new() });
+/// Where a column is by the first line: by its number, or by its name, and then that line is no data.
+fn find_column(
+    path: &Path,
+    fields: &[&[u8]],
+    column: &str,
+    setting: &'static str,
+    header: &mut Option<bool>,
+) -> Result<usize> {
+    let named = fields.iter().position(|field| *field == column.as_bytes()).filter(|_| *header != Some(false));
+    let numbered = column.parse::<usize>().ok().filter(|&n| n >= 1 && n <= fields.len()).map(|n| n - 1);
+    let Some(at) = numbered.or(named) else {
+        return Err(Error::Config {
+            setting,
+            problem: format!(
+                "{} has no column {:?} among its {}",
+                path.display(),
+                shorten(column.as_bytes()),
+                fields.len()
+            ),
+            remedy: "give the name of a column as the first line has it, or its number, from 1".to_owned(),
+        });
+    };
+    if numbered.is_none() {
+        *header = Some(true);
+    }
+    Ok(at)
+}
+
+/// Columns that are no data, once the first line is seen.
+struct Aside {
+    /// The column of names.
+    key: Option<usize>,
+    /// All that are taken out, the last first.
+    all: Vec<usize>,
+}
+
+fn read_table(path: &Path, options: &CsvOptions, key: Option<&str>) -> Result<(MemoryRows<f64>, Vec<String>)> {
+    let (header, missing) = (options.header, options.missing);
+    let mut table =
+        Table { path, header, missing, note: None, names: Vec::new(), dim: None, num_rows: 0, values: Vec::new() };
+    let (mut aside, mut keys) = (None, Vec::new());
+    each_line(path, options, &mut |number, mut fields| {
+        if aside.is_none() {
+            let header = &mut table.header;
+            let key = key.map(|key| find_column(path, &fields, key, "group-column", header)).transpose()?;
+            let mut all: Vec<usize> = key.into_iter().collect();
+            for column in &options.leave_out {
+                all.push(find_column(path, &fields, column, "leave-out", header)?);
+            }
+            all.sort_unstable_by(|a, b| b.cmp(a));
+            all.dedup();
+            aside = Some(Aside { key, all });
+        }
+        let Some(Aside { key, all }) = &aside else { return Ok(()) };
+        if all.first().is_some_and(|&last| last >= fields.len()) || all.len() >= fields.len() {
+            let expected = table.dim.map_or(all.len() + 1, |dim| dim + all.len());
+            return Err(Error::Ragged { path: path.to_owned(), line: number, expected, found: fields.len() });
+        }
+        let its_key = key.map(|at| String::from_utf8_lossy(fields[at]).into_owned());
+        for &at in all {
+            fields.remove(at);
+        }
+        let before = table.num_rows;
+        table.push_line(number, &fields)?;
+        if table.num_rows > before {
+            keys.extend(its_key);
+        }
+        Ok(())
+    })?;
+    if let (Some(note), 0) = (&table.note, table.num_rows) {
+        return Err(Error::Format {
+            path: path.to_owned(),
+            detail: format!("there are no rows: {note}"),
+            remedy: "give data with at least one row (text becomes rows of counts by `build-corpus`)".to_owned(),
+        });
+    }
+    let note = table.note.take().map(|note| format!("{}: {note}", path.display()));
+    let rows = MemoryRows::new(path.display().to_string(), table.dim.unwrap_or(1), table.values)?.with_note(note);
+    let rows = if Some(table.names.len()) == table.dim { rows.with_columns(table.names) } else { rows };
+    Ok((rows, keys))
+}
+
+/// Hand on the number and the fields of every line of a text file that is neither empty nor a comment.
+fn each_line(path: &Path, options: &CsvOptions, visit: &mut dyn FnMut(u64, Vec<&[u8]>) -> Result<()>) -> Result<()> {
     options.check()?;
     let failed = |source: io::Error| match source.kind() {
         // Decompression fails so; plain files do not.
@@ -112,10 +198,6 @@ fn read_table(path: &Path, options: &CsvOptions, keys: Option<&str>) -> Result<(
     let gzipped = file.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC);
     let mut text: Box<dyn BufRead> =
         if gzipped { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
-
-    let (header, missing) = (options.header, options.missing);
-    let mut table =
-        Table { path, header, missing, note: None, names: Vec::new(), dim: None, num_rows: 0, values: Vec::new() };
     check_text(path, text.fill_buf().map_err(failed)?, None)?;
     let mut delimiter = options.delimiter;
     let (mut bytes, mut number) = (Vec::new(), 0);
@@ -126,56 +208,22 @@ fn read_table(path: &Path, options: &CsvOptions, keys: Option<&str>) -> Result<(
             number += 1;
             // Some editors mark the start of a text.
             let marked = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf") } else { None };
-            push_line(&mut table, &mut delimiter, &mut keys, number, marked.unwrap_or(line))?;
+            let line = marked.unwrap_or(line);
+            if line.trim_ascii().is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            if !line.iter().filter(|&&byte| byte == b'"').count().is_multiple_of(2) {
+                return Err(Error::BadLine {
+                    path: path.to_owned(),
+                    line: number,
+                    detail: "a quote is opened and not closed".to_owned(),
+                    remedy: "close it, or take it out".to_owned(),
+                });
+            }
+            let delimiter = *delimiter.get_or_insert_with(|| guess_delimiter(path, line));
+            visit(number, split(line, delimiter))?;
         }
         bytes.clear();
-    }
-    if let (Some(note), 0) = (&table.note, table.num_rows) {
-        return Err(Error::Format {
-            path: path.to_owned(),
-            detail: format!("there are no rows: {note}"),
-            remedy: "give data with at least one row (text becomes rows of counts by `build-corpus`)".to_owned(),
-        });
-    }
-    let note = table.note.take().map(|note| format!("{}: {note}", path.display()));
-    let rows = MemoryRows::new(path.display().to_string(), table.dim.unwrap_or(1), table.values)?.with_note(note);
-    let rows = if Some(table.names.len()) == table.dim { rows.with_columns(table.names) } else { rows };
-    Ok((rows, keys.map_or_else(Vec::new, |keys| keys.found)))
-}
-
-/// Put a line into a table, unless it is empty or a comment.
-fn push_line(
-    table: &mut Table<'_>,
-    delimiter: &mut Option<u8>,
-    keys: &mut Option<Keys<'_>>,
-    number: u64,
-    line: &[u8],
-) -> Result<()> {
-    let path = table.path;
-    if line.trim_ascii().is_empty() || line.starts_with(b"#") {
-        return Ok(());
-    }
-    if !line.iter().filter(|&&byte| byte == b'"').count().is_multiple_of(2) {
-        return Err(Error::BadLine {
-            path: path.to_owned(),
-            line: number,
-            detail: "a quote is opened and not closed".to_owned(),
-            remedy: "close it, or take it out".to_owned(),
-        });
-    }
-    let delimiter = *delimiter.get_or_insert_with(|| guess_delimiter(path, line));
-    let mut fields = split(line, delimiter);
-    let Some(keys) = keys else { return table.push_line(number, &fields) };
-    let (at, found) = (keys.find(path, &fields, &mut table.header)?, fields.len());
-    if at >= found || found < 2 {
-        let expected = table.dim.map_or(2, |dim| dim + 1);
-        return Err(Error::Ragged { path: path.to_owned(), line: number, expected, found });
-    }
-    let key = String::from_utf8_lossy(fields.remove(at)).into_owned();
-    let before = table.num_rows;
-    table.push_line(number, &fields)?;
-    if table.num_rows > before {
-        keys.found.push(key);
     }
     Ok(())
 }
@@ -446,7 +494,7 @@ mod tests {
         let header = CsvOptions { header: Some(true), ..Default::default() };
         let rows = read_named("x.csv", b"1,2\n3,4\n", &header).unwrap();
         assert_eq!(rows.values(), [3.0, 4.0]);
-        let none = CsvOptions { header: Some(false), delimiter: Some(b'|'), missing: false };
+        let none = CsvOptions { header: Some(false), delimiter: Some(b'|'), missing: false, ..CsvOptions::default() };
         assert!(read_named("x.csv", b"a|b\n", &none).is_err());
         let letter = CsvOptions { delimiter: Some(b'e'), ..Default::default() };
         assert!(matches!(read_named("x.csv", b"1", &letter), Err(Error::Config { .. })));
