@@ -309,7 +309,7 @@ impl<'a> Judge<'a> {
 
     /// For each topic the one that would best take its place: the partner whose merge with it gains most with documents as
     /// they are, or the one that is most like it.
-    pub fn heirs(&self, alike: &Alike) -> Vec<Option<Heir>> {
+    pub(super) fn heirs(&self, alike: &Alike) -> Vec<Option<Heir>> {
         let most_like = |k: usize| alike.partners(k).next().map(|other| Heir { topic: other as u32, gain: None });
         let mut heirs: Vec<Option<Heir>> = (0..self.total.num_topics).map(most_like).collect();
         for candidate in self.candidates.iter().filter(|candidate| candidate.kind == MoveKind::Merge) {
@@ -357,7 +357,9 @@ impl<'a> Judge<'a> {
             }
             (said_now, present, taken, left_so_far) = (said, after, taken | 1 << i, left_so_far + 1);
             state.make(leaves);
+            // (A document may say something of a topic that it has next to nothing of.)
             leaves.words.iter().for_each(|change| touched[change.1 as usize] = true);
+            leaves.said.iter().for_each(|change| touched[change.0 as usize] = true);
             let made = Move { kind: MoveKind::Delete, from: Vec::new(), to: Vec::new(), gain: change };
             self.made.push((made, vec![leaves.topic]));
             if let Some(heir) = &mut self.clusters[leaves.heir as usize] {
