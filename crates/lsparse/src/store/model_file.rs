@@ -41,11 +41,6 @@ pub struct ReadArray<'a> {
 }
 
 impl<'a> ReadArray<'a> {
-    /// How many numbers there are.
-    pub fn len(&self) -> usize {
-        self.numbers.len()
-    }
-
     /// The numbers, row-major.
     pub fn values(&self) -> impl ExactSizeIterator<Item = f64> + Clone + use<'a> {
         self.numbers.iter().map(|bytes| f64::from_le_bytes(*bytes))

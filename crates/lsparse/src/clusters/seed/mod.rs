@@ -62,12 +62,7 @@ impl<T: Scalar> Sample<T> {
     }
 
     /// The same rows as they are.
-    fn draw_as_they_are(
-        design: &Design<'_, T>,
-        data: &Dealt<'_>,
-        size: usize,
-        rng: &mut ChaCha8Rng,
-    ) -> Result<Self> {
+    fn draw_as_they_are(design: &Design<'_, T>, data: &Dealt<'_>, size: usize, rng: &mut ChaCha8Rng) -> Result<Self> {
         let num_rows = data.source.num_rows();
         let parts = ((num_rows + size / 2) / size.max(1)).max(1);
         let batches = Batches::new(num_rows, parts, rng.random())?;
