@@ -235,7 +235,6 @@ fn bad_input_is_refused() {
     place.write("typo.json", r#"{"topcis": 3}"#);
     for (arguments, words) in [
         ("train -k 0", &["topics", "at least 1"][..]),
-        ("train -k 4 -l 5", &["sparsity of 5", "from 1 to 4"]),
         ("train -k 4 -l 0", &["--sparsity", "from 1 to K"]),
         ("train -k 4 --estimate ml", &["ml", "map"]),
         ("train -k 4 --learn-alpha much", &["much", "asymmetric"]),

@@ -4,12 +4,12 @@
 //! A row's L clusters are the L largest weights in FP64, and statistics are sums in FP64 over rows in order, so that the same
 //! rows and clusters give the same bits, whatever was found beforehand to rule clusters out by.
 //!
-//! - [`work`]: what is worked with, and rows.
-//! - [`clusters`]: clusters, and what a lap needs of them.
-//! - [`screen`]: which clusters can be ruled out for a row.
-//! - [`pairs`]: pairs of row and cluster, and their order.
-//! - [`decide`]: weights, responsibilities and statistics.
-//! - [`score`]: densities of rows, and the clusters that they keep.
+//! - `work`: what is worked with, and rows.
+//! - `clusters`: clusters, and what a lap needs of them.
+//! - `screen`: which clusters can be ruled out for a row.
+//! - `pairs`: pairs of row and cluster, and their order.
+//! - `decide`: weights, responsibilities and statistics.
+//! - `score`: densities of rows, and the clusters that they keep.
 
 mod clusters;
 mod decide;

@@ -36,15 +36,15 @@ pub const MOST_THREADS: usize = 1024;
 /// Parallel loops in this library are over fixed chunks whose results are merged in order, so the number of threads
 /// changes the time and not a single bit of the result.
 pub fn pool(threads: usize) -> Result<ThreadPool> {
-    let refuse = |problem| Error::Config {
-        setting: "threads",
-        problem,
-        remedy: format!("ask for fewer, at most {MOST_THREADS}"),
-    };
+    let refuse = |problem, remedy| Error::Config { setting: "threads", problem, remedy };
     if threads > MOST_THREADS {
-        return Err(refuse(format!("{threads} are more than a machine starts in good time")));
+        let problem = format!("{threads} are more than a machine starts in good time");
+        return Err(refuse(problem, format!("ask for fewer, at most {MOST_THREADS}")));
     }
-    ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| refuse(e.to_string()))
+    ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| {
+        let problem = format!("they cannot be started with the memory that there is ({e})");
+        refuse(problem, "ask for fewer, or allow this process more memory (ulimit -v)".into())
+    })
 }
 
 /// Run `work` on a [`pool`] of `threads` threads.
