@@ -269,7 +269,6 @@ fn bad_input_is_refused() {
         ("similar m.safetensors --doc 7", &["CORPUS", "no documents", "lsparse similar m.safetensors CORPUS --doc 7"]),
         ("score m.safetensors test --share 2", &["--share", "from 0 to 1"]),
         ("score m.safetensors none.txt", &["none.txt does not exist"]),
-        ("assign m.safetensors test -l 4 --out a.npz", &["sparsity of 4", "from 1 to 3"]),
         ("assign m.safetensors test --out a.txt", &["a.txt", ".npz or .csv or .jsonl"]),
         ("topics m.safetensors --relevance 2", &["--relevance", "from 0 to 1"]),
         ("topics m.safetensors --examples 2", &["--corpus"]),
