@@ -15,7 +15,7 @@ use crate::log_sum::WeightedLogSum;
 use crate::partial::PartialSums;
 use crate::peak::FmaBurst;
 use crate::reduce::{WeightedMoments, WeightedSum};
-use crate::select::TopL;
+use crate::select::{TopL, TopLTile};
 use crate::simd::dispatch;
 use crate::sketch::Sketch;
 use crate::softmax::{LogSumExp, Softmax, SoftmaxTile};
@@ -72,6 +72,7 @@ kernels! {
     softmax_tile: SoftmaxTile<'_, Self>;
     square_distances: SquareDistances<'_, Self>;
     top_l: TopL<'_, Self> => Result<(), usize>;
+    top_l_tile: TopLTile<'_, Self> => bool;
     triangular_product: TriangularProduct<'_, Self>;
     weighted_gram: WeightedGram<'_, Self>;
     weighted_log_sum: WeightedLogSum<'_, Self> => f64;

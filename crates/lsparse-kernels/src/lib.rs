@@ -7,7 +7,7 @@
 //!    [`square_distances`] give the log weights of Gaussian clusters, [`SketchPack::stage`] and
 //!    [`PartialPack::alive`] rule clusters out before, [`add_table_rows`] gives those of topics,
 //!    [`CenterPack::nearest`] the nearest centre alone; [`ConditionalPack::expect`] completes rows before;
-//! 3. [`top_l`] keeps the largest weights of a row, [`softmax_rows`] turns them into
+//! 3. [`top_l`] keeps the largest weights of a row, [`top_l_tile`] those of many rows at once, [`softmax_rows`] turns them into
 //!    responsibilities, and [`softmax_tile`] those of all clusters;
 //! 4. [`gather_block`] collects the weights of a document's words, [`block_step()`] and
 //!    [`weighted_log_sum`] iterate on them;
@@ -86,7 +86,7 @@ pub use log_sum::weighted_log_sum;
 pub use partial::PartialPack;
 pub use real::Real;
 pub use reduce::{dot_f64, weighted_moments, weighted_square_sum, weighted_sum};
-pub use select::top_l;
+pub use select::{has_top_l_tile, top_l, top_l_tile};
 pub use sketch::{Limits, SketchPack, fill_sketch};
 pub use softmax::{log_sum_exp, softmax_rows, softmax_tile};
 pub use table::add_table_rows;

@@ -165,24 +165,31 @@ impl<T: Real> WeightedMoments<'_, T> {
         let (members, weights, dim) = (self.members, self.weights, self.center.len());
         for (members, weights) in members.chunks(CHUNK).zip(weights.chunks(CHUNK)) {
             let mut start = 0;
-            while start + N * V::LANES <= dim {
-                // SAFETY: N vectors of columns from `start` on are within each row.
-                unsafe { self.block::<V, N, SECOND>(members, weights, start, N * V::LANES) };
-                start += N * V::LANES;
-            }
             while start < dim {
-                let width = V::LANES.min(dim - start);
-                // SAFETY: `width` columns from `start` on are within each row.
-                unsafe { self.block::<V, 1, SECOND>(members, weights, start, width) };
+                // As few blocks as there can be, of about the same size: a lone vector waits for its own additions.
+                let vectors = (dim - start).div_ceil(V::LANES);
+                let vectors = vectors.div_ceil(vectors.div_ceil(N));
+                let width = (vectors * V::LANES).min(dim - start);
+                // SAFETY: `width` columns from `start` on are within each row, and fill so many vectors but for the last.
+                unsafe {
+                    match vectors {
+                        1 if dim < V::LANES => self.block::<V, 1, SECOND, false>(members, weights, start, width),
+                        1 => self.block::<V, 1, SECOND, true>(members, weights, start, width),
+                        2 => self.block::<V, 2, SECOND, true>(members, weights, start, width),
+                        3 => self.block::<V, 3, SECOND, true>(members, weights, start, width),
+                        _ => self.block::<V, N, SECOND, true>(members, weights, start, width),
+                    }
+                }
                 start += width;
             }
         }
     }
 
     /// # Safety
-    /// `members` must be rows, columns `start..start + width` exist, and `width` be `N * LANES`, or less if `N` is 1.
+    /// `members` must be rows, columns `start..start + width` exist, and `width` be at most `N * LANES`, and more than one
+    /// vector less; and if `WHOLE`, a row must have `LANES` columns, else `start` be zero.
     #[inline(always)]
-    unsafe fn block<V: Vector<Elem = f64>, const N: usize, const SECOND: bool>(
+    unsafe fn block<V: Vector<Elem = f64>, const N: usize, const SECOND: bool, const WHOLE: bool>(
         &mut self,
         members: &[u32],
         weights: &[T],
@@ -191,19 +198,21 @@ impl<T: Real> WeightedMoments<'_, T> {
     ) {
         let zero = V::splat(0.0);
         let (mut first, mut second, mut center) = ([zero; N], [zero; N], [zero; N]);
+        // The last vector ends where the columns do, so that it is read whole; what it has of columns before is not added.
+        let last = (start + width).saturating_sub(V::LANES);
+        let place = |n: usize| if n + 1 < N { start + n * V::LANES } else { last };
+        let count = if WHOLE { V::LANES } else { width };
         for n in 0..N {
-            let rest = &self.center[start + n * V::LANES..start + width];
             // SAFETY: no more is read than there is.
-            center[n] = unsafe { V::load_upto(rest.as_ptr(), rest.len(), zero) };
+            center[n] = unsafe { V::load_upto(self.center.as_ptr().add(place(n)), count, zero) };
         }
         for (&m, &w) in members.iter().zip(weights) {
             // SAFETY: the caller's promise.
-            let row = unsafe { self.rows.as_ptr().add(m as usize * self.center.len() + start) };
+            let row = unsafe { self.rows.as_ptr().add(m as usize * self.center.len()) };
             let w = V::splat(w.to_f64());
             for n in 0..N {
-                let offset = n * V::LANES;
                 // SAFETY: as above.
-                let y = unsafe { widened::<T, V>(row.add(offset), width - offset) }.sub(center[n]);
+                let y = unsafe { widened::<T, V>(row.add(place(n)), count) }.sub(center[n]);
                 first[n] = w.fma(y, first[n]);
                 if SECOND {
                     second[n] = w.mul(y).fma(y, second[n]);
@@ -211,17 +220,23 @@ impl<T: Real> WeightedMoments<'_, T> {
             }
         }
         for n in 0..N {
-            let columns = start + n * V::LANES..start + width;
-            let totals = &mut self.first[columns.clone()];
-            // SAFETY: no more lanes are added than there are totals.
-            unsafe { first[n].add_to(totals.as_mut_ptr(), totals.len()) };
+            let (from, place) = (start + n * V::LANES, place(n));
+            add_lanes(first[n], &mut self.first[place..place + count], from - place);
             if SECOND {
-                let totals = &mut self.second[columns];
-                // SAFETY: as above.
-                unsafe { second[n].add_to(totals.as_mut_ptr(), totals.len()) };
+                add_lanes(second[n], &mut self.second[place..place + count], from - place);
             }
         }
     }
+}
+
+/// `totals[i] += lane i`, but for the first `skip`.
+#[inline(always)]
+fn add_lanes<V: Vector<Elem = f64>>(vector: V, totals: &mut [f64], skip: usize) {
+    let mut lanes = [0.0; 16];
+    const { assert!(V::LANES <= 16) };
+    // SAFETY: no vector has more than 16 lanes.
+    unsafe { vector.store(lanes.as_mut_ptr()) };
+    totals.iter_mut().zip(&lanes).skip(skip).for_each(|(total, lane)| *total += lane);
 }
 
 /// The first `count` numbers as lanes if there are fewer than `LANES`, else all; zero behind them.

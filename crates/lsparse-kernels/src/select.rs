@@ -24,6 +24,101 @@ pub fn top_l<T: Real>(weights: &[T], l: usize, index: &mut [u32], value: &mut [T
     T::top_l(TopL { weights, l, index, value })
 }
 
+/// The most clusters, and the largest `l`, that [`top_l_tile`] is faster for than [`top_l`] row by row.
+const MOST_IN_TILE: (usize, usize) = (128, 8);
+
+/// Whether [`top_l_tile`] selects `l` of so many.
+pub fn has_top_l_tile(clusters: usize, l: usize) -> bool {
+    clusters <= MOST_IN_TILE.0 && l <= MOST_IN_TILE.1.min(clusters)
+}
+
+/// [`top_l`] for a tile of log weights, `tile[k * T::TILE + r]` of cluster `k` for row `r`: `index` and `value` receive `l`
+/// entries for each of the first rows, as many as they have room for.
+///
+/// Rows are lanes, so that a weight finds its place among the largest so far in all of them at once. Returns false, with
+/// the outputs unspecified, if a row has a NaN or fewer than `l` weights above minus infinity.
+///
+/// # Panics
+/// If the lengths do not fit, or unless [`has_top_l_tile`].
+pub fn top_l_tile<T: Real>(tile: &[T], l: usize, index: &mut [u32], value: &mut [T]) -> bool {
+    assert_eq!(tile.len() % T::TILE, 0, "tile must hold TILE entries a cluster");
+    assert!(0 < l && has_top_l_tile(tile.len() / T::TILE, l), "1 <= l <= {}", MOST_IN_TILE.1);
+    assert!(index.len().is_multiple_of(l) && index.len() / l <= T::TILE, "at most TILE rows");
+    assert_eq!(value.len(), index.len(), "value must hold l entries a row");
+    T::top_l_tile(TopLTile { tile, l, index, value })
+}
+
+/// Arguments of [`top_l_tile`], lengths checked.
+pub struct TopLTile<'a, T> {
+    tile: &'a [T],
+    l: usize,
+    index: &'a mut [u32],
+    value: &'a mut [T],
+}
+
+impl<T: Real> Kernel<T> for TopLTile<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<V: Vector<Elem = T>>(self) -> bool {
+        match self.l {
+            1 => self.insert::<V, 1>(),
+            2 => self.insert::<V, 2>(),
+            3 | 4 => self.insert::<V, 4>(),
+            _ => self.insert::<V, 8>(),
+        }
+    }
+}
+
+impl<T: Real> TopLTile<'_, T> {
+    /// With the `N >= l` largest in registers.
+    #[inline(always)]
+    fn insert<V: Vector<Elem = T>, const N: usize>(self) -> bool {
+        const { assert!(T::TILE.is_multiple_of(V::LANES) && V::LANES <= 16) };
+        let (zero, one, lowest) = (V::splat(T::ZERO), V::splat(T::ONE), V::splat(T::NEG_INFINITY));
+        let blocks = self.index.chunks_mut(V::LANES * self.l).zip(self.value.chunks_mut(V::LANES * self.l));
+        let mut whole = true;
+        for (block, (index, value)) in blocks.enumerate() {
+            let (mut largest, mut places) = ([lowest; N], [zero; N]);
+            let (mut number, mut poison) = (zero, zero);
+            for of_cluster in self.tile.chunks_exact(T::TILE) {
+                // SAFETY: a cluster has TILE entries, and there are no more blocks than LANES go into TILE.
+                let w = unsafe { V::load(of_cluster.as_ptr().add(block * V::LANES)) };
+                poison = V::select(w.unordered(w), w, poison);
+                // Whatever it is larger than moves down by one; of equal ones the earlier stays.
+                let (mut moved, mut place) = (w, number);
+                for n in 0..N {
+                    let above = w.gt(largest[n]);
+                    let (before, at) = (largest[n], places[n]);
+                    largest[n] = V::select(above, moved, before);
+                    moved = V::select(above, before, moved);
+                    places[n] = V::select(above, place, at);
+                    place = V::select(above, at, place);
+                }
+                number = number.add(one);
+            }
+            let rows = index.len() / self.l;
+            let (mut lanes, mut numbers) = ([T::ZERO; 16], [T::ZERO; 16]);
+            for n in 0..self.l {
+                // SAFETY: no vector has more than 16 lanes.
+                unsafe {
+                    largest[n].store(lanes.as_mut_ptr());
+                    places[n].store(numbers.as_mut_ptr());
+                }
+                for r in 0..rows {
+                    value[r * self.l + n] = lanes[r];
+                    index[r * self.l + n] = numbers[r].to_f64() as u32;
+                }
+                whole &= lanes[..rows].iter().all(|&w| w > T::NEG_INFINITY);
+            }
+            // SAFETY: as above.
+            unsafe { poison.store(lanes.as_mut_ptr()) };
+            whole &= !lanes[..rows].iter().any(|w| w.is_nan());
+        }
+        whole
+    }
+}
+
 /// Arguments of [`top_l`], lengths checked.
 pub struct TopL<'a, T> {
     weights: &'a [T],

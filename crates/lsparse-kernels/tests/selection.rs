@@ -3,7 +3,9 @@
 mod common;
 
 use common::{assert_near, at_every_level, random, rng};
-use lsparse_kernels::{Real, add_table_rows, log_sum_exp, softmax_rows, softmax_tile, top_l};
+use lsparse_kernels::{
+    Real, add_table_rows, has_top_l_tile, log_sum_exp, softmax_rows, softmax_tile, top_l, top_l_tile, transpose_tile,
+};
 use rand::RngExt;
 
 /// Full sort: descending weight, then ascending index.
@@ -74,6 +76,46 @@ fn top_l_is_right_for_random_weights() {
             }
             check_top_l(&weights, l, level);
         }
+    }
+    at_every_level(|level| {
+        check::<f32>(level);
+        check::<f64>(level);
+    });
+}
+
+#[test]
+fn top_l_of_a_tile_is_that_of_its_rows() {
+    fn check<T: Real>(level: &str) {
+        let mut rng = rng(3);
+        for round in 0..600 {
+            let k = rng.random_range(1..=128);
+            let l = rng.random_range(1..=k.min(8));
+            assert!(has_top_l_tile(k, l));
+            let rows = rng.random_range(1..=T::TILE);
+            // With many ties in some rounds.
+            let distinct = [2, 5, 1 << 30][round % 3];
+            let mut weights: Vec<T> =
+                (0..rows * k).map(|_| T::from_f64(rng.random_range(0..distinct) as f64 - 1.5)).collect();
+            let mut tile = vec![T::ZERO; k * T::TILE];
+            transpose_tile(&weights, k, &mut tile);
+            let (mut index, mut value) = (vec![u32::MAX; rows * l], vec![T::ZERO; rows * l]);
+            assert!(top_l_tile(&tile, l, &mut index, &mut value), "{level}");
+            for n in 0..rows {
+                let of_n = &weights[n * k..(n + 1) * k];
+                let expected = reference(of_n, l);
+                assert_eq!(index[n * l..(n + 1) * l], expected, "{level} {} l {l} of {of_n:?}", T::NAME);
+                assert!((0..l).all(|i| value[n * l + i] == of_n[expected[i] as usize]), "{level}");
+            }
+            // One NaN, or one weight too few, and nothing is said of it.
+            let (n, place) = (rng.random_range(0..rows), rng.random_range(0..k));
+            match round % 2 {
+                0 => weights[n * k + place] = T::from_f64(f64::NAN),
+                _ => weights[n * k..n * k + k + 1 - l].fill(T::NEG_INFINITY),
+            }
+            transpose_tile(&weights, k, &mut tile);
+            assert!(!top_l_tile(&tile, l, &mut index, &mut value), "{level}");
+        }
+        assert!(!has_top_l_tile(129, 8) && !has_top_l_tile(50, 9) && !has_top_l_tile(4, 5));
     }
     at_every_level(|level| {
         check::<f32>(level);

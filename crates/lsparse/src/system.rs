@@ -3,6 +3,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
@@ -71,6 +73,18 @@ pub fn resident_memory() -> u64 {
 /// Most memory this process has had resident, where the system says so.
 pub fn peak_memory_bytes() -> Option<u64> {
     kilobytes(&read("/proc/self/status")?, "VmHWM:")
+}
+
+/// The same as it was at most 20 ms ago: asked after every step of small work, the system would take as long to answer as
+/// the step does.
+pub(crate) fn recent_peak_memory_bytes() -> Option<u64> {
+    const FRESH: Duration = Duration::from_millis(20);
+    static LAST: Mutex<Option<(Instant, Option<u64>)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    match *last {
+        Some((when, peak)) if when.elapsed() < FRESH => peak,
+        _ => last.insert((Instant::now(), peak_memory_bytes())).1,
+    }
 }
 
 /// Whether this process was started with a signal ignored, as nohup does with SIGHUP; none where that is not known.

@@ -340,6 +340,42 @@ fn some_rows(kind: LikelihoodKind, dim: usize, num: usize, seed: u64) -> Vec<f64
         .collect()
 }
 
+/// Weights that are made for rows as lanes are those that are made row by row, with as many clusters as take two groups.
+#[test]
+fn weights_of_a_tile_have_the_bits_of_weights_of_rows() {
+    const K: usize = 23;
+    let dim = 5;
+    let mut families = 0;
+    for kind in LikelihoodKind::ALL {
+        for estimate in [Estimate::Posterior, Estimate::Map] {
+            let family = kind.build::<f64>(&prior(kind, dim));
+            let mut summary = family.no_statistics(K);
+            let (own, shared) = summary.stats.split_at_mut(K * family.stat_width());
+            let rows = block(kind, dim, &some_rows(kind, dim, 4 * K, 5));
+            for (k, stat) in own.chunks_exact_mut(family.stat_width()).enumerate() {
+                let members: Vec<u32> = (4 * k as u32..4 * k as u32 + 4).collect();
+                family.accumulate(&rows, &members, &[1.0, 0.5, 0.2, 0.9], &mut Scratch::default(), stat);
+            }
+            let everybody: Vec<u32> = (0..4 * K as u32).collect();
+            family.accumulate_shared(&rows, &everybody, &vec![0.65; 4 * K], shared);
+            let clusters = family.global_step(estimate, &[2.6; K], &summary.stats, None).unwrap();
+            let (range, tile_rows) = (3..3 + 21, <f64 as lsparse_kernels::Real>::TILE);
+            let (mut weights, mut tile) = (vec![-1.5; 21 * K], vec![-1.5; K * tile_rows]);
+            let mut scratch = Scratch::default();
+            if !clusters.add_log_lik_tile(&rows, range.clone(), &mut scratch, &mut tile) {
+                assert!(tile.iter().all(|w| *w == -1.5), "{}", kind.name());
+                continue;
+            }
+            families += 1;
+            clusters.add_log_lik(&rows, range, &mut scratch, &mut weights);
+            for (n, k) in (0..21).flat_map(|n| (0..K).map(move |k| (n, k))) {
+                assert_eq!(tile[k * tile_rows + n], weights[n * K + k], "{} row {n} cluster {k}", kind.name());
+            }
+        }
+    }
+    assert_eq!(families, 10, "five families of Gaussians, two estimates");
+}
+
 /// The data term is linear in the statistics, and its slope is the expected log likelihood that weighs rows.
 #[test]
 fn the_weights_of_rows_are_the_slope_of_the_data_term() {

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::backend::with_buffers;
+
 /// Rows of a chunk at least; as many as clusters where these are more, so that counting entries does not cost more than
 /// moving them.
 const CHUNK_ROWS: usize = 1024;
@@ -40,10 +42,7 @@ impl<V: Copy + Default + Send + Sync> ByCluster<V> {
         chunks: &[Range<usize>],
         entries: impl Fn(usize) -> I + Sync,
     ) {
-        self.used = chunks.len();
-        if self.chunks.len() < self.used {
-            self.chunks.resize_with(self.used, || Chunk { start: Vec::new(), row: Vec::new(), value: Vec::new() });
-        }
+        self.reserve(chunks.len());
         self.chunks[..self.used].par_iter_mut().zip(chunks).with_max_len(1).for_each(|(chunk, rows)| {
             let Chunk { start, row, value } = chunk;
             // Sizes stand two places behind, so that places can be counted up from where each cluster starts.
@@ -65,6 +64,63 @@ impl<V: Copy + Default + Send + Sync> ByCluster<V> {
                 }
             }
         });
+    }
+
+    /// The same for rows with `places` entries each, of which those with values above `least` count: `clusters` and
+    /// `values` have the entries of all rows, and `weighed` says what value is taken down.
+    ///
+    /// Which entries count is anybody's guess, so that they are found without a branch, and once.
+    pub fn regroup_above(
+        &mut self,
+        num_clusters: usize,
+        chunks: &[Range<usize>],
+        (clusters, values, places): (&[u32], &[V], usize),
+        least: V,
+        weighed: impl Fn(usize, V) -> V + Sync,
+    ) where
+        V: PartialOrd,
+    {
+        self.reserve(chunks.len());
+        self.chunks[..self.used].par_iter_mut().zip(chunks).with_max_len(1).for_each(|(chunk, rows)| {
+            with_buffers(|kept: &mut Vec<(u32, u32)>| {
+                let Chunk { start, row, value } = chunk;
+                kept.resize(kept.len().max(rows.len() * places), (0, 0));
+                let first = rows.start * places;
+                let of_chunk = first..rows.end * places;
+                let (clusters, values) = (&clusters[of_chunk.clone()], &values[of_chunk]);
+                let mut total = 0;
+                for (n, values) in rows.clone().zip(values.chunks_exact(places)) {
+                    let place = (n - rows.start) * places;
+                    for (l, v) in values.iter().enumerate() {
+                        kept[total] = (n as u32, (place + l) as u32);
+                        total += usize::from(*v > least);
+                    }
+                }
+                let kept = &kept[..total];
+                start.clear();
+                start.resize(num_clusters + 2, 0);
+                kept.iter().for_each(|&(_, at)| start[clusters[at as usize] as usize + 2] += 1);
+                for k in 2..start.len() {
+                    start[k] += start[k - 1];
+                }
+                row.resize(total, 0);
+                value.resize(total, V::default());
+                for &(n, from) in kept {
+                    let at = &mut start[clusters[from as usize] as usize + 1];
+                    row[*at as usize] = n;
+                    value[*at as usize] = weighed(n as usize, values[from as usize]);
+                    *at += 1;
+                }
+            });
+        });
+    }
+
+    /// So many chunks are in use.
+    fn reserve(&mut self, chunks: usize) {
+        self.used = chunks;
+        if self.chunks.len() < self.used {
+            self.chunks.resize_with(self.used, || Chunk { start: Vec::new(), row: Vec::new(), value: Vec::new() });
+        }
     }
 
     /// Chunks there are.
@@ -110,6 +166,18 @@ mod tests {
                 assert_eq!(lists().flat_map(|(rows, _)| rows.to_vec()).collect::<Vec<_>>(), expected);
                 assert!(lists().all(|(rows, values)| rows.iter().zip(values).all(|(&n, &v)| v == u64::from(n) * 10)));
                 assert_eq!(groups.len_of(k as usize), expected.len());
+            }
+            // Of entries side by side those that count, as if they had been asked for one by one.
+            let all: Vec<u32> = (0..num_rows).flat_map(&clusters).collect();
+            let values: Vec<u64> = (0..2 * num_rows as u64).map(|i| i * 7919 % 11).collect();
+            let (mut above, mut filtered) = (ByCluster::<u64>::default(), ByCluster::<u64>::default());
+            above.regroup_above(9, &chunks, (&all, &values, 2), 4, |n, v| v + n as u64);
+            filtered.regroup(9, &chunks, |n| {
+                let of_n = all[2 * n..2 * n + 2].iter().zip(&values[2 * n..2 * n + 2]);
+                of_n.filter(|(_, v)| **v > 4).map(move |(&k, &v)| (k, v + n as u64))
+            });
+            for (chunk, k) in (0..chunks.len()).flat_map(|chunk| (0..9).map(move |k| (chunk, k))) {
+                assert_eq!(above.of(chunk, k), filtered.of(chunk, k));
             }
             let order = groups.largest_first(9);
             assert!(order.is_sorted_by(|a, b| a.1 >= b.1) && order.len() == 9);

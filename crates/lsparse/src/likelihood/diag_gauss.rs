@@ -304,6 +304,7 @@ impl<T: Real> Likelihood<T> for DiagGauss {
         let p = &self.prior;
         let n = 1.0 + p.map_count();
         let shrink = p.kappa / (1.0 + p.kappa);
+        let normalisers: Vec<f64> = (0..p.dim).map(|d| p.map_normaliser(&p.column(d, false))).collect();
         for (row, score) in range.zip(out) {
             let values = rows.dense_rows(row..row + 1);
             *score = values
@@ -312,7 +313,7 @@ impl<T: Real> Likelihood<T> for DiagGauss {
                 .enumerate()
                 .map(|(d, (x, c))| {
                     let variance = (shrink * (x.to_f64() - c).powi(2) + p.beta[d]) / n;
-                    p.map_normaliser(&p.column(d, false)) - 0.5 * LN_2PI - 0.5 * n * (variance.ln() + 1.0)
+                    normalisers[d] - 0.5 * LN_2PI - 0.5 * n * (variance.ln() + 1.0)
                 })
                 .sum();
         }
@@ -497,6 +498,26 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
                 }
             }
         }
+    }
+
+    fn add_log_lik_tile(
+        &self,
+        rows: &Rows<T>,
+        range: Range<usize>,
+        scratch: &mut Scratch<T>,
+        tile: &mut [T],
+    ) -> bool {
+        if self.prior.missing {
+            return false;
+        }
+        scratch.load_tile(rows, range);
+        let (dim, half) = (self.prior.dim, T::from_f64(0.5));
+        let shapes = self.means_t.chunks_exact(dim).zip(self.precisions_t.chunks_exact(dim)).zip(&self.constant);
+        for (weights, ((mean, precision), &constant)) in tile.chunks_exact_mut(T::TILE).zip(shapes) {
+            diag_quad_forms(&scratch.tile, dim, mean, precision, &mut scratch.column);
+            weights.iter_mut().zip(&scratch.column).for_each(|(weight, &quad)| *weight += constant - half * quad);
+        }
+        true
     }
 
     fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {

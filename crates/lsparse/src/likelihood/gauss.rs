@@ -13,7 +13,7 @@ use super::family::{
 };
 use super::missing::{Hole, holes, precision_matrix};
 use super::student::Student;
-use super::wishart::{Precision, Unchanged, WishartPrior, ln_wishart, pack};
+use super::wishart::{Precision, Unchanged, WishartPrior, pack};
 use super::zero_mean_gauss::{fingerprints, kept_or_prior, own_terms, previous_covariances};
 use super::{
     Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic, Scratch, find_array,
@@ -213,11 +213,12 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
         let n = 1.0 + p.map_count();
         // The scatter of one row about the MAP mean y/(1 + kappa), with the prior's pull, is kappa/(1 + kappa) y y^T.
         let shrink = self.kappa / (1.0 + self.kappa);
+        let normaliser = map_normaliser(p, self.kappa);
         for (row, score) in range.zip(out) {
             let values = rows.dense_rows(row..row + 1);
             let norm = p.norm(values.iter().zip(&self.center).map(|(x, c)| x.to_f64() - c));
             let log_det = d * n.ln() - p.log_det_b() - (shrink * norm).ln_1p();
-            *score = -0.5 * d * LN_2PI + map_normaliser(p, self.kappa) + 0.5 * n * log_det - 0.5 * n * d;
+            *score = -0.5 * d * LN_2PI + normaliser + 0.5 * n * log_det - 0.5 * n * d;
         }
     }
 
@@ -228,7 +229,7 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
 
 /// log normaliser of the normal-Wishart prior, whose joint mode over mean and precision is the MAP estimate.
 fn map_normaliser(prior: &WishartPrior, kappa: f64) -> f64 {
-    ln_wishart(prior.nu, prior.log_det_b(), prior.dim) + 0.5 * prior.dim as f64 * (kappa.ln() - LN_2PI)
+    prior.ln_normaliser(prior.log_det_b()) + 0.5 * prior.dim as f64 * (kappa.ln() - LN_2PI)
 }
 
 /// K fitted clusters.
@@ -357,6 +358,27 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
                 weights[r * num + k] += self.constant[k] - half * quad;
             }
         }
+    }
+
+    fn add_log_lik_tile(
+        &self,
+        rows: &Rows<T>,
+        range: Range<usize>,
+        scratch: &mut Scratch<T>,
+        tile: &mut [T],
+    ) -> bool {
+        if self.completion.is_some() {
+            return false;
+        }
+        scratch.load_tile(rows, range);
+        let Scratch { tile: rows, work, column, .. } = scratch;
+        let half = T::from_f64(0.5);
+        let clusters = self.means_t.chunks_exact(self.prior.dim).zip(&self.constant).enumerate();
+        for (weights, (k, (mean, &constant))) in tile.chunks_exact_mut(T::TILE).zip(clusters) {
+            self.pack.quad_forms(k, rows, Some(mean), work, column);
+            weights.iter_mut().zip(&*column).for_each(|(weight, &quad)| *weight += constant - half * quad);
+        }
+        true
     }
 
     fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {

@@ -29,8 +29,8 @@ pub use family::{Array, Draw, Extent, Family, OfMoments, Spread};
 pub(crate) use missing::{allow_missing, lacks_values};
 pub use statistics::ClusterSummary;
 pub use trial::{Heir, Trial};
+pub(crate) use weigh::{Keep, accumulate_onto, respond_by};
 pub use weigh::{Members, accumulate, log_density, respond, respond_dense};
-pub(crate) use weigh::{accumulate_onto, respond_by};
 
 choices! {
     /// How the clusters' parameters are estimated from the statistics. Only the global step and the objective look at it:
@@ -267,6 +267,18 @@ pub trait Clusters<T: Real>: Send + Sync {
 
     /// `weights[(n - range.start) * K + k] += E[log F(x_n | phi_k)]` for the rows in `range` (at most `T::TILE`).
     fn add_log_lik(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]);
+
+    /// The same into a tile whose lanes are rows, `tile[k * T::TILE + n - range.start]`, with the same bits. Returns false,
+    /// with nothing done, in families that do not weigh many rows at once, and where rows lack values.
+    fn add_log_lik_tile(
+        &self,
+        _rows: &Rows<T>,
+        _range: Range<usize>,
+        _scratch: &mut Scratch<T>,
+        _tile: &mut [T],
+    ) -> bool {
+        false
+    }
 
     /// The same with log p(x_n | cluster k) as rows are scored: the posterior predictive in families that have one, for
     /// clusters made from the arrays of a posterior, and `add_log_lik` under point estimates elsewhere.

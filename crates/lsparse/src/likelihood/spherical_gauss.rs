@@ -193,11 +193,12 @@ impl<T: Real> Likelihood<T> for SphericalGauss {
         let p = &self.prior;
         let n = p.dim as f64 + p.map_count();
         let shrink = p.kappa / (1.0 + p.kappa);
+        let normaliser = p.map_normaliser();
         for (row, score) in range.zip(out) {
             let values = rows.dense_rows(row..row + 1);
             let norm: f64 = values.iter().zip(&self.center).map(|(x, c)| (x.to_f64() - c).powi(2)).sum();
             let variance = (shrink * norm + p.beta) / n;
-            *score = p.map_normaliser() - 0.5 * p.dim as f64 * LN_2PI - 0.5 * n * (variance.ln() + 1.0);
+            *score = normaliser - 0.5 * p.dim as f64 * LN_2PI - 0.5 * n * (variance.ln() + 1.0);
         }
     }
 
@@ -322,6 +323,29 @@ impl<T: Real> Clusters<T> for SphericalGaussClusters<T> {
                 }
             }
         }
+    }
+
+    fn add_log_lik_tile(
+        &self,
+        rows: &Rows<T>,
+        range: Range<usize>,
+        scratch: &mut Scratch<T>,
+        tile: &mut [T],
+    ) -> bool {
+        let dim = self.prior.dim;
+        scratch.load_tile(rows, range);
+        scratch.work.resize(CLUSTERS_AT_ONCE * T::TILE, T::ZERO);
+        let groups = tile.chunks_mut(CLUSTERS_AT_ONCE * T::TILE).zip(self.means_t.chunks(CLUSTERS_AT_ONCE * dim));
+        for (group, (weights, means)) in groups.enumerate() {
+            let distances = &mut scratch.work[..weights.len()];
+            square_distances(&scratch.tile, dim, means, distances);
+            let clusters = weights.chunks_exact_mut(T::TILE).zip(distances.chunks_exact(T::TILE));
+            for (c, (weights, distances)) in clusters.enumerate() {
+                let k = group * CLUSTERS_AT_ONCE + c;
+                weights.iter_mut().zip(distances).for_each(|(weight, &d)| *weight += self.log_lik(k, d));
+            }
+        }
+        true
     }
 
     fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use super::family::{Array, Family, OfMoments, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means};
 use super::student::Student;
-use super::wishart::{Precision, WishartPrior, fingerprint, ln_wishart};
+use super::wishart::{Precision, WishartPrior, fingerprint};
 use super::{
     CLUSTERS_AT_ONCE, Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Scratch,
     SharedForm, find_array,
@@ -215,11 +215,12 @@ impl<T: Real> Likelihood<T> for TiedGauss {
         let n = 1.0 + p.map_count();
         // The scatter of one row about the MAP mean y/(1 + kappa), with the prior's pull, is kappa/(1 + kappa) y y^T.
         let shrink = self.kappa / (1.0 + self.kappa);
+        let normaliser = map_normaliser(p, self.kappa, 1);
         for (row, score) in range.zip(out) {
             let values = rows.dense_rows(row..row + 1);
             let norm = p.norm(values.iter().zip(&self.center).map(|(x, c)| x.to_f64() - c));
             let log_det = d * n.ln() - p.log_det_b() - (shrink * norm).ln_1p();
-            *score = -0.5 * d * LN_2PI + map_normaliser(p, self.kappa, 1) + 0.5 * n * log_det - 0.5 * n * d;
+            *score = -0.5 * d * LN_2PI + normaliser + 0.5 * n * log_det - 0.5 * n * d;
         }
     }
 
@@ -235,7 +236,7 @@ impl<T: Real> Likelihood<T> for TiedGauss {
 /// log normaliser of the prior on one precision and `num` means, whose joint mode is the MAP estimate.
 fn map_normaliser(prior: &WishartPrior, kappa: f64, num: usize) -> f64 {
     let of_means = 0.5 * (num * prior.dim) as f64 * (kappa.ln() - LN_2PI);
-    ln_wishart(prior.nu, prior.log_det_b(), prior.dim) + of_means
+    prior.ln_normaliser(prior.log_det_b()) + of_means
 }
 
 /// The covariance there was before all rows were lost, or the prior's when there never was one.
@@ -355,6 +356,30 @@ impl<T: Real> Clusters<T> for TiedGaussClusters<T> {
                 }
             }
         }
+    }
+
+    fn add_log_lik_tile(
+        &self,
+        rows: &Rows<T>,
+        range: Range<usize>,
+        scratch: &mut Scratch<T>,
+        tile: &mut [T],
+    ) -> bool {
+        let dim = self.prior.dim;
+        scratch.load_tile(rows, range);
+        self.turn(scratch);
+        scratch.work.resize(CLUSTERS_AT_ONCE * T::TILE, T::ZERO);
+        let groups = tile.chunks_mut(CLUSTERS_AT_ONCE * T::TILE).zip(self.points.chunks(CLUSTERS_AT_ONCE * dim));
+        for (group, (weights, points)) in groups.enumerate() {
+            let distances = &mut scratch.work[..weights.len()];
+            square_distances(&scratch.turned, dim, points, distances);
+            let clusters = weights.chunks_exact_mut(T::TILE).zip(distances.chunks_exact(T::TILE));
+            for (c, (weights, distances)) in clusters.enumerate() {
+                let k = group * CLUSTERS_AT_ONCE + c;
+                weights.iter_mut().zip(distances).for_each(|(weight, &d)| *weight += self.log_lik(k, d));
+            }
+        }
+        true
     }
 
     fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {

@@ -8,13 +8,15 @@
 
 use std::ops::Range;
 
-use lsparse_kernels::Real;
+use lsparse_kernels::{Real, has_top_l_tile};
 use rayon::prelude::*;
 
 use crate::backend::with_buffers;
 use crate::data::Rows;
 use crate::error::{Error, Result};
-use crate::training::responsibilities::{Responsibilities, dense_responsibilities, top_l_responsibilities};
+use crate::training::responsibilities::{
+    Responsibilities, dense_of_tile, dense_responsibilities, top_l_of_tile, top_l_responsibilities,
+};
 
 use super::by_cluster::{ByCluster, chunks_of};
 use super::{ClusterSummary, Clusters, Likelihood, Scratch, lacks_values};
@@ -38,6 +40,8 @@ fn task_rows<T: Real>(num_clusters: usize, dim: usize) -> usize {
 struct TileScratch<T> {
     scratch: Scratch<T>,
     weights: Vec<T>,
+    /// The same with rows as lanes.
+    turned: Vec<T>,
     kept: Vec<T>,
     entropy: Vec<f64>,
 }
@@ -50,6 +54,12 @@ impl<T: Real> TileScratch<T> {
             self.weights.extend_from_slice(log_pi);
         }
     }
+
+    /// The same for a tile whose lanes are rows.
+    fn begin_turned(&mut self, log_pi: &[T]) {
+        self.turned.resize(log_pi.len() * T::TILE, T::ZERO);
+        self.turned.chunks_exact_mut(T::TILE).zip(log_pi).for_each(|(weights, &log_pi)| weights.fill(log_pi));
+    }
 }
 
 /// Responsibilities of every row of a panel; returns the entropy of each row.
@@ -61,7 +71,7 @@ pub fn respond<T: Real>(
     out: &mut Responsibilities<T>,
 ) -> Result<Vec<f64>> {
     let mut entropy = Vec::new();
-    respond_by(top_l_responsibilities, clusters, log_pi, (rows, sparsity), out, &mut entropy)?;
+    respond_by(Keep::Largest, clusters, log_pi, (rows, sparsity), out, &mut entropy)?;
     Ok(entropy)
 }
 
@@ -73,16 +83,22 @@ pub fn respond_dense<T: Real>(
     out: &mut Responsibilities<T>,
 ) -> Result<Vec<f64>> {
     let mut entropy = Vec::new();
-    respond_by(dense_responsibilities, clusters, log_pi, (rows, log_pi.len()), out, &mut entropy)?;
+    respond_by(Keep::All, clusters, log_pi, (rows, log_pi.len()), out, &mut entropy)?;
     Ok(entropy)
 }
 
-/// Weights to responsibilities for a tile of rows; see [`top_l_responsibilities`].
-pub(crate) type FromWeights<T> = fn(&[T], usize, usize, &mut [u32], &mut [T], &mut Vec<T>, &mut Vec<f64>) -> Result<()>;
+/// Which clusters a row keeps.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Keep {
+    /// Those of its largest weights, the largest first.
+    Largest,
+    /// All, with only the largest in its place.
+    All,
+}
 
 /// Responsibilities of every row of a panel and the entropy of each, in memory that is used again.
 pub(crate) fn respond_by<T: Real>(
-    from_weights: FromWeights<T>,
+    keep: Keep,
     clusters: &dyn Clusters<T>,
     log_pi: &[f64],
     (rows, sparsity): (&Rows<T>, usize),
@@ -93,6 +109,8 @@ pub(crate) fn respond_by<T: Real>(
     let log_pi: Vec<T> = log_pi.iter().map(|&v| T::from_f64(v)).collect();
     out.reshape(rows.len(), sparsity);
     entropy.resize(rows.len(), 0.0);
+    // Where weights are made for rows as lanes, they stay so.
+    let may_turn = keep == Keep::All || has_top_l_tile(num_clusters, sparsity);
     let task = task_rows::<T>(num_clusters, rows.dim());
     let tasks = out.index.par_chunks_mut(task * sparsity).zip(out.value.par_chunks_mut(task * sparsity));
     let results: Vec<Result<()>> = tasks
@@ -106,9 +124,27 @@ pub(crate) fn respond_by<T: Real>(
                     let first = t * task + i * T::TILE;
                     let range = first..first + entropy.len();
                     // W_nk = log pi_k + log F(x_n | phi_k), or their expectations.
+                    if may_turn {
+                        scratch.begin_turned(&log_pi);
+                        let TileScratch { scratch, turned, kept, entropy: tile_entropy, .. } = &mut *scratch;
+                        if clusters.add_log_lik_tile(rows, range.clone(), scratch, turned)
+                            && match keep {
+                                Keep::Largest => top_l_of_tile(turned, sparsity, index, value, kept, tile_entropy),
+                                Keep::All => dense_of_tile(turned, index, value, tile_entropy),
+                            }
+                        {
+                            entropy.copy_from_slice(tile_entropy);
+                            continue;
+                        }
+                    }
+                    // Here too with what is wrong with a row, which is told by its weights.
                     scratch.begin(&log_pi, range.len());
                     clusters.add_log_lik(rows, range, &mut scratch.scratch, &mut scratch.weights);
                     let TileScratch { weights, kept, entropy: tile_entropy, .. } = scratch;
+                    let from_weights = match keep {
+                        Keep::Largest => top_l_responsibilities,
+                        Keep::All => dense_responsibilities,
+                    };
                     from_weights(weights, num_clusters, first, index, value, kept, tile_entropy)?;
                     entropy.copy_from_slice(tile_entropy);
                 }
@@ -188,12 +224,13 @@ impl<T: Real> Members<T> {
             self.stretches.push(begin..chunks.len());
         }
         let negligible = T::from_f64(T::EPSILON / 2.0);
-        self.entries.regroup(num_clusters, &chunks, |n| {
-            let (index, value) = resp.row(n);
-            let weight = row_weights.get(n).map(|&w| T::from_f64(w));
-            let weighted = move |r: T| weight.map_or(r, |w| r * w);
-            index.iter().zip(value).filter(move |(_, r)| **r > negligible).map(move |(&k, &r)| (k, weighted(r)))
-        });
+        let entries = (&resp.index[..], &resp.value[..], resp.sparsity);
+        match row_weights.is_empty() {
+            true => self.entries.regroup_above(num_clusters, &chunks, entries, negligible, |_, r| r),
+            false => self
+                .entries
+                .regroup_above(num_clusters, &chunks, entries, negligible, |n, r| r * T::from_f64(row_weights[n])),
+        }
     }
 
     /// Copy a cluster's rows and their values in one stretch to buffers.

@@ -23,10 +23,18 @@ const LEAST_GAIN: f64 = 1e-9;
 
 /// log normaliser of the Wishart: -nu D/2 log 2 - log G_D(nu/2) + nu/2 log |B|, with B the inverse scale.
 pub fn ln_wishart(nu: f64, log_det_b: f64, dim: usize) -> f64 {
+    ln_wishart_with(ln_gamma_d(nu, dim), nu, log_det_b, dim)
+}
+
+/// log G_D(nu/2), the sum of as many logarithms of gamma functions as there are columns.
+fn ln_gamma_d(nu: f64, dim: usize) -> f64 {
     let d = dim as f64;
-    let ln_gamma_d = 0.25 * d * (d - 1.0) * std::f64::consts::PI.ln()
-        + (0..dim).map(|i| ln_gamma(0.5 * (nu - i as f64))).sum::<f64>();
-    -0.5 * nu * d * std::f64::consts::LN_2 - ln_gamma_d + 0.5 * nu * log_det_b
+    0.25 * d * (d - 1.0) * std::f64::consts::PI.ln() + (0..dim).map(|i| ln_gamma(0.5 * (nu - i as f64))).sum::<f64>()
+}
+
+/// [`ln_wishart`] where log G_D(nu/2) is known.
+fn ln_wishart_with(ln_gamma_d: f64, nu: f64, log_det_b: f64, dim: usize) -> f64 {
+    -0.5 * nu * dim as f64 * std::f64::consts::LN_2 - ln_gamma_d + 0.5 * nu * log_det_b
 }
 
 /// `E[log |Phi|]` under a Wishart with `nu` degrees of freedom and inverse scale B.
@@ -44,6 +52,8 @@ pub struct WishartPrior {
     log_det_b: f64,
     /// The same for the variance of each column that rows lack, zero for others; empty where there are none.
     own_b: Vec<f64>,
+    /// log G_D(nu/2).
+    ln_gamma_d: f64,
     /// One a column.
     pub variance_floor: Vec<f64>,
     /// When there is no more time for estimates.
@@ -57,11 +67,17 @@ impl WishartPrior {
         let own_b = prior.own_variance.iter().map(scaled).collect();
         let log_det_b = b.iter().map(|b| b.ln()).sum();
         let variance_floor = prior.variance_floor.clone();
-        WishartPrior { dim: prior.dim, nu: prior.nu, b, log_det_b, own_b, variance_floor, until: None }
+        let ln_gamma_d = ln_gamma_d(prior.nu, prior.dim);
+        WishartPrior { dim: prior.dim, nu: prior.nu, b, log_det_b, ln_gamma_d, own_b, variance_floor, until: None }
     }
 
     pub fn log_det_b(&self) -> f64 {
         self.log_det_b
+    }
+
+    /// Its log normaliser, with this log |B|.
+    pub fn ln_normaliser(&self, log_det_b: f64) -> f64 {
+        ln_wishart_with(self.ln_gamma_d, self.nu, log_det_b, self.dim)
     }
 
     /// y^T B^-1 y.
@@ -367,7 +383,7 @@ impl Precision {
             // where tr(B_k E[Phi]) = nu_k D.
             Estimate::Posterior => {
                 let own = self.own_b.as_ref().map(|b| b.iter().map(|b| b.ln()).sum());
-                ln_wishart(prior.nu, own.unwrap_or(prior.log_det_b()), dim) - ln_wishart(self.nu, self.log_det_b, dim)
+                prior.ln_normaliser(own.unwrap_or(prior.log_det_b())) - ln_wishart(self.nu, self.log_det_b, dim)
                     + 0.5 * (count + prior.nu - self.nu) * self.log_det
                     - 0.5 * (trace - self.nu * dim as f64)
             }

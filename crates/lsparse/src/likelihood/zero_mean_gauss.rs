@@ -131,10 +131,11 @@ impl<T: Real> Likelihood<T> for ZeroMeanGauss {
         let d = p.dim as f64;
         let n = 1.0 + p.map_count();
         // Sigma = (x x^T + B)/n, so log |Phi| = D log n - log |B| - log(1 + x^T B^-1 x) and tr(Phi (x x^T + B)) = n D.
+        let normaliser = map_normaliser(p);
         for (row, score) in range.zip(out) {
             let norm = p.norm(rows.dense_rows(row..row + 1).iter().map(|x| x.to_f64()));
             let log_det = d * n.ln() - p.log_det_b() - norm.ln_1p();
-            *score = -0.5 * d * LN_2PI + map_normaliser(p) + 0.5 * n * log_det - 0.5 * n * d;
+            *score = -0.5 * d * LN_2PI + normaliser + 0.5 * n * log_det - 0.5 * n * d;
         }
     }
 
@@ -250,6 +251,23 @@ impl<T: Real> Clusters<T> for ZeroMeanGaussClusters<T> {
                 weights[r * num + k] += self.constant[k] - half * quad;
             }
         }
+    }
+
+    fn add_log_lik_tile(
+        &self,
+        rows: &Rows<T>,
+        range: Range<usize>,
+        scratch: &mut Scratch<T>,
+        tile: &mut [T],
+    ) -> bool {
+        scratch.load_tile(rows, range);
+        let Scratch { tile: rows, work, column, .. } = scratch;
+        let half = T::from_f64(0.5);
+        for (k, (weights, &constant)) in tile.chunks_exact_mut(T::TILE).zip(&self.constant).enumerate() {
+            self.pack.quad_forms(k, rows, None, work, column);
+            weights.iter_mut().zip(&*column).for_each(|(weight, &quad)| *weight += constant - half * quad);
+        }
+        true
     }
 
     fn add_log_predictive(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, weights: &mut [T]) {

@@ -2,7 +2,7 @@
 //!
 //! Alg. 1 of `hughes2016sparse`. Dense is L = K and hard is L = 1: one type and one code path for all.
 
-use lsparse_kernels::{Real, softmax_rows, softmax_tile, top_l, transpose_tile};
+use lsparse_kernels::{Real, softmax_rows, softmax_tile, top_l, top_l_tile, transpose_tile};
 
 use crate::error::{Error, Result};
 
@@ -87,25 +87,39 @@ pub fn dense_responsibilities<T: Real>(
     kept: &mut Vec<T>,
     entropy: &mut Vec<f64>,
 ) -> Result<()> {
-    let rows = weights.len() / num_clusters;
-    let (mut top, mut found) = (vec![0; T::TILE], vec![T::ZERO; T::TILE]);
     // Rows become lanes, so that nothing goes across a row.
     kept.resize(num_clusters * T::TILE, T::ZERO);
     transpose_tile(weights, num_clusters, kept);
-    softmax_tile(kept, &mut top, &mut found);
-    entropy.clear();
-    for n in 0..rows {
-        if found[n].is_nan() {
-            let of_n = &weights[n * num_clusters..(n + 1) * num_clusters];
-            let row = first_row + n;
-            return Err(match of_n.iter().position(|w| w.is_nan()) {
-                Some(cluster) => Error::NanWeight { row, cluster },
-                None => Error::RowOutOfRange { row },
-            });
-        }
-        entropy.push(found[n].to_f64());
+    if dense_of_tile(kept, index, value, entropy) {
+        return Ok(());
     }
-    for (k, of_cluster) in kept.chunks_exact(T::TILE).enumerate() {
+    let row = first_row + entropy.len();
+    let of_row = &weights[entropy.len() * num_clusters..(entropy.len() + 1) * num_clusters];
+    Err(match of_row.iter().position(|w| w.is_nan()) {
+        Some(cluster) => Error::NanWeight { row, cluster },
+        None => Error::RowOutOfRange { row },
+    })
+}
+
+/// The same where weights lie with rows as lanes, `tile[k * T::TILE + n]`, which it writes over. Returns whether all is well;
+/// `entropy` ends before the first row that has a NaN or no finite weight.
+pub(crate) fn dense_of_tile<T: Real>(
+    tile: &mut [T],
+    index: &mut [u32],
+    value: &mut [T],
+    entropy: &mut Vec<f64>,
+) -> bool {
+    let num_clusters = tile.len() / T::TILE;
+    let rows = value.len() / num_clusters;
+    let (mut top, mut found) = ([0; 64], [T::ZERO; 64]);
+    const { assert!(T::TILE <= 64) };
+    softmax_tile(tile, &mut top[..T::TILE], &mut found[..T::TILE]);
+    entropy.clear();
+    entropy.extend(found[..rows].iter().take_while(|entropy| !entropy.is_nan()).map(|entropy| entropy.to_f64()));
+    if entropy.len() < rows {
+        return false;
+    }
+    for (k, of_cluster) in tile.chunks_exact(T::TILE).enumerate() {
         for (row, &r) in value.chunks_exact_mut(num_clusters).zip(of_cluster) {
             row[k] = r;
         }
@@ -116,7 +130,20 @@ pub fn dense_responsibilities<T: Real>(
         value.swap(0, top as usize);
         index.swap(0, top as usize);
     }
-    Ok(())
+    true
+}
+
+/// [`top_l_responsibilities`] where weights lie with rows as lanes and `L` is one that the kernel has; the same bits.
+/// Returns whether all is well: rows with a NaN, or with too few finite weights, are a matter for the other.
+pub(crate) fn top_l_of_tile<T: Real>(
+    tile: &[T],
+    sparsity: usize,
+    index: &mut [u32],
+    value: &mut [T],
+    kept: &mut Vec<T>,
+    entropy: &mut Vec<f64>,
+) -> bool {
+    top_l_tile(tile, sparsity, index, value) && normalise_kept(sparsity, 0, value, kept, entropy).is_ok()
 }
 
 /// The second half of Alg. 1: `value` holds the L largest weights of each row, the largest first, and receives the

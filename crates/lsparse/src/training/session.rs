@@ -31,9 +31,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Batch, Dealt};
 use crate::error::{Error, Result};
+use crate::system::recent_peak_memory_bytes;
 use crate::training::model::{Model, Objective, Tally, Visited};
 use crate::training::moves::Changes;
-use crate::training::observe::{Stopwatch, peak_memory_bytes};
+use crate::training::observe::Stopwatch;
 use crate::training::rules::{EVIDENCE, Gauge, Progress, StopReason, StopRules, count_empty};
 use crate::training::schedule::{Memo, MemoPlace, Memos, Pace, Schedule, ScheduleState};
 use crate::training::summary::Summary;
@@ -409,7 +410,7 @@ impl<'a, M: Model> Session<'a, M> {
             heldout: None,
             rows_per_second: rows as f64 / seconds.max(1e-9),
             empty_clusters: count_empty(self.total.counts()),
-            peak_memory_bytes: peak_memory_bytes(),
+            peak_memory_bytes: recent_peak_memory_bytes(),
             report,
             moves: changes.map(|changes| changes.moves).unwrap_or_default(),
             sizes: if ends_lap { told_sizes(self.total.counts()) } else { Vec::new() },

@@ -23,7 +23,7 @@ use crate::data::{Batch, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::Clusters;
-use crate::likelihood::{accumulate_onto, respond_by};
+use crate::likelihood::{Keep, accumulate_onto, respond_by};
 use crate::mixture::local::trial::{Responded, observe};
 use crate::mixture::{
     LocalStep, MOST_STRETCHES, Mixture, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory, VisitedRows,
@@ -31,7 +31,7 @@ use crate::mixture::{
 };
 use crate::settings::SearchKind;
 use crate::training::model::Visited;
-use crate::training::responsibilities::{Responsibilities, dense_responsibilities, top_l_responsibilities};
+use crate::training::responsibilities::Responsibilities;
 
 pub(in crate::mixture) use candidates::{KeptClusters, NONE};
 pub(in crate::mixture) use exact::Bounds;
@@ -195,7 +195,7 @@ impl<T: Real> Visit<'_, T> {
             // Nothing to find: all clusters are kept. (Exact search comes here where a chosen L has risen to K.)
             SearchKind::Dense | SearchKind::Exact if sparsity == log_pi.len() => {
                 work.add_weights(rows.len() * sparsity);
-                respond_by(dense_responsibilities, clusters, log_pi, (rows, sparsity), out, entropy)?;
+                respond_by(Keep::All, clusters, log_pi, (rows, sparsity), out, entropy)?;
             }
             SearchKind::Exact if self.state.idle_laps == 0 && kept.know(of_batch.clone(), sparsity) => {
                 if bounds.as_ref().is_some_and(|bounds| bounds.num_clusters() != log_pi.len()) {
@@ -220,7 +220,7 @@ impl<T: Real> Visit<'_, T> {
             }
             _ => {
                 work.add_weights(rows.len() * log_pi.len());
-                respond_by(top_l_responsibilities, clusters, log_pi, (rows, sparsity), out, entropy)?;
+                respond_by(Keep::Largest, clusters, log_pi, (rows, sparsity), out, entropy)?;
             }
         }
         if self.search.remembers_rows() {
