@@ -91,6 +91,21 @@ pub fn check_writable(path: &Path) -> Result<()> {
     AtomicFile::create(path).map(drop)
 }
 
+/// Write a trained model. Where its place has no room any more, or is gone, what was learned is worth a place that nobody
+/// asked for: the folder for temporary files, which is said. The error stays one.
+pub fn save_model(path: &Path, save: impl Fn(&Path) -> Result<()>) -> Result<()> {
+    let error = match save(path) {
+        Err(error @ Error::Unwritable { .. }) => error,
+        done => return done,
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let instead = std::env::temp_dir().join(format!("lsparse-{}-{name}", std::process::id()));
+    if save(&instead).is_ok() {
+        message(&format!("the model is in {} instead: move it to where it is to stay", instead.display()));
+    }
+    Err(error)
+}
+
 /// Refuse what stands for standard output elsewhere, where a file or folder is to be written: one of that name is none that
 /// anybody wants.
 pub fn check_named(path: &Path, what: &str) -> Result<()> {

@@ -288,9 +288,13 @@ fn no_training_runs_out_of_memory_on_the_way() {
     let words: String = (0..600).map(|d| format!("w{} v{} u{} x{}\n", d % 251, d % 83, d % 127, d % 59)).collect();
     place.write("text.txt", words);
     place.lsparse("corpus build text.txt --out c --min-docs 1 -q").assert().success();
+    // Few words and many topics take what topics take, not what words do.
+    place.write("few.txt", "one two\nthree four\none three\ntwo four\n".repeat(5));
+    place.lsparse("corpus build few.txt --out few --min-docs 1 --max-share 1 -q").assert().success();
     for arguments in [
         "fit mixture train.npy -k 900 --laps 1 --threads 2 --out m.st",
         "fit topics c -k 4000 --laps 1 --threads 2 --out m.st",
+        "fit topics few -k 100000 --laps 1 --threads 2 --out m.st",
     ] {
         let mut refused = 0;
         for megabytes in (40..=180).step_by(10) {

@@ -72,6 +72,33 @@ fn the_first_writes_the_model_and_says_so() {
     }
 }
 
+/// A place that is lost in the course of a training costs no model.
+#[test]
+fn a_model_whose_place_is_gone_is_kept_elsewhere() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 2000, 10, 3, 4);
+    for folder in ["gone", "temporary"] {
+        std::fs::create_dir(place.path(folder)).unwrap();
+    }
+    let arguments = ENDLESS.replace("m.safetensors", "gone/m.safetensors");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lsparse"))
+        .current_dir(place.path(""))
+        .args(arguments.split_whitespace())
+        .env("TMPDIR", place.path("temporary"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut messages = BufReader::new(child.stderr.take().unwrap());
+    wait_for(&mut messages, "lap ");
+    std::fs::remove_dir(place.path("gone")).unwrap();
+    send(&child, "TERM");
+    let said = wait_for(&mut messages, "the model is in ");
+    wait_for(&mut messages, "error: cannot write gone/m.safetensors");
+    assert!(!child.wait().unwrap().success());
+    let kept = said.trim_start_matches("the model is in ").split(" instead").next().unwrap();
+    place.lsparse(&format!("info {kept}")).assert().success().stdout(contains("stopped by interrupt"));
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_that_ignores_hangups_goes_on() {

@@ -429,6 +429,11 @@ def test_keys_theme_address_and_sizes(trained, page, browser):
             assert browser.run("return document.querySelector('#' + arguments[0]).getBoundingClientRect().width > 100", show)
             wide = browser.run("return document.documentElement.scrollWidth - innerWidth")
             assert wide <= 0
+    # Columns that a small screen leaves out leave no room behind.
+    browser.resize(480, 850)
+    browser.click("#tabs [data-show=table]")
+    shown = browser.run("return [...document.querySelectorAll('#table th')].reduce((sum, e) => sum + e.getBoundingClientRect().width, 0)")
+    assert shown >= browser.run("return document.querySelector('#table .scroll').clientWidth") - 1
     # Nonsense in an address is passed over.
     browser.open(page, "#topic=999&word=-1&doc=x&zoom=NaN&by=<b>&sort=__proto__&weight=7")
     assert browser.run("return [lsparsePage.state.topic, lsparsePage.state.word, lsparsePage.state.zoom, lsparsePage.state.sort]") == [None, None, 1, "share"]

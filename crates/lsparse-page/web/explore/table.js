@@ -63,7 +63,7 @@ export function makeTable(data, place, file) {
     const from = Math.max(0, Math.floor(scroll.scrollTop / ROW) - 10), until = Math.min(rows.length, from + Math.ceil(scroll.clientHeight / ROW) + 20);
     if (from === first) return;
     first = from;
-    const gap = (count) => el("tr", { class: "gap", "aria-hidden": "true", style: `height:${count * ROW}px` }, el("td", { colspan: columns.length }));
+    const gap = (count) => el("tr", { class: "gap", "aria-hidden": "true", style: `height:${count * ROW}px` }, el("td"));
     body.replaceChildren(gap(from), ...rows.slice(from, until).map(row), gap(rows.length - until));
   }
 

@@ -11,7 +11,7 @@ use crate::training::schedule::ScheduleKind;
 
 /// Bytes that training with checked settings takes at most at one time, by and large, besides what the process has already:
 /// a number for each word and topic, once in training and once to be scored or saved, the topics that a word starts with,
-/// and what documents give, which is sparse.
+/// what documents give, which is sparse, and lists of all topics.
 pub fn memory_needed(source: &dyn RowSource, config: &TopicsConfig, storage: &Storage) -> u64 {
     let (words, topics) = (source.dim() as u64, config.topics as u64);
     let sparsity = config.sparsity.within(config.topics) as u64;
@@ -28,7 +28,8 @@ pub fn memory_needed(source: &dyn RowSource, config: &TopicsConfig, storage: &St
     };
     let total = given.min(pairs).saturating_mul(2 * OF_A_TOTAL_ENTRY);
     let table = pairs.saturating_mul(2 * size_of::<f32>() as u64);
-    [start, remembered, total, OF_A_TRAINING].iter().fold(table, |sum, &bytes| sum.saturating_add(bytes))
+    let lists = topics.saturating_mul(OF_A_TOPIC);
+    [start, remembered, total, lists, OF_A_TRAINING].iter().fold(table, |sum, &bytes| sum.saturating_add(bytes))
 }
 
 /// Bytes that it takes to write a model of so many words and topics: as it is, as arrays in double precision, and as the
@@ -44,6 +45,10 @@ pub fn memory_to_save(words: usize, topics: usize) -> u64 {
 /// two while one takes the place of the other.
 const OF_A_BATCH_ENTRY: u64 = 8;
 const OF_A_TOTAL_ENTRY: u64 = 12;
+
+/// Bytes of a topic in what is held topic by topic, whatever the vocabulary: shares and sums, what a start is made of, and
+/// the lists of a document in each thread, of which a few are at work. Measured, with a vocabulary of a few words.
+const OF_A_TOPIC: u64 = 1000;
 
 /// Topics times words that are trained at most: the word table holds 4 bytes for each.
 const MOST_ENTRIES: u128 = 1 << 32;

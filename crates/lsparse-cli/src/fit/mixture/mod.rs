@@ -20,7 +20,7 @@ use super::Watchers;
 use crate::data_args::read_row_weights;
 use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
-use crate::output::{self, message};
+use crate::output::{self, message, save_model};
 use crate::progress::{Plan, TrainingProgress};
 use crate::stdin::{self, Input};
 
@@ -103,7 +103,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
     )?;
     watchers.progress.finish();
     if let Some(path) = &args.run.out {
-        fitted.model.save_to(path)?;
+        save_model(path, |place| fitted.model.save_to(place))?;
     }
     args.run.print_report(&Report::new(&fitted, args.run.out.as_deref()))?;
     if !args.run.quiet && config.method == MixtureMethod::DpMeans && fitted.model.num_clusters() == config.clusters {

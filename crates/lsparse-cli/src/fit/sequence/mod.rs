@@ -19,7 +19,7 @@ use super::Watchers;
 use crate::format::{counted, grouped};
 use crate::group_args::GroupArgs;
 use crate::interrupt;
-use crate::output::{self, message};
+use crate::output::{self, message, save_model};
 use crate::progress::{Plan, TrainingProgress};
 use crate::stdin::{self, Input};
 
@@ -134,7 +134,7 @@ fn train(args: &SequenceArgs) -> Result<()> {
     let fitted = fit_sequence_with(source.as_ref(), &config, inputs, beside)?;
     watchers.progress.finish();
     if let Some(path) = &args.run.out {
-        fitted.model.save_to(path)?;
+        save_model(path, |place| fitted.model.save_to(place))?;
     }
     args.run.print_report(&Report::new(&fitted, groups.len(), args.run.out.as_deref()))?;
     if args.run.out.is_none() && !args.run.quiet {

@@ -21,7 +21,7 @@ use lsparse::{Beside, Error, Fitted, History, Result, ScheduleKind};
 use super::Watchers;
 use crate::format::{bytes, counted, grouped};
 use crate::interrupt;
-use crate::output::{self, message};
+use crate::output::{self, message, save_model};
 use crate::progress::{Plan, TrainingProgress};
 use crate::stdin;
 use crate::topics::mention_unknown;
@@ -105,7 +105,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     )?;
     watchers.progress.finish();
     if let Some(path) = &args.run.out {
-        fitted.model.save_to(path)?;
+        save_model(path, |place| fitted.model.save_to(place))?;
     }
     args.run.print_report(&Report::new(&fitted, words.new, args.run.out.as_deref()))?;
     if !args.run.quiet {
