@@ -61,6 +61,10 @@ pub fn run(args: &WatchArgs) -> Result<()> {
         true => output::print_json(&json!({ "url": url }))?,
         false => output::print(&format!("{url}\n"))?,
     }
+    // A training that has yet to begin is one to wait for; a name that is misspelt is not.
+    for path in args.traces.iter().filter(|path| !is_stdin(path) && !path.exists()) {
+        output::note(&format!("{} does not exist yet, and is waited for", path.display()));
+    }
     message("Ctrl-C ends it");
     if args.open {
         open(&url);

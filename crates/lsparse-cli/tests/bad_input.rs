@@ -223,6 +223,7 @@ fn outputs_are_checked_before_training() {
         ("--out none/m.safetensors", "cannot write none/m.safetensors"),
         ("--out .", "not a plain file"),
         ("--trace none/t.jsonl", "cannot write none/t.jsonl"),
+        ("--checkpoint .", "cannot write .: it is a folder"),
         ("--out train.npy", "train.npy is read by this very command"),
         ("--trace test.npy --heldout test.npy", "test.npy is read by this very command"),
         ("--out same --trace same", "also where the model goes"),

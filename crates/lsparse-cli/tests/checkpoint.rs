@@ -162,7 +162,7 @@ fn only_its_own_run_goes_on_from_a_checkpoint() {
         place.lsparse(arguments).assert().code(2).stderr(contains(words));
         assert!(place.read("c") == checkpoint, "{arguments}");
     };
-    refused(&format!("fit mixture train.npy -k 4 {run}"), "--resume to go on from it, or remove it");
+    refused(&format!("fit mixture train.npy -k 4 {run}"), "--resume to go on from it, or choose another file");
     refused(&format!("fit mixture train.npy -k 5 {run} --resume"), "clusters was 4, and is 5 now");
     refused(&format!("fit mixture test.npy -k 4 {run} --resume"), "it is of another run: data was 900 rows");
     refused(&format!("fit mixture changed.npy -k 4 {run} --resume"), "it is of another run: data was 900 rows");

@@ -334,6 +334,8 @@ fn traces_are_watched_until_ctrl_c() {
         .unwrap();
     let mut printed = BufReader::new(child.stdout.take().unwrap());
     let line = wait_for(&mut printed, "http://");
+    let mut messages = BufReader::new(child.stderr.take().unwrap());
+    wait_for(&mut messages, "note: later.jsonl does not exist yet");
     let since = Instant::now();
     let mut state = String::new();
     while !state.contains(r#""event":"end""#) {

@@ -143,7 +143,7 @@ def test_messages_speak_of_parameters(tmp_path):
     path = tmp_path / "run.ckpt"
     GaussianMixture(2, random_state=0).fit(X, checkpoint=path)
     assert said(GaussianMixture(2, random_state=0).fit, X, checkpoint=path).endswith(
-        "exists already; give resume=True to go on from it, or remove it"
+        "exists already; give resume=True to go on from it, or choose another file"
     )
     assert "it is of another run: seed was 0, and is 1 now" in said(
         GaussianMixture(2, random_state=1).fit, X, checkpoint=path, resume=True

@@ -212,15 +212,16 @@ fn attract(places: &mut [[f32; 2]], edges: &[(u32, u32, f32)], seed: u64) {
                 let (dx, dy) = (p[0] - q[0], p[1] - q[1]);
                 let pull = -2.0 / (1.0 + dx * dx + dy * dy);
                 let mut place = [p[0] + rate * step(dx, pull), p[1] + rate * step(dy, pull)];
-                for _ in 0..PUSHES {
-                    let other = draws.below(num);
-                    if other == from {
-                        continue;
-                    }
+                // All push from the same place, so that none waits for another; nobody pushes itself.
+                let others: [usize; PUSHES] = std::array::from_fn(|_| draws.below(num));
+                let pushes = others.map(|other| {
                     let (dx, dy) = (place[0] - places[other][0], place[1] - places[other][1]);
                     let square = dx * dx + dy * dy;
                     let push = 2.0 / ((0.001 + square) * (1.0 + square));
-                    place = [place[0] + rate * step(dx, push), place[1] + rate * step(dy, push)];
+                    if other == from { [0.0; 2] } else { [step(dx, push), step(dy, push)] }
+                });
+                for push in pushes {
+                    place = [place[0] + rate * push[0], place[1] + rate * push[1]];
                 }
                 places[from] = place;
             }

@@ -60,11 +60,14 @@ impl Checkpointing {
         if self.resume || !self.path.exists() {
             return Ok(());
         }
-        Err(Error::Exists {
-            path: self.path.clone(),
-            detail: "exists already",
-            remedy: "give `resume` to go on from it, or remove it",
-        })
+        let path = self.path.clone();
+        if path.is_dir() {
+            let source = io::Error::new(io::ErrorKind::IsADirectory, "it is a folder");
+            return Err(Error::Unwritable { path, source });
+        }
+        // It may be anything, so that nobody is told to remove it.
+        let remedy = "give `resume` to go on from it, or choose another file";
+        Err(Error::Exists { path, detail: "exists already", remedy })
     }
 
     /// The file for remembered statistics that do not fit into memory.
