@@ -435,6 +435,14 @@ def test_a_training_is_watched(shared, tmp_path):  # noqa: F811
         assert shared.log("browser") == []
         shared.ask("POST", "/url", {"url": "about:blank"})
     assert model.n_iter_ <= 6
+    # Of several trainings the heading says what all of them are, and no more.
+    other = tmp_path / "other.jsonl"
+    GaussianMixture(3, random_state=0, max_iter=2, tol=0).fit(X[:100], trace=other)
+    with lsparse.watch(path, other) as page:
+        shared.ask("POST", "/url", {"url": page.url})
+        shared.until("return document.querySelector('#status').textContent === 'ended: all 3'")
+        assert shared.text("#what") == f"mixture, version {lsparse.__version__}"
+        shared.ask("POST", "/url", {"url": "about:blank"})
 
 
 def screenshots(page, folder, views):

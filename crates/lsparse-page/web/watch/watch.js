@@ -143,8 +143,10 @@
       rows.unshift(head);
     }
     element("settings").querySelector("table").replaceChildren(...rows);
-    const first = begun[0]?.begin;
-    if (first) element("what").textContent = `${first.model}, ${show(first.rows)} x ${show(first.columns)}, version ${first.version}`;
+    // What all have in common: several trainings need not be of one kind or one size.
+    const all = (text) => { const said = new Set(begun.map((trace) => text(trace.begin))); return said.size === 1 ? [...said] : []; };
+    const parts = [...all((begin) => begin.model), ...all((begin) => `${show(begin.rows)} x ${show(begin.columns)}`), ...all((begin) => `version ${begin.version}`)];
+    if (begun.length) element("what").textContent = parts.join(", ");
   }
 
   // ---- curves --------------------------------------------------------------------------------------------------
@@ -328,7 +330,8 @@
     else if (!runs.length) line.textContent = "waiting for a first step";
     else {
       const going = runs.filter((run) => !run.end).length;
-      line.textContent = going ? `${going} of ${runs.length} under way` : `ended: ${runs[runs.length - 1].end.reason}`;
+      const reasons = new Set(runs.map((run) => run.end?.reason));
+      line.textContent = going ? `${going} of ${runs.length} under way` : reasons.size === 1 ? `ended: ${[...reasons][0]}` : `ended: all ${runs.length}`;
     }
   }
   function draw() {
