@@ -225,6 +225,9 @@ def test_a_page_shows_fits_and_stops_them(tmp_path):
         assert len(traces) == 2 and traces[1]["lines"][-1]["event"] == "end"
     assert page.url is None
     path = tmp_path / "run.jsonl"
+    for port in (65536, -1):
+        with pytest.raises(ValueError, match="is no port; give a number from 1 to 65535"):
+            lsparse.watch(path, port=port)
     model.fit(X, trace=path)
     with lsparse.watch(path) as page:
         lines = []

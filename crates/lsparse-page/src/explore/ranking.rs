@@ -68,23 +68,29 @@ impl Ranking {
             let (rare, first) = (unseen(&rarest), unseen(&by_number));
             // log p of the words that may be chosen: those seen, and of the others those that come first.
             let log_of = |p: f32| f64::from(p).max(f64::MIN_POSITIVE).ln();
-            let logs: Vec<f64> = values.iter().map(|&p| log_of(p)).collect();
+            let logs: Vec<[f64; 2]> =
+                words.iter().zip(values).map(|(&v, &p)| [log_of(p), log_overall[v as usize]]).collect();
             let log_background = log_of(background);
             let mut chosen: Vec<(u32, f32)> = Vec::new();
             let mut all: Vec<(f64, u32, f32)> = Vec::new();
             for at in 0..RelevanceGrid::STEPS {
                 // w log p + (1 - w) log(p / p_v)
                 let weight = RelevanceGrid::weight(at);
-                let relevance = |v: u32, log: f64| weight * log + (1.0 - weight) * (log - log_overall[v as usize]);
+                let relevance_of = |[log, overall]: [f64; 2]| weight * log + (1.0 - weight) * (log - overall);
+                let relevance = |v: u32, log: f64| relevance_of([log, log_overall[v as usize]]);
                 // As many as are wanted are at least as relevant as the least of those that the weight before has chosen.
                 let least = match at > 0 && all.len() == count {
                     true => all.iter().map(|&(_, v, p)| relevance(v, log_of(p))).fold(f64::INFINITY, f64::min),
                     false => f64::NEG_INFINITY,
                 };
-                let seen = words.iter().zip(values).zip(&logs);
                 let unseen = if at + 1 == RelevanceGrid::STEPS { &first } else { &rare };
                 all.clear();
-                all.extend(seen.map(|((&v, &p), &log)| (relevance(v, log), v, p)).filter(|word| word.0 >= least));
+                for (at, &logs) in logs.iter().enumerate() {
+                    let relevance = relevance_of(logs);
+                    if relevance >= least {
+                        all.push((relevance, words[at], values[at]));
+                    }
+                }
                 all.extend(unseen.iter().map(|&v| (relevance(v, log_background), v, background)));
                 if count < all.len() {
                     all.select_nth_unstable_by(count, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));

@@ -29,6 +29,8 @@ class Page:
     """
 
     def __init__(self, traces: list[str], port: int | None) -> None:
+        if port is not None and not 0 <= port <= 65535:
+            raise ValueError(f"port: {port} is no port; give a number from 1 to 65535, or none for any that is free")
         self._page = _core.Page(traces, port)
 
     @property
