@@ -34,7 +34,7 @@ def fit(workers, options):
         parts = client.compute([dask.delayed(rows)(options.rows, seed) for seed in range(options.batches)])
         model = lsparse.dask.GaussianMixture(
             options.components, sparsity=8, max_iter=options.laps + 1, tol=0, random_state=0,
-            batches_per_round=options.batches,
+            batches_per_round=options.batches, device="cpu",
         )
         with get_task_stream(client) as stream:
             model.fit(parts, client=client)

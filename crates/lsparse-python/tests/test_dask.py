@@ -58,20 +58,35 @@ def delayed(X, chunks):
     return [dask.delayed(part) for part in parts_of(X, chunks)]
 
 
-def test_one_two_and_eight_workers_give_the_bytes_of_one_process(client, blobs):
-    X = blobs[0]
-    here = exchange.fit(lsparse.GaussianMixture(6, sparsity=2, **FAST), parts_of(X), batches_per_round=2)
-    on_dask = lambda: lsparse.dask.GaussianMixture(6, sparsity=2, batches_per_round=2, **FAST)  # noqa: E731
-    assert contents(on_dask().fit(lazy(X), client=client)) == contents(here)
-    for number in (1, 8):
+SCHEDULES = ["memoized", "stochastic", "streaming", "full"]
+
+
+def test_one_two_four_and_eight_workers_give_the_bytes_of_one_process(client, blobs, documents):
+    X, counts, chunks = blobs[0], documents[0], (90, 0, 30, 80, 100)
+    pairs = []
+    for schedule in SCHEDULES:
+        settings = {"schedule": schedule, "sparsity": 2, **FAST}
+        mixture = exchange.fit(lsparse.GaussianMixture(6, **settings), parts_of(X), batches_per_round=2)
+        topics = exchange.fit(lsparse.TopicModel(4, **settings), parts_of(counts, chunks), batches_per_round=2)
+        pairs.append((mixture, lsparse.dask.GaussianMixture(6, batches_per_round=2, **settings), lambda: lazy(X)))
+        pairs.append((topics, lsparse.dask.TopicModel(4, batches_per_round=2, **settings), lambda: delayed(counts, chunks)))
+
+    def compare(client):
+        for here, there, data in pairs:
+            assert contents(there.fit(data(), client=client)) == contents(here), (type(here).__name__, here.schedule)
+
+    compare(client)
+    for number in (1, 4, 8):
         other, cluster = threads(number)
         with cluster, other:
-            assert contents(on_dask().fit(lazy(X), client=other)) == contents(here)
+            compare(other)
     # Rounds and batches are what the model depends on.
+    here = pairs[0][0]
     assert contents(exchange.fit(here, parts_of(X), batches_per_round=1)) != contents(here)
+    assert len({contents(here) for here, _, _ in pairs}) == len(pairs)
 
 
-@pytest.mark.parametrize("schedule", ["memoized", "stochastic", "streaming", "full"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_every_schedule_gives_the_same_bytes(client, blobs, schedule):
     X = blobs[0].astype(np.float32)
     settings = {"n_components": 5, "schedule": schedule, "batch_size": 300, **FAST}
@@ -123,7 +138,7 @@ def test_topics_give_the_same_bytes(client, documents, leave_out):
     assert contents(one) != contents(here)
 
 
-@pytest.mark.parametrize("schedule", ["memoized", "stochastic", "streaming", "full"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_sequences_give_the_same_bytes(client, blobs, schedule):
     X, lengths = blobs[0].copy(), [300, 0, 401, 99, 1, 700, 499]
     X[[5, 720], :] = np.nan

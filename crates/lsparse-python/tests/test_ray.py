@@ -1,5 +1,6 @@
 """Training on a Ray cluster: the same bytes as in one process."""
 
+import doctest
 import os
 import signal
 import threading
@@ -72,3 +73,7 @@ def test_a_partition_that_kills_every_worker_is_named(blobs):
     parts = [ray.put(blobs[0]), ray.remote(lambda: os._exit(1)).remote()]
     with pytest.raises(LsparseError, match="partition 1: 4 workers died of it; give smaller batches"):
         lsparse.ray.fit(lsparse.GaussianMixture(4), parts)
+
+
+def test_the_example_runs():
+    assert doctest.testmod(lsparse.ray).failed == 0

@@ -1,5 +1,6 @@
 """Training on a Spark cluster: the same bytes as in one process."""
 
+import doctest
 import os
 import shutil
 import signal
@@ -103,3 +104,7 @@ def test_workers_that_die_change_nothing(session, blobs):
     done.set()
     gun.join()
     assert contents(fitted) == here and killed
+
+
+def test_the_example_runs(session):
+    assert doctest.testmod(lsparse.spark).failed == 0

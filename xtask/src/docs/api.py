@@ -8,12 +8,22 @@ import inspect
 import re
 import sys
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import lsparse
 import lsparse.dask
 import lsparse.exchange
 import lsparse.plot
+
+# Engines are large, and what is read here of the modules that use them is their docstrings.
+for _engine, _parts in {"ray": ["exceptions"], "py4j": ["protocol"], "pyspark": ["errors", "sql"]}.items():
+    if find_spec(_engine) is None:
+        sys.modules.update({name: MagicMock() for name in [_engine, *(f"{_engine}.{part}" for part in _parts)]})
+
+import lsparse.ray  # noqa: E402
+import lsparse.spark  # noqa: E402
 
 ESTIMATORS = ["GaussianMixture", "MultinomialMixture", "PoissonMixture", "BernoulliMixture", "TopicModel", "HMM"]
 
@@ -112,7 +122,7 @@ def main() -> None:
         (folder / f"{name}.md").write_text(estimator_page(name, getattr(lsparse, name)))
     others = [name for name in lsparse.__all__ if name not in there]
     (folder / "functions.md").write_text(module_page("Functions and classes of lsparse", lsparse, others))
-    for module in (lsparse.plot, lsparse.dask, lsparse.exchange):
+    for module in (lsparse.plot, lsparse.dask, lsparse.ray, lsparse.spark, lsparse.exchange):
         name = module.__name__
         names = [each for each in module.__all__ if each not in ESTIMATORS]
         (folder / f"{name.rpartition('.')[2]}.md").write_text(module_page(name, module, names))

@@ -25,7 +25,7 @@ from ._corpus import read_corpus
 from ._errors import LsparseError
 
 
-_AnyEstimator = TypeVar("_AnyEstimator", bound=Estimator)
+AnyEstimator = TypeVar("AnyEstimator", bound=Estimator)
 
 
 class Stored(NamedTuple):
@@ -395,8 +395,8 @@ def prepare(pieces: Pieces, model: Estimator, batches_per_round: int) -> Pieces:
 
 
 def trained(
-    runner: Runner, parts: int, model: _AnyEstimator, batches_per_round: int, around: dict[str, Any]
-) -> _AnyEstimator:
+    runner: Runner, parts: int, model: AnyEstimator, batches_per_round: int, around: dict[str, Any]
+) -> AnyEstimator:
     """A copy of a model, trained on so many parts of data."""
     sizes = list(runner.run([Call(("lsparse-sizes", n), f"partition {n}", sizes_of, n) for n in range(parts)]))
     around = dict(around)

@@ -27,17 +27,16 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from . import _core
 from ._base import Estimator, float_type, threads_of
 from ._mixtures import _MixtureBase
-from ._pieces import InProcess, trained
+from ._pieces import AnyEstimator, InProcess, trained
 from ._topics import TopicModel
 
 __all__ = ["begin", "finish", "fit", "fold", "hand_out", "summarize"]
 
-_AnyEstimator = TypeVar("_AnyEstimator", bound=Estimator)
 
 def begin(model: Estimator, X: Any) -> tuple[str, bytes]:
     """Begin a training: find where it starts from.
@@ -185,7 +184,7 @@ def fold(settled: str, session: bytes, X: Any, done: Sequence[bytes]) -> tuple[b
     return session, int(json.loads(report)["laps"])
 
 
-def finish(settled: str, session: bytes, X: Any, model: _AnyEstimator) -> _AnyEstimator:
+def finish(settled: str, session: bytes, X: Any, model: AnyEstimator) -> AnyEstimator:
     """The trained model.
 
     Parameters
@@ -223,7 +222,7 @@ def finish(settled: str, session: bytes, X: Any, model: _AnyEstimator) -> _AnyEs
     return fitted
 
 
-def fit(model: _AnyEstimator, parts: Sequence[Any], *, batches_per_round: int = 1, **around: Any) -> _AnyEstimator:
+def fit(model: AnyEstimator, parts: Sequence[Any], *, batches_per_round: int = 1, **around: Any) -> AnyEstimator:
     """Train in this process as others do who have a part of the rows each: the model has the same bytes.
 
     Parameters

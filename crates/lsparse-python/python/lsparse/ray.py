@@ -1,13 +1,14 @@
 """Training on a Ray cluster, with the bytes of one machine.
 
 :func:`fit` is :func:`lsparse.exchange.fit` with the work done by Ray's tasks: batches are worked out where their rows are,
-and this process folds them in, in their order. ``pip install lsparse[ray]`` has what it takes.
+and this process folds them in, in their order. ``pip install lsparse[ray]`` has what it takes. How to go about it:
+"Ray and Spark" in the documentation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 try:
     import ray
@@ -15,14 +16,10 @@ try:
 except ImportError as error:
     raise ImportError("lsparse.ray needs Ray; pip install lsparse[ray]") from error
 
-from ._base import Estimator
 from ._errors import LsparseError
-from ._pieces import Call, died, stored, told, trained
+from ._pieces import AnyEstimator, Call, died, stored, told, trained
 
 __all__ = ["fit"]
-
-_AnyEstimator = TypeVar("_AnyEstimator", bound=Estimator)
-
 
 #: Workers that may die of a task before it is given up.
 _DEATHS = 3
@@ -56,7 +53,7 @@ class _Workers:
             yield done
 
 
-def fit(model: _AnyEstimator, parts: Any, *, batches_per_round: int = 8, **around: Any) -> _AnyEstimator:
+def fit(model: AnyEstimator, parts: Any, *, batches_per_round: int = 8, **around: Any) -> AnyEstimator:
     """Train on a Ray cluster.
 
     Parameters
@@ -78,6 +75,16 @@ def fit(model: _AnyEstimator, parts: Any, *, batches_per_round: int = 8, **aroun
     -------
     fitted : estimator
         A copy of it with the model that was trained.
+
+    Examples
+    --------
+    >>> import numpy as np, ray
+    >>> import lsparse, lsparse.ray
+    >>> cluster = ray.init(num_cpus=1, include_dashboard=False, ignore_reinit_error=True)
+    >>> parts = [ray.put(np.arange(100.0).reshape(50, 2) + 1000 * number) for number in range(2)]
+    >>> model = lsparse.GaussianMixture(n_components=2, random_state=0)
+    >>> lsparse.ray.fit(model, parts, batches_per_round=2).weights_.round(1)
+    array([0.5, 0.5])
     """
     parts = list(stored(parts) or parts)
     return trained(_Workers(parts), len(parts), model, batches_per_round, around)

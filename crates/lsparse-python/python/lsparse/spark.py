@@ -7,7 +7,7 @@ and this process folds them in, in their order. ``pip install lsparse[spark]`` h
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,21 +20,10 @@ try:
 except ImportError as error:
     raise ImportError("lsparse.spark needs PySpark; pip install lsparse[spark]") from error
 
-from ._base import Estimator
 from ._errors import LsparseError
-from ._pieces import Call, stored, told, trained
+from ._pieces import AnyEstimator, Call, stored, told, trained
 
 __all__ = ["fit"]
-
-_AnyEstimator = TypeVar("_AnyEstimator", bound=Estimator)
-
-
-class _Failure(NamedTuple):
-    """An error of a call, which Spark would take for a reason to try again: what `told` takes."""
-
-    kind: str
-    text: str
-    library: bool
 
 
 def _joined(partition: Iterator[Any]) -> Iterator[Any]:
@@ -51,17 +40,18 @@ def _framed(rows: Iterator[Any], columns: list[str]) -> Iterator[Any]:
     yield Frame.from_records(list(rows), columns=columns)
 
 
-def _run(number: int, part: Iterator[Any], told_all: Broadcast[Any]) -> Iterator[tuple[int, Any]]:
-    """Every call for a part, with its place among all."""
+def _run(number: int, part: Iterator[Any], told_all: Broadcast[Any]) -> Iterator[tuple[int, tuple[Any, Any]]]:
+    """What came of every call for a part, by its place among all, and what `told` takes of an error, which Spark would take
+    for a reason to try again."""
     calls, shared = told_all.value
     before = () if shared is None else (shared,)
     # All of it is read, or Spark would start a new process for the next task.
     rows = next(iter(list(part)), None)
     for place, function, arguments in calls[number]:
         try:
-            yield place, function(rows, *before, *arguments)
+            yield place, (function(rows, *before, *arguments), None)
         except Exception as error:  # noqa: BLE001
-            yield place, _Failure(type(error).__name__, str(error), isinstance(error, LsparseError))
+            yield place, (None, (type(error).__name__, str(error), isinstance(error, LsparseError)))
 
 
 def _reason(error: Any) -> str:
@@ -87,16 +77,16 @@ class _Workers:
         told_all = context.broadcast((of_part, shared))
         work = self._parts.mapPartitionsWithIndex(lambda number, part: _run(number, part, told_all))
         try:
-            found: dict[int, Any] = dict(context.runJob(work, lambda done: done, sorted(of_part)))
+            found: dict[int, tuple[Any, Any]] = dict(context.runJob(work, lambda done: done, sorted(of_part)))
         except (Py4JError, PySparkException) as error:
             names = calls[0].name if len(calls) == 1 else f"{calls[0].name} to {calls[-1].name}"
             raise LsparseError(f"{names}: Spark gave up: {_reason(error)}") from error
         finally:
             told_all.unpersist()
         for place, call in enumerate(calls):
-            if isinstance(found[place], _Failure):
-                raise told(call, *found[place])
-        yield from (found[place] for place in range(len(calls)))
+            if found[place][1] is not None:
+                raise told(call, *found[place][1])
+        yield from (found[place][0] for place in range(len(calls)))
 
 
 def _parts_of(data: Any, context: SparkContext | None) -> RDD[Any]:
@@ -116,8 +106,8 @@ def _parts_of(data: Any, context: SparkContext | None) -> RDD[Any]:
 
 
 def fit(
-    model: _AnyEstimator, data: Any, *, batches_per_round: int = 8, context: SparkContext | None = None, **around: Any
-) -> _AnyEstimator:
+    model: AnyEstimator, data: Any, *, batches_per_round: int = 8, context: SparkContext | None = None, **around: Any
+) -> AnyEstimator:
     """Train on a Spark cluster.
 
     Parameters
@@ -140,6 +130,14 @@ def fit(
     -------
     fitted : estimator
         A copy of it with the model that was trained.
+
+    Examples
+    --------
+    >>> import lsparse, lsparse.spark
+    >>> from pyspark.sql import SparkSession
+    >>> frame = SparkSession.builder.getOrCreate().createDataFrame([(0.0,), (0.1,), (9.0,), (9.1,)], ["a"])
+    >>> lsparse.spark.fit(lsparse.GaussianMixture(n_components=2, random_state=0), frame).weights_.round(1)
+    array([0.5, 0.5])
     """
     # Kept between rounds, and computed again where a worker that held it has died.
     parts = _parts_of(data, context).persist(StorageLevel.MEMORY_AND_DISK)
