@@ -19,6 +19,11 @@ const FAMILIES: [&str; 8] =
 /// The runs that were cut off after two laps.
 const MIXTURE: &str = "fit mixture rows.csv -k 3 --batches 3 --likelihood diag-gauss --tolerance none --quiet";
 const TOPICS: &str = "fit topics corpus -k 3 --batches 3 --tolerance none --quiet";
+const SEQUENCE: &str =
+    "fit sequence rows.csv --groups lengths.txt -k 3 --batches 3 --likelihood diag-gauss --tolerance none --quiet";
+
+/// Models besides the families of mixtures: the last has found its K.
+const OTHERS: [&str; 3] = ["topics", "sequence", "found"];
 
 fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files-0.1")
@@ -41,8 +46,14 @@ fn texts() -> String {
     (0..30).map(|n| format!("{} {}\n", themes[n % 3], themes[(n * n + 1) % 3].split(' ').next().unwrap())).collect()
 }
 
-fn data_of(family: &str) -> &'static str {
-    if family == "bernoulli" { "bits.csv" } else { "rows.csv" }
+/// The data that a model was trained on, in the words of the command.
+fn data_of(name: &str) -> &'static str {
+    match name {
+        "bernoulli" => "bits.csv",
+        "topics" => "corpus",
+        "sequence" => "rows.csv --groups lengths.txt",
+        _ => "rows.csv",
+    }
 }
 
 /// A place with the files of 0.1 in it.
@@ -74,6 +85,7 @@ fn write() {
         place.write("rows.csv", counts);
         place.write("bits.csv", bits);
         place.write("texts.txt", texts());
+        place.write("lengths.txt", "20\n25\n15\n");
         let mut scores = serde_json::Map::new();
         for family in FAMILIES {
             let data = data_of(family);
@@ -82,10 +94,15 @@ fn write() {
         }
         go("corpus build texts.txt --quiet --out corpus");
         go("fit topics corpus -k 3 --laps 5 --quiet --out topics.safetensors");
-        scores.insert("topics".into(), json!(score(&place, "topics")));
+        go("fit sequence rows.csv --groups lengths.txt -k 3 --likelihood diag-gauss --laps 5 --quiet --out sequence.safetensors");
+        go("fit mixture rows.csv -k auto --laps 5 --quiet --out found.safetensors");
+        for name in OTHERS {
+            scores.insert(name.into(), json!(score(&place, name)));
+        }
         place.write("scores.json", serde_json::to_string_pretty(&Value::Object(scores)).unwrap() + "\n");
         go(&format!("{MIXTURE} --laps 2 --checkpoint mixture.ckpt --trace mixture.jsonl"));
         go(&format!("{TOPICS} --laps 2 --checkpoint topics.ckpt --trace topics.jsonl"));
+        go(&format!("{SEQUENCE} --laps 2 --checkpoint sequence.ckpt --trace sequence.jsonl"));
         let _ = fs::remove_dir_all(kept());
         fs::create_dir_all(kept().join("corpus")).unwrap();
         for folder in ["", "corpus"] {
@@ -101,7 +118,7 @@ fn write() {
 
 /// The score of a model on the data that it was trained on.
 fn score(place: &Place, name: &str) -> f64 {
-    let data = if name == "topics" { "corpus" } else { data_of(name) };
+    let data = data_of(name);
     let found = place.json(&format!("score {name}.safetensors {data} --json"));
     ["mean_log_likelihood", "mean_log_probability"].iter().find_map(|field| found[field].as_f64()).unwrap()
 }
@@ -110,8 +127,8 @@ fn score(place: &Place, name: &str) -> f64 {
 fn models_of_0_1_score_as_they_did() {
     let place = with_files();
     let expected: Value = serde_json::from_str(&place.text("scores.json")).unwrap();
-    for name in FAMILIES.into_iter().chain(["topics"]) {
-        let data = if name == "topics" { "corpus" } else { data_of(name) };
+    for name in FAMILIES.into_iter().chain(OTHERS) {
+        let data = data_of(name);
         let (was, is) = (expected[name].as_f64().unwrap(), score(&place, name));
         assert!((was - is).abs() <= 1e-6 * was.abs(), "{name}: {was} became {is}");
         place.json(&format!("info {name}.safetensors --json"));
@@ -128,13 +145,17 @@ fn training_goes_on_from_models_of_0_1() {
         let report = place.json(&format!("fit mixture {data} --from {family}.safetensors --laps 2 --quiet --json"));
         assert!(report["objective"].is_f64(), "{family}: {report}");
     }
-    place.json("fit topics corpus --from topics.safetensors --laps 2 --quiet --json");
+    for (kind, name) in [("topics", "topics"), ("sequence", "sequence"), ("mixture", "found")] {
+        let data = data_of(name);
+        let report = place.json(&format!("fit {kind} {data} --from {name}.safetensors --laps 2 --quiet --json"));
+        assert!(report["objective"].is_f64(), "{name}: {report}");
+    }
 }
 
 #[test]
 fn checkpoints_and_traces_of_0_1_go_on() {
     let place = with_files();
-    for (name, command) in [("mixture", MIXTURE), ("topics", TOPICS)] {
+    for (name, command) in [("mixture", MIXTURE), ("topics", TOPICS), ("sequence", SEQUENCE)] {
         let before = place.steps(&format!("{name}.jsonl")).len();
         let more = format!("{command} --laps 4 --checkpoint {name}.ckpt --trace {name}.jsonl --resume --json");
         let report = place.json(&more);
