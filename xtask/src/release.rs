@@ -19,14 +19,14 @@ const WHEELS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gn
 const STATIC: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 
 /// Systems that are looked at, and not built for.
-const CHECKED: [&str; 3] = ["aarch64-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
+const CHECKED: [&str; 3] = ["aarch64-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-msvc"];
 
-const USAGE: &str = "usage: cargo xtask release [crates|targets|command|extras|wheels|sdist|trial]...";
+const USAGE: &str = "usage: cargo xtask release [crates|targets|command|extras|wheels|sdist|trial|conda|offline]...";
 
 /// A part of a release: its name, and what makes it.
 type Part = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 9] = [
     ("crates", crates),
     ("targets", targets),
     ("command", static_command),
@@ -34,6 +34,8 @@ const PARTS: [Part; 7] = [
     ("wheels", wheels),
     ("sdist", sdist),
     ("trial", trial),
+    ("conda", conda),
+    ("offline", offline),
 ];
 
 /// All parts, or those that are named.
@@ -63,7 +65,13 @@ fn crates(_: &Path) -> Result<Vec<String>, String> {
     Ok(Vec::new())
 }
 
-/// The code of other systems compiles.
+/// The code of other systems compiles: counts of systems that it was tried for, none failed, and those left out.
+pub fn check_targets() -> Result<(usize, usize, usize), String> {
+    let missing = targets(&root())?;
+    missing.iter().for_each(|why| println!("not checked here: {why}"));
+    Ok((CHECKED.len() - missing.len(), 0, missing.len()))
+}
+
 fn targets(_: &Path) -> Result<Vec<String>, String> {
     let mut missing = Vec::new();
     for target in CHECKED {
@@ -252,6 +260,82 @@ fn trial(dist: &Path) -> Result<Vec<String>, String> {
     if failed > 0 { Err(format!("{failed} blocks of the README failed")) } else { Ok(missing) }
 }
 
+/// The steps of the conda recipe, run in a plain environment, and then its tests.
+fn conda(_: &Path) -> Result<Vec<String>, String> {
+    let recipe = fs::read_to_string(root().join("packaging/conda/meta.yaml")).map_err(|e| e.to_string())?;
+    let interpreter = python("conda-venv", "xtask/conda-requirements.txt")?;
+    let prefix = interpreter.parent().and_then(Path::parent).unwrap_or(Path::new("")).to_string_lossy().into_owned();
+    let mut missing = Vec::new();
+    for section in ["script", "commands"] {
+        let steps = steps_of(&recipe, section);
+        if steps.is_empty() {
+            return Err(format!("the recipe has no {section}"));
+        }
+        for step in steps {
+            let step = step.replace("{{ PYTHON }}", &interpreter.to_string_lossy()).replace("{{ PREFIX }}", &prefix);
+            let program = step.split_whitespace().next().unwrap_or_default();
+            if program == "cargo-bundle-licenses" && output(command(program, &["--version"])).is_err() {
+                missing.push(format!("{step} (cargo install {program})"));
+                continue;
+            }
+            let mut step = command("sh", &["-c", &step]);
+            // Crates of others need not be compiled again for it.
+            step.env("CARGO_TARGET_DIR", root().join("target")).env("PREFIX", &prefix);
+            go(on_path(step, &interpreter))?;
+        }
+    }
+    go(command(&interpreter, &["-c", "import lsparse"]))?;
+    Ok(missing)
+}
+
+/// The list under a key of a recipe: lines that open with a dash, as deep as the first.
+fn steps_of(recipe: &str, key: &str) -> Vec<String> {
+    let lines = recipe.lines().skip_while(|line| line.trim() != format!("{key}:")).skip(1);
+    lines.map_while(|line| line.trim().strip_prefix("- ").map(str::to_owned)).collect()
+}
+
+/// What the Dockerfile does to the sources, done to the sources as they were committed last, without a network: crates of
+/// others are vendored before, as it says.
+fn offline(_: &Path) -> Result<Vec<String>, String> {
+    let place = root().join("target/offline");
+    let (sources, home) = (place.join("source"), place.join("empty"));
+    remove_folder(&home)?;
+    fs::create_dir_all(sources.join(".cargo")).and_then(|()| fs::create_dir_all(&home)).map_err(|e| e.to_string())?;
+    let folder = |path: &Path| path.to_string_lossy().into_owned();
+    go(command("sh", &["-c", &format!("git archive HEAD | tar -x -C '{}'", folder(&sources))]))?;
+    let mut vendor = cargo(&["vendor", "--quiet", "--locked", "--versioned-dirs", "vendor"]);
+    vendor.current_dir(&sources);
+    let settings = sources.join(".cargo/config.toml");
+    let both = output(vendor)? + &fs::read_to_string(&settings).unwrap_or_default();
+    fs::write(&settings, both).map_err(|e| e.to_string())?;
+    let text = fs::read_to_string(root().join("Dockerfile")).map_err(|e| e.to_string())?;
+    let built = place.join("lsparse");
+    for step in run_steps(&text) {
+        let step = step.replace(" /lsparse", &format!(" '{}'", folder(&built)));
+        // Where a process may be given a network of its own, it has none.
+        let alone = output(command("unshare", &["--net", "true"])).is_ok();
+        let mut run =
+            if alone { command("unshare", &["--net", "sh", "-c", &step]) } else { command("sh", &["-c", &step]) };
+        run.current_dir(&sources)
+            .env("CARGO_HOME", &home)
+            .env("CARGO_NET_OFFLINE", "true")
+            .env_remove("CARGO_TARGET_DIR");
+        go(run)?;
+    }
+    if asks_for_loader(&built)? {
+        return Err(format!("{} is not static", built.display()));
+    }
+    go(command(&built, &["--version"]))?;
+    let engine = output(command("docker", &["version"])).is_ok();
+    Ok(if engine { Vec::new() } else { vec!["the image itself (there is no Docker; its steps were run)".into()] })
+}
+
+/// What a Dockerfile runs, each step on one line.
+fn run_steps(text: &str) -> Vec<String> {
+    let joined = text.replace("\\\n", " ");
+    joined.lines().filter_map(|line| line.strip_prefix("RUN ")).map(str::to_owned).collect()
+}
+
 fn maturin(interpreter: &Path, what: &str, dist: &Path) -> Command {
     let mut maturin =
         command(interpreter, &["-m", "maturin", what, "--manifest-path", "crates/lsparse-python/Cargo.toml"]);
@@ -332,6 +416,99 @@ fn sums(dist: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_of_recipe_and_image_are_found() {
+        let recipe = fs::read_to_string(root().join("packaging/conda/meta.yaml")).unwrap();
+        let (script, tests) = (steps_of(&recipe, "script"), steps_of(&recipe, "commands"));
+        assert_eq!((script.len(), tests.len()), (3, 2));
+        assert!(script[1].contains("pip install ./crates/lsparse-python") && tests[1].starts_with("lsparse demo"));
+        let steps = run_steps(&fs::read_to_string(root().join("Dockerfile")).unwrap());
+        assert_eq!(steps.len(), 1);
+        assert!(steps[0].contains("cargo build --release --locked") && steps[0].ends_with(" /lsparse"), "{steps:?}");
+    }
+
+    #[test]
+    fn the_recipe_has_the_version_and_requirements_of_the_package() {
+        let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+        let (recipe, package) = (read("packaging/conda/meta.yaml"), read("crates/lsparse-python/pyproject.toml"));
+        assert!(recipe.contains(&format!("version = \"{}\"", env!("CARGO_PKG_VERSION"))));
+        assert!(read("CITATION.cff").contains(&format!("version: {}\n", env!("CARGO_PKG_VERSION"))));
+        for needed in ["numpy", "scipy", "scikit-learn"] {
+            let (_, least) = package.split_once(&format!("\"{needed}>=")).unwrap();
+            let (least, _) = least.split_once('"').unwrap();
+            assert!(recipe.contains(&format!("- {needed} >={least}")), "{needed} >={least}");
+        }
+    }
+
+    /// Lines of the code that is released, without those of tests, file by file.
+    fn released_code() -> Vec<(PathBuf, Vec<String>)> {
+        fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+            for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    walk(&path, found);
+                } else if path.extension().is_some_and(|ending| ending == "rs") {
+                    found.push(path);
+                }
+            }
+        }
+        let mut files = Vec::new();
+        for entry in fs::read_dir(root().join("crates")).unwrap() {
+            walk(&entry.unwrap().path().join("src"), &mut files);
+        }
+        let read = |path: PathBuf| {
+            let text = fs::read_to_string(&path).unwrap();
+            let of_tests = |line: &&str| line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test");
+            (path, text.lines().take_while(|line| !of_tests(line)).map(str::to_owned).collect())
+        };
+        files.into_iter().map(read).collect()
+    }
+
+    /// The system that an attribute is for, `unix` of `#[cfg(unix)]`.
+    fn system_of(line: &str) -> Option<&str> {
+        let system = line.trim().strip_prefix("#[cfg(")?.strip_suffix(")]")?;
+        ["unix", "windows", "target_os", "target_family"].iter().any(|word| system.starts_with(word)).then_some(system)
+    }
+
+    #[test]
+    fn code_for_one_system_has_a_counterpart_for_the_others() {
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let (mut items, mut calls) = (0, 0);
+        for (path, lines) in released_code() {
+            let place = |at: usize| format!("{}:{}: {}", path.display(), at + 1, lines[at].trim());
+            for (at, line) in lines.iter().enumerate() {
+                if let Some(system) = system_of(line) {
+                    let next =
+                        lines[at + 1..].iter().map(|line| line.trim()).find(|line| !line.starts_with(['#', '/']));
+                    let next = next.unwrap_or_default();
+                    // A statement that others can do without defines nothing.
+                    let item = ["fn ", "pub", "impl", "struct ", "enum ", "mod ", "use ", "const ", "static ", "type "];
+                    let field = next.ends_with(',') && next.contains(": ");
+                    if field || item.iter().any(|word| next.starts_with(word)) {
+                        let other = format!("#[cfg(not({system}))]");
+                        assert!(lines.iter().any(|line| line.trim() == other), "{} has no counterpart", place(at));
+                        items += 1;
+                    }
+                }
+                // What only some systems have stands behind such an attribute, whose item has not ended before it.
+                let words =
+                    ["std::os::unix", "std::os::linux", "std::os::windows", "rustix::", "libc::", "signal_hook::"];
+                let code = line.split("//").next().unwrap_or_default();
+                if words.iter().any(|word| code.contains(word)) {
+                    let guarded = (0..at)
+                        .rev()
+                        .find(|&before| system_of(&lines[before]).is_some() && indent(&lines[before]) <= indent(line));
+                    let guarded = guarded.is_some_and(|from| {
+                        let end = |line: &String| line.starts_with(&format!("{}}}", " ".repeat(indent(&lines[from]))));
+                        !lines[from..at].iter().any(end)
+                    });
+                    assert!(guarded, "{} is for some systems alone", place(at));
+                    calls += 1;
+                }
+            }
+        }
+        assert!(items >= 5 && calls >= 5, "{items} items and {calls} calls: the sources are not read");
+    }
 
     #[test]
     fn programs_say_whether_they_are_static() {

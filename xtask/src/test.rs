@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use crate::process::{Build, cargo, counted, go};
-use crate::{docs, paper, python};
+use crate::{docs, paper, python, release};
 
 /// Random cases a property when tests run long.
 const LONG_CASES: &str = "10000";
@@ -19,10 +19,12 @@ pub fn run_all(long: bool) -> Result<(), String> {
     let rust = tests(long)?;
     let package = python::tests(if long { Build::Release } else { Build::Checked }, true, long, &[])?;
     let documentation = docs::tests(if long { Build::Release } else { Build::Checked })?;
+    let mut counts = vec![rust, package, documentation];
     if long {
         paper::run(&["all", "--quick"])?;
+        counts.push(release::check_targets()?);
     }
-    let sum = |of: fn(&(usize, usize, usize)) -> usize| [rust, package, documentation].iter().map(of).sum::<usize>();
+    let sum = |of: fn(&(usize, usize, usize)) -> usize| counts.iter().map(of).sum::<usize>();
     let (passed, failed, ignored) = (sum(|c| c.0), sum(|c| c.1), sum(|c| c.2));
     println!("{passed} passed, {failed} failed, {ignored} skipped");
     eprintln!("in {:.0} s", start.elapsed().as_secs_f64());
