@@ -23,11 +23,17 @@ def public():
     for module in (lsparse, lsparse.dask, lsparse.exchange, lsparse.plot):
         for name in module.__all__:
             yield f"{module.__name__}.{name}", getattr(module, name)
-    for estimator in [*ESTIMATORS, lsparse.HMM]:
-        for name, member in inspect.getmembers(estimator, inspect.isfunction):
-            # What scikit-learn's own base classes bring along is documented there.
-            if not name.startswith("_") and member.__module__.startswith("lsparse"):
-                yield f"{estimator.__name__}.{name}", member
+            if inspect.isclass(getattr(module, name)):
+                yield from methods(f"{module.__name__}.{name}", getattr(module, name))
+
+
+def methods(of, thing):
+    for name, member in inspect.getmembers(thing, inspect.isfunction):
+        # What scikit-learn's own base classes bring along is documented there, and what a cluster does not change in the
+        # class for one machine.
+        own = member.__module__ == "lsparse.dask" or not of.startswith("lsparse.dask")
+        if not name.startswith("_") and member.__module__.startswith("lsparse") and own:
+            yield f"{of}.{name}", member
 
 
 @pytest.mark.parametrize(("name", "thing"), list(public()), ids=lambda value: value if isinstance(value, str) else "")
@@ -37,6 +43,18 @@ def test_every_docstring_has_an_example(name, thing):
     if inspect.isfunction(thing):
         for section in ("Parameters",) if len(inspect.signature(thing).parameters) > 1 else ():
             assert f"{section}\n{'-' * len(section)}\n" in text, name
+
+
+@pytest.mark.parametrize("module", ["ray", "spark"])
+def test_engines_are_thin_and_have_an_example(module):
+    """Read as text: the engines need not be installed. Their examples are run where they are (test_ray.py, test_spark.py)."""
+    text = (Path(lsparse.__file__).parent / f"{module}.py").read_text()
+    assert text.count("\n") < 150 and "    Examples\n    --------\n    >>>" in text
+
+
+def test_the_gallery_has_every_picture():
+    text = (HERE.parents[2] / "docs/how-to/gallery.md").read_text()
+    assert all(f"lsparse.plot.{name}(" in text for name in lsparse.plot.__all__)
 
 
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, lsparse.HMM, *ON_DASK])

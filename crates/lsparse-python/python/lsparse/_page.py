@@ -38,7 +38,16 @@ class Page:
         return self._page.url
 
     def close(self) -> None:
-        """Serve it no more."""
+        """Serve it no more.
+
+        Examples
+        --------
+        >>> from lsparse import GaussianMixture
+        >>> page = GaussianMixture(2).watch()
+        >>> page.close()
+        >>> page
+        Page(closed)
+        """
         self._page.close()
 
     def __enter__(self) -> Page:

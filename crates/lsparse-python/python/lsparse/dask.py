@@ -24,9 +24,9 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -245,6 +245,36 @@ def _pieces_of(
     return pieces
 
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+#: Examples of methods: all begin and end alike.
+_EXAMPLE = """
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> from dask.distributed import Client
+        >>> from lsparse.dask import {estimator}
+        >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
+        >>> X = da.random.RandomState(0).normal(size=(8, 1), chunks=(4, 1))
+        >>> model = {estimator}(n_components=2, random_state=0).fit(X)
+        >>> {line}
+        {printed}
+        >>> client.close()
+        """
+
+
+def _example(line: str, printed: str, estimator: str = "GaussianMixture") -> Callable[[_Method], _Method]:
+    """Add a line that is run, and what it prints, to the docstring of a method."""
+
+    def add(method: _Method) -> _Method:
+        text = _EXAMPLE.format(estimator=estimator, line=line, printed=printed)
+        method.__doc__ = (method.__doc__ or "").rstrip() + text
+        return method
+
+    return add
+
+
 # Fields of a base class that is a dataclass would take the place of what other bases make of them.
 _Base: Any = Estimator if TYPE_CHECKING else object
 
@@ -269,6 +299,7 @@ class _OnDask(_Base):  # type: ignore[misc]
     #: Methods that visit rows or tokens one after the other.
     _in_turn: ClassVar[tuple[str, ...]] = ("dp-means", "sparse-lda", "alias-lda", "light-lda")
 
+    @_example("model.converged_", "True")
     def fit(
         self: Any,
         X: Any,
@@ -405,6 +436,10 @@ class _OnDask(_Base):  # type: ignore[misc]
         ]
         return da.concatenate(blocks, allow_unknown_chunksizes=True)
 
+    @_example(
+        "model.predict(X)",
+        "dask.array<concatenate, shape=(8,), dtype=int64, chunksize=(4,), chunktype=numpy.ndarray>",
+    )
     def predict(self, X: Any) -> Any:
         """The most probable component of every row: a lazy dask array, or an ndarray for what is here.
 
@@ -420,6 +455,7 @@ class _OnDask(_Base):  # type: ignore[misc]
         """
         return self._array("predict", X, None, np.int64)
 
+    @_example("model.predict_proba(X).sum(axis=1).compute()", "array([1., 1., 1., 1., 1., 1., 1., 1.])")
     def predict_proba(self, X: Any) -> Any:
         """The probability of every component for every row: a lazy dask array, or an ndarray for what is here.
 
@@ -435,6 +471,7 @@ class _OnDask(_Base):  # type: ignore[misc]
         """
         return self._array("predict_proba", X, len(self.weights_), self._dtype)
 
+    @_example("model.transform(X).shape", "(8, 2)")
     def transform(self, X: Any, **options: Any) -> Any:
         """What the estimator makes of every row: a lazy dask array, or an ndarray for what is here.
 
@@ -452,6 +489,7 @@ class _OnDask(_Base):  # type: ignore[misc]
         """
         return self._array("transform", X, len(self.weights_), self._dtype, **options)
 
+    @_example("model.score_samples(X).compute().shape", "(8,)")
     def score_samples(self, X: Any) -> Any:
         """The score of every row: a lazy dask array, or an ndarray for what is here.
 
@@ -467,6 +505,7 @@ class _OnDask(_Base):  # type: ignore[misc]
         """
         return self._array("score_samples", X, None, np.float64)
 
+    @_example("[part.compute().shape for part in model.predict_sparse(X)]", "[(4, 2), (4, 2)]")
     def predict_sparse(self: Any, X: Any, **options: Any) -> Any:
         """The L most probable components of every row: delayed CSR matrices, or one for what is here.
 
@@ -486,6 +525,7 @@ class _OnDask(_Base):  # type: ignore[misc]
             return super().predict_sparse(X, **options)
         return self._lazily("predict_sparse", X, **options)
 
+    @_example("model.score(X).compute() > -5", "True")
     def score(self: Any, X: Any, y: Any = None) -> Any:
         """The mean score: delayed, or a number for what is here.
 
@@ -655,6 +695,7 @@ class HMM(_OnDask, _sequences.HMM):
     >>> client.close()
     """
 
+    @_example("model.converged_", "True", "HMM")
     def fit(  # type: ignore[override]
         self: Any,
         X: Any,
@@ -736,6 +777,11 @@ class HMM(_OnDask, _sequences.HMM):
         ]
         return da.concatenate(blocks, allow_unknown_chunksizes=True)
 
+    @_example(
+        "model.predict(X)",
+        "dask.array<concatenate, shape=(8,), dtype=int64, chunksize=(4,), chunktype=numpy.ndarray>",
+        "HMM",
+    )
     def predict(self, X: Any, lengths: Any = None) -> Any:
         """The most probable path through every sequence: a lazy dask array, or an ndarray for what is here.
 
@@ -753,6 +799,7 @@ class HMM(_OnDask, _sequences.HMM):
         """
         return self._as_array("predict", X, lengths, None, np.int64)
 
+    @_example("model.predict_proba(X).sum(axis=1).compute()", "array([1., 1., 1., 1., 1., 1., 1., 1.])", "HMM")
     def predict_proba(self, X: Any, lengths: Any = None) -> Any:
         """The probability of every state at every step: a lazy dask array, or an ndarray for what is here.
 
@@ -770,6 +817,7 @@ class HMM(_OnDask, _sequences.HMM):
         """
         return self._as_array("predict_proba", X, lengths, len(self.startprob_), self._dtype)
 
+    @_example("model.transform(X).shape", "(8, 2)", "HMM")
     def transform(self, X: Any, lengths: Any = None) -> Any:  # type: ignore[override]
         """Posteriors as features: the same as ``predict_proba``.
 
@@ -787,6 +835,7 @@ class HMM(_OnDask, _sequences.HMM):
         """
         return self.predict_proba(X, lengths)
 
+    @_example("[part.compute().shape for part in model.predict_sparse(X)]", "[(4, 2), (4, 2)]", "HMM")
     def predict_sparse(self: Any, X: Any, lengths: Any = None, **options: Any) -> Any:
         """The L most probable states of every step: delayed CSR matrices, or one for what is here.
 
@@ -808,6 +857,7 @@ class HMM(_OnDask, _sequences.HMM):
             return _sequences.HMM.predict_sparse(self, X, lengths, **options)
         return self._of_sequences("predict_sparse", X, lengths, **options)[0]
 
+    @_example("model.score_steps(X).compute().shape", "(8,)", "HMM")
     def score_steps(self, X: Any, lengths: Any = None) -> Any:
         """The log likelihood of every step given those before it: a lazy dask array, or an ndarray for what is here.
 
@@ -825,6 +875,7 @@ class HMM(_OnDask, _sequences.HMM):
         """
         return self._as_array("score_steps", X, lengths, None, np.float64)
 
+    @_example("model.score_samples(X.compute())[1].shape", "(8, 2)", "HMM")
     def score_samples(self, X: Any, lengths: Any = None) -> Any:
         """The log likelihood of all sequences and the posteriors of all steps, as hmmlearn has them, of rows that are here.
 
@@ -842,6 +893,7 @@ class HMM(_OnDask, _sequences.HMM):
         """
         return _sequences.HMM.score_samples(self.to_local(), X, lengths)
 
+    @_example("model.score(X).compute() > -50", "True", "HMM")
     def score(self: Any, X: Any, lengths: Any = None) -> Any:
         """The log likelihood of all sequences: delayed, or a number for what is here.
 
