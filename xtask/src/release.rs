@@ -18,6 +18,9 @@ const WHEELS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gn
 /// that few have installed, and an allocator that makes threads wait for each other.)
 const STATIC: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 
+/// Bytes that a static command has at most: code for three instruction sets, and dictionaries of languages without blanks.
+const LARGEST: u64 = 25_000_000;
+
 /// Systems that are looked at, and not built for.
 const CHECKED: [&str; 3] = ["aarch64-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-msvc"];
 
@@ -240,6 +243,9 @@ fn trial(dist: &Path) -> Result<Vec<String>, String> {
         }
         let bytes = fs::metadata(&lsparse).map_or(0, |found| found.len());
         println!("the static command has {:.1} MB", bytes as f64 / 1e6);
+        if bytes > LARGEST {
+            return Err(format!("the static command has more than {} MB; see what came into it", LARGEST / 1_000_000));
+        }
     } else {
         missing.push(format!("the static command ({} is not there)", archive.display()));
     }

@@ -11,15 +11,33 @@ pub struct Compiled {
     pub ptx: &'static str,
 }
 
+/// A file of artefacts. A program that can load no driver, having all of the C library in it, has none of its eight megabytes.
+#[cfg(not(target_feature = "crt-static"))]
+macro_rules! artefact {
+    ($include:ident, $file:literal, $ending:literal) => {
+        $include!(concat!("../artefacts/", $file, $ending))
+    };
+}
+
+#[cfg(target_feature = "crt-static")]
+macro_rules! artefact {
+    (include_bytes, $file:literal, $ending:literal) => {
+        b""
+    };
+    (include_str, $file:literal, $ending:literal) => {
+        ""
+    };
+}
+
 macro_rules! compiled {
     ($name:ident, $file:literal) => {
         /// The kernels of this source.
         pub static $name: Compiled = Compiled {
             name: $file,
-            sm_80: include_bytes!(concat!("../artefacts/", $file, ".sm_80.cubin")),
-            sm_90a: include_bytes!(concat!("../artefacts/", $file, ".sm_90a.cubin")),
-            sm_100: include_bytes!(concat!("../artefacts/", $file, ".sm_100.cubin")),
-            ptx: include_str!(concat!("../artefacts/", $file, ".ptx")),
+            sm_80: artefact!(include_bytes, $file, ".sm_80.cubin"),
+            sm_90a: artefact!(include_bytes, $file, ".sm_90a.cubin"),
+            sm_100: artefact!(include_bytes, $file, ".sm_100.cubin"),
+            ptx: artefact!(include_str, $file, ".ptx"),
         };
     };
 }
@@ -48,6 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(not(target_feature = "crt-static"))]
     fn every_gpu_has_its_form() {
         let starts = |capability| MIXTURE.binary(capability).map(|bytes| bytes[..4].to_vec());
         for capability in [(8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3)] {
