@@ -1,6 +1,6 @@
 """Training on a Dask cluster by the number of its workers, and where the time of its tasks goes.
 
-    python bench/cluster.py [--workers 1,2,4] [--rows 60000] [--batches 16] [--laps 3] [--components 200]
+    python bench/cluster.py [--workers 1,2,4] [--rows 160000] [--batches 16] [--laps 3] [--components 200]
 
 Workers are processes of one thread on this machine, so ask for no more of them than it has cores. Rows are made where they
 are worked on. The seconds of a lap are the mean of those after the first; work, transfers and waiting (for the slowest batch
@@ -53,7 +53,7 @@ def fit(workers, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", default="1,2")
-    parser.add_argument("--rows", type=int, default=60_000, help="rows a batch")
+    parser.add_argument("--rows", type=int, default=160_000, help="rows a batch: a second of work, more or less")
     parser.add_argument("--batches", type=int, default=16)
     parser.add_argument("--laps", type=int, default=3)
     parser.add_argument("--components", type=int, default=200)
