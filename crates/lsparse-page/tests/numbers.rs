@@ -251,15 +251,23 @@ fn near_topics_are_near_on_the_map_and_circles_are_apart() {
     let sparse = SparseTopics::new(&table);
     let near = Distances::new(&sparse).nearest_topics(&sparse, each - 1);
     let shares = vec![1.0 / 120.0; 120];
+    // By and large, since a map is a matter of luck: 105 to 119 of 120 by the seed.
+    let mut in_all = 0;
+    for seed in 1..=8 {
+        let map = layout(principal(&sparse, seed), &near, &shares, seed);
+        let apart = |a: usize, b: usize| (map.x[a] - map.x[b]).hypot(map.y[a] - map.y[b]);
+        let nearer = |k: usize| move |a: &usize, b: &usize| apart(k, *a).total_cmp(&apart(k, *b));
+        let nearest = |k: usize| (0..120).filter(|&j| j != k).min_by(nearer(k)).unwrap();
+        let kept = (0..120).filter(|&k| nearest(k) / each == k / each).count();
+        assert!(kept >= 102, "{kept} of 120 have one of their own family next to them");
+        in_all += kept;
+        assert!(map.x.iter().chain(&map.y).all(|x| x.abs() <= 1.0));
+        let overlaps = (0..120).flat_map(|a| (0..a).map(move |b| (a, b)));
+        let overlaps = overlaps.filter(|&(a, b)| apart(a, b) < 0.8 * (map.radius[a] + map.radius[b])).count();
+        assert!(overlaps < 30, "{overlaps} pairs overlap by much");
+    }
+    assert!(in_all >= 8 * 112, "{in_all} of 960 have one of their own family next to them");
     let map = layout(principal(&sparse, 1), &near, &shares, 1);
-    let apart = |a: usize, b: usize| (map.x[a] - map.x[b]).hypot(map.y[a] - map.y[b]);
-    let nearest = |k: usize| (0..120).filter(|&j| j != k).min_by(|&a, &b| apart(k, a).total_cmp(&apart(k, b))).unwrap();
-    let kept = (0..120).filter(|&k| nearest(k) / each == k / each).count();
-    assert!(kept >= 114, "{kept} of 120 have one of their own family next to them");
-    assert!(map.x.iter().chain(&map.y).all(|x| x.abs() <= 1.0));
-    let overlaps = (0..120).flat_map(|a| (0..a).map(move |b| (a, b)));
-    let overlaps = overlaps.filter(|&(a, b)| apart(a, b) < 0.8 * (map.radius[a] + map.radius[b])).count();
-    assert!(overlaps < 30, "{overlaps} pairs overlap by much");
     let again = layout(principal(&sparse, 1), &near, &shares, 1);
     assert_eq!((&map.x, &map.y), (&again.x, &again.y));
     assert_ne!(map.x, layout(principal(&sparse, 2), &near, &shares, 2).x);
