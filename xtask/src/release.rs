@@ -309,7 +309,7 @@ fn offline(_: &Path) -> Result<Vec<String>, String> {
     fs::create_dir_all(sources.join(".cargo")).and_then(|()| fs::create_dir_all(&home)).map_err(|e| e.to_string())?;
     let folder = |path: &Path| path.to_string_lossy().into_owned();
     go(command("sh", &["-c", &format!("git archive HEAD | tar -x -C '{}'", folder(&sources))]))?;
-    let mut vendor = cargo(&["vendor", "--quiet", "--locked", "--versioned-dirs", "vendor"]);
+    let mut vendor = cargo(&["vendor", "--locked", "--versioned-dirs", "vendor"]);
     vendor.current_dir(&sources);
     let settings = sources.join(".cargo/config.toml");
     let both = output(vendor)? + &fs::read_to_string(&settings).unwrap_or_default();
