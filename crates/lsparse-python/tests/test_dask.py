@@ -179,6 +179,19 @@ def test_a_partition_has_whole_sequences(client, blobs):
         lsparse.dask.HMM(3).fit(delayed(X, (1000, 1000)), client=client)
 
 
+def test_parameters_and_statistics_of_topics_travel_as_what_is_not_zero(documents):
+    """Ten collections that share no word: most topics have none of most words."""
+    X = sp.block_diag([documents[0]] * 10, format="csr")
+    dense = 30 * X.shape[1] * 8
+    model = lsparse.TopicModel(30, max_iter=2, random_state=0, batch_size=300)
+    settled, session = exchange.begin(model, X)
+    for _ in range(3):
+        params, tickets = exchange.hand_out(settled, session, X, 5)
+        done = [exchange.summarize(settled, X, params, ticket) for ticket in tickets]
+        session, _ = exchange.fold(settled, session, X, done)
+        assert len(params) < 0.4 * dense and max(map(len, done)) < 0.2 * dense, (len(params), list(map(len, done)), dense)
+
+
 def test_what_is_given_beside_the_rows_counts(client, blobs):
     X, weights = blobs[0], np.arange(2000) % 3.0
     model = lsparse.dask.GaussianMixture(4, **FAST).fit(lazy(X), sample_weight=da.from_array(weights), client=client)
