@@ -17,9 +17,10 @@ use crate::training::schedule::Kept;
 use crate::training::summary::Summary;
 
 /// A hidden Markov model over rows of type `T`: what a state looks like, how it is estimated, and how many states a step keeps.
+#[derive(Clone)]
 pub struct Sequence<T: Scalar> {
     /// The family of the states, with its prior.
-    pub likelihood: Box<dyn Likelihood<T>>,
+    pub likelihood: Arc<dyn Likelihood<T>>,
     /// Posterior, MAP or maximum likelihood.
     pub estimate: Estimate,
     /// The prior of start and transitions.
@@ -34,6 +35,27 @@ pub struct Sequence<T: Scalar> {
     pub follows: bool,
     /// Which rows are steps without an observation; none where all are there.
     pub lacking: Option<Arc<Lacking>>,
+    /// What statistics of a batch stand for, where the batch is a sample of the sequences.
+    pub(crate) stands_for: Option<StandsFor>,
+}
+
+/// Rows and sequences that a sample stands for: the prior is to weigh as little beside it as it will beside them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct StandsFor {
+    /// Rows.
+    pub rows: f64,
+    /// Sequences.
+    pub sequences: f64,
+}
+
+impl StandsFor {
+    /// Bring statistics of a sample to this scale.
+    fn scale(&self, summary: &mut SequenceSummary) {
+        let rows = summary.clusters.total_weight();
+        summary.scale(self.rows / rows.max(f64::MIN_POSITIVE));
+        let starts: f64 = summary.chain.start.iter().sum();
+        summary.chain.start.iter_mut().for_each(|start| *start *= self.sequences / starts);
+    }
 }
 
 /// Global parameters of a hidden Markov model.
@@ -156,7 +178,10 @@ impl<T: Scalar> Model for Sequence<T> {
     }
 
     fn set_deadline(&mut self, until: Option<Instant>) {
-        self.likelihood.set_deadline(until);
+        // (Others that hold the family are starts that were compared, and are gone.)
+        if let Some(likelihood) = Arc::get_mut(&mut self.likelihood) {
+            likelihood.set_deadline(until);
+        }
     }
 
     fn local(
@@ -166,7 +191,11 @@ impl<T: Scalar> Model for Sequence<T> {
         memory: &KeptStates,
         worker: &mut SequenceWorker<T>,
     ) -> Result<Visited<Self>> {
-        local::visit(self, params, batch, memory, worker)
+        let mut visited = local::visit(self, params, batch, memory, worker)?;
+        if let Some(whole) = &self.stands_for {
+            whole.scale(&mut visited.summary);
+        }
+        Ok(visited)
     }
 
     fn take_up(&self, params: &mut SequenceParams<T>, _batch: usize, visited: &Visited<Self>) {

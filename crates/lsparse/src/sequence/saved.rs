@@ -141,7 +141,7 @@ impl SequenceModel {
     /// The model that this is a state of, for rows of type `T`.
     pub(crate) fn sequence<T: Scalar>(&self) -> Sequence<T> {
         Sequence {
-            likelihood: self.config.likelihood.build(&self.prior),
+            likelihood: self.config.likelihood.build(&self.prior).into(),
             estimate: self.config.estimate,
             prior: self.chain_prior(),
             num_states: self.num_states(),
@@ -149,6 +149,7 @@ impl SequenceModel {
             tolerance: None,
             follows: false,
             lacking: None,
+            stands_for: None,
         }
     }
 

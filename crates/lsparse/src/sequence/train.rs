@@ -456,7 +456,7 @@ impl<'a, T: Scalar> Family<'a> for SequenceFamily<'a, T> {
 
     fn model(&self, _run: usize) -> Sequence<T> {
         Sequence {
-            likelihood: self.config.likelihood.build(&self.prior),
+            likelihood: self.config.likelihood.build(&self.prior).into(),
             estimate: self.config.estimate,
             prior: self.chain_prior(),
             num_states: self.config.states,
@@ -467,6 +467,7 @@ impl<'a, T: Scalar> Family<'a> for SequenceFamily<'a, T> {
                 && self.config.sparsity < self.config.states
                 && !self.prior.missing,
             lacking: self.source.lacking(),
+            stands_for: None,
         }
     }
 

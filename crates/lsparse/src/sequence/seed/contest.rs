@@ -4,22 +4,23 @@
 //! they lock what a state gives to how rows look, and training rests there. Only sequences can tell: states that start as
 //! some stretches of a sequence, half and half with all rows, take from the chain which rows belong together.
 
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::excerpt::{Excerpt, Part};
 use crate::allocation::{Chain, ChainCounts, PairSums};
 use crate::clusters::seed::fill_in;
-use crate::data::{Batch, Batches, Dealt, Scalar};
+use crate::data::{Batches, Dealt, Scalar};
 use crate::error::Result;
 use crate::likelihood::{ClusterSummary, Scratch};
 use crate::sequence::local::SequenceWorker;
-use crate::sequence::model::{KeptStates, SequenceParams};
+use crate::sequence::model::StandsFor;
 use crate::sequence::train::score_steps;
 use crate::sequence::{Sequence, SequenceSummary};
 use crate::training::model::Model;
 use crate::training::rules::Patience;
-use crate::training::summary::Summary;
+use crate::training::schedule::{Pace, ScheduleKind};
+use crate::training::session::{Places, Session, Start};
 
 /// A start that is none by clusters of rows: stretches of so many steps, in states that are likely to stay.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,13 +58,14 @@ pub fn sample_steps(states: usize) -> usize {
     states.saturating_mul(100).max(5_000)
 }
 
-/// A start on its way.
-struct Runner<T> {
-    params: SequenceParams<T>,
-    summary: SequenceSummary,
-    memory: KeptStates,
+/// A start on its way, all of the part to learn from being one batch.
+struct Runner<'a, T: Scalar> {
+    session: Session<'a, Sequence<T>>,
     score: f64,
 }
+
+/// A lap is a step.
+const PACE: Pace = Pace { schedule: ScheduleKind::Full, delay: 1.0, decay: 1.0, leave_out: false };
 
 /// Sequences to try starts on.
 pub struct Contest<'a, T: Scalar> {
@@ -72,29 +74,22 @@ pub struct Contest<'a, T: Scalar> {
     judges: Option<Part<T>>,
     /// Statistics of all rows of the part to learn from, as one cluster.
     all: ClusterSummary,
-    /// Rows and sequences that statistics are to stand for.
-    scale: f64,
-    num_sequences: f64,
+    /// What statistics are to stand for.
+    whole: StandsFor,
     patience: Patience<'a>,
 }
 
 impl<'a, T: Scalar> Contest<'a, T> {
-    /// On this excerpt, of sequences of so many rows.
-    pub fn new(
-        model: &'a mut Sequence<T>,
-        excerpt: Excerpt<T>,
-        scale: f64,
-        num_sequences: f64,
-        patience: Patience<'a>,
-    ) -> Self {
+    /// On this excerpt of sequences.
+    pub fn new(model: &'a mut Sequence<T>, excerpt: Excerpt<T>, whole: StandsFor, patience: Patience<'a>) -> Self {
         let Excerpt { mut own, judges } = excerpt;
-        model.lacking = own.lacking.clone();
+        (model.lacking, model.stands_for) = (own.lacking.clone(), Some(whole));
         let model = &*model;
         // Starts take rows that lack values with the means of their columns.
         fill_in(&mut own.rows);
         let all: Vec<u32> = (0..own.rows.len() as u32).filter(|&row| !own.lacks(row as usize)).collect();
         let nothing = model.likelihood.no_statistics(1);
-        let mut contest = Contest { model, own, judges, all: nothing, scale, num_sequences, patience };
+        let mut contest = Contest { model, own, judges, all: nothing, whole, patience };
         contest.all = contest.summed(&[all]);
         contest
     }
@@ -120,7 +115,6 @@ impl<'a, T: Scalar> Contest<'a, T> {
         entrants: &[Entrant],
         rng: &mut ChaCha8Rng,
     ) -> Result<SequenceSummary> {
-        let data = Dealt::new(self.own.source(), Batches::of_windows(self.own.groups.whole(), 1, 0)?);
         let mut worker = self.model.worker();
         let mut starts = vec![by_rows.clone()];
         starts.extend(entrants.iter().map(|entrant| self.stretches(*entrant, rng)));
@@ -128,7 +122,7 @@ impl<'a, T: Scalar> Contest<'a, T> {
         let mut runners = Vec::with_capacity(starts.len());
         for start in starts {
             let runner = self.begin(start).and_then(|mut runner| {
-                self.go_on(&mut runner, laps, &data, &mut worker)?;
+                self.go_on(&mut runner, laps, &mut worker)?;
                 Ok(runner)
             });
             match runner {
@@ -146,10 +140,10 @@ impl<'a, T: Scalar> Contest<'a, T> {
             }
             laps *= 2;
             for runner in &mut runners {
-                self.go_on(runner, laps, &data, &mut worker)?;
+                self.go_on(runner, laps, &mut worker)?;
             }
         }
-        Ok(runners.pop().map_or(by_rows, |best| best.summary))
+        Ok(runners.pop().map_or(by_rows, |best| best.session.total().clone()))
     }
 
     /// States as stretches of sequences, half and half with all rows.
@@ -164,7 +158,7 @@ impl<'a, T: Scalar> Contest<'a, T> {
         };
         let members: Vec<Vec<u32>> = (0..num).map(|_| stretch()).collect();
         let mut clusters = self.summed(&members);
-        let each = self.scale / num as f64;
+        let each = self.whole.rows / num as f64;
         let width = clusters.width;
         let total = self.all.counts[0];
         for (count, stat) in clusters.counts.iter_mut().zip(clusters.stats.chunks_mut(width)) {
@@ -174,9 +168,9 @@ impl<'a, T: Scalar> Contest<'a, T> {
                 .for_each(|(own_stat, all)| *own_stat = own * *own_stat + 0.5 * each * all / total);
             *count = each;
         }
-        let factor = self.scale / total;
+        let factor = self.whole.rows / total;
         clusters.stats[num * width..].iter_mut().zip(self.all.shared()).for_each(|(own, all)| *own = factor * all);
-        let starts = self.num_sequences / num as f64;
+        let starts = self.whole.sequences / num as f64;
         let follow = (each - starts).max(0.0);
         let mut chain = ChainCounts::zeros(num);
         if entrant.stay > 0.0 {
@@ -189,45 +183,32 @@ impl<'a, T: Scalar> Contest<'a, T> {
         SequenceSummary { clusters, chain }
     }
 
-    fn begin(&self, summary: SequenceSummary) -> Result<Runner<T>> {
-        let params = self.model.global_step(&summary, None)?;
-        Ok(Runner { params, summary, memory: KeptStates::default(), score: f64::NEG_INFINITY })
+    fn begin(&self, total: SequenceSummary) -> Result<Runner<'_, T>> {
+        let data = Dealt::new(self.own.source(), Batches::of_windows(self.own.groups.whole(), 1, 0)?);
+        let params = self.model.global_step(&total, None)?;
+        // (Of one batch nothing is drawn.)
+        let start = Start { params, total, stays: false, rng: ChaCha8Rng::seed_from_u64(0) };
+        let session = Session::begin(self.model.clone(), data, start, &PACE, Places::default(), 0);
+        Ok(Runner { session, score: f64::NEG_INFINITY })
     }
 
     /// Some laps further, and how good that is.
-    fn go_on(
-        &self,
-        runner: &mut Runner<T>,
-        laps: usize,
-        data: &Dealt<'_>,
-        worker: &mut SequenceWorker<T>,
-    ) -> Result<()> {
-        for visit in 0..laps as u64 {
+    fn go_on(&self, runner: &mut Runner<'_, T>, laps: usize, worker: &mut SequenceWorker<T>) -> Result<()> {
+        for _ in 0..laps {
             self.patience.check()?;
-            let batch = Batch { data, number: 0, visit, begins_lap: true };
-            let visited = self.model.local(&runner.params, &batch, &runner.memory, worker)?;
-            self.model.take_up(&mut runner.params, 0, &visited);
-            (runner.summary, runner.memory) = (visited.summary, visited.memory);
-            // The prior is to weigh as little as it will.
-            let rows = runner.summary.clusters.total_weight();
-            runner.summary.scale(self.scale / rows.max(f64::MIN_POSITIVE));
-            let starts: f64 = runner.summary.chain.start.iter().sum();
-            runner.summary.chain.start.iter_mut().for_each(|start| *start *= self.num_sequences / starts);
-            runner.params = self.model.global_step(&runner.summary, Some(&runner.params))?;
+            runner.session.step(worker)?;
         }
-        let score = self.judge(runner)?;
+        let score = self.judge(&runner.session)?;
         runner.score = if score.is_nan() { f64::NEG_INFINITY } else { score };
         Ok(())
     }
 
     /// How well other sequences are foretold, or where there are none the objective.
-    fn judge(&self, runner: &Runner<T>) -> Result<f64> {
-        let Some(judges) = &self.judges else {
-            return Ok(self.model.objective(&runner.params, &runner.summary).total());
-        };
+    fn judge(&self, session: &Session<'_, Sequence<T>>) -> Result<f64> {
+        let Some(judges) = &self.judges else { return Ok(session.objective().total()) };
         let model = self.model;
-        let clusters = model.likelihood.clusters_of(&runner.params.clusters.arrays())?;
-        let chain = Chain::predictive(model.estimate, model.prior, &runner.summary.chain);
+        let clusters = model.likelihood.clusters_of(&session.params().clusters.arrays())?;
+        let chain = Chain::predictive(model.estimate, model.prior, &session.total().chain);
         let scores =
             score_steps(model.likelihood.as_ref(), clusters.as_ref(), &chain, &judges.steps(), &judges.groups)?;
         Ok(scores.iter().sum())

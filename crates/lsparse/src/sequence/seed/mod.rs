@@ -11,6 +11,7 @@ use crate::clusters::seed::initial_summary;
 use crate::data::{Dealt, Groups, Scalar};
 use crate::error::Result;
 use crate::likelihood::ClusterSummary;
+use crate::sequence::model::StandsFor;
 use crate::sequence::steps::Steps;
 use crate::sequence::{Sequence, SequenceSummary};
 use crate::settings::{Init, SequenceConfig};
@@ -42,7 +43,8 @@ pub fn initial<T: Scalar>(
     if trial.num_states <= contest::ALL_STATES {
         trial.sparsity = trial.num_states;
     }
-    Contest::new(trial, excerpt, data.total_weight(), num_sequences, patience).hold(by_rows, &entrants, rng)
+    let whole = StandsFor { rows: data.total_weight(), sequences: num_sequences };
+    Contest::new(trial, excerpt, whole, patience).hold(by_rows, &entrants, rng)
 }
 
 /// Clusters of rows as states. Sequences begin in, and go on to, any state alike but for how many rows it has: what the first
