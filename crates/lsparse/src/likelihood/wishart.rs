@@ -449,7 +449,8 @@ mod tests {
     fn some_prior() -> WishartPrior {
         let (b, variance_floor) = (vec![0.5, 2e-8], vec![1e-6; 2]);
         let log_det_b = 1e-8f64.ln();
-        WishartPrior { dim: 2, nu: 4.0, b, log_det_b, own_b: Vec::new(), variance_floor, until: None }
+        let ln_gamma_d = ln_gamma_d(4.0, 2);
+        WishartPrior { dim: 2, nu: 4.0, b, log_det_b, own_b: Vec::new(), ln_gamma_d, variance_floor, until: None }
     }
 
     /// Rounding may leave a scatter matrix with a negative eigenvalue; S + B is at least B all the same.
@@ -477,8 +478,14 @@ mod tests {
     #[test]
     fn a_large_estimate_ends_when_the_time_is_over() {
         let dim = 600;
-        let mut prior =
-            WishartPrior { dim, nu: 602.0, b: vec![1.0; dim], variance_floor: vec![1e-6; dim], ..some_prior() };
+        let mut prior = WishartPrior {
+            dim,
+            nu: 602.0,
+            b: vec![1.0; dim],
+            ln_gamma_d: ln_gamma_d(602.0, dim),
+            variance_floor: vec![1e-6; dim],
+            ..some_prior()
+        };
         let scatter = vec![0.0; linalg::packed_len(dim)];
         let estimate = |prior: &WishartPrior| {
             let never = |_| unreachable!("no cluster is empty");
