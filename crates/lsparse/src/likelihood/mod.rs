@@ -527,6 +527,27 @@ impl<T: Real> Scratch<T> {
 /// Clusters that rows of a tile are compared with before their weights are written: so many lie next to each other.
 const CLUSTERS_AT_ONCE: usize = 20;
 
+/// Add to the weights of a tile, cluster by cluster, what `log_lik` makes of the squared distances of its rows to points.
+fn add_by_distance<T: Real>(
+    (rows, dim): (&[T], usize),
+    points: &[T],
+    distances: &mut Vec<T>,
+    tile: &mut [T],
+    log_lik: impl Fn(usize, T) -> T,
+) {
+    distances.resize(CLUSTERS_AT_ONCE * T::TILE, T::ZERO);
+    let groups = tile.chunks_mut(CLUSTERS_AT_ONCE * T::TILE).zip(points.chunks(CLUSTERS_AT_ONCE * dim));
+    for (group, (weights, points)) in groups.enumerate() {
+        let distances = &mut distances[..weights.len()];
+        lsparse_kernels::square_distances(rows, dim, points, distances);
+        let clusters = weights.chunks_exact_mut(T::TILE).zip(distances.chunks_exact(T::TILE));
+        for (c, (weights, distances)) in clusters.enumerate() {
+            let k = group * CLUSTERS_AT_ONCE + c;
+            weights.iter_mut().zip(distances).for_each(|(weight, &d)| *weight += log_lik(k, d));
+        }
+    }
+}
+
 /// Rows that are gathered at once: as many as the kernels sum before they turn to the totals, so that blocks change
 /// no bit.
 const GATHERED_ROWS: usize = 256;

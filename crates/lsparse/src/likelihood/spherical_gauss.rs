@@ -8,7 +8,7 @@ use lsparse_kernels::{Real, digamma, ln_gamma, square_distances, weighted_moment
 use super::family::{Array, Family, OfMoments, Spread, about, array, diagonal_draw, planted_means, planted_variance};
 use super::student::Student;
 use super::{
-    CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior,
+    CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, add_by_distance,
     Scratch, average, find_array,
 };
 use crate::data::Rows;
@@ -332,19 +332,9 @@ impl<T: Real> Clusters<T> for SphericalGaussClusters<T> {
         scratch: &mut Scratch<T>,
         tile: &mut [T],
     ) -> bool {
-        let dim = self.prior.dim;
         scratch.load_tile(rows, range);
-        scratch.work.resize(CLUSTERS_AT_ONCE * T::TILE, T::ZERO);
-        let groups = tile.chunks_mut(CLUSTERS_AT_ONCE * T::TILE).zip(self.means_t.chunks(CLUSTERS_AT_ONCE * dim));
-        for (group, (weights, means)) in groups.enumerate() {
-            let distances = &mut scratch.work[..weights.len()];
-            square_distances(&scratch.tile, dim, means, distances);
-            let clusters = weights.chunks_exact_mut(T::TILE).zip(distances.chunks_exact(T::TILE));
-            for (c, (weights, distances)) in clusters.enumerate() {
-                let k = group * CLUSTERS_AT_ONCE + c;
-                weights.iter_mut().zip(distances).for_each(|(weight, &d)| *weight += self.log_lik(k, d));
-            }
-        }
+        let of_tile = (&scratch.tile[..], self.prior.dim);
+        add_by_distance(of_tile, &self.means_t, &mut scratch.work, tile, |k, d| self.log_lik(k, d));
         true
     }
 

@@ -16,7 +16,7 @@ use super::family::{Array, Family, OfMoments, Spread, about, add_second_moments,
 use super::student::Student;
 use super::wishart::{Precision, WishartPrior, fingerprint};
 use super::{
-    CLUSTERS_AT_ONCE, Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Scratch,
+    CLUSTERS_AT_ONCE, Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Scratch, add_by_distance,
     SharedForm, find_array,
 };
 use crate::data::Rows;
@@ -365,20 +365,10 @@ impl<T: Real> Clusters<T> for TiedGaussClusters<T> {
         scratch: &mut Scratch<T>,
         tile: &mut [T],
     ) -> bool {
-        let dim = self.prior.dim;
         scratch.load_tile(rows, range);
         self.turn(scratch);
-        scratch.work.resize(CLUSTERS_AT_ONCE * T::TILE, T::ZERO);
-        let groups = tile.chunks_mut(CLUSTERS_AT_ONCE * T::TILE).zip(self.points.chunks(CLUSTERS_AT_ONCE * dim));
-        for (group, (weights, points)) in groups.enumerate() {
-            let distances = &mut scratch.work[..weights.len()];
-            square_distances(&scratch.turned, dim, points, distances);
-            let clusters = weights.chunks_exact_mut(T::TILE).zip(distances.chunks_exact(T::TILE));
-            for (c, (weights, distances)) in clusters.enumerate() {
-                let k = group * CLUSTERS_AT_ONCE + c;
-                weights.iter_mut().zip(distances).for_each(|(weight, &d)| *weight += self.log_lik(k, d));
-            }
-        }
+        let of_tile = (&scratch.turned[..], self.prior.dim);
+        add_by_distance(of_tile, &self.points, &mut scratch.work, tile, |k, d| self.log_lik(k, d));
         true
     }
 
