@@ -150,7 +150,7 @@ fn cuda(images: &str) -> Result<(), String> {
         go(command(release("cuda"), &["embeddings:10000000:128", likelihood, "cuda", "3", "10000"]))?;
     }
     for clusters in ["200", "1600", "3200"] {
-        if go(command("python3", &["bench/cuda.py", &rows, clusters])).is_err() {
+        if go(command("python3", &["bench/cuda_torch.py", &rows, clusters])).is_err() {
             println!("PyTorch: not measured");
         }
     }

@@ -1,6 +1,6 @@
 """One EM iteration of zero-mean Gaussians in PyTorch on a GPU, as one would write it: all weights, the L largest, statistics.
 
-usage: cuda.py ROWS.npy K [REPEATS]
+usage: cuda_torch.py ROWS.npy K [REPEATS]
 """
 
 import json
