@@ -160,6 +160,13 @@ fn symbols_are_whole_numbers_in_a_column() {
     // One that is missing is a step that nothing is known of; one that training has not seen, and what is none, are refused.
     place.write("gap.txt", "7\nNA\n90\n");
     place.lsparse("score h.safetensors gap.txt --time-series --header no --missing").assert().success();
+    // A model that was trained on some that are missing takes them without a word.
+    let gaps = lines(&symbols).replacen("7\n", "NA\n", 3);
+    place.write("gaps.txt", gaps);
+    let fit_gaps = fit.replace("symbols.txt", "gaps.txt");
+    place.lsparse(&format!("{fit_gaps} --missing --out g.safetensors")).assert().success();
+    place.lsparse("score g.safetensors gaps.txt --time-series --header no").assert().success();
+    place.lsparse(&format!("{fit_gaps} --from g.safetensors --out g2.safetensors")).assert().success();
     for (text, said) in [
         ("7\n8\n", "row 2, column 1: 8 is not a symbol that the model was trained on"),
         ("7\n0.5\n", "row 2, column 1: 0.5 is not a symbol (a whole number, zero or more)"),

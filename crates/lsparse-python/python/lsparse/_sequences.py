@@ -603,7 +603,7 @@ class HMM(Estimator):
         random_state : int, RandomState instance or None, default=None
             Seed; the estimator's if not given.
         currstate : int, default=None
-            The state before the first step; the sequence begins if not given.
+            The state before the first step (hmmlearn: that of the first step); the sequence begins if not given.
 
         Returns
         -------
@@ -623,6 +623,8 @@ class HMM(Estimator):
         check_is_fitted(self)
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples is a whole number from 1 on, not {n_samples!r}")
+        if currstate is not None and (not isinstance(currstate, Integral) or not 0 <= currstate < len(self.startprob_)):
+            raise ValueError(f"currstate is a state, from 0 to {len(self.startprob_) - 1}, not {currstate!r}")
         if random_state is None:
             seed = self._seed()
         elif isinstance(random_state, Integral):

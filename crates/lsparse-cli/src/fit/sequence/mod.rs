@@ -103,7 +103,8 @@ fn train(args: &SequenceArgs) -> Result<()> {
     let mut heldout = heldout.as_ref().map(open_held).transpose()?;
     let columns = as_symbols(&mut source, heldout.as_mut().map(|held| &mut held.0), &config, start.as_ref())?;
     output::note_remark(config.sparsity.remark(config.states));
-    let config = SequenceConfig { missing: config.missing && columns.is_none(), ..config }.check(source.num_rows())?;
+    let missing = config.missing;
+    let config = SequenceConfig { missing: missing && columns.is_none(), ..config }.check(source.num_rows())?;
     let trace = args.run.open_trace()?;
     // A training that others work for is at rest in its folder whenever it is ended.
     let interrupt = args.run.folder().is_none().then(|| interrupt::listen(args.run.quiet));
@@ -131,7 +132,9 @@ fn train(args: &SequenceArgs) -> Result<()> {
         storage: args.run.storage(),
         engine: engine.as_mut().map(|engine| engine.as_mut() as &mut dyn Engine),
     };
-    let fitted = fit_sequence_with(source.as_ref(), &config, inputs, beside)?;
+    let mut fitted = fit_sequence_with(source.as_ref(), &config, inputs, beside)?;
+    // A symbol that is missing is a row of nothing to training, and still one that data for this model may have.
+    fitted.model.config.missing = missing;
     watchers.progress.finish();
     if let Some(path) = &args.run.out {
         save_model(path, |place| fitted.model.save_to(place))?;
