@@ -192,6 +192,29 @@ fn planted_chains_are_recovered_with_few_states_a_step() {
     assert!((means[0] - means[1]).abs() < 1e-3 * means[1].abs(), "{means:?}");
 }
 
+/// Far too many states for the rows there are: the default start does not end worse than states by clusters of rows, and not
+/// by far worse than the states there were.
+#[test]
+fn too_many_states_for_few_rows_do_not_collapse() {
+    let likelihood = LikelihoodKind::Gauss;
+    let truth = planted_chain(likelihood, &[100; 20], 3, 5, ChainShape { blur: 2.0, ..Default::default() }, 3);
+    let part = |range: std::ops::Range<usize>| MemoryRows::new("part", 3, truth.values[range].to_vec()).unwrap();
+    let (rows, held) = (part(0..4500), part(4500..6000));
+    let lengths = |num: usize| Groups::of_lengths("lengths", &vec![100; num], 100 * num).unwrap();
+    let score = |states: usize, init: Init| {
+        let config = SequenceConfig { likelihood, states, init, ..Default::default() };
+        let model = fit_sequence(&rows, &lengths(15), &config).unwrap().model;
+        model.score(&held, Some(&lengths(5))).unwrap().mean()
+    };
+    let few = score(5, Init::Auto);
+    for states in [200, 300] {
+        let (found, by_rows) = (score(states, Init::Auto), score(states, Init::Kmeans));
+        println!("{states} states: {found}, by clusters of rows {by_rows}, five states {few}");
+        assert!(found > by_rows - 0.1, "{states} states: {found}, by clusters of rows {by_rows}");
+        assert!(states > 200 || found > few - 0.5, "{states} states: {found}, five states {few}");
+    }
+}
+
 /// Symbols from a chain whose states give the same ones, only not as often, as rows with a single one: where rows are clustered
 /// in any order every symbol is a cluster, and training that starts there rests there.
 #[test]

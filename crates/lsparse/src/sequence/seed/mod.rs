@@ -33,14 +33,15 @@ pub fn initial<T: Scalar>(
     let num_sequences = groups.num_filled() as f64;
     let clusters = initial_summary(&trial.design(), data, &config.emissions(), rng, patience)?;
     let by_rows = in_any_order(clusters, num_sequences);
-    let entrants = contest::entrants(trial.num_states);
+    let all = contest::takes_all(trial.num_states, groups.num_rows());
+    let entrants = contest::entrants(trial.num_states, groups.num_rows(), all);
     if config.init != Init::Auto || entrants.is_empty() {
         return Ok(by_rows);
     }
     let Some(excerpt) = Excerpt::draw(trial, steps, groups, contest::sample_steps(trial.num_states), rng)? else {
         return Ok(by_rows);
     };
-    if trial.num_states <= contest::ALL_STATES {
+    if all {
         trial.sparsity = trial.num_states;
     }
     let whole = StandsFor { rows: data.total_weight(), sequences: num_sequences };
