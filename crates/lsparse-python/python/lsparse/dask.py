@@ -119,8 +119,10 @@ class _Workers:
                     *before,
                     *call.arguments,
                     key=f"{call.key[0]}-{self._token}-{call.key[1]}",
+                    # In this order they are taken: what comes late holds up all behind it.
+                    priority=-place,
                 )
-                for call in calls
+                for place, call in enumerate(calls)
             ]
 
     def wait(self, futures: list[Future], calls: Sequence[Call], taken: int = 0) -> int:
