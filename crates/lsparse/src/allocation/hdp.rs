@@ -16,7 +16,7 @@ const MOST_GAMMA: f64 = 1e3;
 
 /// Sweeps over the sticks at most, and what the last of them gains at most, as a share.
 const MOST_SWEEPS: usize = 20;
-const REST: f64 = 1e-12;
+const REST: f64 = 1e-11;
 
 /// What is left of the allocation term of documents, besides its constant: b_k, e_k and s.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,8 @@ impl Stick {
             sum
         };
         let (mut low, mut high) = (LEAST_GAMMA.ln(), MOST_GAMMA.ln());
-        for _ in 0..60 {
+        // (The sweeps go on from here: it need not be exact.)
+        for _ in 0..24 {
             let middle = 0.5 * (low + high);
             *(if slope(middle.exp()) > 0.0 { &mut low } else { &mut high }) = middle;
         }
@@ -172,7 +173,8 @@ fn of_stick((a, b): (f64, f64), plain: (f64, f64)) -> f64 {
 fn tilted(start: (f64, f64), plain: (f64, f64), weight: f64) -> (f64, f64) {
     let value = |(a, b): (f64, f64)| of_stick((a, b), plain) - weight * a / (a + b);
     let (mut now, mut at) = (start, value(start));
-    for _ in 0..20 {
+    // (The next sweep goes on from where these steps end.)
+    for _ in 0..4 {
         let (a, b) = now;
         // The gradient is F (plain - (a, b)) - weight grad E[u], F the Fisher information: the step is F^-1 of it.
         let (i, j, both) = (trigamma(a), trigamma(b), trigamma(a + b));

@@ -405,6 +405,8 @@ impl Model for Topics {
             learn_alpha: self.alpha_rule != AlphaRule::Fixed,
             keep_counts: self.warm_start,
             proposals: growth.map(Growth::proposals),
+            entry_of_none: self.entry_of_none(self.estimate),
+            lambda_sum: (self.lambda * self.vocab_size as f64) as f32,
         };
         if let Some(device) = self.device.as_ref().filter(|_| self.sampling.is_none())
             && let Some(visited) = device::visit(on_device, device, &request, batch, ahead, &mut summary, &mut tally)?

@@ -9,14 +9,16 @@
 //!
 //! which is a function of what is remembered of batches, so that the gain of a move is known exactly before it is made.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use crate::allocation::{Stick, Tables};
 use crate::topics::Topics;
+use crate::topics::growth::fewer::{Alike, Heir};
 use crate::topics::growth::trial::{PairChange, ROUNDING, Said};
-use crate::topics::growth::{GrowthState, unchanged};
+use crate::topics::growth::{GrowthState, Leaving, unchanged};
 use crate::topics::summary::{SparseStats, TopicSummary, WordStats};
 use crate::training::moves::{Move, MoveKind, Part, Remap};
 
@@ -37,7 +39,7 @@ pub struct LeaveOut {
     pub topics: Vec<f64>,
     /// Of each half of a topic that is proposed for a split.
     pub halves: Vec<f64>,
-    /// Of each pair that is proposed to be merged.
+    /// Of each pair that is proposed to be merged, less that of the two.
     pub pairs: Vec<f64>,
 }
 
@@ -46,6 +48,8 @@ impl LeaveOut {
     pub fn new(topics: &Topics, memos: &[Arc<TopicSummary>], num_halves: usize, pairs: &[(u32, u32)]) -> Self {
         let (num, lambda) = (memos[0].num_topics, topics.lambda);
         let chunks = topics.vocab_size.div_ceil(WORDS_A_TASK);
+        let mut partners: Vec<Vec<(u32, u32)>> = vec![Vec::new(); num];
+        pairs.iter().enumerate().for_each(|(at, &(a, b))| partners[a as usize].push((b, at as u32)));
         let parts: Vec<LeaveOut> = (0..chunks)
             .into_par_iter()
             .with_max_len(1)
@@ -57,9 +61,7 @@ impl LeaveOut {
                 for v in words {
                     of_topics.fill(memos.iter().map(|memo| batch_words(memo).word(v)));
                     of_topics.add_to(lambda, &mut out.topics);
-                    for (value, &(a, b)) in out.pairs.iter_mut().zip(pairs) {
-                        *value += of_topics.together(a, b, lambda);
-                    }
+                    of_topics.add_pairs(&partners, lambda, &mut out.pairs);
                     of_topics.clear();
                     if num_halves > 0 {
                         let halves = memos.iter().filter_map(|memo| memo.trial.as_ref());
@@ -93,7 +95,9 @@ impl LeaveOut {
             *value -= of_counts(&|b| half_counts[b][h]);
         }
         for (value, &(a, c)) in sum.pairs.iter_mut().zip(pairs) {
-            *value -= of_counts(&|b| memos[b].counts[a as usize] + memos[b].counts[c as usize]);
+            let counts = |b: usize| [a, c].map(|k| memos[b].counts[k as usize]);
+            *value -= of_counts(&|b| counts(b)[0] + counts(b)[1]);
+            *value += of_counts(&|b| counts(b)[0]) + of_counts(&|b| counts(b)[1]);
         }
         sum
     }
@@ -155,18 +159,22 @@ impl Column {
         }
     }
 
-    /// The same of two topics as one.
-    fn together(&self, a: u32, b: u32, lambda: f64) -> f64 {
-        let (a, b) = (a as usize, b as usize);
-        if self.sum[a] == 0.0 || self.sum[b] == 0.0 {
-            return self.term[a] + self.term[b];
+    /// What changes where two topics that both have the word are one.
+    fn add_pairs(&self, partners: &[Vec<(u32, u32)>], lambda: f64, into: &mut [f64]) {
+        for &a in &self.there {
+            for &(b, at) in partners[a as usize].iter().filter(|(b, _)| self.sum[*b as usize] > 0.0) {
+                into[at as usize] += self.together(a as usize, b as usize, lambda);
+            }
         }
+    }
+
+    fn together(&self, a: usize, b: usize, lambda: f64) -> f64 {
         let all = self.sum[a] + self.sum[b];
         let of_batch = |at: usize| match self.mass[at * self.num + a] + self.mass[at * self.num + b] {
             0.0 => 0.0,
             m => m * ((all - m).max(0.0) + lambda).ln(),
         };
-        (0..self.batches()).map(of_batch).sum()
+        (0..self.batches()).map(of_batch).sum::<f64>() - self.term[a] - self.term[b]
     }
 
     fn clear(&mut self) {
@@ -197,26 +205,6 @@ fn cost_of(topics: &Topics) -> f64 {
     topics.finding.as_ref().map_or(0.0, |finding| finding.config.topic_cost())
 }
 
-/// N of a topic that is made of these parts.
-pub fn size_of(parts: &[Part], total: &TopicSummary, memos: &[Arc<TopicSummary>]) -> f64 {
-    let of_half = |k: u32, half: u32| -> f64 {
-        let of_memo = |memo: &Arc<TopicSummary>| {
-            let trial = memo.trial.as_ref()?;
-            let slot = trial.splits.iter().position(|&split| split == k)? as u32;
-            let entries = trial.halves.topic.iter().zip(&trial.halves.mass);
-            Some(entries.filter(|e| *e.0 == 2 * slot + half).map(|e| f64::from(*e.1)).sum::<f64>())
-        };
-        memos.iter().filter_map(of_memo).sum()
-    };
-    let of_part = |part: &Part| match *part {
-        Part::Whole(k) => total.counts[k as usize],
-        Part::Left(k) => of_half(k, 0),
-        Part::Right(k) => of_half(k, 1),
-        Part::Inherited { .. } => 0.0,
-    };
-    parts.iter().map(of_part).sum()
-}
-
 /// A change that might be made.
 struct Candidate {
     kind: MoveKind,
@@ -240,7 +228,7 @@ pub struct Judge<'a> {
     cost: f64,
     splits: Vec<u32>,
     pairs: Vec<(u32, u32)>,
-    leaving: Vec<u32>,
+    leaving: Vec<Leaving>,
     candidates: Vec<Candidate>,
     /// Each topic as it will be, with what documents say of it; none where it is gone. Those that are born come behind.
     clusters: Vec<Option<(Vec<Part>, Said)>>,
@@ -290,8 +278,7 @@ impl<'a> Judge<'a> {
         for (i, &(a, b)) in self.pairs.iter().enumerate() {
             let mut change = PairChange::default();
             trials().for_each(|trial| change.add(&trial.changes[i]));
-            let gain = words.pairs[i] - words.topics[a as usize] - words.topics[b as usize];
-            let gain = gain + change.entropy + change.said.constant;
+            let gain = words.pairs[i] + change.entropy + change.said.constant;
             let mut said = change.said;
             said.add(&now(a), 1.0);
             said.add(&now(b), 1.0);
@@ -320,131 +307,119 @@ impl<'a> Judge<'a> {
         Stick::best(self.topics.alpha, self.topics.gamma, said).term(self.topics.alpha, said)
     }
 
-    /// What J gains if these topics, which no document has two of, are given up, but for the stick; and what documents say
-    /// of all topics then.
-    fn without(&self, leave: &[usize]) -> (f64, Vec<Said>) {
+    /// For each topic the one that would best take its place: the partner whose merge with it gains most with documents as
+    /// they are, or the one that is most like it.
+    pub(super) fn heirs(&self, alike: &Alike) -> Vec<Option<Heir>> {
+        let most_like = |k: usize| alike.partners(k).next().map(|other| Heir { topic: other as u32, gain: None });
+        let mut heirs: Vec<Option<Heir>> = (0..self.total.num_topics).map(most_like).collect();
+        for candidate in self.candidates.iter().filter(|candidate| candidate.kind == MoveKind::Merge) {
+            let (a, b) = (candidate.touches[0], candidate.touches[1]);
+            for (k, other) in [(a, b), (b, a)] {
+                let heir = Heir { topic: other, gain: Some(candidate.about) };
+                let is_better = |now: &Heir| now.gain.is_none_or(|gain| gain < candidate.about);
+                if heirs[k as usize].as_ref().is_none_or(is_better) {
+                    heirs[k as usize] = Some(heir);
+                }
+            }
+        }
+        heirs
+    }
+
+    /// Give topics up whose documents are better off without them, one after the other; marks the topics that it changes.
+    fn give_up(&mut self, touched: &mut [bool]) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        let memos = self.memos;
+        let overlap = |i: usize| {
+            let trials = memos.iter().filter_map(|memo| memo.trial.as_deref());
+            trials.fold(0u64, |bits, trial| bits | trial.overlap[i])
+        };
+        let mut said_now: Vec<Said> = self.clusters.iter().flatten().map(|cluster| cluster.1).collect();
+        let mut present = self.stick_of(said_now.iter().copied());
+        let left = self.what_leaves();
+        let mut state = Left::new(self.topics, self.memos);
+        let mut alone: Vec<(f64, usize)> = (0..left.len())
+            .filter(|&i| self.total.counts[left[i].topic as usize] > 0.0)
+            .map(|i| (self.without(&state, &left[i], &said_now, present).0, i))
+            .filter(|alone| alone.0 > 0.0)
+            .collect();
+        alone.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let (mut left_so_far, mut taken) = (0, 0u64);
+        for (_, i) in alone {
+            let leaves = &left[i];
+            if overlap(i) & taken != 0 || left_so_far + 1 >= self.total.num_topics {
+                continue;
+            }
+            let (change, said, after) = self.without(&state, leaves, &said_now, present);
+            if change <= 0.0 {
+                continue;
+            }
+            (said_now, present, taken, left_so_far) = (said, after, taken | 1 << i, left_so_far + 1);
+            state.make(leaves);
+            // (A document may say something of a topic that it has next to nothing of.)
+            leaves.words.iter().for_each(|change| touched[change.1 as usize] = true);
+            leaves.said.iter().for_each(|change| touched[change.0 as usize] = true);
+            let made = Move { kind: MoveKind::Delete, from: Vec::new(), to: Vec::new(), gain: change };
+            self.made.push((made, vec![leaves.topic]));
+            if let Some(heir) = &mut self.clusters[leaves.heir as usize] {
+                heir.0.push(Part::Inherited { from: leaves.topic, to: leaves.heir });
+            }
+            self.clusters[leaves.topic as usize] = None;
+        }
+        for (cluster, said) in self.clusters.iter_mut().zip(said_now) {
+            cluster.iter_mut().for_each(|cluster| cluster.1 = said);
+        }
+    }
+
+    /// What J gains if one more topic is given up, what documents say of topics then, and what the stick makes of that;
+    /// `present` is what it makes of what they say now.
+    fn without(&self, state: &Left<'_>, leaves: &Leaves, now: &[Said], present: f64) -> (f64, Vec<Said>, f64) {
+        let said = leaves.said_with(now);
+        let after = self.stick_of(said.iter().copied());
+        (leaves.gain + state.gain(leaves) + after - present + self.cost, said, after)
+    }
+
+    /// What changes with each topic that may be given up.
+    fn what_leaves(&self) -> Vec<Leaves> {
         let num = self.total.num_topics;
-        let mut said: Vec<Said> = self.clusters.iter().flatten().map(|cluster| cluster.1).collect();
-        let mut gain = 0.0;
-        // (word, topic, batch, change of mass)
-        let mut changes: Vec<(u32, u32, u32, f64)> = Vec::new();
+        let of = |&Leaving { topic, heir, .. }: &Leaving| Leaves { topic, heir, ..Leaves::default() };
+        let mut left: Vec<Leaves> = self.leaving.iter().map(of).collect();
         for (b, trial) in self.memos.iter().filter_map(|memo| memo.trial.as_deref()).enumerate() {
             for (lists, sign) in [(&trial.gone, -1.0), (&trial.instead, 1.0)] {
                 for v in 0..lists.vocab_size() {
                     let (number, mass) = lists.word(v);
                     for (&number, &m) in number.iter().zip(mass) {
-                        if leave.contains(&(number as usize / num)) {
-                            changes.push((v as u32, number % num as u32, b as u32, sign * f64::from(m)));
-                        }
+                        let change = (v as u32, number % num as u32, b as u32, sign * f64::from(m));
+                        left[number as usize / num].words.push(change);
                     }
                 }
             }
-            for &i in leave {
-                gain += trial.left_entropy[i];
-                for (into, change) in said.iter_mut().zip(&trial.left_said[i * num..(i + 1) * num]) {
-                    into.add(&Said { constant: 0.0, ..*change }, 1.0);
-                    gain += change.constant;
+            for (i, leaves) in left.iter_mut().enumerate() {
+                leaves.gain += trial.left_entropy[i];
+                for (k, change) in trial.left_said[i * num..(i + 1) * num].iter().enumerate() {
+                    if *change != Said::default() {
+                        leaves.gain += change.constant;
+                        leaves.said.push((k as u32, Said { constant: 0.0, ..*change }));
+                    }
                 }
             }
         }
-        changes.sort_by_key(|change| (change.0, change.1, change.2));
-        let lambda = self.topics.lambda;
-        let batches = self.memos.len();
-        let mut of_counts = vec![0.0; num * batches];
-        let (mut before, mut after) = (vec![0.0; batches], vec![0.0; batches]);
-        for group in changes.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
-            let (v, k) = (group[0].0 as usize, group[0].1);
-            for (b, memo) in self.memos.iter().enumerate() {
-                let (topic, mass) = batch_words(memo).word(v);
-                before[b] = topic.binary_search(&k).map_or(0.0, |at| f64::from(mass[at]));
-            }
-            after.copy_from_slice(&before);
-            for &(_, _, b, change) in group {
-                after[b as usize] += change;
-                of_counts[k as usize * batches + b as usize] += change;
-            }
-            after.iter_mut().for_each(|mass| *mass = if *mass > ROUNDING { *mass } else { 0.0 });
-            gain += left_out(&after, lambda) - left_out(&before, lambda);
-        }
-        let room = lambda * self.topics.vocab_size as f64;
-        for k in 0..num {
-            let change = &of_counts[k * batches..(k + 1) * batches];
-            if change.iter().any(|c| *c != 0.0) {
-                let before: Vec<f64> = self.memos.iter().map(|memo| memo.counts[k]).collect();
-                let after: Vec<f64> = before.iter().zip(change).map(|(n, c)| (n + c).max(0.0)).collect();
-                gain -= left_out(&after, room) - left_out(&before, room);
-            }
-        }
-        // What leaves is nobody's any more.
-        leave.iter().for_each(|&i| said[self.leaving[i] as usize] = Said::default());
-        (gain, said)
-    }
-
-    /// Give topics up whose documents are better off without them, one after the other; says whether any was.
-    fn give_up(&mut self) -> bool {
-        let overlap = |i: usize| {
-            let trials = self.memos.iter().filter_map(|memo| memo.trial.as_deref());
-            trials.fold(0u64, |bits, trial| bits | trial.overlap[i])
-        };
-        let stick = |judge: &Self, said: &[Said]| judge.stick_of(said.iter().copied());
-        let mut present = self.stick(&self.clusters);
-        let mut alone: Vec<(f64, usize)> = (0..self.leaving.len())
-            .filter(|&i| self.total.counts[self.leaving[i] as usize] > 0.0)
-            .map(|i| {
-                let (gain, said) = self.without(&[i]);
-                (gain + stick(self, &said) - present + self.cost, i)
-            })
-            .filter(|alone| alone.0 > 0.0)
-            .collect();
-        alone.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let (mut leave, mut gained, mut taken) = (Vec::new(), 0.0, 0u64);
-        let mut said_now = Vec::new();
-        let mut made = Vec::new();
-        for (_, i) in alone {
-            if overlap(i) & taken != 0 || leave.len() + 1 >= self.total.num_topics {
-                continue;
-            }
-            leave.push(i);
-            let (gain, said) = self.without(&leave);
-            let after = stick(self, &said);
-            let change = gain - gained + after - present + self.cost;
-            if change <= 0.0 {
-                leave.pop();
-                continue;
-            }
-            (gained, present, taken, said_now) = (gain, after, taken | 1 << i, said);
-            made.push((
-                Move { kind: MoveKind::Delete, from: Vec::new(), to: Vec::new(), gain: change },
-                vec![self.leaving[i]],
-            ));
-        }
-        for (k, said) in said_now.into_iter().enumerate() {
-            if let Some(cluster) = &mut self.clusters[k] {
-                let inherits = leave.iter().map(|&i| Part::Inherited { from: self.leaving[i], to: k as u32 });
-                cluster.0.extend(inherits);
-                cluster.1 = said;
-            }
-        }
-        leave.iter().for_each(|&i| self.clusters[self.leaving[i] as usize] = None);
-        let any = !made.is_empty();
-        self.made.extend(made);
-        any
+        left.par_iter_mut().for_each(|leaves| leaves.words.sort_by_key(|change| (change.0, change.1, change.2)));
+        left
     }
 
     /// Make the changes that gain, the best first, none of what another has changed. Of equals the smaller number of
-    /// topics. Where topics are given up, documents of all others change, and the rest waits for the next lap.
+    /// topics.
     pub fn accept(&mut self, most: usize) {
-        let only_empty = self.give_up();
-        if only_empty {
-            self.candidates.retain(|candidate| candidate.kind == MoveKind::Delete);
-        }
+        let mut touched = vec![false; self.total.num_topics];
+        self.give_up(&mut touched);
         let mut candidates = std::mem::take(&mut self.candidates);
         for candidate in &mut candidates {
             candidate.about += if candidate.kind == MoveKind::Birth { -self.cost } else { self.cost };
         }
         candidates.retain(|candidate| candidate.about > -SLACK);
         candidates.sort_by(|a, b| b.about.total_cmp(&a.about).then(a.touches.cmp(&b.touches)));
-        let mut touched = vec![false; self.total.num_topics];
         let mut present = self.stick(&self.clusters);
         for candidate in candidates {
             let born = candidate.kind == MoveKind::Birth;
@@ -500,6 +475,118 @@ impl<'a> Judge<'a> {
         let all = before.into_iter().chain(born).zip(&self.clusters);
         *ids = all.filter(|(_, cluster)| cluster.is_some()).map(|(id, _)| id).collect();
         (Remap { clusters: self.clusters.into_iter().flatten().map(|cluster| cluster.0).collect() }, moves)
+    }
+}
+
+/// What changes where a topic is given up and its documents have others instead.
+#[derive(Default)]
+struct Leaves {
+    topic: u32,
+    heir: u32,
+    /// (word, topic, batch, change of mass), in that order.
+    words: Vec<(u32, u32, u32, f64)>,
+    /// What documents say of topics changes by.
+    said: Vec<(u32, Said)>,
+    /// What J gains by all but words and the stick.
+    gain: f64,
+}
+
+impl Leaves {
+    /// What documents say of all topics without this one.
+    fn said_with(&self, now: &[Said]) -> Vec<Said> {
+        let mut said = now.to_vec();
+        self.said.iter().for_each(|(k, change)| said[*k as usize].add(change, 1.0));
+        // What leaves is nobody's any more.
+        said[self.topic as usize] = Said::default();
+        said
+    }
+}
+
+/// What batches have, with those topics left that were given up so far.
+struct Left<'a> {
+    lambda: f64,
+    room: f64,
+    memos: &'a [Arc<TopicSummary>],
+    /// By word and topic, and by topic: what each batch has, where it is not as remembered.
+    words: HashMap<(u32, u32), Vec<f64>>,
+    counts: HashMap<u32, Vec<f64>>,
+}
+
+impl<'a> Left<'a> {
+    fn new(topics: &Topics, memos: &'a [Arc<TopicSummary>]) -> Self {
+        let room = topics.lambda * topics.vocab_size as f64;
+        Left { lambda: topics.lambda, room, memos, words: HashMap::new(), counts: HashMap::new() }
+    }
+
+    /// What batches have of a word in a topic.
+    fn word(&self, v: u32, k: u32, into: &mut Vec<f64>) {
+        into.clear();
+        if let Some(changed) = self.words.get(&(v, k)) {
+            into.extend_from_slice(changed);
+            return;
+        }
+        into.extend(self.memos.iter().map(|memo| {
+            let (topic, mass) = batch_words(memo).word(v as usize);
+            topic.binary_search(&k).map_or(0.0, |at| f64::from(mass[at]))
+        }));
+    }
+
+    fn count(&self, k: u32) -> Vec<f64> {
+        let remembered = || self.memos.iter().map(|memo| memo.counts[k as usize]).collect();
+        self.counts.get(&k).cloned().unwrap_or_else(remembered)
+    }
+
+    /// Each word and topic that changes: what batches have of it before and after. Then the same of topics as a whole.
+    fn changes(
+        &self,
+        leaves: &Leaves,
+        mut of_word: impl FnMut(u32, u32, &[f64], &[f64]),
+        mut of_topic: impl FnMut(u32, &[f64], Vec<f64>),
+    ) {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let mut counts: HashMap<u32, Vec<f64>> = HashMap::new();
+        for group in leaves.words.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
+            let (v, k) = (group[0].0, group[0].1);
+            self.word(v, k, &mut before);
+            after.clone_from(&before);
+            let count = counts.entry(k).or_insert_with(|| vec![0.0; self.memos.len()]);
+            for &(_, _, b, change) in group {
+                after[b as usize] += change;
+                count[b as usize] += change;
+            }
+            after.iter_mut().for_each(|mass| *mass = if *mass > ROUNDING { *mass } else { 0.0 });
+            of_word(v, k, &before, &after);
+        }
+        let mut counts: Vec<(u32, Vec<f64>)> = counts.into_iter().collect();
+        counts.sort_unstable_by_key(|count| count.0);
+        for (k, change) in counts {
+            let before = self.count(k);
+            let after = before.iter().zip(change).map(|(n, c)| (n + c).max(0.0)).collect();
+            of_topic(k, &before, after);
+        }
+    }
+
+    /// What the data term of J gains.
+    fn gain(&self, leaves: &Leaves) -> f64 {
+        let (mut of_words, mut of_topics) = (0.0, 0.0);
+        self.changes(
+            leaves,
+            |_, _, before, after| of_words += left_out(after, self.lambda) - left_out(before, self.lambda),
+            |_, before, after| of_topics -= left_out(&after, self.room) - left_out(before, self.room),
+        );
+        of_words + of_topics
+    }
+
+    /// Give it up.
+    fn make(&mut self, leaves: &Leaves) {
+        let (mut words, mut counts) = (Vec::new(), Vec::new());
+        self.changes(
+            leaves,
+            |v, k, _, after| words.push(((v, k), after.to_vec())),
+            |k, _, after| counts.push((k, after)),
+        );
+        self.words.extend(words);
+        self.counts.extend(counts);
     }
 }
 

@@ -5,6 +5,7 @@
 //! has been tried goes with the parameters, so that a run that is resumed, or whose batches are worked out elsewhere, is
 //! the same run.
 
+mod fewer;
 pub mod judge;
 mod propose;
 pub mod trial;
@@ -18,9 +19,11 @@ use crate::settings::TopicsConfig;
 use crate::topics::local::document::DocumentOptions;
 use crate::topics::summary::TopicSummary;
 use crate::topics::{TopicParams, Topics};
-use crate::training::moves::{Changes, MoveKind, Part, Remap};
+use crate::training::moves::{Changes, Move, MoveKind, Part, Remap};
 
+use fewer::Alike;
 use judge::Judge;
+use propose::Halves;
 use trial::Trial;
 
 /// Laps that the halves of a proposed split are worked on after the first, each time from what the documents made of them.
@@ -29,12 +32,27 @@ const REFINEMENTS: u32 = 1;
 /// Splits of a topic that are tried before it is left alone.
 const TRIES: u32 = 2;
 
-/// A topic that was left alone is tried again when its size has changed by this share.
+/// What came to nothing is tried again when a size that it depends on has changed by this share, or after so many laps.
 const CHANGE: f64 = 0.25;
+const AGAIN: u64 = 20;
 
-/// One in so many topics may be given up in a lap, so many at most.
-const LEAVING: usize = 4;
-const MOST_LEAVING: usize = 24;
+/// Topics of which a split is looked for in a lap: twice as many where a quarter of the splits before were made, half as
+/// many where not.
+const MOST_SPLITS: usize = 64;
+const LEAST_SPLITS: usize = 4;
+
+/// Documents that are worked out again without a topic in a lap, as a share of all, by the same rule.
+const MOST_LEAVING: f64 = 1.0;
+const FIRST_LEAVING: f64 = 0.25;
+const LEAST_LEAVING: f64 = 0.02;
+
+/// A start of no more topics than this begins with splits: that of many has its own groups, and shows first what they are
+/// worth.
+const FEW: usize = 16;
+
+/// Laps that change less than one topic in fifty after which what is still to be tried is no reason to go on.
+const PATIENCE: u32 = 8;
+const QUIET: usize = 50;
 
 /// Examples of a topic that a split is looked for in, at most.
 const EXAMPLES: usize = 160;
@@ -59,10 +77,13 @@ impl Finding {
 struct Tried {
     /// Splits that came to nothing.
     splits: u32,
-    /// The size that the topic had then.
+    /// The size that the topic had then, and when that was.
     size: f64,
-    /// The size at which giving it up came to nothing.
+    split_at: u64,
+    /// The size at which giving it up came to nothing, that of its heir, and when that was.
     left_size: f64,
+    heir_size: f64,
+    left_at: u64,
 }
 
 /// A split that is proposed: by how much more a word is the first half's than the second's.
@@ -79,6 +100,17 @@ pub struct Proposal {
     share: [f64; 2],
 }
 
+/// A topic that may be given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Leaving {
+    /// Which.
+    pub topic: u32,
+    /// The one that takes its place, with the words of both.
+    pub heir: u32,
+    /// Whether documents of the heir are worked out again too: those of twins are used to having two.
+    pub twins: bool,
+}
+
 /// What is proposed and what was tried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GrowthState {
@@ -93,9 +125,15 @@ pub struct GrowthState {
     /// Pairs that may be merged, ascending.
     pairs: Vec<(u32, u32)>,
     /// Topics that may be given up, ascending.
-    leaving: Vec<u32>,
-    /// Topics that examples are wanted of, to be split next.
+    leaving: Vec<Leaving>,
+    /// Topics that examples are wanted of, to be split next; halves of those that are split now take theirs with them.
     wanted: Vec<u32>,
+    /// How many of them there may be.
+    most_wanted: usize,
+    /// What share of the documents may be worked out again.
+    leaving_share: f64,
+    /// Laps with next to no change.
+    quiet: u32,
     /// Batches, among which the examples are shared out.
     batches: usize,
 }
@@ -116,8 +154,10 @@ pub struct Proposals {
     ratio: Vec<f32>,
     /// For each topic those with a higher number that it may be merged with, and the number of the pair.
     pub partners: Vec<Vec<(u32, u32)>>,
-    /// Topics that may be given up, and for each topic its place among them.
-    pub leaving: Vec<u32>,
+    /// Topics that may be given up.
+    pub leaving: Vec<Leaving>,
+    /// For each topic those among them whose documents include its own.
+    pub concerns: Vec<Vec<u32>>,
     /// For each topic its place among them.
     pub leaving_slot: Vec<Option<u32>>,
     /// For each topic its place among those that examples are wanted of.
@@ -139,14 +179,16 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Before the first lap nothing is proposed, and examples are wanted of all.
+    /// Before the first lap nothing is proposed, and examples are wanted of all if they are few.
     pub fn begin(num_topics: usize, vocab_size: usize) -> Self {
         let ids: Vec<u64> = (0..num_topics as u64).collect();
         let state = GrowthState {
             next_id: num_topics as u64,
             ids,
             tried: vec![Tried::default(); num_topics],
-            wanted: (0..num_topics as u32).collect(),
+            wanted: (0..num_topics as u32).filter(|_| num_topics <= FEW).collect(),
+            most_wanted: MOST_SPLITS,
+            leaving_share: FIRST_LEAVING,
             batches: 10,
             ..GrowthState::default()
         };
@@ -167,6 +209,7 @@ impl Growth {
             partners: vec![Vec::new(); num],
             leaving: state.leaving.clone(),
             leaving_slot: vec![None; num],
+            concerns: vec![Vec::new(); num],
             wanted_slot: vec![None; num],
         };
         for (slot, split) in state.splits.iter().enumerate() {
@@ -178,8 +221,12 @@ impl Growth {
         for (at, &(a, b)) in state.pairs.iter().enumerate() {
             proposals.partners[a as usize].push((b, at as u32));
         }
-        for (slot, &k) in state.leaving.iter().enumerate() {
-            proposals.leaving_slot[k as usize] = Some(slot as u32);
+        for (slot, leaving) in state.leaving.iter().enumerate() {
+            proposals.leaving_slot[leaving.topic as usize] = Some(slot as u32);
+            proposals.concerns[leaving.topic as usize].push(slot as u32);
+            if leaving.twins {
+                proposals.concerns[leaving.heir as usize].push(slot as u32);
+            }
         }
         for (slot, &k) in state.wanted.iter().enumerate() {
             proposals.wanted_slot[k as usize] = Some(slot as u32);
@@ -228,30 +275,33 @@ pub fn moves(
     }
     let mut judge = Judge::new(topics, &params.alpha, total, memos, &state);
     changes.proposed = judge.consider();
+    let alike = Alike::new(total);
+    let heirs = judge.heirs(&alike);
     judge.accept(finding.most);
     let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
-    let was = std::mem::take(&mut state.tried);
-    let going_on = propose::refined(&mut state, &was, total, memos, topics.lambda, &plan);
-    let fresh = propose::fresh(&state, total, memos, topics.lambda, &plan);
+    state.weigh_success(&moves);
+    let halves = Halves::new(memos, total.vocab_size());
+    let sizes: Vec<f64> = plan.clusters.iter().map(|parts| halves.size_of(parts, total, memos)).collect();
+    let places = Places::of(&plan, total.num_topics);
+    state.note_what_failed(&places, total, &sizes);
+    let going_on = propose::refined(&mut state, &halves, total, topics.lambda, &places);
+    let fresh = propose::fresh(&state, total, memos, topics.lambda, (&places, &going_on));
     state.splits = going_on;
     state.splits.extend(fresh);
     state.splits.sort_by_key(|split| split.topic);
-    state.pairs = propose::pairs(total, &plan);
     let room = plan.clusters.len() < finding.most;
     if !room {
         state.splits.clear();
     }
-    let sizes: Vec<f64> = plan.clusters.iter().map(|parts| judge::size_of(parts, total, memos)).collect();
-    if moves.iter().any(|change| change.kind != MoveKind::Birth) {
-        // With others gone, those that were worth having may not be any more.
-        state.tried.iter_mut().for_each(|tried| tried.left_size = 0.0);
-    }
-    state.leaving = propose::leaving(&state, &sizes);
-    state.wanted = propose::wanted(&state, &sizes, room);
+    state.pairs = alike.pairs(&places);
     state.generation += 1;
     state.batches = memos.len();
+    state.leaving =
+        fewer::leaving(&state, &sizes, (total, memos), (&heirs, &alike), (&places, finding.config.topic_cost()));
+    state.wanted = propose::wanted(&state, &sizes, room);
     let idle = state.splits.is_empty() && state.wanted.is_empty() && state.leaving.is_empty();
-    changes.restless = !(moves.is_empty() && idle);
+    state.quiet = if QUIET * moves.len() < sizes.len() { state.quiet + 1 } else { 0 };
+    changes.restless = !(moves.is_empty() && idle) && state.quiet < PATIENCE;
     if !moves.is_empty() {
         params.alpha = plan.clusters.iter().map(|parts| alpha_of(parts, &params.alpha, &growth.proposals)).collect();
         changes.remap = Some(plan);
@@ -259,6 +309,37 @@ pub fn moves(
     changes.moves = moves;
     params.growth = Some(Arc::new(Growth::of(state, topics.vocab_size)));
     Ok(Some(changes))
+}
+
+impl GrowthState {
+    /// More of what paid, less of what did not.
+    fn weigh_success(&mut self, moves: &[Move]) {
+        let paid = |kind: MoveKind, proposed: usize| 4 * moves.iter().filter(|m| m.kind == kind).count() >= proposed;
+        if !self.splits.is_empty() {
+            let next =
+                if paid(MoveKind::Birth, self.splits.len()) { 2 * self.most_wanted } else { self.most_wanted / 2 };
+            self.most_wanted = next.clamp(LEAST_SPLITS, MOST_SPLITS);
+        }
+        if !self.leaving.is_empty() {
+            let factor = if paid(MoveKind::Delete, self.leaving.len()) { 2.0 } else { 0.5 };
+            self.leaving_share = (factor * self.leaving_share).clamp(LEAST_LEAVING, MOST_LEAVING);
+        }
+    }
+
+    /// Bring what was tried to the new topics, and note which of those that might have been given up are there still.
+    fn note_what_failed(&mut self, places: &Places, total: &TopicSummary, sizes: &[f64]) {
+        let was = std::mem::take(&mut self.tried);
+        self.tried = vec![Tried::default(); sizes.len()];
+        for (k, tried) in was.into_iter().enumerate() {
+            places.stayed[k].iter().for_each(|&to| self.tried[to as usize] = tried);
+        }
+        for &Leaving { topic: k, heir, .. } in &self.leaving {
+            let Some(to) = places.stayed[k as usize] else { continue };
+            let tried = &mut self.tried[to as usize];
+            let size = |k: u32| total.counts[k as usize];
+            (tried.left_size, tried.heir_size, tried.left_at) = (size(k), size(heir), self.generation);
+        }
+    }
 }
 
 /// alpha of a topic made of these parts, until the documents have said better.
@@ -271,9 +352,38 @@ fn alpha_of(parts: &[Part], alpha: &[f32], proposals: &Proposals) -> f32 {
         Part::Whole(k) => alpha[k as usize],
         Part::Left(k) => of_half(k, 0),
         Part::Right(k) => of_half(k, 1),
-        Part::Inherited { .. } => 0.0,
+        Part::Inherited { from, .. } => alpha[from as usize],
     };
     parts.iter().map(of_part).sum()
+}
+
+/// Where topics go that were.
+struct Places {
+    /// Those that stay, whatever comes to them besides.
+    stayed: Vec<Option<u32>>,
+    /// The two that a topic was split into.
+    halves: Vec<Option<[u32; 2]>>,
+}
+
+impl Places {
+    fn of(plan: &Remap, num_topics: usize) -> Self {
+        let mut places = Places { stayed: vec![None; num_topics], halves: vec![None; num_topics] };
+        for (to, parts) in plan.clusters.iter().enumerate() {
+            let own = parts.iter().filter(|part| !matches!(part, Part::Inherited { .. }));
+            match own.collect::<Vec<_>>()[..] {
+                [&Part::Whole(k)] => places.stayed[k as usize] = Some(to as u32),
+                [&Part::Left(k)] => places.halves[k as usize].get_or_insert_default()[0] = to as u32,
+                [&Part::Right(k)] => places.halves[k as usize].get_or_insert_default()[1] = to as u32,
+                _ => {}
+            }
+        }
+        places
+    }
+
+    /// Where what there was of a topic is now.
+    fn all(&self, k: usize) -> impl Iterator<Item = u32> + '_ {
+        self.stayed[k].into_iter().chain(self.halves[k].into_iter().flatten())
+    }
 }
 
 /// Topics as they were, each in its place.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::topics::growth::Proposals;
+use crate::topics::growth::{Leaving, Proposals};
 use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats};
 use crate::training::moves::{Part, Remap};
 
@@ -48,6 +48,8 @@ impl PairChange {
 pub struct Example {
     /// Which of the topics that examples are wanted of.
     pub slot: u32,
+    /// Where the topic is proposed for a split, the half that the document would take.
+    pub half: Option<u32>,
     /// Drawn by the document's words: the smallest are kept.
     pub key: u64,
     /// Words, ascending.
@@ -72,7 +74,7 @@ pub struct Trial {
     /// What that changes.
     pub changes: Vec<PairChange>,
     /// The topics that may be given up, 64 at most.
-    pub leaving: Vec<u32>,
+    pub leaving: Vec<Leaving>,
     /// Documents that have any of them: what they have of topic j, as number i K + j for topic i of those that may leave.
     pub gone: SparseStats<f32>,
     /// What they would have without it.
@@ -81,6 +83,8 @@ pub struct Trial {
     pub left_said: Vec<Said>,
     /// What the entropy would change by, for each that may leave.
     pub left_entropy: Vec<f64>,
+    /// By topic: what its documents lost when they were to do without it, infinite where some have no other.
+    pub losses: Vec<f64>,
     /// For each that may leave, those that some document has besides, or would have instead, as bits.
     pub overlap: Vec<u64>,
     /// What documents have of topics that are to be split next, so many of each at most.
@@ -109,6 +113,7 @@ impl Trial {
             left_said: vec![Said::default(); leaving.len() * num_topics],
             left_entropy: vec![0.0; leaving.len()],
             overlap: vec![0; leaving.len()],
+            losses: vec![0.0; num_topics],
             splits: splits.to_vec(),
             halves: SparseStats::empty(vocab_size),
             said: vec![Said::default(); 2 * splits.len()],
@@ -126,7 +131,8 @@ impl Trial {
     /// Bytes of memory held.
     pub fn resident_bytes(&self) -> usize {
         let examples: usize = self.examples.iter().map(|e| 8 * e.words.len() + size_of::<Example>()).sum();
-        8 * self.halves.topic.len() + 8 * self.halves.indptr.len() + examples
+        let entries = [&self.halves, &self.gone, &self.instead].map(|lists| lists.topic.len() + lists.indptr.len());
+        8 * entries.iter().sum::<usize>() + size_of_val(self.left_said.as_slice()) + examples
     }
 }
 
@@ -143,7 +149,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(plan: &Remap, num_topics: usize, splits: &[u32], leaving: &[u32]) -> Self {
+    fn of(plan: &Remap, num_topics: usize, splits: &[u32], leaving: &[Leaving]) -> Self {
         let (half, leaves) = (vec![None; 2 * splits.len()], vec![false; leaving.len()]);
         let mut places = Places { whole: vec![None; num_topics], half, leaves };
         let at = |k: u32| splits.iter().position(|&split| split == k);
@@ -155,7 +161,7 @@ impl Places {
                     Part::Left(k) => at(k).into_iter().for_each(|i| places.half[2 * i] = to),
                     Part::Right(k) => at(k).into_iter().for_each(|i| places.half[2 * i + 1] = to),
                     Part::Inherited { from, .. } => {
-                        let left = leaving.iter().position(|&k| k == from);
+                        let left = leaving.iter().position(|leaves| leaves.topic == from);
                         left.into_iter().for_each(|i| places.leaves[i] = true);
                     }
                 }
@@ -205,12 +211,12 @@ pub fn remapped(summary: &TopicSummary, plan: &Remap) -> TopicSummary {
                 out.alpha_slope[*to as usize] += said.slope;
             }
         }
-        for (lists, sign) in [(&trial.gone, -1.0), (&trial.instead, 1.0)] {
-            for (&number, &mass) in lists.topic.iter().zip(&lists.mass) {
-                let (of, k) = (number as usize / summary.num_topics, number as usize % summary.num_topics);
-                if let Some(to) = places.whole[k].filter(|_| of == i) {
-                    out.counts[to as usize] += sign * f64::from(mass);
-                }
+    }
+    for (lists, sign) in [(&trial.gone, -1.0), (&trial.instead, 1.0)] {
+        for (&number, &mass) in lists.topic.iter().zip(&lists.mass) {
+            let (of, k) = (number as usize / summary.num_topics, number as usize % summary.num_topics);
+            if let Some(to) = places.whole[k].filter(|_| places.leaves[of]) {
+                out.counts[to as usize] += sign * f64::from(mass);
             }
         }
     }

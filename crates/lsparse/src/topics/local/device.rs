@@ -431,6 +431,8 @@ mod tests {
             learn_alpha: true,
             keep_counts: true,
             proposals: None,
+            entry_of_none: topics.lambda as f32,
+            lambda_sum: 30.0 * topics.lambda as f32,
         };
         let (mut rows, mut want, mut want_tally) = (Rows::sparse(30), topics.empty_batch(), Tally::default());
         source.read_f32(0, 12, &mut rows).unwrap();

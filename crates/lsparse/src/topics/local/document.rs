@@ -97,9 +97,24 @@ pub struct Document {
     /// Before they were normalised, the sum of each token's responsibilities.
     chosen_sum: Vec<f32>,
     /// A topic that it is to do without.
-    without: Option<u32>,
+    without: Option<Without>,
+    /// What the bound lost where a topic was emptied in vain, as (topic, loss).
+    pub(in crate::topics) losses: Vec<(u32, f32)>,
     /// Statistics of what was done, for reports.
     pub(in crate::topics) tally: Tally,
+}
+
+/// A topic that a document is to do without, and its heir, which has the words of both.
+#[derive(Clone, Copy, Debug)]
+pub struct Without {
+    /// The one that is not there.
+    pub topic: u32,
+    /// The one that stands for both.
+    pub heir: u32,
+    /// The table's entry of a topic that has none of a word.
+    pub entry: f32,
+    /// What the pseudo-counts of all words come to.
+    pub room: f32,
 }
 
 /// What document steps did, added up over documents.
@@ -158,8 +173,12 @@ impl Document {
             _ if dense => self.begin_dense(table, words, counts),
             _ => self.begin_by_word(table, words, counts, options),
         }
-        if let Some(k) = self.without {
-            self.leave(k, table.num_topics, counts);
+        self.losses.clear();
+        for k in self.without.iter().flat_map(|without| [without.topic, without.heir]) {
+            if !self.topics.contains(&k) {
+                self.topics.push(k);
+                self.counts.push(0.0);
+            }
         }
         self.alpha.clear();
         self.alpha.extend(self.topics.iter().map(|&k| alpha[k as usize]));
@@ -174,6 +193,9 @@ impl Document {
         gather_block(&table.values, table.width, words, &self.topics, self.stride, &mut self.block);
         self.rows.clear();
         self.rows.extend(0..self.topics.len() as u32);
+        if let Some(without) = self.without {
+            self.inherit(&without, words.len());
+        }
         let select_inside = options.selection != Selection::End && options.sparsity < self.rows.len();
         if select_inside {
             self.iterate_selecting(words.len(), options);
@@ -185,30 +207,34 @@ impl Document {
         self.tally.active += self.rows.len() as u64;
     }
 
-    /// The same as `solve`, from the words' first responsibilities, as if one topic were not there.
+    /// The same as `solve`, from the words' first responsibilities, as if two topics were one.
     pub fn solve_without(
         &mut self,
-        topic: u32,
+        without: Without,
         (table, alpha): (&WordTable, &[f32]),
         (words, counts): (&[u32], &[f32]),
         options: &DocumentOptions,
     ) {
-        self.without = Some(topic);
+        self.without = Some(without);
         self.solve(table, alpha, words, counts, options, None);
         self.without = None;
     }
 
-    /// Take a topic out of those that the document begins with.
-    fn leave(&mut self, topic: u32, num_topics: usize, counts: &[f32]) {
-        if let Some(at) = self.topics.iter().position(|&k| k == topic) {
-            self.topics.remove(at);
-            self.counts.remove(at);
+    /// Give an heir what the topic that is not there has: its words, its alpha and what the document begins with of it.
+    fn inherit(&mut self, without: &Without, num_words: usize) {
+        let place = |topic: u32| self.topics.iter().position(|&k| k == topic);
+        let (Some(from), Some(to)) = (place(without.topic), place(without.heir)) else { return };
+        for u in 0..num_words {
+            let more = self.block[from * self.stride + u] - without.entry;
+            self.block[to * self.stride + u] += more.max(0.0);
         }
-        if self.topics.is_empty() {
-            let tokens: f32 = counts.iter().sum();
-            self.topics.extend((0..num_topics as u32).filter(|&k| k != topic));
-            self.counts.resize(self.topics.len(), tokens / (num_topics - 1).max(1) as f32);
-        }
+        // A scale is one over the sum of a topic's pseudo-counts.
+        let sum = 1.0 / self.scale[to] + 1.0 / self.scale[from] - without.room;
+        self.scale[to] = 1.0 / sum;
+        self.alpha[to] += self.alpha[from];
+        self.counts[to] += self.counts[from];
+        self.rows.remove(from);
+        self.counts.remove(from);
     }
 
     /// Every topic, with the counts of the words' dense first responsibilities.

@@ -92,6 +92,10 @@ pub struct PanelRequest<'a> {
     pub keep_counts: bool,
     /// What is proposed, where K is to be found.
     pub proposals: Option<&'a Proposals>,
+    /// The table's entry of a topic that has none of a word.
+    pub entry_of_none: f32,
+    /// lambda V.
+    pub lambda_sum: f32,
 }
 
 impl PanelRequest<'_> {

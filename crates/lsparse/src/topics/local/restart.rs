@@ -57,6 +57,7 @@ impl Document {
                 self.tally.accepted += 1;
                 std::mem::swap(&mut self.counts, &mut self.next);
             } else {
+                self.losses.push((self.topics[row as usize], (best - value) as f32));
                 saved.put_back(self);
             }
         }

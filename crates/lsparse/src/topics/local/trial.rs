@@ -3,10 +3,10 @@
 use lsparse_kernels::ln_gamma;
 
 use crate::allocation::alpha_bound;
-use crate::topics::growth::Proposals;
 use crate::topics::growth::trial::{Example, PairChange, Said, Trial};
+use crate::topics::growth::{Leaving, Proposals};
 use crate::topics::local::PanelRequest;
-use crate::topics::local::document::Document;
+use crate::topics::local::document::{Document, Without};
 use crate::topics::summary::Entries;
 
 /// Responsibilities below this have no part in a change of entropy.
@@ -76,6 +76,8 @@ pub struct TrialPiece {
     left_said: Vec<(u32, Said, f64)>,
     left_entropy: Vec<(u32, f64)>,
     overlap: Vec<u64>,
+    /// What documents lost where topics were emptied in vain.
+    losses: Vec<(u32, f32)>,
     again: Document,
     /// By proposal: how much better the first half explains what the document has of the topic; the half it takes.
     ratio: Vec<f32>,
@@ -98,6 +100,7 @@ impl TrialPiece {
         self.left_said.clear();
         self.left_entropy.clear();
         self.overlap.clear();
+        self.losses.clear();
     }
 
     /// What a document that was solved says, with the entropy of its responsibilities.
@@ -112,9 +115,15 @@ impl TrialPiece {
         self.meet(proposals, request.alpha, document, counts);
         self.show(proposals, document, words, counts);
         self.leave(proposals, request, (document, entropy), (words, counts));
+        self.losses.extend_from_slice(&document.losses);
+        // Whoever has one topic only has tried nothing.
+        let mut topics = document.topic_counts();
+        if let (Some((k, _)), None) = (topics.next(), topics.next()) {
+            self.losses.push((k, f32::INFINITY));
+        }
     }
 
-    /// The document without each topic of it that may be given up.
+    /// The document without each topic of it that may be given up, its heir having the words of both.
     fn leave(
         &mut self,
         proposals: &Proposals,
@@ -123,7 +132,8 @@ impl TrialPiece {
         (words, counts): (&[u32], &[f32]),
     ) {
         let slot_of = |k: u32| proposals.leaving_slot[k as usize];
-        let bits = document.topic_counts().filter_map(|e| slot_of(e.0)).fold(0u64, |b, s| b | 1 << s);
+        let concerned = document.topic_counts().flat_map(|e| &proposals.concerns[e.0 as usize]);
+        let bits = concerned.fold(0u64, |bits, slot| bits | 1 << slot);
         if bits == 0 {
             return;
         }
@@ -131,11 +141,14 @@ impl TrialPiece {
             self.overlap.push(bits);
         }
         let num = request.alpha.len() as u32;
-        let said = |(k, n): (u32, f32)| (k, said_of(f64::from(n), f64::from(request.alpha[k as usize])));
-        for (slot, &k) in proposals.leaving.iter().enumerate().filter(|(slot, _)| bits >> slot & 1 == 1) {
+        let alpha = |k: u32| f64::from(request.alpha[k as usize]);
+        let said = |(k, n): (u32, f32)| (k, said_of(f64::from(n), alpha(k)));
+        let leaving = proposals.leaving.iter().enumerate().filter(|(slot, _)| bits >> slot & 1 == 1);
+        for (slot, &Leaving { topic, heir, .. }) in leaving {
             let slot = slot as u32;
             let mut again = std::mem::take(&mut self.again);
-            again.solve_without(k, (request.table, request.alpha), (words, counts), request.options);
+            let without = Without { topic, heir, entry: request.entry_of_none, room: request.lambda_sum };
+            again.solve_without(without, (request.table, request.alpha), (words, counts), request.options);
             // What it would have of another that may leave would be lost if both did.
             let others = again.topic_counts().filter_map(|e| slot_of(e.0)).fold(0u64, |b, s| b | 1 << s);
             if others != 0 {
@@ -144,7 +157,10 @@ impl TrialPiece {
             self.gone.add(document, words, counts, slot * num);
             self.instead.add(&again, words, counts, slot * num);
             let before = document.topic_counts().map(said);
-            let after = again.topic_counts().map(said);
+            let after = again.topic_counts().map(|(k, n)| match k == heir {
+                true => (k, said_of(f64::from(n), alpha(heir) + alpha(topic))),
+                false => said((k, n)),
+            });
             self.left_said.extend(before.map(|(j, said)| (slot * num + j, said, -1.0)));
             self.left_said.extend(after.map(|(j, said)| (slot * num + j, said, 1.0)));
             self.left_entropy.push((slot, again.entropy(words.len()) - entropy));
@@ -238,7 +254,9 @@ impl TrialPiece {
     fn show(&mut self, proposals: &Proposals, document: &Document, words: &[u32], counts: &[f32]) {
         for (k, n) in document.topic_counts() {
             let Some(slot) = proposals.wanted_slot[k as usize].filter(|_| n >= LEAST_EXAMPLE) else { continue };
-            let mut example = Example { slot, key: proposals.generation ^ u64::from(k), ..Example::default() };
+            let half = proposals.slot_of[k as usize].map(|split| self.taken[split as usize] % 2);
+            let key = proposals.generation ^ u64::from(k);
+            let mut example = Example { slot, key, half, ..Example::default() };
             for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
                 example.key = mix(example.key ^ (u64::from(v) << 32) ^ u64::from(c.to_bits()));
                 let share: f32 = document.responsibilities(u).filter(|e| e.0 == k).map(|e| e.1).sum();
@@ -281,6 +299,7 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
         instead.extend(piece.instead.lists());
         piece.left_said.iter().for_each(|(at, said, sign)| trial.left_said[*at as usize].add(said, *sign));
         piece.left_entropy.iter().for_each(|&(slot, change)| trial.left_entropy[slot as usize] += change);
+        piece.losses.iter().for_each(|&(k, loss)| trial.losses[k as usize] += f64::from(loss));
         for &bits in &piece.overlap {
             (0..trial.leaving.len()).filter(|slot| bits >> slot & 1 == 1).for_each(|slot| trial.overlap[slot] |= bits);
         }
@@ -300,5 +319,52 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
             slot = example.slot;
             kept <= trial.most_examples
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topics::local::document::DocumentOptions;
+    use crate::topics::table::WordTable;
+
+    const LAMBDA: f32 = 0.1;
+    const WORDS: usize = 6;
+
+    /// The table of topics with these counts of words, under a MAP estimate.
+    fn table(topics: &[[f32; WORDS]]) -> WordTable {
+        let fill = |v: usize, row: &mut [f32]| {
+            row.iter_mut().zip(topics).for_each(|(entry, topic)| *entry = topic[v] + LAMBDA);
+        };
+        let mut table = WordTable::new(WORDS, topics.len(), 2, fill);
+        table.scale = topics.iter().map(|topic| 1.0 / (topic.iter().sum::<f32>() + WORDS as f32 * LAMBDA)).collect();
+        table
+    }
+
+    /// Without a topic whose heir has the words of both, a document is what it is under topics of which the two are one.
+    #[test]
+    fn an_heir_stands_for_both() {
+        let first = [9.0, 4.0, 0.0, 0.0, 1.0, 0.0];
+        let second = [6.0, 7.0, 0.0, 1.0, 0.0, 0.0];
+        let third = [0.0, 0.0, 8.0, 5.0, 0.0, 3.0];
+        let both = std::array::from_fn(|v| first[v] + second[v]);
+        let (words, counts) = ([0u32, 1, 2, 3, 4], [3.0f32, 2.0, 1.0, 2.0, 1.0]);
+        let options = |topics| DocumentOptions { iterations: 2000, tolerance: 1e-6, ..DocumentOptions::dense(topics) };
+        let without = Without { topic: 0, heir: 1, entry: LAMBDA, room: WORDS as f32 * LAMBDA };
+        let mut document = Document::default();
+        let three = table(&[first, second, third]);
+        document.solve_without(without, (&three, &[0.2, 0.3, 0.5]), (&words, &counts), &options(3));
+        let found: Vec<(u32, f32)> = document.topic_counts().collect();
+        let found_entropy = document.entropy(words.len());
+        document.solve(&table(&[both, third]), &[0.5, 0.5], &words, &counts, &options(2), None);
+        let expected: Vec<f32> = document.topic_counts().map(|e| e.1).collect();
+        assert_eq!(found.iter().map(|e| e.0).collect::<Vec<_>>(), [1, 2]);
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found.1 - expected).abs() < 1e-3, "{found:?} against {expected}");
+        }
+        assert!((found_entropy - document.entropy(words.len())).abs() < 1e-3);
+        // Afterwards it has all topics again.
+        document.solve(&three, &[0.2, 0.3, 0.5], &words, &counts, &options(3), None);
+        assert_eq!(document.topic_counts().count(), 3);
     }
 }

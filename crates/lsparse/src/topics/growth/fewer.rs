@@ -1,0 +1,155 @@
+//! Proposals of fewer topics: pairs that are alike, and topics that others may take the place of.
+
+use std::sync::Arc;
+
+use crate::topics::growth::{AGAIN, CHANGE, GrowthState, Leaving, Places};
+use crate::topics::summary::TopicSummary;
+
+/// Topics that a topic may be merged with, those that are most like it.
+const PARTNERS: usize = 2;
+
+/// How much alike they are at least.
+const LIKE: f32 = 0.4;
+
+/// From here on they are twins.
+const TWINS: f32 = 0.75;
+
+/// Topics of a word that likeness is measured by.
+const TOPICS_A_WORD: usize = 32;
+
+/// What a document that is worked out anew may gain over what it was said to lose, about: a topic whose documents are said
+/// to lose more is not tried.
+const ALLOWANCE: f64 = 2.0;
+
+/// Topics that may leave at one time: they are bits of a word.
+const MOST: usize = 64;
+
+/// How much topics are alike, and for each those that it may be merged with.
+pub struct Alike {
+    num: usize,
+    /// sum_v sqrt(phi_a phi_b), which is 1 for the same.
+    alike: Vec<f32>,
+}
+
+impl Alike {
+    pub fn new(total: &TopicSummary) -> Self {
+        let num = total.num_topics;
+        let stats = total.total();
+        let mut alike = vec![0.0f32; num * num];
+        let mut of_word: Vec<(u32, f32)> = Vec::new();
+        for v in 0..stats.vocab_size() {
+            let (topic, mass) = stats.word(v);
+            of_word.clear();
+            let root = |(&k, &m): (&u32, &f64)| (k, (m / total.counts[k as usize].max(1.0)).sqrt() as f32);
+            of_word.extend(topic.iter().zip(mass).map(root));
+            if of_word.len() > TOPICS_A_WORD {
+                of_word.select_nth_unstable_by(TOPICS_A_WORD, |a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+                of_word.truncate(TOPICS_A_WORD);
+            }
+            for &(a, x) in &of_word {
+                of_word.iter().for_each(|&(b, y)| alike[a as usize * num + b as usize] += x * y);
+            }
+        }
+        Alike { num, alike }
+    }
+
+    /// Of two topics.
+    fn of(&self, a: usize, b: usize) -> f32 {
+        self.alike[a * self.num + b]
+    }
+
+    /// The topics most like one, the most first.
+    pub fn partners(&self, a: usize) -> impl Iterator<Item = usize> + '_ {
+        let row = &self.alike[a * self.num..(a + 1) * self.num];
+        let mut best: [Option<usize>; PARTNERS] = [None; PARTNERS];
+        for b in (0..self.num).filter(|&b| b != a) {
+            // (Of equals the one with the smaller number stays in front.)
+            let Some(at) = best.iter().position(|other| other.is_none_or(|other| row[b] > row[other])) else {
+                continue;
+            };
+            best[at..].rotate_right(1);
+            best[at] = Some(b);
+        }
+        best.into_iter().flatten()
+    }
+
+    /// Pairs of topics that are most alike, by where they are now; the halves of a split are alike.
+    pub(super) fn pairs(&self, places: &Places) -> Vec<(u32, u32)> {
+        let mut found = Vec::new();
+        for a in 0..self.num {
+            let is_like = |&b: &usize| self.of(a, b) >= LIKE;
+            for b in self.partners(a).filter(is_like).chain([a]) {
+                for x in places.all(a) {
+                    found.extend(places.all(b).filter(|&y| y != x).map(|y| (x.min(y), x.max(y))));
+                }
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+/// A topic that might take the place of another.
+#[derive(Clone, Copy, Debug)]
+pub struct Heir {
+    /// Which.
+    pub topic: u32,
+    /// What a merge of the two would gain with documents as they are; nothing where that is not known.
+    pub gain: Option<f64>,
+}
+
+/// The topics that may be given up next: those whose documents are likely to lose least by it, so many that the share of
+/// documents that may be worked out again is not passed. The heir is the larger of two. A topic that was tried in vain waits until its size or that of its
+/// heir is another.
+pub(super) fn leaving(
+    state: &GrowthState,
+    sizes: &[f64],
+    (total, memos): (&TopicSummary, &[Arc<TopicSummary>]),
+    (heirs, alike): (&[Option<Heir>], &Alike),
+    (places, cost): (&Places, f64),
+) -> Vec<Leaving> {
+    let mut losses = vec![0.0; total.num_topics];
+    for trial in memos.iter().filter_map(|memo| memo.trial.as_ref()) {
+        losses.iter_mut().zip(&trial.losses).for_each(|(sum, loss)| *sum += loss);
+    }
+    let mut open: Vec<(f64, Leaving, f64)> = Vec::new();
+    for (k, heir) in heirs.iter().enumerate() {
+        let (Some(to), Some(heir)) = (places.stayed[k], heir) else { continue };
+        let Some(heir_to) = places.stayed[heir.topic as usize] else { continue };
+        if (sizes[to as usize], to) > (sizes[heir_to as usize], heir_to) {
+            continue;
+        }
+        let tried = &state.tried[to as usize];
+        let fresh = changed(sizes[to as usize], tried.left_size)
+            || changed(sizes[heir_to as usize], tried.heir_size)
+            || state.generation >= tried.left_at + AGAIN;
+        let loss = losses[k].min(heir.gain.map_or(f64::INFINITY, |gain| -gain));
+        let twins = alike.of(k, heir.topic as usize) >= TWINS;
+        let documents = total.alpha_topic[k] + if twins { total.alpha_topic[heir.topic as usize] } else { 0.0 };
+        // What nobody can tell comes last.
+        let most = cost + ALLOWANCE * documents;
+        let loss = if loss.is_finite() { loss } else { most };
+        if fresh && loss <= most {
+            open.push((loss, Leaving { topic: to, heir: heir_to, twins }, documents));
+        }
+    }
+    open.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let budget = state.leaving_share * total.documents;
+    let (mut taken, mut used): (Vec<Leaving>, f64) = (Vec::new(), 0.0);
+    for (_, leaving, documents) in open {
+        let involved = taken.iter().any(|other| other.topic == leaving.heir || other.heir == leaving.topic);
+        let fits = taken.is_empty() || used + documents <= budget;
+        if !involved && fits && taken.len() < MOST {
+            taken.push(leaving);
+            used += documents;
+        }
+    }
+    taken.sort_unstable();
+    taken
+}
+
+/// Whether a size is another than it was.
+pub(super) fn changed(now: f64, before: f64) -> bool {
+    (now - before).abs() > CHANGE * before
+}
