@@ -18,8 +18,11 @@ const TWINS: f32 = 0.75;
 const TOPICS_A_WORD: usize = 32;
 
 /// What a document that is worked out anew may gain over what it was said to lose, about: a topic whose documents are said
-/// to lose more is not tried.
+/// to lose more is not tried before its turn.
 const ALLOWANCE: f64 = 2.0;
+
+/// Documents that may be worked out again in any lap, however few there are: so many take no time.
+const LEAST_DOCUMENTS: f64 = 500.0;
 
 /// Topics that may leave at one time: they are bits of a word.
 const MOST: usize = 64;
@@ -99,9 +102,10 @@ pub struct Heir {
     pub gain: Option<f64>,
 }
 
-/// The topics that may be given up next: those whose documents are likely to lose least by it, so many that the share of
-/// documents that may be worked out again is not passed. The heir is the larger of two. A topic that was tried in vain waits until its size or that of its
-/// heir is another.
+/// The topics that may be given up next, so many that the documents that may be worked out again are not passed: half of
+/// those are for topics whose documents are likely to lose least, and the rest for all in turn, small ones first, since
+/// documents often find better without one than could be told. The heir is the larger of two. A topic that was tried in
+/// vain waits until its size or that of its heir is another, or there are fewer topics.
 pub(super) fn leaving(
     state: &GrowthState,
     sizes: &[f64],
@@ -113,7 +117,7 @@ pub(super) fn leaving(
     for trial in memos.iter().filter_map(|memo| memo.trial.as_ref()) {
         losses.iter_mut().zip(&trial.losses).for_each(|(sum, loss)| *sum += loss);
     }
-    let mut open: Vec<(f64, Leaving, f64)> = Vec::new();
+    let mut open: Vec<Open> = Vec::new();
     for (k, heir) in heirs.iter().enumerate() {
         let (Some(to), Some(heir)) = (places.stayed[k], heir) else { continue };
         let Some(heir_to) = places.stayed[heir.topic as usize] else { continue };
@@ -123,30 +127,48 @@ pub(super) fn leaving(
         let tried = &state.tried[to as usize];
         let fresh = changed(sizes[to as usize], tried.left_size)
             || changed(sizes[heir_to as usize], tried.heir_size)
+            || tried.left_at <= state.fewer_at
             || state.generation >= tried.left_at + AGAIN;
-        let loss = losses[k].min(heir.gain.map_or(f64::INFINITY, |gain| -gain));
+        if !fresh {
+            continue;
+        }
         let twins = alike.of(k, heir.topic as usize) >= TWINS;
         let documents = total.alpha_topic[k] + if twins { total.alpha_topic[heir.topic as usize] } else { 0.0 };
-        // What nobody can tell comes last.
-        let most = cost + ALLOWANCE * documents;
-        let loss = if loss.is_finite() { loss } else { most };
-        if fresh && loss <= most {
-            open.push((loss, Leaving { topic: to, heir: heir_to, twins }, documents));
-        }
+        let loss = losses[k].min(heir.gain.map_or(f64::INFINITY, |gain| -gain));
+        let promising = loss <= cost + ALLOWANCE * documents;
+        let leaving = Leaving { topic: to, heir: heir_to, twins };
+        open.push(Open { leaving, documents, loss, promising, left_at: tried.left_at });
     }
-    open.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let budget = state.leaving_share * total.documents;
+    let budget = (state.leaving_share * total.documents).max(LEAST_DOCUMENTS);
     let (mut taken, mut used): (Vec<Leaving>, f64) = (Vec::new(), 0.0);
-    for (_, leaving, documents) in open {
-        let involved = taken.iter().any(|other| other.topic == leaving.heir || other.heir == leaving.topic);
+    let mut take = |open: &Open, budget: f64| {
+        let Open { leaving, documents, .. } = *open;
+        let with = |other: &Leaving| [other.topic, other.heir].contains(&leaving.topic) || other.topic == leaving.heir;
         let fits = taken.is_empty() || used + documents <= budget;
-        if !involved && fits && taken.len() < MOST {
+        if !taken.iter().any(with) && fits && taken.len() < MOST {
             taken.push(leaving);
             used += documents;
         }
-    }
+    };
+    open.sort_by(|a, b| a.loss.total_cmp(&b.loss).then(a.leaving.cmp(&b.leaving)));
+    open.iter().filter(|open| open.promising).for_each(|open| take(open, 0.5 * budget));
+    let in_turn = |a: &Open, b: &Open| a.left_at.cmp(&b.left_at).then(a.documents.total_cmp(&b.documents));
+    open.sort_by(|a, b| in_turn(a, b).then(a.leaving.cmp(&b.leaving)));
+    open.iter().for_each(|open| take(open, budget));
     taken.sort_unstable();
     taken
+}
+
+/// A topic that may be given up, if there is time for it.
+struct Open {
+    leaving: Leaving,
+    /// Documents that are to be worked out again, about.
+    documents: f64,
+    /// What they are said to lose, and whether that is so little that they may gain.
+    loss: f64,
+    promising: bool,
+    /// When it was tried last.
+    left_at: u64,
 }
 
 /// Whether a size is another than it was.

@@ -132,6 +132,8 @@ pub struct GrowthState {
     most_wanted: usize,
     /// What share of the documents may be worked out again.
     leaving_share: f64,
+    /// When topics were last given up or merged.
+    fewer_at: u64,
     /// Laps with next to no change.
     quiet: u32,
     /// Batches, among which the examples are shared out.
@@ -280,6 +282,10 @@ pub fn moves(
     judge.accept(finding.most);
     let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
     state.weigh_success(&moves);
+    if moves.iter().any(|change| change.kind != MoveKind::Birth) {
+        // With others gone, those that were worth having may not be any more.
+        state.fewer_at = state.generation;
+    }
     let halves = Halves::new(memos, total.vocab_size());
     let sizes: Vec<f64> = plan.clusters.iter().map(|parts| halves.size_of(parts, total, memos)).collect();
     let places = Places::of(&plan, total.num_topics);
