@@ -73,13 +73,11 @@ fn planted_topics_are_found_from_few_and_from_many() {
     for seed in 0..3 {
         let rows = planted(500, seed);
         assert_eq!(found(TRUTH, &rows, 1, seed), TRUTH, "seed {seed}");
-        // From many a small twin of a topic may stay, where its documents are better explained with it than without.
-        let num = found(TRUTH, &rows, 5 * TRUTH, seed);
-        assert!(num <= 2 * TRUTH, "{num} from {}, seed {seed}", 5 * TRUTH);
+        assert_eq!(found(TRUTH, &rows, 5 * TRUTH, seed), TRUTH, "seed {seed}");
     }
 }
 
-/// Ten seeds of 10, 20 and 50 topics, exactly from one, and from five times the truth but for small twins.
+/// Ten seeds of 10, 20 and 50 topics, from one and from five times the truth: exactly, but for a small twin here or there.
 #[test]
 fn planted_topics_of_all_sizes_are_found() {
     if std::env::var_os("LSPARSE_LONG").is_none() {
@@ -91,8 +89,7 @@ fn planted_topics_of_all_sizes_are_found() {
             let rows = planted_topics(truth, 60 * truth, seed);
             for start in [1, 5 * truth] {
                 let num = found(truth, &rows, start, seed);
-                let most = if start == 1 { truth } else { 2 * truth };
-                assert!(num <= most, "{truth} topics, seed {seed}: {num} from {start}");
+                assert!(num <= truth + 1, "{truth} topics, seed {seed}: {num} from {start}");
                 runs += 1;
                 if num != truth {
                     println!("{truth} topics, seed {seed}: {num} from {start}");
@@ -102,6 +99,7 @@ fn planted_topics_of_all_sizes_are_found() {
         }
     }
     println!("{missed} of {runs} runs missed the planted K");
+    assert!(10 * missed <= runs);
 }
 
 /// What changes claim to gain is what the objective, worked out from nothing, has gained: splits from few topics, topics

@@ -135,7 +135,7 @@ impl SettingValue for Selection {
 const DEFAULT_K_START: usize = 200;
 
 /// What a topic must be worth in nats where K is found and nothing is said.
-const DEFAULT_TOPIC_COST: f64 = 40.0;
+const DEFAULT_TOPIC_COST: f64 = 60.0;
 
 /// How topics may be estimated: samplers and documents have no use for maximum likelihood.
 const ESTIMATES: &[Name] = &[("map", "Maximum a posteriori."), ("vb", "A full posterior (variational Bayes).")];
@@ -165,7 +165,7 @@ settings! {
             k_max: Option<usize> = None, least(1.0), otherwise("1,000"), only(&["lsparse"]);
             /// What a topic must be worth in nats, while K is found: fewer topics with more.
             #[serde(skip_serializing_if = "Option::is_none")]
-            topic_cost: Option<f64> = None, least(0.0), otherwise("40"), only(&["lsparse"]);
+            topic_cost: Option<f64> = None, least(0.0), otherwise("60"), only(&["lsparse"]);
             /// L, the number of topics that a token keeps, from 1 to K, or "K" for all.
             sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K if smaller"),
                 only(&["lsparse"]), passed_on();

@@ -21,8 +21,8 @@ const TOPICS_A_WORD: usize = 32;
 /// to lose more is not tried before its turn.
 const ALLOWANCE: f64 = 2.0;
 
-/// Documents that may be worked out again in any lap, however few there are: so many take no time.
-const LEAST_DOCUMENTS: f64 = 500.0;
+/// Tokens of documents that may be worked out again in any lap, however few there are: so many take no time.
+const LEAST_TOKENS: f64 = 40_000.0;
 
 /// Topics that may leave at one time: they are bits of a word.
 const MOST: usize = 64;
@@ -139,7 +139,8 @@ pub(super) fn leaving(
         let leaving = Leaving { topic: to, heir: heir_to, twins };
         open.push(Open { leaving, documents, loss, promising, left_at: tried.left_at });
     }
-    let budget = (state.leaving_share * total.documents).max(LEAST_DOCUMENTS);
+    let tokens: f64 = total.counts.iter().sum();
+    let budget = total.documents * state.leaving_share.max(LEAST_TOKENS / tokens.max(1.0));
     let (mut taken, mut used): (Vec<Leaving>, f64) = (Vec::new(), 0.0);
     let mut take = |open: &Open, budget: f64| {
         let Open { leaving, documents, .. } = *open;
