@@ -16,8 +16,8 @@ use lsparse_bench::corpus::load;
 use serde_json::{Map, Value, json};
 
 const USAGE: &str = "\
-usage: cuda_topics speed CORPUS [--copies 25] [--topics 200,3200] [--laps 3] [--threads 0] [--SETTING VALUE]...
-       cuda_topics check CORPUS [--copies 1] [--topics 200] [--laps 4] [--threads 0] [--SETTING VALUE]...
+usage: cuda_topics speed CORPUS [--copies 25] [--topics 200,3200] [--laps 3] [--threads N] [--SETTING VALUE]...
+       cuda_topics check CORPUS [--copies 1] [--topics 200] [--laps 4] [--threads N] [--SETTING VALUE]...
 
 CORPUS is a folder NAME with docword.NAME.txt (or .gz), vocab.NAME.txt and split.NAME.txt.
 speed: wall seconds of laps after the first, with seeding apart; the device is that of --device (cuda).
@@ -31,7 +31,7 @@ struct Options {
     copies: usize,
     topics: Vec<usize>,
     laps: usize,
-    threads: usize,
+    threads: Option<usize>,
 }
 
 fn main() -> Fallible<()> {
@@ -42,7 +42,7 @@ fn main() -> Fallible<()> {
         "check" => false,
         _ => return Err(USAGE.into()),
     };
-    let mut options = Options { settings: Map::new(), copies: 1, topics: vec![200], laps: 4, threads: 0 };
+    let mut options = Options { settings: Map::new(), copies: 1, topics: vec![200], laps: 4, threads: None };
     if speed {
         (options.copies, options.topics, options.laps) = (25, vec![200, 3200], 3);
     }
@@ -52,7 +52,7 @@ fn main() -> Fallible<()> {
             "--copies" => options.copies = value.parse()?,
             "--topics" => options.topics = value.split(',').map(str::parse).collect::<Result<_, _>>()?,
             "--laps" => options.laps = value.parse()?,
-            "--threads" => options.threads = value.parse()?,
+            "--threads" => options.threads = Some(value.parse()?),
             _ => {
                 let name = name.strip_prefix("--").ok_or(USAGE)?;
                 let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value.as_str()));

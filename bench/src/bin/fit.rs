@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rows = MemoryRows::new("X", source.dim(), rows.as_dense().unwrap_or(&[]).to_vec())?;
     let config: MixtureConfig = serde_json::from_str(&std::fs::read_to_string(config)?)?;
     let start = Instant::now();
-    let fitted = with_threads(threads.parse()?, || fit_mixture(&rows, &config))??;
+    let fitted = with_threads(threads.parse::<usize>()?, || fit_mixture(&rows, &config))??;
     let seconds = start.elapsed().as_secs_f64();
     println!("{}", serde_json::json!({"seconds": seconds, "objective": fitted.outcome.objective.total()}));
     Ok(())

@@ -162,7 +162,7 @@ fn curve(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
     let score_laps = take(options, "score-laps", true)?;
     let save: Option<String> = take(options, "save", None)?;
     let part: String = take(options, "part", "test".into())?;
-    let threads = take(options, "threads", 1)?;
+    let threads = take(options, "threads", 1usize)?;
     let config: TopicsConfig = serde_json::from_value(Value::Object(std::mem::take(options)))?;
     let documents = load(folder, &part)?;
     let run = || -> Result<(), String> {
@@ -238,7 +238,7 @@ fn score(folder: &Path, path: &Path, options: &mut Map<String, Value>) -> Fallib
     let scoring = CompletionOptions { seed: take(options, "seed", 0)?, ..Default::default() };
     let dump: Option<String> = take(options, "dump-split", None)?;
     let part: String = take(options, "part", "test".into())?;
-    let threads = take(options, "threads", 1)?;
+    let threads = take(options, "threads", 1usize)?;
     if let Some(name) = options.keys().next() {
         return Err(format!("there is no --{name}\n\n{USAGE}").into());
     }
@@ -331,7 +331,7 @@ fn speed(folder: &Path, options: &mut Map<String, Value>) -> Fallible<()> {
         };
         let mut training = with_threads(1, run)??;
         let moment = training.moment()?;
-        let score = with_threads(0, || moment.completion(training.session.model(), &documents.test))??.score();
+        let score = with_threads(None, || moment.completion(training.session.model(), &documents.test))??.score();
         let mut one = f64::NAN;
         for threads in [1, 2] {
             let mut line = with_threads(threads, || laps(&family, &mut training, repeats))??;

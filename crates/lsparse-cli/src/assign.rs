@@ -49,9 +49,9 @@ pub struct AssignArgs {
     /// L, the number of clusters a row keeps, or of topics a token keeps, from 1 to K, or "K" for all [default: as trained].
     #[arg(long, short = 'l', value_name = "L", value_parser = Sparsity::parse)]
     pub sparsity: Option<Sparsity>,
-    /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
-    pub threads: usize,
+    /// Threads; the result is the same with any number [default: one a core].
+    #[arg(long, value_name = "N", value_parser = parse::threads)]
+    pub threads: Option<usize>,
     /// What works on the rows of a mixture: auto (a GPU where there is one and the work is large), cpu, cuda, or cuda:1 for the
     /// second GPU and so on.
     #[arg(long, value_name = "DEVICE", value_parser = DeviceChoice::parse)]

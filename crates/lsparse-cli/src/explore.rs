@@ -84,9 +84,9 @@ pub struct ExploreArgs {
     /// Print nothing but results.
     #[arg(long, short)]
     pub quiet: bool,
-    /// Threads, 0 for one a core; the page is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
-    pub threads: usize,
+    /// Threads; the page is the same with any number [default: one a core].
+    #[arg(long, value_name = "N", value_parser = parse::threads)]
+    pub threads: Option<usize>,
     #[command(flatten)]
     pub reading: DataArgs,
     #[command(flatten)]

@@ -47,9 +47,9 @@ pub struct FoldArgs {
     /// Print the batches of this round that nobody has worked out yet, and fold nothing in.
     #[arg(long, conflicts_with = "wait")]
     pub missing: bool,
-    /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
-    pub threads: usize,
+    /// Threads; the result is the same with any number [default: one a core].
+    #[arg(long, value_name = "N", value_parser = parse::threads)]
+    pub threads: Option<usize>,
     /// Print batches, and at the end the report, as JSON.
     #[arg(long)]
     pub json: bool,

@@ -41,9 +41,9 @@ pub struct MergeArgs {
     /// Changes that are listed at most.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
-    /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
-    pub threads: usize,
+    /// Threads; the result is the same with any number [default: one a core].
+    #[arg(long, value_name = "N", value_parser = parse::threads)]
+    pub threads: Option<usize>,
     #[command(flatten)]
     pub reading: DataArgs,
     /// Print JSON.

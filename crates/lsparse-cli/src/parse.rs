@@ -48,10 +48,10 @@ pub fn positive_size(text: &str) -> Result<usize, String> {
     positive(text)?.try_into().map_err(|_| "it is too large".to_owned())
 }
 
-/// A limit on how many there may be, or none, which is 0.
+/// A limit on how many there may be, or none, which is more than there can be.
 pub fn limit(text: &str) -> Result<usize, String> {
     match text {
-        "none" => Ok(0),
+        "none" => Ok(usize::MAX),
         _ => positive_size(text).map_err(|problem| format!("{problem}, or none for no limit")),
     }
 }
@@ -59,8 +59,8 @@ pub fn limit(text: &str) -> Result<usize, String> {
 /// A number of threads.
 pub fn threads(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
-        Ok(count) if count <= MOST_THREADS => Ok(count),
-        _ => Err(format!("give a whole number from 0 (one a core) to {MOST_THREADS}")),
+        Ok(count) if (1..=MOST_THREADS).contains(&count) => Ok(count),
+        _ => Err(format!("give a whole number from 1 to {MOST_THREADS}, or leave it out for one a core")),
     }
 }
 
@@ -112,8 +112,10 @@ mod tests {
     fn numbers_are_finite() {
         assert_eq!(number("1e-3"), Ok(1e-3));
         assert!(threads("1024").is_ok() && threads("100000").is_err() && threads("-1").is_err());
+        // Zero is no word for one a core.
+        assert!(threads("0").unwrap_err().contains("leave it out"));
         assert!(positive("3") == Ok(3) && ["0", "-1", "x", ""].iter().all(|text| positive(text).is_err()));
-        assert!(limit("none") == Ok(0) && limit("7") == Ok(7) && limit("0").unwrap_err().contains("none"));
+        assert!(limit("none") == Ok(usize::MAX) && limit("7") == Ok(7) && limit("0").unwrap_err().contains("none"));
         assert!(share("1").is_ok() && share("1.1").is_err() && share("nan").is_err());
         assert!(number("nan").is_err() && number("inf").is_err() && number("x").is_err());
     }

@@ -54,9 +54,9 @@ pub struct PatchesArgs {
     /// Print nothing but errors (and what --json asks for).
     #[arg(long, short)]
     pub quiet: bool,
-    /// Threads that read images, 0 for one a core.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
-    pub threads: usize,
+    /// Threads that read images [default: one a core].
+    #[arg(long, value_name = "N", value_parser = parse::threads)]
+    pub threads: Option<usize>,
 }
 
 pub fn run(args: &PatchesArgs) -> Result<()> {

@@ -73,9 +73,9 @@ pub struct ScoreArgs {
     /// or a .npy array.
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
-    /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
-    pub threads: usize,
+    /// Threads; the result is the same with any number [default: one a core].
+    #[arg(long, value_name = "N", value_parser = parse::threads)]
+    pub threads: Option<usize>,
     /// What works on the rows of a mixture: auto (a GPU where there is one and the work is large), cpu, cuda, or cuda:1 for the
     /// second GPU and so on.
     #[arg(long, value_name = "DEVICE", value_parser = DeviceChoice::parse)]

@@ -40,9 +40,9 @@ pub struct WorkArgs {
     /// ended in three times the time that one took here is begun again.
     #[arg(long)]
     pub wait: bool,
-    /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
-    pub threads: usize,
+    /// Threads; the result is the same with any number [default: one a core].
+    #[arg(long, value_name = "N", value_parser = parse::threads)]
+    pub threads: Option<usize>,
     /// Print the batches that were worked out as JSON.
     #[arg(long)]
     pub json: bool,

@@ -31,7 +31,7 @@ pub struct Around<'py> {
     /// Bytes of memory for what is remembered of batches and rows.
     memo_memory: Option<u64>,
     trace: Option<PathBuf>,
-    threads: usize,
+    threads: Option<usize>,
     /// Told of steps; see [`Recorder::tell`].
     watch: Option<Py<PyAny>>,
     /// Whether training waits after every step for what is said of it; else steps are told a few at a time.

@@ -29,7 +29,7 @@ pub fn open_corpus(py: Python<'_>, path: PathBuf) -> PyResult<Opened> {
 
 /// Build a corpus folder from a file or folder of text or counts.
 #[pyfunction]
-#[pyo3(signature = (input, out, *, tokenizer, phrases, min_docs, max_share, max_words, format, force, keep=None, threads=0))]
+#[pyo3(signature = (input, out, *, tokenizer, phrases, min_docs, max_share, max_words, format, force, keep=None, threads=None))]
 #[allow(clippy::too_many_arguments)]
 pub fn build_corpus(
     py: Python<'_>,
@@ -43,7 +43,7 @@ pub fn build_corpus(
     format: Option<&str>,
     force: bool,
     keep: Option<Vec<String>>,
-    threads: usize,
+    threads: Option<usize>,
 ) -> PyResult<()> {
     let options = BuildOptions {
         tokenizer: settings::<TokenizerConfig>(tokenizer)?,

@@ -65,13 +65,13 @@ fn restored<'a, F: Family<'a>>(family: &F, session: &[u8]) -> lsparse::Result<Se
 /// Settings for all processes and the session of a training, before its first batch: a mixture's or topics' settings as
 /// JSON, and rows.
 #[pyfunction]
-#[pyo3(signature = (x, kind, config, *, threads=0))]
+#[pyo3(signature = (x, kind, config, *, threads=None))]
 pub fn begin_session<'py>(
     py: Python<'py>,
     x: &Bound<'py, PyAny>,
     kind: &str,
     config: &str,
-    threads: usize,
+    threads: Option<usize>,
 ) -> PyResult<(String, Bound<'py, PyBytes>)> {
     let held = Held::borrow(x)?;
     let rows = held.rows()?;
@@ -117,14 +117,14 @@ pub fn begin_session<'py>(
 
 /// Parameters and tickets of the next batches of a session, at most so many.
 #[pyfunction]
-#[pyo3(signature = (x, settled, session, most, *, threads=0))]
+#[pyo3(signature = (x, settled, session, most, *, threads=None))]
 pub fn hand_out_batches<'py>(
     py: Python<'py>,
     x: &Bound<'py, PyAny>,
     settled: &str,
     session: &[u8],
     most: usize,
-    threads: usize,
+    threads: Option<usize>,
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<Bound<'py, PyBytes>>)> {
     let (held, settled) = (Held::borrow(x)?, settings::<Settled>(settled)?);
     let rows = held.rows()?;
@@ -137,14 +137,14 @@ pub fn hand_out_batches<'py>(
 
 /// The statistics of a batch under parameters: (parameters, ticket) to what `fold_batches` takes.
 #[pyfunction]
-#[pyo3(signature = (x, settled, params, ticket, *, threads=0))]
+#[pyo3(signature = (x, settled, params, ticket, *, threads=None))]
 pub fn summarize_batch<'py>(
     py: Python<'py>,
     x: &Bound<'py, PyAny>,
     settled: &str,
     params: &[u8],
     ticket: &[u8],
-    threads: usize,
+    threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (held, settled) = (Held::borrow(x)?, settings::<Settled>(settled)?);
     let rows = held.rows()?;
@@ -160,14 +160,14 @@ pub fn summarize_batch<'py>(
 
 /// The session after these statistics, with how far it has come as JSON.
 #[pyfunction]
-#[pyo3(signature = (x, settled, session, done, *, threads=0))]
+#[pyo3(signature = (x, settled, session, done, *, threads=None))]
 pub fn fold_batches<'py>(
     py: Python<'py>,
     x: &Bound<'py, PyAny>,
     settled: &str,
     session: &[u8],
     done: Vec<Vec<u8>>,
-    threads: usize,
+    threads: Option<usize>,
 ) -> PyResult<(Bound<'py, PyBytes>, String)> {
     let (held, settled) = (Held::borrow(x)?, settings::<Settled>(settled)?);
     let rows = held.rows()?;
@@ -188,13 +188,13 @@ pub fn fold_batches<'py>(
 
 /// The model of a session, as the bytes of a file.
 #[pyfunction]
-#[pyo3(signature = (x, settled, session, *, threads=0))]
+#[pyo3(signature = (x, settled, session, *, threads=None))]
 pub fn model_of_session<'py>(
     py: Python<'py>,
     x: &Bound<'py, PyAny>,
     settled: &str,
     session: &[u8],
-    threads: usize,
+    threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (held, settled) = (Held::borrow(x)?, settings::<Settled>(settled)?);
     let rows = held.rows()?;

@@ -44,11 +44,11 @@ enum Word {
 /// Called every so often; true if the work is to end soon.
 pub type Tick<'a> = &'a mut dyn FnMut(Python<'_>) -> PyResult<bool>;
 
-/// Run `work` on `threads` threads (0 for one a core) while other Python threads go on. Ctrl-C, and whatever else a signal
+/// Run `work` on `threads` threads, or one a core, while other Python threads go on. Ctrl-C, and whatever else a signal
 /// handler raises, ends it at once where it looks at the brake.
 pub fn run<R: Send>(
     py: Python<'_>,
-    threads: usize,
+    threads: impl Into<Option<usize>>,
     work: impl FnOnce(&Brake) -> lsparse::Result<R> + Send,
 ) -> PyResult<R> {
     let (result, raised) = enter(py, threads, None, work)?;
@@ -59,7 +59,7 @@ pub fn run<R: Send>(
 /// to be raised once the result is safe. A second press ends it at once.
 pub fn run_watched<R: Send>(
     py: Python<'_>,
-    threads: usize,
+    threads: impl Into<Option<usize>>,
     tick: Tick<'_>,
     work: impl FnOnce(&Brake) -> lsparse::Result<R> + Send,
 ) -> PyResult<(R, Option<PyErr>)> {
@@ -68,7 +68,7 @@ pub fn run_watched<R: Send>(
 
 fn enter<R: Send>(
     py: Python<'_>,
-    threads: usize,
+    threads: impl Into<Option<usize>>,
     mut tick: Option<Tick<'_>>,
     work: impl FnOnce(&Brake) -> lsparse::Result<R> + Send,
 ) -> PyResult<(R, Option<PyErr>)> {

@@ -164,12 +164,12 @@ impl Mixture {
     }
 
     /// The log density of every row.
-    #[pyo3(signature = (x, *, threads=0, device="cpu"))]
+    #[pyo3(signature = (x, *, threads=None, device="cpu"))]
     fn score<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
-        threads: usize,
+        threads: Option<usize>,
         device: &str,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let held = Held::borrow(x)?;
@@ -184,13 +184,13 @@ impl Mixture {
     }
 
     /// The most probable clusters of every row and their responsibilities, `sparsity` of each.
-    #[pyo3(signature = (x, sparsity, *, threads=0, device="cpu"))]
+    #[pyo3(signature = (x, sparsity, *, threads=None, device="cpu"))]
     fn assign<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         sparsity: usize,
-        threads: usize,
+        threads: Option<usize>,
         device: &str,
     ) -> PyResult<Assigned<'py>> {
         let device = chosen(device)?;
@@ -216,7 +216,7 @@ impl Mixture {
 
     /// The model after a step on rows that it has not seen: added to what was there, or blended in at a rate. The total
     /// then stands for `population` rows (their weight), or for those seen so far.
-    #[pyo3(signature = (x, *, sample_weight=None, rate=None, population=None, threads=0))]
+    #[pyo3(signature = (x, *, sample_weight=None, rate=None, population=None, threads=None))]
     fn update<'py>(
         &self,
         py: Python<'py>,
@@ -224,7 +224,7 @@ impl Mixture {
         sample_weight: Option<PyReadonlyArray1<'py, f64>>,
         rate: Option<f64>,
         population: Option<f64>,
-        threads: usize,
+        threads: Option<usize>,
     ) -> PyResult<Self> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;

@@ -95,7 +95,7 @@ pub fn metadata_of(columns: Columns) -> Metadata {
 /// The page of a mixture or of a hidden Markov model, given as the bytes of its file, and what is in it as JSON.
 #[pyfunction]
 #[pyo3(signature = (kind, model, title, names, *, x=None, lengths=None, metadata=None, columns=None, picture=None,
-    missing=false, most=1000, seed=0, threads=0))]
+    missing=false, most=1000, seed=0, threads=None))]
 #[allow(clippy::too_many_arguments)]
 pub fn clusters_page<'py>(
     py: Python<'py>,
@@ -111,7 +111,7 @@ pub fn clusters_page<'py>(
     missing: bool,
     most: usize,
     seed: u64,
-    threads: usize,
+    threads: Option<usize>,
 ) -> PyResult<(String, String)> {
     let held = x.map(Held::borrow).transpose()?;
     let rows = held.as_ref().map(Held::rows).transpose()?;

@@ -63,7 +63,7 @@ pub fn assigned<'py>(
     x: &Bound<'py, PyAny>,
     sparsity: usize,
     what: &'static str,
-    threads: usize,
+    threads: Option<usize>,
     assign: impl FnOnce(&dyn RowSource, Visit<'_>) -> Result<()> + Send,
 ) -> PyResult<Assigned<'py>> {
     let held = Held::borrow(x)?;

@@ -122,13 +122,13 @@ impl Hmm {
     }
 
     /// log p(x_t | x_1 .. x_t-1) of every step.
-    #[pyo3(signature = (x, lengths=None, *, threads=0))]
+    #[pyo3(signature = (x, lengths=None, *, threads=None))]
     fn score<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         lengths: Option<Vec<usize>>,
-        threads: usize,
+        threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
@@ -140,14 +140,14 @@ impl Hmm {
     }
 
     /// The most probable states of every step given its sequence and their shares, `sparsity` of each.
-    #[pyo3(signature = (x, lengths, sparsity, *, threads=0))]
+    #[pyo3(signature = (x, lengths, sparsity, *, threads=None))]
     fn assign<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         lengths: Option<Vec<usize>>,
         sparsity: usize,
-        threads: usize,
+        threads: Option<usize>,
     ) -> PyResult<Assigned<'py>> {
         assigned(py, x, sparsity, "steps", threads, |rows, visit| {
             self.model.assign(rows, groups(lengths, rows, "lengths")?.as_ref(), sparsity, visit)
@@ -155,13 +155,13 @@ impl Hmm {
     }
 
     /// The most probable path through every sequence, and the log weight of all of them.
-    #[pyo3(signature = (x, lengths=None, *, threads=0))]
+    #[pyo3(signature = (x, lengths=None, *, threads=None))]
     fn best_paths<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         lengths: Option<Vec<usize>>,
-        threads: usize,
+        threads: Option<usize>,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, f64)> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;

@@ -140,12 +140,12 @@ impl Topics {
 
     /// Topics of every document and their shares, as compressed sparse rows: (indptr, indices, data). A document
     /// without words has none.
-    #[pyo3(signature = (x, threads=0))]
+    #[pyo3(signature = (x, threads=None))]
     fn assign<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
-        threads: usize,
+        threads: Option<usize>,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<f64>>)> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
@@ -169,12 +169,12 @@ impl Topics {
     }
 
     /// N_dk + alpha_k of every document, the pseudo-counts of its topics: one row a document.
-    #[pyo3(signature = (x, threads=0))]
+    #[pyo3(signature = (x, threads=None))]
     fn transform<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
-        threads: usize,
+        threads: Option<usize>,
     ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
@@ -201,14 +201,14 @@ impl Topics {
     }
 
     /// Document completion of every document: the sum of log probabilities of its held-out words, and how many there are.
-    #[pyo3(signature = (x, share, seed, threads=0))]
+    #[pyo3(signature = (x, share, seed, threads=None))]
     fn completions<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         share: f64,
         seed: u64,
-        threads: usize,
+        threads: Option<usize>,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>)> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
@@ -227,14 +227,14 @@ impl Topics {
     }
 
     /// Document completion: (sum of log probabilities, held-out tokens, documents, documents skipped).
-    #[pyo3(signature = (x, share, seed, threads=0))]
+    #[pyo3(signature = (x, share, seed, threads=None))]
     fn completion<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         share: f64,
         seed: u64,
-        threads: usize,
+        threads: Option<usize>,
     ) -> PyResult<(f64, f64, usize, usize)> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
@@ -272,7 +272,7 @@ impl Topics {
 
     /// The page that shows the topics, as HTML, and what is in it, as JSON. `x` are documents to show them by, `documents`
     /// their names, and `texts` the documents themselves, where they are known.
-    #[pyo3(signature = (title, names, *, x=None, documents=None, texts=None, metadata=None, most=1000, seed=0, threads=0))]
+    #[pyo3(signature = (title, names, *, x=None, documents=None, texts=None, metadata=None, most=1000, seed=0, threads=None))]
     #[allow(clippy::too_many_arguments)]
     fn page<'py>(
         &self,
@@ -285,7 +285,7 @@ impl Topics {
         metadata: Option<Columns>,
         most: usize,
         seed: u64,
-        threads: usize,
+        threads: Option<usize>,
     ) -> PyResult<(String, String)> {
         let held = x.map(Held::borrow).transpose()?;
         let rows = held.as_ref().map(Held::rows).transpose()?;
@@ -311,14 +311,14 @@ impl Topics {
     }
 
     /// The model after a step on documents that it has not seen: added to what was there, or blended in at a rate.
-    #[pyo3(signature = (x, *, rate=None, population=None, threads=0))]
+    #[pyo3(signature = (x, *, rate=None, population=None, threads=None))]
     fn update<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         rate: Option<f64>,
         population: Option<f64>,
-        threads: usize,
+        threads: Option<usize>,
     ) -> PyResult<Self> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
@@ -347,7 +347,7 @@ pub fn read_names(path: PathBuf, num: usize, what: &str) -> PyResult<Vec<Option<
 
 /// Document completion for topics of any origin, K x V with rows that sum to one.
 #[pyfunction]
-#[pyo3(signature = (topics, alpha, x, share, seed, threads=0))]
+#[pyo3(signature = (topics, alpha, x, share, seed, threads=None))]
 pub fn completion<'py>(
     py: Python<'py>,
     topics: PyReadonlyArray2<'py, f64>,
@@ -355,7 +355,7 @@ pub fn completion<'py>(
     x: &Bound<'py, PyAny>,
     share: f64,
     seed: u64,
-    threads: usize,
+    threads: Option<usize>,
 ) -> PyResult<(f64, f64, usize, usize)> {
     let held = Held::borrow(x)?;
     let rows = held.rows()?;
@@ -382,12 +382,12 @@ pub fn completion<'py>(
 
 /// NPMI and UMass of each list of words, best first, over the documents of `x`.
 #[pyfunction]
-#[pyo3(signature = (words, x, threads=0))]
+#[pyo3(signature = (words, x, threads=None))]
 pub fn coherence<'py>(
     py: Python<'py>,
     words: Vec<Vec<u32>>,
     x: &Bound<'py, PyAny>,
-    threads: usize,
+    threads: Option<usize>,
 ) -> PyResult<(Vec<f64>, Vec<f64>)> {
     let held = Held::borrow(x)?;
     let rows = held.rows()?;

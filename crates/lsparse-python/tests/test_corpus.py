@@ -20,6 +20,8 @@ def test_settings_of_text():
     stemmed = build_corpus(TEXTS, stem="english", min_df=1, max_df=1.0, stop_words=["the"])
     assert "dogs" not in stemmed.vocabulary and "dog" in stemmed.vocabulary and "and" in stemmed.vocabulary
     assert build_corpus(TEXTS, min_df=1, max_df=1.0, max_features=1).vocabulary == ["cat"]
+    with pytest.raises(lsparse.LsparseError, match="max_features: no word would be left"):
+        build_corpus(TEXTS, max_features=0)
 
 
 def test_the_command_builds_the_same(command, tmp_path):

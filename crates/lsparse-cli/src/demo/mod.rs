@@ -56,9 +56,9 @@ pub struct DemoArgs {
     /// Print results only, no progress.
     #[arg(long, short)]
     pub quiet: bool,
-    /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
-    pub threads: usize,
+    /// Threads; the result is the same with any number [default: one a core].
+    #[arg(long, value_name = "N", value_parser = parse::threads)]
+    pub threads: Option<usize>,
     /// Rows to train on in each part, about.
     #[arg(long, value_name = "N", default_value_t = 20_000, hide = true, value_parser = clap::value_parser!(u32).range(2_000..))]
     pub rows: u32,

@@ -37,9 +37,9 @@ pub struct RunArgs {
     /// Print nothing but errors (and the report, with --json).
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
-    /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads, help_heading = "Schedule")]
-    pub threads: usize,
+    /// Threads; the result is the same with any number [default: one a core].
+    #[arg(long, value_name = "N", value_parser = parse::threads, help_heading = "Schedule")]
+    pub threads: Option<usize>,
     /// Batches that are worked out under the same parameters: at the same time on many machines, one after the other
     /// here. The model depends on it, and not on who works [default: 1, with --shared 8].
     #[arg(long, value_name = "N", value_parser = parse::positive_size, help_heading = "Schedule")]

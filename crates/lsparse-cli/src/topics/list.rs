@@ -71,9 +71,9 @@ pub struct TopicsListArgs {
     /// Print JSON: the topics, or with --out what was written.
     #[arg(long)]
     pub json: bool,
-    /// Threads, 0 for one a core; the result is the same with any number.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::threads)]
-    pub threads: usize,
+    /// Threads; the result is the same with any number [default: one a core].
+    #[arg(long, value_name = "N", value_parser = parse::threads)]
+    pub threads: Option<usize>,
     #[command(flatten)]
     pub text: TextArgs,
 }

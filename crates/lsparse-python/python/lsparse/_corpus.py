@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -224,7 +225,7 @@ def _in_order(vocabulary: Sequence[str] | Mapping[str, int]) -> Sequence[str]:
 
 
 #: What keeps every word.
-_EVERY_WORD: dict[str, Any] = {"phrases": False, "min_df": 1, "max_df": 1.0, "max_features": 0, "out": None}
+_EVERY_WORD: dict[str, Any] = {"phrases": False, "min_df": 1, "max_df": 1.0, "max_features": sys.maxsize, "out": None}
 
 
 def _built(

@@ -22,6 +22,7 @@ Examples
 from __future__ import annotations
 
 import json
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -1031,7 +1032,7 @@ def build_corpus(
     most = int(max_df * documents + 1e-9)
     kept = [word for word, number in frequencies.items() if min_df <= number <= most]
     # Those in most documents, the first in the alphabet of equals.
-    kept = sorted(kept, key=lambda word: (-frequencies[word], word))[: max_features or None]
+    kept = sorted(kept, key=lambda word: (-frequencies[word], word))[:max_features]
     if not kept:
         raise LsparseError(
             f"no word is left of {len(frequencies)} in {documents} documents; give a smaller min_df or a larger max_df"
@@ -1057,10 +1058,10 @@ def _count(texts: Any, tokenizer: dict[str, Any]) -> _Counted:
     """The words of the texts of a partition."""
     texts = list(texts)
     try:
-        corpus = build_corpus_here(texts, min_df=1, max_df=1.0, max_features=0, **tokenizer)
+        corpus = build_corpus_here(texts, min_df=1, max_df=1.0, max_features=sys.maxsize, **tokenizer)
     except LsparseError:
         # Texts without words, unless there is something wrong with more than these.
-        build_corpus_here(["plain words"], min_df=1, max_df=1.0, max_features=0, **tokenizer)
+        build_corpus_here(["plain words"], min_df=1, max_df=1.0, max_features=sys.maxsize, **tokenizer)
         return sp.csr_array((len(texts), 0), dtype=np.int32), [], None
     return corpus.counts, list(corpus.vocabulary), corpus.vocabulary.tokenizer
 

@@ -31,12 +31,18 @@ pub fn check_instructions() -> Result<()> {
 /// Threads that can be asked for: starting many more than there are cores takes for ever.
 pub const MOST_THREADS: usize = 1024;
 
-/// A pool of `threads` threads (0 for one a core).
+/// A pool of `threads` threads, or of one a core where no number is given.
 ///
 /// Parallel loops in this library are over fixed chunks whose results are merged in order, so the number of threads
 /// changes the time and not a single bit of the result.
-pub fn pool(threads: usize) -> Result<ThreadPool> {
+pub fn pool(threads: impl Into<Option<usize>>) -> Result<ThreadPool> {
     let refuse = |problem, remedy| Error::Config { setting: "threads", problem, remedy };
+    let threads = threads.into();
+    if threads == Some(0) {
+        return Err(refuse("no thread would do the work".into(), "ask for at least 1".into()));
+    }
+    // (0 is rayon's word for one a core.)
+    let threads = threads.unwrap_or(0);
     if threads > MOST_THREADS {
         let problem = format!("{threads} are more than a machine starts in good time");
         return Err(refuse(problem, format!("ask for fewer, at most {MOST_THREADS}")));
@@ -48,7 +54,7 @@ pub fn pool(threads: usize) -> Result<ThreadPool> {
 }
 
 /// Run `work` on a [`pool`] of `threads` threads.
-pub fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
+pub fn with_threads<R: Send>(threads: impl Into<Option<usize>>, work: impl FnOnce() -> R + Send) -> Result<R> {
     Ok(pool(threads)?.install(work))
 }
 
@@ -74,6 +80,11 @@ pub(crate) fn with_buffers<B: Default + 'static, R>(work: impl FnOnce(&mut B) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_is_a_thread_or_one_a_core() {
+        assert!(with_threads(0, || ()).is_err() && with_threads(None, || ()).is_ok());
+    }
 
     #[test]
     fn a_thread_has_one_set_of_buffers_of_a_kind_and_more_while_it_is_lent() {

@@ -23,7 +23,7 @@ pub struct VocabFilter {
     pub min_docs: Option<u64>,
     /// Share of the documents that a word is in at most, from 0 to 1.
     pub max_share: Option<f64>,
-    /// Words at most: those in most documents, the first in the alphabet of equals. 0 stands for no limit.
+    /// Words at most: those in most documents, the first in the alphabet of equals.
     pub max_words: Option<usize>,
 }
 
@@ -33,12 +33,14 @@ pub const TEXT_FILTER: VocabFilter = VocabFilter { min_docs: Some(2), max_share:
 impl VocabFilter {
     /// Whether the settings can be used.
     pub fn check(&self) -> Result<()> {
-        match self.max_share {
-            Some(share) if !(share > 0.0 && share <= 1.0) => Err(Error::Config {
-                setting: "max-share",
-                problem: format!("{share} is no share of the documents"),
-                remedy: "choose a number above 0 and not above 1".to_owned(),
-            }),
+        let refuse =
+            |setting, problem: String, remedy: &str| Err(Error::Config { setting, problem, remedy: remedy.into() });
+        match (self.max_share, self.max_words) {
+            (Some(share), _) if !(share > 0.0 && share <= 1.0) => {
+                let problem = format!("{share} is no share of the documents");
+                refuse("max-share", problem, "choose a number above 0 and not above 1")
+            }
+            (_, Some(0)) => refuse("max-words", "no word would be left".into(), "choose a number above 0"),
             _ => Ok(()),
         }
     }
@@ -179,7 +181,7 @@ fn choose(
         }
     }
     let by_name = |&a: &u32, &b: &u32| words[a as usize].cmp(&words[b as usize]).then(a.cmp(&b));
-    let max_words = filter.max_words.filter(|&words| words > 0).unwrap_or(usize::MAX);
+    let max_words = filter.max_words.unwrap_or(usize::MAX);
     if kept.len() > max_words {
         kept.sort_unstable_by(|a, b| num_docs[*b as usize].cmp(&num_docs[*a as usize]).then_with(|| by_name(a, b)));
         dropped.extend(kept.drain(max_words..).map(|word| (word, Reason::Beyond)));
@@ -275,7 +277,7 @@ mod tests {
         );
         let two = VocabFilter { max_words: Some(2), ..none };
         assert_eq!(chosen(two, Order::AsGiven), ("ae".into(), dropped([0, 0, 3], &[("b", 2, 5, Reason::Beyond)])));
-        let seen = VocabFilter { min_docs: Some(1), max_words: Some(0), ..none };
+        let seen = VocabFilter { min_docs: Some(1), max_words: Some(usize::MAX), ..none };
         assert_eq!(chosen(seen, Order::AsGiven).0, "cbae");
         for share in [0.0, -1.0, 1.5, f64::NAN] {
             assert!(VocabFilter { max_share: Some(share), ..none }.check().is_err());

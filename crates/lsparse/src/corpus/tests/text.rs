@@ -4,7 +4,7 @@ use crate::corpus::tests::*;
 
 /// Keep every word.
 fn keep_all() -> BuildOptions {
-    let filter = VocabFilter { min_docs: Some(1), max_share: Some(1.0), max_words: Some(0) };
+    let filter = VocabFilter { min_docs: Some(1), max_share: Some(1.0), max_words: Some(usize::MAX) };
     BuildOptions { filter, ..BuildOptions::default() }
 }
 
