@@ -77,9 +77,33 @@ pub(crate) fn with_buffers<B: Default + 'static, R>(work: impl FnOnce(&mut B) ->
     result
 }
 
+/// What was done until now is not done again: give back the buffers of this thread, and those of the others of its pool as
+/// each comes to be idle.
+pub(crate) fn free_buffers() {
+    let free = || drop(BUFFERS.with_borrow_mut(std::mem::take));
+    free();
+    rayon::spawn_broadcast(move |_| free());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_go_when_they_are_given_back() {
+        let held = || rayon::broadcast(|_| with_buffers(|held: &mut Vec<u32>| held.len()));
+        with_threads(3, || {
+            rayon::broadcast(|_| with_buffers(|held: &mut Vec<u32>| held.push(1)));
+            assert_eq!(held(), [1; 3]);
+            free_buffers();
+            // Threads that wait have nothing else to do.
+            let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            while held() != [0; 3] {
+                assert!(std::time::Instant::now() < until, "{:?} are held", held());
+            }
+        })
+        .unwrap();
+    }
 
     #[test]
     fn there_is_a_thread_or_one_a_core() {

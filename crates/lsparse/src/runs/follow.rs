@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::ledger::Ledger;
 use super::{Family, Fitted, ModelFile, outcome};
+use crate::backend::free_buffers;
 use crate::error::{Error, Result};
 use crate::settings::Plan;
 use crate::store::checkpoint::{Content, Keeper, StoredRun};
@@ -83,6 +84,8 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
                 session
             }
         };
+        // Rows are checked and seeds are found: what that was done in is of no use to training.
+        free_buffers();
         let outcome = match ended {
             Some(reason) => {
                 session.make_whole()?;
@@ -90,6 +93,8 @@ impl<'a, F: Family<'a>> Training<'_, F, F::Saved> {
             }
             None => self.follow(&mut session)?,
         };
+        // A model is made beside the session.
+        free_buffers();
         let (reason, interrupted) = (outcome.reason, outcome.reason == StopReason::Interrupted);
         let came_to = self.enter(&session, outcome)?;
         let ending = Ending::new(run, session.progress(), reason, came_to);

@@ -446,6 +446,8 @@ impl Model for Topics {
             Ok(())
         })?;
         sum(before, &mut summary, &mut tally);
+        // Where a batch is one panel the next one has the same memory.
+        std::mem::swap(now, before);
         Ok(Visited { summary, memory: kept, found: (), tally })
     }
 
