@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use lsparse::choice::Name;
 use lsparse::error::call_settings;
-use lsparse::settings::{Settings, TopicsConfig};
+use lsparse::settings::{Kind, Settings, TopicsConfig};
 use lsparse::{Error, MixtureConfig, SequenceConfig};
 use pyo3::prelude::*;
+use serde_json::{Value, json};
 
 /// The library's settings and the parameters that set them; a setting of both mixtures and topics may have two. Settings
 /// that Python does not have are called as they are.
@@ -82,6 +84,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("threshold", "threshold"),
     ("time-series", "lengths"),
     ("tolerance", "tol"),
+    ("topic-cost", "topic_cost"),
     ("topics", "n_components"),
     ("trace", "trace"),
     ("variance-floor", "variance_floor"),
@@ -122,17 +125,37 @@ pub fn parameters() -> HashMap<&'static str, &'static str> {
     PARAMETERS.iter().copied().collect()
 }
 
-/// The settings of mixtures and of topics with their defaults, as JSON; for the tests.
+/// All that is declared of the settings of mixtures, topics or sequences, by name, as JSON: what parameters of estimators
+/// are made of. Texts call settings by their parameters.
 #[pyfunction]
 pub fn settings(kind: &str) -> String {
-    fn defaults<C: Settings>() -> String {
-        serde_json::Value::Object(C::default().values()).to_string()
-    }
-    match kind {
-        "topics" => defaults::<TopicsConfig>(),
-        "sequence" => defaults::<SequenceConfig>(),
-        _ => defaults::<MixtureConfig>(),
-    }
+    let table = match kind {
+        "topics" => TopicsConfig::table(),
+        "sequence" => SequenceConfig::table(),
+        _ => MixtureConfig::table(),
+    };
+    let in_code = |setting: &str, value: &str| call(setting, value).map(|called| format!("``{called}``"));
+    let declared = table.iter().map(|setting| {
+        let (kind, names): (_, &[Name]) = match setting.kind {
+            Kind::Count => ("int", &[]),
+            Kind::Number => ("float", &[]),
+            Kind::Switch => ("bool", &[]),
+            Kind::Names(names) => ("names", names),
+            Kind::Text(_) => ("str", &[]),
+        };
+        let [above, least, below, most] = setting.bounds();
+        let declared = json!({
+            "about": call_settings(&setting.about, in_code),
+            "kind": kind,
+            "names": names,
+            "optional": setting.optional,
+            "default": setting.default,
+            "otherwise": call_settings(&setting.default_text(), in_code),
+            "above": above, "least": least, "below": below, "most": most,
+        });
+        (setting.name.to_owned(), declared)
+    });
+    Value::Object(declared.collect()).to_string()
 }
 
 fn parameter_of(setting: &str) -> Option<&'static str> {
@@ -158,5 +181,11 @@ fn literal(setting: &str, value: &str) -> Option<String> {
         "likelihood" => COVARIANCE_TYPES.iter().find(|(family, _)| *family == value)?.1,
         _ => value,
     };
-    Some(if value.parse::<f64>().is_ok() { value.to_owned() } else { format!("{value:?}") })
+    Some(match value {
+        "K" => "n_components".to_owned(),
+        "on" => "True".to_owned(),
+        "off" => "False".to_owned(),
+        _ if value.parse::<f64>().is_ok() => value.to_owned(),
+        _ => format!("{value:?}"),
+    })
 }

@@ -273,7 +273,7 @@ def test_what_is_around_a_fit_is_looked_at_before_it(tmp_path):
 def test_what_must_be_a_number_is_said_to_be_one():
     for settings, words in [
         ({"n_components": True}, r"'n_components' .* must be an int in the range \[1, inf\) or a str among {'auto'}. Got True"),
-        ({"tol": True}, r"'tol' .* must be a float in the range \[0.0, inf\). Got True"),
+        ({"tol": True}, r"'tol' .* must be a float in the range \[0.0, inf\) or None. Got True"),
         ({"random_state": "a"}, "RandomState' or None. Got 'a'"),
         ({"random_state": True}, "RandomState' or None. Got True"),
     ]:

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
-from sklearn.utils._param_validation import Interval, InvalidParameterError
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _core
 from ._page import Page
-from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, parameter, wanted
+from ._parameters import COUNT, POSITIVE, parameter, setting, wanted
 from ._progress import Progress
 
 FLOATS = NDArray[np.float64]
@@ -140,45 +140,20 @@ class Estimator(_Fitted):
         "at most 16. "
         "``sparsity=n_components`` is the ordinary dense algorithm, ``sparsity=1`` hard assignment.",
     )
-    schedule: str = choice(
-        "memoized",
-        ("memoized", "full", "stochastic", "streaming"),
-        "When statistics enter the total: after every batch, replacing what the batch gave before; after all rows; "
-        "after every batch at a falling rate; in one pass.",
-    )
+    schedule: str = setting("mixture", "schedule")
     batch_size: int | None = parameter(
         None,
         "int",
         COUNT,
         "Rows a batch; if not given 2,000, or ten times ``n_components`` if that is more, in at most 20 batches.",
     )
-    max_iter: int = parameter(100, "int", COUNT, "Laps (passes over the rows) at most.")
-    early_stopping: int | None = parameter(
-        None,
-        "int",
-        COUNT,
-        "Stop when the ``X_val`` of ``fit`` has not scored better for so many laps; the model is then that of the best "
-        "lap.",
-    )
-    tol: float = parameter(
-        1e-3,
-        "float",
-        NOT_NEGATIVE,
-        "Stop when a row gains less than this in objective over a lap, in nats; 0 for never.",
-    )
-    max_seconds: float | None = parameter(None, "float", POSITIVE, "Stop after so many seconds of training.")
-    n_init: int = parameter(
-        1, "int", COUNT, "Runs from different starts, of which the one with the best objective is kept."
-    )
-    learning_offset: float = parameter(
-        1.0, "float", NOT_NEGATIVE, "Delay of the stochastic rate ``(offset + step) ** -decay``."
-    )
-    learning_decay: float = parameter(
-        0.55,
-        "float",
-        Interval(Real, 0.5, 1.0, closed="right"),
-        "Decay of the stochastic rate, above 0.5 and at most 1.",
-    )
+    max_iter: int | None = setting("mixture", "laps")
+    early_stopping: int | None = setting("mixture", "early-stopping")
+    tol: float | None = setting("mixture", "tolerance", more="0 is none too: no gain is less.")
+    max_seconds: float | None = setting("mixture", "max-seconds")
+    n_init: int = setting("mixture", "runs")
+    learning_offset: float = setting("mixture", "delay")
+    learning_decay: float = setting("mixture", "decay")
     total_samples: float | None = parameter(
         None,
         "float",
@@ -200,13 +175,7 @@ class Estimator(_Fitted):
         "Threads; -1 for all cores, None for as many as scikit-learn's own loops take, which heed joblib, threadpoolctl "
         "and ``OMP_NUM_THREADS``. The result is the same with any number.",
     )
-    device: str = parameter(
-        "auto",
-        "str",
-        str,
-        'What works on the data: "auto" (a GPU where there is one and the work is large), "cpu", "cuda", or "cuda:1" for '
-        "the second GPU and so on. The same fit on the same kind of it gives the same bits.",
-    )
+    device: str = setting("mixture", "device", default="auto")
     memo_memory: int | None = parameter(
         None,
         "int",
@@ -336,7 +305,7 @@ class Estimator(_Fitted):
         return isinstance(self.n_components, str)
 
     def _shared_config(self, **overrides: Any) -> dict[str, Any]:
-        """The settings that all models have, by the names of the library; what is None is left to its default."""
+        """The settings that all models have, by the names of the library; what is None is left to its default, but for rules that end a run."""
         config = {
             "sparsity": self.sparsity,
             "schedule": self._schedule,
@@ -344,17 +313,16 @@ class Estimator(_Fitted):
             "decay": float(self.learning_decay),
             "runs": int(self.n_init),
             "seed": self._seed(),
-            "laps": int(self.max_iter),
-            "tolerance": float(self.tol),
+            "laps": self.max_iter,
+            "tolerance": self.tol or None,
             "max-seconds": self.max_seconds,
             "early-stopping": self.early_stopping,
             "device": None if self.device == "auto" else self.device,
             **overrides,
         }
         numbers = {name: value.item() if isinstance(value, np.generic) else value for name, value in config.items()}
-        given = {name: value for name, value in numbers.items() if value is not None}
-        # No tolerance at all, rather than the default.
-        return given | {"tolerance": None} if given.get("tolerance") == 0 else given
+        # No such rule is none at all, rather than the default.
+        return {name: value for name, value in numbers.items() if value is not None or name in ("tolerance", "laps")}
 
     def _around(
         self,

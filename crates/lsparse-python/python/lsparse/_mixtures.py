@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 from . import _core
 from ._base import FLOATS, INTEGERS, PATH, Callback, Estimator, checked, float_type, threads_of
 from ._errors import LsparseError
-from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, parameter
+from ._parameters import NOT_NEGATIVE, POSITIVE, choice, described, parameter, setting
 
 _Self = TypeVar("_Self", bound="_MixtureBase")
 
@@ -42,48 +42,25 @@ COVARIANCE_TYPES: dict[str, str] = {
     "zero-mean": "zero-mean-gauss",
 }
 
-#: Ways to train that need no centres, and those that do.
+#: Ways to train that need no centres.
 METHODS = ("lsparse", "sparse-em", "truncation", "hard-em")
-CENTRE_METHODS = ("kmeans", "dp-means")
-_HOW = (
-    "How the mixture is trained: by L-sparse responsibilities, or by what they are compared with: dense responsibilities "
-    "of which most laps renew the L largest (Neal and Hinton 1998); L components chosen before weights are computed "
-    "(Luecke and Eggert 2010); the best component alone, with point estimates"
-)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
     """What the mixtures share."""
 
-    method: str = choice("lsparse", METHODS, f"{_HOW}.")
-    refresh: int | None = parameter(
-        None, "int", COUNT, 'Laps of ``method="sparse-em"`` from one full lap to the next; 5 if not given.'
-    )
-    threshold: float | None = parameter(
-        None,
-        "float",
-        Interval(Real, 0.0, 1.0, closed="both"),
-        'Smallest responsibility that ``method="sparse-em"`` renews among the L largest; 0 if not given.',
-    )
-    selection_function: str | None = choice(
-        None,
-        ("auto", "means", "products"),
-        'What ``method="truncation"`` chooses the L components of a row by: the nearest means, or the largest products of '
-        "row and probabilities; the one that fits the components if not given.",
-    )
-    max_iter: int = parameter(
-        100,
-        "int",
-        Interval(Integral, 0, None, closed="left"),
-        "Laps (passes over the rows) at most; 0 for the components that training would start from.",
+    method: str = setting("mixture", "method", names=METHODS)
+    refresh: int | None = setting("mixture", "refresh", default=None)
+    threshold: float | None = setting("mixture", "threshold", default=None)
+    selection_function: str | None = setting("mixture", "selection-function", default=None)
+    max_iter: int | None = setting(
+        "mixture", "laps", least=0, more="0 leaves the components that training would start from."
     )
     compute_labels: bool = parameter(
         False, "bool", "boolean", "Whether ``fit`` leaves ``labels_`` behind, which takes one more pass over the rows."
     )
-    estimate: str = choice(
-        "vb", ("vb", "map", "ml"), "A full posterior (variational Bayes), its mode, or maximum likelihood (EM)."
-    )
+    estimate: str = setting("mixture", "estimate")
     init_params: str = choice(
         "auto",
         tuple(INIT_PARAMS),
@@ -93,15 +70,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         "(20 passes after k-means++) or k-means++ alone with Euclidean distance; rows at random; responsibilities at "
         "random.",
     )
-    search: str = choice(
-        "auto",
-        ("auto", "dense", "exact", "neighbours"),
-        "How the L components of a row are found: by the weights of all; by those that a bound does not rule out, "
-        "which gives the same model (Gaussians have such bounds, for others it is \"dense\"); among the row's last "
-        "components, those near them and a few random ones, so that the cost of a row does not grow with K. \"auto\" "
-        'is "exact" where that is faster. With a thousand components or more "neighbours" is many times faster, for '
-        "next to no loss.",
-    )
+    search: str = setting("mixture", "search")
     weight_concentration_prior: float | None = parameter(
         None,
         "float",
@@ -110,12 +79,8 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         "Dirichlet process, learned if not given.",
     )
 
-    n_components_start: int | None = parameter(
-        None, "int", COUNT, 'Components that ``n_components="auto"`` starts from; 10 if not given.'
-    )
-    n_components_max: int | None = parameter(
-        None, "int", COUNT, 'Components at most under ``n_components="auto"``; 1,000 if not given.'
-    )
+    n_components_start: int | None = setting("mixture", "k-start")
+    n_components_max: int | None = setting("mixture", "k-max")
 
     def _likelihood(self) -> str:
         raise NotImplementedError
@@ -226,7 +191,7 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
         before = None if start is None else self.lower_bound_
         around = self._around(X_val, checkpoint, checkpoint_every, resume, trace, callback)
-        laps = self.max_iter > 0
+        laps = self.max_iter != 0
         model, report = _core.fit_mixture(
             X,
             self._config(
@@ -240,13 +205,13 @@ class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
             laps=laps,
         )
         self._settle(model, report, around, float_type(X))
-        if before is not None and abs(self.lower_bound_ - before) < self.tol:
+        if before is not None and abs(self.lower_bound_ - before) < (self.tol or 0.0):
             # What one lap gains shows against the fit before, however few laps each has.
             self.converged_ = True
         self.__dict__.pop("_labels", None)
         if self.compute_labels:
             self.labels_ = self.predict(X)
-        rule_is_exact = self._schedule in ("full", "memoized") and self.tol > 0 and self.max_seconds is None
+        rule_is_exact = self._schedule in ("full", "memoized") and self.tol and self.max_seconds is None
         if rule_is_exact and laps and not self.converged_:
             warnings.warn(
                 "Best performing initialization did not converge. Try different init parameters, or increase max_iter, "
@@ -727,19 +692,8 @@ class GaussianMixture(_MixtureBase):
         "A full covariance, one variance a column, one variance for all columns, one full covariance for all "
         "components, or a full covariance about a mean fixed at zero.",
     )
-    method: str = choice(
-        "lsparse",
-        (*METHODS, *CENTRE_METHODS),
-        f"{_HOW}; the nearest centres; the same with a new component where a row is too far from all, up to "
-        "n_components (Kulis and Jordan 2012). Centres are left as components of one variance.",
-    )
-    penalty: float | None = parameter(
-        None,
-        "float",
-        POSITIVE,
-        'Squared distance from all centres at which ``method="dp-means"`` opens a component; one that opens about '
-        "n_components if not given.",
-    )
+    method: str = setting("mixture", "method")
+    penalty: float | None = setting("mixture", "penalty")
     weights_init: Any = parameter(
         None, "array-like of shape (n_components,)", "array-like", "Weights to start from; found if not given."
     )
@@ -769,40 +723,12 @@ class GaussianMixture(_MixtureBase):
         'Smallest variance under ``estimate="ml"`` in the units of the data, in place of ``variance_floor``. (It is met '
         "where it is needed, not added: adding makes the objective fall.)",
     )
-    mean_precision_prior: float | None = parameter(
-        None, "float", POSITIVE, "Pseudo-count of the prior mean; 1e-4 if not given."
-    )
-    degrees_of_freedom_prior: float | None = parameter(
-        None,
-        "float",
-        POSITIVE,
-        'Degrees of freedom of the covariance prior, more than n_features + 1, or 2 for "diag"; one more than that if '
-        "not given.",
-    )
-    prior_scale: float | None = parameter(
-        None,
-        "float",
-        POSITIVE,
-        "Variance that the prior expects of a component, in units of the variance that the data has; if not given, 0.1 "
-        "where components have as many rows as columns or fewer, less where they have more, down to 0.0001.",
-    )
-    prior_shape: str | None = choice(
-        None,
-        ("columns", "isotropic"),
-        "Which variance of the data that is: each column's own, or the average over the columns, the same for all; "
-        '"columns" if not given.',
-    )
-    variance_floor: float | None = parameter(
-        None,
-        "float",
-        POSITIVE,
-        'Smallest variance under ``estimate="ml"``, in the same units; 1e-6 if not given.',
-    )
-    precision: str = choice(
-        "auto",
-        ("auto", "f32", "f64"),
-        "In which precision rows are worked on: that of the data, or this one. Sums are always 64 bits.",
-    )
+    mean_precision_prior: float | None = setting("mixture", "kappa", default=None)
+    degrees_of_freedom_prior: float | None = setting("mixture", "nu")
+    prior_scale: float | None = setting("mixture", "prior-scale")
+    prior_shape: str | None = setting("mixture", "prior-shape", default=None)
+    variance_floor: float | None = setting("mixture", "variance-floor", default=None)
+    precision: str = setting("mixture", "precision")
     missing: bool = parameter(
         False,
         "bool",
@@ -810,14 +736,7 @@ class GaussianMixture(_MixtureBase):
         "Whether rows may have missing values (NaN), in ``fit`` and everywhere else. They are integrated out: a row "
         'counts by the columns that it has. For "full" and "diag" covariances.',
     )
-    standardize: bool = parameter(
-        False,
-        "bool",
-        "boolean",
-        "Whether columns are worked on about their means in units of their standard deviations (root mean squares for "
-        '"zero-mean"): "spherical" takes all columns alike, so that those of large numbers would decide alone. '
-        "Means, covariances, scores and drawn rows are in the units of the data.",
-    )
+    standardize: bool = setting("mixture", "standardize")
 
     # As scikit-learn's: a Gaussian about sparse rows is dense all the same.
     _accept_sparse = False
@@ -986,7 +905,7 @@ def _prior_variance(given: Any, kind: str, degrees: float | None, columns: int) 
 class _ProbabilityMixture(_MixtureBase):
     """What the mixtures over categories and outcomes share."""
 
-    smoothing: float = parameter(0.1, "float", POSITIVE, "Pseudo-count of every category in every component.")
+    smoothing: float = setting("mixture", "lambda")
 
     def _prior_config(self) -> dict[str, Any]:
         return {"lambda": float(self.smoothing)}
@@ -1100,10 +1019,6 @@ class PoissonMixture(_CountMixture):
     array([ 2., 20.])
     """
 
-    smoothing: float = parameter(
-        0.1, "float", POSITIVE, "Rows of average counts that every component has beforehand."
-    )
-
     def _likelihood(self) -> str:
         return "poisson"
 
@@ -1148,10 +1063,6 @@ class BernoulliMixture(_ProbabilityMixture):
         "Values above it are ones, all others zeros; the data is not copied for it. None for data that must be zeros "
         "and ones already.",
     )
-    smoothing: float = parameter(
-        0.1, "float", POSITIVE, "Pseudo-count of either outcome of every column in every component."
-    )
-
     def _likelihood(self) -> str:
         return "bernoulli"
 

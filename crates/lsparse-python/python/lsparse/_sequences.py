@@ -29,7 +29,7 @@ from ._base import (
 )
 from ._errors import LsparseError
 from ._mixtures import COVARIANCE_TYPES, INIT_PARAMS
-from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, parameter
+from ._parameters import COUNT, POSITIVE, choice, described, parameter, setting
 
 _Self = TypeVar("_Self", bound="HMM")
 
@@ -125,18 +125,9 @@ class HMM(Estimator):
     covariance_type: str = choice(
         "full", tuple(COVARIANCE_TYPES), "Covariances of Gaussian states; hmmlearn's default is diag."
     )
-    method: str = choice(
-        "lsparse", ("lsparse", "viterbi"), "All paths through L states a step, or the best path alone, with point estimates."
-    )
-    search: str = choice(
-        "auto",
-        ("auto", "dense", "followers"),
-        "Which states a step is weighed in: all; or from the second lap on those that follow the ones before it most often, "
-        "those that it kept and a few at random, so that the cost does not grow with K. \"auto\" is that from 500 states on.",
-    )
-    estimate: str = choice(
-        "vb", ("vb", "map", "ml"), "A full posterior (variational Bayes), its mode, or maximum likelihood (EM)."
-    )
+    method: str = setting("sequence", "method")
+    search: str = setting("sequence", "search")
+    estimate: str = setting("sequence", "estimate")
     missing: bool = parameter(
         False,
         "bool",
@@ -150,47 +141,17 @@ class HMM(Estimator):
         POSITIVE,
         "Dirichlet concentration of each state as the first one and in every row of transitions; 1 / K if not given.",
     )
-    stickiness: float = parameter(0.0, "float", NOT_NEGATIVE, "Pseudo-count of staying in a state, on top of that.")
-    smoothing: float = parameter(
-        0.1, "float", POSITIVE, "Pseudo-count of each category, outcome or row, where states are no Gaussians."
-    )
-    mean_precision_prior: float | None = parameter(
-        None, "float", POSITIVE, "Pseudo-count of the prior mean of Gaussian states; 1e-4 if not given."
-    )
-    degrees_of_freedom_prior: float | None = parameter(
-        None, "float", POSITIVE, "Degrees of freedom of the covariance prior; the fewest that expect one if not given."
-    )
-    prior_scale: float | None = parameter(
-        None, "float", POSITIVE, "Variance that the prior expects of a state, in units of that of the data."
-    )
-    prior_shape: str = choice(
-        "columns", ("columns", "isotropic"), "Whether that is each column's own variance or the average of all."
-    )
-    variance_floor: float = parameter(
-        1e-6, "float", POSITIVE, 'Smallest variance under ``estimate="ml"``, in units of that of the data.'
-    )
-    cut: int | None = parameter(
-        None,
-        "int",
-        COUNT,
-        "Sequences of more steps are worked on in stretches of this length at most: memory, threads and batches need no whole "
-        "sequence then. 5,000, of sequences of more than 50,000, if not given.",
-    )
-    overlap: int = parameter(
-        250,
-        "int",
-        COUNT,
-        "Steps of its neighbours that a stretch sees on either side: what is farther away has no part in the states of its own "
-        "steps. States that nothing but steps long ago can tell apart want more.",
-    )
-    precision: str = choice("auto", ("auto", "f32", "f64"), "Precision that rows are worked on in: theirs, or another.")
-    tol: float = parameter(
-        1e-4,
-        "float",
-        NOT_NEGATIVE,
-        "Stop when a step gains less than this in objective over a lap, in nats; 0 for never. Chains are learned in small "
-        "steps.",
-    )
+    stickiness: float = setting("sequence", "stickiness")
+    smoothing: float = setting("sequence", "lambda")
+    mean_precision_prior: float | None = setting("sequence", "kappa", default=None)
+    degrees_of_freedom_prior: float | None = setting("sequence", "nu")
+    prior_scale: float | None = setting("sequence", "prior-scale")
+    prior_shape: str = setting("sequence", "prior-shape")
+    variance_floor: float = setting("sequence", "variance-floor")
+    cut: int | None = setting("sequence", "cut")
+    overlap: int = setting("sequence", "overlap")
+    precision: str = setting("sequence", "precision")
+    tol: float | None = setting("sequence", "tolerance", more="0 is none too: no gain is less.")
     init_params: str = choice(
         "auto",
         tuple(INIT_PARAMS),
@@ -342,7 +303,7 @@ class HMM(Estimator):
             start=start,
         )
         self._settle(model, report, around, float_type(X))
-        rule_is_exact = self.schedule in ("full", "memoized") and self.tol > 0 and self.max_seconds is None
+        rule_is_exact = self.schedule in ("full", "memoized") and self.tol and self.max_seconds is None
         if rule_is_exact and not self.converged_:
             warnings.warn(
                 f"The fit did not converge; increase max_iter or tol. ({report['reason']}, and a step still gains more "

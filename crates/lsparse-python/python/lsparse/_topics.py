@@ -11,14 +11,14 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, InvalidParameterError
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted, check_non_negative
 
 from . import _core
 from ._base import FLOATS, INTEGERS, PATH, Callback, Estimator, checked, float_type, threads_of
 from ._corpus import Vocabulary
 from ._errors import LsparseError
-from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, parameter
+from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, parameter, setting
 
 
 @described
@@ -82,14 +82,7 @@ class TopicModel(Estimator):
         "``weights_``.",
     )
     _: KW_ONLY
-    method: str = choice(
-        "lsparse",
-        ("lsparse", "sparse-lda", "alias-lda", "light-lda", "svi-gibbs"),
-        "How topics are trained: by L-sparse responsibilities, or by what they are compared with: collapsed Gibbs sampling "
-        "in three buckets (Yao et al. 2009), with stale alias tables (Li et al. 2014), by cheap proposals from document "
-        "and word in turn (Yuan et al. 2015), or stochastic training with sampled documents (Mimno et al. 2012). Samplers "
-        "need hundreds of laps: set ``max_iter``.",
-    )
+    method: str = setting("topics", "method")
     sparsity: int | None = parameter(
         None,
         "int",
@@ -104,18 +97,11 @@ class TopicModel(Estimator):
         "Dirichlet concentration of each topic in a document (alpha), one number or one a topic; 0.5 / K if not given. "
         'With ``n_components="auto"`` that of all topics together, 0.5 if not given.',
     )
-    n_components_start: int | None = parameter(
-        None, "int", COUNT, 'Topics that ``n_components="auto"`` starts from; 200 if not given.'
-    )
-    n_components_max: int | None = parameter(
-        None, "int", COUNT, 'Topics at most under ``n_components="auto"``; 1,000 if not given.'
-    )
-    learn_doc_topic_prior: str = choice(
-        "fixed",
-        ("fixed", "symmetric", "asymmetric", "direction", "stick"),
-        "Whether alpha is learned: not at all, one number for all topics, one a topic, a share a topic of the sum as "
-        "given, or such shares from a stick that documents share (a hierarchical Dirichlet process).",
-    )
+    n_components_start: int | None = setting("topics", "k-start")
+    n_components_max: int | None = setting("topics", "k-max")
+    topic_cost: float | None = setting("topics", "topic-cost")
+    learn_doc_topic_prior: str = setting("topics", "learn-alpha")
+    weight_concentration_prior: float | None = setting("topics", "gamma")
     topic_word_prior: Any = parameter(
         None,
         "float or array-like of shape (n_features,) or (n_components, n_features)",
@@ -128,72 +114,19 @@ class TopicModel(Estimator):
         list,
         "Words (or their columns) that pull a topic: list k is topic k's, which may be empty.",
     )
-    seed_weight: float = parameter(
-        0.5, "float", NOT_NEGATIVE, "Pull of a seed word, as a share of its count in all documents."
-    )
-    estimate: str = choice(
-        "map",
-        ("map", "vb"),
-        "Point estimates or a full posterior of the topics. Documents always have a full posterior.",
-    )
-    schedule: str = choice(
-        "memoized",
-        ("memoized", "full", "stochastic", "streaming"),
-        "When statistics enter the total: after every batch, replacing what the batch gave before; after all documents; "
-        "after every batch at a falling rate; in one pass.",
-    )
+    seed_weight: float = setting("topics", "seed-weight")
+    estimate: str = setting("topics", "estimate")
     batch_size: int | None = parameter(None, "int", COUNT, "Documents a batch; a tenth of them if not given.")
-    leave_out: bool = parameter(
-        True,
-        "bool",
-        "boolean",
-        "Whether memoized training works a batch out under topics without what the batch itself gave them at its last "
-        "visit, so that documents do not convince themselves.",
-    )
-    max_iter: int = parameter(20, "int", COUNT, "Laps (passes over the documents) at most.")
-    tol: float = parameter(
-        1e-3,
-        "float",
-        NOT_NEGATIVE,
-        "Stop when a token gains less than this over a lap, in nats: in evidence under topics that have not seen it "
-        "where batches are left out, in objective otherwise.",
-    )
-    max_doc_update_iter: int = parameter(15, "int", COUNT, "Iterations a document at most.")
-    mean_change_tol: float = parameter(
-        0.05, "float", NOT_NEGATIVE, "A document rests when no topic's count changes by more than this."
-    )
-    restarts: int = parameter(
-        50,
-        "int",
-        Interval(Integral, 0, None, closed="left"),
-        "Restart proposals a document at most, which keep short documents from going wrong; each of its topics is tried "
-        "once.",
-    )
-    init_params: str = choice(
-        "auto",
-        ("auto", "bregman", "random"),
-        "How the first topics are found: k-means++ over documents under the likelihood's own divergence, or random "
-        "groups of documents (of tokens, for samplers, whose default that is).",
-    )
-    burn_in: int | None = parameter(
-        None,
-        "int",
-        COUNT,
-        "Laps of a sampler after which its statistics are averaged over laps; those of the last lap alone if not given.",
-    )
-    samples: int = parameter(
-        10, "int", COUNT, 'Sweeps over a document of ``method="svi-gibbs"``, of which the first half is burn-in.'
-    )
-    mh_steps: int = parameter(
-        2, "int", COUNT, 'Steps a token of ``method="alias-lda"``, or cycles of two steps of "light-lda".'
-    )
-    table_draws: int | None = parameter(
-        None,
-        "int",
-        COUNT,
-        'Tokens that a word\'s table of "alias-lda" or "light-lda" serves before it is made anew; four times its size if '
-        "not given.",
-    )
+    leave_out: bool = setting("topics", "leave-out")
+    max_iter: int | None = setting("topics", "laps")
+    max_doc_update_iter: int = setting("topics", "doc-iterations")
+    mean_change_tol: float = setting("topics", "doc-tolerance")
+    restarts: int = setting("topics", "restarts")
+    init_params: str = setting("topics", "init")
+    burn_in: int | None = setting("topics", "burn-in")
+    samples: int = setting("topics", "samples")
+    mh_steps: int = setting("topics", "mh-steps")
+    table_draws: int | None = setting("topics", "table-draws")
     vocabulary: Sequence[str] | NDArray[Any] | None = parameter(
         None,
         "sequence of str",
@@ -250,11 +183,13 @@ class TopicModel(Estimator):
                     "find-k": True if finds else None,
                     "k-start": self.n_components_start,
                     "k-max": self.n_components_max,
+                    "topic-cost": self.topic_cost,
                     "method": self.method,
                     "docs-per-batch": self.batch_size,
                     "leave-out": bool(self.leave_out),
                     "alpha": alpha,
                     "learn-alpha": self.learn_doc_topic_prior,
+                    "gamma": self.weight_concentration_prior,
                     "lambda": prior,
                     "estimate": self.estimate,
                     "doc-iterations": int(self.max_doc_update_iter),
@@ -399,7 +334,7 @@ class TopicModel(Estimator):
         config = self._config(**self._batching(X), **history, **self._resumed(checkpoint, resume))
         model, report = _core.fit_topics(X, config, around, self._given(X), start=start)
         self._settle(model, report, around, float_type(X))
-        if before is not None and before[0] == (now := self._rest(words))[0] and abs(now[1] - before[1]) < self.tol:
+        if before is not None and before[0] == (now := self._rest(words))[0] and abs(now[1] - before[1]) < (self.tol or 0.0):
             # What one lap gains shows against the fit before, however few laps each has.
             self.converged_ = True
         return self

@@ -307,6 +307,12 @@ impl Setting {
         }
     }
 
+    /// The bounds of its numbers, where there are some: above, at least, below, at most.
+    pub fn bounds(&self) -> [Option<f64>; 4] {
+        let Range { above, least, below, most } = self.range;
+        [above, least, below, most]
+    }
+
     fn or_none(&self) -> &'static str {
         if self.optional { ", or none" } else { "" }
     }
