@@ -8,11 +8,11 @@ use rayon::prelude::*;
 use super::lloyd::{Spaces, Units};
 use super::seeds::{Metric, Seeding};
 use super::trade::{Groups, Split, carry_out, cheapest};
-use super::{FEWEST_JUDGES, MOST_PASSES, MOST_TRADES, Sample, Start, hard_summary, is_light, summary_of};
+use super::{FEWEST_JUDGES, MOST_PASSES, MOST_TRADES, Sample, Start, hard_summary, is_light};
 use crate::clusters::Design;
 use crate::data::Scalar;
 use crate::error::{Error, Result};
-use crate::likelihood::{ClusterSummary, Estimate, Likelihood, Scratch, log_density, respond, respond_dense};
+use crate::likelihood::{ClusterSummary, Estimate, Likelihood, Scratch, log_density, respond};
 use crate::training::responsibilities::Responsibilities;
 use crate::training::summary::Summary;
 
@@ -279,19 +279,8 @@ impl<T: Scalar> Start<'_, T> {
 
     /// The statistics that a step over the sample leads to, both on the scale of the whole data.
     fn step(&self, summary: &ClusterSummary) -> Result<ClusterSummary> {
-        let Start { design, sample, factor, .. } = *self;
-        let params = design.global_step(summary)?;
         self.patience.check()?;
-        let mut resp = Responsibilities::default();
-        let (clusters, log_pi) = (params.clusters.as_ref(), &params.frequencies.log_pi);
-        let entropy = match design.sparsity == design.num_clusters {
-            true => respond_dense(clusters, log_pi, &sample.rows, &mut resp)?,
-            false => respond(clusters, log_pi, &sample.rows, design.sparsity, &mut resp)?,
-        };
-        let mut summary = summary_of(design, sample, &resp, Some(clusters));
-        summary.entropy += entropy.iter().enumerate().map(|(n, h)| h * sample.weight(n)).sum::<f64>();
-        summary.scale(factor);
-        Ok(summary)
+        self.sample.step(self.design, summary, self.factor)
     }
 }
 

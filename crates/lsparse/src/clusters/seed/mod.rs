@@ -87,15 +87,26 @@ impl<T: Scalar> Sample<T> {
         let factor = weight / self.total_weight().max(f64::MIN_POSITIVE);
         let (mut summary, mut objective) = (start.clone(), f64::NEG_INFINITY);
         for _ in 0..steps {
-            let step = design.global_step(&summary)?;
-            let mut resp = Responsibilities::default();
-            let entropy = respond_dense(step.clusters.as_ref(), &step.frequencies.log_pi, &self.rows, &mut resp)?;
-            summary = summary_of(design, self, &resp, Some(step.clusters.as_ref()));
-            summary.entropy += entropy.iter().enumerate().map(|(n, h)| h * self.weight(n)).sum::<f64>();
-            summary.scale(factor);
+            summary = self.step(design, &summary, factor)?;
             objective = design.objective(&design.global_step(&summary)?, &summary).total();
         }
         Ok(objective)
+    }
+
+    /// The statistics that a step of training over the sample leads to, both `factor` times those of its rows. This is all
+    /// the training there is before a session: starts are compared by it.
+    fn step(&self, design: &Design<'_, T>, summary: &ClusterSummary, factor: f64) -> Result<ClusterSummary> {
+        let params = design.global_step(summary)?;
+        let mut resp = Responsibilities::default();
+        let (clusters, log_pi) = (params.clusters.as_ref(), &params.frequencies.log_pi);
+        let entropy = match design.sparsity == design.num_clusters {
+            true => respond_dense(clusters, log_pi, &self.rows, &mut resp)?,
+            false => respond(clusters, log_pi, &self.rows, design.sparsity, &mut resp)?,
+        };
+        let mut summary = summary_of(design, self, &resp, Some(clusters));
+        summary.entropy += entropy.iter().enumerate().map(|(n, h)| h * self.weight(n)).sum::<f64>();
+        summary.scale(factor);
+        Ok(summary)
     }
 
     /// The sample without every fifth row, and those rows; none of them where rows are too few to be spared.
