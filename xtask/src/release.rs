@@ -108,8 +108,12 @@ fn static_command(dist: &Path) -> Result<Vec<String>, String> {
             continue;
         }
         let built = build_static(target, linker)?;
-        if asks_for_loader(&built)? {
+        let program = Program::read(&built)?;
+        if program.asks_for_loader() {
             return Err(format!("{} is not static", built.display()));
+        }
+        if program.has_symbols() {
+            return Err(format!("{} is not stripped", built.display()));
         }
         let name = static_name(target);
         let folder = dist.join(&name);
@@ -153,19 +157,39 @@ fn cross_linker(target: &str) -> Result<Option<String>, String> {
     Ok((target != host()?).then(|| format!("{machine}-linux-gnu-gcc")))
 }
 
-/// Whether an ELF program of 64 bits names another that is to load it, as those do which are not static.
-fn asks_for_loader(program: &Path) -> Result<bool, String> {
-    const LOADER: u32 = 3;
-    let bytes = fs::read(program).map_err(|e| format!("{}: {e}", program.display()))?;
-    let number = |place: usize, len: usize| -> Option<u64> {
-        let bytes = bytes.get(place..place + len)?;
-        Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
-    };
-    let headers = || Some((number(32, 8)? as usize, number(54, 2)? as usize, number(56, 2)? as usize));
-    let (Some((start, size, count)), true) = (headers(), bytes.starts_with(b"\x7fELF\x02")) else {
-        return Err(format!("{} is no program", program.display()));
-    };
-    Ok((0..count).any(|header| number(start + header * size, 4) == Some(LOADER.into())))
+/// An ELF program of 64 bits.
+struct Program(Vec<u8>);
+
+impl Program {
+    fn read(path: &Path) -> Result<Self, String> {
+        let bytes = fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        match bytes.starts_with(b"\x7fELF\x02") {
+            true => Ok(Program(bytes)),
+            false => Err(format!("{} is no program", path.display())),
+        }
+    }
+
+    fn number(&self, place: usize, len: usize) -> Option<usize> {
+        let bytes = self.0.get(place..place + len)?;
+        Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte)))
+    }
+
+    /// Whether a table, whose start, size of entries and number of entries are in these places, has an entry of this kind.
+    fn has(&self, [start, size, count]: [(usize, usize); 3], (place, kind): (usize, usize)) -> bool {
+        let read = |(place, len)| self.number(place, len).unwrap_or(0);
+        let (start, size) = (read(start), read(size));
+        (0..read(count)).any(|entry| self.number(start + entry * size + place, 4) == Some(kind))
+    }
+
+    /// Whether it names another that is to load it, as those do which are not static.
+    fn asks_for_loader(&self) -> bool {
+        self.has([(32, 8), (54, 2), (56, 2)], (0, 3))
+    }
+
+    /// Whether it has the names of its functions, and line tables perhaps.
+    fn has_symbols(&self) -> bool {
+        self.has([(40, 8), (58, 2), (60, 2)], (4, 2))
+    }
 }
 
 /// Man pages and completions, for those who make packages.
@@ -330,7 +354,7 @@ fn offline(_: &Path) -> Result<Vec<String>, String> {
             .env_remove("CARGO_TARGET_DIR");
         go(run)?;
     }
-    if asks_for_loader(&built)? {
+    if Program::read(&built)?.asks_for_loader() {
         return Err(format!("{} is not static", built.display()));
     }
     go(command(&built, &["--version"]))?;
@@ -519,13 +543,18 @@ mod tests {
     }
 
     #[test]
-    fn programs_say_whether_they_are_static() {
-        // Tests are linked as most programs are; a text is no program.
+    fn programs_say_whether_they_are_static_and_stripped() {
+        // Tests are linked as most programs are, with their symbols; a text is no program.
         let own = std::env::current_exe().unwrap();
         if cfg!(all(target_os = "linux", target_env = "gnu", not(target_feature = "crt-static"))) {
-            assert!(asks_for_loader(&own).unwrap());
+            let own = Program::read(&own).unwrap();
+            assert!(own.asks_for_loader() && own.has_symbols());
         }
-        assert!(asks_for_loader(&root().join("README.md")).is_err());
+        assert!(Program::read(&root().join("README.md")).is_err());
+        // What users get has no symbols: the program with line tables is twice as large and more.
+        let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+        assert!(read("Cargo.toml").contains("[profile.release]\nstrip = \"symbols\"\n"));
+        assert!(read("crates/lsparse-python/pyproject.toml").contains("\nstrip = true\n"));
         assert_eq!(
             static_name("x86_64-unknown-linux-gnu"),
             format!("lsparse-{}-x86_64-linux", env!("CARGO_PKG_VERSION"))

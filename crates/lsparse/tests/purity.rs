@@ -1,20 +1,22 @@
-//! The local step is pure: for every method of both families the same parameters, rows and memory give the same bytes,
+//! The local step is pure: for every method of every family the same parameters, rows and memory give the same bytes,
 //! whatever was computed before and by whom.
 
+use std::collections::BTreeSet;
+
 use lsparse::allocation::AlphaRule;
-use lsparse::data::{MemoryRows, Scalar};
+use lsparse::choice::Choice;
+use lsparse::data::{Groups, MemoryRows, Scalar};
 use lsparse::mixture::{MixtureInputs, Mixtures};
 use lsparse::runs::Family;
-use lsparse::settings::MixtureMethod;
-use lsparse::settings::SearchKind;
-use lsparse::settings::{TopicMethod, TopicsConfig};
-use lsparse::synthetic::{planted, themed_corpus};
+use lsparse::sequence::{SequenceFamily, SequenceInputs};
+use lsparse::settings::{MixtureMethod, SearchKind, SequenceMethod, SequenceSearch, TopicMethod, TopicsConfig};
+use lsparse::synthetic::{ChainShape, planted, planted_chain, themed_corpus};
 use lsparse::topics::gibbs::GibbsFamily;
 use lsparse::topics::{TopicFamily, TopicInputs};
 use lsparse::training::exchange::{Remote, pack, params, unpack};
 use lsparse::training::model::Model;
 use lsparse::training::session::{Done, Session};
-use lsparse::{Estimate, Init, LikelihoodKind, MixtureConfig, ScheduleKind, Sparsity};
+use lsparse::{Estimate, Init, LikelihoodKind, MixtureConfig, ScheduleKind, SequenceConfig, Sparsity};
 
 /// Statistics, memory and findings as bytes: all but the tally of the work.
 fn results<M: Model>(bytes: &[u8]) -> Vec<u8> {
@@ -74,6 +76,12 @@ fn check<'a, F: Family<'a>>(family: &F, what: &str) {
     }
 }
 
+/// All names that a setting may have are among those that were tried.
+fn assert_all<C: Choice>(tried: impl IntoIterator<Item = &'static str>) {
+    let tried: BTreeSet<&str> = tried.into_iter().collect();
+    assert_eq!(tried, C::NAMES.iter().map(|name| name.0).collect());
+}
+
 fn check_mixture<T: Scalar>(values: Vec<T>, config: &MixtureConfig, what: &str)
 where
     MemoryRows<T>: lsparse::data::RowSource,
@@ -94,6 +102,7 @@ fn mixtures_are_pure() {
         (MixtureMethod::DpMeans, SearchKind::Auto),
         (MixtureMethod::HardEm, SearchKind::Auto),
     ];
+    assert_all::<MixtureMethod>(methods.iter().map(|(method, _)| method.name()));
     for (method, search) in methods {
         for (likelihood, estimate, sparsity_tolerance) in [
             (LikelihoodKind::Gauss, Estimate::Posterior, 0.0),
@@ -134,6 +143,57 @@ fn mixtures_are_pure() {
     }
 }
 
+/// What a lap gathers to find K by is a result like any other, and so are clusters that are split and merged.
+#[test]
+fn mixtures_that_find_k_are_pure() {
+    for likelihood in [LikelihoodKind::Gauss, LikelihoodKind::Poisson] {
+        let config = MixtureConfig {
+            likelihood,
+            find_k: true,
+            k_start: Some(3),
+            batches: Some(3),
+            tolerance: None,
+            ..Default::default()
+        };
+        check_mixture(planted(likelihood, 400, 4, 8, 5).values, &config, &format!("K of {likelihood:?}"));
+    }
+}
+
+#[test]
+fn sequences_are_pure() {
+    let shape = ChainShape::default();
+    let truth = planted_chain(LikelihoodKind::Gauss, &[90, 40, 70, 0, 100, 60], 3, 6, shape, 3);
+    let rows = MemoryRows::new("planted", truth.dim, truth.values.clone()).unwrap();
+    let groups = Groups::of_lengths("lengths", &truth.lengths, truth.values.len() / truth.dim).unwrap();
+    let base = SequenceConfig { states: 12, sparsity: Sparsity::Of(3), batches: Some(3), ..Default::default() };
+    let cases = [
+        ("beam", base.clone()),
+        ("dense", SequenceConfig { sparsity: Sparsity::Of(12), search: SequenceSearch::Dense, ..base.clone() }),
+        ("chosen", SequenceConfig { sparsity: Sparsity::Auto, ..base.clone() }),
+        ("followers", SequenceConfig { search: SequenceSearch::Followers, ..base.clone() }),
+        ("ml", SequenceConfig { estimate: Estimate::MaxLikelihood, ..base.clone() }),
+        ("stretches", SequenceConfig { cut: Some(30), overlap: 10, ..base.clone() }),
+        ("stochastic", SequenceConfig { schedule: ScheduleKind::Stochastic, ..base.clone() }),
+        ("full", SequenceConfig { schedule: ScheduleKind::Full, batches: None, ..base.clone() }),
+        ("viterbi", SequenceConfig { method: SequenceMethod::Viterbi, sparsity: Sparsity::Usual, ..base.clone() }),
+    ];
+    assert_all::<SequenceMethod>(cases.iter().map(|(_, config)| config.method.name()));
+    assert_all::<SequenceSearch>(cases.iter().map(|(_, config)| config.search.name()));
+    for (what, config) in cases {
+        let inputs = SequenceInputs { groups: Some(&groups), ..Default::default() };
+        let checked = SequenceFamily::<f64>::with(&rows, &config, inputs.clone(), |family| {
+            check(family, what);
+            Ok(())
+        });
+        checked.unwrap();
+        let single = SequenceFamily::<f32>::with(&rows, &config, inputs, |family| {
+            check(family, what);
+            Ok(())
+        });
+        single.unwrap();
+    }
+}
+
 #[test]
 fn topics_are_pure() {
     let corpus = themed_corpus(80, 3);
@@ -148,9 +208,19 @@ fn topics_are_pure() {
         ("dense", TopicsConfig { sparsity: Sparsity::Of(10), ..base.clone() }),
         ("stochastic", TopicsConfig { schedule: ScheduleKind::Stochastic, ..base.clone() }),
         ("full", TopicsConfig { schedule: ScheduleKind::Full, batches: Some(1), ..base.clone() }),
-        ("alpha", TopicsConfig { learn_alpha: AlphaRule::Symmetric, ..base.clone() }),
+        ("symmetric", TopicsConfig { learn_alpha: AlphaRule::Symmetric, ..base.clone() }),
+        ("asymmetric", TopicsConfig { learn_alpha: AlphaRule::Asymmetric, ..base.clone() }),
+        ("direction", TopicsConfig { learn_alpha: AlphaRule::Direction, ..base.clone() }),
+        ("stick", TopicsConfig { learn_alpha: AlphaRule::Stick, ..base.clone() }),
         ("svi-gibbs", TopicsConfig { method: TopicMethod::SviGibbs, ..base.clone() }),
     ];
+    assert_all::<AlphaRule>(cases.iter().map(|(_, config)| config.learn_alpha.name()));
+    let samplers = [TopicMethod::SparseLda, TopicMethod::AliasLda, TopicMethod::LightLda];
+    let tried = cases.iter().map(|(_, config)| config.method).chain(samplers);
+    assert_all::<TopicMethod>(tried.map(TopicMethod::name));
+    // Topics that are found have no numbers that words could be given by.
+    let found = TopicsConfig { find_k: true, topics: 10, k_start: Some(5), sparsity: Sparsity::Of(3), ..base.clone() };
+    check(&TopicFamily::new(&source, &found, TopicInputs::default()).unwrap(), "found");
     let seed_words = [vec![3, 4], vec![9]];
     for (what, config) in cases {
         for seed_words in [&[][..], &seed_words] {
@@ -158,7 +228,7 @@ fn topics_are_pure() {
             check(&TopicFamily::new(&source, &config, inputs).unwrap(), what);
         }
     }
-    for method in [TopicMethod::SparseLda, TopicMethod::AliasLda, TopicMethod::LightLda] {
+    for method in samplers {
         let config = TopicsConfig { method, burn_in: Some(1), ..base.clone() };
         let family = TopicFamily::new(&source, &config, TopicInputs::default()).unwrap();
         check(&GibbsFamily::new(family).unwrap(), method.name());

@@ -59,6 +59,42 @@ fn imports_point_one_way() {
     assert!(imports > 400, "only {imports} imports are found");
 }
 
+/// What differs between families is said by themselves: nobody else asks which one it is, in the library or beside it.
+#[test]
+fn nobody_asks_which_likelihood_it_is() {
+    let library = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = library.join("../..");
+    let mut files = Vec::new();
+    for folder in
+        ["crates/lsparse-cli/src", "crates/lsparse-page/src", "crates/lsparse-python/src", "bench", "paper/src"]
+    {
+        collect(&root.join(folder), &mut files);
+    }
+    collect(&library.join("src"), &mut files);
+    assert!(files.len() > 200, "only {} files are found", files.len());
+    for path in files.iter().filter(|path| !path.starts_with(library.join("src/likelihood"))) {
+        for (n, line) in fs::read_to_string(path).unwrap().lines().enumerate() {
+            assert!(!asks(line), "{}, line {}: {line}", path.display(), n + 1);
+        }
+    }
+    for line in
+        ["LikelihoodKind::Gauss => 1,", "matches!(kind, LikelihoodKind::Gauss)", "kind == LikelihoodKind::Gauss"]
+    {
+        assert!(asks(line), "{line}");
+    }
+    assert!(!asks("let kind = LikelihoodKind::Gauss;") && !asks("LikelihoodKind::ALL.iter().map(|kind| 2)"));
+}
+
+/// Whether a line looks at the kind of a likelihood.
+fn asks(line: &str) -> bool {
+    let compared = ["== LikelihoodKind::", "!= LikelihoodKind::"].iter().any(|compared| line.contains(compared));
+    let matched = line.split("LikelihoodKind::").skip(1).any(|rest| {
+        let after = rest.trim_start_matches(|c: char| c.is_alphanumeric()).trim_start();
+        after.starts_with("=>") || after.starts_with('|')
+    });
+    compared || matched || (line.contains("matches!(") && line.contains("LikelihoodKind::"))
+}
+
 #[test]
 fn imports_are_found_where_they_are() {
     let text = "use crate::data::Rows;\n//! [`crate::topics`]\nfn f() -> crate::error::Result<()> {}\n\

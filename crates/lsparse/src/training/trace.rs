@@ -31,7 +31,7 @@ pub enum Line {
 pub struct Beginning {
     /// The version of this library.
     pub version: String,
-    /// "mixture" or "topics".
+    /// "mixture", "topics" or "sequence".
     pub model: String,
     /// Rows or documents.
     pub rows: usize,
