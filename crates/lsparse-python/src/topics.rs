@@ -266,7 +266,7 @@ impl Topics {
     /// The `count` most relevant words of every topic, by number.
     #[pyo3(signature = (count, weight))]
     fn relevant_words(&self, py: Python<'_>, count: usize, weight: f64) -> PyResult<Vec<Vec<u32>>> {
-        let all = run(py, 0, |_| Ok(self.model.all_relevant_words(count, weight)))?;
+        let all = run(py, None, |_| Ok(self.model.all_relevant_words(count, weight)))?;
         Ok(all.into_iter().map(|words| words.into_iter().map(|word| word.0).collect()).collect())
     }
 
