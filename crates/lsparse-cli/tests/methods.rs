@@ -151,7 +151,7 @@ fn mixture_options_of_other_methods_are_refused() {
     let fit = "fit mixture train.npy -k 2 --out m.safetensors --method";
     refused(&place, &format!("{fit} kmeans --likelihood gauss"), &["likelihood", "kmeans"]);
     refused(&place, &format!("{fit} hard-em -l K"), &["sparsity", "hard-em"]);
-    refused(&place, &format!("{fit} hard-em --estimate vb"), &["estimate", "map or ml"]);
+    refused(&place, &format!("{fit} hard-em --estimate vb"), &["estimate", "vb means nothing to --method hard-em"]);
     refused(&place, &format!("{fit} lsparse --refresh 2"), &["refresh", "sparse-em"]);
     refused(&place, &format!("{fit} dp-means --init examples"), &["init", "dp-means"]);
     refused(&place, &format!("{fit} kmeans --penalty 3"), &["penalty", "dp-means"]);

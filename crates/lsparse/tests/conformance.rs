@@ -1,14 +1,17 @@
 //! Every likelihood x estimate x schedule x L from one list: trains, is monotone where it should be, and recovers.
 
-use lsparse::data::{MemoryRows, RowSource};
-use lsparse::likelihood::Estimate;
+use lsparse::data::{Groups, MemoryRows, RowSource};
+use lsparse::likelihood::{Estimate, NamedArray};
+use lsparse::settings::{Kind, Setting, Settings};
 use lsparse::synthetic::{planted, planted_patches};
 use lsparse::training::observe::Observer;
 use lsparse::training::schedule::ScheduleKind;
 use lsparse::training::trace::StepInfo;
 use lsparse::{
-    Beside, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, Sparsity, fit_mixture, fit_mixture_with,
+    Beside, LikelihoodKind, MixtureConfig, MixtureInputs, MixtureModel, SequenceConfig, Sparsity, fit_mixture,
+    fit_mixture_with, fit_sequence,
 };
+use serde_json::{Map, Value, json};
 
 const ESTIMATES: [Estimate; 3] = [Estimate::Posterior, Estimate::Map, Estimate::MaxLikelihood];
 const SCHEDULES: [ScheduleKind; 4] =
@@ -200,4 +203,59 @@ fn empty_clusters_under_streaming_maximum_likelihood_stay_empty() {
         assert!(fitted.model.weights.iter().all(|w| *w >= 0.0), "{}: {:?}", kind.name(), fitted.model.weights);
         assert!(fitted.model.score(&source).unwrap().mean().is_finite(), "{}", kind.name());
     }
+}
+
+/// What is said to mean nothing (`Setting::conditions`) changes nothing, and what is not said to does in some run or other.
+fn assert_meaning<C: Settings>(count: &str, fit: impl Fn(&C, LikelihoodKind) -> Vec<NamedArray>) {
+    let another = |setting: &Setting| match (setting.kind, setting.default.as_f64()) {
+        (Kind::Names(names), _) => json!(names.last().unwrap().0),
+        (_, Some(number)) if setting.name == "decay" => json!(1.5 * number),
+        // In units of the data's variance.
+        _ if setting.name == "variance-floor" => json!(0.5),
+        (_, Some(number)) if number > 0.0 => json!(40.0 * number),
+        _ => json!(30.0),
+    };
+    let of = |others: &[(&str, Value)]| -> C {
+        let mut values: Map<String, Value> = C::default().values();
+        values.extend([(count.to_owned(), json!(3)), ("laps".into(), json!(4)), ("batches".into(), json!(2))]);
+        values.extend(others.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        serde_json::from_value(Value::Object(values)).unwrap()
+    };
+    for setting in C::table().iter().filter(|setting| setting.conditions.iter().any(|c| c.setting != "method")) {
+        let mut changes = false;
+        for (kind, estimate) in LikelihoodKind::ALL.into_iter().flat_map(|kind| ESTIMATES.map(|e| (kind, e))) {
+            for schedule in [ScheduleKind::Memoized, ScheduleKind::Stochastic] {
+                let run = [("likelihood", json!(kind)), ("estimate", json!(estimate)), ("schedule", json!(schedule))];
+                let (plain, value) = (of(&run), another(setting));
+                let other = of(&[&run[..], &[(setting.name, value.clone())]].concat());
+                let same = fit(&plain, kind) == fit(&other, kind);
+                changes |= !same;
+                let means_nothing = setting.unmet(&value, &plain.values()).is_some();
+                assert!(same || !means_nothing, "{}: {} {estimate:?} {schedule:?}", setting.name, kind.name());
+            }
+        }
+        assert!(changes, "{} never means anything", setting.name);
+    }
+}
+
+#[test]
+fn settings_that_mean_nothing_change_nothing() {
+    let rows = |kind: LikelihoodKind| {
+        let truth = planted(kind, 90, 3, 3, 4);
+        MemoryRows::new("planted", truth.dim, truth.values).unwrap()
+    };
+    let mixture = |config: &MixtureConfig, kind| {
+        let model = fit_mixture(&rows(kind), config).unwrap().model;
+        let weights = NamedArray::new("weights", vec![3], model.weights);
+        [model.arrays, vec![weights]].concat()
+    };
+    assert_meaning::<MixtureConfig>("clusters", mixture);
+    let sequence = |config: &SequenceConfig, kind| {
+        let rows = rows(kind);
+        let groups = Groups::of_lengths("lengths", &[50, 40], rows.num_rows()).unwrap();
+        let model = fit_sequence(&rows, &groups, config).unwrap().model;
+        let transitions = NamedArray::new("transitions", vec![3, 3], model.transitions());
+        [model.arrays, vec![transitions]].concat()
+    };
+    assert_meaning::<SequenceConfig>("states", sequence);
 }

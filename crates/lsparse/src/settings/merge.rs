@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::table::AUTO;
+use super::table::{AUTO, Condition};
 use super::{Kind, Settings};
 use crate::error::{Error, Result, brief, show_number};
 
@@ -53,25 +53,29 @@ impl Given {
         self.file.contains_key(name) || self.options.contains_key(name)
     }
 
-    /// `base` with what is given. A setting that means nothing to the method is refused, unless a file says what holds
+    /// `base` with what is given. A setting that means nothing beside the others is refused, unless a file says what holds
     /// without it: the settings of a report name everything.
     pub fn over<C: Settings>(&self, base: &C) -> Result<C> {
         let settings = merge(base, &self.file, &self.options)?;
-        let foreign =
-            |name: &str| C::table().iter().find(|setting| setting.name == name && !setting.is_for(settings.method()));
+        // As the run will have them; what cannot be settled is refused by who checks it.
+        let others = settings.settled().as_ref().unwrap_or(&settings).values();
+        let unmet = |name: &str, value: &Value| {
+            let setting = C::table().iter().find(|setting| setting.name == name)?;
+            Some((setting, setting.unmet(value, &others)?))
+        };
         let (beside, own): (Map<_, _>, Map<_, _>) =
-            self.file.clone().into_iter().partition(|(name, _)| foreign(name).is_some());
+            self.file.clone().into_iter().partition(|(name, value)| unmet(name, value).is_some());
         let holds = match beside.is_empty() {
             true => Map::new(),
             false => merge(base, &own, &self.options)?.settled()?.values(),
         };
         let changing = beside.iter().filter(|(name, value)| holds.get(*name).unwrap_or(&Value::Null) != *value);
-        match self.options.keys().chain(changing.map(|(name, _)| name)).find_map(|name| foreign(name)) {
+        match self.options.iter().chain(changing).find_map(|(name, value)| unmet(name, value)) {
             None => Ok(settings),
-            Some(setting) => Err(Error::Config {
+            Some((setting, Condition { value, setting: other, names })) => Err(Error::Config {
                 setting: setting.name,
-                problem: format!("it means nothing to `method {}`", settings.method()),
-                remedy: format!("leave it out, or choose `method {}`", setting.methods.join(" or ")),
+                problem: format!("{} means nothing to `{other} {}`", value.unwrap_or("it"), plain(others.get(*other))),
+                remedy: format!("leave it out, or choose `{other} {}`", names.join(" or ")),
             }),
         }
     }

@@ -6,7 +6,9 @@ use crate::choice::choices;
 use crate::error::{Error, Result};
 use crate::likelihood::{Estimate, LikelihoodKind, PriorShape};
 use crate::settings::table::{Settings, settings};
-use crate::settings::{BestBy, Checked, DEFAULT_SPARSITY, History, LARGEST_PRIOR, Sparsity};
+use crate::settings::{
+    BestBy, Checked, DEFAULT_SPARSITY, History, LARGEST_PRIOR, OF_COUNTS, OF_MEANS, OF_VARIANCES, Sparsity, WITH_PRIOR,
+};
 use crate::training::rules::StopRules;
 use crate::training::schedule::{Pace, ScheduleKind};
 
@@ -178,28 +180,29 @@ settings! {
             /// How the L clusters of a row are found; dense and exact give the same model.
             search: SearchKind = SearchKind::Auto, only(&["lsparse", "hard-em"]);
             /// How clusters are estimated.
-            estimate: Estimate = Estimate::Posterior, only(FAMILIES), passed_on();
+            estimate: Estimate = Estimate::Posterior, only(FAMILIES), passed_on(), value_under("vb", "method", &["lsparse", "sparse-em", "truncation"]);
         }
         "Prior" {
             /// Concentration of the cluster frequencies, Dirichlet(alpha/K).
-            alpha: f64 = 10.0, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), passed_on();
+            alpha: f64 = 10.0, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), passed_on(), under("estimate", WITH_PRIOR);
             /// Concentration of the sticks that frequencies are broken from while K is found, Beta(1, gamma).
             #[serde(skip_serializing_if = "Option::is_none")]
             gamma: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("learned"), only(&["lsparse"]);
             /// Pseudo-count of each category (multinomial), outcome (bernoulli) or row (poisson).
-            lambda: f64 = 0.1, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed();
+            lambda: f64 = 0.1, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(), under("likelihood", OF_COUNTS);
             /// Degrees of freedom of the covariance prior, more than columns + 1, or 2 for diag-gauss.
-            nu: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("one more than that"), only(FAMILIES), fixed();
+            nu: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("one more than that"), only(FAMILIES), fixed(), under("likelihood", OF_VARIANCES);
             /// Pseudo-count of the prior mean.
-            kappa: f64 = 1e-4, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed();
+            kappa: f64 = 1e-4, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(), under("likelihood", OF_MEANS);
             /// Variance that the prior expects of a cluster, in units of the variance that the data has.
-            prior_scale: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(), otherwise(
+            prior_scale: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(),
+                under("likelihood", OF_VARIANCES), otherwise(
                 "0.1 where clusters have as many rows as columns or fewer, less where they have more, down to 0.0001; learned \
                  where K is found");
             /// Which variance of the data that is.
-            prior_shape: PriorShape = PriorShape::Columns, fixed();
+            prior_shape: PriorShape = PriorShape::Columns, fixed(), under("likelihood", OF_VARIANCES);
             /// Smallest variance under `estimate ml`, in the same units.
-            variance_floor: f64 = 1e-6, above(0.0), most(LARGEST_PRIOR), fixed();
+            variance_floor: f64 = 1e-6, above(0.0), most(LARGEST_PRIOR), fixed(), under("likelihood", OF_VARIANCES), under("estimate", &["ml"]);
         }
         "Methods" {
             /// Laps of sparse-em from one full lap to the next.

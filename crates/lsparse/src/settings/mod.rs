@@ -20,7 +20,7 @@ use crate::training::schedule::Pace;
 pub use merge::{Given, check_fixed, passed_on};
 pub use mixture::*;
 pub use sequence::*;
-pub use table::{Kind, Setting, SettingValue, Settings};
+pub use table::{Condition, Kind, Setting, SettingValue, Settings};
 pub use topics::*;
 
 choices! {
@@ -47,6 +47,15 @@ choices! {
 /// Numbers of a prior are no larger than this: sums and squares of more are no numbers any more, in single precision
 /// least of all.
 const LARGEST_PRIOR: f64 = 1e15;
+
+/// Families whose states or clusters have variances, those that have means too, and those of counts; a test holds them to
+/// what families say of themselves.
+const OF_VARIANCES: &[&str] = &["gauss", "diag-gauss", "spherical-gauss", "tied-gauss", "zero-mean-gauss"];
+const OF_MEANS: &[&str] = &["gauss", "diag-gauss", "spherical-gauss", "tied-gauss"];
+const OF_COUNTS: &[&str] = &["multinomial", "bernoulli", "poisson"];
+
+/// Estimates that have a prior.
+const WITH_PRIOR: &[&str] = &["vb", "map"];
 
 /// What L is when it is not given.
 pub const DEFAULT_SPARSITY: usize = 8;
@@ -197,4 +206,65 @@ pub struct Plan {
     pub rules: StopRules,
     /// When statistics enter the total.
     pub pace: Pace,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::likelihood::{Family, LikelihoodKind};
+
+    #[test]
+    fn families_are_sorted_as_they_say_themselves() {
+        let names = |is: fn(&Family) -> bool| -> Vec<&str> {
+            let all = LikelihoodKind::ALL.into_iter().map(LikelihoodKind::family);
+            let mut names: Vec<&str> = all.filter(|family| is(family)).map(|family| family.name).collect();
+            names.sort_unstable();
+            names
+        };
+        let sorted = |names: &[&'static str]| {
+            let mut names = names.to_vec();
+            names.sort_unstable();
+            names
+        };
+        assert_eq!(sorted(OF_VARIANCES), names(|family| family.spread.is_of_variances()));
+        assert_eq!(sorted(OF_MEANS), names(|family| family.spread.is_of_variances() && family.has_means));
+        assert_eq!(sorted(OF_COUNTS), names(|family| !family.spread.is_of_variances()));
+    }
+
+    /// A setting that means nothing is refused where it is given, and passed over where a file names what holds anyway.
+    #[test]
+    fn what_means_nothing_is_refused_by_its_reason() {
+        let of = |text: &str| match serde_json::from_str(text).unwrap() {
+            Value::Object(values) => values,
+            _ => panic!("{text}"),
+        };
+        let given = |options: &str| Given { options: of(options), ..Default::default() };
+        let said = |options: &str| given(options).over(&SequenceConfig::default()).unwrap_err().to_string();
+        for (options, expected) in [
+            (
+                r#"{"lambda": 1.0}"#,
+                "lambda: it means nothing to `likelihood gauss`; leave it out, or choose `likelihood multi",
+            ),
+            (r#"{"kappa": 1.0, "likelihood": "poisson"}"#, "kappa: it means nothing to `likelihood poisson`"),
+            (r#"{"nu": 9.0, "likelihood": "multinomial"}"#, "nu: it means nothing to `likelihood multinomial`"),
+            (r#"{"stickiness": 1.0, "estimate": "ml"}"#, "stickiness: it means nothing to `estimate ml`"),
+            (r#"{"alpha": 1.0, "estimate": "ml"}"#, "choose `estimate vb or map`"),
+            (r#"{"variance-floor": 0.1}"#, "variance-floor: it means nothing to `estimate vb`"),
+            (r#"{"delay": 2.0}"#, "delay: it means nothing to `schedule memoized`"),
+            (r#"{"estimate": "vb", "method": "viterbi"}"#, "estimate: vb means nothing to `method viterbi`"),
+        ] {
+            assert!(said(options).contains(expected), "{options}: {}", said(options));
+        }
+        for options in [r#"{"estimate": "map", "method": "viterbi"}"#, r#"{"delay": 2.0, "schedule": "stochastic"}"#] {
+            given(options).over(&SequenceConfig::default()).unwrap();
+        }
+        let mixture = given(r#"{"decay": 0.6}"#).over(&MixtureConfig::default()).unwrap_err().to_string();
+        assert!(mixture.contains("`schedule memoized`"), "{mixture}");
+        // Samplers take steps whatever the schedule is called.
+        given(r#"{"decay": 0.6, "method": "svi-gibbs"}"#).over(&TopicsConfig::default()).unwrap();
+        let report = Given { file: SequenceConfig::default().values(), ..Default::default() };
+        report.over(&SequenceConfig::default()).unwrap();
+        let changing = Given { file: of(r#"{"lambda": 3.0}"#), ..Default::default() };
+        assert!(changing.over(&SequenceConfig::default()).is_err());
+    }
 }

@@ -8,7 +8,7 @@ use crate::likelihood::{Estimate, LikelihoodKind, PriorShape};
 use crate::settings::table::{Settings, settings};
 use crate::settings::{
     BestBy, Checked, DEFAULT_SPARSITY, DEFAULT_SPARSITY_TOLERANCE, History, Init, LARGEST_PRIOR, MixtureConfig,
-    Precision, Sparsity,
+    OF_COUNTS, OF_MEANS, OF_VARIANCES, Precision, Sparsity, WITH_PRIOR,
 };
 use crate::training::rules::StopRules;
 use crate::training::schedule::{Pace, ScheduleKind};
@@ -71,26 +71,26 @@ settings! {
             /// Which states a step is weighed in.
             search: SequenceSearch = SequenceSearch::Auto;
             /// How states and transitions are estimated.
-            estimate: Estimate = Estimate::Posterior, passed_on();
+            estimate: Estimate = Estimate::Posterior, passed_on(), value_under("vb", "method", &["lsparse"]);
         }
         "Prior" {
             /// Concentration of the first state, and of those that follow each state: Dirichlet(alpha/K).
-            alpha: f64 = 1.0, above(0.0), most(LARGEST_PRIOR), passed_on();
+            alpha: f64 = 1.0, above(0.0), most(LARGEST_PRIOR), passed_on(), under("estimate", WITH_PRIOR);
             /// Pseudo-count of staying in a state, on top of that.
-            stickiness: f64 = 0.0, least(0.0), most(LARGEST_PRIOR), passed_on();
+            stickiness: f64 = 0.0, least(0.0), most(LARGEST_PRIOR), passed_on(), under("estimate", WITH_PRIOR);
             /// Pseudo-count of each category (multinomial), outcome (bernoulli) or row (poisson).
-            lambda: f64 = 0.1, above(0.0), most(LARGEST_PRIOR), fixed();
+            lambda: f64 = 0.1, above(0.0), most(LARGEST_PRIOR), fixed(), under("likelihood", OF_COUNTS);
             /// Degrees of freedom of the covariance prior, more than columns + 1, or 2 for diag-gauss.
-            nu: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("one more than that"), fixed();
+            nu: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("one more than that"), fixed(), under("likelihood", OF_VARIANCES);
             /// Pseudo-count of the prior mean.
-            kappa: f64 = 1e-4, above(0.0), most(LARGEST_PRIOR), fixed();
+            kappa: f64 = 1e-4, above(0.0), most(LARGEST_PRIOR), fixed(), under("likelihood", OF_MEANS);
             /// Variance that the prior expects of a state, in units of the variance that the data has.
             prior_scale: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), fixed(), otherwise(
-                "0.1 where states have as many rows as columns or fewer, less where they have more, down to 0.0001");
+                "0.1 where states have as many rows as columns or fewer, less where they have more, down to 0.0001"), under("likelihood", OF_VARIANCES);
             /// Which variance of the data that is.
-            prior_shape: PriorShape = PriorShape::Columns, fixed();
+            prior_shape: PriorShape = PriorShape::Columns, fixed(), under("likelihood", OF_VARIANCES);
             /// Smallest variance under `estimate ml`, in the same units.
-            variance_floor: f64 = 1e-6, above(0.0), most(LARGEST_PRIOR), fixed();
+            variance_floor: f64 = 1e-6, above(0.0), most(LARGEST_PRIOR), fixed(), under("likelihood", OF_VARIANCES), under("estimate", &["ml"]);
         }
         "Schedule" {
             /// Number of batches, of whole sequences each, or of stretches of long ones.
@@ -132,6 +132,13 @@ const DENSE_STATES: usize = 16;
 /// What L is at first where it is chosen: one state a step says nothing of what it loses.
 const FIRST_SPARSITY: usize = 2;
 
+/// More states are asked for than there are steps.
+pub(crate) fn too_many(states: usize, steps: usize) -> Error {
+    let problem = format!("{states} states cannot be told from {steps} steps");
+    let remedy = format!("ask for at most {steps}, or give more data");
+    Error::Config { setting: "states", problem, remedy }
+}
+
 impl SequenceConfig {
     /// Methods that settings of schedules mean something to: all.
     const SCHEDULED: &'static [&'static str] = &[];
@@ -146,7 +153,7 @@ impl SequenceConfig {
             Err(Error::Config { setting, problem: problem.into(), remedy: remedy.into() })
         };
         if config.states > num_rows {
-            return Err(Error::TooManyClusters { clusters: config.states, rows: num_rows });
+            return Err(too_many(config.states, num_rows));
         }
         if config.method == SequenceMethod::Viterbi {
             if !matches!(config.sparsity, Sparsity::Usual | Sparsity::Of(1)) || config.sparsity_tolerance.is_some() {
@@ -236,7 +243,7 @@ mod tests {
             let text = config.check(100).unwrap_err().to_string();
             assert!(text.contains(word), "{text}");
         };
-        refused(SequenceConfig { states: 101, ..Default::default() }, "101 clusters");
+        refused(SequenceConfig { states: 101, ..Default::default() }, "101 states cannot be told from 100 steps");
         let auto = SequenceConfig { states: 20, sparsity: Sparsity::Auto, ..Default::default() }.check(100).unwrap();
         assert_eq!((auto.sparsity, auto.sparsity_tolerance), (2, Some(0.01)));
         refused(SequenceConfig { stickiness: -1.0, ..Default::default() }, "stickiness");

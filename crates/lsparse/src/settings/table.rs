@@ -16,9 +16,6 @@ pub trait Settings: Clone + Default + Serialize + DeserializeOwned {
     /// All of them, in the order of the documentation.
     fn table() -> &'static [Setting];
 
-    /// How a run with these is trained, by name: some settings mean something to some methods alone.
-    fn method(&self) -> &'static str;
-
     /// Each by its name.
     fn values(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
@@ -106,6 +103,17 @@ impl<V: SettingValue> SettingValue for Option<V> {
 /// What may stand in the place of a number that is to be found.
 pub(super) const AUTO: &str = "auto";
 
+/// A setting, or one of its values, means something under some names of another setting alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The value that it is about; none for all.
+    pub value: Option<&'static str>,
+    /// The other setting.
+    pub setting: &'static str,
+    /// What that must be one of.
+    pub names: &'static [&'static str],
+}
+
 /// All that is known of a setting.
 #[derive(Clone)]
 pub struct Setting {
@@ -127,8 +135,8 @@ pub struct Setting {
     pub short: Option<char>,
     /// What stands for a value in help.
     pub placeholder: Option<&'static str>,
-    /// The methods that it means something to; empty for all.
-    pub methods: &'static [&'static str],
+    /// What else must be chosen for it to mean something.
+    pub conditions: Vec<Condition>,
     /// Whether a model passes it on to a run that goes on from it: what it is, not how it was trained.
     pub passed_on: bool,
     /// Whether such a run may not change it.
@@ -163,7 +171,7 @@ impl Setting {
             otherwise: None,
             short: None,
             placeholder: None,
-            methods: &[],
+            conditions: Vec::new(),
             passed_on: false,
             fixed: false,
             auto: None,
@@ -188,9 +196,21 @@ impl Setting {
         Setting { otherwise: Some(otherwise), ..self }
     }
 
-    /// It means something to these methods alone.
+    /// It means something to these methods alone; none for all.
     pub fn only(self, methods: &'static [&'static str]) -> Self {
-        Setting { methods, ..self }
+        if methods.is_empty() { self } else { self.under("method", methods) }
+    }
+
+    /// It means something where another setting is one of these alone.
+    pub fn under(mut self, setting: &'static str, names: &'static [&'static str]) -> Self {
+        self.conditions.push(Condition { value: None, setting, names });
+        self
+    }
+
+    /// One of its values means something where another setting is one of these alone.
+    pub fn value_under(mut self, value: &'static str, setting: &'static str, names: &'static [&'static str]) -> Self {
+        self.conditions.push(Condition { value: Some(value), setting, names });
+        self
     }
 
     /// It is one of these names alone.
@@ -317,9 +337,14 @@ impl Setting {
         if self.optional { ", or none" } else { "" }
     }
 
-    /// Whether it means something to a method.
-    pub fn is_for(&self, method: &str) -> bool {
-        self.methods.is_empty() || self.methods.contains(&method)
+    /// Why a value of it means nothing beside other settings, by their names: the first condition that is not met.
+    pub fn unmet(&self, value: &Value, others: &Map<String, Value>) -> Option<&Condition> {
+        let is_met = |condition: &&Condition| {
+            let other = others.get(condition.setting).and_then(Value::as_str);
+            condition.value.is_some_and(|about| value != about)
+                || other.is_none_or(|name| condition.names.contains(&name))
+        };
+        self.conditions.iter().find(|condition| !is_met(condition))
     }
 
     /// The default as one would write it, or in words.
@@ -369,9 +394,10 @@ macro_rules! settings {
                     /// When statistics enter the total.
                     schedule: ScheduleKind = ScheduleKind::Memoized, only($Name::SCHEDULED);
                     /// Delay of the stochastic rate (delay + t)^-decay.
-                    delay: f64 = 1.0, least(0.0), only($Name::PACED);
+                    delay: f64 = 1.0, least(0.0), only($Name::PACED), under("schedule", &["stochastic"]);
                     /// Decay of the stochastic rate.
-                    decay: f64 = 0.55, above(0.5), most(1.0), advice("0.55 and 0.65 are good choices"), only($Name::PACED);
+                    decay: f64 = 0.55, above(0.5), most(1.0), advice("0.55 and 0.65 are good choices"), only($Name::PACED),
+                        under("schedule", &["stochastic"]);
                     /// What works on the data: auto (a GPU where there is one and the work is large), cpu, cuda, or cuda:1 for
                     /// the second GPU and so on. The same run on the same kind of it gives the same bits.
                     #[serde(skip_serializing_if = "DeviceChoice::is_auto")]
@@ -470,10 +496,6 @@ macro_rules! declare {
                     table
                 });
                 &TABLE
-            }
-
-            fn method(&self) -> &'static str {
-                self.method.name()
             }
 
             fn check_ranges(&self) -> $crate::error::Result<()> {

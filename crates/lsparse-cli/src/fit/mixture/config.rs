@@ -1,7 +1,6 @@
 //! How options, a file of settings and a model to go on from make up the settings of a mixture.
 
-use lsparse::likelihood::Estimate;
-use lsparse::settings::{MixtureMethod, check_fixed, passed_on};
+use lsparse::settings::{check_fixed, passed_on};
 use lsparse::{BestBy, Error, History, MixtureConfig, MixtureModel, Result, ScheduleKind, Sparsity};
 
 use super::args::MixtureArgs;
@@ -23,12 +22,6 @@ impl MixtureArgs {
             config.sparsity = Sparsity::Usual;
         }
         let options = &given.options;
-        if config.method == MixtureMethod::HardEm
-            && options.contains_key("estimate")
-            && config.estimate == Estimate::Posterior
-        {
-            return refuse("estimate", "hard-em has point estimates", "choose map or ml");
-        }
         if options.contains_key("sparsity-tolerance") && config.sparsity != Sparsity::Auto {
             return refuse("sparsity-tolerance", "L is not chosen by it", "give `sparsity auto` too");
         }
