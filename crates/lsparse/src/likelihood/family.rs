@@ -64,6 +64,20 @@ pub enum Spread {
     Nothing,
 }
 
+impl Family {
+    /// Refuse a number of counts for rows that are drawn and have no such number.
+    pub fn check_trials(&self, trials: Option<usize>) -> Result<()> {
+        match trials.is_some() && !self.of_categories {
+            true => Err(Error::Config {
+                setting: "trials",
+                problem: format!("rows of {} are no counts that add up to it", self.name),
+                remedy: "leave it out".into(),
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Spread {
     /// Whether the prior is one of variances.
     pub fn is_of_variances(self) -> bool {

@@ -41,6 +41,7 @@ impl MixtureModel {
         interrupt: &AtomicBool,
     ) -> Result<DrawnRows> {
         let dim = self.dim();
+        self.config.likelihood.family().check_trials(trials)?;
         check_result("drawing", rows, "rows", (dim as u64).saturating_mul(8).saturating_add(BYTES_BESIDES))?;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let draws = (self.config.likelihood.family().draws)(&self.working_arrays(), dim)?;

@@ -43,6 +43,7 @@ impl SequenceModel {
             let problem = format!("there is no state {state} among {num}");
             return Err(Error::Config { setting: "after", problem, remedy: "give one that is there".into() });
         }
+        self.config.likelihood.family().check_trials(trials)?;
         check_result("drawing", steps, "steps", (dim as u64).saturating_mul(8).saturating_add(12))?;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let draws = (self.config.likelihood.family().draws)(&self.arrays, dim)?;
