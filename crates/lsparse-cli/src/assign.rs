@@ -56,8 +56,9 @@ pub struct AssignArgs {
     /// second GPU and so on.
     #[arg(long, value_name = "DEVICE", value_parser = DeviceChoice::parse)]
     pub device: Option<DeviceChoice>,
-    /// Rows may have missing values (NaN; in text files also empty fields, NA, N/A, null and ?), as with `fit mixture --missing`,
-    /// whichever way the model was trained (gauss and diag-gauss).
+    /// Rows may have missing values (NaN; in text files also empty fields, NA, N/A, null and ?), whichever way the model was
+    /// trained: of mixtures those of gauss and diag-gauss; of sequences whole rows, steps that nothing is known of, whatever
+    /// the likelihood.
     #[arg(long)]
     pub missing: bool,
     #[command(flatten)]

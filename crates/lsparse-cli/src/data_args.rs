@@ -110,13 +110,12 @@ impl DataArgs {
     }
 
     /// The same for a model, whose rows may be single symbols: then one that is missing is a row of nothing.
-    pub fn open_sequences_of(&self, path: &Path, model: &mut SequenceModel, by: &GroupBy) -> Result<Sequences> {
+    pub fn open_sequences_of(&self, path: &Path, model: &SequenceModel, by: &GroupBy) -> Result<Sequences> {
         let (source, groups) = self.open_sequences(path, model.config.missing, by)?;
         if source.dim() > 1 || model.dim() == 1 || !model.config.likelihood.family().of_categories {
             return Ok((source, groups));
         }
-        let missing = std::mem::take(&mut model.config.missing);
-        let rows = Symbols::in_columns(source.as_ref(), &model.columns, model.dim(), missing)?;
+        let rows = Symbols::in_columns(source.as_ref(), &model.columns, model.dim(), model.config.missing)?;
         Ok((Box::new(rows), groups))
     }
 

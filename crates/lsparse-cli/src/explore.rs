@@ -72,7 +72,7 @@ pub struct ExploreArgs {
     /// are cut].
     #[arg(long, value_name = "HxW", value_parser = Picture::parse)]
     pub picture: Option<Picture>,
-    /// Rows may have missing values, whichever way the mixture was trained.
+    /// Rows may have missing values, and sequences missing steps, whichever way the model was trained.
     #[arg(long)]
     pub missing: bool,
     /// Seed of the map.
@@ -253,7 +253,7 @@ fn of_mixture(args: &ExploreArgs, model: MixtureModel, options: &PageOptions) ->
 
 fn of_sequence(args: &ExploreArgs, model: SequenceModel, options: &PageOptions) -> Result<(String, Report)> {
     refuse_given(&args.text.given(), "sequences")?;
-    let mut model = if args.missing { model.allowing_missing_steps() } else { model };
+    let model = if args.missing { model.allowing_missing_steps() } else { model };
     let Some(path) = &args.data else {
         refuse_given(&args.groups.given(), "a page without data")?;
         let nothing = lsparse::data::Groups::one(0);
@@ -263,7 +263,7 @@ fn of_sequence(args: &ExploreArgs, model: SequenceModel, options: &PageOptions) 
     };
     let input = Input::open(path, ".csv")?;
     let reading = reading(args, input.path(), &model.columns)?;
-    let opened = args.groups.open_for(&reading, input.path(), &mut model);
+    let opened = args.groups.open_for(&reading, input.path(), &model);
     let (source, groups) = opened.map_err(|error| of_keep(args, error))?;
     let metadata = metadata_of_rows(args, input.path(), source.num_rows())?;
     let (columns, picture) = columns_and_picture(args, input.path(), source.as_ref(), &model.columns);

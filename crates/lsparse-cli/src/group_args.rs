@@ -43,7 +43,7 @@ impl GroupArgs {
     }
 
     /// Open the sequences at a path for a model.
-    pub fn open_for(&self, reading: &DataArgs, path: &Path, model: &mut SequenceModel) -> Result<Sequences> {
+    pub fn open_for(&self, reading: &DataArgs, path: &Path, model: &SequenceModel) -> Result<Sequences> {
         refuse_given(&reading.patches.given(), "sequences")?;
         reading.open_sequences_of(path, model, &self.by(path)?)
     }

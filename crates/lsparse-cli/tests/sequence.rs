@@ -105,6 +105,13 @@ fn what_cannot_be_used_is_refused_with_a_remedy() {
     place.npy("holes.npy", 2, &[1.0, 2.0, f64::NAN, f64::NAN, 3.0, 4.0]);
     place.npy("none.npy", 2, &[f64::NAN; 6]);
     place.lsparse("fit mixture data.npy -k 2 --laps 1 --quiet --out m.safetensors").assert().success();
+    place.npy("counts.npy", 2, &[1.0; 20]);
+    let counts = "fit sequence counts.npy --time-series -k 1 --likelihood poisson --laps 1 --quiet --out h.safetensors";
+    place.lsparse(counts).assert().success();
+    std::fs::create_dir(place.path("folder")).unwrap();
+    place.npy("folder/one.npy", 2, &[1.0; 20]);
+    let cube = [npy_header("1, 2, 3"), [0u8; 48].to_vec()].concat();
+    std::fs::write(place.path("cube.npy"), cube).unwrap();
     for (arguments, said) in [
         ("fit sequence data.npy --groups short.txt -k 2", "add up to 300, and there are 600 rows"),
         ("fit sequence data.npy -k 2", "give --groups, --group-column or --time-series"),
@@ -121,15 +128,113 @@ fn what_cannot_be_used_is_refused_with_a_remedy() {
         ("fit sequence data.csv --group-column when -k 2", "has no column \"when\""),
         ("fit sequence data.npy --group-column 1 -k 2", "give the lengths of the sequences by --groups"),
         ("fit sequence holes.npy --time-series -k 2", "row 2, column 1: NaN is not finite"),
-        ("fit sequence data.npy --time-series -k 2 --batches 2", "2 batches for 1 sequences"),
+        ("fit sequence data.npy --time-series -k 2 --batches 2", "2 batches for 1 sequence"),
         ("assign m.safetensors data.npy --path", "it has no meaning for a mixture"),
         ("score m.safetensors data.npy --time-series", "it has no meaning for a mixture"),
         ("fit sequence data.npy --time-series -k 2 --from m.safetensors", "is a mixture model"),
         ("sample m.safetensors --after 1", "do not follow each other"),
+        ("sample m.safetensors --trials 3", "trials: rows of gauss are no counts that add up to it"),
+        ("sample h.safetensors --trials 3", "trials: rows of poisson are no counts"),
+        ("fit sequence data.npy --time-series -k 601", "601 states cannot be told from 600 steps; ask for at most 600"),
+        (
+            "fit sequence folder --time-series -k 2",
+            "folder is a folder, each file of which is a sequence; leave it out",
+        ),
+        (
+            "fit sequence folder --groups lengths.txt -k 2",
+            "groups: folder is a folder, each file of which is a sequence",
+        ),
+        ("fit sequence folder --group-column who -k 2", "group-column: folder is a folder, each file of which"),
+        ("fit sequence data.csv --groups who -k 2", "who does not exist; give a file with the number of rows of each"),
+        (
+            "fit sequence data.csv --group-column who --leave-out x --leave-out y -k 2",
+            "leave-out: it leaves no column of data.csv that is data",
+        ),
+        ("fit sequence cube.npy --time-series -k 2", "or sequences of rows with x.reshape(-1, x.shape[-1])"),
+        ("score h.safetensors holes.npy --time-series", "with --missing full and diagonal Gaussians take NaN, and seq"),
     ] {
         place.lsparse(arguments).assert().code(2).stderr(contains(said));
     }
     place.lsparse("fit sequence holes.npy --time-series -k 1 --missing --quiet").assert().success();
+}
+
+/// The header of a .npy file of 64-bit floats.
+fn npy_header(shape: &str) -> Vec<u8> {
+    let mut text = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({shape}), }}");
+    text += &" ".repeat(63 - (10 + text.len()) % 64);
+    text.push('\n');
+    [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat()
+}
+
+/// A setting without effect is refused with the reason, and never passed over.
+#[test]
+fn settings_that_mean_nothing_are_refused() {
+    let place = place();
+    let fit = "fit sequence data.npy --time-series -k 2";
+    for (given, said) in [
+        (
+            "--method viterbi --estimate vb",
+            "estimate: vb means nothing to --method viterbi; leave it out, or choose --m",
+        ),
+        (
+            "--lambda 1",
+            "lambda: it means nothing to --likelihood gauss; leave it out, or choose --likelihood multinomial or",
+        ),
+        ("--stickiness 3 --estimate ml", "stickiness: it means nothing to --estimate ml"),
+        (
+            "--alpha 3 --estimate ml",
+            "alpha: it means nothing to --estimate ml; leave it out, or choose --estimate vb or map",
+        ),
+        ("--kappa 1 --likelihood multinomial", "kappa: it means nothing to --likelihood multinomial"),
+        ("--nu 9 --likelihood poisson", "nu: it means nothing to --likelihood poisson"),
+        ("--delay 9", "delay: it means nothing to --schedule memoized; leave it out, or choose --schedule stochastic"),
+        ("--method viterbi -l 2", "sparsity"),
+    ] {
+        place.lsparse(&format!("{fit} {given}")).assert().code(2).stderr(contains(said));
+    }
+    place.lsparse(&format!("{fit} --laps 2 -q --method viterbi --estimate ml")).assert().success();
+    // A report names everything, and is a file of settings; Viterbi training goes on from models that kept more.
+    let report = place.json(&format!("{fit} -l 2 --laps 2 -q --json --out h.safetensors"));
+    place.write("same.json", report["config"].to_string());
+    place.lsparse("fit sequence data.npy --time-series -q --config same.json --laps 1").assert().success();
+    place.lsparse("fit sequence data.npy --time-series -q --from h.safetensors --method viterbi").assert().success();
+}
+
+/// An empty line of a single column that may lack values is a missing step, wherever it is; a sequence may have no steps.
+#[test]
+fn empty_lines_are_missing_steps_and_empty_files_sequences_of_none() {
+    let place = Place::new();
+    let symbols: String =
+        (0..60).map(|n| if n % 7 == 0 { "\n".to_owned() } else { format!("{}\n", n / 5 % 2) }).collect();
+    place.write("symbols.txt", &symbols);
+    let fit = "fit sequence symbols.txt --time-series -k 2 --likelihood multinomial --header no --missing -q";
+    let report = place.json(&format!("{fit} --json --out h.safetensors"));
+    assert_eq!(report["rows"], 60, "{report}");
+    let score = place.json("score h.safetensors symbols.txt --time-series --header no --json");
+    assert_eq!((score["rows"].as_u64(), score["observed"].as_u64()), (Some(60), Some(51)), "{score}");
+    let (mean, total) =
+        (score["mean_log_likelihood"].as_f64().unwrap(), score["total_log_likelihood"].as_f64().unwrap());
+    assert!((mean - total / 51.0).abs() < 1e-9);
+    place
+        .lsparse("score h.safetensors symbols.txt --time-series --header no")
+        .assert()
+        .success()
+        .stdout(contains("60, of which 51 are there, in 1 sequence\n"));
+    // The first step, which is missing, is none that is foretold.
+    let next = score["next_step_log_likelihood"].as_f64().unwrap();
+    assert!((next - total / 51.0).abs() < 1e-9, "{score}");
+    let shares = place.stdout("assign h.safetensors symbols.txt --time-series --header no");
+    let share = |line: &str| line.split(',').nth(2).unwrap().parse::<f64>().unwrap();
+    assert!(shares.lines().skip(1).all(|line| share(line) <= 1.0), "{shares}");
+    std::fs::create_dir(place.path("parts")).unwrap();
+    place.write("parts/a.csv", "1,2\n3,4\n5,7\n");
+    place.write("parts/b.csv", "");
+    place.write("parts/c.csv", "2,1\n4,4\n");
+    place
+        .lsparse("fit sequence parts -k 1 --laps 2 --out p.safetensors")
+        .assert()
+        .success()
+        .stderr(contains("5 steps of 2 columns in 3 sequences"));
 }
 
 /// A column of whole numbers is a symbol a step where a row is shared out among categories.

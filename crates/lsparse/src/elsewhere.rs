@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::likelihood::Prior;
 use crate::mixture::{MixtureInputs, Mixtures, SettledMixture};
 use crate::runs::Family;
-use crate::sequence::{Lacking, SequenceFamily, SettledSequence, Steps, lacking_rows, measure_steps};
+use crate::sequence::{Lacking, MayLack, SequenceFamily, SettledSequence, Steps, lacking_rows, measure_steps};
 use crate::settings::{MixtureConfig, SequenceConfig, TopicMethod, TopicsConfig};
 use crate::store::prints::RowPrints;
 use crate::topics::{TopicFamily, TopicInputs, scan_counts};
@@ -53,7 +53,8 @@ fn counted_from(first: usize, mut error: Error) -> Error {
 
 /// Which rows of a piece are nothing but missing values; those that lack some are an error unless `some_may_lack`.
 pub fn lacking_piece(rows: &dyn RowSource, first: usize, some_may_lack: bool) -> Result<Vec<bool>> {
-    lacking_rows(rows, some_may_lack).map_err(|error| counted_from(first, error))
+    let may = MayLack { values: some_may_lack, counts: false };
+    lacking_rows(rows, may).map_err(|error| counted_from(first, error))
 }
 
 fn measure<T: Scalar>(rows: &dyn RowSource, config: &MixtureConfig, missing: bool) -> Result<PartialMoments> {

@@ -102,10 +102,25 @@ pub enum GroupBy {
 
 /// Open rows as sequences.
 pub fn open_sequences(path: &Path, options: &OpenOptions, by: &GroupBy) -> Result<(Box<dyn RowSource>, Groups)> {
+    let asked = match by {
+        GroupBy::Lengths(_) => "groups",
+        GroupBy::One => "time-series",
+        GroupBy::Column(_) => "group-column",
+        GroupBy::Files => "",
+    };
+    if path.is_dir() && !asked.is_empty() && !tables_in(path)?.is_empty() {
+        return Err(Error::Config {
+            setting: asked,
+            problem: format!("{} is a folder, each file of which is a sequence", path.display()),
+            remedy: "leave it out, or give one file".into(),
+        });
+    }
     match by {
         GroupBy::Lengths(lengths) => {
-            let (source, name) = (open(path, options)?, lengths.display().to_string());
-            let groups = Groups::of_numbers(&name, &read_column(lengths, &OpenOptions::default())?, source.num_rows())?;
+            // Before data, which may have a column of names that is no number.
+            let (found, name) = (lengths_in(lengths, path)?, lengths.display().to_string());
+            let source = open(path, options)?;
+            let groups = Groups::of_numbers(&name, &found, source.num_rows())?;
             Ok((source, groups))
         }
         GroupBy::One => {
@@ -127,8 +142,18 @@ pub fn open_sequences(path: &Path, options: &OpenOptions, by: &GroupBy) -> Resul
     }
 }
 
-/// The files of a folder, in the order of their names, each a sequence.
-fn open_folder(path: &Path, options: &OpenOptions) -> Result<(Box<dyn RowSource>, Groups)> {
+/// The lengths of the sequences at a path.
+fn lengths_in(lengths: &Path, path: &Path) -> Result<Vec<f64>> {
+    if !lengths.exists() && is_table(path) {
+        let problem = format!("{} does not exist", lengths.display());
+        let remedy = "give a file with the number of rows of each sequence, or name a column by `group-column`".into();
+        return Err(Error::Config { setting: "groups", problem, remedy });
+    }
+    read_column(lengths, &OpenOptions::default())
+}
+
+/// The files of a folder that rows are read from, in the order of their names.
+fn tables_in(path: &Path) -> Result<Vec<PathBuf>> {
     let failed = |source: io::Error| Error::Io { path: path.to_owned(), action: "read", source };
     let mut files = Vec::new();
     for entry in fs::read_dir(path).map_err(failed)? {
@@ -140,6 +165,12 @@ fn open_folder(path: &Path, options: &OpenOptions) -> Result<(Box<dyn RowSource>
         }
     }
     files.sort();
+    Ok(files)
+}
+
+/// The files of a folder, in the order of their names, each a sequence; one without rows is a sequence of no steps.
+fn open_folder(path: &Path, options: &OpenOptions) -> Result<(Box<dyn RowSource>, Groups)> {
+    let files = tables_in(path)?;
     if files.is_empty() {
         return Err(Error::Format {
             path: path.to_owned(),
@@ -147,8 +178,17 @@ fn open_folder(path: &Path, options: &OpenOptions) -> Result<(Box<dyn RowSource>
             remedy: "give a folder with a file for each sequence, or one file and `groups`".to_owned(),
         });
     }
-    let sources = files.iter().map(|file| open(file, options)).collect::<Result<Vec<_>>>()?;
-    let lengths: Vec<usize> = sources.iter().map(|source| source.num_rows()).collect();
+    let (mut sources, mut lengths) = (Vec::new(), Vec::new());
+    for file in &files {
+        match open(file, options) {
+            Ok(source) => {
+                lengths.push(source.num_rows());
+                sources.push(source);
+            }
+            Err(Error::NoRows { .. } | Error::NamesAlone { .. }) => lengths.push(0),
+            Err(error) => return Err(error),
+        }
+    }
     let chained = Chained::new(path.display().to_string(), sources)?;
     let groups = Groups::of_lengths(chained.name(), &lengths, chained.num_rows())?;
     Ok((Box::new(chained), groups))
@@ -257,6 +297,18 @@ mod tests {
         fs::write(parts.join("a.csv"), "3,4\n5,6\n").unwrap();
         fs::write(parts.join("readme.md"), "no data").unwrap();
         assert_eq!(lengths(&parts, &GroupBy::Files).unwrap(), (vec![2, 1], 2));
+        // A file without rows is a sequence of no steps, whichever way it has none.
+        fs::write(parts.join("aa.csv"), "").unwrap();
+        fs::write(parts.join("c.csv"), "x,y\n").unwrap();
+        let none = [npy_header::header_bytes("<f8", "0, 2"), Vec::new()].concat();
+        fs::write(parts.join("d.npy"), none).unwrap();
+        assert_eq!(lengths(&parts, &GroupBy::Files).unwrap(), (vec![2, 0, 1, 0, 0], 2));
+        for (by, said) in [(GroupBy::One, "time-series: "), (GroupBy::Lengths(at("n.txt")), "groups: ")] {
+            let text = lengths(&parts, &by).unwrap_err().to_string();
+            assert!(text.starts_with(said) && text.contains("each file of which is a sequence"), "{text}");
+        }
+        let text = lengths(&at("d.csv"), &GroupBy::Lengths(at("who"))).unwrap_err().to_string();
+        assert!(text.contains("does not exist") && text.contains("`group-column`"), "{text}");
     }
 
     #[test]

@@ -472,7 +472,7 @@ fn odd_sequences_are_trained_on_and_wrong_groups_refused() {
     assert!(text.contains("add up to 99, and there are 100 rows"), "{text}");
     let config = SequenceConfig { batches: Some(3), ..config };
     let text = fit_sequence(&equal, &Groups::one(100), &config).err().unwrap().to_string();
-    assert!(text.contains("3 batches for 1 sequences"), "{text}");
+    assert!(text.contains("3 batches for 1 sequence"), "{text}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ struct Step<'a> {
 pub fn run(args: &AssignArgs, model: SequenceModel, format: &str) -> Result<()> {
     topics::refuse_given(&args.text.given(), "a hidden Markov model")?;
     topics::refuse_given(&[("names", args.names.is_some())], "a hidden Markov model")?;
-    let mut model = if args.missing { model.allowing_missing_steps() } else { model };
+    let model = if args.missing { model.allowing_missing_steps() } else { model };
     let num = model.num_states();
     let one = args.path || format == "npy";
     if args.path && args.sparsity.is_some() {
@@ -32,7 +32,7 @@ pub fn run(args: &AssignArgs, model: SequenceModel, format: &str) -> Result<()> 
     }
     let sparsity = if one { 1 } else { args.kept(num, model.sparsity())? };
     let data = Input::open(&args.data, ".csv")?;
-    let (source, groups) = args.groups.open_for(&args.reading, data.path(), &mut model)?;
+    let (source, groups) = args.groups.open_for(&args.reading, data.path(), &model)?;
     let (source, rows) = (source.as_ref(), source.num_rows());
     let entry = size_of::<u32>() + size_of::<f64>();
     check_result("assigning", rows, "steps", (sparsity * entry) as u64)?;

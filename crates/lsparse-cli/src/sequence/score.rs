@@ -6,7 +6,7 @@ use lsparse::math::agreement::Agreement;
 use lsparse::{Result, SequenceModel};
 use serde::Serialize;
 
-use crate::format::{grouped, significant};
+use crate::format::{counted, grouped, significant};
 use crate::labels::{self, read_labels};
 use crate::score::{NO_CRITERIA, ScoreArgs, check_per_row, write_csv};
 use crate::stdin::Input;
@@ -37,10 +37,10 @@ struct Scores {
 
 pub fn run(args: &ScoreArgs, model: SequenceModel) -> Result<()> {
     let per_row = args.per_row.as_deref().map(|path| check_per_row(args, path)).transpose()?;
-    let mut model = if args.missing { model.allowing_missing_steps() } else { model };
+    let model = if args.missing { model.allowing_missing_steps() } else { model };
     topics::refuse_given(&args.text.given(), "a hidden Markov model")?;
     let data = Input::open(&args.data, ".csv")?;
-    let (source, groups) = args.groups.open_for(&args.reading, data.path(), &mut model)?;
+    let (source, groups) = args.groups.open_for(&args.reading, data.path(), &model)?;
     let labels = args.labels.as_deref().map(|path| read_labels(path, source.num_rows())).transpose()?;
     let rows = model.score(source.as_ref(), Some(&groups))?;
     let agreement = labels.map(|labels| -> Result<Agreement> {
@@ -54,8 +54,8 @@ pub fn run(args: &ScoreArgs, model: SequenceModel) -> Result<()> {
             _ => write_csv(path, "row,log_likelihood", &rows.log_density, |row| row.to_string())?,
         }
     }
-    let firsts: Vec<usize> =
-        (0..groups.len()).map(|group| groups.range(group)).filter(|range| !range.is_empty()).map(|r| r.start).collect();
+    let firsts = (0..groups.len()).map(|group| groups.range(group)).filter(|range| !range.is_empty()).map(|r| r.start);
+    let firsts: Vec<usize> = firsts.filter(|&row| rows.is_there(row)).collect();
     let later = rows.observed.saturating_sub(firsts.len());
     let of_firsts: f64 = firsts.iter().map(|&row| rows.log_density[row]).sum();
     let is_point = model.config.estimate != Estimate::Posterior;
@@ -81,7 +81,12 @@ pub fn run(args: &ScoreArgs, model: SequenceModel) -> Result<()> {
         text += &format!("next step             {} given those before it\n", significant(next, 9));
     }
     text += &format!("total                 {}\n", significant(scores.total_log_likelihood, 9));
-    text += &format!("steps                 {} in {} sequences\n", grouped(scores.rows), grouped(scores.sequences));
+    let there = match scores.observed < scores.rows {
+        true => format!(", of which {} are there,", grouped(scores.observed)),
+        false => String::new(),
+    };
+    let sequences = counted(scores.sequences, "sequence", "sequences");
+    text += &format!("steps                 {}{there} in {sequences}\n", grouped(scores.rows));
     if let (Some(bic), Some(aic)) = (scores.bic, scores.aic) {
         text += &format!("BIC                   {}\n", significant(bic, 9));
         text += &format!("AIC                   {}\n", significant(aic, 9));

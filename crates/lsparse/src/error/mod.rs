@@ -159,7 +159,8 @@ pub enum Error {
         path.display(),
         column + 1,
         describe_field(text),
-        if *is_missing { " (full and diagonal Gaussians take it for a missing value with `missing`)" } else { "" }
+        if *is_missing { " (with `missing` full and diagonal Gaussians take it for a missing value, and sequences a row of nothing else for a \
+             missing step)" } else { "" }
     )]
     NotANumber {
         /// The file.
@@ -172,6 +173,18 @@ pub enum Error {
         text: String,
         /// Whether that is how tables say that a value is missing, where a model might do without.
         is_missing: bool,
+    },
+
+    /// A text file has the names of columns, and no rows.
+    #[error(
+        "{}: there are no rows: {note}; give data with at least one row (text becomes rows of counts by `build-corpus`)",
+        path.display()
+    )]
+    NamesAlone {
+        /// The file.
+        path: PathBuf,
+        /// What was taken for names.
+        note: String,
     },
 
     /// A line of a text file cannot be used.
@@ -204,7 +217,7 @@ pub enum Error {
         describe_line(*line),
         row + 1,
         column + 1,
-        if value.is_nan() { " (full and diagonal Gaussians take NaN with `missing`)" } else { "" }
+        if value.is_nan() { " (with `missing` full and diagonal Gaussians take NaN, and sequences a row of nothing else)" } else { "" }
     )]
     NotFinite {
         /// The file or array.
@@ -539,8 +552,8 @@ mod tests {
         let error = Error::NotFinite { name: "x.npy".into(), line: None, row: 0, column: 2, value: f64::NAN };
         assert_eq!(
             error.to_string(),
-            "x.npy row 1, column 3: NaN is not finite; replace it by a number or drop the row (full and diagonal Gaussians \
-             take NaN with `missing`)"
+            "x.npy row 1, column 3: NaN is not finite; replace it by a number or drop the row (with `missing` full \
+             and diagonal Gaussians take NaN, and sequences a row of nothing else)"
         );
         let error =
             Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new(), is_missing: false };

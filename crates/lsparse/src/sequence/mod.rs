@@ -13,6 +13,6 @@ pub use model::*;
 pub use sample::DrawnSteps;
 pub use saved::{SequenceModel, StepScores};
 pub use steps::Lacking;
-pub(crate) use steps::{Steps, lacking_rows};
+pub(crate) use steps::{MayLack, Steps, lacking_rows};
 pub use train::{SequenceFamily, SequenceInputs, fit_sequence, fit_sequence_with};
 pub(crate) use train::{SettledSequence, measure_steps};

@@ -1,10 +1,12 @@
 //! A trained hidden Markov model as files hold it and users use it: save, load, score steps, smooth states, best paths.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::local::{Local, best_paths, smooth_states};
+use super::steps::Lacking;
 use super::train::{for_each_panel, groups_of, score_steps, with_steps};
 use super::{Sequence, SequenceParams, SequenceSummary};
 use crate::allocation::{Chain, ChainCounts, ChainPrior};
@@ -57,6 +59,8 @@ pub struct StepScores {
     pub log_density: Vec<f64>,
     /// Steps that are there.
     pub observed: usize,
+    /// Which are not; none where all are there.
+    pub lacking: Option<Arc<Lacking>>,
     /// Free parameters of the model.
     pub num_parameters: usize,
 }
@@ -70,6 +74,11 @@ impl StepScores {
     /// That of a step, on average.
     pub fn mean(&self) -> f64 {
         self.total() / self.observed.max(1) as f64
+    }
+
+    /// Whether a step is there.
+    pub fn is_there(&self, row: usize) -> bool {
+        !self.lacking.as_ref().is_some_and(|lacking| lacking.has(row))
     }
 
     /// Bayesian information criterion: lower is better.
@@ -322,12 +331,12 @@ impl SequenceModel {
         let likelihood = self.config.likelihood.build::<T>(&self.prior);
         let groups = groups_of(source, groups)?;
         check_result("scoring", source.num_rows(), "steps", size_of::<f64>() as u64)?;
-        with_steps(source, &self.config, |steps, weights| {
+        with_steps(source, &self.config, |steps, _| {
             check_rows(likelihood.as_ref(), self.prior.missing, steps)?;
             let clusters = likelihood.clusters_of(&self.arrays)?;
             let log_density = score_steps(likelihood.as_ref(), clusters.as_ref(), &self.chain(), steps, &groups)?;
-            let observed = weights.map_or(log_density.len(), |weights| weights.iter().sum::<f64>() as usize);
-            Ok(StepScores { log_density, observed, num_parameters: self.num_parameters() })
+            let (observed, lacking) = (steps.num_there(), steps.lacking());
+            Ok(StepScores { log_density, observed, lacking, num_parameters: self.num_parameters() })
         })
     }
 

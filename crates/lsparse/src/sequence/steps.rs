@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::data::{RowSource, Rows, Scalar, Wrapper};
 use crate::error::{Error, Result};
+use crate::likelihood::Family;
 
 /// Which of some rows are steps without an observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,22 @@ impl Lacking {
     /// Whether a row is one.
     pub fn has(&self, row: usize) -> bool {
         row.checked_sub(self.first).and_then(|at| self.flags.get(at)).copied().unwrap_or(false)
+    }
+}
+
+/// What rows may lack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MayLack {
+    /// Some of their values.
+    pub values: bool,
+    /// All that they count, so that a sparse row of nothing is a step without an observation: a symbol that is missing.
+    pub counts: bool,
+}
+
+impl MayLack {
+    /// What rows of a family may lack.
+    pub fn of(family: &Family) -> Self {
+        MayLack { values: family.allows_missing, counts: family.of_categories }
     }
 }
 
@@ -46,11 +63,10 @@ impl<'a> Steps<'a> {
         Steps { source, lacking }
     }
 
-    /// Look for rows of nothing but NaN, here or where they are. Rows that lack some values are an error unless
-    /// `some_may_lack`.
-    pub fn of(source: &'a dyn RowSource, some_may_lack: bool) -> Result<Self> {
-        let elsewhere = source.pieces().map_or(Ok(None), |pieces| pieces.lacking(some_may_lack))?;
-        let flags = elsewhere.map_or_else(|| lacking_rows(source, some_may_lack), Ok)?;
+    /// Look for rows of nothing, here or where they are, as [`lacking_rows`] does.
+    pub fn of(source: &'a dyn RowSource, may: MayLack) -> Result<Self> {
+        let elsewhere = source.pieces().map_or(Ok(None), |pieces| pieces.lacking(may.values))?;
+        let flags = elsewhere.map_or_else(|| lacking_rows(source, may), Ok)?;
         Ok(Steps { source, lacking: Lacking::new(0, flags) })
     }
 
@@ -95,8 +111,12 @@ impl Wrapper for Steps<'_> {
     }
 }
 
-/// Which rows are nothing but NaN. Rows that lack some values are an error unless `some_may_lack`.
-pub fn lacking_rows(source: &dyn RowSource, some_may_lack: bool) -> Result<Vec<bool>> {
+/// Which rows are nothing but NaN, or of sparse counts nothing at all. Rows that lack some values are an error where they may
+/// not.
+pub fn lacking_rows(source: &dyn RowSource, may: MayLack) -> Result<Vec<bool>> {
+    if source.is_sparse() && may.counts {
+        return rows_of_nothing(source);
+    }
     if source.is_sparse() {
         let problem = format!("{} holds sparse rows, in which what is not stored is zero", source.name());
         return Err(Error::Config { setting: "missing", problem, remedy: "give the rows in full".into() });
@@ -112,7 +132,7 @@ pub fn lacking_rows(source: &dyn RowSource, some_may_lack: bool) -> Result<Vec<b
             let row = rows.dense_rows(n..n + 1);
             let missing = row.iter().filter(|x| x.is_nan()).count();
             lacking[first + n] = missing == dim;
-            if missing > 0 && missing < dim && !some_may_lack {
+            if missing > 0 && missing < dim && !may.values {
                 let column = row.iter().position(|x| x.is_nan()).unwrap_or(0);
                 let need =
                     "a number beside the others (a step is there or missing as a whole, but for gauss and diag-gauss)";
@@ -124,16 +144,28 @@ pub fn lacking_rows(source: &dyn RowSource, some_may_lack: bool) -> Result<Vec<b
     Ok(lacking)
 }
 
+/// Which sparse rows have no entries.
+fn rows_of_nothing(source: &dyn RowSource) -> Result<Vec<bool>> {
+    let mut lacking = Vec::with_capacity(source.num_rows());
+    let mut rows = Rows::<f64>::sparse(source.dim());
+    while lacking.len() < source.num_rows() {
+        rows.clear();
+        source.read_f64(lacking.len(), BLOCK_ROWS.min(source.num_rows() - lacking.len()), &mut rows)?;
+        lacking.extend((0..rows.len()).map(|n| rows.sparse_row(n).0.is_empty()));
+    }
+    Ok(lacking)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::MemoryRows;
+    use crate::data::{CsrRows, MemoryRows};
 
     #[test]
     fn rows_of_nothing_are_zeros_and_known() {
         let nan = f64::NAN;
         let source = MemoryRows::new("rows", 2, vec![1.0, 2.0, nan, nan, nan, nan, 3.0, nan, 5.0, 6.0]).unwrap();
-        let steps = Steps::of(&source, true).unwrap();
+        let steps = Steps::of(&source, MayLack { values: true, counts: false }).unwrap();
         assert_eq!(steps.lacking(), Lacking::new(0, vec![false, true, true, false, false]));
         assert_eq!(steps.num_there(), 3);
         let part = Lacking::new(2, vec![false, true]).unwrap();
@@ -143,9 +175,13 @@ mod tests {
         steps.read_f64(1, 4, &mut rows).unwrap();
         assert_eq!(rows.dense_rows(0..2), [0.0; 4]);
         assert!(rows.dense_rows(2..3)[1].is_nan() && rows.dense_rows(3..4) == [5.0, 6.0]);
-        let text = Steps::of(&source, false).err().unwrap().to_string();
+        let text = Steps::of(&source, MayLack::default()).err().unwrap().to_string();
         assert!(text.contains("row 4, column 2"), "{text}");
         let whole = MemoryRows::new("rows", 1, vec![1.0, 2.0]).unwrap();
-        assert!(Steps::of(&whole, false).unwrap().lacking().is_none());
+        assert!(Steps::of(&whole, MayLack::default()).unwrap().lacking().is_none());
+        let counts = CsrRows::new("counts", 2, vec![0, 1, 1, 2], vec![1, 0], vec![1.0, 2.0]).unwrap();
+        let may = MayLack { values: false, counts: true };
+        assert_eq!(Steps::of(&counts, may).unwrap().lacking(), Lacking::new(0, vec![false, true, false]));
+        assert!(Steps::of(&counts, MayLack::default()).err().unwrap().to_string().contains("sparse rows"));
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::local::{Local, Sequences, next_step_scores, panel_rows, panels_of};
 use super::seed::initial;
-use super::steps::{Steps, lacking_rows};
+use super::steps::{MayLack, Steps, lacking_rows};
 use super::{Sequence, SequenceModel, SequenceParams, SequenceSummary};
 use crate::allocation::{Chain, ChainPrior};
 use crate::clusters::{check_columns, scan_for, scan_part_for, working_element};
@@ -20,7 +20,7 @@ use crate::data::{
 use crate::error::{Error, Result};
 use crate::likelihood::{Clusters, Likelihood, Prior};
 use crate::runs::{self, Beside, Family, Fitted};
-use crate::settings::{BestBy, Checked, History, Plan, SequenceConfig, Sparsity};
+use crate::settings::{BestBy, Checked, History, Plan, SequenceConfig, Sparsity, too_many};
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
 use crate::system::{OF_A_TRAINING, check_room};
 use crate::training::exchange::Known;
@@ -83,7 +83,7 @@ pub(super) fn with_steps<R>(
     work: impl FnOnce(&Steps<'_>, Option<&[f64]>) -> Result<R>,
 ) -> Result<R> {
     let steps = match config.missing {
-        true => Steps::of(source, config.likelihood.family().allows_missing)?,
+        true => Steps::of(source, MayLack::of(config.likelihood.family()))?,
         false => Steps::complete(source),
     };
     let weights = steps.weights();
@@ -103,7 +103,7 @@ impl SettledSequence {
     /// Which of some rows are steps without an observation, where there may be such.
     pub fn lacking(&self, rows: &dyn RowSource) -> Result<Vec<bool>> {
         match self.config.missing {
-            true => lacking_rows(rows, self.config.likelihood.family().allows_missing),
+            true => lacking_rows(rows, MayLack::of(self.config.likelihood.family())),
             false => Ok(Vec::new()),
         }
     }
@@ -198,7 +198,11 @@ impl<'a, T: Scalar> SequenceFamily<'a, T> {
         let windows = config.windows(&groups);
         let (filled, cut) = (groups.num_filled(), windows.len());
         if config.settings_batches().is_some_and(|batches| batches > cut) {
-            let what = if cut > filled { "stretches of sequences" } else { "sequences" };
+            let what = match (cut > filled, cut) {
+                (true, _) => "stretches of sequences",
+                (_, 1) => "sequence",
+                _ => "sequences",
+            };
             let problem = format!("{} batches for {cut} {what}", config.batches);
             return refuse("batches", problem, "ask for as many as there are sequences at most");
         }
@@ -218,7 +222,7 @@ impl<'a, T: Scalar> SequenceFamily<'a, T> {
             return refuse("missing", problem, "give sequences with steps that are there");
         }
         if there < config.states {
-            return Err(Error::TooManyClusters { clusters: config.states, rows: there });
+            return Err(too_many(config.states, there));
         }
         let prior = settle_prior::<T>(source, row_weights, &mut config, inputs.start)?;
         if prior.dim != source.dim() {

@@ -8,7 +8,7 @@ use std::path::Path;
 use lsparse::backend::with_threads;
 use lsparse::data::{Groups, RowSource, Symbols};
 use lsparse::elsewhere::WholeData;
-use lsparse::settings::{Checked, check_fixed, passed_on};
+use lsparse::settings::{Checked, SequenceMethod, check_fixed, passed_on};
 use lsparse::training::exchange::Engine;
 use lsparse::{
     Beside, BestBy, Error, History, Result, ScheduleKind, SequenceConfig, SequenceInputs, SequenceModel, Sparsity,
@@ -50,7 +50,11 @@ impl SequenceArgs {
         if start.is_none() && !given.has("states") {
             return refuse("states", "the number of states is not given", "give it with `states`");
         }
-        let config: SequenceConfig = given.over(&base)?;
+        let mut config: SequenceConfig = given.over(&base)?;
+        if config.method == SequenceMethod::Viterbi && !given.has("sparsity") {
+            // A model to go on from may have kept more.
+            config.sparsity = Sparsity::Usual;
+        }
         if given.options.contains_key("sparsity-tolerance") && config.sparsity != Sparsity::Auto {
             return refuse("sparsity-tolerance", "L is not chosen by it", "give `sparsity auto` too");
         }
@@ -103,8 +107,7 @@ fn train(args: &SequenceArgs) -> Result<()> {
     let mut heldout = heldout.as_ref().map(open_held).transpose()?;
     let columns = as_symbols(&mut source, heldout.as_mut().map(|held| &mut held.0), &config, start.as_ref())?;
     output::note_remark(config.sparsity.remark(config.states));
-    let missing = config.missing;
-    let config = SequenceConfig { missing: missing && columns.is_none(), ..config }.check(source.num_rows())?;
+    let config = config.check(source.num_rows())?;
     let trace = args.run.open_trace()?;
     // A training that others work for is at rest in its folder whenever it is ended.
     let interrupt = args.run.folder().is_none().then(|| interrupt::listen(args.run.quiet));
@@ -132,9 +135,7 @@ fn train(args: &SequenceArgs) -> Result<()> {
         storage: args.run.storage(),
         engine: engine.as_mut().map(|engine| engine.as_mut() as &mut dyn Engine),
     };
-    let mut fitted = fit_sequence_with(source.as_ref(), &config, inputs, beside)?;
-    // A symbol that is missing is a row of nothing to training, and still one that data for this model may have.
-    fitted.model.config.missing = missing;
+    let fitted = fit_sequence_with(source.as_ref(), &config, inputs, beside)?;
     watchers.progress.finish();
     if let Some(path) = &args.run.out {
         save_model(path, |place| fitted.model.save_to(place))?;

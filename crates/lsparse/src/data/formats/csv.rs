@@ -1,6 +1,7 @@
 //! Read numbers from text: CSV, TSV or columns parted by blanks, gzipped or not, into memory.
 //!
-//! Lines that start with `#` and empty lines are passed over. Fields may be quoted, but a quoted field does not go
+//! Lines that start with `#` are passed over, and so are empty lines, but for those of a single column whose values may be
+//! missing. Fields may be quoted, but a quoted field does not go
 //! on over lines: numbers have no need to, and so every error can name its line.
 
 use std::fs::File;
@@ -71,6 +72,9 @@ pub fn read_columns(
     let mut at: Option<Vec<usize>> = None;
     let mut found: Vec<Vec<String>> = vec![Vec::new(); columns.len()];
     each_line(path, options, &mut |number, fields| {
+        if fields.is_empty() {
+            return Ok(());
+        }
         if at.is_none() {
             let find = |column: &String| find_column(path, &fields, column, "keep", &mut header);
             at = Some(columns.iter().map(find).collect::<Result<_>>()?);
@@ -139,7 +143,17 @@ fn read_table(path: &Path, options: &CsvOptions, key: Option<&str>) -> Result<(M
     let mut table =
         Table { path, header, missing, note: None, names: Vec::new(), dim: None, num_rows: 0, values: Vec::new() };
     let (mut aside, mut keys) = (None, Vec::new());
+    // Empty lines before it is known that there is one column.
+    let mut empty = 0;
     each_line(path, options, &mut |number, mut fields| {
+        if fields.is_empty() {
+            match &aside {
+                None => empty += 1,
+                Some(Aside { all, .. }) if all.is_empty() && table.width() == Some(1) => table.push_missing(1),
+                Some(_) => {}
+            }
+            return Ok(());
+        }
         if aside.is_none() {
             let header = &mut table.header;
             let key = key.map(|key| find_column(path, &fields, key, "group-column", header)).transpose()?;
@@ -152,6 +166,11 @@ fn read_table(path: &Path, options: &CsvOptions, key: Option<&str>) -> Result<(M
             aside = Some(Aside { key, all });
         }
         let Some(Aside { key, all }) = &aside else { return Ok(()) };
+        if table.width().is_none() && all.len() >= fields.len() {
+            let setting = if options.leave_out.is_empty() { "group-column" } else { "leave-out" };
+            let problem = format!("it leaves no column of {} that is data", path.display());
+            return Err(Error::Config { setting, problem, remedy: "leave fewer columns out".to_owned() });
+        }
         if all.first().is_some_and(|&last| last >= fields.len()) || all.len() >= fields.len() {
             let expected = table.dim.map_or(all.len() + 1, |dim| dim + all.len());
             return Err(Error::Ragged { path: path.to_owned(), line: number, expected, found: fields.len() });
@@ -161,6 +180,13 @@ fn read_table(path: &Path, options: &CsvOptions, key: Option<&str>) -> Result<(M
             fields.remove(at);
         }
         let before = table.num_rows;
+        if table.width().is_none()
+            && fields.len() == 1
+            && all.is_empty()
+            && !table.begins_with_names(number, &fields)?
+        {
+            table.push_missing(empty);
+        }
         table.push_line(number, &fields)?;
         if table.num_rows > before {
             keys.extend(its_key);
@@ -168,11 +194,7 @@ fn read_table(path: &Path, options: &CsvOptions, key: Option<&str>) -> Result<(M
         Ok(())
     })?;
     if let (Some(note), 0) = (&table.note, table.num_rows) {
-        return Err(Error::Format {
-            path: path.to_owned(),
-            detail: format!("there are no rows: {note}"),
-            remedy: "give data with at least one row (text becomes rows of counts by `build-corpus`)".to_owned(),
-        });
+        return Err(Error::NamesAlone { path: path.to_owned(), note: note.clone() });
     }
     let note = table.note.take().map(|note| format!("{}: {note}", path.display()));
     let rows = MemoryRows::new(path.display().to_string(), table.dim.unwrap_or(1), table.values)?.with_note(note);
@@ -180,7 +202,8 @@ fn read_table(path: &Path, options: &CsvOptions, key: Option<&str>) -> Result<(M
     Ok((rows, keys))
 }
 
-/// Hand on the number and the fields of every line of a text file that is neither empty nor a comment.
+/// Hand on the number and the fields of every line of a text file that is no comment; of empty lines, which have none, only
+/// where values may be missing.
 fn each_line(path: &Path, options: &CsvOptions, visit: &mut dyn FnMut(u64, Vec<&[u8]>) -> Result<()>) -> Result<()> {
     options.check()?;
     let failed = |source: io::Error| match source.kind() {
@@ -209,7 +232,13 @@ fn each_line(path: &Path, options: &CsvOptions, visit: &mut dyn FnMut(u64, Vec<&
             // Some editors mark the start of a text.
             let marked = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf") } else { None };
             let line = marked.unwrap_or(line);
-            if line.trim_ascii().is_empty() || line.starts_with(b"#") {
+            if line.starts_with(b"#") {
+                continue;
+            }
+            if line.trim_ascii().is_empty() {
+                if options.missing {
+                    visit(number, Vec::new())?;
+                }
                 continue;
             }
             if !line.iter().filter(|&&byte| byte == b'"').count().is_multiple_of(2) {
@@ -274,11 +303,31 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    fn push_line(&mut self, line: u64, fields: &[&[u8]]) -> Result<()> {
-        let header = match self.header.replace(false) {
+    /// Columns, once the first line is seen.
+    fn width(&self) -> Option<usize> {
+        self.dim.or((!self.names.is_empty()).then_some(self.names.len()))
+    }
+
+    /// So many rows of one column of which nothing is known.
+    fn push_missing(&mut self, rows: usize) {
+        self.dim = Some(1);
+        self.values.resize(self.values.len() + rows, f64::NAN);
+        self.num_rows += rows;
+    }
+
+    /// Whether the first line names the columns; from then on that is known.
+    fn begins_with_names(&mut self, line: u64, fields: &[&[u8]]) -> Result<bool> {
+        let header = match self.header {
             Some(header) => header,
             None => self.guess_header(line, fields)?,
         };
+        self.header = Some(header);
+        Ok(header)
+    }
+
+    fn push_line(&mut self, line: u64, fields: &[&[u8]]) -> Result<()> {
+        let header = self.begins_with_names(line, fields)?;
+        self.header = Some(false);
         if header {
             self.mention_unnamed(fields);
             self.names = fields.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();

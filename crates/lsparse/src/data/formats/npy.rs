@@ -213,7 +213,9 @@ fn check_shape(name: &str, header: &Header) -> Result<(usize, usize)> {
             sizes.ok_or_else(|| wrong("save a smaller array"))
         }
         [] | [_] => Err(wrong(r#"save it with np.save("x.npy", x.reshape(-1, 1))"#)),
-        _ => Err(wrong(r#"save it with np.save("x.npy", x.reshape(len(x), -1))"#)),
+        _ => Err(wrong(
+            r#"save it with np.save("x.npy", x.reshape(len(x), -1)), or sequences of rows with x.reshape(-1, x.shape[-1])"#,
+        )),
     }
 }
 

@@ -107,7 +107,12 @@ pub(in crate::sequence) fn smooth_states<T: Scalar>(
     rows.for_each(|(index, value)| {
         let mut pairs: Vec<(u32, T)> = index.iter().copied().zip(value.iter().copied()).collect();
         pairs.sort_by(|a, b| b.1.to_f64().total_cmp(&a.1.to_f64()));
-        pairs.into_iter().zip(index.iter_mut().zip(value)).for_each(|(pair, (k, r))| (*k, *r) = pair);
+        // Rounding has made more of some than all.
+        let at_most_all = |r: T| if r.to_f64() > 1.0 { T::ONE } else { r };
+        pairs
+            .into_iter()
+            .zip(index.iter_mut().zip(value))
+            .for_each(|(pair, (k, r))| (*k, *r) = (pair.0, at_most_all(pair.1)));
     });
     let mut end = 0;
     for Stretch { own, .. } in sequences.spans {
