@@ -73,6 +73,16 @@ impl Hmm {
         saved::reduce(slf.as_any(), &slf.get().model)
     }
 
+    /// The same model for sequences that may have missing steps; itself where it is one already.
+    fn allowing_missing(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        let model = &slf.get().model;
+        if model.config.missing {
+            return Ok(slf);
+        }
+        let model = model.clone().allowing_missing_steps();
+        Bound::new(slf.py(), Hmm { model })
+    }
+
     /// The settings it was trained with, as settled for the data, as JSON.
     #[getter]
     fn config(&self) -> PyResult<String> {

@@ -8,6 +8,9 @@ import pytest
 from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lsparse
 from lsparse import HMM, LsparseError
@@ -241,3 +244,95 @@ def test_long_sequences_are_worked_on_in_stretches():
     # Long without being asked, which is said.
     with pytest.warns(UserWarning, match="worked on in 12 stretches, each with 250 steps"):
         lsparse.HMM(2, random_state=0, max_iter=1, tol=0).fit(np.tile(X, (10, 1)))
+
+
+def test_symbols_that_may_be_missing_stay_so_in_files(tmp_path):
+    X = rows("categorical").astype(float)
+    X[5:8] = np.nan
+    model = HMM(3, emission="categorical", missing=True, random_state=0, tol=0.01).fit(X, LENGTHS)
+    lsparse.save(model, tmp_path / "h.safetensors")
+    again = lsparse.load(tmp_path / "h.safetensors")
+    assert again.missing and again.emission == "categorical"
+    assert again.score(X, LENGTHS) == model.score(X, LENGTHS)
+    assert pickle.loads(pickle.dumps(model)).score(X, LENGTHS) == model.score(X, LENGTHS)
+    assert lsparse.explore(again, X, lengths=LENGTHS).report["rows"] == 300
+    # Steps that are missing are none that BIC counts.
+    expected = model.model_.num_parameters * np.log(297) - 2 * model.score(X, LENGTHS)
+    assert model.bic(X, LENGTHS) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", ["full", "diag", "poisson", "categorical", "multinomial"])
+def test_steps_may_be_missing_after_the_fit(kind):
+    X = rows(kind)
+    model = ours(kind, estimate="vb").fit(X, LENGTHS)
+    before = model.score(X, LENGTHS)
+    holed = X.astype(float)
+    holed[5:8] = np.nan
+    with pytest.raises(ValueError, match="missing=True"):
+        model.score(holed, LENGTHS)
+    model.set_params(missing=True)
+    assert model.score(X, LENGTHS) == pytest.approx(before, rel=1e-9)
+    np.testing.assert_allclose(model.score_steps(holed, LENGTHS)[5:8], 0, atol=1e-12)
+    assert model.predict(holed, LENGTHS).shape == (300,)
+    np.testing.assert_allclose(model.predict_proba(holed, LENGTHS).sum(axis=1), 1.0)
+    assert model.predict_proba(holed, LENGTHS).max() <= 1.0
+
+
+def test_what_hmmlearn_has_besides():
+    X = rows("diag")
+    model = ours("diag", max_iter=20, estimate="vb", schedule="memoized", batch_size=60).fit(X, LENGTHS)
+    monitor = model.monitor_
+    assert (monitor.converged, monitor.iter, len(monitor.history)) == (model.converged_, 20, 20)
+    assert monitor.history[-1] == model.objective_ and (np.diff(monitor.history[1:]) >= -1e-9).all()
+    assert not hasattr(HMM(2), "monitor_")
+    other = theirs("diag", model)
+    np.testing.assert_allclose(model.get_stationary_distribution(), other.get_stationary_distribution(), atol=1e-10)
+    with pytest.raises(NotFittedError):
+        HMM(2).get_stationary_distribution()
+    # What has no effect is no parameter.
+    assert not {"device", "total_samples"} & set(HMM().get_params())
+
+
+def test_rows_that_are_no_rows_are_refused_with_what_to_give():
+    X = rows("diag")
+    with pytest.raises(ValueError, match=r"X.reshape\(-1, X.shape\[-1\]\), and lengths="):
+        HMM(2).fit(X.reshape(3, 100, 2))
+    with pytest.raises(ValueError, match=r"np.concatenate\(X\), and lengths="):
+        HMM(2).fit([X[:100], X[100:]])
+    with pytest.raises(ValueError, match="Classes \\(y\\) have no part in an HMM"):
+        HMM(2).fit(X, np.arange(300) % 3)
+    with pytest.raises(ValueError, match="row of NaN is a step"):
+        HMM(2, emission="poisson").fit(np.full((10, 2), np.nan))
+    # Nothing but steps of their own is a thing to ask for, and so is a pipeline, which passes None.
+    HMM(2, random_state=0, tol=0.1).fit(X, np.ones(300, int))
+    make_pipeline(StandardScaler(), HMM(2, random_state=0, tol=0.1)).fit(X).predict(X)
+
+
+class WithClasses(HMM):
+    """An HMM whose second argument is y, as scikit-learn's checks call it: hmmlearn's is lengths."""
+
+    def fit(self, X, y=None):
+        return super().fit(X)
+
+    def score(self, X, y=None):
+        return super().score(X)
+
+    def fit_transform(self, X, y=None):
+        return self.fit(X).transform(X)
+
+
+#: scikit-learn's checks that cannot apply, and why.
+NOT_APPLICABLE = {
+    "check_methods_subset_invariance": "the state of a step depends on the steps around it",
+    "check_methods_sample_order_invariance": "the order of steps is what a chain is about",
+    "check_estimator_sparse_array": "the check takes whatever has predict_proba and reads sparse data for a classifier",
+    "check_estimator_sparse_matrix": "the check takes whatever has predict_proba and reads sparse data for a classifier",
+}
+
+
+@parametrize_with_checks(
+    [WithClasses(2, random_state=0), WithClasses(2, emission="poisson", random_state=0)],
+    expected_failed_checks=lambda _: NOT_APPLICABLE,
+)
+def test_check_estimator(estimator, check):
+    check(estimator)

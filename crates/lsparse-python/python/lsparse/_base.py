@@ -120,6 +120,8 @@ class Estimator(_Fitted):
     _page: ClassVar[Page | None] = None
     #: What the library calls K.
     _components_setting: ClassVar[str] = "clusters"
+    #: What NaN is where values may be missing.
+    _nan: ClassVar[str] = "NaN is a value that is missing"
     #: What it calls the size of a batch.
     _batch_setting: ClassVar[str] = "rows-per-batch"
 
@@ -154,12 +156,6 @@ class Estimator(_Fitted):
     n_init: int = setting("mixture", "runs")
     learning_offset: float = setting("mixture", "delay")
     learning_decay: float = setting("mixture", "decay")
-    total_samples: float | None = parameter(
-        None,
-        "float",
-        POSITIVE,
-        "Rows that there will be, for stochastic ``partial_fit``; those seen so far if not given.",
-    )
     random_state: Any = parameter(
         None,
         "int, RandomState instance or None",
@@ -175,7 +171,6 @@ class Estimator(_Fitted):
         "Threads; -1 for all cores, None for as many as scikit-learn's own loops take, which heed joblib, threadpoolctl "
         "and ``OMP_NUM_THREADS``. The result is the same with any number.",
     )
-    device: str = setting("mixture", "device", default="auto")
     memo_memory: int | None = parameter(
         None,
         "int",
@@ -211,7 +206,7 @@ class Estimator(_Fitted):
             if "contains NaN" in str(error) and "missing" in self._parameter_constraints:
                 # scikit-learn goes on about other estimators.
                 first = str(error).split("\n", maxsplit=1)[0]
-                raise ValueError(f"{first}\nGive missing=True, and NaN is a value that is missing.") from None
+                raise ValueError(f"{first}\nGive missing=True, and {self._nan}.") from None
             raise
         return readable(X)
 
@@ -282,11 +277,6 @@ class Estimator(_Fitted):
     def _validate_params(self) -> None:
         """As scikit-learn does; and True is no number."""
         super()._validate_params()
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
-            raise InvalidParameterError(
-                f"The 'device' parameter of {type(self).__name__} must be 'auto', 'cpu', 'cuda', or 'cuda:1' for the second "
-                f"GPU and so on. Got {self.device!r} instead."
-            )
         for name, value in self.get_params(deep=False).items():
             checks = self._parameter_constraints.get(name, ["boolean"])
             if isinstance(value, bool | np.bool_) and not {"boolean", "verbose"} & {c for c in checks if isinstance(c, str)}:
@@ -317,7 +307,6 @@ class Estimator(_Fitted):
             "tolerance": self.tol or None,
             "max-seconds": self.max_seconds,
             "early-stopping": self.early_stopping,
-            "device": None if self.device == "auto" else self.device,
             **overrides,
         }
         numbers = {name: value.item() if isinstance(value, np.generic) else value for name, value in config.items()}
@@ -378,6 +367,45 @@ class Estimator(_Fitted):
         self.objective_ = training["objective"]
         self.converged_ = training["stopped_by"] in ("tolerance", "count-tolerance")
 
+    @property
+    def _n_features_out(self) -> int:
+        # Only a fitted one has it, which is how scikit-learn knows.
+        if not hasattr(self, "model_"):
+            raise AttributeError("_n_features_out")
+        return int(json.loads(self.model_.config)[self._components_setting])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _fitted(self, X: Any) -> Any:
+        """Rows to apply a fitted model to."""
+        check_is_fitted(self)
+        return self._rows(X, reset=False)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class GrowingEstimator(Estimator):
+    """Estimators that take more rows step by step, and whose rows GPUs may work on."""
+
+    total_samples: float | None = parameter(
+        None,
+        "float",
+        POSITIVE,
+        "Rows that there will be, for stochastic ``partial_fit``; those seen so far if not given.",
+    )
+    device: str = setting("mixture", "device", default="auto")
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            raise InvalidParameterError(
+                f"The 'device' parameter of {type(self).__name__} must be 'auto', 'cpu', 'cuda', or 'cuda:1' for the second "
+                f"GPU and so on. Got {self.device!r} instead."
+            )
+
+    def _shared_config(self, **overrides: Any) -> dict[str, Any]:
+        return super()._shared_config(**{"device": None if self.device == "auto" else self.device, **overrides})
+
     def _rate(self) -> dict[str, float]:
         """How new rows enter the total in ``partial_fit``: nothing for adding them, a rate for blending them in."""
         if self._schedule != "stochastic":
@@ -395,21 +423,6 @@ class Estimator(_Fitted):
         for name, column in self.trace_.items():
             value = known.get(name, np.nan if column.dtype.kind == "f" else -1)
             self.trace_[name] = np.append(column, np.asarray(value, dtype=column.dtype))
-
-    @property
-    def _n_features_out(self) -> int:
-        # Only a fitted one has it, which is how scikit-learn knows.
-        if not hasattr(self, "model_"):
-            raise AttributeError("_n_features_out")
-        return int(json.loads(self.model_.config)[self._components_setting])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
-
-    def _fitted(self, X: Any) -> Any:
-        """Rows to apply a fitted model to."""
-        check_is_fitted(self)
-        return self._rows(X, reset=False)
 
 
 class _Watch:

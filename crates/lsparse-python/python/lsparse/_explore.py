@@ -239,7 +239,7 @@ def _clusters(
         metadata=_metadata_of(metadata, None if rows is None else rows.shape[0]),
         columns=None if columns is None else [str(name) for name in columns],
         picture=picture,
-        missing=bool(getattr(model, "missing", False)) and getattr(model, "emission", None) != "categorical",
+        missing=bool(getattr(model, "missing", False)),
         most=most,
         seed=seed,
     )

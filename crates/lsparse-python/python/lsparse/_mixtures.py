@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_non_negative
 
 from . import _core
-from ._base import FLOATS, INTEGERS, PATH, Callback, Estimator, checked, float_type, threads_of
+from ._base import FLOATS, INTEGERS, PATH, Callback, GrowingEstimator, checked, float_type, threads_of
 from ._errors import LsparseError
 from ._parameters import NOT_NEGATIVE, POSITIVE, choice, described, parameter, setting
 
@@ -47,7 +47,7 @@ METHODS = ("lsparse", "sparse-em", "truncation", "hard-em")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _MixtureBase(DensityMixin, Estimator):  # type: ignore[misc]
+class _MixtureBase(DensityMixin, GrowingEstimator):  # type: ignore[misc]
     """What the mixtures share."""
 
     method: str = setting("mixture", "method", names=METHODS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal, TypeVar
@@ -55,6 +56,18 @@ def symbols_of(model: Any) -> INTEGERS:
     return np.array([int(name.removeprefix(_CALLED)) for name in model.columns] or range(model.dim), dtype=np.int64)
 
 
+@dataclass(frozen=True)
+class Monitor:
+    """How a fit went, by hmmlearn's names."""
+
+    #: Whether it came to rest.
+    converged: bool
+    #: Laps.
+    iter: int
+    #: The objective after every lap, of all steps; hmmlearn's is the log likelihood. Empty of a model from a file.
+    history: list[float]
+
+
 @described
 @dataclass(eq=False, repr=False)
 class HMM(Estimator):
@@ -88,6 +101,8 @@ class HMM(Estimator):
         that were there where they are far apart.
     lambdas_ : ndarray of shape (n_components, n_features)
         Rates of Poisson states.
+    monitor_ : Monitor
+        ``converged``, ``iter`` and ``history``, the objective after every lap, by hmmlearn's names.
     objective_, n_iter_, converged_, trace_, fit_seconds_, model_
         As those of the mixtures.
 
@@ -105,6 +120,7 @@ class HMM(Estimator):
 
     _accept_sparse: ClassVar[str | bool] = "csr"
     _components_setting: ClassVar[str] = "states"
+    _nan: ClassVar[str] = "a row of NaN is a step that nothing is known of"
 
     n_components: int = parameter(10, "int", COUNT, "K, the number of states.")
     _: KW_ONLY
@@ -132,8 +148,9 @@ class HMM(Estimator):
         False,
         "bool",
         "boolean",
-        "Whether steps may be missing: a row of NaN is a step that nothing is known of, and so is a symbol that is NaN. Rows "
-        "that lack some values are for full and diagonal Gaussians.",
+        "Whether steps may be missing: a row of NaN is a step that nothing is known of, and so is a symbol that is NaN, or of "
+        "sparse counts a row of nothing. Rows that lack some values are for full and diagonal Gaussians. It may be given after "
+        "the fit, too.",
     )
     transmat_prior: float | None = parameter(
         None,
@@ -179,8 +196,7 @@ class HMM(Estimator):
                     "method": self.method,
                     "search": self.search,
                     "likelihood": COVARIANCE_TYPES[self.covariance_type] if gaussian else EMISSIONS[self.emission],
-                    # A symbol that is missing is a row of no counts.
-                    "missing": bool(self.missing) and self.emission != "categorical",
+                    "missing": bool(self.missing),
                     "states": int(self.n_components),
                     "estimate": self.estimate,
                     "alpha": None if prior is None else prior * int(self.n_components),
@@ -203,6 +219,7 @@ class HMM(Estimator):
 
     def _steps(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
         """Rows as the library takes them: symbols become rows with a single one, which cost nothing."""
+        _check_one_after_the_other(X)
         if self.emission != "categorical" or hasattr(X, "cuts"):
             return self._rows(X, reset=reset, min_samples=min_samples)
         symbols = np.asarray(X)
@@ -236,8 +253,15 @@ class HMM(Estimator):
         return readable(rows)
 
     @staticmethod
-    def _lengths(lengths: Any) -> list[int] | None:
-        return None if lengths is None else checked_lengths(lengths)
+    def _lengths(lengths: Any, steps: int | None = None) -> list[int] | None:
+        found = None if lengths is None else checked_lengths(lengths)
+        # One for every row that are no lengths: classes, as scikit-learn's fit(X, y) has them.
+        if found is not None and len(found) == steps and sum(found) != steps:
+            raise ValueError(
+                f"lengths: {steps} numbers for {steps} rows add up to {sum(found)}; give the rows of each sequence. Classes "
+                "(y) have no part in an HMM: leave them out."
+            )
+        return found
 
     @checked
     def fit(
@@ -281,7 +305,10 @@ class HMM(Estimator):
         X = self._steps(X, reset=True, min_samples=2)
         of_batches = getattr(X, "lengths", None)
         # Rows elsewhere know where their sequences end.
-        lengths = self._lengths(lengths) if of_batches is None else [each for own in of_batches for each in own]
+        if of_batches is None:
+            lengths = self._lengths(lengths, X.shape[0])
+        else:
+            lengths = [each for own in of_batches for each in own]
         if int(self.n_components) > X.shape[0]:
             raise LsparseError(
                 f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
@@ -317,10 +344,48 @@ class HMM(Estimator):
         check_is_fitted(self)
         return self._steps(X, reset=False)
 
+    @property
+    def _judge(self) -> Any:
+        """The model, for steps that may be missing where that is said after the fit."""
+        return self.model_.allowing_missing() if self.missing else self.model_
+
+    @property
+    def monitor_(self) -> Monitor:
+        """How the fit went, by hmmlearn's names."""
+        if not hasattr(self, "model_"):
+            raise AttributeError("monitor_")
+        steps = self.trace_ if "objective" in self.trace_ else {"lap": np.array([]), "objective": np.array([])}
+        # Some steps have no objective; laps end where theirs is whole.
+        ends = (steps["lap"] == np.floor(steps["lap"])) & ~np.isnan(steps["objective"])
+        return Monitor(bool(self.converged_), int(self.n_iter_), [float(each) for each in steps["objective"][ends]])
+
+    def get_stationary_distribution(self) -> FLOATS:
+        """How often the chain is in each state in the long run, whatever it started from.
+
+        Returns
+        -------
+        shares : ndarray of shape (n_components,)
+            They sum to one; where the chain falls apart, one of the distributions that it stays in.
+
+        Examples
+        --------
+        >>> from lsparse import HMM
+        >>> hmm = HMM(n_components=2, random_state=0).fit([[0.0], [0.2], [9.0], [9.2]] * 10)
+        >>> shares = hmm.get_stationary_distribution()
+        >>> bool(abs(shares @ hmm.transmat_ - shares).max() < 1e-9)
+        True
+        """
+        check_is_fitted(self)
+        states = len(self.startprob_)
+        # shares (A - 1) = 0 and sum(shares) = 1
+        equations = np.vstack([self.transmat_.T - np.eye(states), np.ones(states)])
+        shares = np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0].clip(0.0)
+        return np.asarray(shares / shares.sum(), dtype=np.float64)
+
     def _assign(self, X: Any, lengths: Any, sparsity: int) -> tuple[Any, FLOATS]:
         X = self._given(X)
         found: tuple[Any, FLOATS]
-        found = self.model_.assign(X, self._lengths(lengths), sparsity, threads=threads_of(self.n_jobs))
+        found = self._judge.assign(X, self._lengths(lengths, X.shape[0]), sparsity, threads=threads_of(self.n_jobs))
         return found
 
     def decode(self, X: Any, lengths: Any = None, algorithm: str = "viterbi") -> tuple[float, INTEGERS]:
@@ -356,7 +421,8 @@ class HMM(Estimator):
             return float(value[:, 0].sum()), np.asarray(index[:, 0], dtype=np.int64)
         if algorithm != "viterbi":
             raise ValueError(f"algorithm is viterbi or map, not {algorithm!r}")
-        states, weight = self.model_.best_paths(self._given(X), self._lengths(lengths), threads=threads_of(self.n_jobs))
+        X = self._given(X)
+        states, weight = self._judge.best_paths(X, self._lengths(lengths, X.shape[0]), threads=threads_of(self.n_jobs))
         return float(weight), states
 
     def predict(self, X: Any, lengths: Any = None) -> INTEGERS:
@@ -522,7 +588,7 @@ class HMM(Estimator):
         (40,)
         """
         X = self._given(X)
-        scores: FLOATS = self.model_.score(X, self._lengths(lengths), threads=threads_of(self.n_jobs))
+        scores: FLOATS = self._judge.score(X, self._lengths(lengths, X.shape[0]), threads=threads_of(self.n_jobs))
         return scores
 
     def score_samples(self, X: Any, lengths: Any = None) -> tuple[float, FLOATS]:
@@ -599,6 +665,8 @@ class HMM(Estimator):
     def aic(self, X: Any, lengths: Any = None) -> float:
         """Akaike information criterion: lower is better.
 
+        It is made for point estimates (``estimate="ml"``); of a posterior it takes the predictive density.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
@@ -609,7 +677,7 @@ class HMM(Estimator):
         Returns
         -------
         aic : float
-            For point estimates.
+            2 p - 2 log likelihood, with p the free parameters.
 
         Examples
         --------
@@ -624,6 +692,9 @@ class HMM(Estimator):
     def bic(self, X: Any, lengths: Any = None) -> float:
         """Bayesian information criterion: lower is better.
 
+        It is made for point estimates (``estimate="ml"``); of a posterior it takes the predictive density. Choose the K of
+        posteriors by ``objective_``, or by steps that were held out.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
@@ -634,7 +705,7 @@ class HMM(Estimator):
         Returns
         -------
         bic : float
-            For point estimates.
+            p log(n) - 2 log likelihood, with p the free parameters and n the steps that are there.
 
         Examples
         --------
@@ -643,8 +714,10 @@ class HMM(Estimator):
         >>> HMM(n_components=2, estimate="map", random_state=0).fit(X).bic(X) > 0
         True
         """
-        rows = self._given(X).shape[0]
-        return float(self.model_.num_parameters * np.log(rows) - 2.0 * self.score(X, lengths))
+        steps = self._given(X)
+        there = np.diff(steps.indptr) > 0 if sp.issparse(steps) else ~np.isnan(steps).all(axis=1)
+        observed = there.sum() if self.missing else len(there)
+        return float(self.model_.num_parameters * np.log(max(observed, 1)) - 2.0 * self.score(X, lengths))
 
     def _take(self, model: Any) -> None:
         super()._take(model)
@@ -666,3 +739,17 @@ class HMM(Estimator):
         elif variances is not None:
             wide = np.broadcast_to(variances.reshape(states, -1), (states, columns))
             self.covars_ = wide[:, :, None] * np.eye(columns)
+
+
+def _check_one_after_the_other(X: Any) -> None:
+    """Refuse sequences that lie side by side."""
+    if isinstance(X, Sequence) and any(np.ndim(each) == 2 for each in X if hasattr(each, "ndim")):
+        raise ValueError(
+            "X is a list of sequences; give their rows one after the other, np.concatenate(X), and "
+            "lengths=[len(x) for x in X]"
+        )
+    if getattr(X, "ndim", 2) == 3:
+        raise ValueError(
+            f"X has the shape {X.shape}; give the rows of sequences one after the other, X.reshape(-1, X.shape[-1]), and "
+            "lengths=[X.shape[1]] * len(X)"
+        )

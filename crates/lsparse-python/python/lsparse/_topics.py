@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted, check_non_negative
 
 from . import _core
-from ._base import FLOATS, INTEGERS, PATH, Callback, Estimator, checked, float_type, threads_of
+from ._base import FLOATS, INTEGERS, PATH, Callback, GrowingEstimator, checked, float_type, threads_of
 from ._corpus import Vocabulary
 from ._errors import LsparseError
 from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, parameter, setting
@@ -23,7 +23,7 @@ from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, param
 
 @described
 @dataclass(eq=False, repr=False)
-class TopicModel(Estimator):
+class TopicModel(GrowingEstimator):
     """Latent Dirichlet allocation whose words keep their L most probable topics.
 
     Documents are rows of word counts: a CSR matrix, such as ``CountVectorizer`` makes, or a dense array.
