@@ -300,7 +300,7 @@ def test_rows_that_are_no_rows_are_refused_with_what_to_give():
     with pytest.raises(ValueError, match=r"np.concatenate\(X\), and lengths="):
         HMM(2).fit([X[:100], X[100:]])
     with pytest.raises(ValueError, match="Classes \\(y\\) have no part in an HMM"):
-        HMM(2).fit(X, np.arange(300) % 3)
+        HMM(2).fit(X, np.arange(300) % 4)
     with pytest.raises(ValueError, match="row of NaN is a step"):
         HMM(2, emission="poisson").fit(np.full((10, 2), np.nan))
     # Nothing but steps of their own is a thing to ask for, and so is a pipeline, which passes None.

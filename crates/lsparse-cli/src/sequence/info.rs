@@ -77,7 +77,7 @@ fn describe(model: &SequenceModel, top: usize) -> Info {
 fn text(name: &str, info: &Info) -> String {
     let config = &info.config;
     let mut text = format!("{name}: a hidden Markov model of {} {} states", info.states, config.likelihood.name());
-    text += &format!(" over {} columns, {} of them empty\n", grouped(info.dim), info.empty_states);
+    text += &format!(", {} of them empty, over {} columns\n", info.empty_states, grouped(info.dim));
     text += &format!("  sparsity    L = {} of K = {}\n", config.sparsity.within(info.states), info.states);
     let estimate = setting(&config.estimate);
     text += &format!("  estimate    {estimate}, alpha {}, stickiness {}\n", config.alpha, config.stickiness);

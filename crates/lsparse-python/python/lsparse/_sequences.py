@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, check_non_negative
 
 from . import _core
 from ._base import (
@@ -216,6 +216,12 @@ class HMM(Estimator):
                 }
             )
         )
+
+    def _rows(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
+        X = super()._rows(X, reset=reset, min_samples=min_samples)
+        if self.emission != "gaussian" and not hasattr(X, "cuts"):
+            check_non_negative(X, type(self).__name__)
+        return X
 
     def _steps(self, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
         """Rows as the library takes them: symbols become rows with a single one, which cost nothing."""
@@ -739,6 +745,13 @@ class HMM(Estimator):
         elif variances is not None:
             wide = np.broadcast_to(variances.reshape(states, -1), (states, columns))
             self.covars_ = wide[:, :, None] * np.eye(columns)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.emission != "categorical"
+        tags.input_tags.positive_only = self.emission != "gaussian"
+        tags.input_tags.allow_nan = bool(self.missing)
+        return tags
 
 
 def _check_one_after_the_other(X: Any) -> None:

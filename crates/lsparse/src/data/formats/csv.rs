@@ -511,7 +511,7 @@ mod tests {
         assert_eq!(read_named("x.csv", b"a,b\n1,2\n", &told).unwrap().note(), None);
         for (text, expected) in [
             ("1,N/A,3\n4,5,6\n", "line 1, column 2: \"N/A\" is not a number; put a number there, or"),
-            ("1,N/A,3\n4,5,6\n", "take it for a missing value with `missing`"),
+            ("1,N/A,3\n4,5,6\n", "with `missing` full and diagonal Gaussians take it for a missing value"),
             ("a,b\n4,?\n", "line 2, column 2: \"?\" is not a number"),
             ("a,b\n4,?\n", "with `missing`"),
             ("a,b\n4,\n", "with `missing`"),
@@ -523,6 +523,27 @@ mod tests {
             let message = read(text).unwrap_err().to_string();
             assert!(message.contains(expected), "{text:?}: {message}");
         }
+    }
+
+    #[test]
+    fn empty_lines_of_a_single_column_are_missing_values() {
+        let missing = CsvOptions { missing: true, ..Default::default() };
+        let column = |text: &[u8], options: &CsvOptions| {
+            let rows = read_named("x.csv", text, options).unwrap();
+            let mut values = crate::data::Rows::<f64>::dense(rows.dim());
+            rows.read_f64(0, rows.num_rows(), &mut values).unwrap();
+            values.as_dense().unwrap().iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        for (text, found) in [
+            ("\n\n5\n\n7\n", "NaN NaN 5 NaN 7"),
+            ("5\n \n# a remark\n7\n\n", "5 NaN 7 NaN"),
+            // Lines above names are none of data.
+            ("\nx\n\n5\n", "NaN 5"),
+            ("\n1,2\n\n3,4\n", "1 2 3 4"),
+        ] {
+            assert_eq!(column(text.as_bytes(), &missing), found, "{text:?}");
+        }
+        assert_eq!(column(b"\n5\n\n7\n", &CsvOptions::default()), "5 7");
     }
 
     #[test]
