@@ -1,14 +1,16 @@
 """What a few states a step lose: held-out log likelihood a step of hidden Markov models by L, planted and real sequences.
 
-`cargo xtask bench beams` runs it: beams.py LSPARSE FOLDER_OF_TEXT [IMAGES] [FILTER]. Sequences are letters of the
-documentation's pages (every second sequence is held out), columns of 8 pixels along strips of images, and planted chains:
+`cargo xtask bench beams` runs it: beams.py LSPARSE FOLDER_OF_TEXT [IMAGES] [FILTER]. Sequences are letters and
+words of the documentation's pages (every second sequence is held out), columns of 8 pixels along strips of images, and planted chains:
 states that are told by their rows, states that hardly differ and last long, and states that nothing but the order of steps
 tells apart. Fits from three seeds, since what a fit comes to differs more by where it starts than by L. One line of JSON a
 case: mean scores by L (K for all states), how far L = 4 is from all, seed by seed and on average, and the L that
 `--sparsity auto` takes.
 """
 
+import collections
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -67,6 +69,16 @@ def letters():
     return [np.eye(27)[found[half::2].ravel()] for half in (0, 1)], [400] * 50
 
 
+def words():
+    """The 200 most frequent words of the pages, and all others as one."""
+    text = " ".join(page.read_text() for page in sorted(TEXT.rglob("*.md"))).lower()
+    found = re.findall("[a-z]+", text)[:40_000]
+    found = found[: len(found) // 800 * 800]
+    known = {word: n for n, (word, _) in enumerate(collections.Counter(found).most_common(200))}
+    symbols = np.array([known.get(word, 200) for word in found]).reshape(-1, 400)
+    return [np.eye(201)[symbols[half::2].ravel()] for half in (0, 1)], [400] * (len(symbols) // 2)
+
+
 def strips():
     from PIL import Image
 
@@ -84,6 +96,7 @@ def cases():
     yield "planted, hardly differ and last 50 steps", 12, "diag-gauss", lambda: planted(2, 12, 3, 0.8, 0.98, long)
     yield "planted, told by order alone", 8, "multinomial", lambda: symbols(3, 8, 12, long)
     yield "letters", 30, "multinomial", letters
+    yield "words", 40, "multinomial", words
     if IMAGES is not None:
         yield "strips of images", 30, "gauss", strips
 
