@@ -221,19 +221,26 @@ fn assert_meaning<C: Settings>(count: &str, fit: impl Fn(&C, LikelihoodKind) -> 
         values.extend(others.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         serde_json::from_value(Value::Object(values)).unwrap()
     };
-    for setting in C::table().iter().filter(|setting| setting.conditions.iter().any(|c| c.setting != "method")) {
-        let mut changes = false;
-        for (kind, estimate) in LikelihoodKind::ALL.into_iter().flat_map(|kind| ESTIMATES.map(|e| (kind, e))) {
-            for schedule in [ScheduleKind::Memoized, ScheduleKind::Stochastic] {
-                let run = [("likelihood", json!(kind)), ("estimate", json!(estimate)), ("schedule", json!(schedule))];
-                let (plain, value) = (of(&run), another(setting));
+    let conditional = |setting: &&Setting| setting.conditions.iter().any(|condition| condition.setting != "method");
+    let settings: Vec<&Setting> = C::table().iter().filter(conditional).collect();
+    let mut changing = vec![false; settings.len()];
+    for (kind, estimate) in LikelihoodKind::ALL.into_iter().flat_map(|kind| ESTIMATES.map(|estimate| (kind, estimate)))
+    {
+        for schedule in [ScheduleKind::Memoized, ScheduleKind::Stochastic] {
+            let run = [("likelihood", json!(kind)), ("estimate", json!(estimate)), ("schedule", json!(schedule))];
+            let plain = of(&run);
+            let expected = fit(&plain, kind);
+            for (setting, changes) in settings.iter().zip(&mut changing) {
+                let value = another(setting);
                 let other = of(&[&run[..], &[(setting.name, value.clone())]].concat());
-                let same = fit(&plain, kind) == fit(&other, kind);
-                changes |= !same;
+                let same = fit(&other, kind) == expected;
+                *changes |= !same;
                 let means_nothing = setting.unmet(&value, &plain.values()).is_some();
                 assert!(same || !means_nothing, "{}: {} {estimate:?} {schedule:?}", setting.name, kind.name());
             }
         }
+    }
+    for (setting, changes) in settings.iter().zip(changing) {
         assert!(changes, "{} never means anything", setting.name);
     }
 }
