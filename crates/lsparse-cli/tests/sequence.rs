@@ -150,6 +150,10 @@ fn what_cannot_be_used_is_refused_with_a_remedy() {
             "fit sequence data.csv --group-column who --leave-out x --leave-out y -k 2",
             "leave-out: it leaves no column of data.csv that is data",
         ),
+        (
+            "fit sequence data.npy --groups lengths.txt -k 2 --heldout data.npy",
+            "heldout-groups: it is not said where held-out sequences begin; give the lengths of those, too",
+        ),
         ("fit sequence cube.npy --time-series -k 2", "or sequences of rows with x.reshape(-1, x.shape[-1])"),
         ("score h.safetensors holes.npy --time-series", "with --missing full and diagonal Gaussians take NaN, and seq"),
     ] {

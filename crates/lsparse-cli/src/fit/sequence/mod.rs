@@ -71,6 +71,11 @@ impl SequenceArgs {
         if let Some(start) = start {
             check_fixed(&config, &start.config)?;
         }
+        let one_file = self.heldout.as_ref().is_some_and(|path| !path.is_dir());
+        if one_file && self.groups.groups.is_some() && self.heldout_groups.is_none() {
+            let problem = "it is not said where held-out sequences begin";
+            return refuse("heldout-groups", problem, "give the lengths of those, too");
+        }
         if config.best_by == BestBy::Heldout && self.heldout.is_none() {
             return refuse("best-by", "there are no held-out rows to be best by", "give `heldout` too");
         }
