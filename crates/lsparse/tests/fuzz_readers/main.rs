@@ -174,7 +174,8 @@ fn use_sequence(path: &Path) -> Result<()> {
     model.score(&rows, None)?;
     model.assign(&rows, None, model.sparsity(), &mut |_, _| Ok(()))?;
     model.best_paths(&rows, None)?;
-    model.sample(3, None, Some(2), 0)?;
+    let trials = model.config.likelihood.family().of_categories.then_some(2);
+    model.sample(3, None, trials, 0)?;
     let config = SequenceConfig { laps: Some(1), runs: 1, batches: None, ..model.config.clone() };
     let inputs = SequenceInputs { start: Some(&model), ..Default::default() };
     fit_sequence_with(&rows, &config, inputs, Beside::default()).map(drop)
