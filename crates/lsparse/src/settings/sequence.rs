@@ -55,8 +55,9 @@ settings! {
             method: SequenceMethod = SequenceMethod::Lsparse;
             /// What a state looks like.
             likelihood: LikelihoodKind = LikelihoodKind::Gauss, passed_on();
-            /// Steps may be missing: rows of nothing but NaN (in text files also empty fields, NA, N/A, null and ?) are steps
-            /// that nothing is known of. Rows that lack some values are for gauss and diag-gauss.
+            /// Steps may be missing: rows of nothing but NaN (in text files also empty fields, NA, N/A, null and ?, and empty
+            /// lines of a single column) are steps that nothing is known of. Rows that lack some values are for gauss and
+            /// diag-gauss.
             missing: bool = false, passed_on();
             /// K, the number of states.
             states: usize = 10, short('k'), placeholder("K"), least(1.0), otherwise("none, it must be given"), passed_on();
