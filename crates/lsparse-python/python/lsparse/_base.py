@@ -295,7 +295,10 @@ class Estimator(_Fitted):
         return isinstance(self.n_components, str)
 
     def _shared_config(self, **overrides: Any) -> dict[str, Any]:
-        """The settings that all models have, by the names of the library; what is None is left to its default, but for rules that end a run."""
+        """The settings that all models have, by the names of the library.
+
+        What is None is left to its default, but for rules that end a run, of which there is none then.
+        """
         config = {
             "sparsity": self.sparsity,
             "schedule": self._schedule,
@@ -310,7 +313,6 @@ class Estimator(_Fitted):
             **overrides,
         }
         numbers = {name: value.item() if isinstance(value, np.generic) else value for name, value in config.items()}
-        # No such rule is none at all, rather than the default.
         return {name: value for name, value in numbers.items() if value is not None or name in ("tolerance", "laps")}
 
     def _around(

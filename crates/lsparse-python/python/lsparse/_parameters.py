@@ -100,13 +100,13 @@ def wanted(checks: list[Any]) -> str:
 
 def described(estimator: _Class) -> _Class:
     """Give a dataclass what its parameters say: scikit-learn's checks, and documentation in place of {parameters}."""
-    declared = {each.name: each for each in fields(estimator)}
-    checks = {name: each.metadata["checks"] for name, each in declared.items()}
+    known = {each.name: each for each in fields(estimator)}
+    checks = {name: each.metadata["checks"] for name, each in known.items()}
     setattr(estimator, "_parameter_constraints", checks)
     # What the estimator itself has comes before what all have, but after K and L.
-    own = [name for base in estimator.__mro__ for name in inspect.get_annotations(base) if name in declared]
+    own = [name for base in estimator.__mro__ for name in inspect.get_annotations(base) if name in known]
     lines = []
-    for each in map(declared.__getitem__, dict.fromkeys(["n_components", "sparsity", *own])):
+    for each in map(known.__getitem__, dict.fromkeys(["n_components", "sparsity", *own])):
         default = json.dumps(each.default) if isinstance(each.default, str) else each.default
         lines.append(f"{each.name} : {each.metadata['kind']}, default={default}")
         lines += textwrap.wrap(each.metadata["text"], 110, initial_indent="    ", subsequent_indent="    ")
