@@ -114,7 +114,7 @@ pub fn command() -> clap::Command {
 
 #[cfg(test)]
 mod tests {
-    use lsparse::settings::{Settings, TopicsConfig};
+    use lsparse::settings::{Kind, Settings, TopicsConfig};
     use lsparse::{MixtureConfig, SequenceConfig};
 
     use super::*;
@@ -147,11 +147,14 @@ mod tests {
     fn headings_of<C: Settings>(name: &str) -> Vec<String> {
         let mut command = command();
         let fit = command.find_subcommand_mut("fit").and_then(|fit| fit.find_subcommand_mut(name)).unwrap();
-        for key in C::default().values().keys() {
+        for setting in C::table() {
+            let key = setting.name;
             let arg = fit.get_arguments().find(|arg| arg.get_long() == Some(key));
             let arg = arg.unwrap_or_else(|| panic!("--{key} is missing"));
             let help = arg.get_help().unwrap().to_string();
             assert!(help.contains("[default:"), "--{key}: {help}");
+            let is_switch = matches!(setting.kind, Kind::Switch) && !setting.optional;
+            assert!(!is_switch || setting.default.is_boolean(), "--{key}: {help}");
             assert!(arg.get_help_heading().is_some(), "--{key} has no heading");
         }
         let mut seen = std::collections::HashSet::new();

@@ -395,7 +395,7 @@ class GrowingEstimator(Estimator):
         POSITIVE,
         "Rows that there will be, for stochastic ``partial_fit``; those seen so far if not given.",
     )
-    device: str = setting("mixture", "device", default="auto")
+    device: str = setting("mixture", "device")
 
     def _validate_params(self) -> None:
         super()._validate_params()

@@ -162,7 +162,7 @@ settings! {
             /// Find K while training, from `clusters` or `k-start` on: clusters are split, merged and given up at the end of
             /// laps, whatever raises the objective. The same as `clusters auto`.
             #[serde(skip_serializing_if = "std::ops::Not::not")]
-            find_k: bool = false, otherwise("off"), only(&["lsparse"]);
+            find_k: bool = false, only(&["lsparse"]);
             /// K that finding it starts from.
             #[serde(skip_serializing_if = "Option::is_none")]
             k_start: Option<usize> = None, least(1.0), otherwise("10, or the clusters of the model to go on from"), only(&["lsparse"]);

@@ -181,6 +181,11 @@ impl Setting {
         }
     }
 
+    /// What it is where nothing is said.
+    pub(crate) fn by_default(self, default: Value) -> Self {
+        Setting { default, ..self }
+    }
+
     /// It has a letter.
     pub fn short(self, short: char) -> Self {
         Setting { short: Some(short), ..self }
@@ -482,18 +487,16 @@ macro_rules! declare {
             fn table() -> &'static [$crate::settings::table::Setting] {
                 use $crate::settings::table::{Setting, SettingValue, kebab};
                 static TABLE: std::sync::LazyLock<Vec<Setting>> = std::sync::LazyLock::new(|| {
-                    let mut table = vec![$($({
+                    // Each by itself: what is usual may be left out of the whole.
+                    vec![$($({
                         const NAME: [u8; stringify!($field).len()] = kebab(stringify!($field));
                         let name = std::str::from_utf8(&NAME).unwrap_or(stringify!($field));
                         let about = concat!($($doc),+);
                         let kind = (<$type as SettingValue>::KIND, <$type as SettingValue>::OPTIONAL);
-                        Setting::new(name, $heading, about, kind)$(.$special($($value)*))*
-                    },)*)*];
-                    let defaults = $crate::settings::table::Settings::values(&$Name::default());
-                    for setting in &mut table {
-                        setting.default = defaults.get(setting.name).cloned().unwrap_or_default();
-                    }
-                    table
+                        let usual: $type = $default;
+                        let default = serde_json::to_value(usual).unwrap_or_default();
+                        Setting::new(name, $heading, about, kind).by_default(default)$(.$special($($value)*))*
+                    },)*)*]
                 });
                 &TABLE
             }
