@@ -12,7 +12,7 @@ use lsparse::settings::{History, TopicInit, TopicMethod, TopicsConfig};
 use lsparse::store::checkpoint::{Checkpointing, Storage};
 use lsparse::topics::growth::judge::leave_out_objective;
 use lsparse::topics::growth::moves;
-use lsparse::topics::{TopicFamily, TopicInputs, TopicSummary, fit_topics, fit_topics_with};
+use lsparse::topics::{TopicFamily, TopicInputs, TopicModel, TopicSummary, fit_topics, fit_topics_with};
 use lsparse::training::exchange::{Remote, fold, hand_out};
 use lsparse::training::model::Model;
 use lsparse::training::moves::MoveKind;
@@ -226,6 +226,21 @@ fn documents_that_say_little_and_limits() {
     let fixed = TopicsConfig { find_k: false, k_start: None, k_max: None, ..model.config.clone() };
     assert_eq!(go_on(&fixed), 4);
     assert_eq!(go_on(&TopicsConfig { find_k: true, ..fixed }), TRUTH);
+}
+
+/// The model of an earlier lap that is kept has the topics of that lap, and can be read again.
+#[test]
+fn a_lap_that_is_kept_has_its_own_topics() {
+    let rows = planted(300, 3);
+    let config = config(40, 0);
+    let fitted = fit_topics(&rows, &config).unwrap();
+    let num = fitted.model.num_topics();
+    assert_ne!(num, 40);
+    let family = TopicFamily::new(&rows, &config, TopicInputs::default()).unwrap();
+    let kept = family.kept(fitted.model, &fitted.outcome);
+    assert_eq!(kept.config.topics, num);
+    let again = TopicModel::from_bytes("kept".as_ref(), &kept.to_bytes().unwrap()).unwrap();
+    assert_eq!(again.num_topics(), num);
 }
 
 #[test]

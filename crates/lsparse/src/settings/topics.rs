@@ -293,8 +293,12 @@ impl TopicsConfig {
             config.laps = Some(1);
         }
         if config.find_k && !config.leave_out {
-            let problem = "K is judged by batches that are left out of what they are scored under";
-            return bad("leave-out", problem.into(), "train memoized in several batches, or give K");
+            let judged = "K is judged by documents that are left out of what they are scored under";
+            return match (num_docs, batches) {
+                (..2, _) => bad("find-k", format!("{judged}, and there is one"), "give K"),
+                (_, 1) => bad("batches", format!("{judged}, and one batch has them all"), "give 2 or more, or K"),
+                _ => bad("leave-out", judged.into(), "choose `leave-out on`, or give K"),
+            };
         }
         Ok(Checked { settings: config, sparsity, batches })
     }
@@ -322,7 +326,7 @@ impl TopicsConfig {
             return refuse("learn-alpha", problem, "leave it out, or give K");
         }
         if self.schedule != ScheduleKind::Memoized {
-            let problem = "what a change of K gains is known where the statistics of all batches are";
+            let problem = "K is judged by batches that are left out of what they are scored under";
             return refuse("schedule", problem, "choose `schedule memoized`, or give K");
         }
         if self.history == History::Keep {

@@ -186,6 +186,17 @@ impl<'a> TopicFamily<'a> {
         Ok(Some(found.score()))
     }
 
+    /// Settings as a model of so many topics has them.
+    fn record_of(&self, num_topics: usize) -> TopicsConfig {
+        let mut config = TopicsConfig { topics: num_topics, ..self.config.of_record() };
+        if config.find_k {
+            // What was asked for, so that these settings give the same run again.
+            config.k_start.get_or_insert(self.config.topics);
+            config.sparsity = Sparsity::of_found(self.config.sparsity, num_topics);
+        }
+        config
+    }
+
     /// The model with these statistics.
     pub(super) fn saved_with(
         &self,
@@ -198,14 +209,8 @@ impl<'a> TopicFamily<'a> {
             Some(vocab) => vocab.to_vec(),
             None => (0..self.source.dim()).map(|v| v.to_string()).collect(),
         };
-        let mut config = TopicsConfig { topics: total.num_topics, ..self.config.of_record() };
-        if config.find_k {
-            // What was asked for, so that these settings give the same run again.
-            config.k_start.get_or_insert(self.config.topics);
-            config.sparsity = Sparsity::of_found(self.config.sparsity, total.num_topics);
-        }
         TopicModel {
-            config,
+            config: self.record_of(total.num_topics),
             training,
             vocab,
             tokenizer: self.inputs.tokenizer.clone(),
@@ -335,7 +340,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
     }
 
     fn kept(&self, mut earlier: TopicModel, outcome: &Outcome) -> TopicModel {
-        earlier.config = self.config.of_record();
+        earlier.config = self.record_of(earlier.num_topics());
         earlier.training.stopped_by = outcome.reason.rule().into();
         earlier
     }
