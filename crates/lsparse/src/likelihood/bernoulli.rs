@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::ops::Range;
 
-use rand::RngExt;
 use lsparse_kernels::{Real, digamma, ln_gamma};
+use rand::RngExt;
 
 use super::family::{Array, Draw, Family, Spread, array};
 use super::sparse_table::{self, SparseTable};

@@ -500,13 +500,7 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         }
     }
 
-    fn add_log_lik_tile(
-        &self,
-        rows: &Rows<T>,
-        range: Range<usize>,
-        scratch: &mut Scratch<T>,
-        tile: &mut [T],
-    ) -> bool {
+    fn add_log_lik_tile(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, tile: &mut [T]) -> bool {
         if self.prior.missing {
             return false;
         }

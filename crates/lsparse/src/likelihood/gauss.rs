@@ -16,7 +16,8 @@ use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, pack};
 use super::zero_mean_gauss::{fingerprints, kept_or_prior, own_terms, previous_covariances};
 use super::{
-    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic, Scratch, find_array,
+    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic, Scratch,
+    find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
@@ -360,13 +361,7 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
         }
     }
 
-    fn add_log_lik_tile(
-        &self,
-        rows: &Rows<T>,
-        range: Range<usize>,
-        scratch: &mut Scratch<T>,
-        tile: &mut [T],
-    ) -> bool {
+    fn add_log_lik_tile(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, tile: &mut [T]) -> bool {
         if self.completion.is_some() {
             return false;
         }

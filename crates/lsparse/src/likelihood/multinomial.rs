@@ -3,16 +3,16 @@
 use std::any::Any;
 use std::ops::Range;
 
-use rand::RngExt;
 use lsparse_kernels::{Real, digamma, ln_gamma};
+use rand::RngExt;
 
 use super::family::{Array, Draw, Family, Spread, array};
-use crate::math::random::dirichlet;
 use super::sparse_table::{self, SparseTable};
 use super::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, PROBABILITY_FLOOR, Prior, Scratch};
 use super::{find_array, ln_dirichlet_symmetric};
 use crate::data::Rows;
 use crate::error::Result;
+use crate::math::random::dirichlet;
 
 /// Probabilities of categories.
 pub const FAMILY: Family = Family {

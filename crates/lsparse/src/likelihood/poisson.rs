@@ -8,7 +8,9 @@ use rand::RngExt;
 
 use super::family::{Array, Draw, Family, Spread, array};
 use super::sparse_table::{self, SparseTable};
-use super::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, PROBABILITY_FLOOR, Prior, Scratch, find_array};
+use super::{
+    Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, PROBABILITY_FLOOR, Prior, Scratch, find_array,
+};
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::math::random::poisson;
@@ -313,7 +315,8 @@ const LARGEST_PRODUCT: f64 = 8.0;
 impl NegativeBinomials {
     fn new(rates: &[f64], counts: &[f64], dim: usize) -> Self {
         let shape: Vec<f64> = rates.iter().enumerate().map(|(i, rate)| rate * counts[i / dim]).collect();
-        let none = shape.chunks_exact(dim).zip(counts).map(|(a, b)| a.iter().sum::<f64>() * -b.recip().ln_1p()).collect();
+        let none =
+            shape.chunks_exact(dim).zip(counts).map(|(a, b)| a.iter().sum::<f64>() * -b.recip().ln_1p()).collect();
         NegativeBinomials {
             dim,
             ln_gamma_shape: shape.iter().map(|&a| ln_gamma(a)).collect(),

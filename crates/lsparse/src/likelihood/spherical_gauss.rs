@@ -8,8 +8,8 @@ use lsparse_kernels::{Real, digamma, ln_gamma, square_distances, weighted_moment
 use super::family::{Array, Family, OfMoments, Spread, about, array, diagonal_draw, planted_means, planted_variance};
 use super::student::Student;
 use super::{
-    CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, add_by_distance,
-    Scratch, average, find_array,
+    CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior,
+    Scratch, add_by_distance, average, find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
@@ -325,13 +325,7 @@ impl<T: Real> Clusters<T> for SphericalGaussClusters<T> {
         }
     }
 
-    fn add_log_lik_tile(
-        &self,
-        rows: &Rows<T>,
-        range: Range<usize>,
-        scratch: &mut Scratch<T>,
-        tile: &mut [T],
-    ) -> bool {
+    fn add_log_lik_tile(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, tile: &mut [T]) -> bool {
         scratch.load_tile(rows, range);
         let of_tile = (&scratch.tile[..], self.prior.dim);
         add_by_distance(of_tile, &self.means_t, &mut scratch.work, tile, |k, d| self.log_lik(k, d));

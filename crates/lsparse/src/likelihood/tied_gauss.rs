@@ -12,12 +12,14 @@ use std::time::Instant;
 use lsparse_kernels::{Real, dot_f64, square_distances, triangular_product, weighted_gram, weighted_moments};
 use rayon::prelude::*;
 
-use super::family::{Array, Family, OfMoments, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means};
+use super::family::{
+    Array, Family, OfMoments, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means,
+};
 use super::student::Student;
 use super::wishart::{Precision, WishartPrior, fingerprint};
 use super::{
-    CLUSTERS_AT_ONCE, Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Scratch, add_by_distance,
-    SharedForm, find_array,
+    CLUSTERS_AT_ONCE, Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Scratch,
+    SharedForm, add_by_distance, find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
@@ -358,13 +360,7 @@ impl<T: Real> Clusters<T> for TiedGaussClusters<T> {
         }
     }
 
-    fn add_log_lik_tile(
-        &self,
-        rows: &Rows<T>,
-        range: Range<usize>,
-        scratch: &mut Scratch<T>,
-        tile: &mut [T],
-    ) -> bool {
+    fn add_log_lik_tile(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, tile: &mut [T]) -> bool {
         scratch.load_tile(rows, range);
         self.turn(scratch);
         let of_tile = (&scratch.turned[..], self.prior.dim);

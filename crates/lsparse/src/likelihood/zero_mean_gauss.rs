@@ -12,7 +12,8 @@ use super::family::{Array, Family, OfMoments, Spread, add_second_moments, array,
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, fingerprint, ln_wishart, pack};
 use super::{
-    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic, Scratch, find_array,
+    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic, Scratch,
+    find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
@@ -253,13 +254,7 @@ impl<T: Real> Clusters<T> for ZeroMeanGaussClusters<T> {
         }
     }
 
-    fn add_log_lik_tile(
-        &self,
-        rows: &Rows<T>,
-        range: Range<usize>,
-        scratch: &mut Scratch<T>,
-        tile: &mut [T],
-    ) -> bool {
+    fn add_log_lik_tile(&self, rows: &Rows<T>, range: Range<usize>, scratch: &mut Scratch<T>, tile: &mut [T]) -> bool {
         scratch.load_tile(rows, range);
         let Scratch { tile: rows, work, column, .. } = scratch;
         let half = T::from_f64(0.5);
