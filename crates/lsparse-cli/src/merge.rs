@@ -12,7 +12,7 @@ use lsparse::{AnyModel, Error, Result};
 use serde::Serialize;
 
 use crate::data_args::DataArgs;
-use crate::format::significant;
+use crate::format::{counted, significant};
 use crate::stdin::Input;
 use crate::{output, parse};
 
@@ -115,6 +115,9 @@ fn merge(args: &MergeArgs) -> Result<()> {
         });
     }
     let mut text = String::new();
+    if !shown.is_empty() {
+        let _ = writeln!(text, "{:>14}  change, by itself", "gain in nats");
+    }
     for Suggestion { kind, clusters, gain } in shown {
         let numbers: Vec<String> = clusters.iter().map(usize::to_string).collect();
         let what = match (kind, numbers.split_first()) {
@@ -130,10 +133,9 @@ fn merge(args: &MergeArgs) -> Result<()> {
     let verb = if args.out.is_some() { "left" } else { "would be left" };
     let _ = writeln!(
         text,
-        "{} of {} clusters {verb} by the changes that gain ({} of them)",
-        after,
-        model.num_clusters(),
-        fewer.made.len()
+        "{after} of {} {verb} by {}, one after the other",
+        counted(model.num_clusters(), "cluster", "clusters"),
+        counted(fewer.made.len(), "change that gains", "changes that gain"),
     );
     output::print(&text)
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
+use lsparse::BestBy;
 use lsparse::training::observe::peak_memory_bytes;
 use lsparse::training::rules::{Outcome, TrainingRecord};
 use serde::Serialize;
@@ -69,9 +70,14 @@ impl TrainingReport {
         }
     }
 
-    /// Whether it came to rest by itself.
-    pub fn is_at_rest(&self) -> bool {
-        self.converged
+    /// Why K that was found is what it is, if it rests because of `at_rest`.
+    pub fn why_k_rests(&self, found: usize, most: usize, at_rest: &str) -> String {
+        match (found >= most, self.converged, self.stopped_by == "early-stopping") {
+            (true, ..) => format!("{most} is the most that was allowed; give more with --k-max"),
+            (_, _, true) => "with more the held-out score did not rise".to_owned(),
+            (_, true, _) => at_rest.to_owned(),
+            _ => "more laps might change it".to_owned(),
+        }
     }
 
     /// The same with clusters called by another name.
@@ -98,17 +104,23 @@ impl TrainingReport {
         )
     }
 
-    /// The best of several runs.
-    pub fn write_runs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The best of several runs, and what they came to by what it is the best.
+    pub fn write_runs(&self, f: &mut fmt::Formatter<'_>, best_by: BestBy, by_evidence: bool) -> fmt::Result {
         if self.runs.len() < 2 {
             return Ok(());
         }
-        let objective = |run: &Run| match run.objective.is_nan() {
-            true => "failed".to_owned(),
-            false => significant(run.objective, 8),
+        let (name, by_heldout) = match (best_by, by_evidence) {
+            (BestBy::Heldout, _) => ("held-out score", true),
+            (BestBy::Objective, true) => ("evidence; objectives", false),
+            (BestBy::Objective, false) => ("objective", false),
         };
-        let objectives: Vec<String> = self.runs.iter().map(objective).collect();
-        writeln!(f, "runs        best of {}: run {} of {}", self.runs.len(), self.run + 1, objectives.join(", "))
+        let came_to = |run: &Run| match (run.objective.is_nan(), run.heldout.filter(|_| by_heldout)) {
+            (true, _) => "failed".to_owned(),
+            (_, Some(score)) => significant(score, 6),
+            _ => significant(run.objective, 8),
+        };
+        let all: Vec<String> = self.runs.iter().map(came_to).collect();
+        writeln!(f, "runs        run {} is the best of {} by {name}: {}", self.run + 1, all.len(), all.join(", "))
     }
 
     /// Speed in `unit` a second for `count` of them, memory, and where the model is.

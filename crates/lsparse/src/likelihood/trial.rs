@@ -14,10 +14,12 @@ pub struct Trial {
     pub splits: Vec<u32>,
     /// What the entropy changes by with each.
     pub split_entropy: Vec<f64>,
-    /// N of their halves, first and second in turn.
-    pub half_counts: Vec<f64>,
+    /// Where the pieces of each begin, and where the last one's end.
+    pub piece_begin: Vec<u32>,
+    /// N of their pieces.
+    pub piece_counts: Vec<f64>,
     /// S of the same.
-    pub half_stats: Vec<f64>,
+    pub piece_stats: Vec<f64>,
     /// What the entropy changes by if two clusters become one, for pairs that some row holds both of, ascending.
     pub pairs: Vec<(u32, u32, f64)>,
     /// The clusters that are proposed to be given up, ascending, with what the entropy changes by.
@@ -68,14 +70,21 @@ fn add_sorted<V: Clone, K: Ord>(
 }
 
 impl Trial {
-    /// Nothing yet of these proposals.
-    pub fn new(generation: u64, splits: &[u32], leaving: &[u32], width: usize) -> Self {
+    /// Nothing yet of these proposals: clusters and their numbers of pieces, and clusters that may be given up.
+    pub fn new(generation: u64, splits: impl Iterator<Item = (u32, usize)>, leaving: &[u32], width: usize) -> Self {
+        let (mut clusters, mut piece_begin) = (Vec::new(), vec![0]);
+        for (cluster, pieces) in splits {
+            clusters.push(cluster);
+            piece_begin.push(piece_begin[piece_begin.len() - 1] + pieces as u32);
+        }
+        let num_pieces = piece_begin[clusters.len()] as usize;
         Trial {
             generation,
-            splits: splits.to_vec(),
-            split_entropy: vec![0.0; splits.len()],
-            half_counts: vec![0.0; 2 * splits.len()],
-            half_stats: vec![0.0; 2 * splits.len() * width],
+            split_entropy: vec![0.0; clusters.len()],
+            splits: clusters,
+            piece_begin,
+            piece_counts: vec![0.0; num_pieces],
+            piece_stats: vec![0.0; num_pieces * width],
             leaving: leaving.iter().map(|&k| (k, 0.0)).collect(),
             ..Default::default()
         }
@@ -85,8 +94,8 @@ impl Trial {
     pub fn add_scaled(&mut self, other: &Trial, factor: f64) {
         let add = |into: &mut [f64], from: &[f64]| into.iter_mut().zip(from).for_each(|(a, b)| *a += factor * b);
         add(&mut self.split_entropy, &other.split_entropy);
-        add(&mut self.half_counts, &other.half_counts);
-        add(&mut self.half_stats, &other.half_stats);
+        add(&mut self.piece_counts, &other.piece_counts);
+        add(&mut self.piece_stats, &other.piece_stats);
         self.leaving.iter_mut().zip(&other.leaving).for_each(|(a, b)| a.1 += factor * b.1);
         add_sorted(
             &mut self.pairs,
@@ -115,7 +124,7 @@ impl Trial {
 
     /// `self *= factor`.
     pub fn scale(&mut self, factor: f64) {
-        let numbers = self.split_entropy.iter_mut().chain(&mut self.half_counts).chain(&mut self.half_stats);
+        let numbers = self.split_entropy.iter_mut().chain(&mut self.piece_counts).chain(&mut self.piece_stats);
         let numbers = numbers.chain(self.pairs.iter_mut().map(|pair| &mut pair.2));
         let numbers = numbers.chain(self.leaving.iter_mut().map(|leaving| &mut leaving.1));
         numbers.for_each(|number| *number *= factor);
@@ -128,18 +137,19 @@ impl Trial {
     /// Bytes of memory held.
     pub fn resident_bytes(&self) -> usize {
         let numbers = 3 * self.splits.len()
-            + self.half_counts.len()
-            + self.half_stats.len()
+            + self.piece_counts.len()
+            + self.piece_stats.len()
             + 2 * self.pairs.len()
             + 2 * self.leaving.len();
         8 * (numbers + self.heirs.iter().map(|heir| 6 + heir.stat.len()).sum::<usize>())
     }
 
-    /// N and S of a half of a cluster that is proposed for a split.
-    pub fn half(&self, cluster: u32, second: bool) -> Option<(f64, &[f64])> {
-        let at = 2 * self.splits.binary_search(&cluster).ok()? + usize::from(second);
-        let width = self.half_stats.len() / self.half_counts.len();
-        Some((self.half_counts[at], &self.half_stats[at * width..(at + 1) * width]))
+    /// N and S of the pieces of a cluster that is proposed for a split; none of another.
+    pub fn pieces(&self, cluster: u32) -> impl ExactSizeIterator<Item = (f64, &[f64])> {
+        let split = self.splits.binary_search(&cluster);
+        let of = split.map_or(0..0, |at| self.piece_begin[at] as usize..self.piece_begin[at + 1] as usize);
+        let width = self.piece_stats.len() / self.piece_counts.len().max(1);
+        of.map(move |at| (self.piece_counts[at], &self.piece_stats[at * width..(at + 1) * width]))
     }
 
     /// What one cluster that is given up brings to others.
@@ -156,8 +166,7 @@ impl ClusterSummary {
         let trial = self.trial.as_deref();
         match part {
             Part::Whole(k) => Some((self.counts[k as usize], self.stat(k as usize))),
-            Part::Left(k) => trial.and_then(|trial| trial.half(k, false)),
-            Part::Right(k) => trial.and_then(|trial| trial.half(k, true)),
+            Part::Piece { of, at } => trial?.pieces(of).nth(at as usize),
             Part::Inherited { from, to } => {
                 let at = trial?.heirs.binary_search_by_key(&(from, to), Heir::key).ok()?;
                 trial.map(|trial| (trial.heirs[at].count, &trial.heirs[at].stat[..]))
@@ -181,7 +190,7 @@ impl ClusterSummary {
         out
     }
 
-    /// What the entropy changes by: pairs that become one, clusters that become two, and those that are given up.
+    /// What the entropy changes by: pairs that become one, clusters that become several, and those that are given up.
     fn entropy_change(&self, plan: &Remap) -> f64 {
         let Some(trial) = &self.trial else { return 0.0 };
         let mut change = 0.0;
@@ -191,12 +200,15 @@ impl ClusterSummary {
                     let found = trial.pairs.binary_search_by_key(&(a.min(b), a.max(b)), |pair| (pair.0, pair.1));
                     found.map_or(0.0, |at| trial.pairs[at].2)
                 }
-                [Part::Left(k)] => trial.splits.binary_search(&k).map_or(0.0, |at| trial.split_entropy[at]),
+                [Part::Piece { of, at: 0 }] => {
+                    trial.splits.binary_search(&of).map_or(0.0, |at| trial.split_entropy[at])
+                }
                 _ => 0.0,
             };
         }
         let stays = |k: u32| {
-            plan.clusters.iter().flatten().any(|part| matches!(part, Part::Whole(a) | Part::Left(a) if *a == k))
+            let is_of = |part: &Part| matches!(part, Part::Whole(a) | Part::Piece { of: a, .. } if *a == k);
+            plan.clusters.iter().flatten().any(is_of)
         };
         change + trial.leaving.iter().filter(|(k, _)| !stays(*k)).map(|(_, change)| change).sum::<f64>()
     }
@@ -217,8 +229,9 @@ mod tests {
                 generation: 4,
                 splits: vec![0],
                 split_entropy: vec![0.5 * scale],
-                half_counts: vec![scale, 2.0 * scale],
-                half_stats: vec![5.0 * scale, scale],
+                piece_begin: vec![0, 2],
+                piece_counts: vec![scale, 2.0 * scale],
+                piece_stats: vec![5.0 * scale, scale],
                 pairs: pairs.to_vec(),
                 leaving: vec![(2, -1.0)],
                 heirs: heirs.iter().map(|&(from, to, count)| Heir { from, to, count, stat: vec![count] }).collect(),
@@ -239,7 +252,8 @@ mod tests {
         let plan = |clusters: &[&[Part]]| Remap { clusters: clusters.iter().map(|parts| parts.to_vec()).collect() };
         let (to_first, to_second) = (Part::Inherited { from: 2, to: 0 }, Part::Inherited { from: 2, to: 1 });
         let mut split = total.clone();
-        split.remap(&plan(&[&[Part::Left(0)], &[Part::Whole(1)], &[Part::Right(0)], &[Part::Whole(2)]]));
+        let piece = |at| Part::Piece { of: 0, at };
+        split.remap(&plan(&[&[piece(0)], &[Part::Whole(1)], &[piece(1)], &[Part::Whole(2)]]));
         assert_eq!(
             (&split.counts[..], &split.stats[..]),
             (&[3.0, 6.0, 6.0, 3.0][..], &[15.0, 12.0, 3.0, 15.0, 18.0][..])

@@ -118,7 +118,7 @@ fn merge<C: Settings>(base: &C, file: &Map<String, Value>, options: &Map<String,
         }
         let mut given = given.clone();
         for setting in C::table() {
-            let Some(switch) = setting.auto.filter(|_| given.contains_key(setting.name)) else { continue };
+            let Some((switch, start)) = setting.auto.filter(|_| given.contains_key(setting.name)) else { continue };
             let is_found = given.get(setting.name).is_some_and(|value| value == AUTO);
             if is_found {
                 given.remove(setting.name);
@@ -127,6 +127,11 @@ fn merge<C: Settings>(base: &C, file: &Map<String, Value>, options: &Map<String,
                     let remedy = format!("leave it out, or give a number for `{}`", setting.name);
                     return Err(Error::Config { setting: switch, problem, remedy });
                 }
+            }
+            if !is_found && given.get(switch) == Some(&Value::Bool(true)) {
+                // What is found is found from that number on.
+                let number = given[setting.name].clone();
+                given.entry(start).or_insert(number);
             }
             // A number takes the place of an "auto" that was there before, and "auto" that of a number.
             given.entry(switch).or_insert(Value::Bool(is_found));

@@ -157,8 +157,8 @@ settings! {
             /// numbers would decide alone. The model keeps the units; means, covariances, drawn rows and log likelihoods
             /// are in those of the data.
             standardize: bool = false, passed_on();
-            /// K, the number of clusters.
-            clusters: usize = 10, short('k'), placeholder("K"), least(1.0), otherwise("none, it must be given"), auto("find-k"), passed_on();
+            /// K, the number of clusters, or "auto" to find it while training.
+            clusters: usize = 10, short('k'), placeholder("K"), least(1.0), otherwise("none, it must be given"), auto("find-k", "k-start"), passed_on();
             /// Find K while training, from `clusters` or `k-start` on: clusters are split, merged and given up at the end of
             /// laps, whatever raises the objective. The same as `clusters auto`.
             #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -347,6 +347,9 @@ impl MixtureConfig {
         }
         if !matches!(self.device, DeviceChoice::Auto | DeviceChoice::Cpu) {
             return refuse("device", "K is found on the CPU", "leave it out, or give K");
+        }
+        if let Some(start) = self.k_start.filter(|&start| start > num_rows) {
+            return refuse("k-start", &format!("{start} clusters for {num_rows} rows"), "ask for fewer");
         }
         self.clusters = self.k_start.unwrap_or(self.clusters.min(self.k_max())).min(num_rows);
         if self.clusters > self.k_max() {

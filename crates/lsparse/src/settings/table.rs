@@ -143,8 +143,8 @@ pub struct Setting {
     pub fixed: bool,
     /// The setting that says the same in another way.
     pub instead_of: Option<&'static str>,
-    /// The switch that "auto" in its place stands for.
-    pub auto: Option<&'static str>,
+    /// The switch that "auto" in its place stands for, and the setting that a number beside that switch is of.
+    pub auto: Option<(&'static str, &'static str)>,
     range: Range,
     advice: Option<&'static str>,
 }
@@ -239,8 +239,8 @@ impl Setting {
     }
 
     /// "auto" may stand in its place, for another setting that is a switch.
-    pub fn auto(self, switch: &'static str) -> Self {
-        Setting { auto: Some(switch), ..self }
+    pub fn auto(self, switch: &'static str, start: &'static str) -> Self {
+        Setting { auto: Some((switch, start)), ..self }
     }
 
     /// Numbers above this.

@@ -150,8 +150,8 @@ settings! {
         "Model" {
             /// How topics are trained. Samplers give every token one topic and need hundreds of laps: set `laps`.
             method: TopicMethod = TopicMethod::Lsparse;
-            /// K, the number of topics.
-            topics: usize = 100, short('k'), placeholder("K"), least(1.0), auto("find-k"), passed_on();
+            /// K, the number of topics, or "auto" to find it while training.
+            topics: usize = 100, short('k'), placeholder("K"), least(1.0), auto("find-k", "k-start"), passed_on();
             /// Find K while training, from `k-start` on: topics are split and merged at the end of laps, whatever raises the
             /// objective with each batch left out of the topics that it is scored under. The same as `topics auto`.
             #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -337,6 +337,9 @@ impl TopicsConfig {
             return refuse("device", "K is found on the CPU", "leave it out, or give K");
         }
         self.learn_alpha = AlphaRule::Stick;
+        if let Some(start) = self.k_start.filter(|&start| start > num_docs) {
+            return refuse("k-start", &format!("{start} topics for {num_docs} documents"), "ask for fewer");
+        }
         let start = self.k_start.unwrap_or(DEFAULT_K_START.min(num_docs / 10).min(self.k_max()));
         self.topics = start.clamp(1, num_docs.max(1));
         if self.topics > self.k_max() {

@@ -11,10 +11,13 @@ use serde::{Deserialize, Serialize};
 pub enum Part {
     /// A cluster as it was.
     Whole(u32),
-    /// The first half of one that was proposed for a split.
-    Left(u32),
-    /// The second half.
-    Right(u32),
+    /// A piece of one that was proposed for a split.
+    Piece {
+        /// The one that was proposed.
+        of: u32,
+        /// Which of its pieces.
+        at: u32,
+    },
     /// What the observations of a cluster that is given up bring to another.
     Inherited {
         /// The one that is given up.
@@ -35,7 +38,7 @@ pub struct Remap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MoveKind {
-    /// One cluster became two.
+    /// One cluster became several.
     Birth,
     /// Two became one.
     Merge,

@@ -128,6 +128,7 @@ fn introduction(source: &dyn RowSource, config: &Checked<MixtureConfig>) -> Stri
         None if config.method != MixtureMethod::Lsparse => {
             format!("L = {} by {}", config.sparsity, config.method.name())
         }
+        None if config.find_k && config.sparsity == config.k_max() => "L = K".to_owned(),
         None => format!("L = {}", config.sparsity),
         Some(tolerance) => format!("L = {} or as many as lose less than {tolerance}", config.sparsity),
     };
@@ -137,10 +138,10 @@ fn introduction(source: &dyn RowSource, config: &Checked<MixtureConfig>) -> Stri
         false => format!("K = {}", config.clusters),
     };
     format!(
-        "{}: {} rows of {} columns, {element}; {} with {clusters}, {sparsity}, {batches}",
+        "{}: {} of {}, {element}; {} with {clusters}, {sparsity}, {batches}",
         source.name(),
-        grouped(source.num_rows()),
-        grouped(source.dim()),
+        counted(source.num_rows(), "row", "rows"),
+        counted(source.dim(), "column", "columns"),
         config.likelihood.name(),
     )
 }

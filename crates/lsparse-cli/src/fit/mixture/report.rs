@@ -63,17 +63,14 @@ impl fmt::Display for Report {
         if let Some(score) = self.training.heldout {
             writeln!(f, "held-out    {} a row (mean log likelihood)", significant(score, 8))?;
         }
-        self.training.write_runs(f)?;
+        self.training.write_runs(f, self.config.best_by, false)?;
         writeln!(f, "clusters    {}, of which {} empty", self.clusters, self.empty_clusters)?;
         if !self.clusters_by_lap.is_empty() {
             let mut path: Vec<String> = self.clusters_by_lap.iter().map(usize::to_string).collect();
             path.dedup();
             let most = self.config.k_max();
-            let rest = match (self.clusters >= most, self.training.is_at_rest()) {
-                (true, _) => format!("{most} is the most that was allowed; give more with --k-max"),
-                (false, true) => "no split, merge or removal that was tried would raise the objective".to_owned(),
-                (false, false) => "more laps might change it".to_owned(),
-            };
+            let at_rest = "no split, merge or removal that was tried would raise the objective";
+            let rest = self.training.why_k_rests(self.clusters, most, at_rest);
             writeln!(f, "            found lap by lap: {}; {rest}", path.join(", "))?;
         }
         if let Some(tolerance) = self.config.sparsity_tolerance {

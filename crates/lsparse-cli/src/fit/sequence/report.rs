@@ -58,7 +58,7 @@ impl fmt::Display for Report {
         if let Some(score) = self.training.heldout {
             writeln!(f, "held-out    {} a step (mean log likelihood)", significant(score, 8))?;
         }
-        self.training.write_runs(f)?;
+        self.training.write_runs(f, self.config.best_by, false)?;
         writeln!(f, "states      {}, of which {} empty", self.states, self.empty_states)?;
         writeln!(f, "transitions {} of {} pairs", self.transitions, self.states * self.states)?;
         if let Some(lost) = self.lost_share {

@@ -14,8 +14,15 @@ impl TopicsArgs {
         };
         let base = start.map_or_else(TopicsConfig::default, |start| passed_on(&start.config));
         let given = self.run.given(&self.settings)?;
-        let config: TopicsConfig = given.over(&base)?;
+        let mut config: TopicsConfig = given.over(&base)?;
         if let Some(start) = start {
+            if config.find_k {
+                let asked = config.k_start.get_or_insert(start.num_topics());
+                if *asked != start.num_topics() {
+                    let problem = format!("K is found from the {} topics of the model on", start.num_topics());
+                    return refuse("k-start", &problem, "leave it out, or train without `from`");
+                }
+            }
             if config.topics != start.num_topics() {
                 let problem = format!("{} are asked for, the model has {}", config.topics, start.num_topics());
                 return refuse("topics", &problem, "leave out `topics`, or train without `from`");

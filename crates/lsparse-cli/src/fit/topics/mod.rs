@@ -142,6 +142,7 @@ impl TopicsArgs {
 fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &Checked<TopicsConfig>, memory: u64) {
     let batches = counted(config.batches, "batch", "batches");
     let how = match config.method {
+        TopicMethod::Lsparse if config.find_k && config.sparsity == config.k_max() => "L = K".to_owned(),
         TopicMethod::Lsparse => format!("L = {}", config.sparsity),
         method => method.name().to_owned(),
     };
@@ -150,11 +151,11 @@ fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &Checked
         false => format!("K = {}", config.topics),
     };
     message(&format!(
-        "{}: {} documents, {} tokens of {} words; {topics}, {how}, {batches}; about {} of memory",
+        "{}: {}, {} of {}; {topics}, {how}, {batches}; about {} of memory",
         documents.name(),
-        grouped(documents.num_rows()),
-        grouped(tokens as usize),
-        grouped(documents.corpus().vocab().len()),
+        counted(documents.num_rows(), "document", "documents"),
+        counted(tokens as usize, "token", "tokens"),
+        counted(documents.corpus().vocab().len(), "word", "words"),
         bytes(memory),
     ));
     if words.new > 0 {
@@ -171,7 +172,7 @@ fn introduce(documents: &Documents, tokens: u64, words: &Words, config: &Checked
 
 /// What there is to say after the report.
 fn conclude(args: &TopicsArgs, fitted: &Fitted<TopicModel>) {
-    if fitted.decaying() {
+    if fitted.decaying() && !fitted.model.config.find_k {
         let restarts = fitted.model.config.restarts;
         message(&format!(
             "warning: topics got worse lap by lap: documents held more and more topics while the held-out score fell; \

@@ -83,19 +83,15 @@ impl fmt::Display for Report {
                  {perplexity}"
             )?;
         }
-        self.training.write_runs(f)?;
+        let by_evidence = self.config.leave_out && self.evidence.is_some() && self.training.heldout.is_none();
+        self.training.write_runs(f, self.config.best_by, by_evidence)?;
         writeln!(f, "topics      {}, of which {} empty", self.topics, self.empty_topics)?;
         if !self.topics_by_lap.is_empty() {
             let mut path: Vec<String> = self.topics_by_lap.iter().map(usize::to_string).collect();
             path.dedup();
             let most = self.config.k_max();
-            let rest = match (self.topics >= most, self.training.is_at_rest()) {
-                (true, _) => format!("{most} is the most that was allowed; give more with --k-max"),
-                (false, true) => {
-                    "no split or merge that was tried would explain batches better that were left out".into()
-                }
-                (false, false) => "more laps might change it".to_owned(),
-            };
+            let at_rest = "no split or merge that was tried would explain batches better that were left out";
+            let rest = self.training.why_k_rests(self.topics, most, at_rest);
             writeln!(f, "            found lap by lap: {}; {rest}", path.join(", "))?;
         }
         match (self.active_topics, self.doc_iterations) {

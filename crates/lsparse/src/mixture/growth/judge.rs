@@ -24,7 +24,7 @@ const TIE: f64 = 1e-9;
 /// A cluster more must gain more than this, in nats: what gains less is rounding.
 const LEAST_GAIN: f64 = 1e-3;
 
-/// A half has a row, or so much of a cluster whose rows weigh less.
+/// A piece has a row, or so much of a cluster whose rows weigh less.
 const LEAST_SHARE: f64 = 0.01;
 
 /// A change that might be made.
@@ -34,8 +34,8 @@ struct Candidate {
     touches: Vec<u32>,
     /// The clusters in their place, for each of the touched; none for one that goes.
     becomes: Vec<(u32, Option<Vec<Part>>)>,
-    /// One more.
-    besides: Option<Vec<Part>>,
+    /// More of them.
+    besides: Vec<Vec<Part>>,
     /// What the data term gains, and the entropy.
     gain: f64,
 }
@@ -51,7 +51,8 @@ pub struct Judge<'a, T: Scalar> {
     clusters: Vec<Option<Vec<Part>>>,
     touched: Vec<bool>,
     candidates: Vec<Candidate>,
-    made: Vec<(Move, Vec<u32>)>,
+    /// Each with the clusters that it touches and how many are born of it.
+    made: Vec<(Move, Vec<u32>, usize)>,
 }
 
 impl<'a, T: Scalar> Judge<'a, T> {
@@ -102,7 +103,7 @@ impl<'a, T: Scalar> Judge<'a, T> {
         for (k, parts) in &candidate.becomes {
             clusters[*k as usize].clone_from(parts);
         }
-        clusters.extend(candidate.besides.clone().map(Some));
+        clusters.extend(candidate.besides.iter().cloned().map(Some));
         clusters
     }
 
@@ -115,29 +116,35 @@ impl<'a, T: Scalar> Judge<'a, T> {
     pub fn consider(&mut self, near: &[(u32, u32)]) -> Result<usize> {
         let mut candidates: Vec<Candidate> = Vec::new();
         for (&k, &gain) in self.trial.splits.iter().zip(&self.trial.split_entropy) {
-            let halves = [Part::Left(k), Part::Right(k)];
             let least = LEAST_SHARE * self.total.counts[k as usize];
-            if halves.iter().all(|&half| self.count(&[half]) >= least.min(1.0)) {
-                let becomes = vec![(k, Some(vec![halves[0]]))];
-                let besides = Some(vec![halves[1]]);
+            if self.trial.pieces(k).all(|(count, _)| count >= least.min(1.0)) {
+                let piece = |at| vec![Part::Piece { of: k, at }];
+                let becomes = vec![(k, Some(piece(0)))];
+                let besides = (1..self.trial.pieces(k).len() as u32).map(piece).collect();
                 candidates.push(Candidate { kind: MoveKind::Birth, touches: vec![k], becomes, besides, gain });
             }
         }
         for (a, b, gain) in self.pairs(near) {
             let becomes = vec![(a, Some(vec![Part::Whole(a), Part::Whole(b)])), (b, None)];
-            candidates.push(Candidate { kind: MoveKind::Merge, touches: vec![a, b], becomes, besides: None, gain });
+            candidates.push(Candidate {
+                kind: MoveKind::Merge,
+                touches: vec![a, b],
+                becomes,
+                besides: Vec::new(),
+                gain,
+            });
         }
         for &(k, gain) in &self.trial.leaving {
             let heirs = self.trial.heirs_of(k).iter().map(|heir| heir.to);
             let takes = |to: u32| (to, Some(vec![Part::Whole(to), Part::Inherited { from: k, to }]));
             let becomes: Vec<_> = std::iter::once((k, None)).chain(heirs.clone().map(takes)).collect();
             let touches = std::iter::once(k).chain(heirs).collect();
-            candidates.push(Candidate { kind: MoveKind::Delete, touches, becomes, besides: None, gain });
+            candidates.push(Candidate { kind: MoveKind::Delete, touches, becomes, besides: Vec::new(), gain });
         }
         let empty = (0u32..).zip(&self.total.counts).filter(|(_, count)| **count < NOTHING).map(|(k, _)| k);
         candidates.extend(empty.map(|k| {
             let (touches, becomes) = (vec![k], vec![(k, None)]);
-            Candidate { kind: MoveKind::Delete, touches, becomes, besides: None, gain: 0.0 }
+            Candidate { kind: MoveKind::Delete, touches, becomes, besides: Vec::new(), gain: 0.0 }
         }));
         if !self.shares() {
             let gain = |candidate: &Candidate| {
@@ -201,20 +208,20 @@ impl<'a, T: Scalar> Judge<'a, T> {
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         for (_, at) in order {
             let candidate = &candidates[at];
-            let born = candidate.besides.is_some();
+            let born = candidate.besides.len();
             let num = self.clusters.iter().flatten().count();
             let is_free = candidate.touches.iter().all(|&k| !self.touched[k as usize]);
-            if !is_free || (born && num >= most) {
+            if !is_free || (born > 0 && num + born > most) {
                 continue;
             }
             let after = self.after(candidate);
             let alloc = self.allocation(&after);
             let worth = if self.shares() { self.worth_of_all(&after)? } else { 0.0 };
             let gain = candidate.gain + (worth - data) + (alloc - present);
-            if gain > LEAST_GAIN || (gain >= -self.tie(present) && !born) {
+            if gain > LEAST_GAIN || (gain >= -self.tie(present) && born == 0) {
                 candidate.touches.iter().for_each(|&k| self.touched[k as usize] = true);
                 let change = Move { kind: candidate.kind, from: Vec::new(), to: Vec::new(), gain };
-                self.made.push((change, candidate.touches.clone()));
+                self.made.push((change, candidate.touches.clone(), born));
                 (self.clusters, present, data) = (after, alloc, worth);
             }
         }
@@ -248,13 +255,14 @@ impl<'a, T: Scalar> Judge<'a, T> {
         let before = ids.clone();
         let mut new_ids: Vec<u64> = Vec::new();
         let mut moves = Vec::new();
-        for (mut change, touches) in self.made {
+        for (mut change, touches, born) in self.made {
             change.from = touches.iter().map(|&k| before[k as usize]).collect();
             change.to = match change.kind {
                 MoveKind::Birth => {
-                    *next_id += 1;
-                    new_ids.push(*next_id - 1);
-                    vec![before[touches[0] as usize], *next_id - 1]
+                    let fresh = *next_id..*next_id + born as u64;
+                    *next_id = fresh.end;
+                    new_ids.extend(fresh.clone());
+                    std::iter::once(before[touches[0] as usize]).chain(fresh).collect()
                 }
                 MoveKind::Merge => vec![before[touches[0] as usize]],
                 MoveKind::Delete => touches[1..].iter().map(|&k| before[k as usize]).collect(),

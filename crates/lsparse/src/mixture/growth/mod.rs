@@ -28,7 +28,7 @@ use judge::Judge;
 use prior::OTHER;
 pub(super) use prior::Settled;
 
-/// Laps that the halves of a proposed split are worked on after the first, each time from what the rows made of them.
+/// Laps that the pieces of a proposed split are worked on after the first, each time from what the rows made of them.
 const REFINEMENTS: u32 = 1;
 
 /// Laps of it at most, where each brings the split nearer to being worth it by this share of what it lacks.
@@ -82,17 +82,17 @@ struct Tried {
 }
 
 /// N and S of a cluster that might be.
-type Half = (f64, Vec<f64>);
+type Piece = (f64, Vec<f64>);
 
 /// A split that is proposed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Proposal {
     cluster: u32,
-    /// Laps that its halves have been worked on.
+    /// Laps that its pieces have been worked on.
     refined: u32,
     /// What it would have gained a lap ago, but for the term of counts.
     gain: f64,
-    halves: [Half; 2],
+    pieces: Vec<Piece>,
 }
 
 /// What is proposed and what was tried.
@@ -106,7 +106,7 @@ pub struct GrowthState {
     tried: Vec<Tried>,
     /// Clusters that may be split, ascending.
     splits: Vec<Proposal>,
-    /// In families whose clusters share statistics: those of the clusters beside which halves are weighed.
+    /// In families whose clusters share statistics: those of the clusters beside which pieces are weighed.
     beside: Option<ClusterSummary>,
     /// Clusters that may be given up, ascending.
     leaving: Vec<u32>,
@@ -133,7 +133,7 @@ impl GrowthState {
     }
 
     /// What was tried of the clusters that there will be by this plan, and the proposals of splits that go on: refined by
-    /// what the rows made of their halves, as long as that brings their gains nearer to being some.
+    /// what the rows made of their pieces, as long as that brings their gains nearer to being some.
     fn carry(&mut self, total: &ClusterSummary, plan: &Remap, gains: &[(u32, f64)]) {
         let mut tried = vec![Tried::default(); plan.clusters.len()];
         let mut going_on = Vec::new();
@@ -145,15 +145,15 @@ impl GrowthState {
                 of.left_size = total.counts[was as usize];
             }
             let Some(split) = self.splits.iter().find(|split| split.cluster == was) else { continue };
-            let half = |second: bool| total.trial.as_ref().and_then(|trial| trial.half(was, second));
+            // A piece that has come to nothing is left out.
+            let pieces = total.trial.iter().flat_map(|trial| trial.pieces(was)).filter(|piece| piece.0 >= 1.0);
+            let pieces: Vec<Piece> = pieces.map(|(count, stat)| (count, stat.to_vec())).collect();
             let gain = gains.iter().find(|gain| gain.0 == was).map_or(f64::NEG_INFINITY, |gain| gain.1);
             let nears = gain - split.gain > NEARER * gain.abs() && split.refined < MOST_REFINEMENTS;
-            match half(false).zip(half(true)) {
-                Some((a, b)) if (split.refined < REFINEMENTS || nears) && a.0.min(b.0) >= 1.0 => {
-                    let halves = [a, b].map(|(count, stat)| (count, stat.to_vec()));
-                    going_on.push(Proposal { cluster: k as u32, refined: split.refined + 1, gain, halves });
-                }
-                _ => (of.splits, of.split_size) = (of.splits + 1, total.counts[was as usize]),
+            if (split.refined < REFINEMENTS || nears) && pieces.len() > 1 {
+                going_on.push(Proposal { cluster: k as u32, refined: split.refined + 1, gain, pieces });
+            } else {
+                (of.splits, of.split_size) = (of.splits + 1, total.counts[was as usize]);
             }
         }
         (self.tried, self.splits) = (tried, going_on);
@@ -192,7 +192,7 @@ fn changed(now: f64, before: f64) -> bool {
 /// What is proposed, fit for weighing rows.
 pub struct Growth<T> {
     pub(super) state: GrowthState,
-    halves: Option<Box<dyn Clusters<T>>>,
+    pieces: Option<Box<dyn Clusters<T>>>,
     log_size: Vec<f64>,
 }
 
@@ -213,36 +213,36 @@ impl<T: Scalar> Mixture<T> {
 impl<T: Scalar> Growth<T> {
     /// Nothing is proposed before the first lap.
     pub fn begin(num_clusters: usize) -> Self {
-        Growth { state: GrowthState::begin(num_clusters), halves: None, log_size: Vec::new() }
+        Growth { state: GrowthState::begin(num_clusters), pieces: None, log_size: Vec::new() }
     }
 
     /// The same from what was saved.
     pub fn of(state: GrowthState, likelihood: &dyn Likelihood<T>) -> Result<Self> {
-        let halves = || state.splits.iter().flat_map(|split| &split.halves);
-        let counts: Vec<f64> = halves().map(|half| half.0).collect();
+        let pieces = || state.splits.iter().flat_map(|split| &split.pieces);
+        let counts: Vec<f64> = pieces().map(|piece| piece.0).collect();
         let log_size = counts.iter().map(|count| count.ln()).collect();
-        let mut stats: Vec<f64> = halves().flat_map(|half| &half.1).copied().collect();
+        let mut stats: Vec<f64> = pieces().flat_map(|piece| &piece.1).copied().collect();
         let mut counts = counts;
         if let Some(beside) = &state.beside {
             counts.extend(&beside.counts);
             stats.extend(&beside.stats);
         }
-        let halves = match state.splits.is_empty() {
+        let pieces = match state.splits.is_empty() {
             true => None,
             false => Some(likelihood.global_step(Estimate::Posterior, &counts, &stats, None)?),
         };
-        Ok(Growth { state, halves, log_size })
+        Ok(Growth { state, pieces, log_size })
     }
 
     /// What rows are to be weighed against.
     pub fn proposals(&self) -> Proposals<'_, T> {
-        Proposals { halves: self.halves.as_deref(), log_size: &self.log_size }
+        Proposals { pieces: self.pieces.as_deref(), log_size: &self.log_size }
     }
 
     /// Room for what a visit gathers.
     pub fn trial(&self, width: usize) -> Trial {
-        let splits: Vec<u32> = self.state.splits.iter().map(|split| split.cluster).collect();
-        Trial::new(self.state.generation, &splits, &self.state.leaving, width)
+        let splits = self.state.splits.iter().map(|split| (split.cluster, split.pieces.len()));
+        Trial::new(self.state.generation, splits, &self.state.leaving, width)
     }
 }
 
@@ -342,14 +342,14 @@ mod tests {
             LikelihoodKind::DiagGauss,
             LikelihoodKind::SphericalGauss,
         ];
-        let mut checked = [0; 3];
+        let (mut checked, mut most_pieces) = ([0; 3], 0);
         for kind in kinds {
-            let truth = planted(kind, 300, 3, 4, 5);
+            let truth = planted(kind, 300, 3, 7, 5);
             let source = MemoryRows::new("planted", 3, truth.values.clone()).unwrap();
             let config = MixtureConfig {
                 likelihood: kind,
                 find_k: true,
-                k_start: Some(6),
+                k_start: Some(2),
                 sparsity: Sparsity::Of(4),
                 batches: Some(1),
                 ..Default::default()
@@ -378,6 +378,7 @@ mod tests {
                 let num = total.num_clusters();
                 let before = objective(&mixture, &rows, &shares, num);
                 let mixture = mixture_of(&mixtures, params);
+                most_pieces = growth.state.splits.iter().map(|split| split.pieces.len()).fold(most_pieces, usize::max);
                 let mut judge = Judge::new(&mixture, &total, total.trial.as_deref().unwrap()).unwrap();
                 judge.consider(&growth.state.near).unwrap();
                 for (kind, touches, gain) in judge.gains().unwrap() {
@@ -392,7 +393,7 @@ mod tests {
                 session.step(&mut worker).unwrap();
             }
         }
-        assert!(checked.iter().all(|&count| count > 0), "{checked:?}");
+        assert!(checked.iter().all(|&count| count > 0) && most_pieces > 2, "{checked:?} {most_pieces}");
     }
 
     /// A model of as many clusters as the parameters have.
@@ -441,26 +442,32 @@ mod tests {
             }
             MoveKind::Birth => {
                 let at = growth.state.splits.iter().position(|split| split.cluster == touches[0]).unwrap();
-                let halves = growth.halves.as_deref().unwrap();
+                let begin = growth.state.splits[..at].iter().map(|split| split.pieces.len()).sum::<usize>();
+                let pieces = growth.state.splits[at].pieces.len();
+                let clusters = growth.pieces.as_deref().unwrap();
                 let mut scratch = crate::likelihood::Scratch::default();
                 let mut split = |n: usize, of_row: &Vec<(usize, f64)>| {
-                    let mut weight = |half: usize| {
+                    let mut weight = |piece: usize| {
                         let mut out = [0.0];
-                        halves.log_lik_of(half, rows, &[n as u32], &mut scratch, &mut out);
-                        out[0] + growth.log_size[half]
+                        clusters.log_lik_of(begin + piece, rows, &[n as u32], &mut scratch, &mut out);
+                        (out[0] + growth.log_size[begin + piece], piece)
                     };
-                    let (a, b) = (weight(2 * at), weight(2 * at + 1));
-                    let share = 1.0 / (1.0 + (a - b).exp());
+                    let mut weights: Vec<(f64, usize)> = (0..pieces).map(&mut weight).collect();
+                    weights.sort_by(|a, b| b.0.total_cmp(&a.0));
                     // Rows keep four clusters at most.
                     let kept = of_row.iter().filter(|(_, r)| *r > 1.2e-16).count();
-                    let share = if kept < 4 { share } else { f64::from(u8::from(share > 0.5)) };
+                    weights.truncate(5 - kept);
+                    let sum: f64 = weights.iter().map(|(weight, _)| (weight - weights[0].0).exp()).sum();
                     let mut row: Vec<(usize, f64)> = of_row.iter().filter(|(k, _)| *k != first).copied().collect();
                     if let Some((_, r)) = of_row.iter().find(|(k, _)| *k == first) {
-                        row.extend([(first, r * (1.0 - share)), (num, r * share)]);
+                        row.extend(weights.iter().map(|&(weight, piece)| {
+                            let k = if piece == 0 { first } else { num + piece - 1 };
+                            (k, r * (weight - weights[0].0).exp() / sum)
+                        }));
                     }
                     row
                 };
-                (shares.iter().enumerate().map(|(n, of_row)| split(n, of_row)).collect(), num + 1)
+                (shares.iter().enumerate().map(|(n, of_row)| split(n, of_row)).collect(), num + pieces - 1)
             }
         }
     }

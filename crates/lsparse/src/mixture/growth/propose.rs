@@ -1,10 +1,10 @@
-//! Looking for splits: the rows of a cluster in a sample, cut in two in several ways, and the best of them kept.
+//! Looking for splits: the rows of a cluster in a sample, cut in pieces in several ways, and the best of them kept.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use super::{Finding, GrowthState, Half, Proposal, TRIES, changed};
+use super::{Finding, GrowthState, Piece, Proposal, TRIES, changed};
 use crate::clusters::seed::{Metric, Sample, Seeding, Spaces, Units, second_choices};
 use crate::data::{Dealt, Scalar};
 use crate::error::Result;
@@ -22,17 +22,17 @@ const MOST_SHARE: usize = 8;
 const MOST_OF_A_CLUSTER: usize = 500;
 const MOST_IN_ALL: usize = 20_000;
 
-/// Both are more where clusters have many numbers, so many for each row that a shape takes at least: with fewer the halves
-/// are shaped by chance, and every row likes best the half that it is in.
+/// Both are more where clusters have many numbers, so many for each row that a shape takes at least: with fewer the pieces
+/// are shaped by chance, and every row likes best the piece that it is in.
 const ROWS_A_SHAPE: usize = 40;
 
 /// Rows of a cluster that can be told apart at all.
 const LEAST_OF_A_CLUSTER: usize = 4;
 
-/// Numbers of seeds of the ways to cut that are drawn at random: more than two are gathered into two.
+/// Numbers of seeds of the ways to cut that are drawn at random: of more than two those become one that should be.
 const DRAWS: [usize; 5] = [2, 2, 4, 6, 8];
 
-/// Passes over the rows from more seeds, and from two.
+/// Passes over the rows before pieces become one, and after.
 const FEW_PASSES: usize = 3;
 const PASSES: usize = 12;
 
@@ -69,13 +69,13 @@ pub fn propose<T: Scalar>(
             _ => Sample::draw(&mixture.design(), data, wanted, &mut ChaCha8Rng::seed_from_u64(seed))?,
         };
         let seed = seed ^ (laps as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let (found, near) = look(mixture, present, &sample, &due, seed)?;
+        let (found, near) = look(mixture, present, &sample, &due, most + 1 - num, seed)?;
         state.near = near;
-        for (k, halves) in due.into_iter().zip(found) {
-            match halves {
-                Some(halves) => {
+        for (k, pieces) in due.into_iter().zip(found) {
+            match pieces {
+                Some(pieces) => {
                     let gain = f64::NEG_INFINITY;
-                    state.splits.push(Proposal { cluster: k as u32, refined: 0, gain, halves });
+                    state.splits.push(Proposal { cluster: k as u32, refined: 0, gain, pieces });
                 }
                 None => {
                     let tried = &mut state.tried[k];
@@ -110,15 +110,17 @@ fn sample_rows(num_clusters: usize, rows_of_shape: usize, num_rows: usize) -> us
     wanted.min((num_rows / MOST_SHARE).max(LEAST_ROWS)).min(num_rows)
 }
 
-/// For each cluster that is due the best way to cut its rows in two, and which clusters are near each other.
+/// For each cluster that is due the best way to cut its rows in so many pieces at most, and which clusters are near each
+/// other.
 #[expect(clippy::type_complexity, reason = "two lists")]
 fn look<T: Scalar>(
     mixture: &Mixture<T>,
     present: &ClusterSummary,
     sample: &Sample<T>,
     due: &[usize],
+    most_pieces: usize,
     seed: u64,
-) -> Result<(Vec<Option<[Half; 2]>>, Vec<(u32, u32)>)> {
+) -> Result<(Vec<Option<Vec<Piece>>>, Vec<(u32, u32)>)> {
     let (num, likelihood) = (present.num_clusters(), mixture.likelihood.as_ref());
     let clusters = likelihood.global_step(Estimate::Posterior, &present.counts, &present.stats, None)?;
     let frequencies = mixture.allocation.frequencies(Estimate::Posterior, &present.counts);
@@ -143,18 +145,19 @@ fn look<T: Scalar>(
             return Ok(None);
         }
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ ((k as u64) << 32));
-        cut(likelihood, &sample.of(&some), present.counts[k], &mut rng)
+        cut(likelihood, &sample.of(&some), present.counts[k], most_pieces, &mut rng)
     };
     Ok((due.par_iter().map(of_cluster).collect::<Result<_>>()?, near))
 }
 
-/// The best of several ways to cut rows in two that stand for `weight` of them.
+/// The best of several ways to cut rows that stand for `weight` of them.
 fn cut<T: Scalar>(
     likelihood: &dyn Likelihood<T>,
     sample: &Sample<T>,
     weight: f64,
+    most_pieces: usize,
     rng: &mut ChaCha8Rng,
-) -> Result<Option<[Half; 2]>> {
+) -> Result<Option<Vec<Piece>>> {
     let factor = weight / sample.total_weight().max(f64::MIN_POSITIVE);
     let all: Vec<u32> = (0..sample.rows.len() as u32).collect();
     let mut cuts: Vec<Vec<u32>> = Vec::new();
@@ -170,79 +173,106 @@ fn cut<T: Scalar>(
     let seeding = Seeding { metric: Metric::Bregman, uniform: false, tries: 1, patience: Patience::default() };
     for seeds in DRAWS.into_iter().filter(|&seeds| seeds <= all.len()) {
         let (_, owner) = seeding.draw(likelihood, sample, seeds, rng)?;
-        cuts.push(if seeds > 2 { gather(likelihood, sample, owner, seeds, factor)? } else { owner });
+        cuts.push(if seeds > 2 { gather(likelihood, sample, owner, seeds, most_pieces)? } else { owner });
     }
-    let mut best: Option<(f64, [Half; 2])> = None;
+    let mut best: Option<(f64, Vec<Piece>)> = None;
     for owner in cuts {
+        let num = owner.iter().max().map_or(0, |&last| last as usize + 1);
         let mut resp = hard(owner);
         let (mut found, mut entropy) = (None, 0.0);
         for _ in 0..=PASSES {
-            let Some(halves) = parts_of(likelihood, sample, &resp, 2, factor) else { break };
-            let ClusterSummary { counts, stats, .. } = &halves;
+            let pieces = parts_of(likelihood, sample, &resp, num, factor);
+            if pieces.counts.iter().any(|&count| count <= 0.0) {
+                break;
+            }
+            let ClusterSummary { counts, stats, .. } = &pieces;
             let clusters = likelihood.global_step(Estimate::Posterior, counts, stats, None)?;
             let log_size: Vec<f64> = counts.iter().map(|count| count.ln()).collect();
-            let of_sizes: f64 = counts.iter().zip(&log_size).map(|(n, log)| n * log).sum();
-            let worth = clusters.own_data_term() + of_sizes + entropy;
+            let worth = clusters.own_data_term() + of_sizes(counts) + entropy;
             let risen = found.as_ref().is_none_or(|(before, _): &(f64, _)| worth > before + LEAST_GAIN * weight);
-            found = Some((worth, halves));
+            found = Some((worth, pieces));
             if !risen {
                 break;
             }
-            let of_rows = respond(clusters.as_ref(), &log_size, &sample.rows, 2, &mut resp)?;
+            let of_rows = respond(clusters.as_ref(), &log_size, &sample.rows, num, &mut resp)?;
             entropy = (0u32..).zip(of_rows).map(|(n, h)| factor * sample.weight(n as usize) * h).sum();
         }
-        if let Some((worth, halves)) = found.filter(|(worth, _)| best.as_ref().is_none_or(|best| *worth > best.0)) {
-            best = Some((worth, [0, 1].map(|half| (halves.counts[half], halves.stat(half).to_vec()))));
+        let found = found
+            .filter(|(worth, pieces)| pieces.num_clusters() > 1 && best.as_ref().is_none_or(|best| *worth > best.0));
+        if let Some((worth, pieces)) = found {
+            best = Some((worth, (0..num).map(|at| (pieces.counts[at], pieces.stat(at).to_vec())).collect()));
         }
     }
-    Ok(best.map(|(_, halves)| halves))
+    Ok(best.map(|(_, pieces)| pieces))
 }
 
-/// Rows around several seeds in two groups: passes over the rows, and then again and again the two groups become one that
-/// lose least by it.
+/// What the sizes of clusters are worth, but for a term of their sum.
+fn of_sizes(counts: &[f64]) -> f64 {
+    counts.iter().map(|&count| count * count.max(f64::MIN_POSITIVE).ln()).sum()
+}
+
+/// Rows around several seeds in two groups or more: passes over the rows, and then again and again the two groups become
+/// one that gain most by it, as long as they gain, by these rows alone and not by all that they stand for: what so few can
+/// tell apart is likely to be apart.
 fn gather<T: Scalar>(
     likelihood: &dyn Likelihood<T>,
     sample: &Sample<T>,
     mut owner: Vec<u32>,
     seeds: usize,
-    factor: f64,
+    most_pieces: usize,
 ) -> Result<Vec<u32>> {
+    let mut parts = parts_of(likelihood, sample, &hard(owner.clone()), seeds, 1.0);
     for _ in 0..FEW_PASSES {
-        let resp = hard(owner.clone());
-        let Some(ClusterSummary { counts, stats, .. }) = parts_of(likelihood, sample, &resp, seeds, factor) else {
-            break;
-        };
-        let clusters = likelihood.global_step(Estimate::Posterior, &counts, &stats, None)?;
+        let ClusterSummary { counts, stats, .. } = &parts;
+        let clusters = likelihood.global_step(Estimate::Posterior, counts, stats, None)?;
         let log_size: Vec<f64> = counts.iter().map(|count| count.max(f64::MIN_POSITIVE).ln()).collect();
         let mut resp = Responsibilities::default();
         respond(clusters.as_ref(), &log_size, &sample.rows, 1, &mut resp)?;
+        parts = parts_of(likelihood, sample, &resp, seeds, 1.0);
         owner = resp.index;
     }
-    // What two groups are worth as clusters of their own, with their share in the term of sizes.
-    let worth = |groups: &[u32], owner: &[u32]| -> Result<f64> {
-        let within = owner.iter().map(|k| u32::from(!groups.contains(k))).collect();
-        let Some(parts) = parts_of(likelihood, sample, &hard(within), 2, factor) else { return Ok(0.0) };
-        let (count, stat) = (parts.counts[0], [parts.stat(0), parts.shared()].concat());
-        let alone = likelihood.global_step(Estimate::Posterior, &[count], &stat, None)?;
-        Ok(alone.own_data_term() + count * count.max(f64::MIN_POSITIVE).ln())
+    let shared = parts.shared().to_vec();
+    // What groups are worth as clusters of their own.
+    let worth = |groups: &[&Piece]| -> Result<f64> {
+        let counts: Vec<f64> = groups.iter().map(|group| group.0).collect();
+        let stats = groups.iter().flat_map(|group| &group.1).chain(&shared).copied().collect::<Vec<f64>>();
+        Ok(likelihood.global_step(Estimate::Posterior, &counts, &stats, None)?.own_data_term() + of_sizes(&counts))
     };
-    let mut groups: Vec<u32> = (0..seeds as u32).filter(|k| owner.contains(k)).collect();
-    while groups.len() > 2 {
-        let own: Vec<f64> = groups.iter().map(|&k| worth(&[k], &owner)).collect::<Result<_>>()?;
-        let mut best = (f64::NEG_INFINITY, 0, 1);
-        for a in 0..groups.len() {
-            for b in a + 1..groups.len() {
-                let gain = worth(&[groups[a], groups[b]], &owner)? - own[a] - own[b];
-                if gain > best.0 {
-                    best = (gain, a, b);
-                }
-            }
-        }
-        let (_, a, b) = best;
-        let gone = groups.remove(b);
-        owner.iter_mut().filter(|k| **k == gone).for_each(|k| *k = groups[a]);
+    let mut groups: Vec<(u32, Piece)> =
+        (0..seeds).map(|k| (k as u32, (parts.counts[k], parts.stat(k).to_vec()))).collect();
+    groups.retain(|(_, (count, _))| *count > 0.0);
+    // What two of them gain as one. Where clusters share statistics, all others count.
+    let gain = |groups: &[(u32, Piece)], a: usize, b: usize| -> Result<f64> {
+        let [first, second] = [a, b].map(|at| &groups[at].1);
+        let both = (first.0 + second.0, first.1.iter().zip(&second.1).map(|(a, b)| a + b).collect());
+        let others = groups.iter().enumerate().filter(|(at, _)| !shared.is_empty() && *at != a && *at != b);
+        let others: Vec<&Piece> = others.map(|(_, (_, group))| group).collect();
+        let with = |groups: &[&Piece]| worth(&[groups, &others].concat());
+        Ok(with(&[&both])? - with(&[first, second])?)
+    };
+    let mut gains: Vec<Vec<f64>> = Vec::new();
+    for b in 0..groups.len() {
+        gains.push((0..b).map(|a| gain(&groups, a, b)).collect::<Result<_>>()?);
     }
-    Ok(owner.into_iter().map(|k| u32::from(k != groups[0])).collect())
+    while groups.len() > 2 {
+        let pairs = (0..groups.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let Some((a, b)) = pairs.max_by(|x, y| gains[x.1][x.0].total_cmp(&gains[y.1][y.0])) else { break };
+        if gains[b][a] <= 0.0 && groups.len() <= most_pieces {
+            break;
+        }
+        let (gone, (count, stat)) = groups.remove(b);
+        let (into, group) = &mut groups[a];
+        group.0 += count;
+        group.1.iter_mut().zip(&stat).for_each(|(a, b)| *a += b);
+        owner.iter_mut().filter(|k| **k == gone).for_each(|k| *k = *into);
+        gains.remove(b);
+        gains[b..].iter_mut().for_each(|of| drop(of.remove(b)));
+        for other in (0..groups.len()).filter(|&other| other != a) {
+            gains[a.max(other)][a.min(other)] = gain(&groups, a.min(other), a.max(other))?;
+        }
+    }
+    let place = |k: &u32| groups.iter().position(|(group, _)| group == k).unwrap_or(0) as u32;
+    Ok(owner.iter().map(place).collect())
 }
 
 /// Every row in one group.
@@ -250,15 +280,14 @@ fn hard<T: Scalar>(owner: Vec<u32>) -> Responsibilities<T> {
     Responsibilities { sparsity: 1, value: vec![T::ONE; owner.len()], index: owner }
 }
 
-/// The statistics of rows in so many groups, on the scale of those that they stand for; none where there are two and one
-/// has nothing.
+/// The statistics of rows in so many groups, each row times `factor`.
 fn parts_of<T: Scalar>(
     likelihood: &dyn Likelihood<T>,
     sample: &Sample<T>,
     resp: &Responsibilities<T>,
     num: usize,
     factor: f64,
-) -> Option<ClusterSummary> {
+) -> ClusterSummary {
     let mut parts = likelihood.no_statistics(num);
     let (width, mut scratch) = (parts.width, Scratch::default());
     let weight = |n: u32| factor * sample.weight(n as usize);
@@ -272,14 +301,11 @@ fn parts_of<T: Scalar>(
             }
         }
         parts.counts[part] = values.iter().map(|w| w.to_f64()).sum();
-        if parts.counts[part] <= 0.0 && num == 2 {
-            return None;
-        }
         let stat = &mut parts.stats[part * width..(part + 1) * width];
         likelihood.accumulate(&sample.rows, &rows, &values, &mut scratch, stat);
     }
     let all: Vec<u32> = (0..resp.len() as u32).collect();
     let weights: Vec<f64> = all.iter().map(|&n| weight(n)).collect();
     likelihood.accumulate_shared(&sample.rows, &all, &weights, &mut parts.stats[num * width..]);
-    Some(parts)
+    parts
 }

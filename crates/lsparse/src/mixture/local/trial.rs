@@ -1,8 +1,8 @@
-//! What a visit gathers for clusters that might be: the halves of those proposed for a split, the entropy that merging two
+//! What a visit gathers for clusters that might be: the pieces of those proposed for a split, the entropy that merging two
 //! would cost, and who would take the rows of one that is given up.
 //!
 //! All of it follows from the responsibilities that rows have anyway, so that at the end of a lap the change of the
-//! objective by a move is known exactly. The cost is two weights for each cluster that a row keeps, not K.
+//! objective by a move is known exactly. The cost is a few weights for each cluster that a row keeps, not K.
 
 use lsparse_kernels::Real;
 use rayon::prelude::*;
@@ -15,11 +15,11 @@ use crate::training::responsibilities::Responsibilities;
 /// Rows of a parallel task.
 const ROWS_A_TASK: usize = 1024;
 
-/// What is proposed: two clusters for each that may be split, with the logarithms of their sizes.
+/// What is proposed: a few clusters for each that may be split, with the logarithms of their sizes.
 pub struct Proposals<'a, T: Real> {
-    /// First and second halves in turn.
-    pub halves: Option<&'a dyn Clusters<T>>,
-    /// One a half.
+    /// Those of one cluster after those of another.
+    pub pieces: Option<&'a dyn Clusters<T>>,
+    /// One a piece.
     pub log_size: &'a [f64],
 }
 
@@ -35,13 +35,16 @@ pub struct Responded<'a, T> {
 
 /// Buffers of one thread.
 #[derive(Default)]
-struct HalfScratch<T> {
+struct PieceScratch<T> {
     scratch: Scratch<T>,
     row: Vec<u32>,
     value: Vec<T>,
-    first: Vec<T>,
-    second: Vec<T>,
-    halves: [(Vec<u32>, Vec<T>); 2],
+    /// Log weights of a tile's rows, piece by piece.
+    weight: Vec<T>,
+    /// Shares of one row.
+    share: Vec<f64>,
+    /// Rows of each piece and what they give to it.
+    pieces: Vec<(Vec<u32>, Vec<T>)>,
 }
 
 /// Add what a panel has to say of the proposals.
@@ -59,37 +62,45 @@ pub fn observe<T: Scalar>(
     trial.add_scaled(&Trial { generation: trial.generation, pairs, leaving, heirs, ..Trial::default() }, 1.0);
 }
 
-/// What a row gives to a proposed cluster goes to its halves as they suit it; where the row would then keep more clusters
-/// than it may, all of it to the better one. So the responsibilities are some that rows could have.
+/// What a row gives to a proposed cluster goes to its pieces as they suit it; where the row would then keep more clusters
+/// than it may, to as many of the best ones as it has room for. So the responsibilities are some that rows could have.
 fn split<T: Scalar>(
     likelihood: &dyn Likelihood<T>,
     proposals: &Proposals<'_, T>,
     panel: &Responded<'_, T>,
     trial: &mut Trial,
 ) {
-    let Some(clusters) = proposals.halves else { return };
+    let Some(clusters) = proposals.pieces else { return };
     let width = likelihood.stat_width();
     let most = panel.resp.sparsity.max(panel.sparsity);
-    let has_room: Vec<bool> = (0..panel.resp.len()).map(|n| kept(panel.resp, n).count() < most).collect();
+    let room: Vec<usize> = (0..panel.resp.len()).map(|n| most.saturating_sub(kept(panel.resp, n).count())).collect();
     let negligible = T::EPSILON / 2.0;
-    let places = trial.half_counts.par_chunks_mut(2).zip(trial.half_stats.par_chunks_mut(2 * width));
-    let places = places.zip(&mut trial.split_entropy);
-    places.zip(&trial.splits).enumerate().for_each(|(p, (((counts, stats), entropy), &k))| {
-        with_buffers(|HalfScratch { scratch, row, value, first, second, halves }: &mut HalfScratch<T>| {
-            let odds = proposals.log_size[2 * p + 1] - proposals.log_size[2 * p];
+    let (mut counts, mut stats) = (&mut trial.piece_counts[..], &mut trial.piece_stats[..]);
+    let of_splits = trial.piece_begin.windows(2).map(|ends| {
+        let pieces = ends[0] as usize..ends[1] as usize;
+        let of_split = counts.split_off_mut(..pieces.len()).zip(stats.split_off_mut(..pieces.len() * width));
+        (pieces, of_split.unwrap_or_default())
+    });
+    let of_splits: Vec<_> = of_splits.zip(&trial.splits).zip(&mut trial.split_entropy).collect();
+    of_splits.into_par_iter().for_each(|(((pieces, (counts, stats)), &k), entropy)| {
+        with_buffers(|PieceScratch { scratch, row, value, weight, share, pieces: members }: &mut PieceScratch<T>| {
+            members.resize_with(members.len().max(pieces.len()), Default::default);
             for stretch in &panel.members.stretches {
                 panel.members.gather(stretch, k as usize, row, value);
-                halves.iter_mut().for_each(|(rows, values)| (rows.clear(), values.clear()).0);
+                members.iter_mut().for_each(|(rows, values)| (rows.clear(), values.clear()).0);
                 for (row, value) in row.chunks(T::TILE).zip(value.chunks(T::TILE)) {
-                    first.resize(row.len(), T::ZERO);
-                    second.resize(row.len(), T::ZERO);
-                    clusters.log_lik_of(2 * p, panel.rows, row, scratch, first);
-                    clusters.log_lik_of(2 * p + 1, panel.rows, row, scratch, second);
+                    weight.resize(pieces.len() * row.len(), T::ZERO);
+                    for (piece, weight) in pieces.clone().zip(weight.chunks_exact_mut(row.len())) {
+                        clusters.log_lik_of(piece, panel.rows, row, scratch, weight);
+                    }
                     for (i, (&n, &r)) in row.iter().zip(value).enumerate() {
-                        let share = 1.0 / (1.0 + (first[i].to_f64() - second[i].to_f64() - odds).exp());
-                        let share = if has_room[n as usize] { share } else { f64::from(u8::from(share > 0.5)) };
-                        let shares = [1.0 - share, share];
-                        for ((rows, values), share) in halves.iter_mut().zip(shares).filter(|half| half.1 > negligible)
+                        let of_row = weight[i..].iter().step_by(row.len()).map(|weight| weight.to_f64());
+                        share.clear();
+                        share.extend(
+                            of_row.zip(&proposals.log_size[pieces.clone()]).map(|(weight, size)| weight + size),
+                        );
+                        shares_of(share, room[n as usize] + 1);
+                        for ((rows, values), &share) in members.iter_mut().zip(&*share).filter(|of| *of.1 > negligible)
                         {
                             rows.push(n);
                             values.push(T::from_f64(r.to_f64() * share));
@@ -97,14 +108,28 @@ fn split<T: Scalar>(
                         }
                     }
                 }
-                for (half, (rows, values)) in halves.iter().enumerate().filter(|(_, (rows, _))| !rows.is_empty()) {
-                    counts[half] += values.iter().map(|v| v.to_f64()).sum::<f64>();
-                    let stat = &mut stats[half * width..(half + 1) * width];
+                for (piece, (rows, values)) in members.iter().enumerate().filter(|(_, (rows, _))| !rows.is_empty()) {
+                    counts[piece] += values.iter().map(|v| v.to_f64()).sum::<f64>();
+                    let stat = &mut stats[piece * width..(piece + 1) * width];
                     likelihood.accumulate(panel.rows, rows, values, scratch, stat);
                 }
             }
         });
     });
+}
+
+/// The shares of clusters with these log weights in their place, where `most` of them may have one. Of equals the first.
+fn shares_of(weight: &mut [f64], most: usize) {
+    let best = weight.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let is_before = |weight: &[f64], a: usize, b: usize| weight[a] > weight[b] || (weight[a] == weight[b] && a < b);
+    if most < weight.len() {
+        let rank = |k: usize| (0..weight.len()).filter(|&other| is_before(weight, other, k)).count();
+        let beyond: Vec<usize> = (0..weight.len()).filter(|&k| rank(k) >= most).collect();
+        beyond.into_iter().for_each(|k| weight[k] = f64::NEG_INFINITY);
+    }
+    weight.iter_mut().for_each(|weight| *weight = (*weight - best).exp());
+    let sum: f64 = weight.iter().sum();
+    weight.iter_mut().for_each(|weight| *weight /= sum);
 }
 
 /// The responsibilities of a row that count.

@@ -432,8 +432,8 @@ impl<'a> Judge<'a> {
             let mut after = self.clusters.clone();
             match candidate.kind {
                 MoveKind::Birth => {
-                    after[first as usize] = Some((vec![Part::Left(first)], candidate.said[0]));
-                    after.push(Some((vec![Part::Right(first)], candidate.said[1])));
+                    after[first as usize] = Some((vec![Part::Piece { of: first, at: 0 }], candidate.said[0]));
+                    after.push(Some((vec![Part::Piece { of: first, at: 1 }], candidate.said[1])));
                 }
                 MoveKind::Merge => {
                     let second = candidate.touches[1];

@@ -356,8 +356,7 @@ fn alpha_of(parts: &[Part], alpha: &[f32], proposals: &Proposals) -> f32 {
     };
     let of_part = |part: &Part| match *part {
         Part::Whole(k) => alpha[k as usize],
-        Part::Left(k) => of_half(k, 0),
-        Part::Right(k) => of_half(k, 1),
+        Part::Piece { of, at } => of_half(of, at as usize),
         Part::Inherited { from, .. } => alpha[from as usize],
     };
     parts.iter().map(of_part).sum()
@@ -378,8 +377,9 @@ impl Places {
             let own = parts.iter().filter(|part| !matches!(part, Part::Inherited { .. }));
             match own.collect::<Vec<_>>()[..] {
                 [&Part::Whole(k)] => places.stayed[k as usize] = Some(to as u32),
-                [&Part::Left(k)] => places.halves[k as usize].get_or_insert_default()[0] = to as u32,
-                [&Part::Right(k)] => places.halves[k as usize].get_or_insert_default()[1] = to as u32,
+                [&Part::Piece { of, at }] => {
+                    places.halves[of as usize].get_or_insert_default()[at as usize] = to as u32;
+                }
                 _ => {}
             }
         }

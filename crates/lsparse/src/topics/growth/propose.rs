@@ -106,8 +106,7 @@ impl Halves {
         };
         let of_part = |part: &Part| match *part {
             Part::Whole(k) => total.counts[k as usize],
-            Part::Left(k) => of_half(k, 0),
-            Part::Right(k) => of_half(k, 1),
+            Part::Piece { of, at } => of_half(of, at as usize),
             Part::Inherited { from, .. } => memos.iter().map(|memo| memo.counts[from as usize]).sum(),
         };
         parts.iter().map(of_part).sum()

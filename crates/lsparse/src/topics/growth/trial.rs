@@ -158,8 +158,9 @@ impl Places {
                 let to = Some(to as u32);
                 match *part {
                     Part::Whole(k) => places.whole[k as usize] = to,
-                    Part::Left(k) => at(k).into_iter().for_each(|i| places.half[2 * i] = to),
-                    Part::Right(k) => at(k).into_iter().for_each(|i| places.half[2 * i + 1] = to),
+                    Part::Piece { of, at: half } => {
+                        at(of).into_iter().for_each(|i| places.half[2 * i + half as usize] = to);
+                    }
                     Part::Inherited { from, .. } => {
                         let left = leaving.iter().position(|leaves| leaves.topic == from);
                         left.into_iter().for_each(|i| places.leaves[i] = true);
