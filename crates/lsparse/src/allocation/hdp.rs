@@ -10,9 +10,7 @@
 
 use lsparse_kernels::{digamma, ln_gamma};
 
-/// gamma lies within these bounds.
-const LEAST_GAMMA: f64 = 1e-3;
-const MOST_GAMMA: f64 = 1e3;
+use super::sticks::{LEAST_GAMMA, MOST_GAMMA, best_gamma};
 
 /// Sweeps over the sticks at most, and what the last of them gains at most, as a share.
 const MOST_SWEEPS: usize = 20;
@@ -72,24 +70,11 @@ impl Stick {
         stick
     }
 
-    /// gamma where there are no slopes: u integrated out, the term is concave in log gamma as far as it matters.
+    /// gamma where there are no slopes; the sweeps go on from here.
     fn settle_gamma(&mut self, tables: &[f64]) {
-        let slope = |gamma: f64| {
-            let mut after = 0.0;
-            let mut sum = -1.0;
-            for &k in self.order.iter().rev() {
-                sum += 1.0 / gamma + digamma(gamma + after) - digamma(1.0 + gamma + tables[k] + after);
-                after += tables[k];
-            }
-            sum
-        };
-        let (mut low, mut high) = (LEAST_GAMMA.ln(), MOST_GAMMA.ln());
-        // (The sweeps go on from here: it need not be exact.)
-        for _ in 0..24 {
-            let middle = 0.5 * (low + high);
-            *(if slope(middle.exp()) > 0.0 { &mut low } else { &mut high }) = middle;
-        }
-        self.gamma = (0.5 * (low + high)).exp();
+        let mut left: Vec<f64> = self.order.iter().map(|&k| tables[k]).collect();
+        (1..left.len()).rev().for_each(|i| left[i - 1] += left[i]);
+        self.gamma = best_gamma(&left);
     }
 
     /// The best q(u) where there are no slopes.

@@ -10,8 +10,12 @@ use lsparse_kernels::{digamma, ln_gamma};
 use super::Frequencies;
 
 /// gamma lies within these bounds where it is learned.
-const LEAST_GAMMA: f64 = 1e-3;
-const MOST_GAMMA: f64 = 1e3;
+pub(super) const LEAST_GAMMA: f64 = 1e-3;
+pub(super) const MOST_GAMMA: f64 = 1e3;
+
+/// Steps to the best gamma at most, and the change of its logarithm that is the last: the term is flat there.
+const MOST_STEPS: usize = 60;
+const CLOSE: f64 = 1e-10;
 
 /// Clusters from the largest to the smallest, with the count of all that come after each.
 fn by_size(counts: &[f64]) -> Vec<(usize, f64)> {
@@ -32,32 +36,53 @@ fn by_size(counts: &[f64]) -> Vec<(usize, f64)> {
 }
 
 /// gamma: as it is given, or the best for these counts under a prior Gamma(1, 1).
-fn settle(gamma: Option<f64>, counts: &[f64]) -> f64 {
-    gamma.unwrap_or_else(|| {
-        let sticks = by_size(counts);
-        // d/d gamma of the term; it falls, so that a root is the maximum.
-        let slope = |gamma: f64| {
-            let of = |&(k, after): &(usize, f64)| {
-                1.0 / gamma + digamma(gamma + after) - digamma(1.0 + gamma + counts[k] + after)
-            };
-            sticks.iter().map(of).sum::<f64>() - 1.0
-        };
-        let (mut low, mut high) = (LEAST_GAMMA.ln(), MOST_GAMMA.ln());
-        for _ in 0..60 {
-            let middle = 0.5 * (low + high);
-            if slope(middle.exp()) > 0.0 { low = middle } else { high = middle }
+fn settle(gamma: Option<f64>, counts: &[f64], sticks: &[(usize, f64)]) -> f64 {
+    gamma.unwrap_or_else(|| best_gamma(&sticks.iter().map(|&(k, after)| counts[k] + after).collect::<Vec<f64>>()))
+}
+
+/// The best gamma under a prior Gamma(1, 1), u integrated out, for sticks that so much is left of before each: all first.
+pub(super) fn best_gamma(left: &[f64]) -> f64 {
+    let total = left.first().copied().unwrap_or(0.0);
+    // d/d ln gamma of the term, whose sum over sticks telescopes; it falls, so that a root is the maximum.
+    let slope = |log: f64| {
+        let gamma = log.exp();
+        let of_sticks: f64 = left.iter().map(|left| 1.0 / (gamma + left)).sum();
+        left.len() as f64 + gamma * (digamma(gamma) - digamma(gamma + total) - of_sticks - 1.0)
+    };
+    let (mut low, mut high) = (LEAST_GAMMA.ln(), MOST_GAMMA.ln());
+    let (mut at_low, mut at_high) = (slope(low), slope(high));
+    if at_low <= 0.0 || at_high >= 0.0 {
+        return if at_low <= 0.0 { LEAST_GAMMA } else { MOST_GAMMA };
+    }
+    // Regula falsi, where an end that stays counts half (Illinois).
+    let mut rose = None;
+    for _ in 0..MOST_STEPS {
+        let next = (low * at_high - high * at_low) / (at_high - at_low);
+        let value = slope(next);
+        let step = if value > 0.0 { next - low } else { high - next };
+        if value > 0.0 {
+            (low, at_low) = (next, value);
+            at_high *= if rose == Some(true) { 0.5 } else { 1.0 };
+        } else {
+            (high, at_high) = (next, value);
+            at_low *= if rose == Some(false) { 0.5 } else { 1.0 };
         }
-        (0.5 * (low + high)).exp()
-    })
+        rose = Some(value > 0.0);
+        if step < CLOSE || high - low < CLOSE {
+            break;
+        }
+    }
+    if rose == Some(true) { low.exp() } else { high.exp() }
 }
 
 /// `E[log pi_k]` and `E[pi_k]`, the latter as shares of what the clusters have together.
 pub(super) fn frequencies(gamma: Option<f64>, counts: &[f64]) -> Frequencies {
-    let gamma = settle(gamma, counts);
+    let sticks = by_size(counts);
+    let gamma = settle(gamma, counts, &sticks);
     let (mut log_pi, mut pi) = (vec![0.0; counts.len()], vec![0.0; counts.len()]);
     // E[log prod_{j<k} (1 - u_j)], and prod E[1 - u_j].
     let (mut log_left, mut left) = (0.0, 1.0);
-    for (k, after) in by_size(counts) {
+    for (k, after) in sticks {
         let (one, rest) = (1.0 + counts[k], gamma + after);
         let psi = digamma(one + rest);
         log_pi[k] = digamma(one) - psi + log_left;
@@ -71,14 +96,15 @@ pub(super) fn frequencies(gamma: Option<f64>, counts: &[f64]) -> Frequencies {
 }
 
 /// `E[log p(z | u)]` + `E[log p(u)]` - `E[log q(u)]` at the best q(u), and log p(gamma) where it is learned:
-/// sum_k ln B(1 + N_k, gamma + N_{>k}) - ln B(1, gamma).
+/// sum_k ln B(1 + N_k, gamma + N_{>k}) - ln B(1, gamma), where the functions of N_{>k} telescope to
+/// ln Gamma(gamma) - ln Gamma(gamma + N) - sum_k ln(gamma + N_{>=k}).
 pub(super) fn term(gamma: Option<f64>, counts: &[f64]) -> f64 {
-    let (learned, gamma) = (gamma.is_none(), settle(gamma, counts));
-    let of = |(k, after): (usize, f64)| {
-        let (one, rest) = (1.0 + counts[k], gamma + after);
-        ln_gamma(one) + ln_gamma(rest) - ln_gamma(one + rest) + gamma.ln()
-    };
-    by_size(counts).into_iter().map(of).sum::<f64>() - if learned { gamma } else { 0.0 }
+    let (learned, sticks) = (gamma.is_none(), by_size(counts));
+    let gamma = settle(gamma, counts, &sticks);
+    let of = |&(k, after): &(usize, f64)| ln_gamma(1.0 + counts[k]) - (1.0 + (counts[k] + after) / gamma).ln();
+    let total: f64 = counts.iter().sum();
+    let of_all = ln_gamma(gamma) - ln_gamma(gamma + total);
+    sticks.iter().map(of).sum::<f64>() + of_all - if learned { gamma } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -135,6 +161,12 @@ mod tests {
             assert!(in_order(order) < best);
         }
         assert!((in_order([1, 0, 2, 3]) - best).abs() < 1e-12);
+        for counts in [vec![1e6], vec![0.0; 5], vec![1e-3, 1e7, 3.0], (0..900).map(f64::from).collect()] {
+            let found = settle(None, &counts, &by_size(&counts));
+            let worth = |gamma: f64| term(Some(gamma), &counts) - gamma;
+            let least = |factor: f64| worth((factor * found).clamp(LEAST_GAMMA, MOST_GAMMA)) <= worth(found) + 1e-9;
+            assert!([0.5, 0.99, 0.9999, 1.0001, 1.01, 2.0].into_iter().all(least), "{found} of {counts:?}");
+        }
         let counts: Vec<f64> = (1..40).map(|n| 1000.0 / f64::from(n)).collect();
         let learned = term(None, &counts);
         for gamma in [0.1, 0.5, 1.0, 3.0, 5.0, 6.0, 8.0, 20.0] {

@@ -18,7 +18,7 @@ use lsparse::{Beside, History, MixtureConfig, MixtureInputs, MixtureModel, Resul
 
 use super::Watchers;
 use crate::data_args::read_row_weights;
-use crate::format::{bytes, counted, grouped};
+use crate::format::{bytes, counted};
 use crate::interrupt;
 use crate::output::{self, message, save_model};
 use crate::progress::{Plan, TrainingProgress};

@@ -49,6 +49,8 @@ pub struct Judge<'a, T: Scalar> {
     own: Vec<f64>,
     /// Each cluster as it will be; none where it is gone. Those that are born come behind.
     clusters: Vec<Option<Vec<Part>>>,
+    /// N of each; none where it is gone.
+    counts: Vec<Option<f64>>,
     touched: Vec<bool>,
     candidates: Vec<Candidate>,
     /// Each with the clusters that it touches and how many are born of it.
@@ -60,7 +62,8 @@ impl<'a, T: Scalar> Judge<'a, T> {
         let num = total.num_clusters();
         let clusters = (0..num as u32).map(|k| Some(vec![Part::Whole(k)])).collect();
         let (touched, candidates, made) = (vec![false; num], Vec::new(), Vec::new());
-        let mut judge = Judge { mixture, total, trial, own: Vec::new(), clusters, touched, candidates, made };
+        let (own, counts) = (Vec::new(), total.counts.iter().copied().map(Some).collect());
+        let mut judge = Judge { mixture, total, trial, own, clusters, counts, touched, candidates, made };
         if !judge.shares() {
             let own = (0..num as u32).into_par_iter().map(|k| judge.worth(&[Part::Whole(k)]));
             judge.own = own.collect::<Result<_>>()?;
@@ -107,8 +110,19 @@ impl<'a, T: Scalar> Judge<'a, T> {
         clusters
     }
 
-    fn allocation(&self, clusters: &[Option<Vec<Part>>]) -> f64 {
-        let counts: Vec<f64> = clusters.iter().flatten().map(|parts| self.count(parts)).collect();
+    /// N of the clusters after a change.
+    fn counts_after(&self, candidate: &Candidate) -> Vec<Option<f64>> {
+        let mut counts = self.counts.clone();
+        for (k, parts) in &candidate.becomes {
+            counts[*k as usize] = parts.as_ref().map(|parts| self.count(parts));
+        }
+        counts.extend(candidate.besides.iter().map(|parts| Some(self.count(parts))));
+        counts
+    }
+
+    /// The term of these counts.
+    fn allocation(&self, counts: &[Option<f64>]) -> f64 {
+        let counts: Vec<f64> = counts.iter().flatten().copied().collect();
         self.mixture.allocation.term(Estimate::Posterior, &counts)
     }
 
@@ -195,7 +209,7 @@ impl<'a, T: Scalar> Judge<'a, T> {
     /// Make the changes that gain, the best first, none of what another has changed. Of equals the smaller number of
     /// clusters.
     pub fn accept(&mut self, most: usize) -> Result<()> {
-        let mut present = self.allocation(&self.clusters);
+        let mut present = self.allocation(&self.counts);
         let mut data = if self.shares() { self.worth_of_all(&self.clusters)? } else { 0.0 };
         let candidates = std::mem::take(&mut self.candidates);
         let mut order: Vec<(f64, usize)> = Vec::new();
@@ -209,20 +223,21 @@ impl<'a, T: Scalar> Judge<'a, T> {
         for (_, at) in order {
             let candidate = &candidates[at];
             let born = candidate.besides.len();
-            let num = self.clusters.iter().flatten().count();
+            let num = self.counts.iter().flatten().count();
             let is_free = candidate.touches.iter().all(|&k| !self.touched[k as usize]);
             if !is_free || (born > 0 && num + born > most) {
                 continue;
             }
-            let after = self.after(candidate);
-            let alloc = self.allocation(&after);
-            let worth = if self.shares() { self.worth_of_all(&after)? } else { 0.0 };
+            let counts = self.counts_after(candidate);
+            let alloc = self.allocation(&counts);
+            let worth = if self.shares() { self.worth_of_all(&self.after(candidate))? } else { 0.0 };
             let gain = candidate.gain + (worth - data) + (alloc - present);
             if gain > LEAST_GAIN || (gain >= -self.tie(present) && born == 0) {
                 candidate.touches.iter().for_each(|&k| self.touched[k as usize] = true);
                 let change = Move { kind: candidate.kind, from: Vec::new(), to: Vec::new(), gain };
                 self.made.push((change, candidate.touches.clone(), born));
-                (self.clusters, present, data) = (after, alloc, worth);
+                (self.clusters, self.counts) = (self.after(candidate), counts);
+                (present, data) = (alloc, worth);
             }
         }
         Ok(())
@@ -230,14 +245,13 @@ impl<'a, T: Scalar> Judge<'a, T> {
 
     /// What a change would gain now, where this is what the term of counts and, if shared, the data term come to.
     fn gain(&self, candidate: &Candidate, present: f64, data: f64) -> Result<f64> {
-        let after = self.after(candidate);
-        let of_data = if self.shares() { self.worth_of_all(&after)? - data } else { 0.0 };
-        Ok(candidate.gain + of_data + self.allocation(&after) - present)
+        let of_data = if self.shares() { self.worth_of_all(&self.after(candidate))? - data } else { 0.0 };
+        Ok(candidate.gain + of_data + self.allocation(&self.counts_after(candidate)) - present)
     }
 
     /// What each change that is considered would gain by itself.
     pub fn gains(&self) -> Result<Vec<(MoveKind, Vec<u32>, f64)>> {
-        let present = self.allocation(&self.clusters);
+        let present = self.allocation(&self.counts);
         let data = if self.shares() { self.worth_of_all(&self.clusters)? } else { 0.0 };
         let gain = |candidate: &Candidate| {
             Ok((candidate.kind, candidate.touches.clone(), self.gain(candidate, present, data)?))

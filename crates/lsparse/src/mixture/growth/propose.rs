@@ -26,15 +26,22 @@ const MOST_IN_ALL: usize = 20_000;
 /// are shaped by chance, and every row likes best the piece that it is in.
 const ROWS_A_SHAPE: usize = 40;
 
+/// The same for each of more than two pieces, which are proposed if these rows alone tell them apart.
+const ROWS_A_PIECE: f64 = 10.0;
+
 /// Rows of a cluster that can be told apart at all.
 const LEAST_OF_A_CLUSTER: usize = 4;
 
 /// Numbers of seeds of the ways to cut that are drawn at random: of more than two those become one that should be.
 const DRAWS: [usize; 5] = [2, 2, 4, 6, 8];
 
-/// Passes over the rows before pieces become one, and after.
+/// Passes over the rows before pieces become one, of every cut, and of the best few of them.
 const FEW_PASSES: usize = 3;
+const FIRST_PASSES: usize = 3;
 const PASSES: usize = 12;
+
+/// Cuts that are worked on longer.
+const FINALISTS: usize = 2;
 
 /// A pass that gains less than this a row is the last.
 const LEAST_GAIN: f64 = 1e-4;
@@ -175,35 +182,61 @@ fn cut<T: Scalar>(
         let (_, owner) = seeding.draw(likelihood, sample, seeds, rng)?;
         cuts.push(if seeds > 2 { gather(likelihood, sample, owner, seeds, most_pieces)? } else { owner });
     }
-    let mut best: Option<(f64, Vec<Piece>)> = None;
-    for owner in cuts {
-        let num = owner.iter().max().map_or(0, |&last| last as usize + 1);
-        let mut resp = hard(owner);
-        let (mut found, mut entropy) = (None, 0.0);
-        for _ in 0..=PASSES {
-            let pieces = parts_of(likelihood, sample, &resp, num, factor);
-            if pieces.counts.iter().any(|&count| count <= 0.0) {
-                break;
-            }
-            let ClusterSummary { counts, stats, .. } = &pieces;
-            let clusters = likelihood.global_step(Estimate::Posterior, counts, stats, None)?;
-            let log_size: Vec<f64> = counts.iter().map(|count| count.ln()).collect();
-            let worth = clusters.own_data_term() + of_sizes(counts) + entropy;
-            let risen = found.as_ref().is_none_or(|(before, _): &(f64, _)| worth > before + LEAST_GAIN * weight);
-            found = Some((worth, pieces));
-            if !risen {
-                break;
-            }
-            let of_rows = respond(clusters.as_ref(), &log_size, &sample.rows, num, &mut resp)?;
-            entropy = (0u32..).zip(of_rows).map(|(n, h)| factor * sample.weight(n as usize) * h).sum();
-        }
-        let found = found
-            .filter(|(worth, pieces)| pieces.num_clusters() > 1 && best.as_ref().is_none_or(|best| *worth > best.0));
-        if let Some((worth, pieces)) = found {
-            best = Some((worth, (0..num).map(|at| (pieces.counts[at], pieces.stat(at).to_vec())).collect()));
-        }
+    let mut attempts: Vec<Attempt<T>> = cuts.into_iter().map(Attempt::new).collect();
+    for (kept, passes) in [(usize::MAX, FIRST_PASSES), (FINALISTS, PASSES - FIRST_PASSES)] {
+        attempts.sort_by(|a, b| b.worth.total_cmp(&a.worth));
+        attempts.truncate(kept);
+        attempts.iter_mut().try_for_each(|attempt| attempt.work(likelihood, sample, factor, passes))?;
     }
-    Ok(best.map(|(_, pieces)| pieces))
+    attempts.retain(|attempt| attempt.pieces.num_clusters() > 1);
+    let best = attempts.into_iter().reduce(|best, other| if other.worth > best.worth { other } else { best });
+    Ok(best.map(|Attempt { pieces, .. }| {
+        (0..pieces.num_clusters()).map(|at| (pieces.counts[at], pieces.stat(at).to_vec())).collect()
+    }))
+}
+
+/// A way to cut rows that is being worked on.
+struct Attempt<T> {
+    num: usize,
+    resp: Responsibilities<T>,
+    entropy: f64,
+    /// Nothing before the first pass.
+    pieces: ClusterSummary,
+    worth: f64,
+    at_rest: bool,
+}
+
+impl<T: Scalar> Attempt<T> {
+    fn new(owner: Vec<u32>) -> Self {
+        let num = owner.iter().max().map_or(0, |&last| last as usize + 1);
+        let (pieces, worth) = (ClusterSummary::zeros(0, 0, 0), f64::NEG_INFINITY);
+        Attempt { num, resp: hard(owner), entropy: 0.0, pieces, worth, at_rest: false }
+    }
+
+    /// Passes over the rows, until one gains nothing or leaves a piece without any.
+    fn work(&mut self, likelihood: &dyn Likelihood<T>, sample: &Sample<T>, factor: f64, passes: usize) -> Result<()> {
+        for _ in 0..passes {
+            if self.at_rest {
+                break;
+            }
+            let pieces = parts_of(likelihood, sample, &self.resp, self.num, factor);
+            let ClusterSummary { counts, stats, .. } = &pieces;
+            if counts.iter().any(|&count| count <= 0.0) {
+                self.at_rest = true;
+                break;
+            }
+            let clusters = likelihood.global_step(Estimate::Posterior, counts, stats, None)?;
+            let worth = clusters.own_data_term() + of_sizes(counts) + self.entropy;
+            self.at_rest = worth <= self.worth + LEAST_GAIN * counts.iter().sum::<f64>();
+            let log_size: Vec<f64> = counts.iter().map(|count| count.ln()).collect();
+            (self.pieces, self.worth) = (pieces, worth);
+            if !self.at_rest {
+                let of_rows = respond(clusters.as_ref(), &log_size, &sample.rows, self.num, &mut self.resp)?;
+                self.entropy = (0u32..).zip(of_rows).map(|(n, h)| factor * sample.weight(n as usize) * h).sum();
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What the sizes of clusters are worth, but for a term of their sum.
@@ -231,6 +264,7 @@ fn gather<T: Scalar>(
         parts = parts_of(likelihood, sample, &resp, seeds, 1.0);
         owner = resp.index;
     }
+    let least = ROWS_A_PIECE * (likelihood.kind().family().least_rows)(likelihood.dim(), 1) as f64;
     let shared = parts.shared().to_vec();
     // What groups are worth as clusters of their own.
     let worth = |groups: &[&Piece]| -> Result<f64> {
@@ -241,23 +275,28 @@ fn gather<T: Scalar>(
     let mut groups: Vec<(u32, Piece)> =
         (0..seeds).map(|k| (k as u32, (parts.counts[k], parts.stat(k).to_vec()))).collect();
     groups.retain(|(_, (count, _))| *count > 0.0);
-    // What two of them gain as one. Where clusters share statistics, all others count.
-    let gain = |groups: &[(u32, Piece)], a: usize, b: usize| -> Result<f64> {
+    // What two of them gain as one; where clusters share statistics, what all do.
+    let gain = |groups: &[(u32, Piece)], alone: &[f64], a: usize, b: usize| -> Result<f64> {
         let [first, second] = [a, b].map(|at| &groups[at].1);
         let both = (first.0 + second.0, first.1.iter().zip(&second.1).map(|(a, b)| a + b).collect());
-        let others = groups.iter().enumerate().filter(|(at, _)| !shared.is_empty() && *at != a && *at != b);
-        let others: Vec<&Piece> = others.map(|(_, (_, group))| group).collect();
-        let with = |groups: &[&Piece]| worth(&[groups, &others].concat());
-        Ok(with(&[&both])? - with(&[first, second])?)
+        if shared.is_empty() {
+            return Ok(worth(&[&both])? - alone[a] - alone[b]);
+        }
+        let all = || groups.iter().map(|(_, group)| group);
+        let others = all().enumerate().filter(|(at, _)| *at != a && *at != b).map(|(_, group)| group);
+        Ok(worth(&others.chain([&both]).collect::<Vec<_>>())? - worth(&all().collect::<Vec<_>>())?)
     };
+    let mut alone: Vec<f64> = groups.iter().map(|(_, group)| worth(&[group])).collect::<Result<_>>()?;
     let mut gains: Vec<Vec<f64>> = Vec::new();
     for b in 0..groups.len() {
-        gains.push((0..b).map(|a| gain(&groups, a, b)).collect::<Result<_>>()?);
+        gains.push((0..b).map(|a| gain(&groups, &alone, a, b)).collect::<Result<_>>()?);
     }
     while groups.len() > 2 {
+        let small = groups.iter().position(|(_, (count, _))| *count < least);
         let pairs = (0..groups.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let pairs = pairs.filter(|&(a, b)| small.is_none_or(|small| a == small || b == small));
         let Some((a, b)) = pairs.max_by(|x, y| gains[x.1][x.0].total_cmp(&gains[y.1][y.0])) else { break };
-        if gains[b][a] <= 0.0 && groups.len() <= most_pieces {
+        if gains[b][a] <= 0.0 && groups.len() <= most_pieces && small.is_none() {
             break;
         }
         let (gone, (count, stat)) = groups.remove(b);
@@ -265,10 +304,14 @@ fn gather<T: Scalar>(
         group.0 += count;
         group.1.iter_mut().zip(&stat).for_each(|(a, b)| *a += b);
         owner.iter_mut().filter(|k| **k == gone).for_each(|k| *k = *into);
+        alone.remove(b);
+        alone[a] = worth(&[&groups[a].1])?;
         gains.remove(b);
-        gains[b..].iter_mut().for_each(|of| drop(of.remove(b)));
-        for other in (0..groups.len()).filter(|&other| other != a) {
-            gains[a.max(other)][a.min(other)] = gain(&groups, a.min(other), a.max(other))?;
+        gains[b..].iter_mut().for_each(|of| {
+            of.remove(b);
+        });
+        for (a, b) in (0..groups.len()).filter(|&other| other != a).map(|other| (a.min(other), a.max(other))) {
+            gains[b][a] = gain(&groups, &alone, a, b)?;
         }
     }
     let place = |k: &u32| groups.iter().position(|(group, _)| group == k).unwrap_or(0) as u32;

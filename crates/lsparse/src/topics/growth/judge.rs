@@ -35,7 +35,7 @@ fn batch_words(memo: &TopicSummary) -> &SparseStats<f32> {
 
 /// The data term with each batch left out: of topics, of halves of topics and of pairs of topics that are one.
 pub struct LeaveOut {
-    /// Of each topic.
+    /// Of each topic that is asked for; zero of the others.
     pub topics: Vec<f64>,
     /// Of each half of a topic that is proposed for a split.
     pub halves: Vec<f64>,
@@ -44,9 +44,16 @@ pub struct LeaveOut {
 }
 
 impl LeaveOut {
-    /// Of the topics that batches have now, and those that are proposed.
-    pub fn new(topics: &Topics, memos: &[Arc<TopicSummary>], num_halves: usize, pairs: &[(u32, u32)]) -> Self {
-        let (num, lambda) = (memos[0].num_topics, topics.lambda);
+    /// Of those topics that batches have now which are asked for, and of those that are proposed; the topics of pairs must
+    /// be among the former.
+    pub fn new(
+        topics: &Topics,
+        memos: &[Arc<TopicSummary>],
+        asked: &[bool],
+        num_halves: usize,
+        pairs: &[(u32, u32)],
+    ) -> Self {
+        let (num, lambda) = (asked.len(), topics.lambda);
         let chunks = topics.vocab_size.div_ceil(WORDS_A_TASK);
         let mut partners: Vec<Vec<(u32, u32)>> = vec![Vec::new(); num];
         pairs.iter().enumerate().for_each(|(at, &(a, b))| partners[a as usize].push((b, at as u32)));
@@ -59,13 +66,13 @@ impl LeaveOut {
                 let mut of_halves = Column::new(num_halves, memos.len());
                 let mut out = LeaveOut::zero(num, num_halves, pairs.len());
                 for v in words {
-                    of_topics.fill(memos.iter().map(|memo| batch_words(memo).word(v)));
+                    of_topics.fill(memos.iter().map(|memo| batch_words(memo).word(v)), |k| asked[k]);
                     of_topics.add_to(lambda, &mut out.topics);
                     of_topics.add_pairs(&partners, lambda, &mut out.pairs);
                     of_topics.clear();
                     if num_halves > 0 {
                         let halves = memos.iter().filter_map(|memo| memo.trial.as_ref());
-                        of_halves.fill(halves.map(|trial| trial.halves.word(v)));
+                        of_halves.fill(halves.map(|trial| trial.halves.word(v)), |_| true);
                         of_halves.add_to(lambda, &mut out.halves);
                         of_halves.clear();
                     }
@@ -88,7 +95,7 @@ impl LeaveOut {
             (0..memos.len()).map(of_batch).sum::<f64>()
         };
         let half_counts: Vec<Vec<f64>> = memos.iter().map(|memo| half_counts(memo, num_halves)).collect();
-        for (k, value) in sum.topics.iter_mut().enumerate() {
+        for (k, value) in sum.topics.iter_mut().enumerate().filter(|(k, _)| asked[*k]) {
             *value -= of_counts(&|b| memos[b].counts[k]);
         }
         for (h, value) in sum.halves.iter_mut().enumerate() {
@@ -131,9 +138,9 @@ impl Column {
         Column { num, mass, sum: vec![0.0; num], term: vec![0.0; num], there }
     }
 
-    fn fill<'a>(&mut self, batches: impl Iterator<Item = (&'a [u32], &'a [f32])>) {
+    fn fill<'a>(&mut self, batches: impl Iterator<Item = (&'a [u32], &'a [f32])>, asked: impl Fn(usize) -> bool) {
         for (b, (topic, mass)) in batches.enumerate() {
-            for (&k, &m) in topic.iter().zip(mass) {
+            for (&k, &m) in topic.iter().zip(mass).filter(|(k, _)| asked(**k as usize)) {
                 if self.sum[k as usize] == 0.0 {
                     self.there.push(k);
                 }
@@ -195,7 +202,7 @@ fn left_out(masses: &[f64], lambda: f64) -> f64 {
 
 /// J: what is remembered of batches, each scored under topics without it.
 pub fn leave_out_objective(topics: &Topics, total: &TopicSummary, memos: &[Arc<TopicSummary>]) -> f64 {
-    let words: f64 = LeaveOut::new(topics, memos, 0, &[]).topics.iter().sum();
+    let words: f64 = LeaveOut::new(topics, memos, &vec![true; total.num_topics], 0, &[]).topics.iter().sum();
     words + total.entropy + topics.allocation(&[], total) - cost_of(topics) * total.num_topics as f64
 }
 
@@ -256,7 +263,10 @@ impl<'a> Judge<'a> {
 
     /// Work out what every change that was proposed would gain; says how many they are.
     pub fn consider(&mut self) -> usize {
-        let words = LeaveOut::new(self.topics, self.memos, 2 * self.splits.len(), &self.pairs);
+        let mut asked = vec![false; self.total.num_topics];
+        let of_pairs = self.pairs.iter().flat_map(|&(a, b)| [a, b]);
+        self.splits.iter().copied().chain(of_pairs).for_each(|k| asked[k as usize] = true);
+        let words = LeaveOut::new(self.topics, self.memos, &asked, 2 * self.splits.len(), &self.pairs);
         let now = |k: u32| self.clusters[k as usize].as_ref().map_or(Said::default(), |cluster| cluster.1);
         let mut candidates = Vec::new();
         let trials = || self.memos.iter().filter_map(|memo| memo.trial.as_deref());
@@ -339,11 +349,13 @@ impl<'a> Judge<'a> {
         let mut present = self.stick_of(said_now.iter().copied());
         let left = self.what_leaves();
         let mut state = Left::new(self.topics, self.memos);
-        let mut alone: Vec<(f64, usize)> = (0..left.len())
-            .filter(|&i| self.total.counts[left[i].topic as usize] > 0.0)
-            .map(|i| (self.without(&state, &left[i], &said_now, present).0, i))
-            .filter(|alone| alone.0 > 0.0)
-            .collect();
+        let alone = |i: usize| {
+            // Most are not worth a stick of their own.
+            let is_near = self.about(&state, &left[i], &said_now) > -SLACK;
+            (if is_near { self.without(&state, &left[i], &said_now, present).0 } else { f64::NEG_INFINITY }, i)
+        };
+        let there = (0..left.len()).into_par_iter().filter(|&i| self.total.counts[left[i].topic as usize] > 0.0);
+        let mut alone: Vec<(f64, usize)> = there.map(alone).filter(|alone| alone.0 > 0.0).collect();
         alone.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let (mut left_so_far, mut taken) = (0, 0u64);
         for (_, i) in alone {
@@ -370,6 +382,15 @@ impl<'a> Judge<'a> {
         for (cluster, said) in self.clusters.iter_mut().zip(said_now) {
             cluster.iter_mut().for_each(|cluster| cluster.1 = said);
         }
+    }
+
+    /// What J gains if a topic is given up, about: under the alphas of now.
+    fn about(&self, state: &Left<'_>, leaves: &Leaves, now: &[Said]) -> f64 {
+        let worth_of = |k: u32, said: Said| worth(said, f64::from(self.alpha[k as usize]));
+        let others = leaves.said.iter().filter(|change| change.0 != leaves.topic);
+        let of_others: f64 = others.map(|&(k, change)| worth_of(k, change)).sum();
+        let own = worth_of(leaves.topic, now[leaves.topic as usize]);
+        leaves.gain + state.gain(leaves) + of_others - own + self.cost
     }
 
     /// What J gains if one more topic is given up, what documents say of topics then, and what the stick makes of that;
@@ -591,7 +612,7 @@ impl<'a> Left<'a> {
 }
 
 /// What the stick may bring beyond the alphas of now, about: candidates that fall short by more are not looked at.
-const SLACK: f64 = 5.0;
+const SLACK: f64 = 10.0;
 
 /// b log alpha - e alpha.
 fn worth(said: Said, alpha: f64) -> f64 {
