@@ -75,7 +75,7 @@ fn clusters_that_can_be_spared_are_named_and_merged() {
         .lsparse("merge m.safetensors train.npy --out f.safetensors")
         .assert()
         .success()
-        .stdout(contains("left by the changes"));
+        .stdout(contains("changes that gain"));
     let info = place.lsparse("info f.safetensors --json").assert().success();
     assert_eq!(json(&info.get_output().stdout)["clusters"], listed["clusters_after"]);
     place.lsparse("score f.safetensors train.npy").assert().success();

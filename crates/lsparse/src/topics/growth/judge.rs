@@ -351,7 +351,7 @@ impl<'a> Judge<'a> {
         let mut state = Left::new(self.topics, self.memos);
         let alone = |i: usize| {
             // Most are not worth a stick of their own.
-            let is_near = self.about(&state, &left[i], &said_now) > -SLACK;
+            let is_near = self.about(&state, &left[i], &said_now) > -SLACK_OF_LEAVING;
             (if is_near { self.without(&state, &left[i], &said_now, present).0 } else { f64::NEG_INFINITY }, i)
         };
         let there = (0..left.len()).into_par_iter().filter(|&i| self.total.counts[left[i].topic as usize] > 0.0);
@@ -612,7 +612,10 @@ impl<'a> Left<'a> {
 }
 
 /// What the stick may bring beyond the alphas of now, about: candidates that fall short by more are not looked at.
-const SLACK: f64 = 10.0;
+const SLACK: f64 = 5.0;
+
+/// The same of a topic that may be given up: its own stick goes too.
+const SLACK_OF_LEAVING: f64 = 40.0;
 
 /// b log alpha - e alpha.
 fn worth(said: Said, alpha: f64) -> f64 {
