@@ -384,13 +384,15 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// What J gains if a topic is given up, about: under the alphas of now.
+    /// What J gains if a topic is given up, about: under the alphas of now, that of the topic with the heir's.
     fn about(&self, state: &Left<'_>, leaves: &Leaves, now: &[Said]) -> f64 {
-        let worth_of = |k: u32, said: Said| worth(said, f64::from(self.alpha[k as usize]));
-        let others = leaves.said.iter().filter(|change| change.0 != leaves.topic);
-        let of_others: f64 = others.map(|&(k, change)| worth_of(k, change)).sum();
-        let own = worth_of(leaves.topic, now[leaves.topic as usize]);
-        leaves.gain + state.gain(leaves) + of_others - own + self.cost
+        let [topic, heir] = [leaves.topic, leaves.heir].map(|k| (k, f64::from(self.alpha[k as usize])));
+        let said = leaves.said_with(now);
+        let of_others = leaves.said.iter().filter(|change| change.0 != topic.0 && change.0 != heir.0);
+        let mut change: f64 = of_others.map(|&(k, change)| worth(change, f64::from(self.alpha[k as usize]))).sum();
+        change += worth(said[heir.0 as usize], heir.1 + topic.1) - worth(now[heir.0 as usize], heir.1);
+        change -= worth(now[topic.0 as usize], topic.1);
+        leaves.gain + state.gain(leaves) + change + self.cost
     }
 
     /// What J gains if one more topic is given up, what documents say of topics then, and what the stick makes of that;
