@@ -9,16 +9,21 @@ use std::sync::Arc;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use rayon::prelude::*;
 
+use crate::backend::with_buffers;
 use crate::error::{Error, Result};
 
-use super::{RowSource, Rows, Scalar, Window, read};
+use super::{Layout, RowSource, Rows, Scalar, Window, read};
 
 /// A batch draws on at least so many blocks, lest it be too much of one piece of the file.
 const BLOCKS_PER_BATCH: usize = 64;
 
 /// Longer blocks would make the disk no faster.
 const MAX_BLOCK_ROWS: usize = 1024;
+
+/// Blocks that are in memory twice at most where many threads read a batch.
+const BLOCKS_AT_ONCE: usize = 64;
 
 /// A split of rows into batches whose sizes differ by at most one, or into the pieces that they lie in.
 #[derive(Clone, Debug)]
@@ -299,21 +304,48 @@ impl Batches {
             });
             pieces.bring(&stretches.collect::<Vec<_>>())?;
         }
-        for piece in blocks {
-            shuffle.rows_of(piece.block, &mut order);
-            let picked = &mut order[piece.picks];
-            // One read from the first to the last of the rows needed.
-            let (Some(&low), Some(&high)) = (picked.iter().min(), picked.iter().max()) else {
-                continue;
-            };
-            let start = shuffle.block_start(piece.block) + low as usize;
-            scratch.clear();
-            read(source, start, (high - low + 1) as usize, scratch)?;
-            picked.iter_mut().for_each(|row| *row -= low);
-            scratch.gather_into(picked, out);
-            row_ids.extend(picked.iter().map(|&row| start + row as usize));
+        blocks
+            .iter()
+            .try_for_each(|piece| shuffle.read_piece(source, piece, &mut order, (&mut *scratch, &mut *out), row_ids))
+    }
+
+    /// All rows of a batch, in the order and with the numbers of [`read_panel`](Batches::read_panel), by many threads.
+    pub(crate) fn read_batch<T: Scalar>(
+        &self,
+        source: &dyn RowSource,
+        batch: usize,
+        layout: Layout,
+        dim: usize,
+    ) -> Result<(Rows<T>, Vec<usize>)> {
+        let (mut rows, mut row_ids) = (Rows::new(layout, dim), Vec::new());
+        let count = self.len(batch);
+        let Some(shuffle) = self.shuffle.as_ref().filter(|_| self.groups.is_none() && source.pieces().is_none()) else {
+            let (panel, mut spare) = (Panel { batch, first: 0, count }, Rows::new(layout, dim));
+            self.read_panel(source, panel, &mut spare, &mut rows, &mut row_ids)?;
+            return Ok((rows, row_ids));
+        };
+        rows.reserve(count);
+        row_ids.reserve_exact(count);
+        for blocks in shuffle.pieces(self.stretch(batch), 0, count).chunks(BLOCKS_AT_ONCE) {
+            let read = blocks.par_iter().with_max_len(1).map(|piece| -> Result<_> {
+                let (mut rows, mut row_ids) = (Rows::new(layout, dim), Vec::new());
+                with_buffers(|(spare, order): &mut (Option<Rows<T>>, Vec<u32>)| {
+                    let fits = |spare: &Rows<T>| (spare.layout(), spare.dim()) == (layout, dim);
+                    let mut room = spare.take().filter(fits).unwrap_or_else(|| Rows::new(layout, dim));
+                    let read = shuffle.read_piece(source, piece, order, (&mut room, &mut rows), &mut row_ids);
+                    *spare = Some(room);
+                    read
+                })?;
+                Ok((rows, row_ids))
+            });
+            // The first error by place, whoever met it first.
+            for block in read.collect::<Vec<_>>() {
+                let (more, ids) = block?;
+                rows.append(&more);
+                row_ids.extend(ids);
+            }
         }
-        Ok(())
+        Ok((rows, row_ids))
     }
 
     /// Numbers in the source of all rows of a batch, in the order that they are read in.
@@ -376,6 +408,29 @@ struct Piece {
 }
 
 impl Shuffle {
+    /// Append what a batch has of a block, in its order, with the numbers of the rows. `order` and the first of the rows are
+    /// room to work in.
+    fn read_piece<T: Scalar>(
+        &self,
+        source: &dyn RowSource,
+        piece: &Piece,
+        order: &mut Vec<u32>,
+        (scratch, out): (&mut Rows<T>, &mut Rows<T>),
+        row_ids: &mut Vec<usize>,
+    ) -> Result<()> {
+        self.rows_of(piece.block, order);
+        let picked = &mut order[piece.picks.clone()];
+        // One read from the first to the last of the rows needed.
+        let (Some(&low), Some(&high)) = (picked.iter().min(), picked.iter().max()) else { return Ok(()) };
+        let start = self.block_start(piece.block) + low as usize;
+        scratch.clear();
+        read(source, start, (high - low + 1) as usize, scratch)?;
+        picked.iter_mut().for_each(|row| *row -= low);
+        scratch.gather_into(picked, out);
+        row_ids.extend(picked.iter().map(|&row| start + row as usize));
+        Ok(())
+    }
+
     fn new(batches: &Batches, seed: u64) -> Result<Self> {
         let num_rows = batches.num_rows;
         let rows_per_batch = num_rows / batches.num_batches;
@@ -530,6 +585,13 @@ mod tests {
             all.extend(&row_ids);
         }
         assert_eq!(all.len(), batches.len(batch));
+        // Many threads read the same rows in the same order, in either layout.
+        for layout in [Layout::Dense, Layout::Sparse] {
+            let (rows, row_ids) = batches.read_batch::<f32>(&source, batch, layout, 2).unwrap();
+            let values: Vec<f32> = all.iter().flat_map(|&row| [row as f32, -(row as f32)]).collect();
+            assert_eq!((rows.layout(), row_ids), (layout, all.clone()));
+            assert_eq!(rows.into_dense().as_dense().unwrap(), values);
+        }
         all
     }
 

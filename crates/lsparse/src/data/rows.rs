@@ -3,6 +3,10 @@
 use std::ops::Range;
 
 use lsparse_kernels::Real;
+use rayon::prelude::*;
+
+/// Rows that a task copies.
+const ROWS_A_TASK: usize = 1024;
 
 /// How rows lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,8 +260,56 @@ impl<T: Real> Rows<T> {
     /// # Panics
     /// If a row is not there or the dimensions differ.
     pub fn gather_into(&self, order: &[u32], out: &mut Rows<T>) {
+        // Room for all at once: many threads that ask for more and more wait for one another.
+        match (self, &mut *out) {
+            (Rows::Sparse { indptr, .. }, Rows::Sparse { indptr: ends, index, value, .. }) => {
+                let entries = order.iter().map(|&i| indptr[i as usize + 1] - indptr[i as usize]).sum();
+                ends.reserve(order.len());
+                index.reserve(entries);
+                value.reserve(entries);
+            }
+            (_, Rows::Dense { dim, values }) => values.reserve(order.len() * *dim),
+            _ => {}
+        }
         for &i in order {
             out.push(self.row(i as usize));
+        }
+    }
+
+    /// Rows of this block, in the given order.
+    ///
+    /// # Panics
+    /// If a row is not there.
+    pub(crate) fn gathered(&self, order: &[u32]) -> Rows<T> {
+        let mut out = Rows::new(self.layout(), self.dim());
+        match (self, &mut out) {
+            (Rows::Dense { dim, .. }, Rows::Dense { values, .. }) if *dim > 0 => {
+                values.resize(order.len() * dim, T::ZERO);
+                let rows = values.par_chunks_mut(dim * ROWS_A_TASK).zip(order.par_chunks(ROWS_A_TASK));
+                rows.for_each(|(to, order)| {
+                    let places = to.chunks_exact_mut(*dim).zip(order);
+                    places.for_each(|(to, &i)| to.copy_from_slice(self.dense_rows(i as usize..i as usize + 1)));
+                });
+            }
+            (_, out) => self.gather_into(order, out),
+        }
+        out
+    }
+
+    /// Add the rows of another block of the same layout and width behind those that are there.
+    pub(crate) fn append(&mut self, other: &Rows<T>) {
+        match (self, other) {
+            (Rows::Dense { values, .. }, Rows::Dense { values: more, .. }) => values.extend_from_slice(more),
+            (
+                Rows::Sparse { indptr, index, value, .. },
+                Rows::Sparse { indptr: ends, index: columns, value: more, .. },
+            ) => {
+                let before = index.len();
+                index.extend_from_slice(columns);
+                value.extend_from_slice(more);
+                indptr.extend(ends[1..].iter().map(|end| before + end));
+            }
+            (rows, other) => (0..other.len()).for_each(|i| rows.push(other.row(i))),
         }
     }
 

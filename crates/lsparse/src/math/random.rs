@@ -69,10 +69,27 @@ pub fn categorical(probabilities: &[f64], rng: &mut ChaCha8Rng) -> usize {
 /// Chances that are summed together. Fixed, so that draws do not depend on the number of threads.
 const CHANCES_A_TASK: usize = 4096;
 
+/// Tasks that one thread sums side by side: their additions do not wait for one another, and nobody for other threads.
+const TASKS_SIDE_BY_SIDE: usize = 16;
+
+/// Chances of a task that are added before it is the next one's turn.
+const CHANCES_AT_ONCE: usize = 16;
+
 /// Chances by task: their sums, and the last task that has any.
 fn sums_of(num: usize, chance: &(impl Fn(usize) -> f64 + Sync)) -> (Vec<f64>, usize) {
-    let tasks = (0..num.div_ceil(CHANCES_A_TASK)).into_par_iter();
-    let sums: Vec<f64> = tasks.map(|t| of_task(t, num).map(chance).sum()).collect();
+    let tasks = num.div_ceil(CHANCES_A_TASK);
+    let mut sums = vec![0.0; tasks];
+    if tasks <= TASKS_SIDE_BY_SIDE {
+        for first in (0..CHANCES_A_TASK).step_by(CHANCES_AT_ONCE) {
+            for (task, sum) in sums.iter_mut().enumerate() {
+                let from = task * CHANCES_A_TASK + first;
+                (from..num.min(from + CHANCES_AT_ONCE)).for_each(|n| *sum += chance(n));
+            }
+        }
+    } else {
+        let each = sums.par_iter_mut().enumerate();
+        each.for_each(|(task, sum)| of_task(task, num).for_each(|n| *sum += chance(n)));
+    }
     let last = sums.iter().rposition(|&sum| sum > 0.0).unwrap_or(0);
     (sums, last)
 }
@@ -128,6 +145,9 @@ pub fn draw_indices(
                     (sum, last) = (sum + c, Some(n));
                     while points.next_if(|&point| point <= sum).is_some() {
                         drawn.push(n);
+                    }
+                    if drawn.len() == draws {
+                        return drawn;
                     }
                 }
             }

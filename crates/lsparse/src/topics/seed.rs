@@ -13,12 +13,12 @@ use rayon::prelude::*;
 
 use crate::allocation::AlphaRule;
 use crate::backend::with_buffers;
-use crate::data::{Batches, RowSource, Rows};
+use crate::data::{Batches, Layout, RowSource, Rows};
 use crate::error::Result;
 use crate::math::random::draw_index;
 use crate::topics::local::Explained;
 use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats};
-use crate::topics::{Topics, WordTable};
+use crate::topics::Topics;
 use crate::training::rules::Patience;
 use crate::training::summary::Summary;
 
@@ -140,6 +140,12 @@ struct Sample {
 /// Stretches that documents are cut into, about: enough for many threads to have some.
 const SHARDS: usize = 64;
 
+/// Documents whose nearest topics are found by one task.
+const DOCUMENTS_A_TASK: usize = 256;
+
+/// Topics that they are weighed against at a time.
+const TOPICS_AT_ONCE: usize = 128;
+
 /// Documents of a shard at least.
 const SHARD_DOCUMENTS: usize = 64;
 
@@ -183,12 +189,7 @@ impl Sample {
         let size = SAMPLE_DOCUMENTS.max(50 * topics.num_topics);
         let parts = (source.num_rows() / size).max(1);
         let batches = Batches::new(source.num_rows(), parts, rng.random())?;
-        let mut rows = Rows::sparse(topics.vocab_size);
-        let (mut spare, mut ids) = (Rows::sparse(topics.vocab_size), Vec::new());
-        for panel in batches.panels(0, batches.len(0)) {
-            batches.read_panel(source, panel, &mut spare, &mut rows, &mut ids)?;
-        }
-        Ok(Sample::of(rows))
+        Ok(Sample::of(batches.read_batch(source, 0, Layout::Sparse, topics.vocab_size)?.0))
     }
 
     fn of(rows: Rows<f32>) -> Self {
@@ -324,25 +325,41 @@ impl Sample {
     /// The topic under which each document is most likely, whole.
     fn nearest(&self, topics: &Topics, total: &TopicSummary) -> Vec<u32> {
         let point = topics.point_topics(total);
-        let logs = WordTable::new(topics.vocab_size, topics.num_topics, 0, |v, out| {
-            out.copy_from_slice(point.row(v));
-            lsparse_kernels::ln_slice(out);
-        });
-        (0..self.rows.len())
+        // Some topics at a time, their logarithms side by side: of many topics a document would read a table that no
+        // core's memory holds.
+        let tables: Vec<(usize, Vec<f32>)> = (0..topics.num_topics)
             .into_par_iter()
-            .map_init(
-                || vec![0.0f32; logs.width],
-                |weights, n| {
-                    let (words, counts) = self.rows.sparse_row(n);
+            .step_by(TOPICS_AT_ONCE)
+            .map(|first| {
+                let width = TOPICS_AT_ONCE.min(topics.num_topics - first);
+                let mut logs = Vec::with_capacity(topics.vocab_size * width);
+                (0..topics.vocab_size).for_each(|v| logs.extend_from_slice(&point.row(v)[first..first + width]));
+                lsparse_kernels::ln_slice(&mut logs);
+                (width, logs)
+            })
+            .collect();
+        let mut nearest = vec![0u32; self.rows.len()];
+        nearest.par_chunks_mut(DOCUMENTS_A_TASK).enumerate().with_max_len(1).for_each(|(task, nearest)| {
+            let mut most = [f32::NEG_INFINITY; DOCUMENTS_A_TASK];
+            let mut first = 0;
+            for (width, table) in &tables {
+                let mut weights = [0.0f32; TOPICS_AT_ONCE];
+                let weights = &mut weights[..*width];
+                for (n, (nearest, most)) in nearest.iter_mut().zip(&mut most).enumerate() {
+                    let (words, counts) = self.rows.sparse_row(task * DOCUMENTS_A_TASK + n);
                     weights.fill(0.0);
-                    add_table_rows(&logs.values, logs.width, words, counts, weights);
+                    add_table_rows(table, *width, words, counts, weights);
                     let (mut index, mut value) = ([0u32], [0.0f32]);
-                    // Logarithms of positive numbers are never NaN.
-                    let _ = top_l(&weights[..topics.num_topics], 1, &mut index, &mut value);
-                    index[0]
-                },
-            )
-            .collect()
+                    // Logarithms of positive numbers are never NaN. Of equal ones the first stays.
+                    let _ = top_l(weights, 1, &mut index, &mut value);
+                    if value[0] > *most {
+                        (*nearest, *most) = (first + index[0], value[0]);
+                    }
+                }
+                first += *width as u32;
+            }
+        });
+        nearest
     }
 }
 

@@ -4,6 +4,7 @@
 //! Means of columns in the place of what is missing would make a cluster of all rows that lack the same columns.
 
 use lsparse_kernels::CenterPack;
+use rayon::prelude::*;
 
 use super::{Sample, lloyd};
 use crate::data::{Rows, Scalar};
@@ -38,8 +39,15 @@ pub fn pack<T: Scalar>(centers: &[f64], unknown: &[f64]) -> CenterPack<T> {
 impl<T: Scalar> Sample<T> {
     /// Whether some rows lack values.
     pub(super) fn lacks_values(&self) -> bool {
-        self.rows.as_dense().is_some_and(|values| values.iter().any(|x| x.is_nan()))
+        has_gaps(&self.rows)
     }
+}
+
+/// Whether some of these rows lack values.
+pub fn has_gaps<T: Scalar>(rows: &Rows<T>) -> bool {
+    const VALUES_A_TASK: usize = 1 << 16;
+    let lacks = |values: &[T]| values.iter().any(|x| x.is_nan());
+    rows.as_dense().is_some_and(|values| values.par_chunks(VALUES_A_TASK).any(lacks))
 }
 
 /// Groups of rows, some of which lack values, as statistics of a family that takes whole rows alone: in the place of what

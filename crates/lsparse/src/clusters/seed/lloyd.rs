@@ -532,7 +532,7 @@ fn moments_of_values<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// Columns whose moments are taken by one task.
-const COLUMNS_A_TASK: usize = 16;
+const COLUMNS_A_TASK: usize = 4;
 
 #[cfg(test)]
 mod tests {

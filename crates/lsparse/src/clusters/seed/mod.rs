@@ -24,7 +24,7 @@ use crate::training::rules::Patience;
 use crate::training::summary::Summary;
 
 pub(crate) use contest::second_choices;
-use gaps::WholeRows;
+use gaps::{WholeRows, has_gaps};
 use lloyd::Space;
 pub(crate) use lloyd::{Spaces, Units};
 pub(crate) use seeds::{Metric, Seeding};
@@ -66,11 +66,7 @@ impl<T: Scalar> Sample<T> {
         let num_rows = data.source.num_rows();
         let parts = ((num_rows + size / 2) / size.max(1)).max(1);
         let batches = Batches::new(num_rows, parts, rng.random())?;
-        let mut rows = Rows::new(design.layout(), design.likelihood.dim());
-        let (mut spare, mut ids) = (Rows::new(design.layout(), design.likelihood.dim()), Vec::new());
-        for panel in batches.panels(0, batches.len(0)) {
-            batches.read_panel(data.source, panel, &mut spare, &mut rows, &mut ids)?;
-        }
+        let (rows, ids) = batches.read_batch(data.source, 0, design.layout(), design.likelihood.dim())?;
         let weights = data.row_weights.map_or(Vec::new(), |w| ids.iter().map(|&n| w[n]).collect());
         Ok(Sample { rows, weights })
     }
@@ -126,8 +122,7 @@ impl<T: Scalar> Sample<T> {
 
     /// Some of the rows.
     pub(crate) fn of(&self, ids: &[u32]) -> Self {
-        let mut rows = Rows::new(self.rows.layout(), self.rows.dim());
-        self.rows.gather_into(ids, &mut rows);
+        let rows = self.rows.gathered(ids);
         let weights = match self.weights.is_empty() {
             true => Vec::new(),
             false => ids.iter().map(|&n| self.weights[n as usize]).collect(),
@@ -157,10 +152,10 @@ impl<T: Scalar> Sample<T> {
 /// Put the mean of a column over the sample where a value is missing.
 pub(crate) fn fill_in<T: Scalar>(rows: &mut Rows<T>) {
     let dim = rows.dim();
-    let Rows::Dense { values, .. } = rows else { return };
-    if !values.iter().any(|x| x.is_nan()) {
+    if !has_gaps(rows) {
         return;
     }
+    let Rows::Dense { values, .. } = rows else { return };
     for d in 0..dim {
         let (mut sum, mut count) = (0.0, 0.0);
         for x in values[d..].iter().step_by(dim).filter(|x| !x.is_nan()) {

@@ -62,7 +62,7 @@ impl Seeding<'_> {
         let mut nearest = vec![f64::INFINITY; num_rows];
         let mut owner = vec![0u32; num_rows];
         let mut taken = vec![false; num_rows];
-        let mut scratch = Scratch::default();
+        let (mut scratch, mut found) = (Scratch::default(), Vec::new());
         for k in 0..num_seeds {
             self.patience.check()?;
             let first_or_uniform = k == 0 || self.uniform;
@@ -80,35 +80,41 @@ impl Seeding<'_> {
             }
             rows_tried.sort_unstable();
             rows_tried.dedup();
-            // Of several the one that leaves the least to be explained.
-            let found = self.distances(likelihood, rows, &own, &rows_tried, &mut scratch)?;
-            let left = |found: &[f64]| (0..num_rows).map(|n| sample.weight(n) * nearest[n].min(found[n])).sum::<f64>();
-            let left: Vec<f64> = if found.len() > 1 { found.par_iter().map(|f| left(f)).collect() } else { vec![0.0] };
-            let best = (0..left.len()).min_by(|&a, &b| left[a].total_cmp(&left[b])).unwrap_or(0);
-            let (row, found) = (rows_tried[best], &found[best]);
+            let num = rows_tried.len();
+            let mut seeded = Seeded { seed: k as u32, nearest: &mut nearest, owner: &mut owner };
+            self.distances(likelihood, rows, &own, &rows_tried, (&mut scratch, &mut found), &mut seeded)?;
+            let mut row = rows_tried[0];
+            if num > 1 {
+                // Of several the one that leaves the least to be explained.
+                let of = |n: usize, tried: usize| found[n * num + tried];
+                let nearest = &*seeded.nearest;
+                let left = |i: usize| (0..num_rows).map(|n| sample.weight(n) * nearest[n].min(of(n, i))).sum::<f64>();
+                let left: Vec<f64> = (0..num).into_par_iter().map(left).collect();
+                let best = (0..num).min_by(|&a, &b| left[a].total_cmp(&left[b])).unwrap_or(0);
+                row = rows_tried[best];
+                let Seeded { nearest, owner, .. } = seeded;
+                let rows = nearest.par_iter_mut().zip(owner).zip(found.par_chunks_exact(num));
+                rows.with_min_len(ROWS_A_TASK).for_each(|(place, found)| settle(place, found[best], k as u32));
+            }
             taken[row] = true;
             chosen.push(row);
-            let rows = nearest.par_iter_mut().zip(&mut owner).zip(found);
-            rows.with_min_len(ROWS_A_TASK).for_each(|((best, owner), &d)| {
-                if d < *best {
-                    (*best, *owner) = (d, k as u32);
-                }
-            });
             nearest[row] = 0.0;
             owner[row] = k as u32;
         }
         Ok((chosen, owner))
     }
 
-    /// How far every row is from each of `chosen`; `own` is what the metric needs of each row.
+    /// How far every row is from each of `chosen`, row by row; `own` is what the metric needs of each row. If that is one
+    /// row, it is a seed at once.
     fn distances<T: Scalar>(
         &self,
         likelihood: &dyn Likelihood<T>,
         rows: &Rows<T>,
         own: &[f64],
         chosen: &[usize],
-        scratch: &mut Scratch<T>,
-    ) -> Result<Vec<Vec<f64>>> {
+        (scratch, found): (&mut Scratch<T>, &mut Vec<f64>),
+        seeded: &mut Seeded<'_>,
+    ) -> Result<()> {
         let num = chosen.len();
         let distance: Box<dyn Fn(std::ops::Range<usize>, &mut [f64]) + Sync> = match self.metric {
             Metric::Euclidean => {
@@ -129,16 +135,32 @@ impl Seeding<'_> {
                 })
             }
         };
-        // Row by row, one distance a seed.
         let chunk = T::TILE * 4;
-        let mut found = vec![0.0; rows.len() * num];
-        found.par_chunks_mut(chunk * num).enumerate().with_max_len(1).for_each(|(c, found)| {
-            distance(c * chunk..c * chunk + found.len() / num, found);
+        found.resize(rows.len() * num, 0.0);
+        let places = seeded.nearest.par_chunks_mut(chunk).zip(seeded.owner.par_chunks_mut(chunk));
+        let chunks = found.par_chunks_mut(chunk * num).zip(places).enumerate().with_max_len(1);
+        chunks.for_each(|(c, (found, (nearest, owner)))| {
+            distance(c * chunk..c * chunk + nearest.len(), found);
+            if num == 1 {
+                let rows = nearest.iter_mut().zip(owner).zip(&*found);
+                rows.for_each(|(place, &d)| settle(place, d, seeded.seed));
+            }
         });
-        Ok(match num {
-            1 => vec![found],
-            _ => (0..num).map(|k| found.iter().skip(k).step_by(num).copied().collect()).collect(),
-        })
+        Ok(())
+    }
+}
+
+/// A seed, and the distance and number of each row's nearest so far.
+struct Seeded<'a> {
+    seed: u32,
+    nearest: &'a mut [f64],
+    owner: &'a mut [u32],
+}
+
+/// A row that is so far from a seed goes to it, if it is the nearest.
+fn settle((nearest, owner): (&mut f64, &mut u32), distance: f64, seed: u32) {
+    if distance < *nearest {
+        (*nearest, *owner) = (distance, seed);
     }
 }
 
