@@ -2,7 +2,8 @@
 //
 // It is two kernels: `first` iterates until a document's counts rest, with up to 64 topics; `rest` goes on with the few that
 // are left, tries to empty some of them, and chooses the L topics of each token. The weights of few topics take little
-// shared memory, so that a multiprocessor has many documents in hand.
+// shared memory, so that a multiprocessor has many documents in hand: `rest` is launched for many topics first, and leaves
+// a document that has come down to fewer to the launch for those.
 //
 // The rules are those of the document step on a processor (crates/lsparse/src/topics/local): the same first topics, the
 // same iterations, restart proposals in the same order, the same choice of L topics a token. Sums across documents are of
@@ -24,13 +25,17 @@ constexpr int MOST_FUSED = 16;
 // Iterations between two looks at convergence.
 constexpr int CHECK_EVERY = 5;
 
-constexpr unsigned SOLVED = 1, WAITS = 2;
+constexpr unsigned SOLVED = 1, WAITS = 2, GOES_ON = 3;
+
+// Of a topic that is left between two launches of `rest`: it was tried to be emptied.
+constexpr unsigned TRIED = 1u << 31;
 
 // What a document leaves behind besides statistics; all zero for one without tokens.
 struct Found {
     double entropy, alloc, evidence;
     unsigned active, iterations, proposed, accepted;
-    // WAITS between the two kernels, 1 if it was worked out; 0 if somebody else has to, and then nothing was added anywhere.
+    // WAITS between the two kernels, GOES_ON between two launches of the second (`evidence` is the bound then), 1 if it was
+    // worked out; 0 if somebody else has to, and then nothing was added anywhere.
     unsigned solved, unused;
 };
 
@@ -74,7 +79,7 @@ template <int THREADS> __device__ __forceinline__ void wait_for_all() {
 }
 
 // exp(psi(x)): 1/x + ... + 1/(x+5) = (2x+5)(3y^2+20y+24)/(y(y+4)(y+6)) with y = x(x+5), then the series at x + 6.
-__device__ __noinline__ float exp_digamma(float x) {
+__device__ __forceinline__ float exp_digamma(float x) {
     const float y = x * (x + 5.f);
     const float above = fmaf(y, fmaf(3.f, y, 20.f), 24.f) * fmaf(2.f, x, 5.f);
     const float shift = above / (y * (y + 4.f) * (y + 6.f));
@@ -84,12 +89,23 @@ __device__ __noinline__ float exp_digamma(float x) {
     return x > 0.f ? far * expf(series - shift) : 0.f;
 }
 
-__device__ __noinline__ double ln_gamma(double x) {
+// Of two numbers at one time: neither waits for the other.
+__device__ __noinline__ float2 exp_digammas(float one, float two) {
+    return make_float2(exp_digamma(one), exp_digamma(two));
+}
+
+// ln gamma is the first less the second: the series at x + 6, and what leads there.
+__device__ __noinline__ double ln_gamma_beyond(double x) {
     const double y = x + 6, r = 1 / y, z = r * r;
     const double series = r * (1.0 / 12 - z * (1.0 / 360 - z * (1.0 / 1260 - z * (1.0 / 1680))));
-    return (y - 0.5) * log(y) - y + 0.91893853320467274 + series
-        - log(x * (x + 1) * (x + 2) * (x + 3) * (x + 4) * (x + 5));
+    return (y - 0.5) * log(y) - y + 0.91893853320467274 + series;
 }
+
+__device__ __noinline__ double ln_gamma_steps(double x) {
+    return log(x * (x + 1) * (x + 2) * (x + 3) * (x + 4) * (x + 5));
+}
+
+__device__ double ln_gamma(double x) { return ln_gamma_beyond(x) - ln_gamma_steps(x); }
 
 __device__ __forceinline__ double sum_of_warp(double value) {
     for (int o = 16; o; o >>= 1) value += __shfl_xor_sync(~0u, value, o);
@@ -113,9 +129,15 @@ template <int N> __device__ __forceinline__ float sums_of_warp(float (&value)[N]
     return sum;
 }
 
+// How many topics documents have in a kernel: no more than a pass keeps in registers, more at first, or either. Who needs
+// no such registers leaves them to other documents.
+enum Topics { FEW, MANY, ANY };
+
 // A document in the hands of its block.
-template <int THREADS, bool FAR> struct Document {
+template <int THREADS, bool FAR, Topics TOPICS> struct Document {
     static constexpr int WARPS = THREADS / 32;
+    // Threads that have a topic's part in the bound, or half of it, each: the last ones, which have the fewest words.
+    static constexpr int JUDGES = THREADS < 2 * MOST_TOPICS ? THREADS : 2 * MOST_TOPICS;
 
     // What a pass of `rest` is made for.
     enum Phase {
@@ -127,7 +149,9 @@ template <int THREADS, bool FAR> struct Document {
         JUDGE,
         // To leave a prior that belongs to the counts.
         END,
-        DONE
+        DONE,
+        // The next launch goes on.
+        PAUSE
     };
 
     // Shared by the block. Rows of the weights are numbered once; positions count those that are active.
@@ -143,7 +167,7 @@ template <int THREADS, bool FAR> struct Document {
         float alpha[MOST_TOPICS], scale[MOST_TOPICS];
         double ln_gamma[MOST_TOPICS];
         float part[WARPS][MOST_TOPICS];
-        double part_log[WARPS], part_entropy[WARPS];
+        double part_log[WARPS], part_entropy[WARPS], part_judge[WARPS];
         unsigned fixed[MOST_TOPICS];
         unsigned part_count[WARPS], part_most[WARPS];
         int active, phase;
@@ -311,16 +335,26 @@ template <int THREADS, bool FAR> struct Document {
         }
         wait();
         if (warp == 0) {
-#pragma unroll 1
-            for (int i = lane; i < active; i += 32) place(i, own.count[i], i);
+            const bool has_one = lane < active, has_two = lane + 32 < active;
+            const float one = has_one ? own.count[lane] : 0.f, two = has_two ? own.count[lane + 32] : 0.f;
+            place(has_one, lane, one, lane, has_two, lane + 32, two, lane + 32);
             pad(active);
         }
         wait();
     }
 
-    // Put a row at a position with a count, and the prior that comes of it: exp(psi(count + alpha)) scale.
-    __device__ __forceinline__ void place(int at, float number, int row) {
-        const float spread = exp_digamma(number + own.alpha[row]);
+    // The first warp: put a row, and another if there is one, at a position with a count, and the prior that comes of it:
+    // exp(psi(count + alpha)) scale.
+    __device__ __forceinline__ void place(
+        bool has_one, int at_one, float one, int row_one, bool has_two, int at_two, float two, int row_two
+    ) {
+        const float alpha_one = has_one ? own.alpha[row_one] : 1.f, alpha_two = has_two ? own.alpha[row_two] : 1.f;
+        const float2 spread = exp_digammas(one + alpha_one, two + alpha_two);
+        if (has_one) put(at_one, one, row_one, spread.x);
+        if (has_two) put(at_two, two, row_two, spread.y);
+    }
+
+    __device__ __forceinline__ void put(int at, float number, int row, float spread) {
         own.count[at] = number;
         own.row[at] = row;
         own.spread[at] = spread;
@@ -336,13 +370,44 @@ template <int THREADS, bool FAR> struct Document {
     // its share of sum_u c_u log norm_u. Nothing of it is to be read before the threads have waited for each other.
     __device__ __forceinline__ void pass(bool with_logs) {
         logs = 0;
-        if (active <= 8) fused<8>(with_logs);
-        else if (active <= MOST_FUSED) fused<MOST_FUSED>(with_logs);
+        if (with_logs) judge();
+        if (TOPICS != MANY && active <= 8) fused<8>(with_logs);
+        else if (TOPICS == FEW || (TOPICS == ANY && active <= MOST_FUSED)) fused<MOST_FUSED>(with_logs);
         else wide(with_logs);
         if (with_logs) {
             logs = sum_of_warp(logs);
             if (lane == 0) own.part_log[warp] = logs;
         }
+    }
+
+    // What topics have in the bound, at the point that counts and prior describe: the last threads know it while others
+    // begin with their words.
+    __device__ __forceinline__ void judge() {
+        const int judge = thread - (THREADS - JUDGES);
+        double value = 0;
+        if (JUDGES == 2 * MOST_TOPICS) {
+            const int i = judge & (MOST_TOPICS - 1);
+            if (judge >= 0 && i < active) {
+                const double x = (double)(own.count[i] + own.alpha[own.row[i]]);
+                value = judge < MOST_TOPICS ? ln_gamma_beyond(x) : rest_of_judge(i, x);
+            }
+        } else {
+#pragma unroll 1
+            for (int i = thread; i < active; i += THREADS) {
+                const double x = (double)(own.count[i] + own.alpha[own.row[i]]);
+                value += ln_gamma_beyond(x) + rest_of_judge(i, x);
+            }
+        }
+        if (thread >= THREADS - JUDGES) {
+            value = sum_of_warp(value);
+            if (lane == 0) own.part_judge[warp] = value;
+        }
+    }
+
+    __device__ __forceinline__ double rest_of_judge(int i, double x) {
+        const float spread = own.spread[i];
+        const double drift = spread > 0.f ? (double)own.count[i] * logf(spread) : 0;
+        return -ln_gamma_steps(x) - own.ln_gamma[own.row[i]] - drift;
     }
 
     // count / norm, or nothing where either is.
@@ -402,6 +467,7 @@ template <int THREADS, bool FAR> struct Document {
             if (left == 2 || left == 3) norms<2>(first, with_logs);
             if (left == 1 || left == 3) norms<1>(first + (left - 1) * THREADS, with_logs);
         }
+        if (FAR) return counts_from_afar();
         wait();
         const float *one = block + own.row[min(lane, active - 1)] * stride;
         const float *two = block + own.row[min(lane + 32, active - 1)] * stride;
@@ -421,6 +487,29 @@ template <int THREADS, bool FAR> struct Document {
         own.part[warp][lane + 32] = of_two;
     }
 
+    // Counts where rows are far: a thread has the words whose norms it knows, a few topics at a time, so that what is read
+    // lies side by side.
+    __device__ __forceinline__ void counts_from_afar() {
+        constexpr int N = 16;
+#pragma unroll 1
+        for (int first = 0; first < active; first += N) {
+            float sum[N];
+            int from[N];
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                sum[i] = 0.f;
+                from[i] = own.row[min(first + i, active - 1)] * stride;
+            }
+            for (int u = thread; u < words; u += THREADS) {
+                const float r = ratio[u];
+#pragma unroll
+                for (int i = 0; i < N; i++) sum[i] = fmaf(r, block[from[i] + u], sum[i]);
+            }
+            const float of_lane = sums_of_warp<N>(sum, lane);
+            if (lane < N) own.part[warp][first + lane] = of_lane;
+        }
+    }
+
     // The first warp: new counts of the positions `lane` and `lane + 32`.
     __device__ __forceinline__ void next_counts(float &one, float &two) {
         one = two = 0.f;
@@ -438,8 +527,9 @@ template <int THREADS, bool FAR> struct Document {
     __device__ __forceinline__ void settle() {
         float one, two;
         next_counts(one, two);
-        if (lane < active) place(lane, one, own.row[lane]);
-        if (lane + 32 < active) place(lane + 32, two, own.row[lane + 32]);
+        const bool has_one = lane < active, has_two = lane + 32 < active;
+        const int row_one = has_one ? own.row[lane] : 0, row_two = has_two ? own.row[lane + 32] : 0;
+        place(has_one, lane, one, row_one, has_two, lane + 32, two, row_two);
     }
 
     // The first warp: the new counts take the place of the old ones, and the prior that made them stays.
@@ -482,23 +572,15 @@ template <int THREADS, bool FAR> struct Document {
             active = __popc(ones) + __popc(twos);
         }
         __syncwarp();
-        if (stays_one) place(at_one, one, row_one);
-        if (stays_two) place(at_two, two, row_two);
+        place(stays_one, at_one, one, row_one, stays_two, at_two, two, row_two);
         pad(active);
     }
 
     // The first warp: the bound of the document at the point that counts, prior and norms describe, up to what no choice of
     // topics changes.
     __device__ __forceinline__ double bound() {
-        double value = 0;
-#pragma unroll 1
-        for (int i = lane; i < active; i += 32) {
-            const float number = own.count[i], spread = own.spread[i];
-            const int row = own.row[i];
-            value += ln_gamma((double)(number + own.alpha[row])) - own.ln_gamma[row];
-            if (spread > 0.f) value -= (double)number * logf(spread);
-        }
-        for (int w = lane; w < WARPS; w += 32) value += own.part_log[w];
+        double value = lane < WARPS ? own.part_log[lane] : 0;
+        if (lane < WARPS && lane >= WARPS - JUDGES / 32) value += own.part_judge[lane];
         return sum_of_warp(value);
     }
 
@@ -524,8 +606,9 @@ template <int THREADS, bool FAR> struct Document {
         for (int o = 16; o; o >>= 1) rest += __shfl_xor_sync(~0u, rest, o);
         const float grow = rest > 0.f ? (rest + least) / rest : 1.f;
         __syncwarp();
-        if (has_one && lane != target) place(lane - (lane > target), count_one * grow, row_one);
-        if (has_two && lane + 32 != target) place(lane + 32 - (lane + 32 > target), count_two * grow, row_two);
+        const int at_one = lane - (lane > target), at_two = lane + 32 - (lane + 32 > target);
+        const bool stays_one = has_one && lane != target, stays_two = has_two && lane + 32 != target;
+        place(stays_one, at_one, count_one * grow, row_one, stays_two, at_two, count_two * grow, row_two);
         active--;
         pad(active);
         proposed++;
@@ -536,8 +619,7 @@ template <int THREADS, bool FAR> struct Document {
     __device__ __forceinline__ void put_back() {
         __syncwarp();
         active = before;
-        if (lane < active) place(lane, count_one, row_one);
-        if (lane + 32 < active) place(lane + 32, count_two, row_two);
+        place(lane < active, lane, count_one, row_one, lane + 32 < active, lane + 32, count_two, row_two);
         pad(active);
     }
 
@@ -578,29 +660,49 @@ template <int THREADS, bool FAR> struct Document {
             accepted += phase == JUDGE;
             best = judges ? value : best;
         }
-        if (judges) return propose() ? FIRST : END;
+        if (judges) return active <= (int)step.above ? PAUSE : propose() ? FIRST : END;
         return phase == FIRST ? SECOND : JUDGE;
     }
 
     // Try to empty topics, the smallest first; each is kept empty only if the bound rises. The prior that is left made the
-    // counts.
-    __device__ __forceinline__ void restart() {
-        proposed = accepted = 0;
-        tried = 0;
-        best = 0;
-        for (int phase = BEGIN; phase != DONE;) {
+    // counts. False if the next launch goes on.
+    __device__ __forceinline__ bool restart(bool goes_on) {
+        int phase = BEGIN;
+        if (goes_on) phase = agree(warp == 0 ? (propose() ? FIRST : END) : 0);
+        while (phase < DONE) {
             pass(phase == BEGIN || phase == JUDGE);
             wait();
-            if (warp == 0) {
-                phase = turn(phase);
-                if (lane == 0) {
-                    own.active = active;
-                    own.phase = phase;
-                }
-            }
-            wait();
-            active = own.active;
-            phase = own.phase;
+            phase = agree(warp == 0 ? turn(phase) : 0);
+        }
+        return phase == DONE;
+    }
+
+    // What the first warp has decided, and how many topics there are now.
+    __device__ __forceinline__ int agree(int phase) {
+        if (thread == 0) {
+            own.active = active;
+            own.phase = phase;
+        }
+        wait();
+        active = own.active;
+        return own.phase;
+    }
+
+    // Leave the document to the next launch.
+    __device__ void leave(unsigned d) {
+        if (warp > 0) return;
+        for (int i = lane; i < active; i += 32) {
+            const int row = own.row[i];
+            step.left_topic[(size_t)d * MOST_TOPICS + i] = own.topic[row] | ((tried >> row) & 1 ? TRIED : 0);
+            step.left_count[(size_t)d * MOST_TOPICS + i] = own.count[i];
+        }
+        if (lane == 0) {
+            Found &found = step.found[d];
+            found.active = active;
+            found.proposed = proposed;
+            found.accepted = accepted;
+            found.evidence = best;
+            found.solved = GOES_ON;
         }
     }
 
@@ -744,18 +846,27 @@ template <int THREADS, bool FAR> struct Document {
     }
 
     __device__ void rest(unsigned d) {
-        active = step.found[d].active;
-        if (step.found[d].solved != WAITS || active <= (int)step.above || active > (int)step.most_active) return;
+        const Found &found = step.found[d];
+        active = found.active;
+        if (found.solved < WAITS || active <= (int)step.above || active > (int)step.most_active) return;
+        const bool goes_on = found.solved == GOES_ON;
+        proposed = goes_on ? found.proposed : 0;
+        accepted = goes_on ? found.accepted : 0;
+        best = goes_on ? found.evidence : 0;
         open(d);
+        const unsigned *left = step.left_topic + (size_t)d * MOST_TOPICS;
         for (int i = thread; i < active; i += THREADS) {
-            own.topic[i] = step.left_topic[(size_t)d * MOST_TOPICS + i];
+            own.topic[i] = left[i] & ~TRIED;
             own.count[i] = step.left_count[(size_t)d * MOST_TOPICS + i];
         }
+        // Rows are in the order of positions now.
+        const unsigned ones = __ballot_sync(~0u, lane < active && (left[lane] & TRIED));
+        const unsigned twos = __ballot_sync(~0u, lane + 32 < active && (left[lane + 32] & TRIED));
+        tried = ones | (u64)twos << 32;
         wait();
         gather();
-        proposed = accepted = 0;
-        if (step.restarts > 0 && active >= 2) {
-            restart();
+        if (goes_on || (step.restarts > 0 && active >= 2)) {
+            if (!restart(goes_on)) return leave(d);
         } else {
             // The prior that made the counts, not the one that they make.
             for (int i = thread; i < active; i += THREADS) {
@@ -770,32 +881,37 @@ template <int THREADS, bool FAR> struct Document {
     }
 };
 
-template <int THREADS, bool FAR, bool REST> __device__ __forceinline__ void documents(const Step &step) {
+template <int THREADS, bool FAR, bool REST, Topics TOPICS> __device__ __forceinline__ void documents(const Step &step) {
     DYNAMIC_SHARED(room);
-    __shared__ typename Document<THREADS, FAR>::Shared own;
+    __shared__ typename Document<THREADS, FAR, TOPICS>::Shared own;
     for (unsigned at = blockIdx.x; at < step.num_documents; at += gridDim.x) {
-        Document<THREADS, FAR> document(step, own, room);
+        Document<THREADS, FAR, TOPICS> document(step, own, room);
         if (REST) document.rest(step.order[at]);
         else document.first(step.order[at]);
         wait_for_all<THREADS>();
     }
 }
 
-#define DOCUMENTS(name, threads, blocks, is_far, is_rest) \
+#define DOCUMENTS(name, threads, blocks, is_far, is_rest, topics) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Step step) { \
-        documents<threads, is_far, is_rest>(step); \
+        documents<threads, is_far, is_rest, topics>(step); \
     }
-DOCUMENTS(first_32, 32, 1, false, false)
-DOCUMENTS(first_128, 128, 1, false, false)
-DOCUMENTS(first_256, 256, 1, false, false)
-DOCUMENTS(first_512, 512, 1, false, false)
-DOCUMENTS(first_far, 512, 1, true, false)
-DOCUMENTS(rest_32, 32, 20, false, true)
-DOCUMENTS(rest_64, 64, 10, false, true)
-DOCUMENTS(rest_128, 128, 5, false, true)
-DOCUMENTS(rest_256, 256, 2, false, true)
-DOCUMENTS(rest_512, 512, 1, false, true)
-DOCUMENTS(rest_far, 512, 1, true, true)
+DOCUMENTS(first_32, 32, 1, false, false, ANY)
+DOCUMENTS(first_128, 128, 1, false, false, ANY)
+DOCUMENTS(first_256, 256, 1, false, false, ANY)
+DOCUMENTS(first_512, 512, 1, false, false, ANY)
+DOCUMENTS(first_far, 512, 1, true, false, ANY)
+DOCUMENTS(rest_32, 32, 20, false, true, FEW)
+DOCUMENTS(rest_64, 64, 10, false, true, FEW)
+DOCUMENTS(rest_128, 128, 5, false, true, FEW)
+DOCUMENTS(rest_256, 256, 2, false, true, FEW)
+DOCUMENTS(rest_512, 512, 1, false, true, FEW)
+DOCUMENTS(rest_far, 512, 1, true, true, ANY)
+DOCUMENTS(wide_32, 32, 32, false, true, MANY)
+DOCUMENTS(wide_64, 64, 16, false, true, MANY)
+DOCUMENTS(wide_128, 128, 8, false, true, MANY)
+DOCUMENTS(wide_256, 256, 4, false, true, MANY)
+DOCUMENTS(wide_512, 512, 2, false, true, MANY)
 
 // The entries of each word: topics that have any of it. A warp a word.
 extern "C" __global__ void count_entries(const u64 *stats, unsigned vocab_size, unsigned num_topics, unsigned *number) {

@@ -237,14 +237,9 @@ impl Device {
         self.stream.memcpy_htod(values, &mut place).map_err(|error| Error::of("copy to the GPU", error))
     }
 
-    /// The same from memory that the GPU reads by itself; the copy may still be under way when this returns, and what
-    /// reads or writes the pinned memory next waits for it.
-    pub fn upload_pinned<T: Plain>(&self, values: &Pinned<T>, len: usize, buffer: &mut Buffer<T>) -> Result<()> {
-        self.upload_pinned_at(values, len, buffer, 0)
-    }
-
-    /// The same to a place of the buffer.
-    pub fn upload_pinned_at<T: Plain>(
+    /// The same from memory that the GPU reads by itself, without waiting: [`synchronize`](Device::synchronize) is to come
+    /// before `values` are changed or gone.
+    pub(crate) fn begin_upload<T: Plain>(
         &self,
         values: &Pinned<T>,
         len: usize,
@@ -254,8 +249,19 @@ impl Device {
         let bad = || Error::Failed { action: "copy to the GPU", detail: "past the end of a buffer".into() };
         let from = values.get()?.get(..len).ok_or_else(bad)?;
         let mut place = buffer.slice.try_slice_mut(first..first + len).ok_or_else(bad)?;
-        self.stream.memcpy_htod(from, &mut place).map_err(|error| Error::of("copy to the GPU", error))?;
-        self.synchronize()
+        self.stream.memcpy_htod(from, &mut place).map_err(|error| Error::of("copy to the GPU", error))
+    }
+
+    /// Begin to copy the first numbers of a buffer: [`synchronize`](Device::synchronize) is to come before they are read, or
+    /// their place is gone.
+    pub(crate) fn begin_download<T: Plain>(&self, buffer: &Buffer<T>, to: &mut Pinned<T>, len: usize) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let bad = || Error::Failed { action: "copy from the GPU", detail: "past the end of a buffer".into() };
+        let place = buffer.slice.try_slice(..len).ok_or_else(bad)?;
+        let here = to.get_mut()?.get_mut(..len).ok_or_else(bad)?;
+        self.stream.memcpy_dtoh(&place, here).map_err(|error| Error::of("copy from the GPU", error))
     }
 
     /// Memory of the host for fast copies.
@@ -282,19 +288,6 @@ impl Device {
             self.stream.memcpy_dtoh(&place, values).map_err(|error| Error::of("copy from the GPU", error))?;
         }
         self.synchronize()
-    }
-
-    /// The first numbers of a buffer, by way of memory that the GPU writes by itself.
-    pub fn download_through<T: Plain>(&self, buffer: &Buffer<T>, by: &mut Pinned<T>, len: usize) -> Result<Vec<T>> {
-        if len == 0 {
-            return Ok(Vec::new());
-        }
-        let past = || Error::Failed { action: "copy from the GPU", detail: "past the end of a buffer".into() };
-        let place = buffer.slice.try_slice(..len).ok_or_else(past)?;
-        let here = by.get_mut()?.get_mut(..len).ok_or_else(past)?;
-        self.stream.memcpy_dtoh(&place, here).map_err(|error| Error::of("copy from the GPU", error))?;
-        self.synchronize()?;
-        Ok(by.get()?[..len].to_vec())
     }
 
     /// Where a buffer lies in the GPU's memory, for kernels that take many of them: it must outlive what is launched.

@@ -8,9 +8,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{DeviceRepr, LaunchArgs, PushKernelArg, ValidAsZeroBits};
+use rayon::prelude::*;
 
 use crate::artefacts::TOPICS;
-use crate::device::{Argument, Buffer, Device, Grid, Kernel, Lines, Pinned, launch};
+use crate::device::{Argument, Buffer, Device, Grid, Kernel, Lines, Pinned, Plain, launch};
 use crate::error::{Error, Result};
 
 /// Topics that a document may have at one time.
@@ -40,10 +41,13 @@ const BINS: [(usize, Kind); 13] = [
 ];
 
 /// Documents go on with shared memory for so many topics: those that have as many left, and more than the entry before.
-const LEFT: [usize; 4] = [16, 32, 48, MOST_TOPICS];
+const LEFT: [usize; 5] = [16, 24, 32, 48, MOST_TOPICS];
 
-/// Threads of a multiprocessor that the registers of the kernels for the rest suffice for.
-const THREADS_AT_ONCE: usize = 640;
+/// Topics that a pass of the kernels for few of them keeps in registers.
+const FEW: usize = 16;
+
+/// Threads of a multiprocessor that the registers of the kernels for the rest suffice for, with few topics and with many.
+const THREADS_AT_ONCE: (usize, usize) = (640, 1024);
 
 /// The kernels of documents, by the number of threads; `Far` where weights are not in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +63,16 @@ enum Kind {
     Rest256,
     Rest512,
     RestFar,
+    Wide32,
+    Wide64,
+    Wide128,
+    Wide256,
+    Wide512,
 }
 
 impl Kind {
     /// All of them, in the order above, with their names and threads.
-    const ALL: [(&str, usize); 11] = [
+    const ALL: [(&str, usize); 16] = [
         ("first_32", 32),
         ("first_128", 128),
         ("first_256", 256),
@@ -75,6 +84,11 @@ impl Kind {
         ("rest_256", 256),
         ("rest_512", 512),
         ("rest_far", 512),
+        ("wide_32", 32),
+        ("wide_64", 64),
+        ("wide_128", 128),
+        ("wide_256", 256),
+        ("wide_512", 512),
     ];
 
     fn threads(self) -> usize {
@@ -83,17 +97,19 @@ impl Kind {
 
     /// The kernel for the rest where documents of up to so many words take so many bytes of shared memory each: the more a
     /// document takes, the fewer there are beside it, and the more threads it is to keep busy.
-    fn rest(words: usize, shared: usize, limit: usize) -> Kind {
+    fn rest(words: usize, shared: usize, limit: usize, few: bool) -> Kind {
         let at_once = (limit / shared.max(1)).max(1);
         // A thread of a short document has two words at least.
         let most = if words <= 128 { words / 2 } else { words };
-        match (THREADS_AT_ONCE / at_once).min(most) {
-            0..64 => Kind::Rest32,
-            64..128 => Kind::Rest64,
-            128..256 => Kind::Rest128,
-            256..512 => Kind::Rest256,
-            _ => Kind::Rest512,
-        }
+        let threads = if few { THREADS_AT_ONCE.0 } else { THREADS_AT_ONCE.1 };
+        let (of_few, of_many) = match (threads / at_once).min(most) {
+            0..64 => (Kind::Rest32, Kind::Wide32),
+            64..128 => (Kind::Rest64, Kind::Wide64),
+            128..256 => (Kind::Rest128, Kind::Wide128),
+            256..512 => (Kind::Rest256, Kind::Wide256),
+            _ => (Kind::Rest512, Kind::Wide512),
+        };
+        if few { of_few } else { of_many }
     }
 
     fn is_far(self) -> bool {
@@ -244,22 +260,22 @@ struct Bin {
 
 impl Bin {
     /// The launches that work its documents out, one after the other: kernel, bytes of shared memory, and how many topics
-    /// documents have that it takes: more than the one and at most the other.
+    /// documents have that it takes: more than the one and at most the other. Many topics come first, since documents that
+    /// come down to fewer go on with those.
     fn launches(&self, shape: &Shape, limit: usize) -> Vec<(Kind, usize, (usize, usize))> {
         let words = self.most_words;
         let mut launches = vec![(self.first, shape.shared(words, self.first), (0, MOST_TOPICS))];
-        let mut above = 0;
-        for most in LEFT {
+        for (at, most) in LEFT.into_iter().enumerate().rev() {
+            let above = at.checked_sub(1).map_or(0, |before| LEFT[before]);
             // How many threads depends on the words that documents may have, not on those that these happen to have.
             let bytes = |words: usize| 4 * (3 * words + most * (words | 1)) + OWN_SHARED;
             let kind = match self.limit {
                 usize::MAX => Kind::RestFar,
                 may if bytes(may) > limit => Kind::RestFar,
-                may => Kind::rest(may, bytes(may), limit),
+                may => Kind::rest(may, bytes(may), limit, most <= FEW),
             };
             let shared = if kind.is_far() { shape.shared(words, kind) } else { bytes(words) - OWN_SHARED };
             launches.push((kind, shared, (above, most)));
-            above = most;
         }
         launches
     }
@@ -474,7 +490,17 @@ pub struct Topics<'a> {
 }
 
 /// Numbers of the table that are copied at one time.
-const STAGED: usize = 16 << 20;
+const STAGED: usize = 1 << 22;
+
+/// Numbers that a task copies.
+const COPIED: usize = 1 << 14;
+
+/// A copy by all threads: most of what it costs is memory that is fresh from the system.
+fn copied<T: Plain + Sync>(from: &[T]) -> Vec<T> {
+    let mut to = vec![T::default(); from.len()];
+    to.par_chunks_mut(COPIED).zip(from.par_chunks(COPIED)).for_each(|(to, from)| to.copy_from_slice(from));
+    to
+}
 
 /// The document step on a GPU: topics, statistics and room for the work.
 pub struct DocumentStep {
@@ -484,7 +510,7 @@ pub struct DocumentStep {
     count_entries: Kernel,
     write_entries: Kernel,
     add_words: Kernel,
-    staged: Pinned<f32>,
+    staged: [Pinned<f32>; 2],
     table: Buffer<f32>,
     scale: Buffer<f32>,
     alpha: Buffer<f32>,
@@ -513,6 +539,7 @@ struct Lists {
 /// What documents leave: [`MOST_TOPICS`] places each for their topics.
 struct Room {
     found: Buffer<Found>,
+    found_here: Pinned<Found>,
     topic: Buffer<u32>,
     count: Buffer<f32>,
     spread: Buffer<f32>,
@@ -529,7 +556,10 @@ impl DocumentStep {
             count_entries: device.kernel(&TOPICS, "count_entries", 0)?,
             write_entries: device.kernel(&TOPICS, "write_entries", 0)?,
             add_words: device.kernel(&TOPICS, "add_words", 0)?,
-            staged: device.pinned((vocab_size * width).min(STAGED))?,
+            staged: [
+                device.pinned((vocab_size * width).min(STAGED))?,
+                device.pinned((vocab_size * width).min(STAGED))?,
+            ],
             table: device.zeros(vocab_size * width)?,
             scale: device.zeros(num_topics)?,
             alpha: device.zeros(num_topics)?,
@@ -584,12 +614,15 @@ impl DocumentStep {
         self.alpha_sum = topics.alpha.iter().map(|&a| f64::from(a)).sum();
         self.alpha_sum_ln_gamma = topics.alpha_sum_ln_gamma;
         let entries = vocab_size * width;
-        for first in (0..entries).step_by(STAGED) {
+        // While one stretch is on its way the next is filled; at most one is on its way.
+        for (number, first) in (0..entries).step_by(STAGED).enumerate() {
             let len = STAGED.min(entries - first);
-            fill(first, &mut self.staged.get_mut()?[..len]);
-            self.device.upload_pinned_at(&self.staged, len, &mut self.table, first)?;
+            let staged = &mut self.staged[number % 2];
+            fill(first, &mut staged.get_mut()?[..len]);
+            self.device.synchronize()?;
+            self.device.begin_upload(staged, len, &mut self.table, first)?;
         }
-        Ok(())
+        self.device.synchronize()
     }
 
     /// Work documents out under the topics, and give what they leave.
@@ -701,6 +734,7 @@ impl DocumentStep {
             self.room = None;
             self.room = Some(Room {
                 found: device.zeros(number)?,
+                found_here: device.pinned(number)?,
                 topic: device.zeros(number * MOST_TOPICS)?,
                 count: device.zeros(number * MOST_TOPICS)?,
                 spread: device.zeros(number * MOST_TOPICS)?,
@@ -769,8 +803,12 @@ impl DocumentStep {
                 &mut *mass
             )?;
         }
+        let Some(room) = &mut self.room else { unreachable!("there is room") };
+        device.begin_download(topic, topic_here, entries)?;
+        device.begin_download(mass, mass_here, entries)?;
+        device.begin_download(&room.found, &mut room.found_here, documents.len())?;
+        // (Waits for them all.)
         let totals = device.download(&self.totals, num_topics)?;
-        let Some(room) = &self.room else { unreachable!("there is room") };
         let counts = match with_counts {
             true => {
                 let places = documents.len() * MOST_TOPICS;
@@ -779,11 +817,11 @@ impl DocumentStep {
             false => None,
         };
         Ok(Solved {
-            found: device.download(&room.found, documents.len())?,
+            found: room.found_here.get()?[..documents.len()].to_vec(),
             counts,
             first,
-            topic: device.download_through(topic, topic_here, entries)?,
-            mass: device.download_through(mass, mass_here, entries)?,
+            topic: copied(&topic_here.get()?[..entries]),
+            mass: copied(&mass_here.get()?[..entries]),
             totals: totals.iter().map(|&units| units as f64 / unit).collect(),
         })
     }
@@ -843,7 +881,11 @@ mod tests {
             assert!(launches.iter().all(|&(_, shared, _)| shared + OWN_SHARED <= H200));
             assert_eq!(launches[0].0, bin.first);
             let classes: Vec<_> = launches[1..].iter().map(|launch| launch.2).collect();
-            assert_eq!(classes, [(0, 16), (16, 32), (32, 48), (48, 64)], "every number of topics is taken once");
+            assert_eq!(
+                classes,
+                [(48, 64), (32, 48), (24, 32), (16, 24), (0, 16)],
+                "every number of topics is taken once"
+            );
         }
         assert_eq!(end, order.len());
     }
@@ -868,12 +910,12 @@ mod tests {
             let bin = Bin { first: Kind::First128, limit, order: 0..1, most_words: words };
             bin.launches(&SHAPE, H200)[1..].iter().map(|launch| launch.0).collect::<Vec<_>>()
         };
-        assert_eq!(rest(70, 96), [Kind::Rest32; 4]);
-        assert_eq!(rest(200, 256), [Kind::Rest64, Kind::Rest128, Kind::Rest128, Kind::Rest128]);
-        assert_eq!(rest(420, 560), [Kind::Rest128, Kind::Rest256, Kind::Rest512, Kind::Rest512]);
+        assert_eq!(rest(70, 96), [Kind::Wide32, Kind::Wide32, Kind::Wide32, Kind::Wide32, Kind::Rest32]);
+        assert_eq!(rest(200, 256), [Kind::Wide256, Kind::Wide256, Kind::Wide128, Kind::Wide128, Kind::Rest64]);
+        assert_eq!(rest(420, 560), [Kind::Wide512, Kind::Wide512, Kind::Wide512, Kind::Wide256, Kind::Rest128]);
         assert_eq!(rest(420, 560), rest(560, 560), "whatever documents there are");
-        assert_eq!(rest(1000, 1080), [Kind::Rest256, Kind::Rest512, Kind::Rest512, Kind::RestFar]);
-        assert_eq!(rest(2000, usize::MAX), [Kind::RestFar; 4]);
+        assert_eq!(rest(1000, 1080), [Kind::RestFar, Kind::Wide512, Kind::Wide512, Kind::Wide512, Kind::Rest256]);
+        assert_eq!(rest(2000, usize::MAX), [Kind::RestFar; 5]);
     }
 
     #[test]
