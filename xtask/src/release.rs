@@ -21,15 +21,26 @@ const STATIC: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gn
 /// Bytes that a static command has at most: code for three instruction sets, and dictionaries of languages without blanks.
 const LARGEST: u64 = 25_000_000;
 
+/// Seconds of computing that the import of the package takes at most, beyond what it takes of scikit-learn.
+const LONGEST_IMPORT: f64 = 0.5;
+
+/// Says how long the import takes.
+const IMPORT: &str = "
+import time, sklearn.base, sklearn.decomposition, sklearn.mixture
+before = time.process_time()
+import lsparse
+print(round(time.process_time() - before, 2))";
+
 /// Systems that are looked at, and not built for.
 const CHECKED: [&str; 3] = ["aarch64-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-msvc"];
 
-const USAGE: &str = "usage: cargo xtask release [crates|targets|command|extras|wheels|sdist|trial|conda|offline]...";
+const USAGE: &str =
+    "usage: cargo xtask release [crates|targets|command|extras|wheels|sdist|trial|emulated|conda|offline]...";
 
 /// A part of a release: its name, and what makes it.
 type Part = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     ("crates", crates),
     ("targets", targets),
     ("command", static_command),
@@ -37,6 +48,7 @@ const PARTS: [Part; 9] = [
     ("wheels", wheels),
     ("sdist", sdist),
     ("trial", trial),
+    ("emulated", emulated),
     ("conda", conda),
     ("offline", offline),
 ];
@@ -48,17 +60,30 @@ pub fn run(args: &[&str]) -> Result<(), String> {
     }
     let dist = root().join("target/dist");
     fs::create_dir_all(&dist).map_err(|e| format!("{}: {e}", dist.display()))?;
-    let mut missing = Vec::new();
+    let (mut missing, mut failed, mut times) = (Vec::new(), Vec::new(), Vec::new());
     for (name, make) in PARTS.iter().filter(|(name, _)| args.is_empty() || args.contains(name)) {
         eprintln!("# {name}");
-        missing.extend(make(&dist)?.into_iter().map(|why| format!("{name}: {why}")));
+        let begun = Instant::now();
+        // What fails is told at the end too, and does not keep the others from being made.
+        match make(&dist) {
+            Ok(left_out) => missing.extend(left_out.into_iter().map(|why| format!("{name}: {why}"))),
+            Err(why) => {
+                eprintln!("{name} failed: {why}");
+                failed.push(format!("{name}: {why}"));
+            }
+        }
+        times.push((name, begun.elapsed().as_secs_f64()));
     }
-    sums(&dist)?;
-    for why in &missing {
-        println!("not made here: {why}");
+    for (name, seconds) in times {
+        println!("{name:>10} {seconds:7.1} s");
     }
+    for (name, bytes) in sums(&dist)? {
+        println!("{:7.2} MB  {name}", bytes as f64 / 1e6);
+    }
+    missing.iter().for_each(|why| println!("not made here: {why}"));
+    failed.iter().for_each(|why| println!("failed: {why}"));
     println!("{}", dist.display());
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(format!("{} parts of the release failed", failed.len())) }
 }
 
 /// What cargo would publish, crate by crate, packed and compiled from its package.
@@ -100,13 +125,10 @@ fn static_command(dist: &Path) -> Result<Vec<String>, String> {
     extras(dist)?;
     let mut missing = Vec::new();
     for target in STATIC {
-        let linker = cross_linker(target)?;
-        if !installed(target)? || linker.as_ref().is_some_and(|linker| output(command(linker, &["--version"])).is_err())
-        {
-            let linker = linker.map_or(String::new(), |linker| format!(", and {linker}"));
-            missing.push(format!("{target} (rustup target add {target}{linker})"));
+        let Some(linker) = linker_of(target)? else {
+            missing.push(format!("{target} ({})", lacks(target)?));
             continue;
-        }
+        };
         let built = build_static(target, linker)?;
         let program = Program::read(&built)?;
         if program.asks_for_loader() {
@@ -147,14 +169,30 @@ fn build_static(target: &str, linker: Option<String>) -> Result<PathBuf, String>
 
 /// The name of the archive for a target: `lsparse-0.1.0-x86_64-linux`.
 fn static_name(target: &str) -> String {
-    let (machine, _) = target.split_once('-').unwrap_or((target, ""));
-    format!("lsparse-{}-{machine}-linux", env!("CARGO_PKG_VERSION"))
+    format!("lsparse-{}-{}-linux", env!("CARGO_PKG_VERSION"), machine_of(target))
+}
+
+/// The machine of a target: `aarch64` of `aarch64-unknown-linux-gnu`.
+fn machine_of(target: &str) -> &str {
+    target.split_once('-').map_or(target, |(machine, _)| machine)
 }
 
 /// What links programs for another machine, as Debian calls it; none where that is this one.
 fn cross_linker(target: &str) -> Result<Option<String>, String> {
-    let (machine, _) = target.split_once('-').unwrap_or((target, ""));
-    Ok((target != host()?).then(|| format!("{machine}-linux-gnu-gcc")))
+    Ok((target != host()?).then(|| format!("{}-linux-gnu-gcc", machine_of(target))))
+}
+
+/// What links programs for a target, if it needs more than this machine's own; none where the target cannot be built for.
+fn linker_of(target: &str) -> Result<Option<Option<String>>, String> {
+    let linker = cross_linker(target)?;
+    let there = linker.as_ref().is_none_or(|linker| output(command(linker, &["--version"])).is_ok());
+    Ok((installed(target)? && there).then_some(linker))
+}
+
+/// What to install in order to build for a target.
+fn lacks(target: &str) -> Result<String, String> {
+    let linker = cross_linker(target)?.map_or(String::new(), |linker| format!(", and {linker}"));
+    Ok(format!("rustup target add {target}{linker}"))
 }
 
 /// An ELF program of 64 bits.
@@ -249,16 +287,11 @@ fn sdist(dist: &Path) -> Result<Vec<String>, String> {
 fn trial(dist: &Path) -> Result<Vec<String>, String> {
     let mut missing = Vec::new();
     let host = host()?;
-    let (machine, _) = host.split_once('-').unwrap_or((&host, ""));
+    let machine = machine_of(&host);
     let alone = root().join("target/trial-root");
-    remove_folder(&alone)?;
-    fs::create_dir_all(alone.join("tmp")).map_err(|e| format!("{}: {e}", alone.display()))?;
-    let archive = dist.join(format!("{}.tar.gz", static_name(&host)));
     let lsparse = alone.join("lsparse");
-    if archive.exists() {
-        let name = format!("{}/lsparse", static_name(&host));
-        let (archive, folder) = (archive.to_string_lossy(), alone.to_string_lossy());
-        go(command("tar", &["-xzf", &archive, "-C", &folder, "--strip-components=1", &name]))?;
+    if unpack(dist, &host, &alone)? {
+        let folder = alone.to_string_lossy();
         if output(command("id", &["-u"]))?.trim() == "0" {
             go(command("chroot", &[&folder, "/lsparse", "demo", "--quiet"]))?;
         } else {
@@ -271,7 +304,7 @@ fn trial(dist: &Path) -> Result<Vec<String>, String> {
             return Err(format!("the static command has more than {} MB; see what came into it", LARGEST / 1_000_000));
         }
     } else {
-        missing.push(format!("the static command ({} is not there)", archive.display()));
+        missing.push("the static command (it is not there)".into());
     }
     let Ok(wheel) = newest(dist, &format!("{machine}.whl"), "lsparse-") else {
         missing.push(format!("a wheel for {machine} (none is there)"));
@@ -287,7 +320,66 @@ fn trial(dist: &Path) -> Result<Vec<String>, String> {
     let begun = Instant::now();
     let (_, failed) = docs::try_alone(&tools, "README.md")?;
     println!("wheel installed in {installed:.1} s, README run in {:.1} s", begun.elapsed().as_secs_f64());
-    if failed > 0 { Err(format!("{failed} blocks of the README failed")) } else { Ok(missing) }
+    if failed > 0 {
+        return Err(format!("{failed} blocks of the README failed"));
+    }
+    let import = output(command(&tools.python, &["-c", IMPORT]))?;
+    println!("imported in {} s beyond scikit-learn, of {LONGEST_IMPORT} s", import.trim());
+    match import.trim().parse::<f64>() {
+        Ok(seconds) if seconds < LONGEST_IMPORT => Ok(missing),
+        _ => Err("importing the package takes too long".into()),
+    }
+}
+
+/// What was made for another machine, tried where that machine is emulated: its static command, and its kernels against
+/// those in plain Rust.
+fn emulated(dist: &Path) -> Result<Vec<String>, String> {
+    let host = host()?;
+    let mut missing = Vec::new();
+    for target in STATIC.into_iter().filter(|target| *target != host) {
+        let machine = machine_of(target);
+        let emulator = format!("qemu-{machine}");
+        if output(command(&emulator, &["--version"])).is_err() {
+            missing.push(format!("{target} ({emulator}, of Debian's qemu-user)"));
+            continue;
+        }
+        let folder = root().join("target").join(format!("trial-{machine}"));
+        if unpack(dist, target, &folder)? {
+            let lsparse = folder.join("lsparse").to_string_lossy().into_owned();
+            go(command(&emulator, &[&lsparse, "--version"]))?;
+            go(command(&emulator, &[&lsparse, "demo", "--quiet"]))?;
+        } else {
+            missing.push(format!("the static command for {target} (it is not there)"));
+        }
+        let Some(linker) = linker_of(target)? else {
+            missing.push(format!("kernels of {target} ({})", lacks(target)?));
+            continue;
+        };
+        let mut kernels = cargo(&["test", "--quiet", "--target", target, "--package", "lsparse-kernels"]);
+        let setting = |name: &str| format!("CARGO_TARGET_{}_{name}", target.to_uppercase().replace('-', "_"));
+        // Debian has the libraries of other machines in folders of their names.
+        kernels.env(setting("RUNNER"), format!("{emulator} -L /usr/{machine}-linux-gnu"));
+        if let Some(linker) = linker {
+            kernels.env(setting("LINKER"), linker);
+        }
+        go(kernels)?;
+    }
+    Ok(missing)
+}
+
+/// The static command for a target, taken out of its archive into a folder with nothing else but a place for files; false
+/// where there is no archive.
+fn unpack(dist: &Path, target: &str, folder: &Path) -> Result<bool, String> {
+    let archive = dist.join(format!("{}.tar.gz", static_name(target)));
+    if !archive.exists() {
+        return Ok(false);
+    }
+    remove_folder(folder)?;
+    fs::create_dir_all(folder.join("tmp")).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let name = format!("{}/lsparse", static_name(target));
+    let (archive, folder) = (archive.to_string_lossy(), folder.to_string_lossy());
+    go(command("tar", &["-xzf", &archive, "-C", &folder, "--strip-components=1", &name]))?;
+    Ok(true)
 }
 
 /// The steps of the conda recipe, run in a plain environment, and then its tests.
@@ -427,8 +519,8 @@ fn newest(folder: &Path, ending: &str, start: &str) -> Result<PathBuf, String> {
     files.max_by_key(time).ok_or_else(|| format!("there is no {start}*{ending} in {}", folder.display()))
 }
 
-/// Checksums of all files, as `sha256sum --check` reads them.
-fn sums(dist: &Path) -> Result<(), String> {
+/// Checksums of all files, as `sha256sum --check` reads them; their names and sizes.
+fn sums(dist: &Path) -> Result<Vec<(String, u64)>, String> {
     let files = fs::read_dir(dist).map_err(|e| format!("{}: {e}", dist.display()))?;
     let mut names: Vec<String> = files
         .flatten()
@@ -438,11 +530,13 @@ fn sums(dist: &Path) -> Result<(), String> {
         .collect();
     names.sort();
     if names.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let mut sum = Command::new("sha256sum");
-    sum.args(names).current_dir(dist);
-    fs::write(dist.join("SHA256SUMS"), output(sum)?).map_err(|e| e.to_string())
+    sum.args(&names).current_dir(dist);
+    fs::write(dist.join("SHA256SUMS"), output(sum)?).map_err(|e| e.to_string())?;
+    let size = |name: &String| fs::metadata(dist.join(name)).map_or(0, |found| found.len());
+    Ok(names.into_iter().map(|name| (name.clone(), size(&name))).collect())
 }
 
 #[cfg(test)]
