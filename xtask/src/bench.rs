@@ -15,37 +15,39 @@ use serde_json::Value;
 
 use crate::process::{Build, cargo, command, go, output, python, release, root};
 
+/// What can be measured, and what it takes.
+const LIST: &str = "\
+mixture   one lap against a scikit-learn EM iteration; needs --images DIR
+cuda      laps of a mixture on a GPU by K, and PyTorch where it is installed; needs --images DIR
+kmeans    one lap of k-means against faiss and scikit-learn; needs --images DIR
+python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]
+dask      training on a Dask cluster by the number of its workers [--workers 1,2,4] [--rows N]
+finding   K that is found, fixed K, scikit-learn's BayesianGaussianMixture and tomotopy's HDP
+          [--rows N] [--images DIR [--stride N]] [--corpus FOLDER]... [--times 5,20,60]
+explore   pages of many topics: CPU time, bytes, a browser's times, pyLDAvis [--topics 1000,10000]
+watched   what pages that watch a training cost it, with slow and half-open readers [--turns N]
+memory    peak memory on 2 million documents and 3.68 million patches; may take --images DIR
+rivals    held-out scores and CPU time against others at their defaults:
+          --mixtures [--data DIR] scikit-learn, --topics --data DIR tomotopy [--jobs N] [--quick]
+search    dense, exact and candidate search of a mixture, by K; needs --images DIR
+sequence  laps of a hidden Markov model by K and L, and hmmlearn's on the same rows
+chains    held-out scores of planted chains, lsparse and hmmlearn at their defaults [NAMES]
+beams     what few states a step lose, planted and real sequences [--images DIR] [NAMES]
+samplers  tokens a second of the samplers against tomotopy; needs --corpus FOLDER
+threads   every kind of work on one thread and on many; needs --images DIR and --corpus FOLDER
+cuda-topics  documents a second on a GPU, and the CPU's scores beside it; needs --corpus FOLDER
+topics    held-out score by seconds of training against other systems; needs --corpus FOLDER
+";
+
+/// The names of what can be measured.
+pub fn names() -> Vec<&'static str> {
+    LIST.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split_whitespace().next()).collect()
+}
+
 pub fn run_named(name: &str, args: &[&str]) -> Result<(), String> {
     match (name, args) {
         ("list", []) => {
-            println!("mixture   one lap against a scikit-learn EM iteration; needs --images DIR");
-            println!(
-                "cuda      laps of a mixture on a GPU by K, and PyTorch where it is installed; needs --images DIR"
-            );
-            println!("kmeans    one lap of k-means against faiss and scikit-learn; needs --images DIR");
-            println!(
-                "python    what the Python layer costs, and scikit-learn on the same data [--rows N] [--corpus FOLDER]"
-            );
-            println!("dask      training on a Dask cluster by the number of its workers [--workers 1,2,4] [--rows N]");
-            println!("finding   K that is found, fixed K, scikit-learn's BayesianGaussianMixture and tomotopy's HDP");
-            println!("          [--rows N] [--images DIR [--stride N]] [--corpus FOLDER]... [--times 5,20,60]");
-            println!(
-                "explore   pages of many topics: CPU time, bytes, a browser's times, pyLDAvis [--topics 1000,10000]"
-            );
-            println!("watched   what pages that watch a training cost it, with slow and half-open readers [--turns N]");
-            println!("memory    peak memory on 2 million documents and 3.68 million patches; may take --images DIR");
-            println!("rivals    held-out scores and CPU time against others at their defaults:");
-            println!(
-                "          --mixtures [--data DIR] scikit-learn, --topics --data DIR tomotopy [--jobs N] [--quick]"
-            );
-            println!("search    dense, exact and candidate search of a mixture, by K; needs --images DIR");
-            println!("sequence  laps of a hidden Markov model by K and L, and hmmlearn's on the same rows");
-            println!("chains    held-out scores of planted chains, lsparse and hmmlearn at their defaults [NAMES]");
-            println!("beams     what few states a step lose, planted and real sequences [--images DIR] [NAMES]");
-            println!("samplers  tokens a second of the samplers against tomotopy; needs --corpus FOLDER");
-            println!("threads   every kind of work on one thread and on many; needs --images DIR and --corpus FOLDER");
-            println!("cuda-topics  documents a second on a GPU, and the CPU's scores beside it; needs --corpus FOLDER");
-            println!("topics    held-out score by seconds of training against other systems; needs --corpus FOLDER");
+            print!("{LIST}");
             Ok(())
         }
         ("mixture", ["--images", images]) => mixture(Path::new(images)),

@@ -1,7 +1,7 @@
 //! Blocks of code are run in order, those of a page in a folder of its own, and what they print and write is kept.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ use crate::process::{command, go, root};
 const FOLDER: &str = "target/docs-run";
 
 /// What came of the blocks.
+#[derive(Default)]
 pub struct Outcome {
     /// Output by page and number of the block.
     output: HashMap<(PathBuf, usize), String>,
@@ -36,9 +37,13 @@ impl Outcome {
 
 /// Run the blocks of all pages, or of those that are named; failures are shown with their place.
 pub fn run(pages: &[Page], tools: &Tools, only: &[&str]) -> Result<Outcome, String> {
+    run_by(pages, tools, only, &root().join(FOLDER))
+}
+
+/// The same by a plan that is written into this folder.
+fn run_by(pages: &[Page], tools: &Tools, only: &[&str], folder: &Path) -> Result<Outcome, String> {
     let wanted = |page: &&Page| only.is_empty() || only.iter().any(|name| page.source.to_string_lossy().contains(name));
     let list: Vec<Value> = pages.iter().filter(wanted).map(plan).filter(|page| page["blocks"] != json!([])).collect();
-    let folder = root().join(FOLDER);
     let (plan, results) = (folder.join("plan.json"), folder.join("results.json"));
     write(&plan, json!({ "lsparse": tools.lsparse, "pages": list }).to_string())?;
     let script = root().join("xtask/src/docs/run_blocks.py");
@@ -70,4 +75,45 @@ fn plan(page: &Page) -> Value {
         _ => None,
     });
     json!({ "page": page.source, "folder": Outcome::folder(page), "blocks": blocks.collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::run_by;
+    use crate::docs::{Tools, pages};
+    use crate::process::root;
+
+    /// Counts of blocks that ran, failed and are not run, of a page with these blocks.
+    fn counts(name: &str, text: &str) -> (usize, usize, usize) {
+        let page = pages::of_text(name.into(), text).unwrap();
+        let tools = Tools { lsparse: "lsparse".into(), python: "python3".into() };
+        let folder = root().join("target/docs-run").join(format!("tests-{name}"));
+        let counts = run_by(&[page], &tools, &[], &folder).unwrap().counts;
+        assert!(Path::new(&folder).join("results.json").is_file());
+        counts
+    }
+
+    #[test]
+    fn blocks_that_fail_are_counted_whatever_way_they_fail() {
+        let good = "```sh\ntrue\n```\n\n```python\nx = 1\n```\n\n```python\nassert x == 1\n```\n";
+        assert_eq!(counts("good", good), (3, 0, 0));
+        for (name, block) in [
+            ("exit-status", "```sh\nfalse\n```\n"),
+            ("in-the-middle", "```sh\nfalse\ntrue\n```\n"),
+            ("in-a-pipe", "```sh\nfalse | cat\n```\n"),
+            ("no-such-name", "```sh\necho \"$no_such_name\"\n```\n"),
+            ("assertion", "```python\nassert x == 2\n```\n"),
+            ("syntax", "```python\nx = = 2\n```\n"),
+            ("exit", "```python\nraise SystemExit(0)\n```\n"),
+            ("death", "```python\nimport os\nos._exit(0)\n```\n"),
+            ("was-to-fail", "```sh fails\ntrue\n```\n"),
+            ("hidden", "<!-- run python\nassert x == 2\n-->\n"),
+        ] {
+            let (_, failed, _) = counts(name, &format!("{good}\n{block}\n{good}"));
+            assert_eq!(failed, 1, "{name}");
+        }
+        assert_eq!(counts("fails", "```sh fails\nfalse\n```\n\n```sh not-run=\"no\"\nfalse\n```\n"), (1, 0, 1));
+    }
 }

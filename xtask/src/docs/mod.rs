@@ -3,11 +3,13 @@
 //!
 //! 1. The command writes the reference of its options, Python that of the package ([`generate`]).
 //! 2. Pages are read in the order of docs/contents.md ([`pages`]).
-//! 3. Their blocks of code are run, page by page ([`blocks`]).
-//! 4. Pages are written, with what came of their blocks, and their links are checked ([`site`]).
+//! 3. What they name is there: commands and their options, names and keywords of Python ([`names`]).
+//! 4. Their blocks of code are run, page by page ([`blocks`]).
+//! 5. Pages are written, with what came of their blocks, and their links are checked ([`site`]).
 
 mod blocks;
 mod highlight;
+mod names;
 mod pages;
 mod site;
 
@@ -78,9 +80,10 @@ fn look(tools: &Tools) -> Result<Option<bool>, String> {
 pub fn build(tools: &Tools, only: &[&str]) -> Result<(usize, usize, usize), String> {
     generate(tools)?;
     let contents = pages::read(&root(), &root().join(GENERATED))?;
+    let mut problems = names::check(&contents, tools, &root().join(GENERATED).join("reference"))?;
     let outcome = blocks::run(&contents, tools, only)?;
     let site = root().join(SITE);
-    let problems = site::write_site(&contents, &outcome, &site)?;
+    problems.extend(site::write_site(&contents, &outcome, &site)?);
     if problems.is_empty() {
         Ok(outcome.counts)
     } else {

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::read_text;
+use crate::process::root;
 
 /// Texts outside the site whose blocks are run and whose links are checked with those of the site.
 const BESIDE: [&str; 2] = ["README.md", "crates/lsparse-python/README.md"];
 
 /// Languages that are not code to be run, but what is read or written.
-const SHOWN: [&str; 7] = ["text", "json", "csv", "toml", "yaml", "pycon", "bibtex"];
+const SHOWN: [&str; 6] = ["text", "json", "csv", "toml", "yaml", "bibtex"];
 
 /// A page, or a text whose blocks are run with those of the pages.
 pub struct Page {
@@ -108,7 +109,29 @@ fn page(path: &Path, source: PathBuf, target: Option<PathBuf>, title: &str, sect
     // What was written for others may have a block without a language.
     let strict = source.starts_with("docs") || target.is_none();
     let blocks = blocks(&text, strict).map_err(|problem| format!("{}: {problem}", source.display()))?;
+    if blocks.iter().any(|block| block.kind == Kind::Rust) {
+        is_tested_by_rust(&source)?;
+    }
     Ok(Page { source, target, title: title.to_owned(), section: section.to_owned(), text, blocks })
+}
+
+/// Blocks in Rust are run where the library's documentation includes their page; elsewhere nobody would run them.
+fn is_tested_by_rust(source: &Path) -> Result<(), String> {
+    let library = read_text(&root().join("crates/lsparse/src/lib.rs"))?;
+    match library.contains(&format!("include_str!(\"../../../{}\")", source.display())) {
+        true => Ok(()),
+        false => {
+            Err(format!("{}: crates/lsparse/src/lib.rs does not include it, so its Rust is not run", source.display()))
+        }
+    }
+}
+
+/// A page of this text outside the site.
+#[cfg(test)]
+pub fn of_text(source: PathBuf, text: &str) -> Result<Page, String> {
+    let text = uncommented(text);
+    let blocks = blocks(&text, true)?;
+    Ok(Page { source, target: None, title: String::new(), section: String::new(), text, blocks })
 }
 
 /// Code that is run and not shown stands in comments, which no reader of Markdown shows either: `<!-- run python` to `-->`.
@@ -203,7 +226,9 @@ fn parse_info(info: &str, strict: bool) -> Result<(String, Kind), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, blocks, parse_info, uncommented};
+    use std::path::Path;
+
+    use super::{Kind, blocks, is_tested_by_rust, parse_info, uncommented};
 
     #[test]
     fn a_block_says_what_is_to_be_done_with_it() {
@@ -215,6 +240,14 @@ mod tests {
         assert!(parse_info("", true).is_err(), "a block without a language could be a command that nobody runs");
         assert!(parse_info("sh not-run=\"\"", true).is_err(), "a reason is a reason");
         assert!(parse_info("sh norun", true).is_err());
+        assert!(parse_info("pycon", true).is_err(), "only the examples of docstrings are run as such");
+        assert!(parse_info("pycon", false).is_ok());
+    }
+
+    #[test]
+    fn rust_stands_where_it_is_run() {
+        assert!(is_tested_by_rust(Path::new("docs/library.md")).is_ok());
+        assert!(is_tested_by_rust(Path::new("docs/files.md")).is_err());
     }
 
     #[test]

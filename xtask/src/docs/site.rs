@@ -324,12 +324,26 @@ fn picture<'a>(
 mod tests {
     use std::path::Path;
 
-    use super::{normal, relative, slug};
+    use super::{normal, relative, render, slug};
+    use crate::docs::blocks::Outcome;
+    use crate::docs::pages;
 
     #[test]
     fn headings_become_anchors_as_elsewhere() {
         assert_eq!(slug("What `L` buys, and when"), "what-l-buys-and-when");
         assert_eq!(slug("`-k, --clusters <K>`"), "-k---clusters-k");
+    }
+
+    #[test]
+    fn links_and_pictures_that_lead_nowhere_are_found() {
+        let problems = |text: &str| {
+            let page = pages::of_text("README.md".into(), text).unwrap();
+            let mut problems = Vec::new();
+            render(&page, &Outcome::default(), &Default::default(), &mut problems);
+            problems.len()
+        };
+        assert_eq!(problems("[a](docs/index.md) [b](https://arxiv.org) ![c](docs/pictures/explore.png)"), 0);
+        assert_eq!(problems("[a](docs/no-page.md) ![c](docs/pictures/none.png) ![d](https://example.org/a.png)"), 3);
     }
 
     #[test]
