@@ -559,7 +559,10 @@ mod tests {
         let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
         let (recipe, package) = (read("packaging/conda/meta.yaml"), read("crates/lsparse-python/pyproject.toml"));
         assert!(recipe.contains(&format!("version = \"{}\"", env!("CARGO_PKG_VERSION"))));
-        assert!(read("CITATION.cff").contains(&format!("version: {}\n", env!("CARGO_PKG_VERSION"))));
+        let citation = read("CITATION.cff");
+        assert!(citation.contains(&format!("version: {}\n", env!("CARGO_PKG_VERSION"))));
+        // An expression is no licence there: readers of the format refuse it.
+        assert!(citation.contains("\nlicense: [MIT, Apache-2.0]\n"));
         for needed in ["numpy", "scipy", "scikit-learn"] {
             let (_, least) = package.split_once(&format!("\"{needed}>=")).unwrap();
             let (least, _) = least.split_once('"').unwrap();
