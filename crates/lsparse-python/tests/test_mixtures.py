@@ -251,9 +251,9 @@ def test_missing_values_are_integrated_out(covariance_type):
 
 
 def student_t_scores():
-    """The function that the README gives to NumPy users."""
-    readme = (Path(__file__).parent.parent / "README.md").read_text()
-    code = next(part for part in readme.split("```python\n")[1:] if "def student_t_scores" in part).split("```")[0]
+    """The function that the documentation gives to NumPy users."""
+    page = (Path(__file__).parents[3] / "docs/python.md").read_text()
+    code = next(part for part in page.split("```python\n")[1:] if "def student_t_scores" in part).split("```")[0]
     names = {"np": np}
     exec(code, names)
     return names["student_t_scores"]

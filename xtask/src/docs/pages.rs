@@ -8,7 +8,10 @@ use super::read_text;
 use crate::process::root;
 
 /// Texts outside the site whose blocks are run and whose links are checked with those of the site.
-const BESIDE: [&str; 2] = ["README.md", "crates/lsparse-python/README.md"];
+const BESIDE: [&str; 2] = ["README.md", PACKAGE];
+
+/// What is shown where Python packages are listed, without the files around it.
+pub const PACKAGE: &str = "crates/lsparse-python/README.md";
 
 /// Languages that are not code to be run, but what is read or written.
 const SHOWN: [&str; 6] = ["text", "json", "csv", "toml", "yaml", "bibtex"];

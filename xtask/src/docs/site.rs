@@ -256,7 +256,15 @@ fn link<'a>(
     problems: &mut Vec<String>,
 ) -> CowStr<'a> {
     if to.starts_with("https://") {
+        // What is linked to from outside must be there as well.
+        let path = to.strip_prefix(REPOSITORY).map(|path| path.split('#').next().unwrap_or(path));
+        if path.is_some_and(|path| !root().join(path).exists()) {
+            problems.push(format!("{}: the link to {to} leads nowhere", page.source.display()));
+        }
         return to.clone();
+    }
+    if page.source == Path::new(pages::PACKAGE) {
+        problems.push(format!("{}: {to} is not there where packages are listed", page.source.display()));
     }
     let (path, anchor) = to.split_once('#').unwrap_or((to, ""));
     let folder = page.source.parent().unwrap_or(Path::new(""));
@@ -343,6 +351,8 @@ mod tests {
             problems.len()
         };
         assert_eq!(problems("[a](docs/index.md) [b](https://arxiv.org) ![c](docs/pictures/explore.png)"), 0);
+        assert_eq!(problems("[a](https://github.com/lsparse/lsparse/blob/main/docs/index.md#here)"), 0);
+        assert_eq!(problems("[a](https://github.com/lsparse/lsparse/blob/main/docs/no-page.md)"), 1);
         assert_eq!(problems("[a](docs/no-page.md) ![c](docs/pictures/none.png) ![d](https://example.org/a.png)"), 3);
     }
 
