@@ -1,5 +1,6 @@
 """Docstrings have examples, the types hold, and the notebook runs. The examples themselves are run by doctest."""
 
+import importlib
 import importlib.metadata
 import inspect
 import subprocess
@@ -50,6 +51,28 @@ def test_engines_are_thin_and_have_an_example(module):
     """Read as text: the engines need not be installed. Their examples are run where they are (test_ray.py, test_spark.py)."""
     text = (Path(lsparse.__file__).parent / f"{module}.py").read_text()
     assert text.count("\n") < 150 and "    Examples\n    --------\n    >>>" in text
+
+
+def test_names_that_are_not_there_are_found_in_texts(monkeypatch):
+    """What `cargo xtask docs` looks texts through with."""
+    monkeypatch.syspath_prepend(HERE.parents[2] / "xtask/src/docs")
+    check = importlib.import_module("check_names")
+    known = {"fit topics": {"--laps", "--out"}, "assign": {"--path"}}
+
+    def wrong(text, language=""):
+        return [*check.wrong_commands(text, known, {"topics"}, True), *check.wrong_python(text, language == "python", False)]
+
+    for text in (
+        "lsparse fit topics c --laps 3 --out t | head", "--path", "lsparse fit", "cargo xtask bench topics", "K = 3, or so",
+        "lsparse.plot.trace(gm)", 'GaussianMixture(n_components="auto")', "TopicModel.topics_", "gm.fit(X)",
+    ):
+        assert wrong(text) == [], text
+    for text in (
+        "lsparse fit topics c --lap 3", "lsparse assigns", "echo a && lsparse assign m --out x", "--paths", "cargo xtask bench topic",
+        "lsparse.plot.traces(gm)", "GaussianMixture(n_component=3)", "from lsparse import Mixture", "lsparse.load(file='a')",
+    ):
+        assert len(set(wrong(text))) == 1, text
+    assert wrong("x = = 1", "python")
 
 
 def test_the_gallery_has_every_picture():
