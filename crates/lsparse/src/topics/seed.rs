@@ -16,9 +16,9 @@ use crate::backend::with_buffers;
 use crate::data::{Batches, Layout, RowSource, Rows};
 use crate::error::Result;
 use crate::math::random::draw_index;
+use crate::topics::Topics;
 use crate::topics::local::Explained;
 use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats};
-use crate::topics::Topics;
 use crate::training::rules::Patience;
 use crate::training::summary::Summary;
 
