@@ -13,8 +13,6 @@ use crate::format::{grouped, significant, table};
 const SIZE: usize = 8;
 /// Clusters there are.
 const TRUE_CLUSTERS: usize = 12;
-/// Clusters to train: more than there are, since training can share one out but seldom parts two that it has joined.
-const CLUSTERS: usize = 2 * TRUE_CLUSTERS;
 
 /// How well the clusters were found.
 #[derive(Serialize)]
@@ -35,18 +33,15 @@ pub fn run(args: &DemoArgs) -> Result<Results> {
     let train = BorrowedRows::new("planted patches", truth.dim, train)?;
     let heldout = BorrowedRows::new("held-out planted patches", truth.dim, heldout)?;
     args.say(&format!(
-        "1. {} rows drawn from {TRUE_CLUSTERS} known clusters of {SIZE} x {SIZE} patches, {} more held out; K = {CLUSTERS}\n",
+        "1. {} rows drawn from {TRUE_CLUSTERS} known clusters of {SIZE} x {SIZE} patches, {} more held out; K is found\n",
         grouped(train_rows),
         grouped(heldout_rows),
     ))?;
     let config = MixtureConfig {
         likelihood: LikelihoodKind::ZeroMeanGauss,
-        clusters: CLUSTERS,
+        find_k: true,
         sparsity: Sparsity::Of(4),
         batches: Some(5),
-        laps: Some(30),
-        runs: 3,
-        init_lloyd: Some(5),
         seed: args.seed,
         ..Default::default()
     };
@@ -62,7 +57,8 @@ pub fn run(args: &DemoArgs) -> Result<Results> {
     );
     let recovered = matches.iter().map(|m| m.shared).sum::<usize>() as f64 / train_rows as f64;
     text += &format!(
-        "   {:.1} % of all rows recovered; held-out log likelihood a row: found {}, truth {}\n",
+        "   {} clusters found; {:.1} % of all rows recovered; held-out log likelihood a row: found {}, truth {}\n",
+        found.num_clusters(),
         100.0 * recovered,
         significant(found_score, 6),
         significant(truth_score, 6),
@@ -71,7 +67,7 @@ pub fn run(args: &DemoArgs) -> Result<Results> {
     Ok(Results {
         rows: train_rows,
         true_clusters: TRUE_CLUSTERS,
-        clusters: CLUSTERS,
+        clusters: found.num_clusters(),
         share_recovered: recovered,
         heldout: found_score,
         heldout_of_truth: truth_score,

@@ -77,8 +77,10 @@ struct Tried {
     splits: u32,
     /// The size that the cluster had then.
     split_size: f64,
-    /// The size at which giving it up came to nothing.
+    /// The size at which giving it up came to nothing, and with which proposals.
     left_size: f64,
+    #[serde(default)]
+    left_at: u64,
 }
 
 /// N and S of a cluster that might be.
@@ -112,6 +114,9 @@ pub struct GrowthState {
     leaving: Vec<u32>,
     /// Pairs that may be merged though no row may hold both: each with the next best for its rows.
     near: Vec<(u32, u32)>,
+    /// The last proposals of which some were made, or with which the prior became another.
+    #[serde(default)]
+    last_change: u64,
     /// What the variances of the settled prior are multiplied by.
     prior_factor: f64,
     /// The same when clusters were tried first.
@@ -142,7 +147,7 @@ impl GrowthState {
             let of = &mut tried[k];
             *of = self.tried[was as usize];
             if self.leaving.contains(&was) {
-                of.left_size = total.counts[was as usize];
+                (of.left_size, of.left_at) = (total.counts[was as usize], self.generation);
             }
             let Some(split) = self.splits.iter().find(|split| split.cluster == was) else { continue };
             // A piece that has come to nothing is left out.
@@ -172,13 +177,20 @@ impl GrowthState {
         self.prior_factor != before
     }
 
-    /// The clusters that may be given up next: the smallest that were not tried at their size.
+    /// The clusters that may be given up next: the smallest that were not tried at their size. Where nothing else is left
+    /// to be tried, the smallest of all, if there was a change since they were: a few rows that lie far from the others
+    /// are worth a cluster as long as those are not what they will be.
     fn propose_leaving(&mut self, present: &ClusterSummary, sparsity: usize) {
         let num = present.num_clusters();
-        let mut small: Vec<usize> = (0..num).collect();
-        small.retain(|&k| num > 1 && sparsity > 1 && changed(present.counts[k], self.tried[k].left_size));
-        small.sort_by(|&a, &b| present.counts[a].total_cmp(&present.counts[b]));
-        small.truncate(num.div_ceil(LEAVING));
+        let mut by_size: Vec<usize> = (0..num).filter(|_| num > 1 && sparsity > 1).collect();
+        by_size.sort_by(|&a, &b| present.counts[a].total_cmp(&present.counts[b]));
+        let is_due = |k: &usize| changed(present.counts[*k], self.tried[*k].left_size);
+        let most = num.div_ceil(LEAVING);
+        let mut small: Vec<usize> = by_size.iter().copied().filter(is_due).take(most).collect();
+        if small.is_empty() && self.splits.is_empty() {
+            let is_stale = |k: &usize| self.tried[*k].left_at <= self.last_change;
+            small = by_size.into_iter().take(most).filter(is_stale).collect();
+        }
         small.sort_unstable();
         self.leaving = small.into_iter().map(|k| k as u32).collect();
     }
@@ -267,6 +279,7 @@ pub fn moves<T: Scalar>(
         let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
         state.carry(total, &plan, &gains);
         if !moves.is_empty() {
+            state.last_change = state.generation;
             present = total.remapped(&plan);
             changes.remap = Some(plan);
         }
@@ -275,6 +288,7 @@ pub fn moves<T: Scalar>(
     if let Some(settled) = &finding.prior {
         let kind = mixture.likelihood.kind();
         if state.learn::<T>(settled, kind, &present) {
+            state.last_change = state.generation;
             mixture.likelihood = kind.build(&settled.times(state.prior_factor));
             if changes.remap.is_none() {
                 let ClusterSummary { counts, stats, .. } = &present;
