@@ -178,8 +178,8 @@ impl GrowthState {
     }
 
     /// The clusters that may be given up next: the smallest that were not tried at their size. Where nothing else is left
-    /// to be tried, the smallest of all, if there was a change since they were: a few rows that lie far from the others
-    /// are worth a cluster as long as those are not what they will be.
+    /// to be tried, those of less than half the usual size, if there was a change since they were: a few rows that lie far
+    /// from the others are worth a cluster as long as those are not what they will be.
     fn propose_leaving(&mut self, present: &ClusterSummary, sparsity: usize) {
         let num = present.num_clusters();
         let mut by_size: Vec<usize> = (0..num).filter(|_| num > 1 && sparsity > 1).collect();
@@ -188,8 +188,9 @@ impl GrowthState {
         let most = num.div_ceil(LEAVING);
         let mut small: Vec<usize> = by_size.iter().copied().filter(is_due).take(most).collect();
         if small.is_empty() && self.splits.is_empty() {
-            let is_stale = |k: &usize| self.tried[*k].left_at <= self.last_change;
-            small = by_size.into_iter().take(most).filter(is_stale).collect();
+            let mean = present.counts.iter().sum::<f64>() / num as f64;
+            let is_stale = |k: &usize| self.tried[*k].left_at <= self.last_change && present.counts[*k] < 0.5 * mean;
+            small = by_size.into_iter().filter(is_stale).take(most).collect();
         }
         small.sort_unstable();
         self.leaving = small.into_iter().map(|k| k as u32).collect();
