@@ -165,7 +165,7 @@ settings! {
             find_k: bool = false, only(&["lsparse"]);
             /// K that finding it starts from.
             #[serde(skip_serializing_if = "Option::is_none")]
-            k_start: Option<usize> = None, least(1.0), otherwise("10, or the clusters of the model to go on from"), only(&["lsparse"]);
+            k_start: Option<usize> = None, least(1.0), otherwise("10, at most one for twenty rows; or the clusters of the model to go on from"), only(&["lsparse"]);
             /// K at most while it is found.
             #[serde(skip_serializing_if = "Option::is_none")]
             k_max: Option<usize> = None, least(1.0), otherwise("1,000"), only(&["lsparse"]);
@@ -249,6 +249,9 @@ const DENSE_CLUSTERS: usize = 16;
 fn default_sparsity(clusters: usize) -> usize {
     if clusters <= DENSE_CLUSTERS { clusters } else { DEFAULT_SPARSITY }
 }
+
+/// Finding K starts with at most one cluster for so many rows.
+const ROWS_A_START: usize = 20;
 
 /// K at most where it is found and nothing is said.
 pub const DEFAULT_K_MAX: usize = 1000;
@@ -351,7 +354,9 @@ impl MixtureConfig {
         if let Some(start) = self.k_start.filter(|&start| start > num_rows) {
             return refuse("k-start", &format!("{start} clusters for {num_rows} rows"), "ask for fewer");
         }
-        self.clusters = self.k_start.unwrap_or(self.clusters.min(self.k_max())).min(num_rows);
+        // A few rows each: clusters of one or two are the surer of themselves the fewer they are, and stay.
+        let few = self.clusters.min(self.k_max()).min(num_rows / ROWS_A_START).max(1);
+        self.clusters = self.k_start.unwrap_or(few);
         if self.clusters > self.k_max() {
             let problem = format!("training would start with {}, and {} is the most", self.clusters, self.k_max());
             return refuse("k-max", &problem, "give a larger one, or a smaller `k-start`");

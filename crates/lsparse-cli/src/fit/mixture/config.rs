@@ -15,7 +15,8 @@ impl MixtureArgs {
         let given = self.run.given(&self.settings)?;
         let mut config: MixtureConfig = given.over(&base)?;
         if start.is_none() && !given.has("clusters") && !config.find_k {
-            return refuse("clusters", "the number of clusters is not given", "give it with `clusters`");
+            let remedy = "give it with `clusters`, or `clusters auto` to have it found";
+            return refuse("clusters", "the number of clusters is not given", remedy);
         }
         if config.method.is_hard() && !given.has("sparsity") {
             // A model to go on from may have kept more.
@@ -40,6 +41,11 @@ impl MixtureArgs {
             }
         }
         if let Some(start) = start {
+            let asked = config.k_start.filter(|&asked| config.find_k && asked != start.num_clusters());
+            if asked.is_some() {
+                let problem = format!("K is found from the {} clusters of the model on", start.num_clusters());
+                return refuse("k-start", &problem, "leave it out, or train without `from`");
+            }
             check_fixed(&config, &start.config)?;
         }
         if config.best_by == BestBy::Heldout && self.heldout.is_none() {

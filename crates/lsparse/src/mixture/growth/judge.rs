@@ -30,7 +30,7 @@ const LEAST_SHARE: f64 = 0.01;
 /// A change that might be made.
 struct Candidate {
     kind: MoveKind,
-    /// The clusters that it changes, those that go and those that stay.
+    /// The clusters that it changes, those that go and those that stay; those that are split, where these are several.
     touches: Vec<u32>,
     /// The clusters in their place, for each of the touched; none for one that goes.
     becomes: Vec<(u32, Option<Vec<Part>>)>,
@@ -137,6 +137,15 @@ impl<'a, T: Scalar> Judge<'a, T> {
                 let besides = (1..self.trial.pieces(k).len() as u32).map(piece).collect();
                 candidates.push(Candidate { kind: MoveKind::Birth, touches: vec![k], becomes, besides, gain });
             }
+        }
+        if self.shares() && candidates.len() > 1 {
+            // One split of many may lose where all of them gain: what is shared follows only then.
+            let kind = MoveKind::Birth;
+            let touches = candidates.iter().flat_map(|split| &split.touches).copied().collect();
+            let becomes = candidates.iter().flat_map(|split| &split.becomes).cloned().collect();
+            let besides = candidates.iter().flat_map(|split| &split.besides).cloned().collect();
+            let gain = candidates.iter().map(|split| split.gain).sum();
+            candidates.push(Candidate { kind, touches, becomes, besides, gain });
         }
         for (a, b, gain) in self.pairs(near) {
             let becomes = vec![(a, Some(vec![Part::Whole(a), Part::Whole(b)])), (b, None)];
@@ -276,7 +285,7 @@ impl<'a, T: Scalar> Judge<'a, T> {
                     let fresh = *next_id..*next_id + born as u64;
                     *next_id = fresh.end;
                     new_ids.extend(fresh.clone());
-                    std::iter::once(before[touches[0] as usize]).chain(fresh).collect()
+                    change.from.iter().copied().chain(fresh).collect()
                 }
                 MoveKind::Merge => vec![before[touches[0] as usize]],
                 MoveKind::Delete => touches[1..].iter().map(|&k| before[k as usize]).collect(),

@@ -455,6 +455,20 @@ mod tests {
                 };
                 (shares.iter().map(leave).collect(), num - 1)
             }
+            MoveKind::Birth if touches.len() > 1 => {
+                // One after the other, each with the room that rows had at first.
+                let (last, others) = touches.split_last().unwrap();
+                let (before, before_num) = changed_shares(kind, others, shares, growth, rows, num);
+                let (after, after_num) = changed_shares(kind, &[*last], shares, growth, rows, num);
+                let split = *last as usize;
+                let join = |(before, after): (&Vec<(usize, f64)>, &Vec<(usize, f64)>)| {
+                    let kept = before.iter().filter(|(k, _)| *k != split).copied();
+                    let pieces = after.iter().filter(|(k, _)| *k == split || *k >= num);
+                    let renamed = pieces.map(|&(k, r)| (if k >= num { k - num + before_num } else { k }, r));
+                    kept.chain(renamed).collect()
+                };
+                (before.iter().zip(&after).map(join).collect(), before_num + after_num - num)
+            }
             MoveKind::Birth => {
                 let at = growth.state.splits.iter().position(|split| split.cluster == touches[0]).unwrap();
                 let begin = growth.state.splits[..at].iter().map(|split| split.pieces.len()).sum::<usize>();
