@@ -31,6 +31,9 @@ pub(super) use prior::Settled;
 /// Laps that the pieces of a proposed split are worked on after the first, each time from what the rows made of them.
 const REFINEMENTS: u32 = 1;
 
+/// The same where clusters share statistics: a sample says little of what is left of those without the pieces' means.
+const SHARED_REFINEMENTS: u32 = 4;
+
 /// Laps of it at most, where each brings the split nearer to being worth it by this share of what it lacks.
 const MOST_REFINEMENTS: u32 = 10;
 const NEARER: f64 = 0.1;
@@ -142,6 +145,7 @@ impl GrowthState {
     fn carry(&mut self, total: &ClusterSummary, plan: &Remap, gains: &[(u32, f64)]) {
         let mut tried = vec![Tried::default(); plan.clusters.len()];
         let mut going_on = Vec::new();
+        let least = if self.beside.is_some() { SHARED_REFINEMENTS } else { REFINEMENTS };
         for (k, parts) in plan.clusters.iter().enumerate() {
             let [Part::Whole(was)] = parts[..] else { continue };
             let of = &mut tried[k];
@@ -155,7 +159,7 @@ impl GrowthState {
             let pieces: Vec<Piece> = pieces.map(|(count, stat)| (count, stat.to_vec())).collect();
             let gain = gains.iter().find(|gain| gain.0 == was).map_or(f64::NEG_INFINITY, |gain| gain.1);
             let nears = gain - split.gain > NEARER * gain.abs() && split.refined < MOST_REFINEMENTS;
-            if (split.refined < REFINEMENTS || nears) && pieces.len() > 1 {
+            if (split.refined < least || nears) && pieces.len() > 1 {
                 going_on.push(Proposal { cluster: k as u32, refined: split.refined + 1, gain, pieces });
             } else {
                 (of.splits, of.split_size) = (of.splits + 1, total.counts[was as usize]);
