@@ -77,6 +77,12 @@ struct Info {
     rows: usize,
     #[serde(flatten)]
     trained: Trained,
+    /// Of the stick, where K was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gamma: Option<f64>,
+    /// Root of the mean variance of the prior, where its scale was learned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prior_std: Option<f64>,
     config: MixtureConfig,
     largest: Vec<ClusterNote>,
 }
@@ -114,9 +120,18 @@ fn describe(model: &MixtureModel, top: usize) -> Info {
         empty_clusters: count_empty(&model.total.counts),
         rows: training.observations,
         trained: Trained::of(training),
+        gamma: model.gamma(),
+        prior_std: learned_std(model),
         config: model.config.clone(),
         largest: order.iter().take(top).map(|&k| note(model, k)).collect(),
     }
+}
+
+/// Root of the mean variance of a prior whose scale was learned, in the units of the data.
+fn learned_std(model: &MixtureModel) -> Option<f64> {
+    let learned = model.config.find_k && model.config.prior_scale.is_none() && model.units.is_none();
+    let variance = Some(&model.prior.variance).filter(|variance| learned && !variance.is_empty())?;
+    Some((variance.iter().sum::<f64>() / variance.len() as f64).sqrt())
 }
 
 fn note(model: &MixtureModel, k: usize) -> ClusterNote {
@@ -212,11 +227,17 @@ fn text(name: &str, info: &Info) -> String {
     if config.method.name() != "lsparse" {
         text += &format!("  method      {}\n", config.method.name());
     }
-    text += &match (config.find_k, config.gamma) {
-        (false, _) => format!("  estimate    {estimate}, alpha {}\n", config.alpha),
-        (true, Some(gamma)) => format!("  estimate    {estimate}, K found while training, gamma {gamma}\n"),
-        (true, None) => format!("  estimate    {estimate}, K found while training, gamma learned\n"),
+    text += &match (info.gamma, config.gamma.is_some()) {
+        (None, _) => format!("  estimate    {estimate}, alpha {}\n", config.alpha),
+        (Some(gamma), given) => format!(
+            "  estimate    {estimate}, K found while training, gamma {}{}\n",
+            significant(gamma, 4),
+            if given { "" } else { " (learned)" }
+        ),
     };
+    if let Some(std) = info.prior_std {
+        text += &format!("  prior       standard deviation {} (learned)\n", significant(std, 4));
+    }
     if config.standardize {
         text += "  columns     worked on in units of their own (--standardize), shown in those of the data\n";
     }

@@ -6,10 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use lsparse::settings::{Given, Settings};
 use lsparse::shared::SharedFolder;
+use lsparse::training::rules::StopReason;
 use lsparse::{Checkpointing, Result, Storage};
 
 use super::options::Options;
 use super::together::Fold;
+use crate::output::message;
 use crate::parse;
 
 /// How a training is run and what it leaves behind.
@@ -91,6 +93,19 @@ impl RunArgs {
     pub fn given<C: Settings>(&self, options: &Options<C>) -> Result<Given> {
         let file = self.config.as_deref().map(Given::read::<C>).transpose()?.unwrap_or_default();
         Ok(Given { file, options: options.values.clone() })
+    }
+
+    /// What there is to say of any run after its report.
+    pub fn conclude(&self, reason: &StopReason) {
+        if self.quiet {
+            return;
+        }
+        if self.checkpoint.is_some() && matches!(reason, StopReason::Interrupted) {
+            message("the run can go on: give the same command with --resume");
+        }
+        if self.out.is_none() {
+            message("the model was not saved; give --out FILE to keep it");
+        }
     }
 
     /// What the run keeps on disk while it goes.

@@ -73,7 +73,7 @@ impl TrainingReport {
     /// Why K that was found is what it is, if it rests because of `at_rest`.
     pub fn why_k_rests(&self, found: usize, most: usize, at_rest: &str) -> String {
         match (found >= most, self.converged, self.stopped_by == "early-stopping") {
-            (true, ..) => format!("{most} is the most that was allowed; give more with --k-max"),
+            (true, ..) => format!("{most} is the most that was allowed (--k-max); more were not tried"),
             (_, _, true) => "with more the held-out score did not rise".to_owned(),
             (_, true, _) => at_rest.to_owned(),
             _ => "more laps might change it".to_owned(),

@@ -44,6 +44,14 @@ impl Allocation {
         }
     }
 
+    /// gamma of a stick, as it is given or as it is best for these counts.
+    pub fn gamma(&self, counts: &[f64]) -> Option<f64> {
+        match *self {
+            Allocation::Dirichlet { .. } => None,
+            Allocation::Sticks { gamma } => Some(sticks::gamma(gamma, counts)),
+        }
+    }
+
     /// The allocation term of the objective at the frequencies that are best for these counts.
     pub fn term(&self, estimate: Estimate, counts: &[f64]) -> f64 {
         match *self {

@@ -35,6 +35,11 @@ fn by_size(counts: &[f64]) -> Vec<(usize, f64)> {
     sticks
 }
 
+/// gamma for these counts.
+pub(super) fn gamma(given: Option<f64>, counts: &[f64]) -> f64 {
+    settle(given, counts, &by_size(counts))
+}
+
 /// gamma: as it is given, or the best for these counts under a prior Gamma(1, 1).
 fn settle(gamma: Option<f64>, counts: &[f64], sticks: &[(usize, f64)]) -> f64 {
     gamma.unwrap_or_else(|| best_gamma(&sticks.iter().map(|&(k, after)| counts[k] + after).collect::<Vec<f64>>()))

@@ -117,6 +117,18 @@ impl MixtureModel {
         self.config.sparsity.within(self.num_clusters())
     }
 
+    /// Whether the scale of the prior is another than the usual one, and was not learned.
+    pub(super) fn asked_for_scale(&self) -> bool {
+        let MixtureConfig { likelihood, clusters, prior_scale, .. } = self.config;
+        let usual = likelihood.default_prior_scale(self.dim(), clusters, self.training.observations);
+        prior_scale.is_some_and(|scale| scale != usual)
+    }
+
+    /// gamma of the stick where K was found: as it was given, or as it was learned.
+    pub fn gamma(&self) -> Option<f64> {
+        self.config.allocation().gamma(&self.total.counts)
+    }
+
     /// The mixture that this is a state of, for rows of type `T`.
     pub(crate) fn mixture<T: Scalar>(&self) -> Mixture<T> {
         Mixture {

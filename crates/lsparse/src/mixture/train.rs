@@ -177,11 +177,15 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             config.clusters = start.num_clusters();
         }
         check_units(&config, &inputs)?;
-        let known = config.prior_scale.is_some() || inputs.given_prior.is_some() || inputs.start.is_some();
+        let asked = match inputs.start {
+            Some(start) => start.asked_for_scale(),
+            None => config.prior_scale.is_some(),
+        };
+        let known = asked || inputs.given_prior.is_some();
         let learns_scale = config.find_k && !known && config.likelihood.family().spread.is_of_variances();
         let (mut prior, mut config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
         take_given_prior(&mut prior, &inputs)?;
-        if learns_scale {
+        if learns_scale && inputs.start.is_none() {
             let seed = run_seed(&config, 0, Stream::Scale);
             settle_scale::<T>(source, &mut config, &mut prior, seed)?;
         }
@@ -227,7 +231,8 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         if mixtures.settled.config.device.is_auto() {
             mixtures.place = mixtures.choose_place()?;
         }
-        let remarks = remarks.into_iter().chain(mixtures.place.remark.clone()).chain(clipped).collect();
+        let weights = mixtures.remark_on_weights();
+        let remarks = remarks.into_iter().chain(mixtures.place.remark.clone()).chain(clipped).chain(weights).collect();
         Ok(Mixtures { remarks, ..mixtures })
     }
 
@@ -241,6 +246,18 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             mixtures.place = mixtures.choose_place()?;
         }
         Ok(mixtures)
+    }
+
+    /// What is to be said of weights where K is found: evidence grows with them.
+    fn remark_on_weights(&self) -> Option<String> {
+        let weights = self.inputs.row_weights.filter(|_| self.settled.config.find_k)?;
+        let mean = weights.iter().sum::<f64>() / weights.len().max(1) as f64;
+        (mean - 1.0).abs().gt(&0.1).then(|| {
+            format!(
+                "rows weigh {mean:.3} on average: K is found as for so many times the rows; weights that are no counts \
+                 should be 1 on average"
+            )
+        })
     }
 
     /// Where local steps are to run.

@@ -131,7 +131,11 @@ fn merge<C: Settings>(base: &C, file: &Map<String, Value>, options: &Map<String,
             if !is_found && given.get(switch) == Some(&Value::Bool(true)) {
                 // What is found is found from that number on.
                 let number = given[setting.name].clone();
-                given.entry(start).or_insert(number);
+                let from = given.entry(start).or_insert_with(|| number.clone());
+                if *from != number {
+                    let problem = format!("`{} {}` says another number", setting.name, plain(Some(&number)));
+                    return Err(Error::Config { setting: start, problem, remedy: "give one of the two".into() });
+                }
             }
             // A number takes the place of an "auto" that was there before, and "auto" that of a number.
             given.entry(switch).or_insert(Value::Bool(is_found));

@@ -113,9 +113,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
             config.clusters
         ));
     }
-    if args.run.out.is_none() && !args.run.quiet {
-        message("the model was not saved; give --out FILE to keep it");
-    }
+    args.run.conclude(&fitted.outcome.reason);
     watchers.finish()
 }
 

@@ -146,9 +146,7 @@ fn train(args: &SequenceArgs) -> Result<()> {
         save_model(path, |place| fitted.model.save_to(place))?;
     }
     args.run.print_report(&Report::new(&fitted, groups.len(), args.run.out.as_deref()))?;
-    if args.run.out.is_none() && !args.run.quiet {
-        message("the model was not saved; give --out FILE to keep it");
-    }
+    args.run.conclude(&fitted.outcome.reason);
     watchers.finish()
 }
 

@@ -180,9 +180,8 @@ fn conclude(args: &TopicsArgs, fitted: &Fitted<TopicModel>) {
             (2 * restarts).max(10),
         ));
     }
-    match &args.run.out {
-        None => message("the model was not saved; give --out FILE to keep it"),
-        Some(out) if !args.run.json => message(&format!("next: lsparse topics {}", out.display())),
-        Some(_) => {}
+    args.run.conclude(&fitted.outcome.reason);
+    if let Some(out) = args.run.out.as_ref().filter(|_| !args.run.json) {
+        message(&format!("next: lsparse topics {}", out.display()));
     }
 }

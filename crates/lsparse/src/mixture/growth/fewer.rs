@@ -1,6 +1,7 @@
 //! Fewer clusters of a model that is trained: which could be merged or given up, what each change gains, and the model
 //! without them. Passes over the rows until nothing more can go, and no training.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Finding, Growth, GrowthState, Judge};
@@ -106,6 +107,12 @@ impl MixtureModel {
         };
         let mut suggestions: Vec<Suggestion> = suggestions.into_iter().flatten().map(suggestion).collect();
         suggestions.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+        // Two that become one, and either of them given up to the other, are the same: the best stands for all.
+        let mut pairs = HashSet::new();
+        suggestions.retain(|found| match found.clusters[..] {
+            [a, b] => pairs.insert((a.min(b), a.max(b))),
+            _ => true,
+        });
         let total = ClusterSummary { trial: None, ..total };
         let params = mixture.global_step(&total, None)?;
         let mut model = self.clone();
