@@ -58,9 +58,9 @@ def test_new_texts_are_counted_by_the_words_of_others(tmp_path):
     for settings in [{"min_df": 2}, {"phrases": True}, {"out": tmp_path / "kept"}]:
         with pytest.raises(lsparse.LsparseError, match="not with a vocabulary"):
             build_corpus(new, vocabulary=words, **settings)
-    # As CountVectorizer has it, the numbers say the columns.
-    numbered = build_corpus(new, vocabulary={"swim": 1, "dog": 0}).counts.toarray()
-    assert numbered.tolist() == [[1, 0], [0, 0], [0, 2]]
+    # As CountVectorizer and gensim have it, the numbers say the columns.
+    for numbered in [{"swim": 1, "dog": 0}, {"swim": np.int64(1), "dog": np.int64(0)}, {1: "swim", 0: "dog"}]:
+        assert build_corpus(new, vocabulary=numbered).counts.toarray().tolist() == [[1, 0], [0, 0], [0, 2]]
     for wrong, said in [
         ("dog", "no order"),
         ({"dog", "swim"}, "no order"),
@@ -68,6 +68,11 @@ def test_new_texts_are_counted_by_the_words_of_others(tmp_path):
         ([], "no words"),
         ([1, 2], "no text"),
         ({"dog": 1, "swim": 3}, "0, 1, 2"),
+        ({1: "dog", 3: "swim"}, "0, 1, 2"),
+        ({"dog": 0, "swim": 0}, "0, 1, 2"),
+        ({"dog": "swim"}, "words to numbers"),
+        ({0: "dog", "swim": 1}, "words to numbers"),
+        ({"dog": 0.0, "swim": 1.0}, "words to numbers"),
     ]:
         with pytest.raises(lsparse.LsparseError, match=said):
             build_corpus(new, vocabulary=wrong)

@@ -1,6 +1,7 @@
 """What mixtures find, and that their results mean what they say."""
 
 import json
+import subprocess
 import warnings
 from pathlib import Path
 
@@ -88,6 +89,21 @@ def test_sparse_and_dense_responsibilities_agree(blobs):
     np.testing.assert_allclose(kept, largest / largest.sum(axis=1, keepdims=True), rtol=1e-9)
     np.testing.assert_array_equal(model.predict(X), dense.argmax(axis=1))
     assert model.predict_sparse(X, sparsity=10).nnz == 10 * len(X)
+
+
+def test_as_few_responsibilities_as_matter(blobs, command, tmp_path):
+    X, _ = blobs
+    np.save(tmp_path / "rows.npy", X)
+    model = GaussianMixture(40, sparsity="auto", max_iter=5, tol=0, random_state=0).fit(X)
+    kept = model.predict_sparse(X).nnz / len(X)
+    assert 1 <= kept < 20, "far fewer than all"
+    run = [command, "fit", "mixture", "rows.npy", "-k", "40", "--sparsity", "auto", "--laps", "5", "--tolerance", "none"]
+    subprocess.run([*run, "--quiet", "--out", "m.safetensors"], check=True, cwd=tmp_path)
+    theirs = lsparse.load(tmp_path / "m.safetensors")
+    assert theirs.sparsity == kept
+    np.testing.assert_array_equal(theirs.means_, model.means_)
+    with pytest.raises(ValueError, match="among {'auto'}"):
+        GaussianMixture(4, sparsity="all").fit(X)
 
 
 def test_zero_mean_patches():

@@ -17,7 +17,7 @@ LEFT_OUT = {
     "init-rows": "of the start: for experiments",
     "max-active": "of the document step: for experiments",
     "selection": "of the document step: for experiments",
-    "sparsity-tolerance": "sparsity is a number here",
+    "sparsity-tolerance": "sparsity=\"auto\" takes the default",
     "warm-start": "of documents: for experiments; warm_start is something else here",
 }
 
@@ -43,7 +43,7 @@ OWN_WORDS = {
     "missing": "NaN alone, there being no text files",
     "n_components": "a number or auto",
     "random_state": "scikit-learn's",
-    "sparsity": "a number, and what it is where K is less",
+    "sparsity": "a number or auto, and what it is where K is less",
     "topic_word_prior": "a number, or one for each word or topic",
     "transmat_prior": "that of a state",
     "warm_start": "scikit-learn's",

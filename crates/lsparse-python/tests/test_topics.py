@@ -123,6 +123,23 @@ def test_words(documents):
         TopicModel(3, vocabulary=["a", "b"]).fit(counts)
 
 
+def test_words_by_their_numbers(documents):
+    counts, _ = documents
+    words = [f"w{v}" for v in range(60)]
+    backwards = [(word, number) for number, word in reversed(list(enumerate(words)))]
+    for mapping in [dict(backwards), {number: word for word, number in backwards}]:
+        model = TopicModel(3, vocabulary=mapping, seed_words=[["w3"]], max_iter=2, tol=0, random_state=0).fit(counts)
+        assert list(model.vocabulary_) == words
+        assert set(model.top_words(5)[0]) <= set(words[:20]), "w3 pulls the topic of its own column"
+    for wrong, said in [
+        ({word: 2 * number for word, number in backwards}, "0, 1, 2"),
+        ({word: word for word in words}, "words to numbers"),
+        (set(words), "no order"),
+    ]:
+        with pytest.raises(lsparse.LsparseError, match=said):
+            TopicModel(3, vocabulary=wrong).fit(counts)
+
+
 @pytest.mark.parametrize("texts", [["cat dog", "dog"], np.array(["cat dog", "dog"]), ("cat dog",)])
 def test_texts_are_told_from_counts(texts):
     with pytest.raises(TypeError, match="build_corpus"):

@@ -134,12 +134,12 @@ class Estimator(_Fitted):
         "``weights_``.",
     )
     _: KW_ONLY
-    sparsity: int | None = parameter(
+    sparsity: int | Literal["auto"] | None = parameter(
         None,
-        "int",
+        'int or "auto"',
         COUNT,
         "L, the number of components that a row keeps, K (with a warning) if that is smaller; 8 if not given, or K if there are "
-        "at most 16. "
+        'at most 16. "auto" is as few as lose less than a hundredth of a row on average. '
         "``sparsity=n_components`` is the ordinary dense algorithm, ``sparsity=1`` hard assignment.",
     )
     schedule: str = setting("mixture", "schedule")

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -104,7 +105,7 @@ def read_corpus(path: str | os.PathLike[str], *, mmap: bool = True) -> Corpus:
 def build_corpus(
     texts: Iterable[str] | str | os.PathLike[str],
     *,
-    vocabulary: Sequence[str] | Mapping[str, int] | None = None,
+    vocabulary: Sequence[str] | Mapping[str, int] | Mapping[int, str] | None = None,
     lowercase: bool = True,
     stop_words: str | Iterable[str] | None = "english",
     stem: str | None = None,
@@ -124,10 +125,10 @@ def build_corpus(
     ----------
     texts : iterable of str, or a path
         Documents; or a file or folder of text or counts in any format that ``lsparse corpus build`` takes.
-    vocabulary : Vocabulary, sequence of str or mapping of str to int, default=None
-        The words to count, in this order (or with these numbers, as ``CountVectorizer`` has them), and no others: those
-        of the corpus that a model was trained on. Where it knows
-        how text became words, new text becomes words in the same way, whatever is said below.
+    vocabulary : Vocabulary, sequence of str or mapping, default=None
+        The words to count, in this order (or by their numbers, as ``CountVectorizer`` and gensim's ``id2word`` have them),
+        and no others: those of the corpus that a model was trained on. Where it knows how text became words, new text
+        becomes words in the same way, whatever is said below.
     lowercase : bool, default=True
         Put words into lower case.
     stop_words : str, iterable of str or None, default="english"
@@ -193,7 +194,7 @@ def build_corpus(
         if value is not None:
             raise LsparseError(f"{name}: not with a vocabulary, which says what is counted; leave one of them out")
     tokenizer = getattr(vocabulary, "tokenizer", None) or tokenizer
-    vocabulary = _in_order(vocabulary)
+    vocabulary = _counted(vocabulary)
     if not isinstance(texts, str | os.PathLike):
         texts = list(texts)
         counts = counts_of(texts, vocabulary, tokenizer)
@@ -205,17 +206,27 @@ def build_corpus(
     return Corpus(counts, Vocabulary(vocabulary, tokenizer), corpus.documents, corpus.metadata)
 
 
-def _in_order(vocabulary: Sequence[str] | Mapping[str, int]) -> Sequence[str]:
+def in_order(vocabulary: Any) -> list[Any]:
     """The words of a vocabulary in the order of the columns; refused where no such order is said."""
     if isinstance(vocabulary, Mapping):
-        words = [word for word, _ in sorted(vocabulary.items(), key=lambda pair: pair[1])]
-        if sorted(vocabulary.values()) != list(range(len(words))):
+        pairs = list(vocabulary.items())
+        if all(isinstance(word, str) and isinstance(number, Integral) for word, number in pairs):
+            pairs = [(number, word) for word, number in pairs]
+        elif not all(isinstance(number, Integral) and isinstance(word, str) for number, word in pairs):
+            raise LsparseError("vocabulary: a mapping is of words to numbers, or of numbers to words; give one of these")
+        pairs.sort(key=lambda pair: pair[0])
+        if [number for number, _ in pairs] != list(range(len(pairs))):
             raise LsparseError("vocabulary: the numbers of its words are not 0, 1, 2 and so on; give one column to each")
-    elif isinstance(vocabulary, str | bytes) or not hasattr(vocabulary, "__getitem__"):
+        return [word for _, word in pairs]
+    if isinstance(vocabulary, str | bytes) or not hasattr(vocabulary, "__getitem__"):
         kind = type(vocabulary).__name__
         raise LsparseError(f"vocabulary: a {kind} has no order of words; give a list of them, or the number of each")
-    else:
-        words = list(vocabulary)
+    return list(vocabulary)
+
+
+def _counted(vocabulary: Any) -> list[str]:
+    """Words to count, each once."""
+    words = in_order(vocabulary)
     if not words or not all(isinstance(word, str) for word in words):
         raise LsparseError("vocabulary: it has no words, or some that are no text; give a list of words")
     if len(set(words)) < len(words):

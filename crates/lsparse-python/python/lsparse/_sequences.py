@@ -124,7 +124,7 @@ class HMM(Estimator):
 
     n_components: int = parameter(10, "int", COUNT, "K, the number of states.")
     _: KW_ONLY
-    sparsity: int | Literal["auto"] | None = parameter(  # type: ignore[assignment]
+    sparsity: int | Literal["auto"] | None = parameter(
         None,
         'int or "auto"',
         COUNT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative
 
 from . import _core
 from ._base import FLOATS, INTEGERS, PATH, Callback, GrowingEstimator, checked, float_type, threads_of
-from ._corpus import Vocabulary
+from ._corpus import Vocabulary, in_order
 from ._errors import LsparseError
 from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, parameter, setting
 
@@ -127,11 +127,12 @@ class TopicModel(GrowingEstimator):
     samples: int = setting("topics", "samples")
     mh_steps: int = setting("topics", "mh-steps")
     table_draws: int | None = setting("topics", "table-draws")
-    vocabulary: Sequence[str] | NDArray[Any] | None = parameter(
+    vocabulary: Sequence[str] | NDArray[Any] | Mapping[str, int] | Mapping[int, str] | None = parameter(
         None,
-        "sequence of str",
+        "sequence of str or mapping",
         "array-like",
-        "The words of the columns, for ``top_words`` and model files. That of a ``Corpus`` also says how its text "
+        "The words of the columns, for ``top_words`` and model files: in their order, or by their numbers, as "
+        "``CountVectorizer.vocabulary_`` and gensim's ``id2word`` have them. It is read by ``fit``. That of a ``Corpus`` also says how its text "
         "became words, so that the command can treat raw text alike. If not given, the column names of a data frame, "
         "or numbers.",
     )
@@ -264,7 +265,7 @@ class TopicModel(GrowingEstimator):
             words = getattr(self, "feature_names_in_", None) if own is None else Vocabulary(*own)
         if isinstance(words, Vocabulary) and words.tokenizer is not None:
             return {"vocabulary": list(words), "tokenizer": json.dumps(words.tokenizer)}
-        return {} if words is None else {"vocabulary": [str(word) for word in words]}
+        return {} if words is None else {"vocabulary": [str(word) for word in in_order(words)]}
 
     @checked
     def fit(
