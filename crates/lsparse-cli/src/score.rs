@@ -1,4 +1,4 @@
-//! `lsparse score`: the log likelihood of rows under a model's point estimates.
+//! `lsparse score`: the log likelihood of rows under a model.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::{output, parse, sequence};
 
 /// Log likelihood of rows, or of held-out words of documents, under a model.
 ///
-/// Of a mixture: the mean over rows of log p(x), with cluster weights and parameters set to their point estimates.
+/// Of a mixture: the mean over rows of log p(x), under vb the posterior predictive, else the density at the estimates.
 /// BIC and AIC count the free parameters of a point estimate, so they are given for models trained with map or ml; a
 /// posterior (vb) weighs its complexity in its objective (lsparse info), which takes their place.
 ///

@@ -162,12 +162,11 @@ fn parse_text(path: &Path, text: &str) -> Result<Vec<f64>> {
     for (line, content) in (1..).zip(text.lines()) {
         let fields = content.split(|c: char| c.is_whitespace() || c == ',' || c == ';').filter(|f| !f.is_empty());
         for (column, field) in fields.enumerate() {
-            let value: f64 = field.parse().map_err(|_| Error::NotANumber {
+            let value: f64 = field.parse().map_err(|_| Error::BadLine {
                 path: path.to_owned(),
                 line,
-                column,
-                text: field.chars().take(30).collect(),
-                is_missing: false,
+                detail: format!("{:?} is not a number", field.chars().take(30).collect::<String>()),
+                remedy: "put a number there, or leave it out".to_owned(),
             })?;
             if value.is_nan() || value == f64::INFINITY {
                 let name = path.display().to_string();

@@ -70,7 +70,11 @@ fn text_that_is_not_a_table_of_numbers() {
     place.write("ragged.csv", "1,2\n3,4\n5,6,7\n");
     refused(&place, "ragged.csv -k 1", &["ragged.csv line 3", "3 fields", "same number of fields"]);
     place.write("word.csv", "1,2\n3,four\n");
-    refused(&place, "word.csv -k 1", &["word.csv line 2, column 2", "\"four\" is not a number", "put a number"]);
+    refused(
+        &place,
+        "word.csv -k 1",
+        &["word.csv line 2, column 2", "\"four\" is not a number", "put a number", "--leave-out COLUMN"],
+    );
     place.write("hole.csv", "1,2\n,4\n");
     refused(&place, "hole.csv -k 1", &["hole.csv line 2, column 1", "empty field"]);
     place.write("header.csv", "a,b\n");

@@ -155,7 +155,7 @@ pub enum Error {
 
     /// A field of a text file is empty or no number.
     #[error(
-        "{} line {line}, column {}: {}; put a number there, or drop the line or the column{}",
+        "{} line {line}, column {}: {}; put a number there, drop the line, or leave the column out (`leave-out COLUMN`){}",
         path.display(),
         column + 1,
         describe_field(text),

@@ -383,7 +383,9 @@ impl Table<'_> {
                 path: self.path.to_owned(),
                 line,
                 detail: format!("column {column} is {text:?}, which is no number, among others that are"),
-                remedy: "mend it, or say that the line names the columns (`header yes`)".to_owned(),
+                remedy: "mend it, leave the column out (`leave-out COLUMN`), or say that the line names the columns \
+                         (`header yes`)"
+                    .to_owned(),
             });
         }
         // A name with a comma would look like two. Within quotes two of them stand for one.
