@@ -441,7 +441,9 @@ class TopicModel(GrowingEstimator):
         return self.transform(X)
 
     def predict_sparse(self, X: Any) -> Any:
-        """The topics that documents really hold, and their shares of the words, as ``lsparse assign`` writes them.
+        """The topics that documents keep, and their shares of the words, as ``lsparse assign`` writes them.
+
+        With at most 16 topics L is K unless ``sparsity`` says otherwise, and all of them are kept, however small their shares.
 
         Parameters
         ----------
