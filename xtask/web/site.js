@@ -19,39 +19,79 @@ for (const code of document.querySelectorAll(".code")) {
   button.className = "copy";
   button.textContent = "copy";
   button.onclick = async () => {
-    await navigator.clipboard.writeText(code.querySelector("code").textContent);
-    button.textContent = "copied";
+    const shown = code.querySelector("code");
+    button.textContent = await copy(unprompted(shown.textContent), shown) ? "copied" : "press Ctrl-C";
     setTimeout(() => { button.textContent = "copy"; }, 1500);
   };
   code.append(button);
 }
 
-// A section is found by all words of the search: those of its headings count for more, and whole words for more than parts.
+// What is typed of examples with prompts; all of what has none.
+function unprompted(text) {
+  let typed = false;
+  const lines = text.split("\n").filter((line) => (typed = /^>>>( |$)/.test(line) || typed && /^\.\.\.( |$)/.test(line)));
+  return lines.length ? lines.map((line) => line.slice(4)).join("\n") + "\n" : text;
+}
+
+// Over plain http there is no clipboard, and what is selected can still be copied, by the page or by hand.
+async function copy(text, shown) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch { /* The older way. */ }
+  const area = document.createElement("textarea");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  if (!done) getSelection().selectAllChildren(shown);
+  return done;
+}
+
+// A section is found by all words of the search but the common ones, or by most of them where none has all. Those of its
+// headings, and the words that its page says it is looked for by, count for more; whole words for more than parts, and the
+// search as it stands for most.
+const COMMON = new Set("a an and are can do does for from how i in is it my of on or the to use what which with".split(" "));
 const fold = (text) => text.toLowerCase();
-const sections = () => window.INDEX.map(([address, page, heading, text]) =>
-  ({ address, page, heading, text, in_page: fold(page), in_heading: fold(heading), in_text: fold(text) }));
+const sections = () => window.INDEX.map(([address, page, heading, text, terms]) =>
+  ({ address, page, heading, text, in_page: fold(page), in_heading: fold(heading), in_text: fold(text), terms: fold(terms) }));
 let index;
+
+const words_of = (query) => {
+  const words = fold(query).split(/\s+/).filter(Boolean);
+  const telling = words.filter((word) => !COMMON.has(word));
+  return telling.length ? telling : words;
+};
 
 function found(query) {
   index ||= sections();
-  const words = fold(query).split(/\s+/).filter(Boolean);
+  const words = words_of(query).map((word) => [word,
+    new RegExp("(^|[^\\p{L}\\p{N}])" + word.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&") + "($|[^\\p{L}\\p{N}])", "u")]);
+  const phrase = fold(query);
   const ranked = [];
   for (const section of index) {
-    let score = 0;
-    const all = words.every((word) => {
-      const whole = new RegExp("(^|[^\\p{L}\\p{N}])" + word.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&") + "($|[^\\p{L}\\p{N}])", "u");
-      const own = (section.in_heading.includes(word) ? 8 : 0) + (section.in_page.includes(word) ? 6 : 0)
-        + (section.in_text.includes(word) ? 1 : 0) + (whole.test(section.in_text) ? 2 : 0);
+    let [had, score] = [0, 0];
+    for (const [word, whole] of words) {
+      // A letter is in every text; as a word it says something.
+      const is_in = (text) => whole.test(text) ? 2 : word.length > 1 && text.includes(word) ? 1 : 0;
+      const own = 4 * is_in(section.in_heading) + 4 * is_in(section.terms) + 3 * is_in(section.in_page) + is_in(section.in_text);
+      had += own > 0;
       score += own;
-      return own > 0;
-    });
-    if (all) ranked.push([score, section]);
+    }
+    score += 12 * (section.in_heading.includes(phrase) || section.terms.includes(phrase));
+    if (had) ranked.push([had, score, section]);
   }
-  return ranked.sort((a, b) => b[0] - a[0]).slice(0, 12).map(([, section]) => section);
+  const most = Math.max(...ranked.map(([had]) => had));
+  if (most < words.length / 2) return [];
+  const best = ranked.filter(([had]) => had === most).sort((a, b) => b[1] - a[1]).map(([, , section]) => section);
+  // An option that many commands have leaves room for others.
+  const seen = Object.create(null);
+  return best.filter(({ heading }) => (seen[heading] = (seen[heading] || 0) + 1) <= 2).slice(0, 12);
 }
 
 function excerpt(section, query) {
-  const word = fold(query).split(/\s+/).filter(Boolean)[0];
+  const word = words_of(query).find((word) => section.in_text.includes(word));
   const at = Math.max(0, section.in_text.indexOf(word) - 40);
   return (at > 0 ? "..." : "") + section.text.slice(at, at + 140);
 }

@@ -19,6 +19,9 @@ const SCRIPT: &str = include_str!("../../web/site.js");
 /// Where files of the repository that are no pages can be looked at.
 const REPOSITORY: &str = "https://github.com/lsparse/lsparse/blob/main/";
 
+/// How a page says what its sections are looked for by.
+const SEARCH: &str = "<!-- search: ";
+
 /// A page as it was rendered.
 struct Rendered {
     body: String,
@@ -26,9 +29,23 @@ struct Rendered {
     headings: Vec<(u8, String, String)>,
     /// Targets of links within the site, with their anchors.
     links: Vec<(PathBuf, String)>,
-    /// What can be searched: anchor and text of each section.
-    sections: Vec<(String, String, String)>,
+    sections: Vec<Section>,
     pictures: Vec<(PathBuf, PathBuf)>,
+}
+
+/// What can be searched: a heading with what stands under it.
+struct Section {
+    anchor: String,
+    heading: String,
+    text: String,
+    /// What people look for it by that is not in its text: `<!-- search: ... -->` under its heading.
+    terms: String,
+}
+
+impl Section {
+    fn new(anchor: &str, heading: &str) -> Self {
+        Section { anchor: anchor.to_owned(), heading: heading.to_owned(), text: String::new(), terms: String::new() }
+    }
 }
 
 /// Write the site; what is wrong with it.
@@ -62,9 +79,9 @@ pub fn write_site(pages: &[Page], outcome: &Outcome, folder: &Path) -> Result<Ve
             let bytes = std::fs::read(from).map_err(|e| format!("{}: {e}", from.display()))?;
             write(&folder.join(to), bytes)?;
         }
-        for (anchor, heading, text) in &rendered.sections {
+        for Section { anchor, heading, text, terms } in &rendered.sections {
             let address = format!("{}{}{anchor}", web(target), if anchor.is_empty() { "" } else { "#" });
-            index.push(json!([address, page.title, heading, text]));
+            index.push(json!([address, page.title, heading, text, terms]));
         }
     }
     write(&folder.join("style.css"), STYLE)?;
@@ -119,7 +136,7 @@ fn whole(pages: &[Page], number: usize, rendered: &Rendered) -> String {
 fn render(page: &Page, outcome: &Outcome, targets: &HashMap<&Path, &Path>, problems: &mut Vec<String>) -> Rendered {
     let mut done =
         Rendered { body: String::new(), headings: vec![], links: vec![], sections: vec![], pictures: vec![] };
-    done.sections.push((String::new(), page.title.clone(), String::new()));
+    done.sections.push(Section::new("", &page.title));
     let mut events = Vec::new();
     let mut block = 0;
     let mut parser = Parser::new_ext(&page.text, pages::options());
@@ -136,7 +153,7 @@ fn render(page: &Page, outcome: &Outcome, targets: &HashMap<&Path, &Path>, probl
                 let link = format!("<a class=\"anchor\" href=\"#{anchor}\" aria-label=\"link to this section\">#</a>");
                 events.push(Event::Html(format!("<h{level} id=\"{anchor}\">{words}{link}</h{level}>\n").into()));
                 if level > 1 {
-                    done.sections.push((anchor.clone(), text.clone(), String::new()));
+                    done.sections.push(Section::new(&anchor, &text));
                 }
                 done.headings.push((level, anchor, text));
             }
@@ -161,8 +178,13 @@ fn render(page: &Page, outcome: &Outcome, targets: &HashMap<&Path, &Path>, probl
                 events.push(Event::End(TagEnd::Table));
                 events.push(Event::Html("</div>\n".into()));
             }
+            Event::Html(comment) if comment.starts_with(SEARCH) => {
+                if let Some(section) = done.sections.last_mut() {
+                    section.terms += comment[SEARCH.len()..].trim().trim_end_matches("-->").trim_end();
+                }
+            }
             other => {
-                if let Some((_, _, text)) = done.sections.last_mut() {
+                if let Some(Section { text, .. }) = done.sections.last_mut() {
                     text.push_str(&text_of(&other));
                     if matches!(other, Event::End(_)) {
                         text.push(' ');
@@ -354,6 +376,16 @@ mod tests {
         assert_eq!(problems("[a](https://github.com/lsparse/lsparse/blob/main/docs/index.md#here)"), 0);
         assert_eq!(problems("[a](https://github.com/lsparse/lsparse/blob/main/docs/no-page.md)"), 1);
         assert_eq!(problems("[a](docs/no-page.md) ![c](docs/pictures/none.png) ![d](https://example.org/a.png)"), 3);
+    }
+
+    #[test]
+    fn sections_are_found_by_what_they_are_looked_for_by() {
+        let page =
+            pages::of_text("docs/a.md".into(), "# A\n\ntext\n\n## B\n\n<!-- search: out of core, RAM -->\n\nmore\n");
+        let done = render(&page.unwrap(), &Outcome::default(), &Default::default(), &mut Vec::new());
+        let terms: Vec<&str> = done.sections.iter().map(|section| section.terms.as_str()).collect();
+        assert_eq!(terms, ["", "out of core, RAM"]);
+        assert!(done.sections[1].text.contains("more") && !done.body.contains("RAM"), "{}", done.body);
     }
 
     #[test]
