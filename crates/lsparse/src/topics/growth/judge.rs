@@ -17,192 +17,15 @@ use rayon::prelude::*;
 use crate::allocation::{Stick, Tables};
 use crate::topics::Topics;
 use crate::topics::growth::fewer::{Alike, Heir};
-use crate::topics::growth::trial::{PairChange, ROUNDING, Said};
+use crate::topics::growth::left_out::{self, LeaveOut, batch_words, left_of, left_out};
+use crate::topics::growth::trial::{PairChange, Said, Trial};
 use crate::topics::growth::{GrowthState, Leaving, unchanged};
-use crate::topics::summary::{SparseStats, TopicSummary, WordStats};
+use crate::topics::summary::TopicSummary;
 use crate::training::moves::{Move, MoveKind, Part, Remap};
-
-/// Words of a parallel task.
-const WORDS_A_TASK: usize = 64;
-
-/// S of a batch, or the halves that it gathered.
-fn batch_words(memo: &TopicSummary) -> &SparseStats<f32> {
-    match &memo.words {
-        WordStats::Batch(stats) => stats,
-        WordStats::Total(_) => unreachable!("what is remembered of a batch is held as a batch's"),
-    }
-}
-
-/// The data term with each batch left out: of topics, of halves of topics and of pairs of topics that are one.
-pub struct LeaveOut {
-    /// Of each topic that is asked for; zero of the others.
-    pub topics: Vec<f64>,
-    /// Of each half of a topic that is proposed for a split.
-    pub halves: Vec<f64>,
-    /// Of each pair that is proposed to be merged, less that of the two.
-    pub pairs: Vec<f64>,
-}
-
-impl LeaveOut {
-    /// Of those topics that batches have now which are asked for, and of those that are proposed; the topics of pairs must
-    /// be among the former.
-    pub fn new(
-        topics: &Topics,
-        memos: &[Arc<TopicSummary>],
-        asked: &[bool],
-        num_halves: usize,
-        pairs: &[(u32, u32)],
-    ) -> Self {
-        let (num, lambda) = (asked.len(), topics.lambda);
-        let chunks = topics.vocab_size.div_ceil(WORDS_A_TASK);
-        let mut partners: Vec<Vec<(u32, u32)>> = vec![Vec::new(); num];
-        pairs.iter().enumerate().for_each(|(at, &(a, b))| partners[a as usize].push((b, at as u32)));
-        let parts: Vec<LeaveOut> = (0..chunks)
-            .into_par_iter()
-            .with_max_len(1)
-            .map(|chunk| {
-                let words = chunk * WORDS_A_TASK..((chunk + 1) * WORDS_A_TASK).min(topics.vocab_size);
-                let mut of_topics = Column::new(num, memos.len());
-                let mut of_halves = Column::new(num_halves, memos.len());
-                let mut out = LeaveOut::zero(num, num_halves, pairs.len());
-                for v in words {
-                    of_topics.fill(memos.iter().map(|memo| batch_words(memo).word(v)), |k| asked[k]);
-                    of_topics.add_to(lambda, &mut out.topics);
-                    of_topics.add_pairs(&partners, lambda, &mut out.pairs);
-                    of_topics.clear();
-                    if num_halves > 0 {
-                        let halves = memos.iter().filter_map(|memo| memo.trial.as_ref());
-                        of_halves.fill(halves.map(|trial| trial.halves.word(v)), |_| true);
-                        of_halves.add_to(lambda, &mut out.halves);
-                        of_halves.clear();
-                    }
-                }
-                out
-            })
-            .collect();
-        let mut sum = LeaveOut::zero(num, num_halves, pairs.len());
-        for part in parts {
-            let lists = [(&mut sum.topics, part.topics), (&mut sum.halves, part.halves), (&mut sum.pairs, part.pairs)];
-            for (into, from) in lists {
-                into.iter_mut().zip(from).for_each(|(a, b)| *a += b);
-            }
-        }
-        // What normalises: N^b log(N - N^b + lambda V).
-        let room = lambda * topics.vocab_size as f64;
-        let of_counts = |counts: &dyn Fn(usize) -> f64| {
-            let all: f64 = (0..memos.len()).map(counts).sum();
-            let of_batch = |b: usize| counts(b) * ((all - counts(b)).max(0.0) + room).ln();
-            (0..memos.len()).map(of_batch).sum::<f64>()
-        };
-        let half_counts: Vec<Vec<f64>> = memos.iter().map(|memo| half_counts(memo, num_halves)).collect();
-        for (k, value) in sum.topics.iter_mut().enumerate().filter(|(k, _)| asked[*k]) {
-            *value -= of_counts(&|b| memos[b].counts[k]);
-        }
-        for (h, value) in sum.halves.iter_mut().enumerate() {
-            *value -= of_counts(&|b| half_counts[b][h]);
-        }
-        for (value, &(a, c)) in sum.pairs.iter_mut().zip(pairs) {
-            let counts = |b: usize| [a, c].map(|k| memos[b].counts[k as usize]);
-            *value -= of_counts(&|b| counts(b)[0] + counts(b)[1]);
-            *value += of_counts(&|b| counts(b)[0]) + of_counts(&|b| counts(b)[1]);
-        }
-        sum
-    }
-
-    fn zero(topics: usize, halves: usize, pairs: usize) -> Self {
-        LeaveOut { topics: vec![0.0; topics], halves: vec![0.0; halves], pairs: vec![0.0; pairs] }
-    }
-}
-
-/// N of the halves of a batch.
-fn half_counts(memo: &TopicSummary, num_halves: usize) -> Vec<f64> {
-    let mut counts = vec![0.0; num_halves];
-    if let Some(trial) = memo.trial.as_ref().filter(|_| num_halves > 0) {
-        trial.halves.topic.iter().zip(&trial.halves.mass).for_each(|(&h, &m)| counts[h as usize] += f64::from(m));
-    }
-    counts
-}
-
-/// One word in every topic and batch.
-struct Column {
-    num: usize,
-    mass: Vec<f64>,
-    sum: Vec<f64>,
-    term: Vec<f64>,
-    there: Vec<u32>,
-}
-
-impl Column {
-    fn new(num: usize, batches: usize) -> Self {
-        let (mass, there) = (vec![0.0; num * batches], Vec::new());
-        Column { num, mass, sum: vec![0.0; num], term: vec![0.0; num], there }
-    }
-
-    fn fill<'a>(&mut self, batches: impl Iterator<Item = (&'a [u32], &'a [f32])>, asked: impl Fn(usize) -> bool) {
-        for (b, (topic, mass)) in batches.enumerate() {
-            for (&k, &m) in topic.iter().zip(mass).filter(|(k, _)| asked(**k as usize)) {
-                if self.sum[k as usize] == 0.0 {
-                    self.there.push(k);
-                }
-                self.sum[k as usize] += f64::from(m);
-                self.mass[b * self.num + k as usize] = f64::from(m);
-            }
-        }
-    }
-
-    fn batches(&self) -> usize {
-        self.mass.len() / self.num.max(1)
-    }
-
-    fn add_to(&mut self, lambda: f64, into: &mut [f64]) {
-        for &k in &self.there {
-            let k = k as usize;
-            let of_batch = |b: usize| match self.mass[b * self.num + k] {
-                0.0 => 0.0,
-                m => m * ((self.sum[k] - m).max(0.0) + lambda).ln(),
-            };
-            self.term[k] = (0..self.batches()).map(of_batch).sum();
-            into[k] += self.term[k];
-        }
-    }
-
-    /// What changes where two topics that both have the word are one.
-    fn add_pairs(&self, partners: &[Vec<(u32, u32)>], lambda: f64, into: &mut [f64]) {
-        for &a in &self.there {
-            for &(b, at) in partners[a as usize].iter().filter(|(b, _)| self.sum[*b as usize] > 0.0) {
-                into[at as usize] += self.together(a as usize, b as usize, lambda);
-            }
-        }
-    }
-
-    fn together(&self, a: usize, b: usize, lambda: f64) -> f64 {
-        let all = self.sum[a] + self.sum[b];
-        let of_batch = |at: usize| match self.mass[at * self.num + a] + self.mass[at * self.num + b] {
-            0.0 => 0.0,
-            m => m * ((all - m).max(0.0) + lambda).ln(),
-        };
-        (0..self.batches()).map(of_batch).sum::<f64>() - self.term[a] - self.term[b]
-    }
-
-    fn clear(&mut self) {
-        for k in self.there.drain(..) {
-            let k = k as usize;
-            (self.sum[k], self.term[k]) = (0.0, 0.0);
-            (0..self.mass.len() / self.num).for_each(|b| self.mass[b * self.num + k] = 0.0);
-        }
-    }
-}
-
-/// sum_b m_b log(sum of the others' + lambda).
-fn left_out(masses: &[f64], lambda: f64) -> f64 {
-    let all: f64 = masses.iter().sum();
-    let of_batch = |&m: &f64| if m > 0.0 { m * ((all - m).max(0.0) + lambda).ln() } else { 0.0 };
-    masses.iter().map(of_batch).sum()
-}
 
 /// J: what is remembered of batches, each scored under topics without it.
 pub fn leave_out_objective(topics: &Topics, total: &TopicSummary, memos: &[Arc<TopicSummary>]) -> f64 {
-    let words: f64 = LeaveOut::new(topics, memos, &vec![true; total.num_topics], 0, &[]).topics.iter().sum();
+    let words: f64 = LeaveOut::new(topics, memos, (total.num_topics, 0, 0), &[]).topics.iter().sum();
     words + total.entropy + topics.allocation(&[], total) - cost_of(topics) * total.num_topics as f64
 }
 
@@ -237,6 +60,8 @@ pub struct Judge<'a> {
     pairs: Vec<(u32, u32)>,
     leaving: Vec<Leaving>,
     candidates: Vec<Candidate>,
+    /// What the data term of J gains by each that may leave, by itself.
+    left: Vec<f64>,
     /// Each topic as it will be, with what documents say of it; none where it is gone. Those that are born come behind.
     clusters: Vec<Option<(Vec<Part>, Said)>>,
     made: Vec<(Move, Vec<u32>)>,
@@ -255,21 +80,19 @@ impl<'a> Judge<'a> {
         let whole = unchanged(total.num_topics).clusters;
         let clusters = whole.into_iter().enumerate().map(|(k, parts)| Some((parts, said(k)))).collect();
         let splits = state.splits.iter().map(|split| split.topic).collect();
-        let (candidates, made) = (Vec::new(), Vec::new());
+        let (candidates, left, made) = (Vec::new(), Vec::new(), Vec::new());
         let (pairs, leaving) = (state.pairs.clone(), state.leaving.clone());
         let cost = cost_of(topics);
-        Judge { topics, alpha, total, memos, cost, splits, pairs, leaving, candidates, clusters, made }
+        Judge { topics, alpha, total, memos, cost, splits, pairs, leaving, candidates, left, clusters, made }
     }
 
     /// Work out what every change that was proposed would gain; says how many they are.
     pub fn consider(&mut self) -> usize {
-        let mut asked = vec![false; self.total.num_topics];
-        let of_pairs = self.pairs.iter().flat_map(|&(a, b)| [a, b]);
-        self.splits.iter().copied().chain(of_pairs).for_each(|k| asked[k as usize] = true);
-        let words = LeaveOut::new(self.topics, self.memos, &asked, 2 * self.splits.len(), &self.pairs);
+        let nums = (self.total.num_topics, 2 * self.splits.len(), self.leaving.len());
+        let words = LeaveOut::new(self.topics, self.memos, nums, &self.pairs);
         let now = |k: u32| self.clusters[k as usize].as_ref().map_or(Said::default(), |cluster| cluster.1);
         let mut candidates = Vec::new();
-        let trials = || self.memos.iter().filter_map(|memo| memo.trial.as_deref());
+        let trials = || left_out::trials(self.memos);
         for (i, &k) in self.splits.iter().enumerate() {
             let mut said = vec![Said::default(); 2];
             for trial in trials() {
@@ -301,15 +124,12 @@ impl<'a> Judge<'a> {
             let (touches, said) = (vec![k as u32], Vec::new());
             candidates.push(Candidate { kind: MoveKind::Delete, touches, gain: 0.0, said, about: f64::INFINITY });
         }
+        self.left = words.left;
         self.candidates = candidates;
         self.candidates.len()
     }
 
     /// What the stick makes of what documents say of these topics.
-    fn stick(&self, clusters: &[Option<(Vec<Part>, Said)>]) -> f64 {
-        self.stick_of(clusters.iter().flatten().map(|cluster| cluster.1))
-    }
-
     fn stick_of(&self, said: impl Iterator<Item = Said>) -> f64 {
         let (tables, slopes): (Vec<f64>, Vec<f64>) =
             said.map(|said| (said.tables.max(0.0), said.slope.max(0.0))).unzip();
@@ -341,21 +161,23 @@ impl<'a> Judge<'a> {
             return;
         }
         let memos = self.memos;
-        let overlap = |i: usize| {
-            let trials = memos.iter().filter_map(|memo| memo.trial.as_deref());
-            trials.fold(0u64, |bits, trial| bits | trial.overlap[i])
-        };
+        let overlap = |i: usize| left_out::trials(memos).fold(0u64, |bits, trial| bits | trial.overlap[i]);
         let mut said_now: Vec<Said> = self.clusters.iter().flatten().map(|cluster| cluster.1).collect();
         let mut present = self.stick_of(said_now.iter().copied());
-        let left = self.what_leaves();
+        let mut left = self.what_leaves();
         let mut state = Left::new(self.topics, self.memos);
-        let alone = |i: usize| {
-            // Most are not worth a stick of their own.
-            let is_near = self.about(&state, &left[i], &said_now) > -SLACK_OF_LEAVING;
-            (if is_near { self.without(&state, &left[i], &said_now, present).0 } else { f64::NEG_INFINITY }, i)
+        // Most are not worth a stick of their own.
+        let is_near = |i: &usize| {
+            let is_there = self.total.counts[left[*i].topic as usize] > 0.0;
+            is_there && self.about(&left[*i], self.left[*i], &said_now) > -SLACK_OF_LEAVING
         };
-        let there = (0..left.len()).into_par_iter().filter(|&i| self.total.counts[left[i].topic as usize] > 0.0);
-        let mut alone: Vec<(f64, usize)> = there.map(alone).filter(|alone| alone.0 > 0.0).collect();
+        let alone = |i: usize| {
+            let after = self.stick_of(left[i].said_with(&said_now).into_iter());
+            (left[i].gain + self.left[i] + after - present + self.cost, i)
+        };
+        let near: Vec<usize> = (0..left.len()).filter(is_near).collect();
+        let mut alone: Vec<(f64, usize)> = near.into_par_iter().map(alone).filter(|alone| alone.0 > 0.0).collect();
+        alone.iter().for_each(|&(_, i)| left[i].words = self.words_of(i));
         alone.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let (mut left_so_far, mut taken) = (0, 0u64);
         for (_, i) in alone {
@@ -385,14 +207,14 @@ impl<'a> Judge<'a> {
     }
 
     /// What J gains if a topic is given up, about: under the alphas of now, that of the topic with the heir's.
-    fn about(&self, state: &Left<'_>, leaves: &Leaves, now: &[Said]) -> f64 {
+    fn about(&self, leaves: &Leaves, of_words: f64, now: &[Said]) -> f64 {
         let [topic, heir] = [leaves.topic, leaves.heir].map(|k| (k, f64::from(self.alpha[k as usize])));
         let said = leaves.said_with(now);
         let of_others = leaves.said.iter().filter(|change| change.0 != topic.0 && change.0 != heir.0);
         let mut change: f64 = of_others.map(|&(k, change)| worth(change, f64::from(self.alpha[k as usize]))).sum();
         change += worth(said[heir.0 as usize], heir.1 + topic.1) - worth(now[heir.0 as usize], heir.1);
         change -= worth(now[topic.0 as usize], topic.1);
-        leaves.gain + state.gain(leaves) + change + self.cost
+        leaves.gain + of_words + change + self.cost
     }
 
     /// What J gains if one more topic is given up, what documents say of topics then, and what the stick makes of that;
@@ -403,21 +225,12 @@ impl<'a> Judge<'a> {
         (leaves.gain + state.gain(leaves) + after - present + self.cost, said, after)
     }
 
-    /// What changes with each topic that may be given up.
+    /// What changes with each topic that may be given up, but for its words.
     fn what_leaves(&self) -> Vec<Leaves> {
         let num = self.total.num_topics;
         let of = |&Leaving { topic, heir, .. }: &Leaving| Leaves { topic, heir, ..Leaves::default() };
         let mut left: Vec<Leaves> = self.leaving.iter().map(of).collect();
-        for (b, trial) in self.memos.iter().filter_map(|memo| memo.trial.as_deref()).enumerate() {
-            for (lists, sign) in [(&trial.gone, -1.0), (&trial.instead, 1.0)] {
-                for v in 0..lists.vocab_size() {
-                    let (number, mass) = lists.word(v);
-                    for (&number, &m) in number.iter().zip(mass) {
-                        let change = (v as u32, number % num as u32, b as u32, sign * f64::from(m));
-                        left[number as usize / num].words.push(change);
-                    }
-                }
-            }
+        for trial in left_out::trials(self.memos) {
             for (i, leaves) in left.iter_mut().enumerate() {
                 leaves.gain += trial.left_entropy[i];
                 for (k, change) in trial.left_said[i * num..(i + 1) * num].iter().enumerate() {
@@ -428,8 +241,17 @@ impl<'a> Judge<'a> {
                 }
             }
         }
-        left.par_iter_mut().for_each(|leaves| leaves.words.sort_by_key(|change| (change.0, change.1, change.2)));
         left
+    }
+
+    /// The words that change with one of them.
+    fn words_of(&self, slot: usize) -> Vec<(u32, u32, u32, f64)> {
+        let of_batch = |(b, trial): (usize, &'a Trial)| {
+            trial.left.of(slot).map(move |(v, k, change)| (v, k, b as u32, f64::from(change)))
+        };
+        let mut words: Vec<_> = left_out::trials(self.memos).enumerate().flat_map(of_batch).collect();
+        words.sort_unstable_by_key(|change| (change.0, change.1, change.2));
+        words
     }
 
     /// Make the changes that gain, the best first, none of what another has changed. Of equals the smaller number of
@@ -443,7 +265,7 @@ impl<'a> Judge<'a> {
         }
         candidates.retain(|candidate| candidate.about > -SLACK);
         candidates.sort_by(|a, b| b.about.total_cmp(&a.about).then(a.touches.cmp(&b.touches)));
-        let mut present = self.stick(&self.clusters);
+        let mut present = self.stick_of(self.clusters.iter().flatten().map(|cluster| cluster.1));
         for candidate in candidates {
             let born = candidate.kind == MoveKind::Birth;
             let num = self.clusters.iter().flatten().count();
@@ -451,28 +273,34 @@ impl<'a> Judge<'a> {
             if !is_free || (born && num >= most) || (!born && num == 1) {
                 continue;
             }
-            let first = candidate.touches[0];
-            let mut after = self.clusters.clone();
-            match candidate.kind {
-                MoveKind::Birth => {
-                    after[first as usize] = Some((vec![Part::Piece { of: first, at: 0 }], candidate.said[0]));
-                    after.push(Some((vec![Part::Piece { of: first, at: 1 }], candidate.said[1])));
-                }
-                MoveKind::Merge => {
-                    let second = candidate.touches[1];
-                    let parts = vec![Part::Whole(first), Part::Whole(second)];
-                    after[first as usize] = Some((parts, candidate.said[0]));
-                    after[second as usize] = None;
-                }
-                MoveKind::Delete => after[first as usize] = None,
-            }
-            let stick = self.stick(&after);
+            let first = candidate.touches[0] as usize;
+            let goes = |k: usize| candidate.touches.iter().skip(candidate.said.len().min(1)).any(|&gone| gone as usize == k);
+            let said = |(k, cluster): (usize, &Option<(Vec<Part>, Said)>)| match cluster {
+                Some(_) if goes(k) => None,
+                Some(_) if k == first => Some(candidate.said[0]),
+                cluster => cluster.as_ref().map(|cluster| cluster.1),
+            };
+            let more = candidate.said.get(1).copied();
+            let stick = self.stick_of(self.clusters.iter().enumerate().filter_map(said).chain(more));
             let gain = candidate.gain + stick - present + if born { -self.cost } else { self.cost };
             if gain > 0.0 || (!born && gain > -1e-9 * present.abs()) {
                 candidate.touches.iter().for_each(|&k| touched[k as usize] = true);
+                let piece = |at| vec![Part::Piece { of: first as u32, at }];
+                match candidate.kind {
+                    MoveKind::Birth => {
+                        self.clusters[first] = Some((piece(0), candidate.said[0]));
+                        self.clusters.push(Some((piece(1), candidate.said[1])));
+                    }
+                    MoveKind::Merge => {
+                        let parts = candidate.touches.iter().map(|&k| Part::Whole(k)).collect();
+                        self.clusters[first] = Some((parts, candidate.said[0]));
+                        self.clusters[candidate.touches[1] as usize] = None;
+                    }
+                    MoveKind::Delete => self.clusters[first] = None,
+                }
                 let change = Move { kind: candidate.kind, from: Vec::new(), to: Vec::new(), gain };
                 self.made.push((change, candidate.touches));
-                (self.clusters, present) = (after, stick);
+                present = stick;
             }
         }
     }
@@ -577,7 +405,7 @@ impl<'a> Left<'a> {
                 after[b as usize] += change;
                 count[b as usize] += change;
             }
-            after.iter_mut().for_each(|mass| *mass = if *mass > ROUNDING { *mass } else { 0.0 });
+            after.iter_mut().for_each(|mass| *mass = left_of(*mass));
             of_word(v, k, &before, &after);
         }
         let mut counts: Vec<(u32, Vec<f64>)> = counts.into_iter().collect();

@@ -7,6 +7,7 @@
 
 mod fewer;
 pub mod judge;
+mod left_out;
 mod propose;
 pub mod trial;
 

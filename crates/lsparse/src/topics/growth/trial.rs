@@ -1,5 +1,6 @@
 //! What a lap gathers beside the statistics of topics, so that a change of their number can be judged at its end.
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::topics::growth::{Leaving, Proposals};
@@ -58,6 +59,51 @@ pub struct Example {
     pub mass: Vec<f32>,
 }
 
+/// Changes of mass by word and topic, for each topic that may leave.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeftWords {
+    /// Where those of each end.
+    ends: Vec<u32>,
+    /// (word, topic, change), in that order.
+    changes: Vec<(u32, u32, f32)>,
+}
+
+impl LeftWords {
+    /// Those of one.
+    pub fn entries(&self, slot: usize) -> &[(u32, u32, f32)] {
+        let end = |slot: usize| self.ends.get(slot).map_or(0, |&end| end as usize);
+        &self.changes[slot.checked_sub(1).map_or(0, end)..end(slot)]
+    }
+
+    /// The same one by one.
+    pub fn of(&self, slot: usize) -> impl Iterator<Item = (u32, u32, f32)> + '_ {
+        self.entries(slot).iter().copied()
+    }
+
+    /// Add changes of (topic that leaves, word, topic), where so many may leave; those of the same are summed in their
+    /// order.
+    pub fn add<'a>(&mut self, num_leaving: usize, lists: impl Iterator<Item = &'a [LeftWord]>) {
+        let before = (0..self.ends.len()).flat_map(|slot| self.of(slot).map(move |(v, k, m)| (slot as u32, v, k, m)));
+        let mut all: Vec<LeftWord> = before.collect();
+        all.extend(lists.flatten());
+        all.par_sort_by_key(|change| (change.0, change.1, change.2));
+        self.ends = vec![0; num_leaving];
+        self.changes.clear();
+        for same in all.chunk_by(|x, y| (x.0, x.1, x.2) == (y.0, y.1, y.2)) {
+            let sum: f64 = same.iter().map(|change| f64::from(change.3)).sum();
+            self.changes.push((same[0].1, same[0].2, sum as f32));
+            self.ends[same[0].0 as usize] = self.changes.len() as u32;
+        }
+        // Who has none ends where the one before does.
+        for slot in 1..num_leaving {
+            self.ends[slot] = self.ends[slot].max(self.ends[slot - 1]);
+        }
+    }
+}
+
+/// Which topic would leave, word, topic, change of mass.
+pub type LeftWord = (u32, u32, u32, f32);
+
 /// Statistics of topics that might be, of one batch. They stay with what is remembered of the batch and are in no sum.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
@@ -75,11 +121,9 @@ pub struct Trial {
     pub changes: Vec<PairChange>,
     /// The topics that may be given up, 64 at most.
     pub leaving: Vec<Leaving>,
-    /// Documents that have any of them: what they have of topic j, as number i K + j for topic i of those that may leave.
-    pub gone: SparseStats<f32>,
-    /// What they would have without it.
-    pub instead: SparseStats<f32>,
-    /// What is said of alpha would change by, under the same numbers.
+    /// What documents that have any of them would have more of without it, and less.
+    pub left: LeftWords,
+    /// What is said of alpha would change by: of topic j as number i K + j for topic i of those that may leave.
     pub left_said: Vec<Said>,
     /// What the entropy would change by, for each that may leave.
     pub left_entropy: Vec<f64>,
@@ -108,8 +152,7 @@ impl Trial {
             generation,
             most_examples,
             leaving: leaving.clone(),
-            gone: SparseStats::empty(vocab_size),
-            instead: SparseStats::empty(vocab_size),
+            left: LeftWords::default(),
             left_said: vec![Said::default(); leaving.len() * num_topics],
             left_entropy: vec![0.0; leaving.len()],
             overlap: vec![0; leaving.len()],
@@ -131,8 +174,8 @@ impl Trial {
     /// Bytes of memory held.
     pub fn resident_bytes(&self) -> usize {
         let examples: usize = self.examples.iter().map(|e| 8 * e.words.len() + size_of::<Example>()).sum();
-        let entries = [&self.halves, &self.gone, &self.instead].map(|lists| lists.topic.len() + lists.indptr.len());
-        8 * entries.iter().sum::<usize>() + size_of_val(self.left_said.as_slice()) + examples
+        let halves = 8 * (self.halves.topic.len() + self.halves.indptr.len());
+        halves + size_of_val(self.left.changes.as_slice()) + size_of_val(self.left_said.as_slice()) + examples
     }
 }
 
@@ -170,6 +213,11 @@ impl Places {
         }
         places
     }
+
+    /// Those that leave.
+    fn leaving(&self) -> impl Iterator<Item = usize> + '_ {
+        self.leaves.iter().enumerate().filter(|(_, leaves)| **leaves).map(|(slot, _)| slot)
+    }
 }
 
 /// The statistics of a batch for other topics, by what it gathered of them.
@@ -201,7 +249,7 @@ pub fn remapped(summary: &TopicSummary, plan: &Remap) -> TopicSummary {
             out.counts[to as usize] += f64::from(mass);
         }
     }
-    for (i, _) in places.leaves.iter().enumerate().filter(|(_, leaves)| **leaves) {
+    for i in places.leaving() {
         out.entropy += trial.left_entropy[i];
         let said = &trial.left_said[i * summary.num_topics..(i + 1) * summary.num_topics];
         for (said, to) in said.iter().zip(&places.whole) {
@@ -213,12 +261,9 @@ pub fn remapped(summary: &TopicSummary, plan: &Remap) -> TopicSummary {
             }
         }
     }
-    for (lists, sign) in [(&trial.gone, -1.0), (&trial.instead, 1.0)] {
-        for (&number, &mass) in lists.topic.iter().zip(&lists.mass) {
-            let (of, k) = (number as usize / summary.num_topics, number as usize % summary.num_topics);
-            if let Some(to) = places.whole[k].filter(|_| places.leaves[of]) {
-                out.counts[to as usize] += sign * f64::from(mass);
-            }
+    for (_, k, change) in places.leaving().flat_map(|slot| trial.left.of(slot)) {
+        if let Some(to) = places.whole[k as usize] {
+            out.counts[to as usize] += f64::from(change);
         }
     }
     out.counts.iter_mut().for_each(|count| *count = count.max(0.0));
@@ -243,7 +288,7 @@ fn moved<M: crate::topics::summary::Mass>(
 ) -> SparseStats<M> {
     let mut sum = vec![0.0f64; num_topics];
     let mut there: Vec<u32> = Vec::new();
-    let before = places.whole.len();
+    let mut leaving: Vec<_> = places.leaving().map(|slot| trial.left.of(slot).peekable()).collect();
     SparseStats::by_word(stats.vocab_size(), |v, row| {
         let mut add = |to: Option<u32>, mass: f64| {
             if let Some(to) = to {
@@ -257,12 +302,9 @@ fn moved<M: crate::topics::summary::Mass>(
             let (half, mass) = trial.halves.word(v);
             half.iter().zip(mass).for_each(|(&h, &m)| add(places.half[h as usize], m.into()));
         }
-        if places.leaves.contains(&true) {
-            for (lists, sign) in [(&trial.gone, -1.0), (&trial.instead, 1.0)] {
-                let (number, mass) = lists.word(v);
-                for (&number, &m) in number.iter().zip(mass).filter(|e| places.leaves[*e.0 as usize / before]) {
-                    add(places.whole[number as usize % before], sign * f64::from(m));
-                }
+        for changes in &mut leaving {
+            while let Some((_, k, change)) = changes.next_if(|change| change.0 as usize == v) {
+                add(places.whole[k as usize], f64::from(change));
             }
         }
         there.sort_unstable();

@@ -3,7 +3,7 @@
 use lsparse_kernels::ln_gamma;
 
 use crate::allocation::alpha_bound;
-use crate::topics::growth::trial::{Example, PairChange, Said, Trial};
+use crate::topics::growth::trial::{Example, LeftWord, PairChange, Said, Trial};
 use crate::topics::growth::{Leaving, Proposals};
 use crate::topics::local::PanelRequest;
 use crate::topics::local::document::{Document, Without};
@@ -22,44 +22,6 @@ pub fn said_of(count: f64, alpha: f64) -> Said {
     Said { tables, slope, constant: term - (tables * alpha.ln() - slope * alpha) }
 }
 
-/// Words, numbers and masses, document by document.
-#[derive(Default)]
-struct Lists {
-    word: Vec<u32>,
-    number: Vec<u32>,
-    mass: Vec<f32>,
-    ends: Vec<usize>,
-}
-
-impl Lists {
-    fn clear(&mut self) {
-        [&mut self.word, &mut self.number].into_iter().for_each(Vec::clear);
-        self.mass.clear();
-        self.ends.clear();
-    }
-
-    /// All that a document has, topic k as number `first` + k.
-    fn add(&mut self, document: &Document, words: &[u32], counts: &[f32], first: u32) {
-        for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
-            for (k, r) in document.responsibilities(u).filter(|e| e.1 > 0.0) {
-                self.word.push(v);
-                self.number.push(first + k);
-                self.mass.push(c * r);
-            }
-        }
-        self.ends.push(self.word.len());
-    }
-
-    fn lists(&self) -> impl Iterator<Item = Entries<'_>> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(from, &to)| Entries {
-            word: &self.word[from..to],
-            topic: &self.number[from..to],
-            mass: &self.mass[from..to],
-        })
-    }
-}
-
 /// What a task of documents says of proposals.
 #[derive(Default)]
 pub struct TrialPiece {
@@ -70,9 +32,8 @@ pub struct TrialPiece {
     said: Vec<(u32, Said)>,
     pairs: Vec<(u32, PairChange)>,
     examples: Vec<Example>,
-    /// Documents with a topic that may be given up: what they have of all topics, and what they would have without it.
-    gone: Lists,
-    instead: Lists,
+    /// Documents with a topic that may be given up: what they would have more of without it, and less.
+    left: Vec<LeftWord>,
     left_said: Vec<(u32, Said, f64)>,
     left_entropy: Vec<(u32, f64)>,
     overlap: Vec<u64>,
@@ -96,7 +57,7 @@ impl TrialPiece {
         said.clear();
         pairs.clear();
         examples.clear();
-        [&mut self.gone, &mut self.instead].into_iter().for_each(Lists::clear);
+        self.left.clear();
         self.left_said.clear();
         self.left_entropy.clear();
         self.overlap.clear();
@@ -154,8 +115,7 @@ impl TrialPiece {
             if others != 0 {
                 self.overlap.push(others | 1 << slot);
             }
-            self.gone.add(document, words, counts, slot * num);
-            self.instead.add(&again, words, counts, slot * num);
+            self.change(slot, (document, &again), (words, counts));
             let before = document.topic_counts().map(said);
             let after = again.topic_counts().map(|(k, n)| match k == heir {
                 true => (k, said_of(f64::from(n), alpha(heir) + alpha(topic))),
@@ -165,6 +125,20 @@ impl TrialPiece {
             self.left_said.extend(after.map(|(j, said)| (slot * num + j, said, 1.0)));
             self.left_entropy.push((slot, again.entropy(words.len()) - entropy));
             self.again = again;
+        }
+    }
+
+    /// What a document would have more of, and less, without the topic that is in this place of those that may leave.
+    fn change(&mut self, slot: u32, (before, after): (&Document, &Document), (words, counts): (&[u32], &[f32])) {
+        for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
+            before.responsibilities(u).for_each(|(k, r)| self.share[k as usize] -= r);
+            after.responsibilities(u).for_each(|(k, r)| self.share[k as usize] += r);
+            for (k, _) in before.responsibilities(u).chain(after.responsibilities(u)) {
+                let change = c * std::mem::take(&mut self.share[k as usize]);
+                if change != 0.0 {
+                    self.left.push((slot, v, k, change));
+                }
+            }
         }
     }
 
@@ -293,10 +267,7 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
     if !lists.is_empty() {
         trial.add_halves(&lists);
     }
-    let (mut gone, mut instead) = (Vec::new(), Vec::new());
     for piece in pieces.clone() {
-        gone.extend(piece.gone.lists());
-        instead.extend(piece.instead.lists());
         piece.left_said.iter().for_each(|(at, said, sign)| trial.left_said[*at as usize].add(said, *sign));
         piece.left_entropy.iter().for_each(|&(slot, change)| trial.left_entropy[slot as usize] += change);
         piece.losses.iter().for_each(|&(k, loss)| trial.losses[k as usize] += f64::from(loss));
@@ -304,10 +275,8 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
             (0..trial.leaving.len()).filter(|slot| bits >> slot & 1 == 1).for_each(|slot| trial.overlap[slot] |= bits);
         }
     }
-    if !gone.is_empty() {
-        let numbers = trial.left_said.len();
-        trial.gone.add_lists(numbers, &gone);
-        trial.instead.add_lists(numbers, &instead);
+    if pieces.clone().any(|piece| !piece.left.is_empty()) {
+        trial.left.add(trial.leaving.len(), pieces.clone().map(|piece| &piece.left[..]));
     }
     let before = trial.examples.len();
     trial.examples.extend(pieces.flat_map(|piece| piece.examples.iter().cloned()));

@@ -1,0 +1,285 @@
+//! The data term of the leave-out objective: of topics as they are, and of what might become of them.
+//!
+//! All of it is sums of m log(what the other batches have + lambda), gathered word by word; the logarithms of a word are
+//! worked out together.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use crate::topics::Topics;
+use crate::topics::growth::trial::{ROUNDING, Trial};
+use crate::topics::summary::{SparseStats, TopicSummary, WordStats};
+
+/// Words of a parallel task.
+const WORDS_A_TASK: usize = 64;
+
+/// S of a batch.
+pub fn batch_words(memo: &TopicSummary) -> &SparseStats<f32> {
+    match &memo.words {
+        WordStats::Batch(stats) => stats,
+        WordStats::Total(_) => unreachable!("what is remembered of a batch is held as a batch's"),
+    }
+}
+
+/// What batches gathered of proposals.
+pub fn trials(memos: &[Arc<TopicSummary>]) -> impl Iterator<Item = &Trial> {
+    memos.iter().filter_map(|memo| memo.trial.as_deref())
+}
+
+/// The data term with each batch left out.
+pub struct LeaveOut {
+    /// Of each topic.
+    pub topics: Vec<f64>,
+    /// Of each half of a topic that is proposed for a split.
+    pub halves: Vec<f64>,
+    /// Of each pair that is proposed to be merged, less that of the two.
+    pub pairs: Vec<f64>,
+    /// Of all topics where one that may leave is gone, less what it is.
+    pub left: Vec<f64>,
+}
+
+impl LeaveOut {
+    /// Of so many topics, halves and topics that may leave, and of these pairs.
+    pub fn new(
+        topics: &Topics,
+        memos: &[Arc<TopicSummary>],
+        (num, num_halves, num_leaving): (usize, usize, usize),
+        pairs: &[(u32, u32)],
+    ) -> Self {
+        let lambda = topics.lambda;
+        let chunks = topics.vocab_size.div_ceil(WORDS_A_TASK);
+        let mut partners: Vec<Vec<(u32, u32)>> = vec![Vec::new(); num];
+        pairs.iter().enumerate().for_each(|(at, &(a, b))| partners[a as usize].push((b, at as u32)));
+        let zero = || LeaveOut {
+            topics: vec![0.0; num],
+            halves: vec![0.0; num_halves],
+            pairs: vec![0.0; pairs.len()],
+            left: vec![0.0; num_leaving],
+        };
+        let of_chunk = |chunk: usize| {
+            let words = chunk * WORDS_A_TASK..((chunk + 1) * WORDS_A_TASK).min(topics.vocab_size);
+            let mut of_topics = Column::new(num, memos.len());
+            let mut of_halves = Column::new(num_halves, memos.len());
+            let mut leaving = Leaving::new(memos, num_leaving, words.start);
+            let mut out = zero();
+            for v in words {
+                of_topics.fill(memos.iter().map(|memo| batch_words(memo).word(v)), lambda);
+                of_topics.add_to(&mut out.topics);
+                of_topics.add_pairs(&partners, lambda, &mut out.pairs);
+                leaving.add_word(v, &mut of_topics, lambda, &mut out.left);
+                of_topics.clear();
+                if num_halves > 0 {
+                    of_halves.fill(trials(memos).map(|trial| trial.halves.word(v)), lambda);
+                    of_halves.add_to(&mut out.halves);
+                    of_halves.clear();
+                }
+            }
+            out
+        };
+        let parts: Vec<LeaveOut> = (0..chunks).into_par_iter().with_max_len(1).map(of_chunk).collect();
+        let mut sum = zero();
+        for part in parts {
+            let lists = [
+                (&mut sum.topics, part.topics),
+                (&mut sum.halves, part.halves),
+                (&mut sum.pairs, part.pairs),
+                (&mut sum.left, part.left),
+            ];
+            for (into, from) in lists {
+                into.iter_mut().zip(from).for_each(|(a, b)| *a += b);
+            }
+        }
+        sum.normalise(topics.lambda * topics.vocab_size as f64, memos, pairs);
+        sum
+    }
+
+    /// Take off what normalises: N^b log(N - N^b + lambda V).
+    fn normalise(&mut self, room: f64, memos: &[Arc<TopicSummary>], pairs: &[(u32, u32)]) {
+        let counts = |k: usize| -> Vec<f64> { memos.iter().map(|memo| memo.counts[k]).collect() };
+        let of_topics: Vec<f64> = (0..self.topics.len()).map(|k| left_out(&counts(k), room)).collect();
+        self.topics.iter_mut().zip(&of_topics).for_each(|(value, term)| *value -= term);
+        let mut of_halves = vec![vec![0.0; memos.len()]; self.halves.len()];
+        let num_halves = of_halves.len();
+        for (b, trial) in trials(memos).enumerate().filter(|_| num_halves > 0) {
+            let (half, mass) = (&trial.halves.topic, &trial.halves.mass);
+            half.iter().zip(mass).for_each(|(&h, &m)| of_halves[h as usize][b] += f64::from(m));
+        }
+        self.halves.iter_mut().zip(of_halves).for_each(|(value, counts)| *value -= left_out(&counts, room));
+        for (value, &(a, b)) in self.pairs.iter_mut().zip(pairs) {
+            let [a, b] = [a, b].map(|k| k as usize);
+            let both: Vec<f64> = counts(a).iter().zip(counts(b)).map(|(a, b)| a + b).collect();
+            *value -= left_out(&both, room) - of_topics[a] - of_topics[b];
+        }
+        let of_leaving = |(slot, value): (usize, &mut f64)| {
+            let mut change = vec![0.0; self.topics.len() * memos.len()];
+            for (b, trial) in trials(memos).enumerate() {
+                trial.left.of(slot).for_each(|(_, k, m)| change[k as usize * memos.len() + b] += f64::from(m));
+            }
+            for (k, change) in change.chunks_exact(memos.len()).enumerate().filter(|of| of.1.iter().any(|c| *c != 0.0)) {
+                let after: Vec<f64> = counts(k).iter().zip(change).map(|(n, c)| (n + c).max(0.0)).collect();
+                *value -= left_out(&after, room) - of_topics[k];
+            }
+        };
+        self.left.par_iter_mut().enumerate().for_each(of_leaving);
+    }
+}
+
+/// sum_b m_b log(sum of the others' + lambda).
+pub fn left_out(masses: &[f64], lambda: f64) -> f64 {
+    let all: f64 = masses.iter().sum();
+    let of_batch = |&m: &f64| if m > 0.0 { m * ((all - m).max(0.0) + lambda).ln() } else { 0.0 };
+    masses.iter().map(of_batch).sum()
+}
+
+/// Such sums, each under a number, whose logarithms are worked out together.
+#[derive(Default)]
+struct Sums {
+    number: Vec<u32>,
+    factor: Vec<f64>,
+    log: Vec<f64>,
+}
+
+impl Sums {
+    /// That of these masses, which come to `all`.
+    fn push(&mut self, number: u32, masses: impl Iterator<Item = f64>, all: f64, lambda: f64) {
+        for m in masses.filter(|m| *m > 0.0) {
+            self.number.push(number);
+            self.factor.push(m);
+            self.log.push((all - m).max(0.0) + lambda);
+        }
+    }
+
+    /// Add them to what is under their numbers, and have none.
+    fn add_to(&mut self, into: &mut [f64]) {
+        lsparse_kernels::ln_slice(&mut self.log);
+        for ((number, factor), log) in self.number.drain(..).zip(self.factor.drain(..)).zip(self.log.drain(..)) {
+            into[number as usize] += factor * log;
+        }
+    }
+}
+
+/// One word in every topic and batch.
+struct Column {
+    batches: usize,
+    /// Topic by topic.
+    mass: Vec<f64>,
+    sum: Vec<f64>,
+    term: Vec<f64>,
+    there: Vec<u32>,
+    sums: Sums,
+}
+
+impl Column {
+    fn new(num: usize, batches: usize) -> Self {
+        let (mass, there) = (vec![0.0; num * batches], Vec::new());
+        Column { batches, mass, sum: vec![0.0; num], term: vec![0.0; num], there, sums: Sums::default() }
+    }
+
+    fn fill<'a>(&mut self, batches: impl Iterator<Item = (&'a [u32], &'a [f32])>, lambda: f64) {
+        for (b, (topic, mass)) in batches.enumerate() {
+            for (&k, &m) in topic.iter().zip(mass) {
+                if self.sum[k as usize] == 0.0 {
+                    self.there.push(k);
+                }
+                self.sum[k as usize] += f64::from(m);
+                self.mass[k as usize * self.batches + b] = f64::from(m);
+            }
+        }
+        for &k in &self.there {
+            let masses = &self.mass[k as usize * self.batches..][..self.batches];
+            self.sums.push(k, masses.iter().copied(), self.sum[k as usize], lambda);
+        }
+        self.sums.add_to(&mut self.term);
+    }
+
+    /// What batches have of the word in a topic.
+    fn of(&self, k: u32) -> &[f64] {
+        &self.mass[k as usize * self.batches..][..self.batches]
+    }
+
+    fn add_to(&self, into: &mut [f64]) {
+        self.there.iter().for_each(|&k| into[k as usize] += self.term[k as usize]);
+    }
+
+    /// What changes where two topics that both have the word are one.
+    fn add_pairs(&mut self, partners: &[Vec<(u32, u32)>], lambda: f64, into: &mut [f64]) {
+        let mut sums = std::mem::take(&mut self.sums);
+        for &a in &self.there {
+            for &(b, at) in partners[a as usize].iter().filter(|(b, _)| self.sum[*b as usize] > 0.0) {
+                let both = self.of(a).iter().zip(self.of(b)).map(|(x, y)| x + y);
+                sums.push(at, both, self.sum[a as usize] + self.sum[b as usize], lambda);
+                into[at as usize] -= self.term[a as usize] + self.term[b as usize];
+            }
+        }
+        sums.add_to(into);
+        self.sums = sums;
+    }
+
+    fn clear(&mut self) {
+        for k in self.there.drain(..) {
+            let k = k as usize;
+            (self.sum[k], self.term[k]) = (0.0, 0.0);
+            self.mass[k * self.batches..(k + 1) * self.batches].fill(0.0);
+        }
+    }
+}
+
+/// What topics that may leave change, word by word.
+struct Leaving<'a> {
+    /// By topic that may leave and batch: the changes from the next word on.
+    rest: Vec<&'a [(u32, u32, f32)]>,
+    batches: usize,
+    /// Those of the word at hand.
+    changes: Vec<(u32, u32, f64)>,
+    after: Vec<f64>,
+}
+
+impl<'a> Leaving<'a> {
+    fn new(memos: &'a [Arc<TopicSummary>], num_leaving: usize, first: usize) -> Self {
+        let from = |slot: usize| {
+            trials(memos).map(move |trial| {
+                let all = trial.left.entries(slot);
+                &all[all.partition_point(|entry| (entry.0 as usize) < first)..]
+            })
+        };
+        Leaving {
+            rest: (0..num_leaving).flat_map(from).collect(),
+            batches: memos.len(),
+            changes: Vec::new(),
+            after: Vec::new(),
+        }
+    }
+
+    fn add_word(&mut self, v: usize, column: &mut Column, lambda: f64, into: &mut [f64]) {
+        let mut sums = std::mem::take(&mut column.sums);
+        for (slot, of_batches) in self.rest.chunks_exact_mut(self.batches).enumerate() {
+            self.changes.clear();
+            for (b, rest) in of_batches.iter_mut().enumerate() {
+                while let Some((&(word, k, change), others)) = rest.split_first()
+                    && word as usize == v
+                {
+                    self.changes.push((k, b as u32, f64::from(change)));
+                    *rest = others;
+                }
+            }
+            self.changes.sort_unstable_by_key(|change| (change.0, change.1));
+            for of_topic in self.changes.chunk_by(|x, y| x.0 == y.0) {
+                let k = of_topic[0].0;
+                self.after.clear();
+                self.after.extend_from_slice(column.of(k));
+                of_topic.iter().for_each(|&(_, b, change)| self.after[b as usize] += change);
+                self.after.iter_mut().for_each(|mass| *mass = left_of(*mass));
+                sums.push(slot as u32, self.after.iter().copied(), self.after.iter().sum(), lambda);
+                into[slot] -= column.term[k as usize];
+            }
+        }
+        sums.add_to(into);
+        column.sums = sums;
+    }
+}
+
+/// A mass that something was taken from: what rounding leaves of all is nothing.
+pub fn left_of(mass: f64) -> f64 {
+    if mass > ROUNDING { mass } else { 0.0 }
+}
