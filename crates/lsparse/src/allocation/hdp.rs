@@ -8,7 +8,7 @@
 //! Beta(1 + b_k, gamma + sum of the b_j that come later). A topic that nobody has costs nothing, so that the bound compares
 //! one K with another; K fixed is the same with a stick that ends after K.
 
-use lsparse_kernels::{digamma, ln_gamma};
+use lsparse_kernels::{digamma_slice, ln_gamma_slice};
 
 use super::sticks::{LEAST_GAMMA, MOST_GAMMA, best_gamma};
 
@@ -58,8 +58,7 @@ impl Stick {
             stick.sweep(alpha, said);
             if stick.learned {
                 // d/d gamma of sum_k log gamma + (gamma - 1) E[log(1 - u_k)] - gamma
-                let logs: f64 = (0..stick.ones.len()).map(|i| stick.log_rest(i)).sum();
-                stick.gamma = (stick.ones.len() as f64 / (1.0 - logs)).clamp(LEAST_GAMMA, MOST_GAMMA);
+                stick.gamma = (stick.ones.len() as f64 / (1.0 - stick.log_rests())).clamp(LEAST_GAMMA, MOST_GAMMA);
             }
             let now = stick.term(alpha, said);
             if now - before <= REST * before.abs() {
@@ -90,9 +89,13 @@ impl Stick {
         self.ones[i] / (self.ones[i] + self.rests[i])
     }
 
-    /// `E[log(1 - u)]`.
-    fn log_rest(&self, i: usize) -> f64 {
-        digamma(self.rests[i]) - digamma(self.ones[i] + self.rests[i])
+    /// sum_k `E[log(1 - u_k)]`.
+    fn log_rests(&self) -> f64 {
+        let both = self.ones.iter().zip(&self.rests).map(|(a, b)| a + b);
+        let mut psi: Vec<f64> = self.rests.iter().copied().chain(both).collect();
+        digamma_slice(&mut psi);
+        let (rests, both) = psi.split_at(self.rests.len());
+        rests.iter().zip(both).map(|(rest, both)| rest - both).sum()
     }
 
     /// Bring every q(u_k) nearer to its best under the others; the bound never falls.
@@ -133,12 +136,22 @@ impl Stick {
     pub fn term(&self, alpha: f64, said: Tables<'_>) -> f64 {
         let all: f64 = said.tables.iter().sum();
         let mut term = all * alpha.ln() - said.slope * alpha - if self.learned { self.gamma } else { 0.0 };
+        term += self.order.len() as f64 * self.gamma.ln();
+        // digamma and ln gamma of a, of b and of a + b.
+        let both = self.ones.iter().zip(&self.rests).map(|(a, b)| a + b);
+        let mut psi: Vec<f64> = self.ones.iter().chain(&self.rests).copied().chain(both).collect();
+        let mut log = psi.clone();
+        digamma_slice(&mut psi);
+        ln_gamma_slice(&mut log);
+        let num = self.order.len();
         let mut after = all;
         let mut left = 1.0;
         for (i, &k) in self.order.iter().enumerate() {
             after -= said.tables[k];
             let plain = (1.0 + said.tables[k], self.gamma + after.max(0.0));
-            term += self.gamma.ln() + of_stick((self.ones[i], self.rests[i]), plain);
+            term += (plain.0 - self.ones[i]) * (psi[i] - psi[2 * num + i]);
+            term += (plain.1 - self.rests[i]) * (psi[num + i] - psi[2 * num + i]);
+            term += log[i] + log[num + i] - log[2 * num + i];
             term -= alpha * said.slopes[k] * left * self.mean(i);
             left *= 1.0 - self.mean(i);
         }
@@ -148,9 +161,11 @@ impl Stick {
 
 /// (A - 1) `E[log u]` + (B - 1) `E[log(1 - u)]` and the entropy of u ~ Beta(a, b), where (A, B) is `plain`.
 fn of_stick((a, b): (f64, f64), plain: (f64, f64)) -> f64 {
-    let psi = digamma(a + b);
-    (plain.0 - a) * (digamma(a) - psi) + (plain.1 - b) * (digamma(b) - psi) + ln_gamma(a) + ln_gamma(b)
-        - ln_gamma(a + b)
+    // (Several at once cost what one does.)
+    let (mut psi, mut log) = ([a, b, a + b], [a, b, a + b]);
+    digamma_slice(&mut psi);
+    ln_gamma_slice(&mut log);
+    (plain.0 - a) * (psi[0] - psi[2]) + (plain.1 - b) * (psi[1] - psi[2]) + log[0] + log[1] - log[2]
 }
 
 /// The q(u) = Beta(a, b) that maximises `of_stick` less `weight` x `E[u]`, from what it was: natural gradients, halved
@@ -158,8 +173,8 @@ fn of_stick((a, b): (f64, f64), plain: (f64, f64)) -> f64 {
 fn tilted(start: (f64, f64), plain: (f64, f64), weight: f64) -> (f64, f64) {
     let value = |(a, b): (f64, f64)| of_stick((a, b), plain) - weight * a / (a + b);
     let (mut now, mut at) = (start, value(start));
-    // (The next sweep goes on from where these steps end.)
-    for _ in 0..4 {
+    // (The next sweep goes on from where this ends.)
+    for _ in 0..STEPS {
         let (a, b) = now;
         // The gradient is F (plain - (a, b)) - weight grad E[u], F the Fisher information: the step is F^-1 of it.
         let (i, j, both) = (trigamma(a), trigamma(b), trigamma(a + b));
@@ -188,6 +203,9 @@ fn tilted(start: (f64, f64), plain: (f64, f64), weight: f64) -> (f64, f64) {
     }
     now
 }
+
+/// Steps of a stick in one sweep.
+const STEPS: usize = 1;
 
 /// A step that is no more than this share of where it starts is none.
 const NEAR: f64 = 1e-9;

@@ -22,7 +22,7 @@ const TOPICS_A_WORD: usize = 32;
 const ALLOWANCE: f64 = 2.0;
 
 /// Tokens of documents that may be worked out again in any lap, however few there are: so many take no time.
-const LEAST_TOKENS: f64 = 40_000.0;
+const LEAST_TOKENS: f64 = 20_000.0;
 
 /// Topics that may leave at one time: they are bits of a word.
 const MOST: usize = 64;

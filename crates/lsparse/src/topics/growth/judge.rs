@@ -25,7 +25,7 @@ use crate::training::moves::{Move, MoveKind, Part, Remap};
 
 /// J: what is remembered of batches, each scored under topics without it.
 pub fn leave_out_objective(topics: &Topics, total: &TopicSummary, memos: &[Arc<TopicSummary>]) -> f64 {
-    let words: f64 = LeaveOut::new(topics, memos, (total.num_topics, 0, 0), &[]).topics.iter().sum();
+    let words: f64 = LeaveOut::new(topics, memos, &vec![true; total.num_topics], (0, 0), &[]).topics.iter().sum();
     words + total.entropy + topics.allocation(&[], total) - cost_of(topics) * total.num_topics as f64
 }
 
@@ -88,8 +88,11 @@ impl<'a> Judge<'a> {
 
     /// Work out what every change that was proposed would gain; says how many they are.
     pub fn consider(&mut self) -> usize {
-        let nums = (self.total.num_topics, 2 * self.splits.len(), self.leaving.len());
-        let words = LeaveOut::new(self.topics, self.memos, nums, &self.pairs);
+        let mut asked = vec![false; self.total.num_topics];
+        let of_pairs = self.pairs.iter().flat_map(|&(a, b)| [a, b]);
+        self.splits.iter().copied().chain(of_pairs).for_each(|k| asked[k as usize] = true);
+        let nums = (2 * self.splits.len(), self.leaving.len());
+        let words = LeaveOut::new(self.topics, self.memos, &asked, nums, &self.pairs);
         let now = |k: u32| self.clusters[k as usize].as_ref().map_or(Said::default(), |cluster| cluster.1);
         let mut candidates = Vec::new();
         let trials = || left_out::trials(self.memos);
@@ -274,7 +277,8 @@ impl<'a> Judge<'a> {
                 continue;
             }
             let first = candidate.touches[0] as usize;
-            let goes = |k: usize| candidate.touches.iter().skip(candidate.said.len().min(1)).any(|&gone| gone as usize == k);
+            let goes =
+                |k: usize| candidate.touches.iter().skip(candidate.said.len().min(1)).any(|&gone| gone as usize == k);
             let said = |(k, cluster): (usize, &Option<(Vec<Part>, Said)>)| match cluster {
                 Some(_) if goes(k) => None,
                 Some(_) if k == first => Some(candidate.said[0]),

@@ -3,6 +3,7 @@
 //! All of it is sums of m log(what the other batches have + lambda), gathered word by word; the logarithms of a word are
 //! worked out together.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -29,7 +30,7 @@ pub fn trials(memos: &[Arc<TopicSummary>]) -> impl Iterator<Item = &Trial> {
 
 /// The data term with each batch left out.
 pub struct LeaveOut {
-    /// Of each topic.
+    /// Of each topic that is asked for; the others' is not whole.
     pub topics: Vec<f64>,
     /// Of each half of a topic that is proposed for a split.
     pub halves: Vec<f64>,
@@ -40,14 +41,16 @@ pub struct LeaveOut {
 }
 
 impl LeaveOut {
-    /// Of so many topics, halves and topics that may leave, and of these pairs.
+    /// Of the topics that are asked for, of so many halves and topics that may leave, and of these pairs, whose topics must
+    /// be among the former.
     pub fn new(
         topics: &Topics,
         memos: &[Arc<TopicSummary>],
-        (num, num_halves, num_leaving): (usize, usize, usize),
+        asked: &[bool],
+        (num_halves, num_leaving): (usize, usize),
         pairs: &[(u32, u32)],
     ) -> Self {
-        let lambda = topics.lambda;
+        let (num, lambda) = (asked.len(), topics.lambda);
         let chunks = topics.vocab_size.div_ceil(WORDS_A_TASK);
         let mut partners: Vec<Vec<(u32, u32)>> = vec![Vec::new(); num];
         pairs.iter().enumerate().for_each(|(at, &(a, b))| partners[a as usize].push((b, at as u32)));
@@ -61,16 +64,22 @@ impl LeaveOut {
             let words = chunk * WORDS_A_TASK..((chunk + 1) * WORDS_A_TASK).min(topics.vocab_size);
             let mut of_topics = Column::new(num, memos.len());
             let mut of_halves = Column::new(num_halves, memos.len());
-            let mut leaving = Leaving::new(memos, num_leaving, words.start);
+            let leaving = changes_of(memos, num_leaving, &words);
+            let mut leaving = leaving.chunk_by(|x, y| x.word == y.word).peekable();
+            let mut is_changed = vec![false; num];
             let mut out = zero();
             for v in words {
-                of_topics.fill(memos.iter().map(|memo| batch_words(memo).word(v)), lambda);
+                let changes = leaving.next_if(|changes| changes[0].word as usize == v).unwrap_or_default();
+                changes.iter().for_each(|change| is_changed[change.topic as usize] = true);
+                let is_needed = |k: usize| asked[k] || is_changed[k];
+                of_topics.fill(memos.iter().map(|memo| batch_words(memo).word(v)), is_needed, lambda);
                 of_topics.add_to(&mut out.topics);
                 of_topics.add_pairs(&partners, lambda, &mut out.pairs);
-                leaving.add_word(v, &mut of_topics, lambda, &mut out.left);
+                of_topics.add_changes(changes, lambda, &mut out.left);
                 of_topics.clear();
+                changes.iter().for_each(|change| is_changed[change.topic as usize] = false);
                 if num_halves > 0 {
-                    of_halves.fill(trials(memos).map(|trial| trial.halves.word(v)), lambda);
+                    of_halves.fill(trials(memos).map(|trial| trial.halves.word(v)), |_| true, lambda);
                     of_halves.add_to(&mut out.halves);
                     of_halves.clear();
                 }
@@ -116,7 +125,8 @@ impl LeaveOut {
             for (b, trial) in trials(memos).enumerate() {
                 trial.left.of(slot).for_each(|(_, k, m)| change[k as usize * memos.len() + b] += f64::from(m));
             }
-            for (k, change) in change.chunks_exact(memos.len()).enumerate().filter(|of| of.1.iter().any(|c| *c != 0.0)) {
+            for (k, change) in change.chunks_exact(memos.len()).enumerate().filter(|of| of.1.iter().any(|c| *c != 0.0))
+            {
                 let after: Vec<f64> = counts(k).iter().zip(change).map(|(n, c)| (n + c).max(0.0)).collect();
                 *value -= left_out(&after, room) - of_topics[k];
             }
@@ -176,9 +186,14 @@ impl Column {
         Column { batches, mass, sum: vec![0.0; num], term: vec![0.0; num], there, sums: Sums::default() }
     }
 
-    fn fill<'a>(&mut self, batches: impl Iterator<Item = (&'a [u32], &'a [f32])>, lambda: f64) {
+    fn fill<'a>(
+        &mut self,
+        batches: impl Iterator<Item = (&'a [u32], &'a [f32])>,
+        is_needed: impl Fn(usize) -> bool,
+        lambda: f64,
+    ) {
         for (b, (topic, mass)) in batches.enumerate() {
-            for (&k, &m) in topic.iter().zip(mass) {
+            for (&k, &m) in topic.iter().zip(mass).filter(|(k, _)| is_needed(**k as usize)) {
                 if self.sum[k as usize] == 0.0 {
                     self.there.push(k);
                 }
@@ -216,6 +231,23 @@ impl Column {
         self.sums = sums;
     }
 
+    /// What changes where topics that may leave are gone, each by itself.
+    fn add_changes(&mut self, changes: &[Change], lambda: f64, into: &mut [f64]) {
+        let mut sums = std::mem::take(&mut self.sums);
+        let mut after = Vec::new();
+        for of_topic in changes.chunk_by(|x, y| (x.slot, x.topic) == (y.slot, y.topic)) {
+            let Change { slot, topic, .. } = of_topic[0];
+            after.clear();
+            after.extend_from_slice(self.of(topic));
+            of_topic.iter().for_each(|change| after[change.batch as usize] += change.mass);
+            after.iter_mut().for_each(|mass| *mass = left_of(*mass));
+            sums.push(slot, after.iter().copied(), after.iter().sum(), lambda);
+            into[slot as usize] -= self.term[topic as usize];
+        }
+        sums.add_to(into);
+        self.sums = sums;
+    }
+
     fn clear(&mut self) {
         for k in self.there.drain(..) {
             let k = k as usize;
@@ -225,58 +257,31 @@ impl Column {
     }
 }
 
-/// What topics that may leave change, word by word.
-struct Leaving<'a> {
-    /// By topic that may leave and batch: the changes from the next word on.
-    rest: Vec<&'a [(u32, u32, f32)]>,
-    batches: usize,
-    /// Those of the word at hand.
-    changes: Vec<(u32, u32, f64)>,
-    after: Vec<f64>,
+/// What batch b would have more of a word in a topic if one that may leave did, or less.
+struct Change {
+    word: u32,
+    slot: u32,
+    topic: u32,
+    batch: u32,
+    mass: f64,
 }
 
-impl<'a> Leaving<'a> {
-    fn new(memos: &'a [Arc<TopicSummary>], num_leaving: usize, first: usize) -> Self {
-        let from = |slot: usize| {
-            trials(memos).map(move |trial| {
-                let all = trial.left.entries(slot);
-                &all[all.partition_point(|entry| (entry.0 as usize) < first)..]
-            })
-        };
-        Leaving {
-            rest: (0..num_leaving).flat_map(from).collect(),
-            batches: memos.len(),
-            changes: Vec::new(),
-            after: Vec::new(),
+/// All such changes of some words, in that order.
+fn changes_of(memos: &[Arc<TopicSummary>], num_leaving: usize, words: &Range<usize>) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (b, trial) in trials(memos).enumerate() {
+        for slot in 0..num_leaving {
+            let all = trial.left.entries(slot);
+            let first = all.partition_point(|entry| (entry.0 as usize) < words.start);
+            let these = all[first..].iter().take_while(|entry| words.contains(&(entry.0 as usize)));
+            changes.extend(these.map(|&(word, topic, mass)| {
+                let mass = f64::from(mass);
+                Change { word, slot: slot as u32, topic, batch: b as u32, mass }
+            }));
         }
     }
-
-    fn add_word(&mut self, v: usize, column: &mut Column, lambda: f64, into: &mut [f64]) {
-        let mut sums = std::mem::take(&mut column.sums);
-        for (slot, of_batches) in self.rest.chunks_exact_mut(self.batches).enumerate() {
-            self.changes.clear();
-            for (b, rest) in of_batches.iter_mut().enumerate() {
-                while let Some((&(word, k, change), others)) = rest.split_first()
-                    && word as usize == v
-                {
-                    self.changes.push((k, b as u32, f64::from(change)));
-                    *rest = others;
-                }
-            }
-            self.changes.sort_unstable_by_key(|change| (change.0, change.1));
-            for of_topic in self.changes.chunk_by(|x, y| x.0 == y.0) {
-                let k = of_topic[0].0;
-                self.after.clear();
-                self.after.extend_from_slice(column.of(k));
-                of_topic.iter().for_each(|&(_, b, change)| self.after[b as usize] += change);
-                self.after.iter_mut().for_each(|mass| *mass = left_of(*mass));
-                sums.push(slot as u32, self.after.iter().copied(), self.after.iter().sum(), lambda);
-                into[slot] -= column.term[k as usize];
-            }
-        }
-        sums.add_to(into);
-        column.sums = sums;
-    }
+    changes.sort_unstable_by_key(|change| (change.word, change.slot, change.topic, change.batch));
+    changes
 }
 
 /// A mass that something was taken from: what rounding leaves of all is nothing.

@@ -55,6 +55,10 @@ const FEW: usize = 16;
 const PATIENCE: u32 = 8;
 const QUIET: usize = 50;
 
+/// Laps from one that all pairs are judged in to the next, while topics are neither merged nor given up: what a merge gains
+/// changes little then.
+const PAIRS_EVERY: u64 = 3;
+
 /// Examples of a topic that a split is looked for in, at most.
 const EXAMPLES: usize = 160;
 
@@ -300,7 +304,8 @@ pub fn moves(
     if !room {
         state.splits.clear();
     }
-    state.pairs = alike.pairs(&places);
+    let is_due = state.fewer_at == state.generation || state.generation.is_multiple_of(PAIRS_EVERY);
+    state.pairs = if is_due { alike.pairs(&places) } else { Vec::new() };
     state.generation += 1;
     state.batches = memos.len();
     state.leaving =
