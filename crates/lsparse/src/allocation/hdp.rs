@@ -225,6 +225,8 @@ fn trigamma(mut x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use lsparse_kernels::digamma;
+
     use super::*;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
