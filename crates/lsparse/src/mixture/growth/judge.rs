@@ -40,6 +40,18 @@ struct Candidate {
     gain: f64,
 }
 
+impl Candidate {
+    /// What it gains where this is what the term of counts and, if shared, the data term come to before and after.
+    fn gain_to(&self, before: (f64, f64), after: (f64, f64)) -> f64 {
+        self.gain + (after.1 - before.1) + (after.0 - before.0)
+    }
+}
+
+/// What gains no more or less is rounding.
+fn tie(allocation: f64) -> f64 {
+    TIE * (1.0 + allocation.abs())
+}
+
 /// The clusters as they are to be.
 pub struct Judge<'a, T: Scalar> {
     mixture: &'a Mixture<T>,
@@ -73,7 +85,7 @@ impl<'a, T: Scalar> Judge<'a, T> {
 
     /// Whether what a cluster is worth depends on the others.
     fn shares(&self) -> bool {
-        self.mixture.likelihood.shared_width() > 0
+        self.mixture.likelihood.kind().family().shares_covariance
     }
 
     fn count(&self, parts: &[Part]) -> f64 {
@@ -93,37 +105,59 @@ impl<'a, T: Scalar> Judge<'a, T> {
         Ok(self.mixture.likelihood.global_step(Estimate::Posterior, &[count], &stat, None)?.own_data_term())
     }
 
+    /// The clusters as they are to be, or as they would be after a change, each with its N where that is known.
+    fn after<'c>(&'c self, change: Option<&'c Candidate>) -> impl Iterator<Item = (Option<f64>, &'c [Part])> {
+        let becomes = move |k: usize| change?.becomes.iter().find(|of| of.0 as usize == k);
+        let present = self.clusters.iter().zip(&self.counts).enumerate();
+        let present = present.filter_map(move |(k, (parts, count))| match becomes(k) {
+            Some((_, parts)) => parts.as_deref().map(|parts| (None, parts)),
+            None => parts.as_deref().map(|parts| (*count, parts)),
+        });
+        present.chain(change.into_iter().flat_map(|change| change.besides.iter().map(|parts| (None, &parts[..]))))
+    }
+
     /// The data term of all clusters, where they share statistics.
-    fn worth_of_all(&self, clusters: &[Option<Vec<Part>>]) -> Result<f64> {
-        let plan = Remap { clusters: clusters.iter().flatten().cloned().collect() };
-        let ClusterSummary { counts, stats, .. } = self.total.remapped(&plan);
+    fn worth_of_all(&self, change: Option<&Candidate>) -> Result<f64> {
+        let (mut counts, mut stats) = (Vec::new(), Vec::with_capacity(self.total.stats.len() + self.total.width));
+        for (_, parts) in self.after(change) {
+            let first = stats.len();
+            stats.resize(first + self.total.width, 0.0);
+            for (_, stat) in parts.iter().filter_map(|&part| self.total.part(part)) {
+                stats[first..].iter_mut().zip(stat).for_each(|(a, b)| *a += b);
+            }
+            counts.push(self.count(parts));
+        }
+        stats.extend(self.total.shared());
         Ok(self.mixture.likelihood.global_step(Estimate::Posterior, &counts, &stats, None)?.own_data_term())
     }
 
-    /// The clusters after a change.
-    fn after(&self, candidate: &Candidate) -> Vec<Option<Vec<Part>>> {
-        let mut clusters = self.clusters.clone();
-        for (k, parts) in &candidate.becomes {
-            clusters[*k as usize].clone_from(parts);
-        }
-        clusters.extend(candidate.besides.iter().cloned().map(Some));
-        clusters
-    }
-
-    /// N of the clusters after a change.
-    fn counts_after(&self, candidate: &Candidate) -> Vec<Option<f64>> {
-        let mut counts = self.counts.clone();
-        for (k, parts) in &candidate.becomes {
-            counts[*k as usize] = parts.as_ref().map(|parts| self.count(parts));
-        }
-        counts.extend(candidate.besides.iter().map(|parts| Some(self.count(parts))));
-        counts
-    }
-
-    /// The term of these counts.
-    fn allocation(&self, counts: &[Option<f64>]) -> f64 {
-        let counts: Vec<f64> = counts.iter().flatten().copied().collect();
+    /// The term of counts.
+    fn allocation(&self, change: Option<&Candidate>) -> f64 {
+        let count = |(count, parts): (Option<f64>, &[Part])| count.unwrap_or_else(|| self.count(parts));
+        let counts: Vec<f64> = self.after(change).map(count).collect();
         self.mixture.allocation.term(Estimate::Posterior, &counts)
+    }
+
+    /// The term of counts and, where clusters share statistics, the data term of all.
+    fn terms(&self, change: Option<&Candidate>) -> Result<(f64, f64)> {
+        let data = if self.shares() { self.worth_of_all(change)? } else { 0.0 };
+        Ok((self.allocation(change), data))
+    }
+
+    /// Make a change that gains so much.
+    fn make(&mut self, candidate: Candidate, gain: f64) {
+        let Candidate { kind, touches, becomes, besides, .. } = candidate;
+        touches.iter().for_each(|&k| self.touched[k as usize] = true);
+        let change = Move { kind, from: Vec::new(), to: Vec::new(), gain };
+        self.made.push((change, touches, besides.len()));
+        for (k, parts) in becomes {
+            self.counts[k as usize] = parts.as_ref().map(|parts| self.count(parts));
+            self.clusters[k as usize] = parts;
+        }
+        for parts in besides {
+            self.counts.push(Some(self.count(&parts)));
+            self.clusters.push(Some(parts));
+        }
     }
 
     /// Work out what every change that was proposed would gain; says how many they are.
@@ -218,59 +252,39 @@ impl<'a, T: Scalar> Judge<'a, T> {
     /// Make the changes that gain, the best first, none of what another has changed. Of equals the smaller number of
     /// clusters.
     pub fn accept(&mut self, most: usize) -> Result<()> {
-        let mut present = self.allocation(&self.counts);
-        let mut data = if self.shares() { self.worth_of_all(&self.clusters)? } else { 0.0 };
-        let candidates = std::mem::take(&mut self.candidates);
-        let mut order: Vec<(f64, usize)> = Vec::new();
-        for (at, candidate) in candidates.iter().enumerate() {
-            let gain = self.gain(candidate, present, data)?;
-            if gain >= -self.tie(present) {
-                order.push((gain, at));
+        let mut present = self.terms(None)?;
+        let mut order: Vec<(f64, usize, Candidate)> = Vec::new();
+        for (at, candidate) in std::mem::take(&mut self.candidates).into_iter().enumerate() {
+            let gain = candidate.gain_to(present, self.terms(Some(&candidate))?);
+            if gain >= -tie(present.0) {
+                order.push((gain, at, candidate));
             }
         }
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        for (_, at) in order {
-            let candidate = &candidates[at];
+        for (_, _, candidate) in order {
             let born = candidate.besides.len();
             let num = self.counts.iter().flatten().count();
             let is_free = candidate.touches.iter().all(|&k| !self.touched[k as usize]);
             if !is_free || (born > 0 && num + born > most) {
                 continue;
             }
-            let counts = self.counts_after(candidate);
-            let alloc = self.allocation(&counts);
-            let worth = if self.shares() { self.worth_of_all(&self.after(candidate))? } else { 0.0 };
-            let gain = candidate.gain + (worth - data) + (alloc - present);
-            if gain > LEAST_GAIN || (gain >= -self.tie(present) && born == 0) {
-                candidate.touches.iter().for_each(|&k| self.touched[k as usize] = true);
-                let change = Move { kind: candidate.kind, from: Vec::new(), to: Vec::new(), gain };
-                self.made.push((change, candidate.touches.clone(), born));
-                (self.clusters, self.counts) = (self.after(candidate), counts);
-                (present, data) = (alloc, worth);
+            let after = self.terms(Some(&candidate))?;
+            let gain = candidate.gain_to(present, after);
+            if gain > LEAST_GAIN || (gain >= -tie(present.0) && born == 0) {
+                self.make(candidate, gain);
+                present = after;
             }
         }
         Ok(())
     }
 
-    /// What a change would gain now, where this is what the term of counts and, if shared, the data term come to.
-    fn gain(&self, candidate: &Candidate, present: f64, data: f64) -> Result<f64> {
-        let of_data = if self.shares() { self.worth_of_all(&self.after(candidate))? - data } else { 0.0 };
-        Ok(candidate.gain + of_data + self.allocation(&self.counts_after(candidate)) - present)
-    }
-
     /// What each change that is considered would gain by itself.
     pub fn gains(&self) -> Result<Vec<(MoveKind, Vec<u32>, f64)>> {
-        let present = self.allocation(&self.counts);
-        let data = if self.shares() { self.worth_of_all(&self.clusters)? } else { 0.0 };
+        let present = self.terms(None)?;
         let gain = |candidate: &Candidate| {
-            Ok((candidate.kind, candidate.touches.clone(), self.gain(candidate, present, data)?))
+            Ok((candidate.kind, candidate.touches.clone(), candidate.gain_to(present, self.terms(Some(candidate))?)))
         };
         self.candidates.iter().map(gain).collect()
-    }
-
-    /// What gains no more or less is rounding.
-    fn tie(&self, allocation: f64) -> f64 {
-        TIE * (1.0 + allocation.abs())
     }
 
     /// The clusters in their new order, and the changes that were made, by lasting numbers.

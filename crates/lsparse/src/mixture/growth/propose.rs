@@ -98,7 +98,7 @@ pub fn propose<T: Scalar>(
     }
     state.splits.sort_by_key(|split| split.cluster);
     let proposed = |k: &usize| state.splits.binary_search_by_key(&(*k as u32), |split| split.cluster).is_ok();
-    state.beside = (mixture.likelihood.shared_width() > 0).then(|| {
+    state.beside = mixture.likelihood.kind().family().shares_covariance.then(|| {
         let others: Vec<usize> = (0..num).filter(|k| !proposed(k)).collect();
         present.reordered(&others)
     });
@@ -265,7 +265,9 @@ fn gather<T: Scalar>(
         owner = resp.index;
     }
     let least = ROWS_A_PIECE * (likelihood.kind().family().least_rows)(likelihood.dim(), 1) as f64;
-    let shared = parts.shared().to_vec();
+    // What a group is worth depends on the others in some families; what is the same for all groups says nothing.
+    let depends = likelihood.kind().family().shares_covariance;
+    let shared = if depends { parts.shared().to_vec() } else { Vec::new() };
     // What groups are worth as clusters of their own.
     let worth = |groups: &[&Piece]| -> Result<f64> {
         let counts: Vec<f64> = groups.iter().map(|group| group.0).collect();
@@ -279,14 +281,15 @@ fn gather<T: Scalar>(
     let gain = |groups: &[(u32, Piece)], alone: &[f64], a: usize, b: usize| -> Result<f64> {
         let [first, second] = [a, b].map(|at| &groups[at].1);
         let both = (first.0 + second.0, first.1.iter().zip(&second.1).map(|(a, b)| a + b).collect());
-        if shared.is_empty() {
+        if !depends {
             return Ok(worth(&[&both])? - alone[a] - alone[b]);
         }
         let all = || groups.iter().map(|(_, group)| group);
         let others = all().enumerate().filter(|(at, _)| *at != a && *at != b).map(|(_, group)| group);
         Ok(worth(&others.chain([&both]).collect::<Vec<_>>())? - worth(&all().collect::<Vec<_>>())?)
     };
-    let mut alone: Vec<f64> = groups.iter().map(|(_, group)| worth(&[group])).collect::<Result<_>>()?;
+    let by_itself = |group: &Piece| if depends { Ok(0.0) } else { worth(&[group]) };
+    let mut alone: Vec<f64> = groups.iter().map(|(_, group)| by_itself(group)).collect::<Result<_>>()?;
     let mut gains: Vec<Vec<f64>> = Vec::new();
     for b in 0..groups.len() {
         gains.push((0..b).map(|a| gain(&groups, &alone, a, b)).collect::<Result<_>>()?);
@@ -305,7 +308,7 @@ fn gather<T: Scalar>(
         group.1.iter_mut().zip(&stat).for_each(|(a, b)| *a += b);
         owner.iter_mut().filter(|k| **k == gone).for_each(|k| *k = *into);
         alone.remove(b);
-        alone[a] = worth(&[&groups[a].1])?;
+        alone[a] = by_itself(&groups[a].1)?;
         gains.remove(b);
         gains[b..].iter_mut().for_each(|of| {
             of.remove(b);

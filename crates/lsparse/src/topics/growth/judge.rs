@@ -276,34 +276,33 @@ impl<'a> Judge<'a> {
             if !is_free || (born && num >= most) || (!born && num == 1) {
                 continue;
             }
-            let first = candidate.touches[0] as usize;
-            let goes =
-                |k: usize| candidate.touches.iter().skip(candidate.said.len().min(1)).any(|&gone| gone as usize == k);
-            let said = |(k, cluster): (usize, &Option<(Vec<Part>, Said)>)| match cluster {
-                Some(_) if goes(k) => None,
-                Some(_) if k == first => Some(candidate.said[0]),
-                cluster => cluster.as_ref().map(|cluster| cluster.1),
-            };
-            let more = candidate.said.get(1).copied();
-            let stick = self.stick_of(self.clusters.iter().enumerate().filter_map(said).chain(more));
+            let first = candidate.touches[0];
+            let mut becomes = vec![(first as usize, None)];
+            let mut besides = None;
+            match candidate.kind {
+                MoveKind::Birth => {
+                    becomes[0].1 = Some((vec![Part::Piece { of: first, at: 0 }], candidate.said[0]));
+                    besides = Some((vec![Part::Piece { of: first, at: 1 }], candidate.said[1]));
+                }
+                MoveKind::Merge => {
+                    let second = candidate.touches[1];
+                    becomes[0].1 = Some((vec![Part::Whole(first), Part::Whole(second)], candidate.said[0]));
+                    becomes.push((second as usize, None));
+                }
+                MoveKind::Delete => {}
+            }
+            let after =
+                self.clusters.iter().enumerate().filter_map(|(k, cluster)| {
+                    becomes.iter().find(|of| of.0 == k).map_or(cluster, |of| &of.1).as_ref()
+                });
+            let stick = self.stick_of(after.chain(&besides).map(|cluster| cluster.1));
             let gain = candidate.gain + stick - present + if born { -self.cost } else { self.cost };
             if gain > 0.0 || (!born && gain > -1e-9 * present.abs()) {
                 candidate.touches.iter().for_each(|&k| touched[k as usize] = true);
-                let piece = |at| vec![Part::Piece { of: first as u32, at }];
-                match candidate.kind {
-                    MoveKind::Birth => {
-                        self.clusters[first] = Some((piece(0), candidate.said[0]));
-                        self.clusters.push(Some((piece(1), candidate.said[1])));
-                    }
-                    MoveKind::Merge => {
-                        let parts = candidate.touches.iter().map(|&k| Part::Whole(k)).collect();
-                        self.clusters[first] = Some((parts, candidate.said[0]));
-                        self.clusters[candidate.touches[1] as usize] = None;
-                    }
-                    MoveKind::Delete => self.clusters[first] = None,
-                }
                 let change = Move { kind: candidate.kind, from: Vec::new(), to: Vec::new(), gain };
                 self.made.push((change, candidate.touches));
+                becomes.into_iter().for_each(|(k, cluster)| self.clusters[k] = cluster);
+                self.clusters.extend(besides.map(Some));
                 present = stick;
             }
         }
