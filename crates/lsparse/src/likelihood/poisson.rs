@@ -51,6 +51,8 @@ pub struct Poisson {
     lambda: f64,
     /// lambda m_d, one a column.
     shape: Vec<f64>,
+    /// The log normaliser of each column's prior.
+    normaliser: Vec<f64>,
     /// Smallest rate of a column under maximum likelihood.
     floor: Vec<f64>,
 }
@@ -64,9 +66,11 @@ impl Poisson {
         let average = prior.column_means.iter().sum::<f64>() / prior.dim.max(1) as f64;
         let least = LEAST_MEAN * if average > 0.0 { average } else { 1.0 };
         let means = (0..prior.dim).map(|d| prior.column_means.get(d).map_or(least, |mean| mean.max(least)));
+        let shape: Vec<f64> = means.clone().map(|mean| prior.lambda * mean).collect();
         Poisson {
             lambda: prior.lambda,
-            shape: means.clone().map(|mean| prior.lambda * mean).collect(),
+            normaliser: shape.iter().map(|&a| normaliser(a, prior.lambda)).collect(),
+            shape,
             floor: means.map(|mean| PROBABILITY_FLOOR * mean).collect(),
         }
     }
@@ -165,6 +169,11 @@ impl<T: Real> Likelihood<T> for Poisson {
     }
 }
 
+/// log normaliser of Gamma(shape, rate).
+fn normaliser(shape: f64, rate: f64) -> f64 {
+    shape * rate.ln() - ln_gamma(shape)
+}
+
 /// log normaliser of Gamma(a + 1, rate), whose mode is the MAP estimate.
 fn map_normaliser(a: f64, rate: f64) -> f64 {
     (a + 1.0) * rate.ln() - ln_gamma(a + 1.0)
@@ -174,6 +183,8 @@ fn map_normaliser(a: f64, rate: f64) -> f64 {
 struct PoissonClusters<T> {
     lambda: f64,
     shape: Vec<f64>,
+    /// The log normaliser of each column's prior.
+    normaliser: Vec<f64>,
     estimate: Estimate,
     /// K x dim: the shapes of the gamma posteriors, or the rates.
     parameter: Vec<f64>,
@@ -197,6 +208,7 @@ impl<T: Real> PoissonClusters<T> {
         PoissonClusters {
             lambda: family.lambda,
             shape: family.shape.clone(),
+            normaliser: family.normaliser.clone(),
             estimate,
             parameter,
             counts: counts.to_vec(),
@@ -211,11 +223,14 @@ impl<T: Real> PoissonClusters<T> {
         let dim = self.shape.len();
         let (a, lambda, p) = (self.shape[i % dim], self.lambda, self.parameter[i]);
         let fitted = self.counts[i / dim] + lambda;
-        let (rate, log_rate) = rate_and_log(self.estimate, p, fitted);
+        let (rate, log_rate) = match self.estimate {
+            // The posterior of these very statistics, as most are: both are times nothing.
+            Estimate::Posterior if stat + a == p && count + lambda == fitted => (0.0, 0.0),
+            estimate => rate_and_log(estimate, p, fitted),
+        };
         match self.estimate {
             Estimate::Posterior => {
-                let normaliser = |shape: f64, rate: f64| shape * rate.ln() - ln_gamma(shape);
-                normaliser(a, lambda) - normaliser(p, fitted) + (stat + a - p) * log_rate
+                self.normaliser[i % dim] - normaliser(p, fitted) + (stat + a - p) * log_rate
                     - (count + lambda - fitted) * rate
             }
             Estimate::Map => map_normaliser(a, lambda) + (stat + a) * log_rate - (count + lambda) * rate,
