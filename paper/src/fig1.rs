@@ -123,6 +123,7 @@ fn train(rows: &NpyRows, clusters: usize, sparsity: usize, laps: usize) -> Resul
         laps: Some(laps),
         tolerance: None,
         search: SearchKind::Dense,
+        trades: false,
         seed: 1,
         ..Default::default()
     };

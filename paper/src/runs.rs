@@ -73,7 +73,8 @@ impl Run {
     fn of_the_paper(&self) -> Vec<&'static str> {
         let given = |name: &str| self.config.get(name).is_some();
         match self.kind {
-            Kind::Mixture => vec!["--init", "bregman", "--init-lloyd", "1"],
+            Kind::Mixture if given("method") => vec!["--init", "bregman", "--init-lloyd", "1"],
+            Kind::Mixture => vec!["--init", "bregman", "--init-lloyd", "1", "--trades", "off"],
             Kind::Topics if given("method") => vec!["--lambda", "0.1"],
             Kind::Topics => {
                 // Documents that convince themselves, and restarts as figures were made with: more for short documents.

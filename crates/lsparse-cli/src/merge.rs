@@ -73,6 +73,7 @@ fn name(kind: MoveKind) -> &'static str {
         MoveKind::Merge => "merge",
         MoveKind::Delete => "give up",
         MoveKind::Birth => "split",
+        MoveKind::Trade => "trade",
     }
 }
 

@@ -87,6 +87,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("topic-cost", "topic_cost"),
     ("topics", "n_components"),
     ("trace", "trace"),
+    ("trades", "trades"),
     ("variance-floor", "variance_floor"),
     ("vocab", "vocabulary"),
 ];

@@ -128,6 +128,7 @@ def load(
         shared["init_params"] = _init_params(config)
         shared["search"] = config.get("search", "auto")
         shared["weight_concentration_prior"] = config["alpha"] / config["clusters"]
+        shared["trades"] = config.get("trades", True)
         shared["refresh"] = config.get("refresh")
         shared["threshold"] = config.get("threshold")
         shared["selection_function"] = config.get("selection-function")

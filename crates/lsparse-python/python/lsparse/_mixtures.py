@@ -79,6 +79,7 @@ class _MixtureBase(DensityMixin, GrowingEstimator):  # type: ignore[misc]
         "Dirichlet process, learned if not given.",
     )
 
+    trades: bool = setting("mixture", "trades")
     n_components_start: int | None = setting("mixture", "k-start")
     n_components_max: int | None = setting("mixture", "k-max")
 
@@ -104,6 +105,7 @@ class _MixtureBase(DensityMixin, GrowingEstimator):  # type: ignore[misc]
                     "k-max": self.n_components_max,
                     "rows-per-batch": self.batch_size,
                     "estimate": self.estimate,
+                    "trades": None if self.trades else False,
                     "method": self.method,
                     "refresh": self.refresh,
                     "threshold": self.threshold,

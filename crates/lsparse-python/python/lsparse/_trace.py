@@ -23,8 +23,8 @@ class Trace(NamedTuple):
     endings : list of dicts
         Of every run that has ended why and where, with its objective and held-out score.
     moves : list of dicts
-        Changes of the number of components where it is found: the run and lap, the kind ("birth", "merge" or "delete"),
-        the lasting numbers of the components that it was made of and that came of it, and what the objective gained.
+        Changes of the components where their number is found, and trades where it is given: the run and lap, the kind
+        ("birth", "merge", "delete" or "trade"), the lasting numbers of the components that it was made of and that came of it, and what the objective gained.
 
     Examples
     --------

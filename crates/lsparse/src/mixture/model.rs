@@ -398,7 +398,7 @@ impl<T: Scalar> Mixture<T> {
 
     /// What is proposed, with these parameters or before any.
     fn growth(&self, previous: Option<&MixtureParams<T>>) -> Option<Arc<Growth<T>>> {
-        let begin = || self.finding.is_some().then(|| Arc::new(Growth::begin(self.num_clusters)));
+        let begin = || self.finding.as_ref().map(|finding| Arc::new(Growth::begin(finding, self.num_clusters)));
         previous.and_then(|previous| previous.growth.clone()).or_else(begin)
     }
 

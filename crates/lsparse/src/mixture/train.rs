@@ -421,6 +421,12 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
             let finding = Finding::new(config.k_max(), config.sparsity, run_seed(config, run, Stream::Moves));
             Finding { prior: learns_scale.then(learned), ..finding }
         });
+        let finding = finding.or_else(|| {
+            let (seed, rest) = (run_seed(config, run, Stream::Moves), config.tolerance.unwrap_or(USUAL_REST));
+            // A GPU does not gather what clusters might be.
+            let may = config.trades && self.place.device.is_none();
+            may.then(|| Finding::trading(config.clusters, config.sparsity, seed, rest))
+        });
         Mixture {
             likelihood: config.likelihood.build(prior),
             estimate: config.estimate,
@@ -509,6 +515,9 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         earlier
     }
 }
+
+/// What a row gains over a lap at rest, where nothing is said of it: clusters are traded about then.
+const USUAL_REST: f64 = 1e-3;
 
 /// Independent streams of randomness of one run.
 enum Stream {

@@ -222,6 +222,10 @@ settings! {
                 otherwise("one for every 2,000 rows, or 10 K if that is more; at most 20");
             /// Rows a batch, instead of a number of batches.
             rows_per_batch: Option<usize> = None, least(1.0), instead_of("batches");
+            /// Whether clusters are traded when a run comes near to rest: one becomes two and two others become one, K staying
+            /// what it is, where the objective rises by it (vb on the CPU, schedules memoized and full, complete rows). Off, it
+            /// is the paper's algorithm.
+            trades: bool = true, only(&["lsparse"]);
         }
         "Start" {
             /// How the first clusters are found.
@@ -296,12 +300,24 @@ impl MixtureConfig {
             sparsity => sparsity.of(config.clusters, default_sparsity(config.clusters))?,
         };
         config.sparsity = Sparsity::Of(sparsity);
+        config.trades &= config.may_trade();
         let batches = config.settle_batches(num_rows)?;
         (config.batches, config.rows_per_batch) = (Some(batches), None);
         if config.schedule == ScheduleKind::Streaming {
             config.laps = Some(1);
         }
         Ok(Checked { settings: config, sparsity, batches })
+    }
+
+    /// Whether clusters can be traded: what a change gains must be known, and what rows remember be of use after it.
+    fn may_trade(&self) -> bool {
+        self.method == MixtureMethod::Lsparse
+            && self.estimate == Estimate::Posterior
+            && matches!(self.schedule, ScheduleKind::Full | ScheduleKind::Memoized)
+            && self.history != History::Keep
+            && self.search != SearchKind::Neighbours
+            && !self.find_k
+            && !self.missing
     }
 
     /// Where frequencies of clusters come from.

@@ -1,4 +1,4 @@
-//! A number of clusters that changes: what becomes of the clusters that were, and what was gained by it.
+//! Clusters that change, in number or at a number that stays: what becomes of those that were, and what was gained by it.
 //!
 //! Moves are judged at the end of a lap by statistics that its visits gathered beside the usual ones, so that the change of
 //! the objective is known without another look at the rows. A [`Remap`] then brings totals and what is remembered of
@@ -44,6 +44,8 @@ pub enum MoveKind {
     Merge,
     /// One was given up, and others took its observations.
     Delete,
+    /// One became two, and two others one or one that had no observations went: their number is the same.
+    Trade,
 }
 
 /// A change that was made.
@@ -59,15 +61,15 @@ pub struct Move {
     pub gain: f64,
 }
 
-/// What the end of a lap did to the number of clusters.
+/// What the end of a lap did to the clusters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     /// What became of the clusters; none where they are as they were.
     pub remap: Option<Remap>,
     /// The changes, in the order in which they were made.
     pub moves: Vec<Move>,
-    /// How many were proposed.
-    pub proposed: usize,
+    /// How many were proposed, where K is to be found.
+    pub proposed: Option<usize>,
     /// Whether there is more to be tried, so that the run is not at rest.
     pub restless: bool,
 }

@@ -357,7 +357,7 @@ impl<'a, M: Model> Session<'a, M> {
         Ok(self.report(batch, ends_lap, objective, changes))
     }
 
-    /// Change the number of clusters, where the model finds that to be for the better. Parameters are made as they are for
+    /// Change the clusters, where the model finds that to be for the better. Parameters are made as they are for
     /// a session that is restored, so that there is one way only.
     fn move_clusters(&mut self) -> Result<Option<Changes>> {
         let memo = |batch: usize| self.schedule.remembered(batch);
@@ -391,9 +391,9 @@ impl<'a, M: Model> Session<'a, M> {
             report = self.model.report(&self.params, &std::mem::take(&mut self.tally));
             report.extend(self.progress.take_evidence().map(|evidence| (EVIDENCE, evidence)));
         }
-        if let Some(changes) = &changes {
+        if let Some(proposed) = changes.as_ref().and_then(|changes| changes.proposed) {
             report.push(("clusters", self.total.counts().len() as f64));
-            report.push(("moves_proposed", changes.proposed as f64));
+            report.push(("moves_proposed", proposed as f64));
         }
         let report = report.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let (place, of) = self.schedule.place();

@@ -85,7 +85,7 @@ impl MixtureModel {
             let Some(trial) = total.trial.as_deref() else {
                 return Err(Error::Exchange { what: "statistics of what clusters might be" });
             };
-            let mut judge = Judge::new(&mixture, &total, trial)?;
+            let mut judge = Judge::new(&mixture, &total, trial);
             judge.consider(&[])?;
             if suggestions.is_none() {
                 suggestions = Some(judge.gains()?);

@@ -6,6 +6,7 @@
 
 use rayon::prelude::*;
 
+use super::trade::best_pair;
 use crate::data::Scalar;
 use crate::error::Result;
 use crate::likelihood::{ClusterSummary, Estimate, Trial};
@@ -45,6 +46,17 @@ impl Candidate {
     fn gain_to(&self, before: (f64, f64), after: (f64, f64)) -> f64 {
         self.gain + (after.1 - before.1) + (after.0 - before.0)
     }
+
+    /// A split and a merge at once.
+    fn with(&self, merge: &Candidate) -> Candidate {
+        Candidate {
+            kind: MoveKind::Trade,
+            touches: self.touches.iter().chain(&merge.touches).copied().collect(),
+            becomes: self.becomes.iter().chain(&merge.becomes).cloned().collect(),
+            besides: self.besides.clone(),
+            gain: self.gain + merge.gain,
+        }
+    }
 }
 
 /// What gains no more or less is rounding.
@@ -57,7 +69,7 @@ pub struct Judge<'a, T: Scalar> {
     mixture: &'a Mixture<T>,
     total: &'a ClusterSummary,
     trial: &'a Trial,
-    /// What the statistics of each cluster are worth.
+    /// What the statistics of each cluster that is considered are worth.
     own: Vec<f64>,
     /// Each cluster as it will be; none where it is gone. Those that are born come behind.
     clusters: Vec<Option<Vec<Part>>>,
@@ -70,17 +82,12 @@ pub struct Judge<'a, T: Scalar> {
 }
 
 impl<'a, T: Scalar> Judge<'a, T> {
-    pub fn new(mixture: &'a Mixture<T>, total: &'a ClusterSummary, trial: &'a Trial) -> Result<Self> {
+    pub fn new(mixture: &'a Mixture<T>, total: &'a ClusterSummary, trial: &'a Trial) -> Self {
         let num = total.num_clusters();
         let clusters = (0..num as u32).map(|k| Some(vec![Part::Whole(k)])).collect();
         let (touched, candidates, made) = (vec![false; num], Vec::new(), Vec::new());
         let (own, counts) = (Vec::new(), total.counts.iter().copied().map(Some).collect());
-        let mut judge = Judge { mixture, total, trial, own, clusters, counts, touched, candidates, made };
-        if !judge.shares() {
-            let own = (0..num as u32).into_par_iter().map(|k| judge.worth(&[Part::Whole(k)]));
-            judge.own = own.collect::<Result<_>>()?;
-        }
-        Ok(judge)
+        Judge { mixture, total, trial, own, clusters, counts, touched, candidates, made }
     }
 
     /// Whether what a cluster is worth depends on the others.
@@ -204,6 +211,11 @@ impl<'a, T: Scalar> Judge<'a, T> {
             Candidate { kind: MoveKind::Delete, touches, becomes, besides: Vec::new(), gain: 0.0 }
         }));
         if !self.shares() {
+            let mut is_needed = vec![false; self.total.num_clusters()];
+            candidates.iter().flat_map(|of| &of.touches).for_each(|&k| is_needed[k as usize] = true);
+            let own = (0u32..).zip(is_needed).collect::<Vec<_>>().into_par_iter();
+            let own = own.map(|(k, is_needed)| if is_needed { self.worth(&[Part::Whole(k)]) } else { Ok(0.0) });
+            self.own = own.collect::<Result<_>>()?;
             let gain = |candidate: &Candidate| {
                 let mut gain = candidate.gain;
                 let fresh = candidate.becomes.iter().filter_map(|(_, parts)| parts.as_ref());
@@ -278,6 +290,37 @@ impl<'a, T: Scalar> Judge<'a, T> {
         Ok(())
     }
 
+    /// Make the trades that gain more than `least`, a split with a merge of other clusters: the two that gain most together
+    /// first. A merge that gains by itself does not make up for a split that loses.
+    pub fn trade(&mut self, least: f64) -> Result<()> {
+        let mut present = self.terms(None)?;
+        let (mut splits, mut merges) = (Vec::new(), Vec::new());
+        for candidate in std::mem::take(&mut self.candidates) {
+            let gain = candidate.gain_to(present, self.terms(Some(&candidate))?);
+            match candidate.besides.len() {
+                0 => merges.push((gain.min(0.0), gain, candidate)),
+                1 => splits.push((gain, candidate)),
+                _ => {}
+            }
+        }
+        merges.sort_by(|a, b| b.1.total_cmp(&a.1));
+        loop {
+            let of_splits: Vec<(f64, &[u32])> = splits.iter().map(|split| (split.0, &split.1.touches[..])).collect();
+            let of_merges: Vec<(f64, &[u32])> = merges.iter().map(|merge| (merge.0, &merge.2.touches[..])).collect();
+            let is_free = |k: u32| !self.touched[k as usize];
+            let Some((split, merge, _)) = best_pair(&of_splits, &of_merges, is_free) else { break };
+            let (_, split) = splits.swap_remove(split);
+            let trade = split.with(&merges[merge].2);
+            let after = self.terms(Some(&trade))?;
+            let gain = trade.gain_to(present, after);
+            if gain - merges[merge].1.max(0.0) > least {
+                self.make(trade, gain);
+                present = after;
+            }
+        }
+        Ok(())
+    }
+
     /// What each change that is considered would gain by itself.
     pub fn gains(&self) -> Result<Vec<(MoveKind, Vec<u32>, f64)>> {
         let present = self.terms(None)?;
@@ -295,11 +338,12 @@ impl<'a, T: Scalar> Judge<'a, T> {
         for (mut change, touches, born) in self.made {
             change.from = touches.iter().map(|&k| before[k as usize]).collect();
             change.to = match change.kind {
-                MoveKind::Birth => {
+                MoveKind::Birth | MoveKind::Trade => {
                     let fresh = *next_id..*next_id + born as u64;
                     *next_id = fresh.end;
                     new_ids.extend(fresh.clone());
-                    change.from.iter().copied().chain(fresh).collect()
+                    let stay = touches.iter().filter(|&&k| self.clusters[k as usize].is_some());
+                    stay.map(|&k| before[k as usize]).chain(fresh).collect()
                 }
                 MoveKind::Merge => vec![before[touches[0] as usize]],
                 MoveKind::Delete => touches[1..].iter().map(|&k| before[k as usize]).collect(),

@@ -4,12 +4,13 @@
 //! Proposals are made at the end of a lap (`propose.rs`), and the next lap gathers their statistics beside the usual ones
 //! (`local/trial.rs`); then each is judged by the exact change of the objective (`judge.rs`). What is proposed and what has
 //! been tried goes with the parameters, so that a run that is resumed, or whose batches are worked out elsewhere, is the
-//! same run.
+//! same run. At a K that is given clusters are traded by the same means (`trade.rs`).
 
 mod fewer;
 mod judge;
 mod prior;
 mod propose;
+mod trade;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub use fewer::{Fewer, Suggestion};
 use judge::Judge;
 use prior::OTHER;
 pub(super) use prior::Settled;
+use trade::Trading;
 
 /// Laps that the pieces of a proposed split are worked on after the first, each time from what the rows made of them.
 const REFINEMENTS: u32 = 1;
@@ -55,6 +57,8 @@ pub struct Finding<T> {
     pub sparsity: usize,
     /// Of the randomness of proposals.
     pub seed: u64,
+    /// Where K stays and clusters are traded: what counts as rest, in nats a row.
+    pub(super) trades: Option<f64>,
     /// The prior that is learned, where none was asked for.
     pub(super) prior: Option<Settled>,
     /// Rows that splits are looked for in, once they are needed.
@@ -64,7 +68,12 @@ pub struct Finding<T> {
 impl<T> Finding<T> {
     /// At most so many clusters, of which a row keeps `sparsity`.
     pub fn new(most: usize, sparsity: usize, seed: u64) -> Self {
-        Finding { most, sparsity, seed, prior: None, sample: None }
+        Finding { most, sparsity, seed, trades: None, prior: None, sample: None }
+    }
+
+    /// So many clusters that stay, and are traded until a lap gains less than `rest` a row.
+    pub(super) fn trading(clusters: usize, sparsity: usize, seed: u64, rest: f64) -> Self {
+        Finding { trades: Some(rest), ..Finding::new(clusters, sparsity, seed) }
     }
 
     /// The prior that is learned, as it is now.
@@ -117,6 +126,11 @@ pub struct GrowthState {
     leaving: Vec<u32>,
     /// Pairs that may be merged though no row may hold both: each with the next best for its rows.
     near: Vec<(u32, u32)>,
+    /// Where K stays, how far trades have come, and the pairs that may be merged.
+    #[serde(default)]
+    trading: Option<Trading>,
+    #[serde(default)]
+    pairs: Vec<(u32, u32)>,
     /// The last proposals of which some were made, or with which the prior became another.
     #[serde(default)]
     last_change: u64,
@@ -138,6 +152,15 @@ impl GrowthState {
             tried_under: 1.0,
             ..Self::default()
         }
+    }
+
+    /// Where clusters share statistics, remember those of the clusters that are not proposed for a split.
+    fn set_beside<T: Scalar>(&mut self, likelihood: &dyn Likelihood<T>, present: &ClusterSummary) {
+        let proposed = |k: &usize| self.splits.binary_search_by_key(&(*k as u32), |split| split.cluster).is_ok();
+        self.beside = likelihood.kind().family().shares_covariance.then(|| {
+            let others: Vec<usize> = (0..present.num_clusters()).filter(|k| !proposed(k)).collect();
+            present.reordered(&others)
+        });
     }
 
     /// What was tried of the clusters that there will be by this plan, and the proposals of splits that go on: refined by
@@ -229,8 +252,10 @@ impl<T: Scalar> Mixture<T> {
 
 impl<T: Scalar> Growth<T> {
     /// Nothing is proposed before the first lap.
-    pub fn begin(num_clusters: usize) -> Self {
-        Growth { state: GrowthState::begin(num_clusters), pieces: None, log_size: Vec::new() }
+    pub fn begin(finding: &Finding<T>, num_clusters: usize) -> Self {
+        let trading = finding.trades.map(|_| Trading::default());
+        let state = GrowthState { trading, ..GrowthState::begin(num_clusters) };
+        Growth { state, pieces: None, log_size: Vec::new() }
     }
 
     /// The same from what was saved.
@@ -253,13 +278,15 @@ impl<T: Scalar> Growth<T> {
 
     /// What rows are to be weighed against.
     pub fn proposals(&self) -> Proposals<'_, T> {
-        Proposals { pieces: self.pieces.as_deref(), log_size: &self.log_size }
+        let pairs = self.state.trading.map(|_| &self.state.pairs[..]);
+        Proposals { pieces: self.pieces.as_deref(), log_size: &self.log_size, pairs }
     }
 
-    /// Room for what a visit gathers.
-    pub fn trial(&self, width: usize) -> Trial {
-        let splits = self.state.splits.iter().map(|split| (split.cluster, split.pieces.len()));
-        Trial::new(self.state.generation, splits, &self.state.leaving, width)
+    /// Room for what a visit gathers; none where there is nothing to be gathered.
+    pub fn trial(&self, width: usize) -> Option<Trial> {
+        let GrowthState { generation, splits, leaving, trading, .. } = &self.state;
+        let pieces = splits.iter().map(|split| (split.cluster, split.pieces.len()));
+        (trading.is_none() || !splits.is_empty()).then(|| Trial::new(*generation, pieces, leaving, width))
     }
 }
 
@@ -272,13 +299,16 @@ pub fn moves<T: Scalar>(
     laps: usize,
 ) -> Result<Option<Changes>> {
     let (Some(growth), Some(finding)) = (params.growth.clone(), &mixture.finding) else { return Ok(None) };
+    if let Some(rest) = finding.trades {
+        return trade::trades(mixture, params, total, data, laps, rest);
+    }
     let mut state = growth.state.clone();
-    let mut changes = Changes::default();
+    let mut changes = Changes { proposed: Some(0), ..Changes::default() };
     let mut present = total.clone();
     // In the lap after a batch was taken out, say, there may be nothing to go by.
     if let Some(trial) = total.trial.as_deref().filter(|trial| trial.generation == state.generation) {
-        let mut judge = Judge::new(mixture, total, trial)?;
-        changes.proposed = judge.consider(&state.near)?;
+        let mut judge = Judge::new(mixture, total, trial);
+        changes.proposed = Some(judge.consider(&state.near)?);
         let gains = judge.gains_of_splits();
         judge.accept(finding.most)?;
         let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
@@ -321,7 +351,7 @@ mod tests {
     use crate::likelihood::{Members, accumulate, respond};
     use crate::mixture::{MixtureInputs, Mixtures};
     use crate::runs::Family;
-    use crate::settings::{MixtureConfig, Sparsity};
+    use crate::settings::{Init, MixtureConfig, Sparsity};
     use crate::synthetic::planted;
     use crate::training::model::Model;
     use crate::training::moves::MoveKind;
@@ -398,7 +428,7 @@ mod tests {
                 let before = objective(&mixture, &rows, &shares, num);
                 let mixture = mixture_of(&mixtures, params);
                 most_pieces = growth.state.splits.iter().map(|split| split.pieces.len()).fold(most_pieces, usize::max);
-                let mut judge = Judge::new(&mixture, &total, total.trial.as_deref().unwrap()).unwrap();
+                let mut judge = Judge::new(&mixture, &total, total.trial.as_deref().unwrap());
                 judge.consider(&growth.state.near).unwrap();
                 for (kind, touches, gain) in judge.gains().unwrap() {
                     let (after, num) = changed_shares(kind, &touches, &shares, growth, &rows, num);
@@ -413,6 +443,76 @@ mod tests {
             }
         }
         assert!(checked.iter().all(|&count| count > 0) && most_pieces > 2, "{checked:?} {most_pieces}");
+    }
+
+    /// Trades gain what the objective computed from nothing says, where clusters share statistics and where they do not.
+    #[test]
+    fn the_gains_of_trades_are_those_of_the_objective_from_nothing() {
+        for kind in [
+            LikelihoodKind::Gauss,
+            LikelihoodKind::TiedGauss,
+            LikelihoodKind::DiagGauss,
+            LikelihoodKind::SphericalGauss,
+        ] {
+            let mut checked = 0;
+            for seed in 0..8 {
+                let truth = planted(kind, 600, 3, 12, seed);
+                let source = MemoryRows::new("planted", 3, truth.values.clone()).unwrap();
+                let config = MixtureConfig {
+                    likelihood: kind,
+                    clusters: 9,
+                    sparsity: Sparsity::Of(4),
+                    init: Init::Examples,
+                    batches: Some(1),
+                    seed,
+                    ..Default::default()
+                };
+                let mixtures = Mixtures::<f64>::new(&source, &config, MixtureInputs::default()).unwrap();
+                let mut session = mixtures.session(0).unwrap();
+                let mut worker = session.worker();
+                let data = mixtures.deal(0).unwrap();
+                let mut rows = Rows::dense(3);
+                rows.push_dense(&truth.values);
+                for _ in 0..60 {
+                    let (mixture, params) = (mixtures.model(0), session.params());
+                    let growth = params.growth.as_ref().unwrap();
+                    if !growth.state.splits.is_empty() {
+                        let total =
+                            mixture.local(params, &data.batch(0), &Default::default(), &mut worker).unwrap().summary;
+                        let mut resp = Responsibilities::default();
+                        respond(params.clusters.as_ref(), &params.frequencies.log_pi, &rows, 4, &mut resp).unwrap();
+                        let of_row = |n: usize| {
+                            let (index, value) = resp.row(n);
+                            index.iter().zip(value).map(|(&k, &r)| (k as usize, r)).collect()
+                        };
+                        let shares: Shares = (0..rows.len()).map(of_row).collect();
+                        let before = objective(&mixture, &rows, &shares, 9);
+                        let mut judge = Judge::new(&mixture, &total, total.trial.as_deref().unwrap());
+                        judge.consider(&[]).unwrap();
+                        // Whatever they gain.
+                        judge.trade(f64::NEG_INFINITY).unwrap();
+                        let (plan, moves) = judge.finish(&mut (0..9).collect(), &mut 9);
+                        assert_eq!(plan.clusters.len(), 9);
+                        let split: Vec<u32> = moves.iter().map(|change| change.from[0] as u32).collect();
+                        let (mut after, mut num) = changed_shares(MoveKind::Birth, &split, &shares, growth, &rows, 9);
+                        // From behind, so that those that are left keep their numbers.
+                        let pairs = moves.iter().map(|change| [change.from[1] as u32, change.from[2] as u32]);
+                        let mut pairs: Vec<[u32; 2]> = pairs.collect();
+                        pairs.sort_by_key(|pair| std::cmp::Reverse(pair[1]));
+                        for pair in pairs {
+                            (after, num) = changed_shares(MoveKind::Merge, &pair, &after, growth, &rows, num);
+                        }
+                        let expected = objective(&mixture, &rows, &after, num) - before;
+                        let gain: f64 = moves.iter().map(|change| change.gain).sum();
+                        assert_eq!(num, 9);
+                        assert!((gain - expected).abs() < 1e-7 * before.abs(), "{kind:?} {moves:?}: {expected}");
+                        checked += moves.len();
+                    }
+                    session.step(&mut worker).unwrap();
+                }
+            }
+            assert!(checked > 0, "{kind:?}");
+        }
     }
 
     /// A model of as many clusters as the parameters have.
@@ -459,6 +559,7 @@ mod tests {
                 };
                 (shares.iter().map(leave).collect(), num - 1)
             }
+            MoveKind::Trade => unreachable!("it is made of two others"),
             MoveKind::Birth if touches.len() > 1 => {
                 // One after the other, each with the room that rows had at first.
                 let (last, others) = touches.split_last().unwrap();

@@ -8,7 +8,7 @@ use super::{Finding, GrowthState, Piece, Proposal, TRIES, changed};
 use crate::clusters::seed::{Metric, Sample, Seeding, Spaces, Units, second_choices};
 use crate::data::{Dealt, Scalar};
 use crate::error::Result;
-use crate::likelihood::{ClusterSummary, Estimate, Likelihood, Scratch};
+use crate::likelihood::{ClusterSummary, Clusters, Estimate, Likelihood, Scratch};
 use crate::mixture::{Mixture, respond};
 use crate::training::responsibilities::Responsibilities;
 use crate::training::rules::Patience;
@@ -32,16 +32,48 @@ const ROWS_A_PIECE: f64 = 10.0;
 /// Rows of a cluster that can be told apart at all.
 const LEAST_OF_A_CLUSTER: usize = 4;
 
-/// Numbers of seeds of the ways to cut that are drawn at random: of more than two those become one that should be.
-const DRAWS: [usize; 5] = [2, 2, 4, 6, 8];
-
-/// Passes over the rows before pieces become one, of every cut, and of the best few of them.
+/// Passes over the rows before pieces become one.
 const FEW_PASSES: usize = 3;
-const FIRST_PASSES: usize = 3;
-const PASSES: usize = 12;
 
-/// Cuts that are worked on longer.
-const FINALISTS: usize = 2;
+/// How hard a way to cut rows is looked for.
+pub struct Effort {
+    /// In which units rows are cut by their means.
+    units: &'static [Units],
+    /// Numbers of seeds of the ways that are drawn at random, and of those where rows are not cut by their means: of more
+    /// than two those become one that should be.
+    draws: &'static [usize],
+    draws_alone: &'static [usize],
+    /// Passes over the rows of every cut.
+    first_passes: usize,
+    /// The best so many of them are worked on longer, so many passes in all.
+    finalists: usize,
+    passes: usize,
+}
+
+impl Effort {
+    /// Where K is found.
+    const MUCH: Effort = Effort {
+        units: &[Units::Raw, Units::Standard],
+        draws: &[2, 2, 4, 6, 8],
+        draws_alone: &[2, 2, 4, 6, 8],
+        first_passes: 3,
+        finalists: 2,
+        passes: 12,
+    };
+
+    /// Where a cluster is to be two at most.
+    pub const LITTLE: Effort = Effort {
+        units: &[Units::Raw, Units::Standard],
+        draws: &[],
+        draws_alone: &[2, 2],
+        first_passes: 1,
+        finalists: 2,
+        passes: 6,
+    };
+
+    /// The same where clusters have means alone, and the shape of a few rows is not theirs.
+    pub const LEAST: Effort = Effort { units: &[Units::Standard], ..Effort::LITTLE };
+}
 
 /// A pass that gains less than this a row is the last.
 const LEAST_GAIN: f64 = 1e-4;
@@ -97,11 +129,7 @@ pub fn propose<T: Scalar>(
         finding.sample = held;
     }
     state.splits.sort_by_key(|split| split.cluster);
-    let proposed = |k: &usize| state.splits.binary_search_by_key(&(*k as u32), |split| split.cluster).is_ok();
-    state.beside = mixture.likelihood.kind().family().shares_covariance.then(|| {
-        let others: Vec<usize> = (0..num).filter(|k| !proposed(k)).collect();
-        present.reordered(&others)
-    });
+    state.set_beside(mixture.likelihood.as_ref(), present);
     Ok(())
 }
 
@@ -152,57 +180,100 @@ fn look<T: Scalar>(
             return Ok(None);
         }
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ ((k as u64) << 32));
-        cut(likelihood, &sample.of(&some), present.counts[k], most_pieces, &mut rng)
+        let (rows, effort) = (sample.of(&some), &Effort::MUCH);
+        let mut cuts = Cuts::begin(likelihood, rows, present.counts[k], most_pieces, effort, &mut rng)?;
+        cuts.finish(likelihood, effort)?;
+        Ok(cuts.best().map(Attempt::pieces))
     };
     Ok((due.par_iter().map(of_cluster).collect::<Result<_>>()?, near))
 }
 
-/// The best of several ways to cut rows that stand for `weight` of them.
-fn cut<T: Scalar>(
-    likelihood: &dyn Likelihood<T>,
-    sample: &Sample<T>,
-    weight: f64,
-    most_pieces: usize,
-    rng: &mut ChaCha8Rng,
-) -> Result<Option<Vec<Piece>>> {
-    let factor = weight / sample.total_weight().max(f64::MIN_POSITIVE);
-    let all: Vec<u32> = (0..sample.rows.len() as u32).collect();
-    let mut cuts: Vec<Vec<u32>> = Vec::new();
-    if likelihood.kind().family().has_means && sample.rows.as_dense().is_some() {
-        let spaces = Spaces::new(sample);
-        for units in [Units::Raw, Units::Standard] {
-            let space = spaces.of(units);
-            let mut owner = vec![0; all.len()];
-            space.split_all(&all).into_iter().for_each(|n| owner[n as usize] = 1);
-            cuts.push(owner);
+/// Ways to cut rows, the best first.
+pub struct Cuts<T: Scalar> {
+    sample: Sample<T>,
+    factor: f64,
+    attempts: Vec<Attempt<T>>,
+    /// What the rows are worth as one, once that is asked for.
+    whole: Option<f64>,
+}
+
+impl<T: Scalar> Cuts<T> {
+    /// Several ways to cut rows that stand for `weight` of them, of which the best are kept.
+    pub fn begin(
+        likelihood: &dyn Likelihood<T>,
+        sample: Sample<T>,
+        weight: f64,
+        most_pieces: usize,
+        effort: &Effort,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Self> {
+        let factor = weight / sample.total_weight().max(f64::MIN_POSITIVE);
+        let all: Vec<u32> = (0..sample.rows.len() as u32).collect();
+        let mut cuts: Vec<Vec<u32>> = Vec::new();
+        if likelihood.kind().family().has_means && sample.rows.as_dense().is_some() {
+            let spaces = Spaces::new(&sample);
+            for &units in effort.units {
+                let space = spaces.of(units);
+                let mut owner = vec![0; all.len()];
+                space.split_all(&all).into_iter().for_each(|n| owner[n as usize] = 1);
+                cuts.push(owner);
+            }
         }
+        let seeding = Seeding { metric: Metric::Bregman, uniform: false, tries: 1, patience: Patience::default() };
+        let draws = if cuts.is_empty() { effort.draws_alone } else { effort.draws };
+        for seeds in draws.iter().copied().filter(|&seeds| seeds <= all.len()) {
+            let (_, owner) = seeding.draw(likelihood, &sample, seeds, rng)?;
+            cuts.push(if seeds > 2 { gather(likelihood, &sample, owner, seeds, most_pieces)? } else { owner });
+        }
+        let attempts = cuts.into_iter().map(Attempt::new).collect();
+        let mut cuts = Cuts { sample, factor, attempts, whole: None };
+        cuts.work(likelihood, effort.first_passes)?;
+        cuts.attempts.sort_by(|a, b| b.worth.total_cmp(&a.worth));
+        cuts.attempts.truncate(effort.finalists);
+        Ok(cuts)
     }
-    let seeding = Seeding { metric: Metric::Bregman, uniform: false, tries: 1, patience: Patience::default() };
-    for seeds in DRAWS.into_iter().filter(|&seeds| seeds <= all.len()) {
-        let (_, owner) = seeding.draw(likelihood, sample, seeds, rng)?;
-        cuts.push(if seeds > 2 { gather(likelihood, sample, owner, seeds, most_pieces)? } else { owner });
+
+    fn work(&mut self, likelihood: &dyn Likelihood<T>, passes: usize) -> Result<()> {
+        let Cuts { sample, factor, attempts, .. } = self;
+        attempts.iter_mut().try_for_each(|attempt| attempt.work(likelihood, sample, *factor, passes))
     }
-    let mut attempts: Vec<Attempt<T>> = cuts.into_iter().map(Attempt::new).collect();
-    for (kept, passes) in [(usize::MAX, FIRST_PASSES), (FINALISTS, PASSES - FIRST_PASSES)] {
-        attempts.sort_by(|a, b| b.worth.total_cmp(&a.worth));
-        attempts.truncate(kept);
-        attempts.iter_mut().try_for_each(|attempt| attempt.work(likelihood, sample, factor, passes))?;
+
+    /// What the rows are worth cut in the best way so far, less what they are worth as one.
+    pub fn gain(&mut self, likelihood: &dyn Likelihood<T>) -> Result<f64> {
+        let worth = self.best().map_or(f64::NEG_INFINITY, |best| best.worth);
+        if let Some(whole) = self.whole {
+            return Ok(worth - whole);
+        }
+        let mut whole = Attempt::new(vec![0; self.sample.rows.len()]);
+        whole.work(likelihood, &self.sample, self.factor, 1)?;
+        self.whole = Some(whole.worth);
+        Ok(worth - whole.worth)
     }
-    attempts.retain(|attempt| attempt.pieces.num_clusters() > 1);
-    let best = attempts.into_iter().reduce(|best, other| if other.worth > best.worth { other } else { best });
-    Ok(best.map(|Attempt { pieces, .. }| {
-        (0..pieces.num_clusters()).map(|at| (pieces.counts[at], pieces.stat(at).to_vec())).collect()
-    }))
+
+    /// The passes that are left.
+    pub fn finish(&mut self, likelihood: &dyn Likelihood<T>, effort: &Effort) -> Result<()> {
+        self.work(likelihood, effort.passes - effort.first_passes)
+    }
+
+    /// The best so far, if it is a cut at all.
+    pub fn best(&self) -> Option<&Attempt<T>> {
+        let cuts = self.attempts.iter().filter(|attempt| attempt.pieces.num_clusters() > 1);
+        cuts.reduce(|best, other| if other.worth > best.worth { other } else { best })
+    }
 }
 
 /// A way to cut rows that is being worked on.
-struct Attempt<T> {
+pub struct Attempt<T: Scalar> {
     num: usize,
     resp: Responsibilities<T>,
-    entropy: f64,
+    /// That of the shares of rows in the pieces.
+    pub entropy: f64,
     /// Nothing before the first pass.
     pieces: ClusterSummary,
+    /// What the rows are worth cut so.
     worth: f64,
+    /// The pieces that rows have not been dealt to yet.
+    next: Option<Box<dyn Clusters<T>>>,
     at_rest: bool,
 }
 
@@ -210,7 +281,13 @@ impl<T: Scalar> Attempt<T> {
     fn new(owner: Vec<u32>) -> Self {
         let num = owner.iter().max().map_or(0, |&last| last as usize + 1);
         let (pieces, worth) = (ClusterSummary::zeros(0, 0, 0), f64::NEG_INFINITY);
-        Attempt { num, resp: hard(owner), entropy: 0.0, pieces, worth, at_rest: false }
+        Attempt { num, resp: hard(owner), entropy: 0.0, pieces, worth, next: None, at_rest: false }
+    }
+
+    /// N and S of the pieces.
+    pub fn pieces(&self) -> Vec<Piece> {
+        let counts = self.pieces.counts.iter().enumerate();
+        counts.map(|(at, &count)| (count, self.pieces.stat(at).to_vec())).collect()
     }
 
     /// Passes over the rows, until one gains nothing or leaves a piece without any.
@@ -218,6 +295,11 @@ impl<T: Scalar> Attempt<T> {
         for _ in 0..passes {
             if self.at_rest {
                 break;
+            }
+            if let Some(clusters) = self.next.take() {
+                let log_size: Vec<f64> = self.pieces.counts.iter().map(|count| count.ln()).collect();
+                let of_rows = respond(clusters.as_ref(), &log_size, &sample.rows, self.num, &mut self.resp)?;
+                self.entropy = (0u32..).zip(of_rows).map(|(n, h)| factor * sample.weight(n as usize) * h).sum();
             }
             let pieces = parts_of(likelihood, sample, &self.resp, self.num, factor);
             let ClusterSummary { counts, stats, .. } = &pieces;
@@ -228,12 +310,7 @@ impl<T: Scalar> Attempt<T> {
             let clusters = likelihood.global_step(Estimate::Posterior, counts, stats, None)?;
             let worth = clusters.own_data_term() + of_sizes(counts) + self.entropy;
             self.at_rest = worth <= self.worth + LEAST_GAIN * counts.iter().sum::<f64>();
-            let log_size: Vec<f64> = counts.iter().map(|count| count.ln()).collect();
-            (self.pieces, self.worth) = (pieces, worth);
-            if !self.at_rest {
-                let of_rows = respond(clusters.as_ref(), &log_size, &sample.rows, self.num, &mut self.resp)?;
-                self.entropy = (0u32..).zip(of_rows).map(|(n, h)| factor * sample.weight(n as usize) * h).sum();
-            }
+            (self.pieces, self.worth, self.next) = (pieces, worth, Some(clusters));
         }
         Ok(())
     }

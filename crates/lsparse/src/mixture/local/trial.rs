@@ -21,6 +21,8 @@ pub struct Proposals<'a, T: Real> {
     pub pieces: Option<&'a dyn Clusters<T>>,
     /// One a piece.
     pub log_size: &'a [f64],
+    /// The pairs that may be merged, ascending; all where none are named.
+    pub pairs: Option<&'a [(u32, u32)]>,
 }
 
 /// A panel whose responsibilities are known.
@@ -55,7 +57,7 @@ pub fn observe<T: Scalar>(
     trial: &mut Trial,
 ) {
     split(likelihood, proposals, panel, trial);
-    let pairs = pair_entropies(panel);
+    let pairs = pair_entropies(panel.resp, panel.row_weights, proposals.pairs);
     let leaving: Vec<u32> = trial.leaving.iter().map(|&(k, _)| k).collect();
     let (entropies, heirs) = inherit(likelihood, &leaving, panel);
     let leaving = leaving.into_iter().zip(entropies).collect();
@@ -144,14 +146,24 @@ fn entropy_of(r: f64) -> f64 {
     if r > 0.0 { -r * r.ln() } else { 0.0 }
 }
 
-/// What the entropy changes by where two clusters become one, summed over the rows that hold both.
-fn pair_entropies<T: Scalar>(panel: &Responded<'_, T>) -> Vec<(u32, u32, f64)> {
-    let tasks: Vec<usize> = (0..panel.resp.len()).step_by(ROWS_A_TASK).collect();
+/// What the entropy changes by where two clusters become one, summed over the rows that hold both: for those pairs that are
+/// named, or for all that some row holds.
+pub(crate) fn pair_entropies<T: Scalar>(
+    resp: &Responsibilities<T>,
+    row_weights: &[f64],
+    named: Option<&[(u32, u32)]>,
+) -> Vec<(u32, u32, f64)> {
+    let tasks: Vec<usize> = (0..resp.len()).step_by(ROWS_A_TASK).collect();
+    if let Some(named) = named {
+        let of_tasks: Vec<Vec<f64>> = tasks.into_par_iter().map(|n| of_named(resp, row_weights, named, n)).collect();
+        let sum = |at: usize| of_tasks.iter().map(|sums| sums[at]).sum();
+        return named.iter().enumerate().map(|(at, &(a, b))| (a, b, sum(at))).collect();
+    }
     let of_tasks = tasks.into_par_iter().map(|first| {
         let mut found = Vec::new();
-        for n in first..panel.resp.len().min(first + ROWS_A_TASK) {
-            let weight = panel.row_weights.get(n).copied().unwrap_or(1.0);
-            let mut rest = kept(panel.resp, n);
+        for n in first..resp.len().min(first + ROWS_A_TASK) {
+            let weight = row_weights.get(n).copied().unwrap_or(1.0);
+            let mut rest = kept(resp, n);
             while let Some((a, r)) = rest.next() {
                 for (b, s) in rest.clone() {
                     let change = entropy_of(r + s) - entropy_of(r) - entropy_of(s);
@@ -163,6 +175,29 @@ fn pair_entropies<T: Scalar>(panel: &Responded<'_, T>) -> Vec<(u32, u32, f64)> {
     });
     let of_tasks: Vec<_> = of_tasks.collect();
     summed(of_tasks.into_iter().flatten().collect())
+}
+
+/// The same of the pairs that are named, for the rows of a task.
+fn of_named<T: Scalar>(
+    resp: &Responsibilities<T>,
+    row_weights: &[f64],
+    named: &[(u32, u32)],
+    first: usize,
+) -> Vec<f64> {
+    let last = named.iter().map(|&(a, b)| a.max(b)).chain(resp.index.iter().copied()).max().unwrap_or(0);
+    let (mut sums, mut share) = (vec![0.0; named.len()], vec![0.0; last as usize + 1]);
+    for n in first..resp.len().min(first + ROWS_A_TASK) {
+        let weight = row_weights.get(n).copied().unwrap_or(1.0);
+        kept(resp, n).for_each(|(k, r)| share[k as usize] = r);
+        for (sum, &(a, b)) in sums.iter_mut().zip(named) {
+            let (r, s) = (share[a as usize], share[b as usize]);
+            if r > 0.0 && s > 0.0 {
+                *sum += weight * (entropy_of(r + s) - entropy_of(r) - entropy_of(s));
+            }
+        }
+        kept(resp, n).for_each(|(k, _)| share[k as usize] = 0.0);
+    }
+    sums
 }
 
 /// One entry a pair, summed in the order in which they come.

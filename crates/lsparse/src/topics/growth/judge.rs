@@ -289,7 +289,8 @@ impl<'a> Judge<'a> {
                     becomes[0].1 = Some((vec![Part::Whole(first), Part::Whole(second)], candidate.said[0]));
                     becomes.push((second as usize, None));
                 }
-                MoveKind::Delete => {}
+                // (Topics are not traded.)
+                MoveKind::Delete | MoveKind::Trade => {}
             }
             let after =
                 self.clusters.iter().enumerate().filter_map(|(k, cluster)| {
@@ -322,7 +323,7 @@ impl<'a> Judge<'a> {
                     vec![before[touches[0] as usize], *next_id - 1]
                 }
                 MoveKind::Merge => vec![before[touches[0] as usize]],
-                MoveKind::Delete => Vec::new(),
+                MoveKind::Delete | MoveKind::Trade => Vec::new(),
             };
             moves.push(change);
         }

@@ -275,13 +275,13 @@ pub fn moves(
     let (Some(growth), Some(finding)) = (params.growth.clone(), &topics.finding) else { return Ok(None) };
     let mut state = growth.state.clone();
     let of_now = |memo: &Arc<TopicSummary>| memo.trial.as_ref().is_some_and(|t| t.generation == state.generation);
-    let mut changes = Changes::default();
+    let mut changes = Changes { proposed: Some(0), ..Changes::default() };
     // In the lap after a batch was taken out, say, there may be nothing to go by.
     if memos.is_empty() || !memos.iter().all(of_now) {
         return Ok(Some(changes));
     }
     let mut judge = Judge::new(topics, &params.alpha, total, memos, &state);
-    changes.proposed = judge.consider();
+    changes.proposed = Some(judge.consider());
     let alike = Alike::new(total);
     let heirs = judge.heirs(&alike);
     judge.accept(finding.most);

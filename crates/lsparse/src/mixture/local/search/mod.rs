@@ -282,7 +282,7 @@ impl<T: Scalar> LocalStep<T> for Search {
         // A batch has a row at least, so that what is stale is cleared with its first panel. Fresh memory is cleared too:
         // pages that are read before they are written cost an interrupt of all other threads each.
         let mut stale = true;
-        let mut trial = params.growth.as_ref().map(|growth| growth.trial(mixture.likelihood.stat_width()));
+        let mut trial = params.growth.as_ref().and_then(|growth| growth.trial(mixture.likelihood.stat_width()));
         let mut summary = match spare {
             Some(spare) => {
                 ClusterSummary { counts: vec![0.0; mixture.num_clusters], entropy: 0.0, trial: None, ..spare }

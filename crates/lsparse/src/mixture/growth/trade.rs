@@ -1,0 +1,349 @@
+//! Trades while a mixture of a given K trains: one cluster becomes two and two others become one, where the whole objective
+//! rises by it.
+//!
+//! When a run comes near to rest, a sample of the rows says which clusters might be split and which pairs be merged; the
+//! next lap gathers the statistics of those few beside the usual ones, and trades are judged by the exact change of the
+//! objective. What gains is made, and the run goes on to rest again, for a few rounds at most.
+//!
+//! Where the objective would rise more with fewer clusters than with more it is no guide to what to do with all of them: of
+//! clusters that it has no use for it likes best those that are nearly empty, and held-out rows do not. So nothing is
+//! traded then, and a merge that would gain by itself counts for nothing.
+
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::propose::{Cuts, Effort};
+use super::{Growth, GrowthState, Judge, Piece, Proposal};
+use crate::clusters::seed::{Sample, second_choices};
+use crate::data::{Dealt, Scalar};
+use crate::error::Result;
+use crate::likelihood::{ClusterSummary, Likelihood, Trial};
+use crate::mixture::local::trial::pair_entropies;
+use crate::mixture::{Mixture, MixtureParams, respond};
+use crate::training::moves::{Changes, MoveKind};
+use crate::training::responsibilities::Responsibilities;
+
+/// Rounds of trades at most: the first brings nine tenths of what eight do, and each takes laps to rest again.
+const MOST_ROUNDS: u32 = 1;
+
+/// A lap that gains less than so many times what counts as rest is near it.
+const NEAR_REST: f64 = 2.0;
+
+/// One in so many clusters may be split in a round.
+const SPLITS: usize = 4;
+
+/// Rows of the sample: so many a cluster, or where it has a mean alone, and in all; and where clusters have many numbers so
+/// many for each row that a shape takes.
+const ROWS_A_CLUSTER: usize = 200;
+const ROWS_A_MEAN: usize = 100;
+const ROWS_IN_ALL: usize = 5000;
+const ROWS_A_SHAPE: usize = 12;
+
+/// Fewer rows of a cluster in the sample do not tell how to split it.
+const LEAST_OF_A_CLUSTER: usize = 8;
+
+/// Clusters that a merge with is worked out for, those that are next best for most rows.
+const PARTNERS: usize = 2;
+
+/// What a row may gain over a cut in two halves where it is worked on: a cut that needs more is given up at once.
+const LATER_GAIN: f64 = 0.5;
+
+/// What all rows make of a split may be so many times what a sample does.
+const HOPE: f64 = 1.5;
+
+/// How far trades have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trading {
+    rounds: u32,
+    /// The objective a row at the end of the last lap; none where that is not one to compare with.
+    objective: Option<f64>,
+    /// There is nothing more to be tried.
+    over: bool,
+}
+
+/// At the end of a lap: judge the trades that were proposed, or propose some where the run is near rest, which is a lap
+/// that gains less than `rest` a row.
+pub fn trades<T: Scalar>(
+    mixture: &mut Mixture<T>,
+    params: &mut MixtureParams<T>,
+    total: &ClusterSummary,
+    data: &Dealt<'_>,
+    laps: usize,
+    rest: f64,
+) -> Result<Option<Changes>> {
+    let Some(growth) = params.growth.clone() else { return Ok(None) };
+    let mut trading = growth.state.trading.unwrap_or_default();
+    if trading.over {
+        return Ok(None);
+    }
+    let (mut state, mut changes) = (growth.state.clone(), Changes::default());
+    let rows = total.total_weight();
+    if state.splits.is_empty() {
+        let objective = mixture.step.objective(mixture, params, total).total() / rows;
+        let gain = trading.objective.map_or(f64::INFINITY, |before| objective - before);
+        trading.objective = Some(objective);
+        if gain < NEAR_REST * rest {
+            propose(mixture, params, &mut state, (total, data), laps, rest * rows)?;
+            trading = Trading { rounds: trading.rounds + 1, objective: None, over: state.splits.is_empty() };
+        }
+    } else {
+        // In the lap after a batch was taken out, say, there may be nothing to go by.
+        if let Some(trial) = total.trial.as_deref().filter(|trial| trial.generation == state.generation) {
+            let mut judge = Judge::new(mixture, total, trial);
+            judge.consider(&[])?;
+            judge.trade(rest * rows)?;
+            let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
+            changes.remap = (!moves.is_empty()).then_some(plan);
+            changes.moves = moves;
+        }
+        trading.over = changes.moves.is_empty() || trading.rounds >= MOST_ROUNDS;
+        (state.splits, state.pairs, state.beside) = (Vec::new(), Vec::new(), None);
+    }
+    state.generation += 1;
+    state.trading = Some(trading);
+    changes.restless = !(changes.moves.is_empty() && state.splits.is_empty());
+    params.growth = Some(Arc::new(Growth::of(state, mixture.likelihood.as_ref())?));
+    Ok(changes.restless.then_some(changes))
+}
+
+/// Propose the trades that gain by a sample of the rows, no cluster having part in two.
+fn propose<T: Scalar>(
+    mixture: &mut Mixture<T>,
+    params: &MixtureParams<T>,
+    state: &mut GrowthState,
+    (total, data): (&ClusterSummary, &Dealt<'_>),
+    laps: usize,
+    least: f64,
+) -> Result<()> {
+    let (num, likelihood) = (total.num_clusters(), mixture.likelihood.as_ref());
+    let Some(finding) = mixture.finding.as_ref().filter(|_| num > 2) else { return Ok(()) };
+    let seed = finding.seed;
+    let of_shape = ROWS_A_SHAPE * (likelihood.kind().family().least_rows)(likelihood.dim(), 1);
+    let of_cluster = match likelihood.kind().family().shares_covariance {
+        true => ROWS_A_MEAN,
+        false => ROWS_A_CLUSTER.max(of_shape),
+    };
+    let most_rows = of_cluster.max(ROWS_IN_ALL / num);
+    let wanted = (most_rows * num).min(data.source.num_rows());
+    // Rows that depend on the seed and on their number alone, so that a run that is resumed has the same.
+    let sample = match mixture.finding.as_mut().and_then(|finding| finding.sample.take()) {
+        Some((_, sample)) => sample,
+        None => Sample::draw(&mixture.design(), data, wanted, &mut ChaCha8Rng::seed_from_u64(seed))?,
+    };
+    let mut resp = Responsibilities::default();
+    respond(params.clusters.as_ref(), &params.frequencies.log_pi, &sample.rows, 2, &mut resp)?;
+    let view = View { mixture, total, sample: &sample, resp: &resp };
+    let merges = view.merges()?;
+    let splits = view.splits(&merges, most_rows, least, seed ^ ((laps as u64) << 40))?;
+    let is_empty = |k: &u32| total.counts[*k as usize] < 1.0;
+    let of_rows = merges.iter().find(|merge| !merge.clusters.iter().any(is_empty));
+    let fewer = of_rows.map_or(0.0, |merge| merge.gain);
+    if splits.iter().any(|split| split.gain > fewer) {
+        choose(state, splits, &merges, num.div_ceil(SPLITS), least);
+    }
+    if !state.splits.is_empty() {
+        state.set_beside(mixture.likelihood.as_ref(), total);
+    }
+    if let Some(finding) = &mut mixture.finding {
+        finding.sample = Some((wanted, sample));
+    }
+    Ok(())
+}
+
+/// A sample of the rows under the present clusters.
+struct View<'a, T: Scalar> {
+    mixture: &'a Mixture<T>,
+    total: &'a ClusterSummary,
+    sample: &'a Sample<T>,
+    /// The two best clusters of each row.
+    resp: &'a Responsibilities<T>,
+}
+
+/// Fewer clusters: two become one, or one that has no rows goes.
+struct Merge {
+    gain: f64,
+    clusters: Vec<u32>,
+}
+
+/// A cluster that becomes two.
+struct Split {
+    gain: f64,
+    cluster: u32,
+    entropy: f64,
+    pieces: Vec<Piece>,
+}
+
+impl<T: Scalar> View<'_, T> {
+    fn likelihood(&self) -> &dyn Likelihood<T> {
+        self.mixture.likelihood.as_ref()
+    }
+
+    /// Whether what a cluster is worth depends on the others.
+    fn shares(&self) -> bool {
+        self.likelihood().kind().family().shares_covariance
+    }
+
+    /// What fewer clusters would gain, the best first.
+    fn merges(&self) -> Result<Vec<Merge>> {
+        let factor = self.total.total_weight() / self.sample.total_weight().max(f64::MIN_POSITIVE);
+        // One where each costs a look at all clusters.
+        let partners = if self.shares() { 1 } else { PARTNERS };
+        let mut near: Vec<(u32, u32)> = Vec::new();
+        for (a, found) in (0u32..).zip(second_choices(self.resp, self.total.num_clusters())) {
+            near.extend(found.into_iter().take(partners).map(|b| b as u32).map(|b| (a.min(b), a.max(b))));
+        }
+        near.sort_unstable();
+        near.dedup();
+        let mut trial =
+            Trial { pairs: pair_entropies(self.resp, &self.sample.weights, Some(&near)), ..Trial::default() };
+        trial.scale(factor);
+        let mut judge = Judge::new(self.mixture, self.total, &trial);
+        judge.consider(&[])?;
+        let gains = judge.gains()?.into_iter();
+        let mut merges: Vec<Merge> = gains.map(|(_, clusters, gain)| Merge { gain, clusters }).collect();
+        merges.sort_by(|a, b| b.gain.total_cmp(&a.gain).then_with(|| a.clusters.cmp(&b.clusters)));
+        Ok(merges)
+    }
+
+    /// The splits of clusters that a merge might be traded for.
+    fn splits(&self, merges: &[Merge], most_rows: usize, least: f64, seed: u64) -> Result<Vec<Split>> {
+        let (num, likelihood) = (self.total.num_clusters(), self.likelihood());
+        let effort = if self.shares() { &Effort::LEAST } else { &Effort::LITTLE };
+        let mut rows_of: Vec<Vec<u32>> = vec![Vec::new(); num];
+        (0u32..).zip(self.resp.index.chunks_exact(2)).for_each(|(n, best)| rows_of[best[0] as usize].push(n));
+        let begin = |(cluster, all): (usize, &Vec<u32>)| {
+            let some: Vec<u32> = all.iter().step_by(all.len().div_ceil(most_rows).max(1)).copied().collect();
+            if some.len() < LEAST_OF_A_CLUSTER {
+                return Ok(None);
+            }
+            let mut rng = ChaCha8Rng::seed_from_u64(seed ^ ((cluster as u64) << 32));
+            let (rows, weight) = (self.sample.of(&some), self.total.counts[cluster]);
+            let cuts = Cuts::begin(likelihood, rows, weight, 2, effort, &mut rng)?;
+            Ok(Some((cluster as u32, cuts)))
+        };
+        let begun: Vec<Option<_>> = rows_of.par_iter().enumerate().map(begin).collect::<Result<_>>()?;
+        let mut begun: Vec<(u32, Cuts<T>)> = begun.into_iter().flatten().collect();
+        let first = self.weighed(&mut begun)?;
+        let cost = merges.first().map_or(f64::NEG_INFINITY, |merge| merge.gain.min(0.0));
+        let may_pay = |cluster: u32| {
+            let gain =
+                first.iter().find(|split| split.cluster == cluster).map_or(f64::NEG_INFINITY, |split| split.gain);
+            HOPE * (gain + LATER_GAIN * self.total.counts[cluster as usize]) + cost > least
+        };
+        begun.retain(|(cluster, _)| may_pay(*cluster));
+        begun.par_iter_mut().try_for_each(|(_, cuts)| cuts.finish(likelihood, effort))?;
+        self.weighed(&mut begun)
+    }
+
+    /// What cuts of clusters, ascending, come to so far.
+    fn weighed(&self, cuts: &mut [(u32, Cuts<T>)]) -> Result<Vec<Split>> {
+        let (likelihood, shares) = (self.likelihood(), self.shares());
+        let of_cluster = |(cluster, cuts): &mut (u32, Cuts<T>)| {
+            let gain = if shares { 0.0 } else { cuts.gain(likelihood)? };
+            let of_best = |best: &super::propose::Attempt<T>| (best.pieces(), best.entropy);
+            let Some((pieces, entropy)) = cuts.best().map(of_best) else { return Ok(None) };
+            Ok(Some(Split { gain, cluster: *cluster, entropy, pieces }))
+        };
+        let splits: Vec<Option<Split>> = cuts.par_iter_mut().map(of_cluster).collect::<Result<_>>()?;
+        let mut splits: Vec<Split> = splits.into_iter().flatten().collect();
+        if shares {
+            self.weigh_beside(&mut splits)?;
+        }
+        Ok(splits)
+    }
+
+    /// What splits gain where clusters share statistics: beside all others.
+    fn weigh_beside(&self, splits: &mut [Split]) -> Result<()> {
+        let total = self.total;
+        let sizes = splits.iter().map(|split| (split.cluster, split.pieces.len()));
+        let mut trial = Trial::new(0, sizes, &[], total.width);
+        trial.split_entropy = splits.iter().map(|split| split.entropy).collect();
+        (trial.piece_counts, trial.piece_stats) = (Vec::new(), Vec::new());
+        for split in splits.iter() {
+            // What the sample is off by is shared out, so that the pieces are those of all rows.
+            let all: f64 = split.pieces.iter().map(|piece| piece.0).sum();
+            let sum = |d: usize| split.pieces.iter().map(|piece| piece.1[d]).sum::<f64>();
+            let stat = total.stat(split.cluster as usize).iter().enumerate();
+            let off: Vec<f64> = stat.map(|(d, s)| s - sum(d)).collect();
+            for (count, stat) in &split.pieces {
+                trial.piece_counts.push(*count);
+                trial.piece_stats.extend(stat.iter().zip(&off).map(|(s, off)| s + off * count / all));
+            }
+        }
+        let with_pieces = ClusterSummary { trial: Some(Box::new(trial.clone())), ..total.clone() };
+        let mut judge = Judge::new(self.mixture, &with_pieces, &trial);
+        judge.consider(&[])?;
+        splits.iter_mut().for_each(|split| split.gain = f64::NEG_INFINITY);
+        for (_, touches, gain) in judge.gains()?.into_iter().filter(|(kind, ..)| *kind == MoveKind::Birth) {
+            if let [cluster] = touches[..] {
+                splits.iter_mut().filter(|split| split.cluster == cluster).for_each(|split| split.gain = gain);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Propose the splits that are hoped to pay for a merge, the two that gain most together first, and those merges.
+fn choose(state: &mut GrowthState, mut splits: Vec<Split>, merges: &[Merge], most: usize, least: f64) {
+    let mut used: Vec<u32> = Vec::new();
+    while state.splits.len() < most {
+        let of_splits: Vec<(f64, &[u32])> =
+            splits.iter().map(|split| (HOPE * split.gain, std::slice::from_ref(&split.cluster))).collect();
+        let of_merges: Vec<(f64, &[u32])> =
+            merges.iter().map(|merge| (merge.gain.min(0.0), &merge.clusters[..])).collect();
+        let Some((split, merge, gain)) = best_pair(&of_splits, &of_merges, |k| !used.contains(&k)) else { break };
+        if gain <= least {
+            break;
+        }
+        let Split { cluster, pieces, .. } = splits.swap_remove(split);
+        if let [a, b] = merges[merge].clusters[..] {
+            state.pairs.push((a, b));
+        }
+        used.extend(merges[merge].clusters.iter().copied().chain([cluster]));
+        state.splits.push(Proposal { cluster, refined: 0, gain: f64::NEG_INFINITY, pieces });
+    }
+    state.pairs.sort_unstable();
+    state.splits.sort_by_key(|split| split.cluster);
+}
+
+/// Of splits and of merges, each with what it gains and the clusters that it takes, the best merges first: the two that
+/// gain most together, of clusters that are free, and what that is. Of equals the first.
+pub fn best_pair(
+    splits: &[(f64, &[u32])],
+    merges: &[(f64, &[u32])],
+    is_free: impl Fn(u32) -> bool,
+) -> Option<(usize, usize, f64)> {
+    let mut best: Option<(usize, usize, f64)> = None;
+    for (at, (gain, takes)) in splits.iter().enumerate() {
+        if !takes.iter().all(|&k| is_free(k)) {
+            continue;
+        }
+        let fits = |(_, others): &(f64, &[u32])| others.iter().all(|k| is_free(*k) && !takes.contains(k));
+        let Some(with) = merges.iter().position(fits) else { continue };
+        let both = gain + merges[with].0;
+        if best.is_none_or(|best| both > best.2) {
+            best = Some((at, with, both));
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_two_that_gain_most_together_are_traded() {
+        let splits: [(f64, &[u32]); 3] = [(9.0, &[0]), (8.0, &[1]), (20.0, &[5])];
+        // The best split is of a cluster of the cheapest merge.
+        let merges: [(f64, &[u32]); 3] = [(-1.0, &[0, 2]), (-4.0, &[2, 3]), (-5.0, &[3, 4])];
+        let is_free = |k| k != 5;
+        assert_eq!(best_pair(&splits, &merges, is_free), Some((1, 0, 7.0)));
+        assert_eq!(best_pair(&splits, &merges, |k| is_free(k) && k != 1), Some((0, 1, 5.0)));
+        assert_eq!(best_pair(&splits, &merges, |k| k == 5 || k == 3), None);
+    }
+}
