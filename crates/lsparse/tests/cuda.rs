@@ -55,6 +55,8 @@ fn fits_are_those_of_the_cpu() {
                         precision,
                         laps: Some(4),
                         tolerance: None,
+                        // Clusters are traded on the CPU alone.
+                        trades: false,
                         device: DeviceChoice::Cpu,
                         ..Default::default()
                     };
@@ -118,6 +120,7 @@ fn memory_that_runs_out_in_mid_run_is_done_without() {
             clusters,
             sparsity: Sparsity::Of(4),
             batches: Some(4),
+            trades: false,
             device,
             ..Default::default()
         };
