@@ -204,9 +204,9 @@ impl GrowthState {
         self.prior_factor != before
     }
 
-    /// The clusters that may be given up next: the smallest that were not tried at their size. Where nothing else is left
-    /// to be tried, those of less than half the usual size, if there was a change since they were: a few rows that lie far
-    /// from the others are worth a cluster as long as those are not what they will be.
+    /// The clusters that may be given up next: the smallest that were not tried at their size, and as far as there is room
+    /// those of less than half the usual size, if there was a change since they were tried, those first that were tried
+    /// longest ago: a few rows that lie far from the others are worth a cluster as long as those are not what they will be.
     fn propose_leaving(&mut self, present: &ClusterSummary, sparsity: usize) {
         let num = present.num_clusters();
         let mut by_size: Vec<usize> = (0..num).filter(|_| num > 1 && sparsity > 1).collect();
@@ -214,11 +214,13 @@ impl GrowthState {
         let is_due = |k: &usize| changed(present.counts[*k], self.tried[*k].left_size);
         let most = num.div_ceil(LEAVING);
         let mut small: Vec<usize> = by_size.iter().copied().filter(is_due).take(most).collect();
-        if small.is_empty() && self.splits.is_empty() {
-            let mean = present.counts.iter().sum::<f64>() / num as f64;
-            let is_stale = |k: &usize| self.tried[*k].left_at <= self.last_change && present.counts[*k] < 0.5 * mean;
-            small = by_size.into_iter().filter(is_stale).take(most).collect();
-        }
+        let mean = present.counts.iter().sum::<f64>() / num as f64;
+        let is_stale = |k: &usize| {
+            !is_due(k) && self.tried[*k].left_at <= self.last_change && present.counts[*k] < 0.5 * mean
+        };
+        let mut stale: Vec<usize> = by_size.iter().copied().filter(is_stale).collect();
+        stale.sort_by_key(|&k| self.tried[k].left_at);
+        small.extend(stale.into_iter().take(most - small.len()));
         small.sort_unstable();
         self.leaving = small.into_iter().map(|k| k as u32).collect();
     }
