@@ -87,8 +87,10 @@ impl<T> Finding<T> {
 struct Tried {
     /// Splits that came to nothing.
     splits: u32,
-    /// The size that the cluster had then.
+    /// The size that the cluster had then, and with which proposals that was.
     split_size: f64,
+    #[serde(default)]
+    split_at: u64,
     /// The size at which giving it up came to nothing, and with which proposals.
     left_size: f64,
     #[serde(default)]
@@ -185,7 +187,8 @@ impl GrowthState {
             if (split.refined < least || nears) && pieces.len() > 1 {
                 going_on.push(Proposal { cluster: k as u32, refined: split.refined + 1, gain, pieces });
             } else {
-                (of.splits, of.split_size) = (of.splits + 1, total.counts[was as usize]);
+                (of.splits, of.split_size, of.split_at) =
+                    (of.splits + 1, total.counts[was as usize], self.generation);
             }
         }
         (self.tried, self.splits) = (tried, going_on);

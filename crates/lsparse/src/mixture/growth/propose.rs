@@ -97,7 +97,12 @@ pub fn propose<T: Scalar>(
         let goes_on = state.splits.iter().any(|split| split.cluster as usize == k);
         !goes_on && state.tried[k].splits < TRIES && present.counts[k] >= 2.0
     };
-    let due: Vec<usize> = (0..num).filter(is_due).collect();
+    let mut due: Vec<usize> = (0..num).filter(is_due).collect();
+    if due.is_empty() && state.splits.is_empty() {
+        // Before rest once more, if there was a change since: other cuts are drawn, of rows that may be others.
+        due = (0..num).filter(|&k| state.tried[k].split_at <= state.last_change && present.counts[k] >= 2.0).collect();
+        due.iter().for_each(|&k| state.tried[k].splits = 0);
+    }
     let Some(Finding { most, seed, sample, .. }) = &mut mixture.finding else { return Ok(()) };
     let (most, seed, held) = (*most, *seed, sample.take());
     if !due.is_empty() && num < most {
@@ -118,7 +123,8 @@ pub fn propose<T: Scalar>(
                 }
                 None => {
                     let tried = &mut state.tried[k];
-                    (tried.splits, tried.split_size) = (tried.splits + 1, present.counts[k]);
+                    (tried.splits, tried.split_size, tried.split_at) =
+                        (tried.splits + 1, present.counts[k], state.generation);
                 }
             }
         }
