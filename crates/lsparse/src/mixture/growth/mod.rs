@@ -187,8 +187,7 @@ impl GrowthState {
             if (split.refined < least || nears) && pieces.len() > 1 {
                 going_on.push(Proposal { cluster: k as u32, refined: split.refined + 1, gain, pieces });
             } else {
-                (of.splits, of.split_size, of.split_at) =
-                    (of.splits + 1, total.counts[was as usize], self.generation);
+                (of.splits, of.split_size, of.split_at) = (of.splits + 1, total.counts[was as usize], self.generation);
             }
         }
         (self.tried, self.splits) = (tried, going_on);
@@ -218,9 +217,8 @@ impl GrowthState {
         let most = num.div_ceil(LEAVING);
         let mut small: Vec<usize> = by_size.iter().copied().filter(is_due).take(most).collect();
         let mean = present.counts.iter().sum::<f64>() / num as f64;
-        let is_stale = |k: &usize| {
-            !is_due(k) && self.tried[*k].left_at <= self.last_change && present.counts[*k] < 0.5 * mean
-        };
+        let is_stale =
+            |k: &usize| !is_due(k) && self.tried[*k].left_at <= self.last_change && present.counts[*k] < 0.5 * mean;
         let mut stale: Vec<usize> = by_size.iter().copied().filter(is_stale).collect();
         stale.sort_by_key(|&k| self.tried[k].left_at);
         small.extend(stale.into_iter().take(most - small.len()));
