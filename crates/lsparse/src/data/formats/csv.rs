@@ -512,7 +512,7 @@ mod tests {
         let told = CsvOptions { header: Some(true), ..Default::default() };
         assert_eq!(read_named("x.csv", b"a,b\n1,2\n", &told).unwrap().note(), None);
         for (text, expected) in [
-            ("1,N/A,3\n4,5,6\n", "line 1, column 2: \"N/A\" is not a number; put a number there, or"),
+            ("1,N/A,3\n4,5,6\n", "line 1, column 2: \"N/A\" is not a number; put a number there, drop"),
             ("1,N/A,3\n4,5,6\n", "with `missing` full and diagonal Gaussians take it for a missing value"),
             ("a,b\n4,?\n", "line 2, column 2: \"?\" is not a number"),
             ("a,b\n4,?\n", "with `missing`"),
