@@ -110,7 +110,7 @@ fn problem_of<C: Settings>(key: &str, value: &Value) -> Option<String> {
 /// option wins over the other in the file.
 fn merge<C: Settings>(base: &C, file: &Map<String, Value>, options: &Map<String, Value>) -> Result<C> {
     let mut merged = base.values();
-    for given in [file, options] {
+    for (given, is_file) in [(file, true), (options, false)] {
         for setting in C::table() {
             if let Some(other) = setting.instead_of.filter(|_| given.contains_key(setting.name)) {
                 merged.insert(other.to_owned(), Value::Null);
@@ -132,7 +132,8 @@ fn merge<C: Settings>(base: &C, file: &Map<String, Value>, options: &Map<String,
                 // What is found is found from that number on.
                 let number = given[setting.name].clone();
                 let from = given.entry(start).or_insert_with(|| number.clone());
-                if *from != number {
+                // (The settings of a report name both: what it came to, and where it started.)
+                if *from != number && !is_file {
                     let problem = format!("`{} {}` says another number", setting.name, plain(Some(&number)));
                     return Err(Error::Config { setting: start, problem, remedy: "give one of the two".into() });
                 }
