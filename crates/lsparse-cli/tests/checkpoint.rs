@@ -398,11 +398,11 @@ fn interrupt_soon(place: &Place, arguments: &str) -> usize {
 #[test]
 fn an_interrupted_run_goes_on() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 6000, 10, 6, 5);
-    let fit = "fit mixture train.npy -k 60 --batches 6 --laps 120 --tolerance none -q";
+    let fit = "fit mixture train.npy -k 60 --batches 6 --laps 30 --tolerance none -q";
     place.lsparse(&format!("{fit} --out whole.st")).assert().success();
     let run = format!("{fit} --out m.st --checkpoint c --resume --trace t");
     // On a busy machine a run may be over before anybody can press a key.
-    assert!((0..10).any(|_| interrupt_soon(&place, &run) < 720), "no run was long enough to be interrupted");
+    assert!((0..10).any(|_| interrupt_soon(&place, &run) < 180), "no run was long enough to be interrupted");
     place.lsparse(&run).assert().success();
     assert!(place.read("m.st") == place.read("whole.st"));
     assert_eq!(place.steps("t").len(), 180);

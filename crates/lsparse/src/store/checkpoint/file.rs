@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::fingerprint::STOP_RULES;
+use super::fingerprint::{CAME_LATER, STOP_RULES};
 use super::{Content, Fingerprint, Found, part_file};
 use crate::error::{Error, Result};
 use crate::training::model::Model;
@@ -129,7 +129,8 @@ fn difference(then: &Fingerprint, now: &Fingerprint, matters: impl Fn(&str) -> b
     let of = |print: &Fingerprint, name: &str| print.iter().find(|entry| entry.0 == name).map(|entry| entry.1.clone());
     let names = now.iter().chain(then).map(|entry| entry.0.as_str()).filter(|name| matters(name));
     let mut pairs = names.map(|name| (name, of(then, name), of(now, name)));
-    let (name, then, now) = pairs.find(|(_, then, now)| then != now)?;
+    let came_later = |name: &str, then: &Option<String>| then.is_none() && CAME_LATER.contains(&name);
+    let (name, then, now) = pairs.find(|(name, then, now)| then != now && !came_later(name, then))?;
     let show = |value: Option<String>| value.unwrap_or_else(|| "none".into());
     Some(format!("it is of another run: {name} was {}, and is {} now", show(then), show(now)))
 }

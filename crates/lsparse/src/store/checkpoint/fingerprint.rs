@@ -13,6 +13,9 @@ pub type Fingerprint = Vec<(String, String)>;
 /// The settings that say when a run ends, and nothing of how it goes.
 pub(super) const STOP_RULES: [&str; 5] = ["laps", "tolerance", "count-tolerance", "max-seconds", "early-stopping"];
 
+/// Settings that came after the first checkpoints: a run that knows nothing of them goes on as if it had them.
+pub(super) const CAME_LATER: [&str; 1] = ["trades"];
+
 /// The settings among a fingerprint.
 pub fn print_settings<C: Serialize>(config: &C) -> Fingerprint {
     match serde_json::to_value(config) {
