@@ -3,7 +3,8 @@
     python bench/rivals_mixtures.py --lsparse target/release/lsparse [--data DIR] [--quick] [-- SETTINGS of lsparse]
 
 The same f32 rows, K and type of covariance for both, one thread each, mean of the seeds. Seconds of lsparse are those
-of the whole command, files read and written included; those of scikit-learn are of fit alone. Data sets are described
+of the whole command, files read and written included; those of scikit-learn are of fit alone. With --package lsparse is
+the Python package in the same process, and both are those of fit alone. Data sets are described
 in vectors.py, some of which are run only where --only names them; DIR/images has images in folders train, val and test,
 DIR/text the corpora kos and 20news. Without DIR the others are run. Each score is by the system's own scorer; that of lsparse is checked with density.py.
 
@@ -48,6 +49,7 @@ def parse(words):
     parser.add_argument("--part", choices=["val", "test"], default="test")
     parser.add_argument("--rows", type=int, help="train on the first so many rows alone")
     parser.add_argument("--systems", type=rivals.names, default=["lsparse", "sklearn"], metavar="NAME,NAME")
+    parser.add_argument("--package", action="store_true", help="fit by the Python package, which must be installed")
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time, each on one thread")
     parser.add_argument("--quick", action="store_true", help="2,000 rows, K = 10 and 50, one seed")
     parser.add_argument("--prepare", action="store_true", help="make the data sets and end")
@@ -61,6 +63,8 @@ def parse(words):
         for name in getattr(options, what):
             if name not in known:
                 parser.error(f"--{what}: there is no {name}; there are {', '.join(known)}")
+    if options.package and settings:
+        parser.error("settings of lsparse are for the command, without --package")
     return options, settings
 
 
@@ -95,29 +99,40 @@ def fit(options, settings, task):
 
 def ours(options, settings, task, train, held):
     with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / "model.safetensors"
-        command = [options.lsparse, "fit", "mixture", train, "--likelihood", FAMILIES[task["type"]]]
-        command += ["-k", task["clusters"], "--seed", task["seed"], "--threads", 1, "--quiet", "--json"]
-        report, seconds = rivals.run([*command, "--out", model, *settings])
-        score, _ = rivals.run([options.lsparse, "score", model, held, "--threads", 1, "--json"])
-        check = density.log_density(density.read_model(model), np.load(held)).mean()
-    report, score = rivals.json.loads(report), rivals.json.loads(score)["mean_log_likelihood"]
-    # A score that is no number is null in JSON.
-    line = {"score": float("nan") if score is None else score, "check": check, "seconds": seconds}
-    return line | {"steps": report["laps"], "empty": report["empty_clusters"], "converged": report["converged"]}
+        file = Path(folder) / "model.safetensors"
+        if options.package:
+            from lsparse import GaussianMixture, save
+
+            model, line = timed(partial(GaussianMixture, n_jobs=1), task, train, held)
+            save(model, file)
+        else:
+            command = [options.lsparse, "fit", "mixture", train, "--likelihood", FAMILIES[task["type"]]]
+            command += ["-k", task["clusters"], "--seed", task["seed"], "--threads", 1, "--quiet", "--json"]
+            report, seconds = rivals.run([*command, "--out", file, *settings])
+            score, _ = rivals.run([options.lsparse, "score", file, held, "--threads", 1, "--json"])
+            report, score = rivals.json.loads(report), rivals.json.loads(score)["mean_log_likelihood"]
+            # A score that is no number is null in JSON.
+            line = {"score": float("nan") if score is None else score, "seconds": seconds}
+            line |= {"steps": report["laps"], "empty": report["empty_clusters"], "converged": report["converged"]}
+        return line | {"check": density.log_density(density.read_model(file), np.load(held)).mean()}
 
 
 def theirs(options, settings, task, train, held):
     from sklearn.mixture import GaussianMixture
 
+    return timed(GaussianMixture, task, train, held)[1]
+
+
+def timed(kind, task, train, held):
+    """An estimator fitted in this process, with the CPU seconds of fit alone."""
     warnings.simplefilter("ignore")
     rows = np.load(train)
-    model = GaussianMixture(task["clusters"], covariance_type=task["type"], random_state=task["seed"])
+    model = kind(n_components=task["clusters"], covariance_type=task["type"], random_state=task["seed"])
     start = time.process_time()
     model.fit(rows)
     seconds = time.process_time() - start
     line = {"score": float(model.score(np.load(held))), "seconds": seconds}
-    return line | {"steps": model.n_iter_, "converged": bool(model.converged_)}
+    return model, line | {"steps": model.n_iter_, "converged": bool(model.converged_)}
 
 
 def tasks_of(options, settings, known):
@@ -144,7 +159,7 @@ def tasks_of(options, settings, known):
                     if "sklearn" in options.systems:
                         tasks.append(task | {"system": "sklearn"})
                     if "lsparse" in options.systems and kind in families:
-                        tasks.append(task | {"system": "lsparse", "settings": " ".join(settings)})
+                        tasks.append(task | {"system": "lsparse", "settings": "package" if options.package else " ".join(settings)})
     fresh = [task for task in tasks if task["system"] == "lsparse" or known.find(task) is None]
     return tasks, sorted(fresh, key=partial(place, options))
 

@@ -175,7 +175,7 @@ impl Documents {
                 continue;
             }
             self.local.start();
-            self.document.solve(&params.table, &params.alpha, words, counts, &model.document, None);
+            self.document.solve(params.table.get(), &params.alpha, words, counts, &model.document, None);
             self.local.halt();
             self.summary.start();
             for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
@@ -293,7 +293,7 @@ fn distances(
         let mut document = Document::default();
         let shares = (0..sample.len()).map(|n| {
             let (words, counts) = sample.sparse_row(n);
-            document.solve(&params.table, &params.alpha, words, counts, &model.document, None);
+            document.solve(params.table.get(), &params.alpha, words, counts, &model.document, None);
             let mut shares = vec![0.0; topics];
             document.topic_counts().for_each(|(k, n)| shares[k as usize] = f64::from(n));
             let sum: f64 = shares.iter().sum();

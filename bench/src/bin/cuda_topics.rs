@@ -10,7 +10,7 @@ use lsparse::data::{CsrRows, RowSource, Rows};
 use lsparse::runs::Family;
 use lsparse::settings::TopicsConfig;
 use lsparse::topics::score::{CompletionOptions, completion};
-use lsparse::topics::{TopicFamily, TopicInputs, TopicWorker, Topics, WordStats};
+use lsparse::topics::{TopicFamily, TopicInputs, TopicWorker, Topics, WordsHere};
 use lsparse::training::model::Model;
 use lsparse_bench::corpus::load;
 use serde_json::{Map, Value, json};
@@ -188,7 +188,8 @@ fn compare(name: &str, train: &CsrRows<f32>, test: &CsrRows<f32>, topics: usize,
             documents += 1;
             close += usize::from((a.evidence - b.evidence).abs() <= 1e-5 * a.evidence.abs());
         }
-        let (WordStats::Batch(a), WordStats::Batch(b)) = (&want.summary.words, &have.summary.words) else { continue };
+        let (a, b) = (want.summary.words.bring()?, have.summary.words.bring()?);
+        let (WordsHere::Batch(a), WordsHere::Batch(b)) = (a, b) else { continue };
         for v in 0..a.vocab_size() {
             let (row_a, row_b) = (a.dense_word(v, topics), b.dense_word(v, topics));
             for (x, y) in row_a.iter().zip(&row_b) {

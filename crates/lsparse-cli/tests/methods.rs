@@ -153,6 +153,13 @@ fn mixture_options_of_other_methods_are_refused() {
     refused(&place, &format!("{fit} hard-em -l K"), &["sparsity", "hard-em"]);
     refused(&place, &format!("{fit} hard-em --estimate vb"), &["estimate", "vb means nothing to --method hard-em"]);
     refused(&place, &format!("{fit} lsparse --refresh 2"), &["refresh", "sparse-em"]);
+    refused(
+        &place,
+        &format!("{fit} lsparse --estimate ml --trades on"),
+        &["trades: on means nothing to --estimate ml"],
+    );
+    refused(&place, &format!("{fit} lsparse --schedule stochastic --trades on"), &["trades", "memoized or full"]);
+    place.lsparse(&format!("{fit} lsparse --estimate ml --trades off -q")).assert().success();
     refused(&place, &format!("{fit} dp-means --init examples"), &["init", "dp-means"]);
     refused(&place, &format!("{fit} kmeans --penalty 3"), &["penalty", "dp-means"]);
     refused(&place, &format!("{fit} truncation --likelihood zero-mean-gauss"), &["selection-function"]);

@@ -338,11 +338,13 @@ impl Device {
     /// driver compiles.
     fn load(&self, compiled: &'static Compiled) -> Result<(Arc<CudaModule>, bool)> {
         if let Some(binary) = compiled.binary(self.info.capability)
-            && let Ok(module) = self.context.load_module(Ptx::from_binary(binary.to_vec()))
+            && let Ok(module) = self.context.load_module(Ptx::from_binary(binary))
         {
             return Ok((module, true));
         }
-        let module = self.context.load_module(Ptx::from_src(compiled.ptx));
+        let source = compiled.ptx();
+        let source = source.map_err(|error| Error::Failed { action: "unpack kernels", detail: error.to_string() })?;
+        let module = self.context.load_module(Ptx::from_src(source));
         Ok((module.map_err(|error| Error::OldDriver { detail: format!("{:?}", error.0) })?, false))
     }
 

@@ -8,7 +8,7 @@
 //! - [`error`]: what can go wrong on the way.
 //! - [`artefacts`]: the compiled kernels, and which of them a GPU takes.
 //! - [`mixture`]: the local step of mixtures.
-//! - [`topics`]: the document step of topics.
+//! - [`topics`]: the document step of topics, sums of its statistics, topics written from them, and first topics.
 //! - [`manifest`]: which source and which options they were made from.
 
 pub mod artefacts;

@@ -4,15 +4,20 @@
 //! Statistics are whole numbers of a small unit, which commute: whatever order documents end in, the sums are the same
 //! bits. Sums within a document depend on how many threads work on it, and that on its number of words alone.
 
+mod seeds;
+mod words;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{DeviceRepr, LaunchArgs, PushKernelArg, ValidAsZeroBits};
-use rayon::prelude::*;
 
 use crate::artefacts::TOPICS;
-use crate::device::{Argument, Buffer, Device, Grid, Kernel, Lines, Pinned, Plain, launch};
+use crate::device::{Argument, Buffer, Device, Grid, Kernel, Lines, Pinned, launch};
 use crate::error::{Error, Result};
+
+pub use seeds::Sample;
+pub use words::{BatchWords, Brought, Lists, Part, Rule, SparseTotal, Table, TotalWords};
 
 /// Topics that a document may have at one time.
 pub const MOST_TOPICS: usize = 64;
@@ -409,12 +414,6 @@ pub struct Solved {
     pub found: Vec<Found>,
     /// Topics and counts of each document, [`MOST_TOPICS`] places each, where they are asked for.
     pub counts: Option<(Vec<u32>, Vec<f32>)>,
-    /// Statistics: word v's topics and their mass are `first[v]..first[v + 1]`.
-    pub first: Vec<usize>,
-    /// Topics, ascending within a word.
-    pub topic: Vec<u32>,
-    /// Mass, above zero.
-    pub mass: Vec<f32>,
     /// Mass of each topic.
     pub totals: Vec<f64>,
 }
@@ -473,36 +472,17 @@ impl<'a> Argument<'a> for &'a Step {
     }
 }
 
-/// Topics as documents see them, on the host.
-pub struct Topics<'a> {
-    /// One factor a topic.
-    pub scale: &'a [f32],
+/// Concentrations of documents, on the host.
+pub struct Alphas<'a> {
     /// alpha_k.
     pub alpha: &'a [f32],
-    /// ln gamma of each alpha_k, and of their sum.
-    pub alpha_ln_gamma: &'a [f64],
+    /// ln gamma of each alpha_k.
+    pub ln_gamma: &'a [f64],
     /// ln gamma of the sum of alphas.
-    pub alpha_sum_ln_gamma: f64,
-    /// For each word the topics that it starts a document with.
-    pub start_topic: &'a [u32],
-    /// Their responsibilities.
-    pub start_value: &'a [f32],
+    pub sum_ln_gamma: f64,
 }
 
-/// Numbers of the table that are copied at one time.
-const STAGED: usize = 1 << 22;
-
-/// Numbers that a task copies.
-const COPIED: usize = 1 << 14;
-
-/// A copy by all threads: most of what it costs is memory that is fresh from the system.
-fn copied<T: Plain + Sync>(from: &[T]) -> Vec<T> {
-    let mut to = vec![T::default(); from.len()];
-    to.par_chunks_mut(COPIED).zip(from.par_chunks(COPIED)).for_each(|(to, from)| to.copy_from_slice(from));
-    to
-}
-
-/// The document step on a GPU: topics, statistics and room for the work.
+/// The document step on a GPU: alphas, statistics and room for the work.
 pub struct DocumentStep {
     device: Arc<Device>,
     shape: Shape,
@@ -510,13 +490,8 @@ pub struct DocumentStep {
     count_entries: Kernel,
     write_entries: Kernel,
     add_words: Kernel,
-    staged: [Pinned<f32>; 2],
-    table: Buffer<f32>,
-    scale: Buffer<f32>,
     alpha: Buffer<f32>,
     alpha_ln_gamma: Buffer<f64>,
-    start_topic: Buffer<u32>,
-    start_value: Buffer<f32>,
     alpha_sum: f64,
     alpha_sum_ln_gamma: f64,
     stats: Buffer<u64>,
@@ -525,15 +500,6 @@ pub struct DocumentStep {
     lines: Lines,
     room: Option<Room>,
     far: Option<Buffer<f32>>,
-    entries: Option<Lists>,
-}
-
-/// Entries of statistics there and here.
-struct Lists {
-    topic: Buffer<u32>,
-    mass: Buffer<f32>,
-    topic_here: Pinned<u32>,
-    mass_here: Pinned<f32>,
 }
 
 /// What documents leave: [`MOST_TOPICS`] places each for their topics.
@@ -548,7 +514,7 @@ struct Room {
 impl DocumentStep {
     /// Room for topics of this shape.
     pub fn new(device: &Arc<Device>, shape: Shape) -> Result<DocumentStep> {
-        let Shape { vocab_size, num_topics, width, start_width } = shape;
+        let Shape { vocab_size, num_topics, .. } = shape;
         let limit = device.info().shared_memory.saturating_sub(OWN_SHARED);
         let kernels = Kind::ALL.iter().map(|(name, _)| device.kernel(&TOPICS, name, limit));
         Ok(DocumentStep {
@@ -556,16 +522,8 @@ impl DocumentStep {
             count_entries: device.kernel(&TOPICS, "count_entries", 0)?,
             write_entries: device.kernel(&TOPICS, "write_entries", 0)?,
             add_words: device.kernel(&TOPICS, "add_words", 0)?,
-            staged: [
-                device.pinned((vocab_size * width).min(STAGED))?,
-                device.pinned((vocab_size * width).min(STAGED))?,
-            ],
-            table: device.zeros(vocab_size * width)?,
-            scale: device.zeros(num_topics)?,
             alpha: device.zeros(num_topics)?,
             alpha_ln_gamma: device.zeros(num_topics)?,
-            start_topic: device.zeros(vocab_size * start_width)?,
-            start_value: device.zeros(vocab_size * start_width)?,
             alpha_sum: 0.0,
             alpha_sum_ln_gamma: 0.0,
             stats: device.zeros(vocab_size * num_topics)?,
@@ -574,7 +532,6 @@ impl DocumentStep {
             lines: device.lines(BINS.len())?,
             room: None,
             far: None,
-            entries: None,
             device: Arc::clone(device),
             shape,
         })
@@ -590,50 +547,30 @@ impl DocumentStep {
         &self.device
     }
 
-    /// Take up other topics. `fill` is called with stretches of the table one after the other, and where they begin.
-    pub fn set_topics(&mut self, topics: &Topics<'_>, mut fill: impl FnMut(usize, &mut [f32])) -> Result<()> {
-        let Shape { vocab_size, num_topics, width, start_width } = self.shape;
-        let starts = vocab_size * start_width;
-        let lengths = [
-            (topics.scale.len(), num_topics),
-            (topics.alpha.len(), num_topics),
-            (topics.alpha_ln_gamma.len(), num_topics),
-            (topics.start_topic.len(), starts),
-            (topics.start_value.len(), starts),
-        ];
-        if lengths.iter().any(|(have, want)| have != want)
-            || topics.start_topic.iter().any(|&k| k as usize >= num_topics)
-        {
+    /// Take up other concentrations.
+    pub fn set_alphas(&mut self, alphas: &Alphas<'_>) -> Result<()> {
+        let num_topics = self.shape.num_topics;
+        if alphas.alpha.len() != num_topics || alphas.ln_gamma.len() != num_topics {
             return Err(Error::Failed { action: "take topics", detail: "they are not of the shape promised".into() });
         }
-        self.device.upload_into(topics.scale, &mut self.scale, 0)?;
-        self.device.upload_into(topics.alpha, &mut self.alpha, 0)?;
-        self.device.upload_into(topics.alpha_ln_gamma, &mut self.alpha_ln_gamma, 0)?;
-        self.device.upload_into(topics.start_topic, &mut self.start_topic, 0)?;
-        self.device.upload_into(topics.start_value, &mut self.start_value, 0)?;
-        self.alpha_sum = topics.alpha.iter().map(|&a| f64::from(a)).sum();
-        self.alpha_sum_ln_gamma = topics.alpha_sum_ln_gamma;
-        let entries = vocab_size * width;
-        // While one stretch is on its way the next is filled; at most one is on its way.
-        for (number, first) in (0..entries).step_by(STAGED).enumerate() {
-            let len = STAGED.min(entries - first);
-            let staged = &mut self.staged[number % 2];
-            fill(first, &mut staged.get_mut()?[..len]);
-            self.device.synchronize()?;
-            self.device.begin_upload(staged, len, &mut self.table, first)?;
-        }
-        self.device.synchronize()
+        self.device.upload_into(alphas.alpha, &mut self.alpha, 0)?;
+        self.device.upload_into(alphas.ln_gamma, &mut self.alpha_ln_gamma, 0)?;
+        self.alpha_sum = alphas.alpha.iter().map(|&a| f64::from(a)).sum();
+        self.alpha_sum_ln_gamma = alphas.sum_ln_gamma;
+        Ok(())
     }
 
-    /// Work documents out under the topics, and give what they leave.
+    /// Work documents out under these topics, and give what they leave: their statistics, which stay on the GPU, and the
+    /// rest.
     pub fn solve(
         &mut self,
         documents: &Documents,
+        table: &Table,
         options: &Options,
         warm: Option<&Warm>,
         with_counts: bool,
-    ) -> Result<Solved> {
-        self.check(documents, options, warm)?;
+    ) -> Result<(BatchWords, Solved)> {
+        self.check(documents, table, options, warm)?;
         let device = Arc::clone(&self.device);
         self.make_room(documents)?;
         let warm = match warm {
@@ -654,12 +591,12 @@ impl DocumentStep {
                 count: device.address(&documents.count),
                 tokens: device.address(&documents.tokens),
                 order: device.address(&documents.order) + 4 * bin.order.start as u64,
-                table: device.address(&self.table),
-                scale: device.address(&self.scale),
+                table: device.address(&table.values),
+                scale: device.address(&table.scale),
                 alpha: device.address(&self.alpha),
                 alpha_ln_gamma: device.address(&self.alpha_ln_gamma),
-                start_topic: device.address(&self.start_topic),
-                start_value: device.address(&self.start_value),
+                start_topic: device.address(&table.start_topic),
+                start_value: device.address(&table.start_value),
                 warm_first: at(warm.as_ref().map(|warm| device.address(&warm.0))),
                 warm_topic: at(warm.as_ref().map(|warm| device.address(&warm.1))),
                 warm_count: at(warm.as_ref().map(|warm| device.address(&warm.2))),
@@ -709,14 +646,14 @@ impl DocumentStep {
     }
 
     /// Refuse what the kernels would read beyond.
-    fn check(&self, documents: &Documents, options: &Options, warm: Option<&Warm>) -> Result<()> {
+    fn check(&self, documents: &Documents, table: &Table, options: &Options, warm: Option<&Warm>) -> Result<()> {
         let beyond = |topic: &u32| *topic as usize >= self.shape.num_topics;
         let lists = |warm: &Warm| {
             let ends = warm.first.len() == documents.len() + 1 && warm.first.is_sorted();
             let all = warm.first.last().map_or(0, |&end| end as usize);
             !ends || warm.topic.len() != all || warm.count.len() != all || warm.topic.iter().any(beyond)
         };
-        if documents.shape != self.shape || warm.is_some_and(lists) {
+        if documents.shape != self.shape || table.shape() != self.shape || warm.is_some_and(lists) {
             let detail = "they are of another shape than the topics".into();
             return Err(Error::Failed { action: "take documents", detail });
         }
@@ -749,8 +686,8 @@ impl DocumentStep {
         Ok(())
     }
 
-    /// Bring back what documents left: their statistics as lists, word by word.
-    fn collect(&mut self, documents: &Documents, with_counts: bool) -> Result<Solved> {
+    /// Bring back what documents left, and make lists of their statistics, word by word.
+    fn collect(&mut self, documents: &Documents, with_counts: bool) -> Result<(BatchWords, Solved)> {
         let device = Arc::clone(&self.device);
         let Shape { vocab_size, num_topics, .. } = self.shape;
         let (words, topics) = (vocab_size as u32, num_topics as u32);
@@ -763,49 +700,14 @@ impl DocumentStep {
             launch!(device, &self.add_words, by_topic, &self.stats, &words, &topics, &mut self.totals)?;
         }
         let number = device.download(&self.number, vocab_size)?;
-        let mut first = Vec::with_capacity(vocab_size + 1);
-        first.push(0usize);
-        number.iter().for_each(|&n| first.push(first[first.len() - 1] + n as usize));
-        let entries = first[vocab_size];
-        if entries > u32::MAX as usize {
-            let detail = "there are too many entries at one time".into();
-            return Err(Error::Failed { action: "gather statistics", detail });
-        }
-        let places: Vec<u32> = first[..vocab_size].iter().map(|&at| at as u32).collect();
-        device.upload_into(&places, &mut self.number, 0)?;
-        if self.entries.as_ref().is_none_or(|lists| lists.topic.len() < entries) {
-            self.entries = None;
-            // Some more, so that the next batch finds room too.
-            let room = entries + entries / 4;
-            self.entries = Some(Lists {
-                topic: device.uninitialized(room)?,
-                mass: device.uninitialized(room)?,
-                topic_here: device.pinned(room)?,
-                mass_here: device.pinned(room)?,
-            });
-        }
-        let Some(Lists { topic, mass, topic_here, mass_here }) = &mut self.entries else {
-            unreachable!("there is room")
-        };
+        let mut batch = BatchWords::room(&device, num_topics, &number)?;
+        let (first, topic, mass) = batch.places();
         let unit = f64::from(documents.units_a_token);
         // Safe: as above, and there is room for as many entries as were counted.
         unsafe {
-            launch!(
-                device,
-                &self.write_entries,
-                by_word,
-                &self.stats,
-                &words,
-                &topics,
-                &unit,
-                &self.number,
-                &mut *topic,
-                &mut *mass
-            )?;
+            launch!(device, &self.write_entries, by_word, &self.stats, &words, &topics, &unit, first, topic, mass)?;
         }
         let Some(room) = &mut self.room else { unreachable!("there is room") };
-        device.begin_download(topic, topic_here, entries)?;
-        device.begin_download(mass, mass_here, entries)?;
         device.begin_download(&room.found, &mut room.found_here, documents.len())?;
         // (Waits for them all.)
         let totals = device.download(&self.totals, num_topics)?;
@@ -816,14 +718,12 @@ impl DocumentStep {
             }
             false => None,
         };
-        Ok(Solved {
+        let solved = Solved {
             found: room.found_here.get()?[..documents.len()].to_vec(),
             counts,
-            first,
-            topic: copied(&topic_here.get()?[..entries]),
-            mass: copied(&mass_here.get()?[..entries]),
             totals: totals.iter().map(|&units| units as f64 / unit).collect(),
-        })
+        };
+        Ok((batch, solved))
     }
 }
 

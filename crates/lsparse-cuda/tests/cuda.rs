@@ -390,3 +390,272 @@ fn rows_keep_the_clusters_of_plain_double_precision() {
         }
     }
 }
+
+/// Lists of some words in some topics, each word's topics ascending.
+fn word_lists(numbers: &mut Numbers, words: usize, topics: usize) -> (Vec<usize>, Vec<u32>, Vec<f32>) {
+    let (mut first, mut topic, mut mass) = (vec![0], Vec::new(), Vec::new());
+    for v in 0..words {
+        for k in 0..topics as u32 {
+            // Some words are in all topics, some in none.
+            if v % 11 == 0 || (v % 7 > 0 && numbers.next() > 0.4) {
+                topic.push(k);
+                mass.push((3.0 * numbers.next()).exp() as f32);
+            }
+        }
+        first.push(topic.len());
+    }
+    (first, topic, mass)
+}
+
+/// psi(x) by its series far out.
+fn plain_digamma(mut x: f64) -> f64 {
+    let mut less = 0.0;
+    while x < 40.0 {
+        less += 1.0 / x;
+        x += 1.0;
+    }
+    let z = 1.0 / (x * x);
+    x.ln() - 0.5 / x - z * (1.0 / 12.0 - z * (1.0 / 120.0 - z * (1.0 / 252.0 - z / 240.0))) - less
+}
+
+/// ln gamma(x) by its series far out.
+fn plain_ln_gamma(mut x: f64) -> f64 {
+    let mut less = 0.0;
+    while x < 40.0 {
+        less += x.ln();
+        x += 1.0;
+    }
+    let z = 1.0 / (x * x);
+    let series = (1.0 / 12.0 - z * (1.0 / 360.0 - z * (1.0 / 1260.0 - z / 1680.0))) / x;
+    (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - less
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn words_are_summed_to_the_bit_and_topics_written_in_double_precision() {
+    use lsparse_cuda::topics::{BatchWords, Lists, Part, Rule, Shape, SparseTotal, Table, TotalWords};
+    let device = Device::open(0).unwrap();
+    let (words, start_width) = (300, 5);
+    // Many topics have no room in shared memory when starts are chosen.
+    for topics in [7, 100, 333, 10_050] {
+        let mut numbers = Numbers(topics as u64);
+        let sizes = (words, topics);
+        let mut total = TotalWords::zeros(&device, sizes).unwrap();
+        let mut dense = vec![0.0f64; words * topics];
+        for factor in [1.0, 1.0, -0.37, 2.5, -1.0] {
+            let (first, topic, mass) = word_lists(&mut numbers, words, topics);
+            let lists = Lists { first: &first, topic: &topic, mass: &mass };
+            let batch = BatchWords::upload(&device, sizes, &lists).unwrap();
+            assert_eq!(batch.download().unwrap(), (first.clone(), topic.clone(), mass.clone()));
+            total.add(Part::Batch(&batch), factor).unwrap();
+            for v in 0..words {
+                for i in first[v]..first[v + 1] {
+                    let at = &mut dense[v * topics + topic[i] as usize];
+                    *at = (*at + factor * f64::from(mass[i])).max(0.0);
+                }
+            }
+        }
+        let lists_of = |dense: &[f64]| {
+            let (mut first, mut topic, mut mass) = (vec![0], Vec::new(), Vec::new());
+            for row in dense.chunks(topics) {
+                row.iter().enumerate().filter(|e| *e.1 > 0.0).for_each(|(k, &m)| {
+                    topic.push(k as u32);
+                    mass.push(m);
+                });
+                first.push(topic.len());
+            }
+            (first, topic, mass)
+        };
+        let want = lists_of(&dense);
+        assert!(want.1.len() > 100 && total.download().unwrap() == want, "K = {topics}: other sums");
+        // Sums of sums, from there and from here.
+        let mut copy = total.copy().unwrap();
+        let sparse = Lists { first: &want.0, topic: &want.1, mass: &want.2 };
+        copy.add(Part::Sparse(&SparseTotal::upload(&device, sizes, &sparse).unwrap()), 0.3).unwrap();
+        copy.add(Part::Total(&total), -0.7).unwrap();
+        copy.scale(1.7).unwrap();
+        let changed: Vec<f64> = dense.iter().map(|m| (m + 0.3 * m + -0.7 * m).max(0.0) * 1.7).collect();
+        assert!(copy.download().unwrap() == lists_of(&changed), "K = {topics}: other sums of sums");
+        let batch = copy.as_batch().unwrap().download().unwrap();
+        assert_eq!(batch.2, lists_of(&changed).2.iter().map(|&m| m as f32).collect::<Vec<_>>());
+        // Topics, some of them pulled by words.
+        let (first, topic, mass) = word_lists(&mut numbers, words, topics);
+        let pull = Lists { first: &first, topic: &topic, mass: &mass };
+        let width = topics.next_multiple_of(16);
+        let shape = Shape { vocab_size: words, num_topics: topics, width, start_width };
+        let scale: Vec<f32> = (0..topics).map(|_| (2.0 * numbers.next()).exp() as f32).collect();
+        for (posterior, pulled) in [(false, false), (true, false), (false, true), (true, true)] {
+            let lambda = 0.013;
+            let term = |c: f64| if posterior { plain_ln_gamma(c) } else { c * c.ln() };
+            let entry = |c: f64| if posterior { plain_digamma(c).exp() as f32 } else { c as f32 };
+            let rule = Rule { lambda, posterior, none: entry(lambda), none_term: term(lambda), scale: &scale };
+            let mut table = Table::new(&device, shape, pulled.then_some(pull)).unwrap();
+            let terms = table.write(&total, &rule).unwrap();
+            assert_eq!(terms, table.write(&total, &rule).unwrap());
+            let (values, start_topic, start_value) = table.download().unwrap();
+            for v in 0..words {
+                let mut counts: Vec<f64> = dense[v * topics..][..topics].iter().map(|m| m + lambda).collect();
+                if pulled {
+                    (first[v]..first[v + 1]).for_each(|i| counts[topic[i] as usize] += f64::from(mass[i]));
+                }
+                let sum: f64 = counts.iter().map(|&c| term(c)).sum();
+                let size: f64 = counts.iter().map(|&c| term(c).abs()).sum();
+                assert!((terms[v] - sum).abs() <= 1e-12 * size, "K = {topics}, word {v}: {} and {sum}", terms[v]);
+                let row = &values[v * width..(v + 1) * width];
+                assert!(row[topics..].iter().all(|&w| w == 0.0));
+                for (k, (&have, &c)) in row.iter().zip(&counts).enumerate() {
+                    let far = (have - entry(c)).abs() > if posterior { 1.2e-7 * entry(c) } else { 0.0 };
+                    assert!(!far, "K = {topics}, word {v}, topic {k}: {have} and {}", entry(c));
+                }
+                let weights: Vec<f32> = row[..topics].iter().zip(&scale).map(|(w, s)| w * s).collect();
+                let mut order: Vec<usize> = (0..topics).collect();
+                order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]).then(a.cmp(&b)));
+                let of_word = v * start_width..(v + 1) * start_width;
+                let chosen: Vec<usize> = start_topic[of_word.clone()].iter().map(|&k| k as usize).collect();
+                assert_eq!(chosen, order[..start_width], "K = {topics}, word {v}");
+                let all: f32 = chosen.iter().map(|&k| weights[k]).sum();
+                let nothing = weights[order[start_width]] == weights[order[0]] || all <= 0.0;
+                for (&k, &share) in chosen.iter().zip(&start_value[of_word]) {
+                    assert_eq!(share, if nothing { 0.0 } else { weights[k] / all }, "K = {topics}, word {v}");
+                }
+            }
+        }
+    }
+    // What is of another shape is refused.
+    let lists = Lists { first: &[0, 1], topic: &[7], mass: &[1.0f32] };
+    assert!(BatchWords::upload(&device, (1, 7), &lists).is_err());
+    let batch = BatchWords::upload(&device, (1, 8), &lists).unwrap();
+    assert!(TotalWords::zeros(&device, (1, 9)).unwrap().add(Part::Batch(&batch), 1.0).is_err());
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn seeds_and_nearest_topics_are_those_of_plain_sums() {
+    use lsparse_cuda::topics::{Lists, Sample, TotalWords};
+    let device = Device::open(0).unwrap();
+    let (vocab, lambda) = (500usize, 0.1f64);
+    for documents in [3usize, 40, 5000] {
+        let mut numbers = Numbers(documents as u64);
+        let (mut first, mut word, mut count) = (vec![0], Vec::new(), Vec::new());
+        for d in 0..documents {
+            // Every ninth is a copy of the one before.
+            if d % 9 == 8 {
+                let before = first[d - 1]..first[d];
+                word.extend_from_within(before.clone());
+                count.extend_from_within(before);
+            } else {
+                for v in (0..vocab as u32).filter(|v| (*v as usize + d).is_multiple_of(2 + d % 40)) {
+                    word.push(v);
+                    count.push(1.0 + (4.0 * numbers.next()).exp().floor() as f32);
+                }
+            }
+            first.push(word.len());
+        }
+        let of = |d: usize| word[first[d]..first[d + 1]].iter().zip(&count[first[d]..first[d + 1]]);
+        let x_ln_x = |x: f64| x * x.ln();
+        let length: Vec<f64> = (0..documents).map(|d| of(d).map(|(_, &c)| f64::from(c)).sum()).collect();
+        let own_of = |d: usize| {
+            let gains: f64 = of(d).map(|(_, &c)| x_ln_x(f64::from(c) + lambda) - x_ln_x(lambda)).sum();
+            gains + vocab as f64 * x_ln_x(lambda) - x_ln_x(length[d] + vocab as f64 * lambda)
+        };
+        let own: Vec<f64> = (0..documents).map(own_of).collect();
+        let sample = Sample::upload(&device, vocab, &first, &word, &count).unwrap();
+        let num = (documents / 2).min(60);
+        let shares: Vec<f64> = (1..num).map(|_| 0.5 * (numbers.next() + 1.0)).collect();
+        let given = documents / 3;
+        let found = sample.seeds(given, &shares, lambda, (&own, &length)).unwrap().unwrap();
+        let (mut nearest, mut owner, mut seeds) = (vec![f64::INFINITY; documents], vec![0; documents], Vec::new());
+        for k in 0..num {
+            let seed = match k {
+                0 => given,
+                _ => {
+                    let mut left = shares[k - 1] * nearest.iter().sum::<f64>();
+                    let reached = |&d: &usize| {
+                        left -= nearest[d];
+                        nearest[d] > 0.0 && left <= 0.0
+                    };
+                    (0..documents).find(reached).unwrap()
+                }
+            };
+            seeds.push(seed as u32);
+            let mut mu = vec![lambda; vocab];
+            of(seed).for_each(|(&v, &c)| mu[v as usize] += f64::from(c));
+            let total = length[seed] + vocab as f64 * lambda;
+            let constant: f64 = mu.iter().map(|m| lambda * (m / total).ln()).sum();
+            for d in 0..documents {
+                let cross: f64 = of(d).map(|(&v, &c)| f64::from(c) * (mu[v as usize] / total).ln()).sum();
+                let divergence = if d == seed { 0.0 } else { own[d] - constant - cross };
+                // (Roundings of single precision apart.)
+                if divergence < nearest[d] - 1e-4 * (1.0 + length[d]) || d == seed {
+                    (nearest[d], owner[d]) = (divergence.max(0.0), k as u32);
+                }
+            }
+        }
+        let same = |a: &[u32], b: &[u32]| a.iter().zip(b).filter(|(a, b)| a == b).count();
+        println!("{documents} documents: {} of {num} seeds", same(&found.0, &seeds));
+        assert!(same(&found.0, &seeds) * 10 >= num * 9, "{:?} and {seeds:?}", found.0);
+        assert!(found == sample.seeds(given, &shares, lambda, (&own, &length)).unwrap().unwrap(), "other bits");
+        if found.0 == seeds {
+            assert!(same(&found.1, &owner) * 100 >= documents * 97, "{} owners", same(&found.1, &owner));
+        }
+        // Topics that are the first seeds.
+        let topics = num.min(37);
+        let mut dense = vec![0.0f64; vocab * topics];
+        for (k, &seed) in seeds[..topics].iter().enumerate() {
+            of(seed as usize).for_each(|(&v, &c)| dense[v as usize * topics + k] += f64::from(c));
+        }
+        let (mut of_word, mut topic, mut mass) = (vec![0], Vec::new(), Vec::new());
+        for row in dense.chunks(topics) {
+            row.iter().enumerate().filter(|e| *e.1 > 0.0).for_each(|(k, &m)| {
+                topic.push(k as u32);
+                mass.push(m);
+            });
+            of_word.push(topic.len());
+        }
+        let lists = Lists { first: &of_word, topic: &topic, mass: &mass };
+        let sums: Vec<f64> = seeds[..topics].iter().map(|&s| length[s as usize] + vocab as f64 * lambda).collect();
+        let total = TotalWords::upload(&device, (vocab, topics), &lists).unwrap();
+        let nearest = sample.nearest(&total, lambda, &sums).unwrap();
+        // Documents of these topics, and the same topics among others.
+        let mut expected = vec![0.0f64; vocab * topics];
+        for (d, &k) in nearest.iter().enumerate() {
+            of(d).for_each(|(&v, &c)| expected[v as usize * topics + k as usize] += f64::from(c));
+        }
+        let gathered = sample.gathered(&nearest, topics).unwrap().unwrap();
+        let places: Vec<u32> = (0..topics as u32).map(|k| 2 * (topics as u32 - k) - 1).collect();
+        let spread = gathered.spread(&places, 2 * topics + 3).unwrap().download().unwrap();
+        let gathered = gathered.download().unwrap();
+        for v in 0..vocab {
+            let mut row = vec![0.0; topics];
+            (gathered.0[v]..gathered.0[v + 1]).for_each(|i| row[gathered.1[i] as usize] = gathered.2[i]);
+            assert_eq!(row, expected[v * topics..(v + 1) * topics], "word {v}");
+            let mut other = vec![0.0; topics];
+            for i in spread.0[v]..spread.0[v + 1] {
+                other[topics - (spread.1[i] as usize).div_ceil(2)] = spread.2[i];
+            }
+            assert_eq!(other, row, "word {v}");
+        }
+        for (d, &have) in nearest.iter().enumerate() {
+            let weight = |k: usize| -> f64 {
+                of(d).map(|(&v, &c)| f64::from(c) * ((dense[v as usize * topics + k] + lambda) / sums[k]).ln()).sum()
+            };
+            let best = (0..topics).map(weight).fold(f64::NEG_INFINITY, f64::max);
+            assert!(
+                weight(have as usize) >= best - 1e-5 * best.abs() - 1e-9,
+                "document {d} is nearer to another topic"
+            );
+        }
+    }
+    // Copies of one document: nobody is left to be drawn.
+    let (first, word): (Vec<usize>, Vec<u32>) = ((0..=40).map(|d| 2 * d).collect(), [1, 3].repeat(40));
+    let sample = Sample::upload(&device, 5, &first, &word, &[2.0; 80]).unwrap();
+    let x_ln_x = |x: f64| x * x.ln();
+    let own = 2.0 * x_ln_x(2.1) + 3.0 * x_ln_x(0.1) - x_ln_x(4.5);
+    let found = sample.seeds(7, &[0.3, 0.9], 0.1, (&[own; 40], &[4.0; 40])).unwrap();
+    assert!(found.is_none_or(|(_, owner)| owner.iter().all(|&k| k < 3)));
+    assert!(Sample::upload(&device, 3, &first, &word, &[2.0; 80]).is_err(), "a word beyond the vocabulary");
+    // Sums of other counts hang on the order.
+    let sample = Sample::upload(&device, 5, &first, &word, &[0.3; 80]).unwrap();
+    assert!(sample.gathered(&[0; 40], 2).unwrap().is_none());
+    assert!(sample.gathered(&[2; 40], 2).is_err());
+}

@@ -2,7 +2,7 @@
 
 use lsparse::data::{Groups, MemoryRows, RowSource};
 use lsparse::likelihood::{Estimate, NamedArray};
-use lsparse::settings::{Kind, Setting, Settings};
+use lsparse::settings::{Condition, Kind, Setting, Settings};
 use lsparse::synthetic::{planted, planted_patches};
 use lsparse::training::observe::Observer;
 use lsparse::training::schedule::ScheduleKind;
@@ -221,7 +221,9 @@ fn assert_meaning<C: Settings>(count: &str, fit: impl Fn(&C, LikelihoodKind) -> 
         values.extend(others.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         serde_json::from_value(Value::Object(values)).unwrap()
     };
-    let conditional = |setting: &&Setting| setting.conditions.iter().any(|condition| condition.setting != "method");
+    // Where one of its values alone means nothing (trades), the others hold everywhere.
+    let whole = |condition: &Condition| condition.setting != "method" && condition.value.is_none();
+    let conditional = |setting: &&Setting| setting.conditions.iter().any(whole);
     let settings: Vec<&Setting> = C::table().iter().filter(conditional).collect();
     let mut changing = vec![false; settings.len()];
     for (kind, estimate) in LikelihoodKind::ALL.into_iter().flat_map(|kind| ESTIMATES.map(|estimate| (kind, estimate)))

@@ -6,7 +6,7 @@ use lsparse::runs::Family;
 use lsparse::settings::TopicsConfig;
 use lsparse::topics::TopicModel;
 use lsparse::topics::score::{CompletionOptions, completion};
-use lsparse::topics::{TopicFamily, TopicInputs, TopicSummary, Topics, WordStats};
+use lsparse::topics::{TopicFamily, TopicInputs, TopicSummary, Topics, WordStats, WordsHere};
 use lsparse::training::model::Model;
 use lsparse::training::summary::Summary;
 use serde_json::{Value, json};
@@ -65,7 +65,9 @@ fn close(a: f64, b: f64, what: &str) {
 
 /// The largest difference of mass, where statistics are of the same documents.
 fn difference(have: &TopicSummary, want: &TopicSummary) -> f64 {
-    let (WordStats::Batch(a), WordStats::Batch(b)) = (&have.words, &want.words) else { panic!("not of a batch") };
+    let (WordsHere::Batch(a), WordsHere::Batch(b)) = (have.words.as_words(), want.words.as_words()) else {
+        panic!("not of a batch")
+    };
     let of_word = |v| {
         let (a, b) = (a.dense_word(v, have.num_topics), b.dense_word(v, have.num_topics));
         a.into_iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
@@ -142,6 +144,130 @@ fn schedules_come_to_the_same_topics() {
         println!("{more}: {gpu} on the GPU, {cpu} on the CPU");
         assert!((cpu - gpu).abs() < 1e-3, "{more}: {gpu} on the GPU, {cpu} on the CPU");
         assert!(run("cuda").1 == total, "{more}: other bits");
+    }
+}
+
+/// The same statistics on the host, by way of bytes.
+fn on_the_host(summary: &TopicSummary) -> TopicSummary {
+    let summary: TopicSummary = postcard::from_bytes(&postcard::to_stdvec(summary).unwrap()).unwrap();
+    assert!(!matches!(summary.words, WordStats::OnDevice(_)));
+    summary
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn statistics_are_summed_there_to_the_bits_of_the_host() {
+    let documents = corpus(1500);
+    for more in [json!({}), json!({"estimate": "vb", "lambda": 0.3}), json!({"topics": 700, "sparsity": 20})] {
+        let (on_cpu, on_gpu) = (config("cpu", more.clone()), config("cuda", more.clone()));
+        let cpu = TopicFamily::new(&documents, &on_cpu, TopicInputs::default()).unwrap();
+        let gpu = TopicFamily::new(&documents, &on_gpu, TopicInputs::default()).unwrap();
+        let session = gpu.session(0).unwrap();
+        let (fast, slow) = (session.model(), cpu.model(0));
+        let mut worker = fast.worker();
+        let batches: Vec<TopicSummary> = (0..4)
+            .map(|number| {
+                let batch = session.data().batch(number);
+                fast.local(session.params(), &batch, &Default::default(), &mut worker).unwrap().summary
+            })
+            .collect();
+        assert!(batches.iter().all(|batch| matches!(batch.words, WordStats::OnDevice(_))), "{more}: not kept there");
+        let here: Vec<TopicSummary> = batches.iter().map(on_the_host).collect();
+        let (mut there, mut total) = (session.total().clone(), session.total().clone());
+        let apart = there.clone();
+        let sums: [&[(usize, f64)]; 4] =
+            [&[(0, 1.0), (1, 0.3)], &[(2, 1.0), (0, -1.0), (3, 1.0)], &[(1, -0.3)], &[(3, 2.0), (2, -1.5)]];
+        for (number, sum) in sums.into_iter().enumerate() {
+            // Statistics of the host take part in sums on the GPU too.
+            let of = |&(b, factor): &(usize, f64)| (if b == 2 { &here[b] } else { &batches[b] }, factor);
+            there.add_all(&sum.iter().map(of).collect::<Vec<_>>());
+            total.add_all(&sum.iter().map(|&(b, factor)| (&here[b], factor)).collect::<Vec<_>>());
+            assert!(matches!(there.words, WordStats::OnDevice(_)), "{more}: not summed there");
+            let before = there.clone();
+            assert!(there == total, "{more}: sum {number} has other bits");
+            if number == 1 {
+                there.scale(0.7);
+                total.scale(0.7);
+                assert!(there == total, "{more}: scaled to other bits");
+                assert!(there != before, "{more}: what others hold was changed");
+            }
+        }
+        assert!(apart == *session.total() && on_the_host(&there) == total, "{more}: other bits");
+        let list: Vec<_> = batches.iter().map(|batch| (batch, 1.0)).collect();
+        there.set_to_sum(&list);
+        total.set_to_sum(&here.iter().map(|batch| (batch, 1.0)).collect::<Vec<_>>());
+        assert!(there == total, "{more}: set to other bits");
+        // Topics of the sum: counts are the host's, exp(psi) to the last place or two.
+        let (have, want) = (fast.global_step(&there, None).unwrap(), slow.global_step(&total, None).unwrap());
+        let again = fast.global_step(&total, None).unwrap();
+        let (a, b) = (have.table.get(), want.table.get());
+        assert!(again.table.get().values == a.values, "{more}: from the host other bits");
+        assert_eq!(a.scale, b.scale);
+        let far = |(x, y): (&f32, &f32)| (x - y).abs() > 2.4e-7 * y.abs();
+        assert_eq!(a.values.iter().zip(&b.values).filter(|&pair| far(pair)).count(), 0, "{more}");
+        if more["estimate"] != "vb" {
+            assert!(a.values == b.values, "{more}");
+        }
+        let mut ties = 0;
+        for v in 0..VOCAB as usize {
+            let ((topics, shares), (want_topics, want_shares)) = (a.start(v), b.start(v));
+            ties += usize::from(topics != want_topics);
+            shares.iter().zip(want_shares).for_each(|(x, y)| assert!((x - y).abs() < 1e-6, "{more}: word {v}"));
+        }
+        assert!(ties * 100 <= VOCAB as usize, "{more}: {ties} words start otherwise");
+        let (have, want) = (fast.objective(&have, &there).data, slow.objective(&want, &total).data);
+        println!("{more}: {ties} starts differ, data term {have} and {want}");
+        assert!((have - want).abs() <= 1e-12 * want.abs(), "{more}: data term {have}, {want} on the CPU");
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn topics_start_as_on_the_cpu() {
+    let documents = corpus(3000);
+    for more in [json!({}), json!({"topics": 700}), json!({"topics": 30, "init-lloyd": 4}), json!({"init": "random"})] {
+        let start = |device: &str| {
+            let config = config(device, more.clone());
+            let family = TopicFamily::new(&documents, &config, TopicInputs::default()).unwrap();
+            family.session(0).unwrap().total().clone()
+        };
+        let (have, want) = (start("cuda"), start("cpu"));
+        let same = have.counts.iter().zip(&want.counts).filter(|(a, b)| a == b).count();
+        println!("{more}: {same} of {} topics start alike", want.counts.len());
+        assert!(have == want, "{more}: {same} of {} topics start alike", want.counts.len());
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn a_run_goes_on_from_a_checkpoint_with_the_same_bits() {
+    let documents = corpus(1400);
+    for more in [json!({}), json!({"estimate": "vb", "lambda": 0.3}), json!({"leave-out": false, "warm-start": true})] {
+        let config = config("cuda", more.clone());
+        let family = TopicFamily::new(&documents, &config, TopicInputs::default()).unwrap();
+        let run = |stop: usize| {
+            let mut session = family.session(0).unwrap();
+            let mut worker = session.worker();
+            let mut steps = 0;
+            while session.progress().laps < 3 {
+                if steps == stop {
+                    let saved = postcard::to_stdvec(&session.save()).unwrap();
+                    let saved = postcard::from_bytes(&saved).unwrap();
+                    let (data, pace) = (family.deal(0).unwrap(), family.plan().pace);
+                    session = Session::restore(family.model(0), data, saved, &pace, Default::default(), 0).unwrap();
+                    worker = session.worker();
+                }
+                session.step(&mut worker).unwrap();
+                steps += 1;
+            }
+            (session.total().clone(), session.objective().total())
+        };
+        let whole = run(usize::MAX);
+        for stop in [1, 13, 25] {
+            let resumed = run(stop);
+            assert!(resumed.0 == whole.0, "{more}: other bits after {stop} steps");
+            assert_eq!(resumed.1, whole.1, "{more}: another objective after {stop} steps");
+        }
     }
 }
 

@@ -24,7 +24,8 @@ class Trace(NamedTuple):
         Of every run that has ended why and where, with its objective and held-out score.
     moves : list of dicts
         Changes of the components where their number is found, and trades where it is given: the run and lap, the kind
-        ("birth", "merge", "delete" or "trade"), the lasting numbers of the components that it was made of and that came of it, and what the objective gained.
+        ("birth", "merge", "delete" or "trade"), the lasting numbers of the components that it was made of and that came of
+        it, and what the objective gained.
 
     Examples
     --------

@@ -1,5 +1,7 @@
 //! The settings of a mixture run.
 
+use serde_json::Value;
+
 use crate::allocation::Allocation;
 use crate::backend::DeviceChoice;
 use crate::choice::choices;
@@ -223,9 +225,12 @@ settings! {
             /// Rows a batch, instead of a number of batches.
             rows_per_batch: Option<usize> = None, least(1.0), instead_of("batches");
             /// Whether clusters are traded when a run comes near to rest: one becomes two and two others become one, K staying
-            /// what it is, where the objective rises by it (vb on the CPU, schedules memoized and full, complete rows). Off, it
-            /// is the paper's algorithm.
-            trades: bool = true, only(&["lsparse"]);
+            /// what it is, where the objective rises by it (vb on the CPU, schedules memoized and full, complete rows, any search
+            /// but neighbours). Off, it is the paper's algorithm.
+            trades: bool = true, only(&["lsparse"]), value_under("on", "estimate", &["vb"]),
+                value_under("on", "schedule", &["memoized", "full"]), value_under("on", "history", &["replace"]),
+                value_under("on", "search", &["auto", "dense", "exact"]), value_under("on", "missing", &["off"]),
+                value_under("on", "find-k", &["off"]);
         }
         "Start" {
             /// How the first clusters are found.
@@ -311,13 +316,8 @@ impl MixtureConfig {
 
     /// Whether clusters can be traded: what a change gains must be known, and what rows remember be of use after it.
     fn may_trade(&self) -> bool {
-        self.method == MixtureMethod::Lsparse
-            && self.estimate == Estimate::Posterior
-            && matches!(self.schedule, ScheduleKind::Full | ScheduleKind::Memoized)
-            && self.history != History::Keep
-            && self.search != SearchKind::Neighbours
-            && !self.find_k
-            && !self.missing
+        let trades = Self::table().iter().find(|setting| setting.name == "trades");
+        trades.is_none_or(|trades| trades.unmet(&Value::Bool(true), &self.values()).is_none())
     }
 
     /// Where frequencies of clusters come from.

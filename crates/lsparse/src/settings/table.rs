@@ -345,9 +345,9 @@ impl Setting {
     /// Why a value of it means nothing beside other settings, by their names: the first condition that is not met.
     pub fn unmet(&self, value: &Value, others: &Map<String, Value>) -> Option<&Condition> {
         let is_met = |condition: &&Condition| {
-            let other = others.get(condition.setting).and_then(Value::as_str);
-            condition.value.is_some_and(|about| value != about)
-                || other.is_none_or(|name| condition.names.contains(&name))
+            let other = others.get(condition.setting).filter(|other| !other.is_null());
+            condition.value.is_some_and(|about| plain(Some(value)) != about)
+                || other.is_none_or(|other| condition.names.contains(&plain(Some(other)).as_str()))
         };
         self.conditions.iter().find(|condition| !is_met(condition))
     }

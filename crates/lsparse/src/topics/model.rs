@@ -1,21 +1,24 @@
 //! A topic model as training sees it: parameters, local step, global step and objective.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use lsparse_cuda::Device;
+use lsparse_cuda::topics::{Rule, Shape};
 use lsparse_kernels::{digamma, ln_gamma};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::gibbs::Sampling;
 use super::growth::{self, Finding, Growth, GrowthState};
+use super::held::TopicTable;
 use super::local::device::{self, DeviceStep};
 use super::local::document::{DocumentOptions, Tally};
 use super::local::{self, Explained};
 use super::summary::{SparseStats, TopicSummary, WordStats};
 use super::table::{self, WordTable};
 use crate::allocation::{AlphaRule, Stick, Tables, learned_alpha};
-use crate::backend::with_buffers;
+use crate::backend::{Trouble, with_buffers};
 use crate::data::{Ahead, Batch, Dealt, Layout, Stretch};
 use crate::error::Result;
 use crate::likelihood::{Estimate, ln_dirichlet_symmetric};
@@ -61,9 +64,7 @@ pub struct Topics {
 /// Global parameters.
 pub struct TopicParams {
     /// exp(`E[log phi]`) or phi, word by word.
-    pub table: WordTable,
-    /// For each word the topics whose entries are not those of a topic that has none of it.
-    pub(super) written: Vec<Vec<u32>>,
+    pub table: TopicTable,
     /// alpha_k.
     pub alpha: Vec<f32>,
     /// The data term of the objective for the statistics that the table was made from.
@@ -167,14 +168,33 @@ impl Topics {
 
     /// S_kv + lambda of the topics that have any of word v or are pulled by it; all others have lambda.
     pub(super) fn pseudo_counts(&self, stats: &SparseStats<f64>, v: usize, topic: &mut Vec<u32>, count: &mut Vec<f64>) {
+        self.pseudo_counts_within(stats, v, &(0..self.num_topics), topic, count);
+    }
+
+    /// The same of some topics alone.
+    pub(super) fn pseudo_counts_within(
+        &self,
+        stats: &SparseStats<f64>,
+        v: usize,
+        range: &Range<usize>,
+        topic: &mut Vec<u32>,
+        count: &mut Vec<f64>,
+    ) {
+        let within = |topics: &[u32]| {
+            let place = |end: usize| topics.partition_point(|&k| (k as usize) < end);
+            place(range.start)..place(range.end)
+        };
         let (topics, mass) = stats.word(v);
+        let of_range = within(topics);
+        let (topics, mass) = (&topics[of_range.clone()], &mass[of_range]);
         topic.clear();
         topic.extend_from_slice(topics);
         count.clear();
         count.extend(mass.iter().map(|m| m + self.lambda));
         let Some(pull) = &self.pull else { return };
         let (pulled, strength) = pull.word(v);
-        for (&k, &m) in pulled.iter().zip(strength) {
+        let of_range = within(pulled);
+        for (&k, &m) in pulled[of_range.clone()].iter().zip(&strength[of_range]) {
             match topics.binary_search(&k) {
                 Ok(at) => count[at] += f64::from(m),
                 Err(_) => {
@@ -194,12 +214,16 @@ impl Topics {
         sums
     }
 
-    /// A table in which no topic has any word yet, and nothing written.
-    pub(super) fn blank_table(&self, estimate: Estimate) -> (WordTable, Vec<Vec<u32>>) {
+    /// Topics of a word that are kept for the cold start.
+    fn starts_kept(&self) -> usize {
         let dense = self.document.sparsity >= self.num_topics && self.document.active_floor <= 0.0;
-        let start = if dense { 0 } else { self.start_width };
-        let table = WordTable::filled_with(self.vocab_size, self.num_topics, start, self.entry_of_none(estimate));
-        (table, vec![Vec::new(); self.vocab_size])
+        if dense { 0 } else { self.start_width }
+    }
+
+    /// A table in which no topic has any word yet.
+    pub(super) fn blank_table(&self, estimate: Estimate) -> WordTable {
+        let none = self.entry_of_none(estimate);
+        WordTable::filled_with(self.vocab_size, self.num_topics, self.starts_kept(), none)
     }
 
     /// The entry of a topic that has none of a word.
@@ -208,6 +232,51 @@ impl Topics {
             Estimate::Posterior => digamma(self.lambda).exp() as f32,
             _ => self.lambda as f32,
         }
+    }
+
+    /// One factor a topic, for these sums.
+    fn scales(estimate: Estimate, sums: &[f64]) -> Vec<f32> {
+        let scale_of = |&sum: &f64| match estimate {
+            Estimate::Posterior => (-digamma(sum)).exp() as f32,
+            _ => (1.0 / sum) as f32,
+        };
+        sums.iter().map(scale_of).collect()
+    }
+
+    /// The data term, given the shares of words in it and the sums of topics.
+    fn data_term(&self, estimate: Estimate, words: &[f64], sums: &[f64]) -> f64 {
+        let of_topic = |&sum: &f64| match estimate {
+            Estimate::Posterior => -ln_gamma(sum),
+            _ => -sum * sum.ln(),
+        };
+        words.iter().sum::<f64>() + sums.iter().map(of_topic).sum::<f64>() + self.ln_prior()
+    }
+
+    /// Bring topics up to these statistics, on the GPU where there is one that has memory for them, and give the data term
+    /// at the topics that are best for them.
+    fn renew(&self, total: &TopicSummary, topics: &mut TopicTable) -> Result<f64> {
+        total.words.check()?;
+        let estimate = self.estimate;
+        if let Some(device) = self.device.as_ref().filter(|_| self.sampling.is_none()) {
+            let sums = self.pseudo_totals(total);
+            let rule = Rule {
+                lambda: self.lambda,
+                posterior: estimate == Estimate::Posterior,
+                none: self.entry_of_none(estimate),
+                none_term: data_term_of(estimate, &[self.lambda], &mut Vec::new()),
+                scale: &Topics::scales(estimate, &sums),
+            };
+            let (vocab_size, num_topics) = (self.vocab_size, self.num_topics);
+            let width = WordTable::width_of(num_topics);
+            let shape = Shape { vocab_size, num_topics, width, start_width: self.starts_kept() };
+            let written = topics.write_on(device, shape, &total.words, self.pull.as_ref(), &rule);
+            if let Some(words) = Trouble::settle(written.map_err(Trouble::from))? {
+                return Ok(self.data_term(estimate, &words, &sums));
+            }
+            total.words.bring()?;
+        }
+        let (table, written) = topics.here_mut(|| self.blank_table(estimate));
+        Ok(self.write_table(total, estimate, table, written))
     }
 
     /// Bring a table up to these statistics, and give the data term at the topics that are best for them.
@@ -223,11 +292,7 @@ impl Topics {
     ) -> f64 {
         let stats = total.total();
         let sums = self.pseudo_totals(total);
-        let scale_of = |&sum: &f64| match estimate {
-            Estimate::Posterior => (-digamma(sum)).exp() as f32,
-            _ => (1.0 / sum) as f32,
-        };
-        table.scale = sums.iter().map(scale_of).collect();
+        table.scale = Topics::scales(estimate, &sums);
         let scale = table.scale.clone();
         let none = self.entry_of_none(estimate);
         let none_term = data_term_of(estimate, &[self.lambda], &mut Vec::new());
@@ -263,11 +328,7 @@ impl Topics {
         };
         let words = table.par_words().zip(written).enumerate().with_max_len(WORDS_A_TASK);
         let words: Vec<f64> = words.map(|word| with_buffers(|buffers| of_word(buffers, word))).collect();
-        let of_topic = |&sum: &f64| match estimate {
-            Estimate::Posterior => -ln_gamma(sum),
-            _ => -sum * sum.ln(),
-        };
-        words.iter().sum::<f64>() + sums.iter().map(of_topic).sum::<f64>() + self.ln_prior()
+        self.data_term(estimate, &words, &sums)
     }
 
     /// log normaliser of the topics' prior.
@@ -332,8 +393,8 @@ impl Topics {
 
     /// exp(C_vk) under an estimate.
     pub(super) fn expected_topics(&self, total: &TopicSummary, estimate: Estimate) -> WordTable {
-        let (mut table, mut written) = self.blank_table(estimate);
-        self.write_table(total, estimate, &mut table, &mut written);
+        let mut table = self.blank_table(estimate);
+        self.write_table(total, estimate, &mut table, &mut vec![Vec::new(); self.vocab_size]);
         table
     }
 }
@@ -416,6 +477,7 @@ impl Model for Topics {
             return Ok(Visited { summary, memory: kept, found: (), tally });
         }
         // (What the GPU had no memory for begins anew.)
+        params.table.bring()?;
         (summary, tally) = (empty(), Tally::default());
         let mut first = 0;
         let mut sum = |before: &mut local::SolvedPanel, summary: &mut TopicSummary, tally: &mut Tally| {
@@ -453,14 +515,14 @@ impl Model for Topics {
 
     fn global_step(&self, total: &TopicSummary, previous: Option<&TopicParams>) -> Result<TopicParams> {
         let old = previous.map_or_else(|| self.initial_alpha(), |p| p.alpha.clone());
-        let (mut table, mut written) = self.blank_table(self.estimate);
-        let data_term = self.write_table(total, self.estimate, &mut table, &mut written);
+        let mut table = TopicTable::default();
+        let data_term = self.renew(total, &mut table)?;
         let growth = self.growth(previous);
-        Ok(TopicParams { table, written, alpha: self.learned_alpha(total, &old), data_term, growth })
+        Ok(TopicParams { table, alpha: self.learned_alpha(total, &old), data_term, growth })
     }
 
     fn update(&self, params: &mut TopicParams, total: &TopicSummary) -> Result<()> {
-        params.data_term = self.write_table(total, self.estimate, &mut params.table, &mut params.written);
+        params.data_term = self.renew(total, &mut params.table)?;
         params.alpha = self.learned_alpha(total, &params.alpha);
         Ok(())
     }
@@ -515,10 +577,12 @@ impl Model for Topics {
             return Ok(None);
         }
         let mut explained = vec![Explained::default(); data.source.num_rows()];
-        for batch in 0..data.batches.num_batches() {
+        // Which rows a batch has takes longer than all else here.
+        let row_ids: Vec<_> =
+            (0..data.batches.num_batches()).into_par_iter().map(|batch| data.batches.row_ids(batch)).collect();
+        for (batch, ids) in row_ids.into_iter().enumerate() {
             let memory = memory(batch)?;
-            let of_rows = data.batches.row_ids(batch).into_iter().zip(&memory.explained);
-            of_rows.for_each(|(n, of_row)| explained[n] = *of_row);
+            ids.into_iter().zip(&memory.explained).for_each(|(n, of_row)| explained[n] = *of_row);
         }
         super::seed::renewed_topics(self, data.source, &total.counts, &explained, laps)
     }

@@ -1,12 +1,15 @@
 //! Statistics of topics: for each word the topics that have any of it, and how much.
 
+use std::fmt;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::backend::with_buffers;
+use crate::error;
 use crate::topics::growth::trial::{Trial, remapped};
+use crate::topics::held::{self, Held};
 use crate::training::moves::Remap;
 use crate::training::summary::Summary;
 
@@ -312,15 +315,15 @@ impl SparseStats<f64> {
     }
 
     /// Add other statistics, each times its factor, one after the other; to nothing where `anew`.
-    fn add_all(&mut self, num_topics: usize, others: &[(Words<'_>, f64)], anew: bool) {
+    fn add_all(&mut self, num_topics: usize, others: &[(WordsHere<'_>, f64)], anew: bool) {
         let of_words = |old: &Self, words: Range<usize>, adder: &mut Adder, piece: &mut Piece<f64>| {
             for v in words {
                 if !anew {
                     adder.add_word(old.word(v), 1.0);
                 }
                 others.iter().for_each(|(other, factor)| match other {
-                    Words::Batch(stats) => adder.add_word(stats.word(v), *factor),
-                    Words::Total(stats) => adder.add_word(stats.word(v), *factor),
+                    WordsHere::Batch(stats) => adder.add_word(stats.word(v), *factor),
+                    WordsHere::Total(stats) => adder.add_word(stats.word(v), *factor),
                 });
                 adder.finish(piece);
             }
@@ -342,39 +345,120 @@ pub struct Entries<'a> {
 }
 
 /// S_kv word by word.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Deserialize)]
 pub enum WordStats {
     /// Of all documents.
     Total(SparseStats<f64>),
     /// Of a batch, which is memoized.
     Batch(SparseStats<f32>),
+    /// Of either, on a GPU; written and compared as the same on the host is.
+    #[serde(skip)]
+    OnDevice(Held),
 }
 
-/// The same to be read.
-#[derive(Clone, Copy)]
-enum Words<'a> {
+/// The same to be read, on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename = "WordStats")]
+pub enum WordsHere<'a> {
+    /// Of all documents.
     Total(&'a SparseStats<f64>),
+    /// Of a batch.
     Batch(&'a SparseStats<f32>),
 }
 
-impl WordStats {
-    fn as_words(&self) -> Words<'_> {
+impl Serialize for WordStats {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            WordStats::Total(stats) => Words::Total(stats),
-            WordStats::Batch(stats) => Words::Batch(stats),
+            // Whoever writes them does not keep them.
+            WordStats::OnDevice(held) => {
+                held.brought().map_err(serde::ser::Error::custom)?.as_words().serialize(serializer)
+            }
+            _ => self.as_words().serialize(serializer),
+        }
+    }
+}
+
+impl PartialEq for WordStats {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_words() == other.as_words()
+    }
+}
+
+impl fmt::Debug for WordStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WordStats::OnDevice(_) => f.write_str("OnDevice"),
+            _ => self.as_words().fmt(f),
+        }
+    }
+}
+
+impl WordStats {
+    /// The statistics on the host; from a GPU that may fail.
+    pub fn bring(&self) -> error::Result<WordsHere<'_>> {
+        match self {
+            WordStats::Total(stats) => Ok(WordsHere::Total(stats)),
+            WordStats::Batch(stats) => Ok(WordsHere::Batch(stats)),
+            WordStats::OnDevice(held) => held.here()?.bring(),
         }
     }
 
-    /// Hold the same as a total does.
+    /// The same where it is known that they can be had.
+    ///
+    /// # Panics
+    /// If they lie on a GPU that does not answer: whoever asks a GPU for the first time is to [`bring`](Self::bring) them.
+    pub fn as_words(&self) -> WordsHere<'_> {
+        self.bring().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// V.
+    pub(super) fn vocab_size(&self) -> usize {
+        match self {
+            WordStats::Total(stats) => stats.vocab_size(),
+            WordStats::Batch(stats) => stats.vocab_size(),
+            WordStats::OnDevice(held) => held.vocab_size(),
+        }
+    }
+
+    /// An error if a GPU could not sum them.
+    pub(super) fn check(&self) -> error::Result<()> {
+        match self {
+            WordStats::OnDevice(held) => held.check(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Hold the same on the host, and nowhere else.
+    ///
+    /// # Panics
+    /// As [`as_words`](Self::as_words) does.
+    pub(super) fn make_here(&mut self) {
+        if let WordStats::OnDevice(held) = self {
+            *self = held.brought().unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+
+    /// Add lists of (word, topic, mass), words ascending within a list.
+    pub(super) fn add_lists(&mut self, num_topics: usize, lists: &[Entries<'_>]) {
+        self.make_here();
+        match self {
+            WordStats::Batch(stats) => stats.add_lists(num_topics, lists),
+            WordStats::Total(stats) => stats.add_lists(num_topics, lists),
+            WordStats::OnDevice(_) => unreachable!("it was brought to the host"),
+        }
+    }
+
+    /// Hold the same as a total on the host does.
     fn make_total(&mut self, num_topics: usize) -> &mut SparseStats<f64> {
+        self.make_here();
         if let WordStats::Batch(batch) = self {
             let mut stats = SparseStats::empty(batch.vocab_size());
-            stats.add_all(num_topics, &[(Words::Batch(batch), 1.0)], true);
+            stats.add_all(num_topics, &[(WordsHere::Batch(batch), 1.0)], true);
             *self = WordStats::Total(stats);
         }
         match self {
             WordStats::Total(stats) => stats,
-            WordStats::Batch(_) => unreachable!("it was made a total"),
+            _ => unreachable!("it was made a total"),
         }
     }
 }
@@ -429,10 +513,7 @@ impl TopicSummary {
 
     /// V.
     pub fn vocab_size(&self) -> usize {
-        match &self.words {
-            WordStats::Total(stats) => stats.vocab_size(),
-            WordStats::Batch(stats) => stats.vocab_size(),
-        }
+        self.words.vocab_size()
     }
 
     /// The statistics of a total.
@@ -440,9 +521,9 @@ impl TopicSummary {
     /// # Panics
     /// If these are the statistics of a batch.
     pub fn total(&self) -> &SparseStats<f64> {
-        match &self.words {
-            WordStats::Total(stats) => stats,
-            WordStats::Batch(_) => unreachable!("the statistics of a batch where a total is needed"),
+        match self.words.as_words() {
+            WordsHere::Total(stats) => stats,
+            WordsHere::Batch(_) => unreachable!("the statistics of a batch where a total is needed"),
         }
     }
 
@@ -473,8 +554,11 @@ impl TopicSummary {
     /// Add the words of other statistics; a sum is held as a total is, whatever is added to whatever.
     fn add_words(&mut self, others: &[(&Self, f64)], anew: bool) {
         let num_topics = self.num_topics;
-        let words: Vec<_> = others.iter().map(|(other, factor)| (other.words.as_words(), *factor)).collect();
-        self.words.make_total(num_topics).add_all(num_topics, &words, anew);
+        let words: Vec<_> = others.iter().map(|(other, factor)| (&other.words, *factor)).collect();
+        if !held::add(&mut self.words, num_topics, &words, anew) {
+            let words: Vec<_> = words.iter().map(|(words, factor)| (words.as_words(), *factor)).collect();
+            self.words.make_total(num_topics).add_all(num_topics, &words, anew);
+        }
         (self.bound, self.trial) = (0.0, None);
     }
 
@@ -517,9 +601,13 @@ impl Summary for TopicSummary {
     }
 
     fn scale(&mut self, factor: f64) {
+        if !held::scale(&mut self.words, factor) {
+            self.words.make_here();
+        }
         match &mut self.words {
             WordStats::Total(stats) => stats.scale(factor),
             WordStats::Batch(stats) => stats.scale(factor),
+            WordStats::OnDevice(_) => {}
         }
         self.scale_rest(factor);
     }
@@ -540,6 +628,7 @@ impl Summary for TopicSummary {
         let words = match &self.words {
             WordStats::Total(stats) => stats.resident_bytes(),
             WordStats::Batch(stats) => stats.resident_bytes(),
+            WordStats::OnDevice(_) => 0,
         };
         let trial = self.trial.as_ref().map_or(0, |trial| trial.resident_bytes());
         words + trial + size_of_val(self.counts.as_slice()) + size_of_val(self.alpha_topic.as_slice())

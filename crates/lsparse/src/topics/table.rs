@@ -81,7 +81,7 @@ impl WordTable {
 
     /// The same number everywhere, every scale 1, and no cold start yet.
     pub fn filled_with(vocab_size: usize, num_topics: usize, start_width: usize, value: f32) -> Self {
-        let width = num_topics.next_multiple_of(PAD);
+        let width = WordTable::width_of(num_topics);
         let start_width = start_width.min(num_topics);
         let mut values = vec![0.0; vocab_size * width];
         values.par_chunks_mut(width.max(1)).for_each(|row| row[..num_topics].fill(value));
@@ -94,6 +94,22 @@ impl WordTable {
             start_value: vec![0.0; vocab_size * start_width.max(1)],
             start_width,
         }
+    }
+
+    /// What was written elsewhere: entries, word by word and padded as here, scales, and starts with their width.
+    pub(super) fn of(
+        num_topics: usize,
+        values: Vec<f32>,
+        scale: Vec<f32>,
+        (start_width, start_topic, start_value): (usize, Vec<u32>, Vec<f32>),
+    ) -> Self {
+        let width = WordTable::width_of(num_topics);
+        WordTable { num_topics, width, values, scale, start_topic, start_value, start_width }
+    }
+
+    /// Entries of a word in a table of so many topics.
+    pub(super) fn width_of(num_topics: usize) -> usize {
+        num_topics.next_multiple_of(PAD)
     }
 
     /// Every word's part, in parallel.

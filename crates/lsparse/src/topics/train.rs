@@ -307,6 +307,7 @@ impl<'a> Family<'a> for TopicFamily<'a> {
             (None, TopicInit::Random) => random_topics(model, self.source, &mut rng)?,
             (None, TopicInit::Auto | TopicInit::Bregman) => {
                 let first = initial_topics(model, self.source, self.config.init_lloyd, &mut rng, patience)?;
+                first.words.bring()?;
                 first.reordered(&seeded_order(&first, seed_words))
             }
         };

@@ -385,17 +385,24 @@ mod tests {
         clusters.own_data_term() + entropy + mixture.allocation.term(Estimate::Posterior, &summary.counts)
     }
 
+    /// What rows have of each cluster under these parameters.
+    fn shares_under(params: &MixtureParams<f64>, rows: &Rows<f64>) -> Shares {
+        let mut resp = Responsibilities::default();
+        let sparsity = params.search.sparsity;
+        respond(params.clusters.as_ref(), &params.frequencies.log_pi, rows, sparsity, &mut resp).unwrap();
+        let of_row = |n: usize| resp.row(n).0.iter().zip(resp.row(n).1).map(|(&k, &r)| (k as usize, r)).collect();
+        (0..rows.len()).map(of_row).collect()
+    }
+
+    /// Families whose clusters share statistics and whose do not.
+    const KINDS: [LikelihoodKind; 4] =
+        [LikelihoodKind::Gauss, LikelihoodKind::TiedGauss, LikelihoodKind::DiagGauss, LikelihoodKind::SphericalGauss];
+
     /// Every change that is considered gains what the objective computed from nothing says, for families of all kinds.
     #[test]
     fn a_claimed_gain_is_that_of_the_objective_from_nothing() {
-        let kinds = [
-            LikelihoodKind::Gauss,
-            LikelihoodKind::TiedGauss,
-            LikelihoodKind::DiagGauss,
-            LikelihoodKind::SphericalGauss,
-        ];
         let (mut checked, mut most_pieces) = ([0; 3], 0);
-        for kind in kinds {
+        for kind in KINDS {
             let truth = planted(kind, 300, 3, 7, 5);
             let source = MemoryRows::new("planted", 3, truth.values.clone()).unwrap();
             let config = MixtureConfig {
@@ -421,12 +428,7 @@ mod tests {
                     .unwrap();
                 let total = visited.summary;
                 let growth = params.growth.as_ref().unwrap();
-                let mut resp = Responsibilities::default();
-                let sparsity = params.search.sparsity;
-                respond(params.clusters.as_ref(), &params.frequencies.log_pi, &rows, sparsity, &mut resp).unwrap();
-                let shares: Shares = (0..rows.len())
-                    .map(|n| resp.row(n).0.iter().zip(resp.row(n).1).map(|(&k, &r)| (k as usize, r)).collect())
-                    .collect();
+                let shares = shares_under(params, &rows);
                 let num = total.num_clusters();
                 let before = objective(&mixture, &rows, &shares, num);
                 let mixture = mixture_of(&mixtures, params);
@@ -448,15 +450,10 @@ mod tests {
         assert!(checked.iter().all(|&count| count > 0) && most_pieces > 2, "{checked:?} {most_pieces}");
     }
 
-    /// Trades gain what the objective computed from nothing says, where clusters share statistics and where they do not.
+    /// Trades gain what the objective computed from nothing says.
     #[test]
     fn the_gains_of_trades_are_those_of_the_objective_from_nothing() {
-        for kind in [
-            LikelihoodKind::Gauss,
-            LikelihoodKind::TiedGauss,
-            LikelihoodKind::DiagGauss,
-            LikelihoodKind::SphericalGauss,
-        ] {
+        for kind in KINDS {
             let mut checked = 0;
             for seed in 0..8 {
                 let truth = planted(kind, 600, 3, 12, seed);
@@ -482,13 +479,7 @@ mod tests {
                     if !growth.state.splits.is_empty() {
                         let total =
                             mixture.local(params, &data.batch(0), &Default::default(), &mut worker).unwrap().summary;
-                        let mut resp = Responsibilities::default();
-                        respond(params.clusters.as_ref(), &params.frequencies.log_pi, &rows, 4, &mut resp).unwrap();
-                        let of_row = |n: usize| {
-                            let (index, value) = resp.row(n);
-                            index.iter().zip(value).map(|(&k, &r)| (k as usize, r)).collect()
-                        };
-                        let shares: Shares = (0..rows.len()).map(of_row).collect();
+                        let shares = shares_under(params, &rows);
                         let before = objective(&mixture, &rows, &shares, 9);
                         let mut judge = Judge::new(&mixture, &total, total.trial.as_deref().unwrap());
                         judge.consider(&[]).unwrap();

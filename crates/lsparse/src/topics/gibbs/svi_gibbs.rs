@@ -74,7 +74,8 @@ impl Sampling {
         smooth.clear();
         for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
             place.extend(std::iter::repeat_n(u as u32, c as usize));
-            let row = params.table.row(v as usize).iter().zip(&params.table.scale);
+            let table = params.table.get();
+            let row = table.row(v as usize).iter().zip(&table.scale);
             phi.extend(row.map(|(p, s)| p * s));
             let of_u = phi[u * num..].iter().zip(&params.alpha);
             smooth.push(of_u.map(|(&p, &a)| f64::from(p) * f64::from(a)).sum());
@@ -231,7 +232,7 @@ mod tests {
         let mut total = TopicSummary::new(num, WordStats::Total(stats));
         total.counts = (0..num).map(|k| 3.0 + 3.0 * k as f64).collect();
         let params = topics.global_step(&total, None).unwrap();
-        let phi = |v: usize, k: usize| f64::from(params.table.row(v)[k] * params.table.scale[k]);
+        let phi = |v: usize, k: usize| f64::from(params.table.get().row(v)[k] * params.table.get().scale[k]);
 
         let words = [0usize, 0, 1, 2];
         let (mut sum, mut expected) = (0.0, vec![0.0; 3 * num]);

@@ -10,16 +10,16 @@ use rayon::prelude::*;
 
 use crate::topics::Topics;
 use crate::topics::growth::trial::{ROUNDING, Trial};
-use crate::topics::summary::{SparseStats, TopicSummary, WordStats};
+use crate::topics::summary::{SparseStats, TopicSummary, WordsHere};
 
 /// Words of a parallel task.
 const WORDS_A_TASK: usize = 64;
 
 /// S of a batch.
 pub fn batch_words(memo: &TopicSummary) -> &SparseStats<f32> {
-    match &memo.words {
-        WordStats::Batch(stats) => stats,
-        WordStats::Total(_) => unreachable!("what is remembered of a batch is held as a batch's"),
+    match memo.words.as_words() {
+        WordsHere::Batch(stats) => stats,
+        WordsHere::Total(_) => unreachable!("what is remembered of a batch is held as a batch's"),
     }
 }
 

@@ -16,8 +16,8 @@ use crate::training::moves::Part;
 const LEAST_EXAMPLES: usize = 6;
 
 /// Starts of the two groups, and passes over the documents from each.
-const STARTS: usize = 4;
-const PASSES: usize = 8;
+const STARTS: usize = 2;
+const PASSES: usize = 5;
 
 /// A pass takes the documents in so many parts, each looking at groups without it.
 const SHARES: usize = 5;

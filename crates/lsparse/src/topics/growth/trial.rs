@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::topics::growth::{Leaving, Proposals};
-use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats};
+use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats, WordsHere};
 use crate::training::moves::{Part, Remap};
 
 /// What is said of alpha (see `TopicSummary::alpha_topic`): numbers of a bound, or changes of them.
@@ -226,9 +226,9 @@ pub fn remapped(summary: &TopicSummary, plan: &Remap) -> TopicSummary {
     let trial = summary.trial.as_deref().unwrap_or(&none);
     let places = Places::of(plan, summary.num_topics, &trial.splits, &trial.leaving);
     let num = plan.clusters.len();
-    let words = match &summary.words {
-        WordStats::Batch(stats) => WordStats::Batch(moved(stats, trial, &places, num)),
-        WordStats::Total(stats) => WordStats::Total(moved(stats, trial, &places, num)),
+    let words = match summary.words.as_words() {
+        WordsHere::Batch(stats) => WordStats::Batch(moved(stats, trial, &places, num)),
+        WordsHere::Total(stats) => WordStats::Total(moved(stats, trial, &places, num)),
     };
     let mut out = TopicSummary { words, ..TopicSummary::new(num, WordStats::Batch(SparseStats::default())) };
     (out.entropy, out.alloc, out.bound) = (summary.entropy, summary.alloc, summary.bound);

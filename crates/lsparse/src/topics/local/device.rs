@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lsparse_cuda::Device;
 use lsparse_cuda::topics::{
-    DocumentStep, Documents, MOST_TOPICS, Options, PART_ENTRIES, Packer, Shape, Solved, Topics as DeviceTopics, Warm,
+    Alphas, DocumentStep, Documents, MOST_TOPICS, Options, PART_ENTRIES, Packer, Shape, Solved, Table, Warm,
 };
 use rayon::prelude::*;
 
@@ -17,11 +17,11 @@ use crate::backend::Trouble;
 use crate::data::{Ahead, Batch, DealId, Rows};
 use crate::error::Result;
 use crate::settings::{Checked, Selection, TopicMethod, TopicsConfig};
+use crate::topics::held::{self, Held};
 use crate::topics::local::document::{DocumentOptions, Tally};
 use crate::topics::local::restart::least_to_empty;
 use crate::topics::model::PANEL_DOCUMENTS;
-use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats};
-use crate::topics::table::WordTable;
+use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats, WordsHere};
 
 /// Why a GPU cannot do the document step of these settings.
 pub fn cannot(config: &Checked<TopicsConfig>) -> Option<String> {
@@ -49,12 +49,14 @@ pub fn bytes_needed(config: &Checked<TopicsConfig>, vocab_size: usize, entries: 
     shape.bytes() + 8 * entries.min(PART_ENTRIES) as u64 + 8 * (vocab_size * num_topics) as u64 / 2
 }
 
-/// Bytes of the GPU's memory that are left free when documents are kept there.
+/// Bytes of the GPU's memory that are left free when documents and statistics are kept there.
 const LEFT_FREE: u64 = 1 << 30;
 
 /// The document step on a GPU, the room for it, and the documents of batches that are kept there, in parts.
 pub struct DeviceStep {
     step: DocumentStep,
+    /// Topics that come from the host.
+    own: Option<Table>,
     packer: Packer,
     /// Whose batches these are.
     deal: Option<DealId>,
@@ -72,11 +74,11 @@ pub fn visit(
     summary: &mut TopicSummary,
     tally: &mut Tally,
 ) -> Result<Option<Visited>> {
-    let table = request.table;
-    if place.as_ref().is_none_or(|step| !step.fits(device, table)) {
+    let shape = request.table.shape();
+    if place.as_ref().is_none_or(|step| !step.fits(device, shape)) {
         // Its memory goes before there is another.
         *place = None;
-        *place = Trouble::settle(DeviceStep::new(device, table).map_err(Trouble::from))?;
+        *place = Trouble::settle(DeviceStep::new(device, shape).map_err(Trouble::from))?;
     }
     let Some(step) = place else { return Ok(None) };
     step.visit(request, batch, ahead, summary, tally)
@@ -97,14 +99,14 @@ struct Visit<'a> {
 
 impl DeviceStep {
     /// Room for these topics.
-    fn new(device: &Arc<Device>, table: &WordTable) -> lsparse_cuda::Result<Self> {
-        let step = DocumentStep::new(device, shape_of(table))?;
-        Ok(DeviceStep { step, packer: Packer::default(), deal: None, kept: HashMap::new() })
+    fn new(device: &Arc<Device>, shape: Shape) -> lsparse_cuda::Result<Self> {
+        let step = DocumentStep::new(device, shape)?;
+        Ok(DeviceStep { step, own: None, packer: Packer::default(), deal: None, kept: HashMap::new() })
     }
 
     /// Whether the room is that of these topics.
-    fn fits(&self, device: &Arc<Device>, table: &WordTable) -> bool {
-        Arc::ptr_eq(self.step.device(), device) && self.step.shape() == shape_of(table)
+    fn fits(&self, device: &Arc<Device>, shape: Shape) -> bool {
+        Arc::ptr_eq(self.step.device(), device) && self.step.shape() == shape
     }
 
     fn visit(
@@ -116,7 +118,7 @@ impl DeviceStep {
         tally: &mut Tally,
     ) -> Result<Option<Visited>> {
         let alpha_sum = request.alpha.iter().map(|&a| f64::from(a)).sum();
-        let options = options_of(request.options, request.table.num_topics);
+        let options = options_of(request.options, request.table.shape().num_topics);
         let (visited, left) = (Visited::default(), Vec::new());
         let mut visit = Visit { request, batch, options, alpha_sum, summary, tally, visited, left };
         match Trouble::settle(self.work(&mut visit, ahead))? {
@@ -129,45 +131,50 @@ impl DeviceStep {
         let PanelRequest { table, alpha, .. } = *visit.request;
         let mut alpha_ln_gamma: Vec<f64> = alpha.iter().map(|&a| f64::from(a)).collect();
         lsparse_kernels::ln_gamma_slice(&mut alpha_ln_gamma);
-        let (start_topic, start_value) = table.starts();
-        let alpha_sum_ln_gamma = lsparse_kernels::ln_gamma(visit.alpha_sum);
-        let scale = &table.scale;
-        let topics = DeviceTopics {
-            scale,
-            alpha,
-            alpha_ln_gamma: &alpha_ln_gamma,
-            alpha_sum_ln_gamma,
-            start_topic,
-            start_value,
+        let sum_ln_gamma = lsparse_kernels::ln_gamma(visit.alpha_sum);
+        let DeviceStep { step, own, packer, deal, kept: of_batches } = self;
+        step.set_alphas(&Alphas { alpha, ln_gamma: &alpha_ln_gamma, sum_ln_gamma })?;
+        let table = match table.on(step.device()) {
+            Some(table) => table,
+            None => {
+                let here = table.bring()?;
+                let own = match own {
+                    Some(own) => own,
+                    none => none.insert(Table::new(step.device(), step.shape(), None)?),
+                };
+                own.fill(&here.scale, here.starts(), |first, into| {
+                    copy(&here.values[first..first + into.len()], into);
+                })?;
+                &*own
+            }
         };
-        self.step.set_topics(&topics, |first, into| copy(&table.values[first..first + into.len()], into))?;
         let Batch { data, number, .. } = *visit.batch;
-        if self.deal != Some(data.id) {
-            self.kept.clear();
-            self.deal = Some(data.id);
+        if *deal != Some(data.id) {
+            of_batches.clear();
+            *deal = Some(data.id);
         }
-        if let Some(kept) = self.kept.get(&number) {
-            return Ok(kept.iter().try_for_each(|documents| visit.part(&mut self.step, documents))?);
+        if let Some(kept) = of_batches.get(&number) {
+            return kept.iter().try_for_each(|documents| visit.part(step, table, documents));
         }
         let mut kept = Some(Vec::new());
-        self.packer.clear();
+        packer.clear();
         // Errors of the GPU come out of the reading apart from its own.
         let mut trouble = Ok(());
         let read = ahead.for_each_panel(data, data.batches.panels(number, PANEL_DOCUMENTS), |read| {
             for n in 0..read.rows.len() {
                 let (words, counts) = read.rows.sparse_row(n);
-                if self.packer.entries() + words.len() > PART_ENTRIES && trouble.is_ok() {
-                    trouble = upload(&mut self.step, &mut self.packer, visit, &mut kept);
+                if packer.entries() + words.len() > PART_ENTRIES && trouble.is_ok() {
+                    trouble = upload(step, table, packer, visit, &mut kept);
                 }
-                self.packer.push(words, counts);
+                packer.push(words, counts);
             }
             Ok(())
         });
         read?;
         trouble?;
-        upload(&mut self.step, &mut self.packer, visit, &mut kept)?;
+        upload(step, table, packer, visit, &mut kept)?;
         if let Some(kept) = kept {
-            self.kept.insert(number, kept);
+            of_batches.insert(number, kept);
         }
         Ok(())
     }
@@ -177,10 +184,11 @@ impl DeviceStep {
 /// of a batch or none.
 fn upload(
     step: &mut DocumentStep,
+    table: &Table,
     packer: &mut Packer,
     visit: &mut Visit<'_>,
     kept: &mut Option<Vec<Documents>>,
-) -> lsparse_cuda::Result<()> {
+) -> std::result::Result<(), Trouble> {
     if packer.is_empty() {
         return Ok(());
     }
@@ -189,16 +197,11 @@ fn upload(
     }
     let documents = Documents::upload(step.device(), step.shape(), packer)?;
     packer.clear();
-    visit.part(step, &documents)?;
+    visit.part(step, table, &documents)?;
     if let Some(kept) = kept {
         kept.push(documents);
     }
     Ok(())
-}
-
-fn shape_of(table: &WordTable) -> Shape {
-    let WordTable { num_topics, width, .. } = *table;
-    Shape { vocab_size: table.vocab_size(), num_topics, width, start_width: table.start_width() }
 }
 
 fn options_of(options: &DocumentOptions, num_topics: usize) -> Options {
@@ -221,13 +224,24 @@ fn copy(from: &[f32], to: &mut [f32]) {
 
 impl Visit<'_> {
     /// Work a part of the batch out: the documents that come next.
-    fn part(&mut self, step: &mut DocumentStep, documents: &Documents) -> lsparse_cuda::Result<()> {
+    fn part(
+        &mut self,
+        step: &mut DocumentStep,
+        table: &Table,
+        documents: &Documents,
+    ) -> std::result::Result<(), Trouble> {
         let first = self.visited.explained.len();
         let warm = self.request.warm.map(|warm| lists(&warm[first..first + documents.len()]));
         let with_counts = self.request.learn_alpha || self.request.keep_counts;
-        let solved = step.solve(documents, &self.options, warm.as_ref(), with_counts)?;
+        let (words, solved) = step.solve(documents, table, &self.options, warm.as_ref(), with_counts)?;
         self.take(solved, &documents.tokens_of);
-        Ok(())
+        let mut words = WordStats::OnDevice(Held::batch(words));
+        if step.device().free_memory()? < LEFT_FREE {
+            // There is to be room for those of the next.
+            words.bring()?;
+            words.make_here();
+        }
+        Ok(add_part(self.summary, words)?)
     }
 
     /// Take up what documents left, in their order.
@@ -272,7 +286,6 @@ impl Visit<'_> {
         }
         summary.documents += solved.found.len() as f64;
         summary.counts.iter_mut().zip(&solved.totals).for_each(|(sum, n)| *sum += n);
-        add_statistics(summary, solved);
     }
 
     /// Work the documents that were left out here.
@@ -282,7 +295,8 @@ impl Visit<'_> {
         }
         let Batch { data, number, .. } = *self.batch;
         let ids = data.batches.row_ids(number);
-        let mut rows = Rows::sparse(self.request.table.vocab_size());
+        let mut rows = Rows::sparse(self.request.table.bring()?.vocab_size());
+        self.summary.words.bring()?;
         self.left.iter().try_for_each(|&n| data.source.read_f32(ids[n], 1, &mut rows))?;
         let warm: Option<Vec<_>> = self.request.warm.map(|warm| self.left.iter().map(|&n| warm[n].clone()).collect());
         let request = PanelRequest { warm: warm.as_deref(), ..*self.request };
@@ -308,24 +322,22 @@ fn lists(warm: &[Vec<(u32, f32)>]) -> Warm {
     all
 }
 
-/// Add the lists of a part to the statistics of its batch, which are those lists if it is the first.
-fn add_statistics(summary: &mut TopicSummary, solved: Solved) {
-    let Solved { first, topic, mass, .. } = solved;
-    let num_topics = summary.num_topics;
-    match &mut summary.words {
-        WordStats::Batch(stats) if stats.topic.is_empty() => {
-            *stats = SparseStats { indptr: first, topic, mass };
-        }
-        words => {
-            let lengths = first.windows(2).map(|pair| pair[1] - pair[0]).enumerate();
-            let word: Vec<u32> = lengths.flat_map(|(v, length)| std::iter::repeat_n(v as u32, length)).collect();
-            let list = Entries { word: &word, topic: &topic, mass: &mass };
-            match words {
-                WordStats::Batch(stats) => stats.add_lists(num_topics, &[list]),
-                WordStats::Total(stats) => stats.add_lists(num_topics, &[list]),
-            }
-        }
+/// Add what a part gave to the statistics of its batch, which are that if it is the first.
+fn add_part(summary: &mut TopicSummary, part: WordStats) -> Result<()> {
+    if matches!(&summary.words, WordStats::Batch(stats) if stats.topic.is_empty()) {
+        summary.words = part;
+        return Ok(());
     }
+    if let Some(both) = held::merged(&summary.words, &part)? {
+        summary.words = both;
+        return Ok(());
+    }
+    summary.words.bring()?;
+    let WordsHere::Batch(SparseStats { indptr, topic, mass }) = part.bring()? else { return Ok(()) };
+    let lengths = indptr.windows(2).map(|pair| pair[1] - pair[0]).enumerate();
+    let word: Vec<u32> = lengths.flat_map(|(v, length)| std::iter::repeat_n(v as u32, length)).collect();
+    summary.words.add_lists(summary.num_topics, &[Entries { word: &word, topic, mass }]);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -379,8 +391,8 @@ mod tests {
         source: &CsrRows<f32>,
         range: std::ops::Range<usize>,
         solves: impl Fn(usize) -> bool,
-    ) -> (Solved, Vec<f32>) {
-        let topics = request.table.num_topics;
+    ) -> (WordStats, Solved, Vec<f32>) {
+        let topics = request.table.get().num_topics;
         let empty = || TopicSummary::new(topics, WordStats::Batch(SparseStats::empty(30)));
         let (mut all, mut out, mut tokens) = (Rows::sparse(30), Solved::default(), Vec::new());
         let (mut count_topic, mut count_value) = (Vec::new(), Vec::new());
@@ -406,10 +418,8 @@ mod tests {
         }
         let mut summary = empty();
         sum_panel(&SolvedPanel::of(request, &all), false, &mut summary, &mut Tally::default());
-        let WordStats::Batch(stats) = summary.words else { unreachable!() };
-        (out.first, out.topic, out.mass, out.totals) = (stats.indptr, stats.topic, stats.mass, summary.counts);
-        out.counts = Some((count_topic, count_value));
-        (out, tokens)
+        (out.totals, out.counts) = (summary.counts, Some((count_topic, count_value)));
+        (summary.words, out, tokens)
     }
 
     #[test]
@@ -452,8 +462,9 @@ mod tests {
         };
         // Two parts, and two documents that the GPU leaves.
         for range in [0..7, 7..12] {
-            let (part, tokens) = solved(&request, &source, range, |d| d != 3 && d != 9);
+            let (words, part, tokens) = solved(&request, &source, range, |d| d != 3 && d != 9);
             visit.take(part, &tokens);
+            add_part(visit.summary, words).unwrap();
         }
         assert_eq!(visit.left, [3, 9]);
         let visited = visit.finish().unwrap();

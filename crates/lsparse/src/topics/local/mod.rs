@@ -12,10 +12,10 @@ use crate::allocation::alpha_bound;
 use crate::backend::with_buffers;
 use crate::data::Rows;
 use crate::topics::growth::Proposals;
+use crate::topics::held::TopicTable;
 use crate::topics::local::document::{Document, DocumentOptions, Tally};
 use crate::topics::local::trial::{TrialPiece, sum_trials};
-use crate::topics::summary::{Entries, TopicSummary, WordStats};
-use crate::topics::table::WordTable;
+use crate::topics::summary::{Entries, TopicSummary};
 
 /// Documents of a parallel task: long ones take a millisecond for a few.
 const DOCUMENTS_A_TASK: usize = 4;
@@ -79,7 +79,7 @@ impl Piece {
 #[derive(Clone, Copy)]
 pub struct PanelRequest<'a> {
     /// The topics.
-    pub table: &'a WordTable,
+    pub table: &'a TopicTable,
     /// alpha_k.
     pub alpha: &'a [f32],
     /// Settings of the document step.
@@ -211,10 +211,7 @@ pub fn sum_panel(solved: &SolvedPanel, wants_counts: bool, summary: &mut TopicSu
         summary.documents += piece.counts_end.len() as f64;
     }
     let lists: Vec<Entries<'_>> = pieces.iter().flat_map(Piece::lists).collect();
-    match &mut summary.words {
-        WordStats::Batch(stats) => stats.add_lists(summary.num_topics, &lists),
-        WordStats::Total(stats) => stats.add_lists(summary.num_topics, &lists),
-    }
+    summary.words.add_lists(summary.num_topics, &lists);
     visited
 }
 
@@ -237,7 +234,7 @@ fn solve_range(
             continue;
         }
         let start = request.warm.map(|warm| warm[n].as_slice());
-        document.solve(request.table, request.alpha, words, counts, request.options, start);
+        document.solve(request.table.get(), request.alpha, words, counts, request.options, start);
         for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
             for (k, r) in document.responsibilities(u) {
                 if r > 0.0 {

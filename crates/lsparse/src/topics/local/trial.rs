@@ -109,7 +109,7 @@ impl TrialPiece {
             let slot = slot as u32;
             let mut again = std::mem::take(&mut self.again);
             let without = Without { topic, heir, entry: request.entry_of_none, room: request.lambda_sum };
-            again.solve_without(without, (request.table, request.alpha), (words, counts), request.options);
+            again.solve_without(without, (request.table.get(), request.alpha), (words, counts), request.options);
             // What it would have of another that may leave would be lost if both did.
             let others = again.topic_counts().filter_map(|e| slot_of(e.0)).fold(0u64, |b, s| b | 1 << s);
             if others != 0 {
