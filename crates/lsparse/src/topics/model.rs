@@ -157,7 +157,8 @@ impl Topics {
 
     /// What is proposed, with these parameters or before any.
     fn growth(&self, previous: Option<&TopicParams>) -> Option<Arc<Growth>> {
-        let begin = || self.finding.is_some().then(|| Arc::new(Growth::begin(self.num_topics, self.vocab_size)));
+        let begin =
+            || self.finding.is_some().then(|| Arc::new(Growth::begin(self.num_topics, self.vocab_size, self.estimate)));
         previous.map_or_else(begin, |previous| previous.growth.clone())
     }
 
@@ -510,6 +511,10 @@ impl Model for Topics {
         sum(before, &mut summary, &mut tally);
         // Where a batch is one panel the next one has the same memory.
         std::mem::swap(now, before);
+        if growth.is_some_and(|growth| growth.listens_to(batch.number, &batch.data.batches)) {
+            let heard = std::mem::replace(&mut summary, empty());
+            summary.trial = heard.trial.zip(summary.trial).map(|(heard, empty)| Box::new(heard.only_heard(*empty)));
+        }
         Ok(Visited { summary, memory: kept, found: (), tally })
     }
 

@@ -135,7 +135,7 @@ pub(super) fn leaving(
         let twins = alike.of(k, heir.topic as usize) >= TWINS;
         let documents = total.alpha_topic[k] + if twins { total.alpha_topic[heir.topic as usize] } else { 0.0 };
         let loss = losses[k].min(heir.gain.map_or(f64::INFINITY, |gain| -gain));
-        let promising = loss <= cost + ALLOWANCE * documents;
+        let promising = loss <= cost + (ALLOWANCE + state.optimism.a_document()) * documents;
         let leaving = Leaving { topic: to, heir: heir_to, twins };
         open.push(Open { leaving, documents, loss, promising, left_at: tried.left_at });
     }

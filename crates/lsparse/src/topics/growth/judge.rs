@@ -7,7 +7,9 @@
 //! J = sum_b sum_k sum_v S^b_kv log((S_kv - S^b_kv + lambda) / (N_k - N^b_k + lambda V)) + entropy + allocation term
 //!     - cost K
 //!
-//! which is a function of what is remembered of batches, so that the gain of a move is known exactly before it is made.
+//! which is a function of what is remembered of batches, so that the gain of a move is known exactly before it is made. It
+//! promises too much of topics that a few documents in several batches share by chance (`optimism.rs`): what is known of
+//! that counts where a topic may be given up.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -62,6 +64,10 @@ pub struct Judge<'a> {
     candidates: Vec<Candidate>,
     /// What the data term of J gains by each that may leave, by itself.
     left: Vec<f64>,
+    /// What J promises too much of it, which is gained where it leaves.
+    promised: Vec<f64>,
+    /// Whether a topic was given up for nothing else.
+    was_promised: bool,
     /// Each topic as it will be, with what documents say of it; none where it is gone. Those that are born come behind.
     clusters: Vec<Option<(Vec<Part>, Said)>>,
     made: Vec<(Move, Vec<u32>)>,
@@ -75,6 +81,7 @@ impl<'a> Judge<'a> {
         total: &'a TopicSummary,
         memos: &'a [Arc<TopicSummary>],
         state: &GrowthState,
+        promised: Vec<f64>,
     ) -> Self {
         let said = |k: usize| Said { tables: total.alpha_topic[k], slope: total.alpha_slope[k], constant: 0.0 };
         let whole = unchanged(total.num_topics).clusters;
@@ -83,7 +90,22 @@ impl<'a> Judge<'a> {
         let (candidates, left, made) = (Vec::new(), Vec::new(), Vec::new());
         let (pairs, leaving) = (state.pairs.clone(), state.leaving.clone());
         let cost = cost_of(topics);
-        Judge { topics, alpha, total, memos, cost, splits, pairs, leaving, candidates, left, clusters, made }
+        Judge {
+            topics,
+            alpha,
+            total,
+            memos,
+            cost,
+            splits,
+            pairs,
+            leaving,
+            candidates,
+            left,
+            promised,
+            was_promised: false,
+            clusters,
+            made,
+        }
     }
 
     /// Work out what every change that was proposed would gain; says how many they are.
@@ -172,11 +194,11 @@ impl<'a> Judge<'a> {
         // Most are not worth a stick of their own.
         let is_near = |i: &usize| {
             let is_there = self.total.counts[left[*i].topic as usize] > 0.0;
-            is_there && self.about(&left[*i], self.left[*i], &said_now) > -SLACK_OF_LEAVING
+            is_there && self.about(&left[*i], self.left[*i], &said_now) + self.promised[*i] > -SLACK_OF_LEAVING
         };
         let alone = |i: usize| {
             let after = self.stick_of(left[i].said_with(&said_now).into_iter());
-            (left[i].gain + self.left[i] + after - present + self.cost, i)
+            (left[i].gain + self.left[i] + after - present + self.cost + self.promised[i], i)
         };
         let near: Vec<usize> = (0..left.len()).filter(is_near).collect();
         let mut alone: Vec<(f64, usize)> = near.into_par_iter().map(alone).filter(|alone| alone.0 > 0.0).collect();
@@ -189,9 +211,11 @@ impl<'a> Judge<'a> {
                 continue;
             }
             let (change, said, after) = self.without(&state, leaves, &said_now, present);
+            let (by_itself, change) = (change, change + self.promised[i]);
             if change <= 0.0 {
                 continue;
             }
+            self.was_promised |= by_itself <= 0.0;
             (said_now, present, taken, left_so_far) = (said, after, taken | 1 << i, left_so_far + 1);
             state.make(leaves);
             // (A document may say something of a topic that it has next to nothing of.)
@@ -307,6 +331,11 @@ impl<'a> Judge<'a> {
                 present = stick;
             }
         }
+    }
+
+    /// Whether a topic was given up that J by itself would have kept.
+    pub fn was_promised(&self) -> bool {
+        self.was_promised
     }
 
     /// The topics in their new order, and the changes that were made, by lasting numbers.

@@ -8,6 +8,7 @@
 mod fewer;
 pub mod judge;
 mod left_out;
+mod optimism;
 mod propose;
 pub mod trial;
 
@@ -15,7 +16,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data::Batches;
 use crate::error::Result;
+use crate::likelihood::Estimate;
 use crate::settings::TopicsConfig;
 use crate::topics::local::document::DocumentOptions;
 use crate::topics::summary::TopicSummary;
@@ -24,6 +27,7 @@ use crate::training::moves::{Changes, Move, MoveKind, Part, Remap};
 
 use fewer::Alike;
 use judge::Judge;
+use optimism::Optimism;
 use propose::Halves;
 use trial::Trial;
 
@@ -52,9 +56,9 @@ const LEAST_LEAVING: f64 = 0.02;
 /// worth.
 const FEW: usize = 16;
 
-/// Laps that change less than one topic in fifty after which what is still to be tried is no reason to go on.
+/// Laps that change less than one topic in a hundred after which what is still to be tried is no reason to go on.
 const PATIENCE: u32 = 8;
-const QUIET: usize = 50;
+const QUIET: usize = 100;
 
 /// Laps from one that all pairs are judged in to the next, while topics are neither merged nor given up: what a merge gains
 /// changes little then.
@@ -144,6 +148,8 @@ pub struct GrowthState {
     quiet: u32,
     /// Batches, among which the examples are shared out.
     batches: usize,
+    /// What the objective promises too much, and whether a batch is still listened to that says so.
+    optimism: Optimism,
 }
 
 /// What is proposed, fit for documents to look at.
@@ -188,7 +194,7 @@ pub struct Growth {
 
 impl Growth {
     /// Before the first lap nothing is proposed, and examples are wanted of all if they are few.
-    pub fn begin(num_topics: usize, vocab_size: usize) -> Self {
+    pub fn begin(num_topics: usize, vocab_size: usize, estimate: Estimate) -> Self {
         let ids: Vec<u64> = (0..num_topics as u64).collect();
         let state = GrowthState {
             next_id: num_topics as u64,
@@ -198,6 +204,7 @@ impl Growth {
             most_wanted: FIRST_SPLITS,
             leaving_share: MOST_LEAVING,
             batches: 10,
+            optimism: Optimism::begin(num_topics, estimate),
             ..GrowthState::default()
         };
         Growth::of(state, vocab_size)
@@ -252,6 +259,11 @@ impl Growth {
         &self.state
     }
 
+    /// Whether documents of this batch are only listened to: topics are to have nothing of them.
+    pub fn listens_to(&self, batch: usize, batches: &Batches) -> bool {
+        self.state.optimism.listens_to(batch, batches)
+    }
+
     /// Room for what a visit gathers.
     pub fn trial(&self, vocab_size: usize) -> Trial {
         let most_examples = EXAMPLES.div_ceil(self.state.batches.max(1));
@@ -281,11 +293,13 @@ pub fn moves(
     if memos.is_empty() || !memos.iter().all(of_now) {
         return Ok(Some(changes));
     }
-    let mut judge = Judge::new(topics, &params.alpha, total, memos, &state);
+    let promised = state.optimism.hear(memos, state.leaving.len());
+    let mut judge = Judge::new(topics, &params.alpha, total, memos, &state, promised);
     changes.proposed = Some(judge.consider());
     let alike = Alike::new(total);
     let heirs = judge.heirs(&alike);
     judge.accept(finding.most);
+    let was_promised = judge.was_promised();
     let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
     state.weigh_success(&moves);
     if moves.iter().any(|change| change.kind != MoveKind::Birth) {
@@ -315,6 +329,8 @@ pub fn moves(
     let idle = state.splits.is_empty() && state.wanted.is_empty() && state.leaving.is_empty();
     state.quiet = if QUIET * moves.len() < sizes.len() { state.quiet + 1 } else { 0 };
     changes.restless = !(moves.is_empty() && idle) && state.quiet < PATIENCE;
+    // Whoever was only listened to is to be heard before the end.
+    changes.restless |= state.optimism.end((changes.restless, was_promised), memos);
     if !moves.is_empty() {
         params.alpha = plan.clusters.iter().map(|parts| alpha_of(parts, &params.alpha, &growth.proposals)).collect();
         changes.remap = Some(plan);

@@ -27,6 +27,28 @@ impl Said {
     }
 }
 
+/// Documents that were worked out again without a topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// How many.
+    pub documents: f64,
+    /// What the bounds on their log likelihoods changed by.
+    pub change: f64,
+}
+
+impl Bounds {
+    /// `self += other`.
+    pub fn add(&mut self, other: &Bounds) {
+        self.documents += other.documents;
+        self.change += other.change;
+    }
+
+    /// What that of one document changed by.
+    pub fn mean(&self) -> f64 {
+        self.change / self.documents.max(1.0)
+    }
+}
+
 /// What changes where two topics become one, in documents that have both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PairChange {
@@ -127,6 +149,10 @@ pub struct Trial {
     pub left_said: Vec<Said>,
     /// What the entropy would change by, for each that may leave.
     pub left_entropy: Vec<f64>,
+    /// What the bounds of its documents would change by, under topics of which only the heir is another.
+    pub left_bounds: Vec<Bounds>,
+    /// Whether there is nothing else of the documents, and nothing in any topic.
+    pub only_heard: bool,
     /// By topic: what its documents lost when they were to do without it, infinite where some have no other.
     pub losses: Vec<f64>,
     /// For each that may leave, those that some document has besides, or would have instead, as bits.
@@ -155,6 +181,8 @@ impl Trial {
             left: LeftWords::default(),
             left_said: vec![Said::default(); leaving.len() * num_topics],
             left_entropy: vec![0.0; leaving.len()],
+            left_bounds: vec![Bounds::default(); leaving.len()],
+            only_heard: false,
             overlap: vec![0; leaving.len()],
             losses: vec![0.0; num_topics],
             splits: splits.to_vec(),
@@ -164,6 +192,11 @@ impl Trial {
             changes: vec![PairChange::default(); pairs.len()],
             examples: Vec::new(),
         }
+    }
+
+    /// What documents said of topics that may be given up: nothing of them is to be in any.
+    pub fn only_heard(self, empty: Trial) -> Trial {
+        Trial { left_bounds: self.left_bounds, only_heard: true, ..empty }
     }
 
     /// Add entries of halves, document by document.

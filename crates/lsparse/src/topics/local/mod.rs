@@ -99,6 +99,13 @@ pub struct PanelRequest<'a> {
 }
 
 impl PanelRequest<'_> {
+    /// ln G(alpha) - ln G(N_d + alpha) of a document with these counts, which is the same whatever its topics are.
+    fn allocation_of(&self, counts: &[f32]) -> f64 {
+        let alpha_sum: f64 = self.alpha.iter().map(|&a| f64::from(a)).sum();
+        let tokens: f64 = counts.iter().map(|&c| f64::from(c)).sum();
+        lsparse_kernels::ln_gamma(alpha_sum) - lsparse_kernels::ln_gamma(tokens + alpha_sum)
+    }
+
     /// What a document of so many tokens and these counts says of alpha, given the sum of alphas: (topic, tables, slope) to
     /// `add`, and its share in `alpha_total`. Terms to `alloc` leave what the rest of the bound does not say of it.
     fn say_of_alpha(
@@ -247,8 +254,7 @@ fn solve_range(
         piece.entries_end.push(piece.word.len());
         piece.entropy.push(document.entropy(words.len()));
         // ln G(alpha) - ln G(N_d + alpha) + sum_k ln G(N_dk + alpha_k) - ln G(alpha_k)
-        let alloc = document.allocation() + lsparse_kernels::ln_gamma(alpha_sum)
-            - lsparse_kernels::ln_gamma(tokens + alpha_sum);
+        let alloc = document.allocation() + request.allocation_of(counts);
         piece.alloc.push(alloc);
         let evidence = document.evidence(alloc);
         piece.bound.push(evidence);
@@ -261,7 +267,7 @@ fn solve_range(
         }
         if let Some(proposals) = request.proposals {
             let entropy = piece.entropy.last().copied().unwrap_or_default();
-            piece.trial.add(proposals, request, (document, entropy), (words, counts));
+            piece.trial.add(proposals, request, (document, entropy, evidence), (words, counts));
         }
         piece.counts.extend(document.topic_counts());
         piece.counts_end.push(piece.counts.len());

@@ -3,7 +3,7 @@
 use lsparse_kernels::ln_gamma;
 
 use crate::allocation::alpha_bound;
-use crate::topics::growth::trial::{Example, LeftWord, PairChange, Said, Trial};
+use crate::topics::growth::trial::{Bounds, Example, LeftWord, PairChange, Said, Trial};
 use crate::topics::growth::{Leaving, Proposals};
 use crate::topics::local::PanelRequest;
 use crate::topics::local::document::{Document, Without};
@@ -36,6 +36,7 @@ pub struct TrialPiece {
     left: Vec<LeftWord>,
     left_said: Vec<(u32, Said, f64)>,
     left_entropy: Vec<(u32, f64)>,
+    left_bounds: Vec<(u32, f64)>,
     overlap: Vec<u64>,
     /// What documents lost where topics were emptied in vain.
     losses: Vec<(u32, f32)>,
@@ -60,22 +61,24 @@ impl TrialPiece {
         self.left.clear();
         self.left_said.clear();
         self.left_entropy.clear();
+        self.left_bounds.clear();
         self.overlap.clear();
         self.losses.clear();
     }
 
-    /// What a document that was solved says, with the entropy of its responsibilities.
+    /// What a document that was solved says, with the entropy of its responsibilities and the bound on its log likelihood.
     pub fn add(
         &mut self,
         proposals: &Proposals,
         request: &PanelRequest<'_>,
-        (document, entropy): (&Document, f64),
+        solved: (&Document, f64, f64),
         (words, counts): (&[u32], &[f32]),
     ) {
+        let document = solved.0;
         self.split(proposals, request.alpha, document, words, counts);
         self.meet(proposals, request.alpha, document, counts);
         self.show(proposals, document, words, counts);
-        self.leave(proposals, request, (document, entropy), (words, counts));
+        self.leave(proposals, request, solved, (words, counts));
         self.losses.extend_from_slice(&document.losses);
         // Whoever has one topic only has tried nothing.
         let mut topics = document.topic_counts();
@@ -89,7 +92,7 @@ impl TrialPiece {
         &mut self,
         proposals: &Proposals,
         request: &PanelRequest<'_>,
-        (document, entropy): (&Document, f64),
+        (document, entropy, evidence): (&Document, f64, f64),
         (words, counts): (&[u32], &[f32]),
     ) {
         let slot_of = |k: u32| proposals.leaving_slot[k as usize];
@@ -124,6 +127,8 @@ impl TrialPiece {
             self.left_said.extend(before.map(|(j, said)| (slot * num + j, said, -1.0)));
             self.left_said.extend(after.map(|(j, said)| (slot * num + j, said, 1.0)));
             self.left_entropy.push((slot, again.entropy(words.len()) - entropy));
+            let alloc = again.allocation() + request.allocation_of(counts);
+            self.left_bounds.push((slot, again.evidence(alloc) - evidence));
             self.again = again;
         }
     }
@@ -270,6 +275,9 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
     for piece in pieces.clone() {
         piece.left_said.iter().for_each(|(at, said, sign)| trial.left_said[*at as usize].add(said, *sign));
         piece.left_entropy.iter().for_each(|&(slot, change)| trial.left_entropy[slot as usize] += change);
+        for &(slot, change) in &piece.left_bounds {
+            trial.left_bounds[slot as usize].add(&Bounds { documents: 1.0, change });
+        }
         piece.losses.iter().for_each(|&(k, loss)| trial.losses[k as usize] += f64::from(loss));
         for &bits in &piece.overlap {
             (0..trial.leaving.len()).filter(|slot| bits >> slot & 1 == 1).for_each(|slot| trial.overlap[slot] |= bits);
