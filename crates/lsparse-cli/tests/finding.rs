@@ -64,6 +64,28 @@ fn settings_of_a_found_k_hold_or_are_refused() {
     }
 }
 
+/// How many trades were made, and what they gained.
+#[test]
+fn trades_are_reported() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 3000, 6, 10, 8);
+    // A start that leaves something to be traded.
+    let run = |seed: u64| format!("fit mixture train.npy --likelihood diag-gauss -k 8 --init examples --seed {seed}");
+    let report = |seed: u64| place.json(&format!("{} --trace t.jsonl --json -q", run(seed)));
+    let (seed, report) =
+        (0..8).map(|seed| (seed, report(seed))).find(|(_, report)| !report["trades"].is_null()).unwrap();
+    let of_step = |step: &Value| step["moves"].as_array().cloned().unwrap_or_default();
+    let moves: Vec<Value> = place.steps("t.jsonl").iter().flat_map(of_step).collect();
+    let gain: f64 = moves.iter().map(|change| change["gain"].as_f64().unwrap()).sum();
+    assert!(!moves.is_empty() && report["trades"] == moves.len(), "{report}");
+    assert!((report["trades_gain"].as_f64().unwrap() - gain).abs() < 1e-6);
+    let run = run(seed);
+    let said = place.stdout(&run);
+    assert!(said.contains(&format!("trades      {}, gaining ", moves.len())), "{said}");
+    let without = format!("{run} --trades off");
+    assert!(place.json(&format!("{without} --json -q"))["trades"].is_null());
+    assert!(!place.stdout(&without).contains("trades"));
+}
+
 #[test]
 fn clusters_that_can_be_spared_are_named_and_merged() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 1500, 10, 4, 5);
