@@ -64,6 +64,46 @@ fn settings_of_a_found_k_hold_or_are_refused() {
     }
 }
 
+/// Options win over a file that says another K, or what goes with it.
+#[test]
+fn options_win_over_the_k_of_a_file() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 600, 6, 8, 5);
+    let asked = |file: &str, options: &str| {
+        place.write("s.json", file);
+        let run = format!("fit mixture train.npy --likelihood diag-gauss --laps 2 --config s.json {options} --json -q");
+        let config = place.json(&run)["config"].clone();
+        (config["find-k"] == true, config["k-start"].as_u64(), config["clusters"].as_u64(), config["trades"] == true)
+    };
+    let auto = r#"{"clusters": "auto", "k-start": 7, "k-max": 40, "gamma": 2}"#;
+    assert_eq!(asked(auto, "-k 3"), (false, None, Some(3), true));
+    assert_eq!(asked(r#"{"find-k": true, "clusters": 9, "k-start": 7}"#, "-k 3"), (false, None, Some(3), true));
+    assert_eq!(asked(auto, "--find-k=off -k 4").2, Some(4));
+    let (found, start, ..) = asked(auto, "--k-start 5");
+    assert_eq!((found, start), (true, Some(5)));
+    let number = r#"{"clusters": 20, "trades": true}"#;
+    let (found, start, _, trades) = asked(number, "-k auto");
+    assert_eq!((found, start, trades), (true, Some(10), false));
+    assert_eq!(asked(number, "--trades off"), (false, None, Some(20), false));
+    assert_eq!(asked(number, "--estimate map"), (false, None, Some(20), false));
+    // What contradicts itself is refused as ever.
+    place.write("s.json", r#"{"clusters": 20, "k-start": 3}"#);
+    place.lsparse("fit mixture train.npy --config s.json").assert().code(2).stderr(contains("-k auto"));
+    place.write("s.json", r#"{"clusters": "auto"}"#);
+    place.lsparse("fit mixture train.npy --config s.json --trades on").assert().code(2).stderr(contains("--find-k on"));
+}
+
+/// The settings of a trace are what was asked for, and give the run again.
+#[test]
+fn the_settings_of_a_trace_repeat_its_run() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 600, 6, 3, 5);
+    place.lsparse("fit mixture train.npy -k auto --out m.safetensors --trace t.jsonl").assert().success();
+    let beginning: Value = serde_json::from_str(place.text("t.jsonl").lines().next().unwrap()).unwrap();
+    assert_eq!(beginning["settings"]["prior-scale"], Value::Null);
+    place.write("again.json", beginning["settings"].to_string());
+    place.lsparse("fit mixture train.npy --config again.json --out n.safetensors").assert().success();
+    assert!(place.read("m.safetensors") == place.read("n.safetensors"));
+}
+
 /// How many trades were made, and what they gained.
 #[test]
 fn trades_are_reported() {

@@ -363,7 +363,12 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     }
 
     fn beginning(&self) -> Beginning {
-        Beginning::new("mixture", self.source.num_rows(), self.source.dim(), &*self.settled.config)
+        let mut config = self.settled.config.clone();
+        if self.settled.learns_scale {
+            // What was asked for, so that these settings give the same run again.
+            config.prior_scale = None;
+        }
+        Beginning::new("mixture", self.source.num_rows(), self.source.dim(), &*config)
     }
 
     fn remarks(&self) -> &[String] {
