@@ -144,6 +144,9 @@ fn clusters_that_can_be_spared_are_named_and_merged() {
     // Nothing is left that would gain.
     let again = place.lsparse("merge f.safetensors train.npy --json").assert().success();
     assert_eq!(json(&again.get_output().stdout)["changes"], 0);
+    let said = place.stdout("merge f.safetensors train.npy");
+    let losses = said.lines().filter(|line| line.contains("merge ") || line.contains("give up ")).count();
+    assert!(said.starts_with("no change gains: ") && losses > 0 && losses <= 3, "{said}");
     place.lsparse("fit mixture train.npy -k 4 --estimate ml --out ml.safetensors").assert().success();
     place.lsparse("merge ml.safetensors train.npy").assert().code(2).stderr(contains("train with vb"));
 }
