@@ -104,6 +104,30 @@ fn the_settings_of_a_trace_repeat_its_run() {
     assert!(place.read("m.safetensors") == place.read("n.safetensors"));
 }
 
+/// Columns of few different values, and such as are there twice, mislead who finds K by Gaussians: that is said, and nothing
+/// of ordinary ones.
+#[test]
+fn columns_that_mislead_are_remarked_on() {
+    let (place, truth) = with_planted(LikelihoodKind::Gauss, 800, 6, 3, 4);
+    let said = |file: &str, k: &str| {
+        let run = place.lsparse(&format!("fit mixture {file} -k {k} --laps 2")).assert().success();
+        String::from_utf8(run.get_output().stderr.clone()).unwrap()
+    };
+    let ordinary = said("train.npy", "auto");
+    assert!(!ordinary.contains("warning: column"), "{ordinary}");
+    let pixels: Vec<f64> = truth.values.iter().map(|value| value.round().clamp(0.0, 3.0)).collect();
+    place.npy("pixels.npy", 3, &pixels);
+    let note = "columns 1, 2, 3 are of 4 different values or fewer";
+    assert!(said("pixels.npy", "auto").contains(note) && !said("pixels.npy", "5").contains(note));
+    let twice: Vec<f64> = truth.values.chunks_exact(3).flat_map(|row| [row[0], row[1], row[2], row[1], 7.0]).collect();
+    place.npy("twice.npy", 5, &twice);
+    let notes = said("twice.npy", "auto");
+    assert!(
+        notes.contains("column 4 is another column once more") && notes.contains("column 5 is the same"),
+        "{notes}"
+    );
+}
+
 /// How many trades were made, and what they gained.
 #[test]
 fn trades_are_reported() {

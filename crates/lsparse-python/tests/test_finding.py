@@ -74,6 +74,15 @@ def test_a_number_that_is_the_most_allowed_is_warned_of(blobs):
         GaussianMixture("auto", n_components_max=30, random_state=0).fit(X)
 
 
+def test_columns_that_mislead_are_warned_of(blobs):
+    X, _ = blobs
+    counts = np.random.default_rng(0).integers(4, size=(500, 3)).astype(float)
+    with pytest.warns(UserWarning, match="columns 1, 2, 3 are of 4 different values or fewer"):
+        GaussianMixture("auto", n_components_max=30, max_iter=2, tol=0, random_state=0).fit(counts)
+    with pytest.warns(UserWarning, match="column 7 is another column once more"):
+        GaussianMixture("auto", random_state=0).fit(np.column_stack([X, X[:, 2]]))
+
+
 def test_what_cannot_be_found_is_refused(blobs):
     X, _ = blobs
     for parameters, said in [

@@ -183,11 +183,11 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         };
         let known = asked || inputs.given_prior.is_some();
         let learns_scale = config.find_k && !known && config.likelihood.family().spread.is_of_variances();
-        let (mut prior, mut config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
+        let (mut prior, mut config, mut remarks) = settle_prior::<T>(source, config, inputs.start)?;
         take_given_prior(&mut prior, &inputs)?;
         if learns_scale && inputs.start.is_none() {
             let seed = run_seed(&config, 0, Stream::Scale);
-            settle_scale::<T>(source, &mut config, &mut prior, seed)?;
+            remarks.extend(settle_scale::<T>(source, &mut config, &mut prior, seed)?);
         }
         check_given(&config, &prior, &inputs.given)?;
         if let Some(held) = inputs.heldout {
