@@ -38,7 +38,7 @@ pub struct MergeArgs {
     /// Write the model with the changes that gain made here.
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Changes that are listed at most.
+    /// Changes that are listed at most; but for JSON, three where none gains.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
     /// Threads; the result is the same with any number [default: one a core].
@@ -50,6 +50,9 @@ pub struct MergeArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+/// Changes that are listed where none gains.
+const NEAREST: usize = 3;
 
 #[derive(Serialize)]
 struct Listed<'a> {
@@ -101,7 +104,8 @@ fn merge(args: &MergeArgs) -> Result<()> {
     if let Some(file) = out {
         fewer.model.save(file)?;
     }
-    let shown = &fewer.suggestions[..fewer.suggestions.len().min(args.top)];
+    let most = if args.json || !fewer.made.is_empty() { args.top } else { args.top.min(NEAREST) };
+    let shown = &fewer.suggestions[..fewer.suggestions.len().min(most)];
     if args.json {
         let suggestions = shown.iter().map(|found| {
             let Suggestion { kind, clusters, gain } = found;
@@ -116,6 +120,10 @@ fn merge(args: &MergeArgs) -> Result<()> {
         });
     }
     let mut text = String::new();
+    if fewer.made.is_empty() {
+        let nearest = if shown.is_empty() { "" } else { "; what would lose least:" };
+        let _ = writeln!(text, "no change gains: {} left{nearest}", counted(after, "cluster", "clusters"));
+    }
     if !shown.is_empty() {
         let _ = writeln!(text, "{:>14}  change, by itself", "gain in nats");
     }
@@ -130,6 +138,9 @@ fn merge(args: &MergeArgs) -> Result<()> {
             _ => format!("merge {}", numbers.join(" and ")),
         };
         let _ = writeln!(text, "{:>14}  {what}", significant(*gain, 6));
+    }
+    if fewer.made.is_empty() {
+        return output::print(&text);
     }
     let verb = if args.out.is_some() { "left" } else { "would be left" };
     let _ = writeln!(

@@ -64,6 +64,92 @@ fn settings_of_a_found_k_hold_or_are_refused() {
     }
 }
 
+/// Options win over a file that says another K, or what goes with it.
+#[test]
+fn options_win_over_the_k_of_a_file() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 600, 6, 8, 5);
+    let asked = |file: &str, options: &str| {
+        place.write("s.json", file);
+        let run = format!("fit mixture train.npy --likelihood diag-gauss --laps 2 --config s.json {options} --json -q");
+        let config = place.json(&run)["config"].clone();
+        (config["find-k"] == true, config["k-start"].as_u64(), config["clusters"].as_u64(), config["trades"] == true)
+    };
+    let auto = r#"{"clusters": "auto", "k-start": 7, "k-max": 40, "gamma": 2}"#;
+    assert_eq!(asked(auto, "-k 3"), (false, None, Some(3), true));
+    assert_eq!(asked(r#"{"find-k": true, "clusters": 9, "k-start": 7}"#, "-k 3"), (false, None, Some(3), true));
+    assert_eq!(asked(auto, "--find-k=off -k 4").2, Some(4));
+    let (found, start, ..) = asked(auto, "--k-start 5");
+    assert_eq!((found, start), (true, Some(5)));
+    let number = r#"{"clusters": 20, "trades": true}"#;
+    let (found, start, _, trades) = asked(number, "-k auto");
+    assert_eq!((found, start, trades), (true, Some(10), false));
+    assert_eq!(asked(number, "--trades off"), (false, None, Some(20), false));
+    assert_eq!(asked(number, "--estimate map"), (false, None, Some(20), false));
+    // What contradicts itself is refused as ever.
+    place.write("s.json", r#"{"clusters": 20, "k-start": 3}"#);
+    place.lsparse("fit mixture train.npy --config s.json").assert().code(2).stderr(contains("-k auto"));
+    place.write("s.json", r#"{"clusters": "auto"}"#);
+    place.lsparse("fit mixture train.npy --config s.json --trades on").assert().code(2).stderr(contains("--find-k on"));
+}
+
+/// The settings of a trace are what was asked for, and give the run again.
+#[test]
+fn the_settings_of_a_trace_repeat_its_run() {
+    let (place, _) = with_planted(LikelihoodKind::Gauss, 600, 6, 3, 5);
+    place.lsparse("fit mixture train.npy -k auto --out m.safetensors --trace t.jsonl").assert().success();
+    let beginning: Value = serde_json::from_str(place.text("t.jsonl").lines().next().unwrap()).unwrap();
+    assert_eq!(beginning["settings"]["prior-scale"], Value::Null);
+    place.write("again.json", beginning["settings"].to_string());
+    place.lsparse("fit mixture train.npy --config again.json --out n.safetensors").assert().success();
+    assert!(place.read("m.safetensors") == place.read("n.safetensors"));
+}
+
+/// Columns of few different values, and such as are there twice, mislead who finds K by Gaussians: that is said, and nothing
+/// of ordinary ones.
+#[test]
+fn columns_that_mislead_are_remarked_on() {
+    let (place, truth) = with_planted(LikelihoodKind::Gauss, 800, 6, 3, 4);
+    let said = |file: &str, k: &str| {
+        let run = place.lsparse(&format!("fit mixture {file} -k {k} --laps 2")).assert().success();
+        String::from_utf8(run.get_output().stderr.clone()).unwrap()
+    };
+    let ordinary = said("train.npy", "auto");
+    assert!(!ordinary.contains("warning: column"), "{ordinary}");
+    let pixels: Vec<f64> = truth.values.iter().map(|value| value.round().clamp(0.0, 3.0)).collect();
+    place.npy("pixels.npy", 3, &pixels);
+    let note = "columns 1, 2, 3 are of 4 different values or fewer";
+    assert!(said("pixels.npy", "auto").contains(note) && !said("pixels.npy", "5").contains(note));
+    let twice: Vec<f64> = truth.values.chunks_exact(3).flat_map(|row| [row[0], row[1], row[2], row[1], 7.0]).collect();
+    place.npy("twice.npy", 5, &twice);
+    let notes = said("twice.npy", "auto");
+    assert!(
+        notes.contains("column 4 is another column once more") && notes.contains("column 5 is the same"),
+        "{notes}"
+    );
+}
+
+/// How many trades were made, and what they gained.
+#[test]
+fn trades_are_reported() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 3000, 6, 10, 8);
+    // A start that leaves something to be traded.
+    let run = |seed: u64| format!("fit mixture train.npy --likelihood diag-gauss -k 8 --init examples --seed {seed}");
+    let report = |seed: u64| place.json(&format!("{} --trace t.jsonl --json -q", run(seed)));
+    let (seed, report) =
+        (0..8).map(|seed| (seed, report(seed))).find(|(_, report)| !report["trades"].is_null()).unwrap();
+    let of_step = |step: &Value| step["moves"].as_array().cloned().unwrap_or_default();
+    let moves: Vec<Value> = place.steps("t.jsonl").iter().flat_map(of_step).collect();
+    let gain: f64 = moves.iter().map(|change| change["gain"].as_f64().unwrap()).sum();
+    assert!(!moves.is_empty() && report["trades"] == moves.len(), "{report}");
+    assert!((report["trades_gain"].as_f64().unwrap() - gain).abs() < 1e-6);
+    let run = run(seed);
+    let said = place.stdout(&run);
+    assert!(said.contains(&format!("trades      {}, gaining ", moves.len())), "{said}");
+    let without = format!("{run} --trades off");
+    assert!(place.json(&format!("{without} --json -q"))["trades"].is_null());
+    assert!(!place.stdout(&without).contains("trades"));
+}
+
 #[test]
 fn clusters_that_can_be_spared_are_named_and_merged() {
     let (place, _) = with_planted(LikelihoodKind::Gauss, 1500, 10, 4, 5);
@@ -82,6 +168,9 @@ fn clusters_that_can_be_spared_are_named_and_merged() {
     // Nothing is left that would gain.
     let again = place.lsparse("merge f.safetensors train.npy --json").assert().success();
     assert_eq!(json(&again.get_output().stdout)["changes"], 0);
+    let said = place.stdout("merge f.safetensors train.npy");
+    let losses = said.lines().filter(|line| line.contains("merge ") || line.contains("give up ")).count();
+    assert!(said.starts_with("no change gains: ") && losses > 0 && losses <= 3, "{said}");
     place.lsparse("fit mixture train.npy -k 4 --estimate ml --out ml.safetensors").assert().success();
     place.lsparse("merge ml.safetensors train.npy").assert().code(2).stderr(contains("train with vb"));
 }

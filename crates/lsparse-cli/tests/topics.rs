@@ -208,6 +208,16 @@ fn settings_seed_words_and_warnings() {
     assert_eq!((&config["topics"], &config["sparsity"], &config["batches"]), (&5.into(), &5.into(), &2.into()));
     assert_eq!((&config["learn-alpha"], &config["warm-start"]), (&"symmetric".into(), &true.into()));
 
+    // Options win over a file that says another K, or what goes with it.
+    place.write("auto.json", r#"{"topics": "auto", "k-start": 7, "k-max": 40, "topic-cost": 50, "laps": 2}"#);
+    let config = place.json("fit topics train --config auto.json -k 5 --json -q")["config"].clone();
+    assert!(config["topics"] == 5 && config["find-k"].is_null() && config["k-start"].is_null(), "{config}");
+    let config = place.json("fit topics train --config auto.json --k-start 4 --json -q")["config"].clone();
+    assert!(config["find-k"] == true && config["k-start"] == 4, "{config}");
+    let config =
+        place.json("fit topics train --config run.json -k auto --learn-alpha stick --json -q")["config"].clone();
+    assert!(config["find-k"] == true && config["k-start"] != 5, "{config}");
+
     place.write("seeds.txt", "sauce oven garlic\n\nstar planet\n");
     let fit = "fit topics train -k 24 --laps 4 --seed-weight 5 --out m.safetensors -q";
     place.lsparse(&format!("{fit} --seed-words seeds.txt")).assert().success();

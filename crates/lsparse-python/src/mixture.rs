@@ -90,6 +90,8 @@ pub fn fit_mixture<'py>(
             false => initial_mixture(rows, &config, inputs),
         }
     })?;
+    let reached = (config.find_k && laps && model.num_clusters() >= config.k_max()).then(|| config.k_max());
+    report.set_item("reached", reached)?;
     Ok((Mixture { model }, report))
 }
 

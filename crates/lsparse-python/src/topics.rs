@@ -65,6 +65,7 @@ pub fn fit_topics<'py>(
         let inputs = TopicInputs { vocab, heldout, start, seed_words, alpha, word_prior, tokenizer };
         fit_topics_with(rows, &config, inputs, beside)
     })?;
+    report.set_item("reached", (config.find_k && model.num_topics() >= config.k_max()).then(|| config.k_max()))?;
     Ok((Topics { model }, report))
 }
 

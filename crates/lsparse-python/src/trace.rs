@@ -131,6 +131,12 @@ fn columns<'py>(py: Python<'py>, steps: &[StepInfo]) -> PyResult<Bound<'py, PyDi
     for name in names {
         dict.set_item(name, real(&|s| s.report.get(name).copied().unwrap_or(f64::NAN)))?;
     }
+    if steps.iter().any(|s| s.report.contains_key("moves_proposed")) {
+        // K is found: a list a step of the changes that were made.
+        let loads = py.import("json")?.getattr("loads")?;
+        let moves = steps.iter().map(|s| Ok(loads.call1((json(&s.moves)?,))?.unbind()));
+        dict.set_item("moves", PyArray1::from_vec(py, moves.collect::<PyResult<Vec<Py<PyAny>>>>()?))?;
+    }
     Ok(dict)
 }
 

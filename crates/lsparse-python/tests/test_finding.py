@@ -1,11 +1,13 @@
 """A number of components that is found."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import lsparse
@@ -50,12 +52,35 @@ def test_a_found_model_is_a_model(blobs, tmp_path):
     assert trace.moves and {move["kind"] for move in trace.moves} <= {"birth", "merge", "delete"}
     born = sum(move["kind"] == "birth" for move in trace.moves)
     assert 10 + born - (len(trace.moves) - born) == 7
+    told = [move for moves in model.trace_["moves"] for move in moves]
+    assert told == [{name: move[name] for name in ("kind", "from", "to", "gain")} for move in trace.moves]
+    assert len(model.trace_["moves"]) == len(model.trace_["step"]) and len(trace.steps["moves"]) == len(trace.steps["step"])
     lsparse.save(model, tmp_path / "m.safetensors")
     again = lsparse.load(tmp_path / "m.safetensors")
     for other in (again, pickle.loads(pickle.dumps(model))):
         assert np.array_equal(other.predict(X), model.predict(X))
     assert clone(model).n_components == "auto"
-    assert len(GaussianMixture("auto", n_components_max=3, random_state=0).fit(X).weights_) == 3
+    assert "moves" not in GaussianMixture(3, random_state=0).fit(X).trace_
+    model.partial_fit(X[:100])
+    assert model.trace_["moves"][-1] == []
+
+
+def test_a_number_that_is_the_most_allowed_is_warned_of(blobs):
+    X, _ = blobs
+    with pytest.warns(ConvergenceWarning, match="all of the 3 components that n_components_max allows"):
+        assert len(GaussianMixture("auto", n_components_max=3, random_state=0).fit(X).weights_) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GaussianMixture("auto", n_components_max=30, random_state=0).fit(X)
+
+
+def test_columns_that_mislead_are_warned_of(blobs):
+    X, _ = blobs
+    counts = np.random.default_rng(0).integers(4, size=(500, 3)).astype(float)
+    with pytest.warns(UserWarning, match="columns 1, 2, 3 are of 4 different values or fewer"):
+        GaussianMixture("auto", n_components_max=30, max_iter=2, tol=0, random_state=0).fit(counts)
+    with pytest.warns(UserWarning, match="column 7 is another column once more"):
+        GaussianMixture("auto", random_state=0).fit(np.column_stack([X, X[:, 2]]))
 
 
 def test_what_cannot_be_found_is_refused(blobs):

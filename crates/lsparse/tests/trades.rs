@@ -5,6 +5,7 @@ mod moving;
 
 use lsparse::data::MemoryRows;
 use lsparse::settings::{MixtureMethod, SearchKind};
+use lsparse::synthetic::planted;
 use lsparse::training::moves::MoveKind;
 use lsparse::{Estimate, History, Init, LikelihoodKind, MixtureConfig, ScheduleKind};
 use moving::{TRUTH, rows, same_at_any_number_of_threads, same_when_resumed, same_when_worked_out_elsewhere, to_rest};
@@ -47,6 +48,28 @@ fn bad_starts_are_made_good() {
         }
     }
     assert!(traded.len() > 4, "{traded:?}");
+}
+
+/// Of clusters of very different sizes a start has large ones more than once and small ones together: two that become one
+/// gain by themselves, and leave one to spare for a split that need not.
+#[test]
+fn a_merge_that_gains_by_itself_opens_a_trade() {
+    for seed in [1, 3, 4] {
+        let truth = planted(LikelihoodKind::Gauss, 40_000, 8, 30, seed);
+        let mut values = Vec::new();
+        let mut left: Vec<usize> = (1..=30).map(|k| 1500 / k).collect();
+        for (row, &label) in truth.values.chunks_exact(8).zip(&truth.labels) {
+            if left[label] > 0 {
+                left[label] -= 1;
+                values.extend_from_slice(row);
+            }
+        }
+        let source = MemoryRows::new("power law", 8, values).unwrap();
+        let config = MixtureConfig { clusters: 30, seed, ..Default::default() };
+        let (_, without) = train(&MixtureConfig { trades: false, ..config.clone() }, &source);
+        let (made, with) = train(&config, &source);
+        assert!(made > 0 && with > without + 100.0, "seed {seed}: {made} trades, {without} {with}");
+    }
 }
 
 /// A run of several batches in which clusters are traded.

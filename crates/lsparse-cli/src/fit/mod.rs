@@ -10,6 +10,7 @@ mod topics;
 
 use std::path::Path;
 
+use lsparse::training::moves::MoveKind;
 use lsparse::training::observe::{Observer, Reached};
 use lsparse::training::trace::{Beginning, Ending, StepInfo, Trace, TraceFile};
 use lsparse::{Error, Result};
@@ -101,6 +102,8 @@ struct Watchers {
     trouble: Option<Error>,
     /// What was said of things that could not be written, each once.
     told: Vec<String>,
+    /// What each trade of clusters gained, with its run.
+    trades: Vec<(usize, f64)>,
 }
 
 impl Watchers {
@@ -108,7 +111,12 @@ impl Watchers {
     fn new(progress: TrainingProgress, trace: Option<Trace<TraceFile>>, run: &RunArgs, data: &Path) -> Result<Self> {
         let name = run.out.as_deref().unwrap_or(data).to_string_lossy();
         let page = run.watch.map(|port| OwnPage::start(&name, port)).transpose()?;
-        Ok(Watchers { progress, trace, page, written: 0, trouble: None, told: Vec::new() })
+        Ok(Watchers { progress, trace, page, written: 0, trouble: None, told: Vec::new(), trades: Vec::new() })
+    }
+
+    /// What each trade of clusters in a run gained, as far as it went on here.
+    fn trades_of(&self, run: usize) -> Vec<f64> {
+        self.trades.iter().filter(|trade| trade.0 == run).map(|trade| trade.1).collect()
     }
 
     /// Tell the page, if there is one.
@@ -175,6 +183,8 @@ impl Observer for Watchers {
     }
 
     fn step(&mut self, info: &StepInfo) -> Result<()> {
+        let trades = info.moves.iter().filter(|change| change.kind == MoveKind::Trade);
+        self.trades.extend(trades.map(|change| (info.run, change.gain)));
         self.progress.step(info)?;
         self.write_trace(|trace| trace.step(info));
         self.show(|page| page.step(info))

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils._param_validation import InvalidParameterError
@@ -358,6 +359,13 @@ class Estimator(_Fitted):
         self.fit_seconds_ = report["seconds"]
         for note in report["notes"]:
             warnings.warn(note, UserWarning, stacklevel=4)
+        if report.get("reached") is not None:
+            warnings.warn(
+                f"all of the {report['reached']} components that n_components_max allows are in use, and more were not tried: "
+                "raise it",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         if report["raised"] is not None:
             raise report["raised"]
 
@@ -423,8 +431,10 @@ class GrowingEstimator(Estimator):
         known = {"run": 0, "step": training["steps"], "batch": 0, "lap": float(training["laps"])}
         known |= {name: training[name] for name in training if name.startswith("objective")}
         for name, column in self.trace_.items():
-            value = known.get(name, np.nan if column.dtype.kind == "f" else -1)
-            self.trace_[name] = np.append(column, np.asarray(value, dtype=column.dtype))
+            value = known.get(name, {"f": np.nan, "O": []}.get(column.dtype.kind, -1))
+            step = np.empty(1, dtype=column.dtype)
+            step[0] = value
+            self.trace_[name] = np.append(column, step)
 
 
 class _Watch:

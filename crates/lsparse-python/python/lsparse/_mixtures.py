@@ -670,7 +670,9 @@ class GaussianMixture(_MixtureBase):
         The objective a row, at the end and at the end of every lap.
     trace_ : dict of ndarrays
         One entry a step: run, step, batch, lap, seconds, objective and its terms, rows a second, empty components, and
-        the score of ``X_val`` where there is one.
+        the score of ``X_val`` where there is one. Where K is found also the components, and ``"moves"``: of every step a
+        list of the changes that were made, each a dict with its kind ("birth", "merge" or "delete"), ``from``, ``to`` and
+        gain, as in :func:`lsparse.read_trace`.
         ``pandas.DataFrame(gm.trace_)`` makes a data frame of it. Empty for a model that was loaded.
     n_features_in_ : int
         Columns of the data.

@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::clusters::seed::{Sample, initial_summary};
-use crate::clusters::{Design, check_columns, is_constant, scan_for};
+use crate::clusters::{Design, check_columns, is_constant, remarks_on_values, scan_for};
 use crate::data::{Batches, Dealt, Moments, RowSource, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::{Prior, PriorShape, Spread};
@@ -143,13 +143,14 @@ fn remark_on_scales(config: &MixtureConfig, moments: &Moments) -> Option<String>
 }
 
 /// The prior's scale under which a few clusters explain rows best after some steps of training, where K is found: a prior
-/// that is far from what clusters look like costs so much a cluster that too few are found.
+/// that is far from what clusters look like costs so much a cluster that too few are found. Gives what there is to say of
+/// the columns of the rows that were looked at.
 pub(super) fn settle_scale<T: Scalar>(
     source: &dyn RowSource,
     config: &mut Checked<MixtureConfig>,
     prior: &mut Prior,
     seed: u64,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     const SCALES: [f64; 5] = [1e-4, 1e-3, 1e-2, 3e-2, 0.1];
     const ROWS: usize = 6000;
     const STEPS: usize = 6;
@@ -181,7 +182,7 @@ pub(super) fn settle_scale<T: Scalar>(
     }
     *prior = scaled(best.1);
     config.prior_scale = Some(best.1);
-    Ok(())
+    Ok(remarks_on_values(&sample.rows))
 }
 
 /// The prior with the numbers that are given.

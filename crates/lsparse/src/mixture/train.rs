@@ -183,11 +183,11 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         };
         let known = asked || inputs.given_prior.is_some();
         let learns_scale = config.find_k && !known && config.likelihood.family().spread.is_of_variances();
-        let (mut prior, mut config, remarks) = settle_prior::<T>(source, config, inputs.start)?;
+        let (mut prior, mut config, mut remarks) = settle_prior::<T>(source, config, inputs.start)?;
         take_given_prior(&mut prior, &inputs)?;
         if learns_scale && inputs.start.is_none() {
             let seed = run_seed(&config, 0, Stream::Scale);
-            settle_scale::<T>(source, &mut config, &mut prior, seed)?;
+            remarks.extend(settle_scale::<T>(source, &mut config, &mut prior, seed)?);
         }
         check_given(&config, &prior, &inputs.given)?;
         if let Some(held) = inputs.heldout {
@@ -363,7 +363,12 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     }
 
     fn beginning(&self) -> Beginning {
-        Beginning::new("mixture", self.source.num_rows(), self.source.dim(), &*self.settled.config)
+        let mut config = self.settled.config.clone();
+        if self.settled.learns_scale {
+            // What was asked for, so that these settings give the same run again.
+            config.prior_scale = None;
+        }
+        Beginning::new("mixture", self.source.num_rows(), self.source.dim(), &*config)
     }
 
     fn remarks(&self) -> &[String] {

@@ -54,8 +54,24 @@ impl Given {
     }
 
     /// `base` with what is given. A setting that means nothing beside the others is refused, unless a file says what holds
-    /// without it: the settings of a report name everything.
+    /// without it (the settings of a report name everything), or what held until an option took the place of another.
     pub fn over<C: Settings>(&self, base: &C) -> Result<C> {
+        let by_itself = merge(base, &self.file, &Map::new())?;
+        let by_itself = by_itself.settled().as_ref().unwrap_or(&by_itself).values();
+        let settings = merge(base, &self.file, &self.options)?;
+        let with_options = settings.settled().as_ref().unwrap_or(&settings).values();
+        let is_replaced = |name: &str, value: &Value| {
+            let setting = C::table().iter().find(|setting| setting.name == name);
+            let means_nothing = |others| setting.is_some_and(|setting| setting.unmet(value, others).is_some());
+            means_nothing(&with_options) && !means_nothing(&by_itself)
+        };
+        let file = self.file.iter().filter(|(name, value)| !is_replaced(name, value));
+        let file = file.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Given { file, options: self.options.clone() }.all_over(base)
+    }
+
+    /// `base` with all that is given.
+    fn all_over<C: Settings>(&self, base: &C) -> Result<C> {
         let settings = merge(base, &self.file, &self.options)?;
         // As the run will have them; what cannot be settled is refused by who checks it.
         let others = settings.settled().as_ref().unwrap_or(&settings).values();
@@ -122,6 +138,7 @@ fn merge<C: Settings>(base: &C, file: &Map<String, Value>, options: &Map<String,
             let is_found = given.get(setting.name).is_some_and(|value| value == AUTO);
             if is_found {
                 given.remove(setting.name);
+                merged.extend(base.values().remove_entry(setting.name));
                 if given.get(switch) == Some(&Value::Bool(false)) {
                     let problem = format!("`{} auto` asks for it, and it is off", setting.name);
                     let remedy = format!("leave it out, or give a number for `{}`", setting.name);
@@ -140,6 +157,12 @@ fn merge<C: Settings>(base: &C, file: &Map<String, Value>, options: &Map<String,
             }
             // A number takes the place of an "auto" that was there before, and "auto" that of a number.
             given.entry(switch).or_insert(Value::Bool(is_found));
+        }
+        for setting in C::table() {
+            // What a file says of a number that is found goes with it.
+            if setting.of_auto.is_some_and(|switch| given.get(switch) == Some(&Value::Bool(false))) && !is_file {
+                merged.remove(setting.name);
+            }
         }
         merged.extend(given);
     }

@@ -167,10 +167,11 @@ settings! {
             find_k: bool = false, only(&["lsparse"]);
             /// K that finding it starts from.
             #[serde(skip_serializing_if = "Option::is_none")]
-            k_start: Option<usize> = None, least(1.0), otherwise("10, at most one for twenty rows; or the clusters of the model to go on from"), only(&["lsparse"]);
+            k_start: Option<usize> = None, least(1.0), otherwise("10, at most one for twenty rows; or the clusters of the model to go on from"), only(&["lsparse"]),
+                of_auto("find-k");
             /// K at most while it is found.
             #[serde(skip_serializing_if = "Option::is_none")]
-            k_max: Option<usize> = None, least(1.0), otherwise("1,000"), only(&["lsparse"]);
+            k_max: Option<usize> = None, least(1.0), otherwise("1,000"), only(&["lsparse"]), of_auto("find-k");
             /// L, the number of clusters that a row keeps, from 1 to K, "K" for all, or "auto" for as few as lose less
             /// than `sparsity-tolerance`.
             sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K up to 16"),
@@ -189,7 +190,8 @@ settings! {
             alpha: f64 = 10.0, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), passed_on(), under("estimate", WITH_PRIOR);
             /// Concentration of the sticks that frequencies are broken from while K is found, Beta(1, gamma).
             #[serde(skip_serializing_if = "Option::is_none")]
-            gamma: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("learned"), only(&["lsparse"]);
+            gamma: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("learned"), only(&["lsparse"]),
+                of_auto("find-k");
             /// Pseudo-count of each category (multinomial), outcome (bernoulli) or row (poisson).
             lambda: f64 = 0.1, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(), under("likelihood", OF_COUNTS);
             /// Degrees of freedom of the covariance prior, more than columns + 1, or 2 for diag-gauss.

@@ -145,6 +145,8 @@ pub struct Setting {
     pub instead_of: Option<&'static str>,
     /// The switch that "auto" in its place stands for, and the setting that a number beside that switch is of.
     pub auto: Option<(&'static str, &'static str)>,
+    /// The switch without which it means nothing, where that is "auto" in the place of a number.
+    pub of_auto: Option<&'static str>,
     range: Range,
     advice: Option<&'static str>,
 }
@@ -175,6 +177,7 @@ impl Setting {
             passed_on: false,
             fixed: false,
             auto: None,
+            of_auto: None,
             instead_of: None,
             range: Range::default(),
             advice: None,
@@ -241,6 +244,11 @@ impl Setting {
     /// "auto" may stand in its place, for another setting that is a switch.
     pub fn auto(self, switch: &'static str, start: &'static str) -> Self {
         Setting { auto: Some((switch, start)), ..self }
+    }
+
+    /// It is for what "auto" asks for alone.
+    pub fn of_auto(self, switch: &'static str) -> Self {
+        Setting { of_auto: Some(switch), ..self }
     }
 
     /// Numbers above this.

@@ -159,13 +159,13 @@ settings! {
             /// K that finding it starts from.
             #[serde(skip_serializing_if = "Option::is_none")]
             k_start: Option<usize> = None, least(1.0), otherwise("200, at most one for ten documents; or the topics of the model to go on from"),
-                only(&["lsparse"]);
+                only(&["lsparse"]), of_auto("find-k");
             /// K at most while it is found.
             #[serde(skip_serializing_if = "Option::is_none")]
-            k_max: Option<usize> = None, least(1.0), otherwise("1,000"), only(&["lsparse"]);
+            k_max: Option<usize> = None, least(1.0), otherwise("1,000"), only(&["lsparse"]), of_auto("find-k");
             /// What a topic must be worth in nats, while K is found: fewer topics with more.
             #[serde(skip_serializing_if = "Option::is_none")]
-            topic_cost: Option<f64> = None, least(0.0), otherwise("60"), only(&["lsparse"]);
+            topic_cost: Option<f64> = None, least(0.0), otherwise("60"), only(&["lsparse"]), of_auto("find-k");
             /// L, the number of topics that a token keeps, from 1 to K, or "K" for all.
             sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K if smaller"),
                 only(&["lsparse"]), passed_on();

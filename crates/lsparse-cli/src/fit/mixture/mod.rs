@@ -105,7 +105,7 @@ fn train(args: &MixtureArgs) -> Result<()> {
     if let Some(path) = &args.run.out {
         save_model(path, |place| fitted.model.save_to(place))?;
     }
-    args.run.print_report(&Report::new(&fitted, args.run.out.as_deref()))?;
+    args.run.print_report(&Report::new(&fitted, &watchers.trades_of(fitted.run), args.run.out.as_deref()))?;
     if !args.run.quiet && config.method == MixtureMethod::DpMeans && fitted.model.num_clusters() == config.clusters {
         message(&format!(
             "warning: all of the {} clusters that there is room for are in use, so rows may be farther from their centre \

@@ -24,6 +24,11 @@ pub struct Report {
     /// K at the end of each of the last laps, where it was found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     clusters_by_lap: Vec<usize>,
+    /// Trades of clusters, where K was given and some were made, and what the objective gained by all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trades: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trades_gain: Option<f64>,
     objective_per_row: f64,
     rows_per_second: f64,
     /// Weights computed in the last lap, of all rows and clusters.
@@ -36,7 +41,8 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(fitted: &Fitted<MixtureModel>, out: Option<&Path>) -> Self {
+    /// `trades` is what each trade of clusters gained.
+    pub fn new(fitted: &Fitted<MixtureModel>, trades: &[f64], out: Option<&Path>) -> Self {
         let (model, outcome) = (&fitted.model, &fitted.outcome);
         let of_lap = |name: &str| outcome.recent.last().and_then(|lap| lap.get(name));
         Report {
@@ -47,6 +53,8 @@ impl Report {
             sparsity: model.sparsity(),
             empty_clusters: count_empty(&model.total.counts),
             clusters_by_lap: outcome.recent.iter().filter_map(|lap| lap.get("clusters")).map(|k| k as usize).collect(),
+            trades: Some(trades.len()).filter(|&made| made > 0),
+            trades_gain: Some(trades.iter().sum()).filter(|_| !trades.is_empty()),
             objective_per_row: outcome.objective.total() / model.total.total_weight().max(f64::MIN_POSITIVE),
             rows_per_second: outcome.rows_per_second,
             weights_evaluated: of_lap("weights_evaluated"),
@@ -72,6 +80,9 @@ impl fmt::Display for Report {
             let at_rest = "no split, merge or removal that was tried would raise the objective";
             let rest = self.training.why_k_rests(self.clusters, most, at_rest);
             writeln!(f, "            found lap by lap: {}; {rest}", path.join(", "))?;
+        }
+        if let (Some(made), Some(gain)) = (self.trades, self.trades_gain) {
+            writeln!(f, "trades      {made}, gaining {} nats", significant(gain, 4))?;
         }
         if let Some(tolerance) = self.config.sparsity_tolerance {
             writeln!(f, "sparsity    L = {}, chosen to lose less than {tolerance}", self.sparsity)?;

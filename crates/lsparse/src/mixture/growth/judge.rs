@@ -6,7 +6,7 @@
 
 use rayon::prelude::*;
 
-use super::trade::best_pair;
+use super::trade::{best_pair, tell_shapes};
 use crate::data::Scalar;
 use crate::error::Result;
 use crate::likelihood::{ClusterSummary, Estimate, Trial};
@@ -291,34 +291,40 @@ impl<'a, T: Scalar> Judge<'a, T> {
     }
 
     /// Make the trades that gain more than `least`, a split with a merge of other clusters: the two that gain most together
-    /// first. A merge that gains by itself does not make up for a split that loses.
-    pub fn trade(&mut self, least: f64) -> Result<()> {
+    /// first. A merge that gains by itself makes up for a split that loses where the pieces tell their shapes. Says whether
+    /// such a merge had part in any.
+    pub fn trade(&mut self, least: f64) -> Result<bool> {
+        let mut had_to_spare = false;
         let mut present = self.terms(None)?;
         let (mut splits, mut merges) = (Vec::new(), Vec::new());
         for candidate in std::mem::take(&mut self.candidates) {
             let gain = candidate.gain_to(present, self.terms(Some(&candidate))?);
             match candidate.besides.len() {
-                0 => merges.push((gain.min(0.0), gain, candidate)),
+                0 => merges.push((gain, candidate)),
                 1 => splits.push((gain, candidate)),
                 _ => {}
             }
         }
-        merges.sort_by(|a, b| b.1.total_cmp(&a.1));
+        merges.sort_by(|a, b| b.0.total_cmp(&a.0));
         loop {
             let of_splits: Vec<(f64, &[u32])> = splits.iter().map(|split| (split.0, &split.1.touches[..])).collect();
-            let of_merges: Vec<(f64, &[u32])> = merges.iter().map(|merge| (merge.0, &merge.2.touches[..])).collect();
+            let of_merges: Vec<(f64, &[u32])> = merges.iter().map(|merge| (merge.0, &merge.1.touches[..])).collect();
             let is_free = |k: u32| !self.touched[k as usize];
             let Some((split, merge, _)) = best_pair(&of_splits, &of_merges, is_free) else { break };
             let (_, split) = splits.swap_remove(split);
-            let trade = split.with(&merges[merge].2);
+            let (to_spare, merge) = (merges[merge].0.max(0.0), &merges[merge].1);
+            let trade = split.with(merge);
             let after = self.terms(Some(&trade))?;
             let gain = trade.gain_to(present, after);
-            if gain - merges[merge].1.max(0.0) > least {
+            let counts = split.touches.iter().flat_map(|&k| self.trial.pieces(k)).map(|piece| piece.0);
+            let makes_up = gain - to_spare > least || tell_shapes(self.mixture.likelihood.as_ref(), counts);
+            if gain > least && makes_up {
+                had_to_spare |= to_spare > 0.0;
                 self.make(trade, gain);
                 present = after;
             }
         }
-        Ok(())
+        Ok(had_to_spare)
     }
 
     /// What each change that is considered would gain by itself.

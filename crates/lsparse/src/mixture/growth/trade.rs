@@ -5,9 +5,10 @@
 //! next lap gathers the statistics of those few beside the usual ones, and trades are judged by the exact change of the
 //! objective. What gains is made, and the run goes on to rest again, for a few rounds at most.
 //!
-//! Where the objective would rise more with fewer clusters than with more it is no guide to what to do with all of them: of
-//! clusters that it has no use for it likes best those that are nearly empty, and held-out rows do not. So nothing is
-//! traded then, and a merge that would gain by itself counts for nothing.
+//! A merge that gains by itself, as that of two clusters in the place of one, leaves a cluster to spare, and the split that
+//! takes it need not gain. But of clusters that the objective has no use for it likes best those that are nearly empty, and
+//! held-out rows do not: where fewer clusters would gain more than the split does, its pieces must have rows enough to tell
+//! a shape.
 
 use std::sync::Arc;
 
@@ -27,8 +28,9 @@ use crate::mixture::{Mixture, MixtureParams, respond};
 use crate::training::moves::{Changes, MoveKind};
 use crate::training::responsibilities::Responsibilities;
 
-/// Rounds of trades at most: the first brings nine tenths of what eight do, and each takes laps to rest again.
-const MOST_ROUNDS: u32 = 1;
+/// Rounds of trades at most. The first brings nine tenths of what eight do, and each takes laps to rest again; so there is
+/// another only where a merge that gains by itself had part in the last.
+const MOST_ROUNDS: u32 = 4;
 
 /// A lap that gains less than so many times what counts as rest is near it.
 const NEAR_REST: f64 = 2.0;
@@ -80,7 +82,7 @@ pub fn trades<T: Scalar>(
     if trading.over {
         return Ok(None);
     }
-    let (mut state, mut changes) = (growth.state.clone(), Changes::default());
+    let (mut state, mut changes, mut had_to_spare) = (growth.state.clone(), Changes::default(), false);
     let rows = total.total_weight();
     if state.splits.is_empty() {
         let objective = mixture.step.objective(mixture, params, total).total() / rows;
@@ -95,12 +97,12 @@ pub fn trades<T: Scalar>(
         if let Some(trial) = total.trial.as_deref().filter(|trial| trial.generation == state.generation) {
             let mut judge = Judge::new(mixture, total, trial);
             judge.consider(&[])?;
-            judge.trade(rest * rows)?;
+            had_to_spare = judge.trade(rest * rows)?;
             let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
             changes.remap = (!moves.is_empty()).then_some(plan);
             changes.moves = moves;
         }
-        trading.over = changes.moves.is_empty() || trading.rounds >= MOST_ROUNDS;
+        trading.over = !had_to_spare || trading.rounds >= MOST_ROUNDS;
         (state.splits, state.pairs, state.beside) = (Vec::new(), Vec::new(), None);
     }
     state.generation += 1;
@@ -138,13 +140,12 @@ fn propose<T: Scalar>(
     respond(params.clusters.as_ref(), &params.frequencies.log_pi, &sample.rows, 2, &mut resp)?;
     let view = View { mixture, total, sample: &sample, resp: &resp };
     let merges = view.merges()?;
-    let splits = view.splits(&merges, most_rows, least, seed ^ ((laps as u64) << 40))?;
+    let mut splits = view.splits(&merges, most_rows, least, seed ^ ((laps as u64) << 40))?;
     let is_empty = |k: &u32| total.counts[*k as usize] < 1.0;
     let of_rows = merges.iter().find(|merge| !merge.clusters.iter().any(is_empty));
     let fewer = of_rows.map_or(0.0, |merge| merge.gain);
-    if splits.iter().any(|split| split.gain > fewer) {
-        choose(state, splits, &merges, num.div_ceil(SPLITS), least);
-    }
+    splits.retain(|split| split.gain > fewer || tell_shapes(likelihood, split.pieces.iter().map(|piece| piece.0)));
+    choose(state, splits, &merges, num.div_ceil(SPLITS), least);
     if !state.splits.is_empty() {
         state.set_beside(mixture.likelihood.as_ref(), total);
     }
@@ -152,6 +153,12 @@ fn propose<T: Scalar>(
         finding.sample = Some((wanted, sample));
     }
     Ok(())
+}
+
+/// Whether pieces of so many rows are more than what a prior makes of a few.
+pub fn tell_shapes<T: Scalar>(likelihood: &dyn Likelihood<T>, mut counts: impl Iterator<Item = f64>) -> bool {
+    let least = (likelihood.kind().family().least_rows)(likelihood.dim(), 1) as f64;
+    counts.all(|count| count >= least)
 }
 
 /// A sample of the rows under the present clusters.
@@ -228,11 +235,11 @@ impl<T: Scalar> View<'_, T> {
         let begun: Vec<Option<_>> = rows_of.par_iter().enumerate().map(begin).collect::<Result<_>>()?;
         let mut begun: Vec<(u32, Cuts<T>)> = begun.into_iter().flatten().collect();
         let first = self.weighed(&mut begun)?;
-        let cost = merges.first().map_or(f64::NEG_INFINITY, |merge| merge.gain.min(0.0));
+        let of_merge = merges.first().map_or(f64::NEG_INFINITY, |merge| merge.gain);
         let may_pay = |cluster: u32| {
             let gain =
                 first.iter().find(|split| split.cluster == cluster).map_or(f64::NEG_INFINITY, |split| split.gain);
-            HOPE * (gain + LATER_GAIN * self.total.counts[cluster as usize]) + cost > least
+            hoped(gain + LATER_GAIN * self.total.counts[cluster as usize]) + of_merge > least
         };
         begun.retain(|(cluster, _)| may_pay(*cluster));
         begun.par_iter_mut().try_for_each(|(_, cuts)| cuts.finish(likelihood, effort))?;
@@ -287,14 +294,18 @@ impl<T: Scalar> View<'_, T> {
     }
 }
 
+/// What a split that gains so much by a sample may gain by all rows.
+fn hoped(gain: f64) -> f64 {
+    gain.max(HOPE * gain)
+}
+
 /// Propose the splits that are hoped to pay for a merge, the two that gain most together first, and those merges.
 fn choose(state: &mut GrowthState, mut splits: Vec<Split>, merges: &[Merge], most: usize, least: f64) {
     let mut used: Vec<u32> = Vec::new();
     while state.splits.len() < most {
         let of_splits: Vec<(f64, &[u32])> =
-            splits.iter().map(|split| (HOPE * split.gain, std::slice::from_ref(&split.cluster))).collect();
-        let of_merges: Vec<(f64, &[u32])> =
-            merges.iter().map(|merge| (merge.gain.min(0.0), &merge.clusters[..])).collect();
+            splits.iter().map(|split| (hoped(split.gain), std::slice::from_ref(&split.cluster))).collect();
+        let of_merges: Vec<(f64, &[u32])> = merges.iter().map(|merge| (merge.gain, &merge.clusters[..])).collect();
         let Some((split, merge, gain)) = best_pair(&of_splits, &of_merges, |k| !used.contains(&k)) else { break };
         if gain <= least {
             break;
