@@ -33,6 +33,8 @@ mod _core {
     #[pymodule_export]
     use super::gate::panic_for_test;
     #[pymodule_export]
+    const LAPS_TO_FIND_TOPICS: usize = lsparse::settings::LAPS_TO_FIND_TOPICS;
+    #[pymodule_export]
     use super::messages::{parameters, settings};
     #[pymodule_export]
     use super::mixture::{Mixture, fit_mixture};

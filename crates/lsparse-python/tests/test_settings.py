@@ -39,7 +39,7 @@ OWN_WORDS = {
     "covariance_type": "scikit-learn's names of the likelihoods",
     "doc_topic_prior": "that of a topic, or a number for each",
     "init_params": "scikit-learn's names of the ways to start",
-    "max_iter": "0 leaves a mixture where training would start",
+    "max_iter": "0 leaves a mixture where training would start; topics that are found have more laps than others",
     "missing": "NaN alone, there being no text files",
     "n_components": "a number or auto",
     "random_state": "scikit-learn's",

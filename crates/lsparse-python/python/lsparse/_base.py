@@ -295,6 +295,10 @@ class Estimator(_Fitted):
         """Whether K is to be found."""
         return isinstance(self.n_components, str)
 
+    def _laps(self) -> int | None:
+        """Laps at most."""
+        return self.max_iter
+
     def _shared_config(self, **overrides: Any) -> dict[str, Any]:
         """The settings that all models have, by the names of the library.
 
@@ -307,7 +311,7 @@ class Estimator(_Fitted):
             "decay": float(self.learning_decay),
             "runs": int(self.n_init),
             "seed": self._seed(),
-            "laps": self.max_iter,
+            "laps": self._laps(),
             "tolerance": self.tol or None,
             "max-seconds": self.max_seconds,
             "early-stopping": self.early_stopping,
@@ -334,7 +338,7 @@ class Estimator(_Fitted):
             raise ValueError(f"checkpoint_every: {checkpoint_every!r} is no number of seconds; give zero or more")
         if callback is not None and not callable(callback):
             raise TypeError(f"callback: a {type(callback).__name__} cannot be called; give a function of a dict")
-        progress = Progress(self.max_iter, self.n_init) if self.verbose else None
+        progress = Progress(self._laps(), self.n_init) if self.verbose else None
         return {
             "heldout": None if X_val is None else self._heldout_rows(X_val),
             "checkpoint": None if checkpoint is None else os.fspath(checkpoint),

@@ -18,7 +18,7 @@ from . import _core
 from ._base import FLOATS, INTEGERS, PATH, Callback, GrowingEstimator, checked, float_type, threads_of
 from ._corpus import Vocabulary, in_order
 from ._errors import LsparseError
-from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, described, parameter, setting
+from ._parameters import COUNT, NOT_NEGATIVE, POSITIVE, choice, declared, described, parameter, setting
 
 
 @described
@@ -119,7 +119,14 @@ class TopicModel(GrowingEstimator):
     estimate: str = setting("topics", "estimate")
     batch_size: int | None = parameter(None, "int", COUNT, "Documents a batch; a tenth of them if not given.")
     leave_out: bool = setting("topics", "leave-out")
-    max_iter: int | None = setting("topics", "laps")
+    max_iter: int | str | None = parameter(  # type: ignore[assignment]
+        "auto",
+        'int, None or "auto"',
+        COUNT,
+        f'Laps at most, None for no such rule; "auto" are {declared("topics")["laps"]["default"]}, and '
+        f"{_core.LAPS_TO_FIND_TOPICS} where the number of topics is found.",
+        optional=True,
+    )
     max_doc_update_iter: int = setting("topics", "doc-iterations")
     mean_change_tol: float = setting("topics", "doc-tolerance")
     restarts: int = setting("topics", "restarts")
@@ -170,6 +177,11 @@ class TopicModel(GrowingEstimator):
                 f"The 'learning_method' and 'schedule' parameters of {type(self).__name__} say different things: "
                 f"{self.learning_method!r} is {self._schedule!r}. Got {self.schedule!r} too; give one of them."
             )
+
+    def _laps(self) -> int | None:
+        if not isinstance(self.max_iter, str):
+            return self.max_iter
+        return _core.LAPS_TO_FIND_TOPICS if self._finds_components() else int(declared("topics")["laps"]["default"])
 
     def _config(self, **overrides: Any) -> str:
         alpha, prior, finds = self.doc_topic_prior, self.topic_word_prior, self._finds_components()

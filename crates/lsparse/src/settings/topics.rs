@@ -135,7 +135,10 @@ impl SettingValue for Selection {
 const DEFAULT_K_START: usize = 200;
 
 /// What a topic must be worth in nats where K is found and nothing is said.
-const DEFAULT_TOPIC_COST: f64 = 60.0;
+const DEFAULT_TOPIC_COST: f64 = 100.0;
+
+/// Laps at most where K is found and nothing is said: topics that are too many leave one or two a lap.
+pub const LAPS_TO_FIND_TOPICS: usize = 100;
 
 /// How topics may be estimated: samplers and documents have no use for maximum likelihood.
 const ESTIMATES: &[Name] = &[("map", "Maximum a posteriori."), ("vb", "A full posterior (variational Bayes).")];
@@ -153,7 +156,8 @@ settings! {
             /// K, the number of topics, or "auto" to find it while training.
             topics: usize = 100, short('k'), placeholder("K"), least(1.0), auto("find-k", "k-start"), passed_on();
             /// Find K while training, from `k-start` on: topics are split and merged at the end of laps, whatever raises the
-            /// objective with each batch left out of the topics that it is scored under. The same as `topics auto`.
+            /// objective with each batch left out of the topics that it is scored under. The same as `topics auto`. Such a run
+            /// has 100 laps at most, unless `laps` is given.
             #[serde(skip_serializing_if = "std::ops::Not::not")]
             find_k: bool = false, only(&["lsparse"]);
             /// K that finding it starts from.
@@ -165,7 +169,7 @@ settings! {
             k_max: Option<usize> = None, least(1.0), otherwise("1,000"), only(&["lsparse"]), of_auto("find-k");
             /// What a topic must be worth in nats, while K is found: fewer topics with more.
             #[serde(skip_serializing_if = "Option::is_none")]
-            topic_cost: Option<f64> = None, least(0.0), otherwise("60"), only(&["lsparse"]), of_auto("find-k");
+            topic_cost: Option<f64> = None, least(0.0), otherwise("100"), only(&["lsparse"]), of_auto("find-k");
             /// L, the number of topics that a token keeps, from 1 to K, or "K" for all.
             sparsity: Sparsity = Sparsity::Usual, short('l'), placeholder("L"), otherwise("8, or K if smaller"),
                 only(&["lsparse"]), passed_on();

@@ -511,10 +511,6 @@ impl Model for Topics {
         sum(before, &mut summary, &mut tally);
         // Where a batch is one panel the next one has the same memory.
         std::mem::swap(now, before);
-        if growth.is_some_and(|growth| growth.listens_to(batch.number, &batch.data.batches)) {
-            let heard = std::mem::replace(&mut summary, empty());
-            summary.trial = heard.trial.zip(summary.trial).map(|(heard, empty)| Box::new(heard.only_heard(*empty)));
-        }
         Ok(Visited { summary, memory: kept, found: (), tally })
     }
 

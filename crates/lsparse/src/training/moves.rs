@@ -68,6 +68,8 @@ pub struct Changes {
     pub remap: Option<Remap>,
     /// The changes, in the order in which they were made.
     pub moves: Vec<Move>,
+    /// What of their gains the objective does not show: what it had promised too much.
+    pub promised: f64,
     /// How many were proposed, where K is to be found.
     pub proposed: Option<usize>,
     /// Whether there is more to be tried, so that the run is not at rest.

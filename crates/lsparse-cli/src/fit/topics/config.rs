@@ -1,6 +1,6 @@
 //! How options, a file of settings and a model to go on from make up the settings of a topic run.
 
-use lsparse::settings::{TopicMethod, TopicsConfig, check_fixed, passed_on};
+use lsparse::settings::{LAPS_TO_FIND_TOPICS, TopicMethod, TopicsConfig, check_fixed, passed_on};
 use lsparse::topics::TopicModel;
 use lsparse::{BestBy, Error, History, Result, ScheduleKind};
 
@@ -15,6 +15,9 @@ impl TopicsArgs {
         let base = start.map_or_else(TopicsConfig::default, |start| passed_on(&start.config));
         let given = self.run.given(&self.settings)?;
         let mut config: TopicsConfig = given.over(&base)?;
+        if config.find_k && !given.has("laps") {
+            config.laps = Some(LAPS_TO_FIND_TOPICS);
+        }
         if let Some(start) = start {
             if config.find_k {
                 let asked = config.k_start.get_or_insert(start.num_topics());

@@ -66,8 +66,8 @@ pub struct Judge<'a> {
     left: Vec<f64>,
     /// What J promises too much of it, which is gained where it leaves.
     promised: Vec<f64>,
-    /// Whether a topic was given up for nothing else.
-    was_promised: bool,
+    /// What was promised too much of those that were given up, and whether one of them was for nothing else.
+    made_up: (f64, bool),
     /// Each topic as it will be, with what documents say of it; none where it is gone. Those that are born come behind.
     clusters: Vec<Option<(Vec<Part>, Said)>>,
     made: Vec<(Move, Vec<u32>)>,
@@ -102,7 +102,7 @@ impl<'a> Judge<'a> {
             candidates,
             left,
             promised,
-            was_promised: false,
+            made_up: (0.0, false),
             clusters,
             made,
         }
@@ -215,7 +215,7 @@ impl<'a> Judge<'a> {
             if change <= 0.0 {
                 continue;
             }
-            self.was_promised |= by_itself <= 0.0;
+            self.made_up = (self.made_up.0 + self.promised[i], self.made_up.1 || by_itself <= 0.0);
             (said_now, present, taken, left_so_far) = (said, after, taken | 1 << i, left_so_far + 1);
             state.make(leaves);
             // (A document may say something of a topic that it has next to nothing of.)
@@ -333,9 +333,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether a topic was given up that J by itself would have kept.
-    pub fn was_promised(&self) -> bool {
-        self.was_promised
+    /// What J had promised too much of topics that were given up, and whether by itself it would have kept one of them.
+    pub fn made_up(&self) -> (f64, bool) {
+        self.made_up
     }
 
     /// The topics in their new order, and the changes that were made, by lasting numbers.

@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::Batches;
 use crate::error::Result;
 use crate::likelihood::Estimate;
 use crate::settings::TopicsConfig;
@@ -49,7 +48,8 @@ const LEAST_SPLITS: usize = 4;
 
 /// Documents that are worked out again without a topic in a lap, as a share of all, by the same rule; the most is what it
 /// begins with. (Ten times as many find the same topics in as many laps, each of which takes a fifth longer.)
-const MOST_LEAVING: f64 = 0.1;
+const MOST_LEAVING: f64 = 0.4;
+const FIRST_LEAVING: f64 = 0.1;
 const LEAST_LEAVING: f64 = 0.02;
 
 /// A start of no more topics than this begins with splits: that of many has its own groups, and shows first what they are
@@ -176,9 +176,17 @@ pub struct Proposals {
     pub leaving_slot: Vec<Option<u32>>,
     /// For each topic its place among those that examples are wanted of.
     pub wanted_slot: Vec<Option<u32>>,
+    /// Whether some documents are only listened to.
+    listens: bool,
 }
 
 impl Proposals {
+    /// Whether the document in this place of a panel is only listened to: topics are to have nothing of it.
+    pub fn only_listens_to(&self, place: usize) -> bool {
+        // (Of a handful none is spared.)
+        self.listens && place % optimism::ONE_IN == optimism::ONE_IN / 2
+    }
+
     /// Of a word, for each topic that may be split.
     pub fn ratios(&self, word: u32) -> &[f32] {
         let width = self.splits.len();
@@ -202,9 +210,9 @@ impl Growth {
             tried: vec![Tried::default(); num_topics],
             wanted: (0..num_topics as u32).filter(|_| num_topics <= FEW).collect(),
             most_wanted: FIRST_SPLITS,
-            leaving_share: MOST_LEAVING,
+            leaving_share: FIRST_LEAVING,
             batches: 10,
-            optimism: Optimism::begin(num_topics, estimate),
+            optimism: Optimism::begin(estimate),
             ..GrowthState::default()
         };
         Growth::of(state, vocab_size)
@@ -226,6 +234,7 @@ impl Growth {
             leaving_slot: vec![None; num],
             concerns: vec![Vec::new(); num],
             wanted_slot: vec![None; num],
+            listens: state.optimism.listens(),
         };
         for (slot, split) in state.splits.iter().enumerate() {
             proposals.slot_of[split.topic as usize] = Some(slot as u32);
@@ -257,11 +266,6 @@ impl Growth {
     /// What is to be saved.
     pub fn state(&self) -> &GrowthState {
         &self.state
-    }
-
-    /// Whether documents of this batch are only listened to: topics are to have nothing of them.
-    pub fn listens_to(&self, batch: usize, batches: &Batches) -> bool {
-        self.state.optimism.listens_to(batch, batches)
     }
 
     /// Room for what a visit gathers.
@@ -299,7 +303,8 @@ pub fn moves(
     let alike = Alike::new(total);
     let heirs = judge.heirs(&alike);
     judge.accept(finding.most);
-    let was_promised = judge.was_promised();
+    let (promised, was_needed) = judge.made_up();
+    changes.promised = promised;
     let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
     state.weigh_success(&moves);
     if moves.iter().any(|change| change.kind != MoveKind::Birth) {
@@ -330,7 +335,7 @@ pub fn moves(
     state.quiet = if QUIET * moves.len() < sizes.len() { state.quiet + 1 } else { 0 };
     changes.restless = !(moves.is_empty() && idle) && state.quiet < PATIENCE;
     // Whoever was only listened to is to be heard before the end.
-    changes.restless |= state.optimism.end((changes.restless, was_promised), memos);
+    changes.restless |= state.optimism.end((changes.restless, was_needed));
     if !moves.is_empty() {
         params.alpha = plan.clusters.iter().map(|parts| alpha_of(parts, &params.alpha, &growth.proposals)).collect();
         changes.remap = Some(plan);

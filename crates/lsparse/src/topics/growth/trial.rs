@@ -149,10 +149,9 @@ pub struct Trial {
     pub left_said: Vec<Said>,
     /// What the entropy would change by, for each that may leave.
     pub left_entropy: Vec<f64>,
-    /// What the bounds of its documents would change by, under topics of which only the heir is another.
-    pub left_bounds: Vec<Bounds>,
-    /// Whether there is nothing else of the documents, and nothing in any topic.
-    pub only_heard: bool,
+    /// What the bounds of its documents would change by, under topics of which only the heir is another: of those that
+    /// topics have, and of those that are only listened to.
+    pub left_bounds: Vec<[Bounds; 2]>,
     /// By topic: what its documents lost when they were to do without it, infinite where some have no other.
     pub losses: Vec<f64>,
     /// For each that may leave, those that some document has besides, or would have instead, as bits.
@@ -181,8 +180,7 @@ impl Trial {
             left: LeftWords::default(),
             left_said: vec![Said::default(); leaving.len() * num_topics],
             left_entropy: vec![0.0; leaving.len()],
-            left_bounds: vec![Bounds::default(); leaving.len()],
-            only_heard: false,
+            left_bounds: vec![[Bounds::default(); 2]; leaving.len()],
             overlap: vec![0; leaving.len()],
             losses: vec![0.0; num_topics],
             splits: splits.to_vec(),
@@ -192,11 +190,6 @@ impl Trial {
             changes: vec![PairChange::default(); pairs.len()],
             examples: Vec::new(),
         }
-    }
-
-    /// What documents said of topics that may be given up: nothing of them is to be in any.
-    pub fn only_heard(self, empty: Trial) -> Trial {
-        Trial { left_bounds: self.left_bounds, only_heard: true, ..empty }
     }
 
     /// Add entries of halves, document by document.

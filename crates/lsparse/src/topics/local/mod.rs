@@ -13,7 +13,7 @@ use crate::backend::with_buffers;
 use crate::data::Rows;
 use crate::topics::growth::Proposals;
 use crate::topics::held::TopicTable;
-use crate::topics::local::document::{Document, DocumentOptions, Tally};
+use crate::topics::local::document::{Document, DocumentOptions, Tally, Without};
 use crate::topics::local::trial::{TrialPiece, sum_trials};
 use crate::topics::summary::{Entries, TopicSummary};
 
@@ -44,8 +44,9 @@ pub struct Piece {
     alpha_topic: Vec<(u32, f64, f64)>,
     alpha_total: Vec<f64>,
     tally: Tally,
-    /// What documents say of proposals, where K is to be found.
+    /// What documents say of proposals, where K is to be found, and how many of them are only listened to.
     trial: TrialPiece,
+    only_heard: usize,
 }
 
 impl Piece {
@@ -62,6 +63,7 @@ impl Piece {
         alpha_topic.clear();
         *tally = Tally::default();
         self.trial.clear();
+        self.only_heard = 0;
     }
 
     /// The entries of each document.
@@ -99,11 +101,23 @@ pub struct PanelRequest<'a> {
 }
 
 impl PanelRequest<'_> {
-    /// ln G(alpha) - ln G(N_d + alpha) of a document with these counts, which is the same whatever its topics are.
-    fn allocation_of(&self, counts: &[f32]) -> f64 {
+    /// ln G(alpha) - ln G(N_d + alpha) + sum_k ln G(N_dk + alpha_k) - ln G(alpha_k) of a document with these counts.
+    fn allocation_of(&self, document: &mut Document, counts: &[f32]) -> f64 {
         let alpha_sum: f64 = self.alpha.iter().map(|&a| f64::from(a)).sum();
         let tokens: f64 = counts.iter().map(|&c| f64::from(c)).sum();
-        lsparse_kernels::ln_gamma(alpha_sum) - lsparse_kernels::ln_gamma(tokens + alpha_sum)
+        document.allocation() + lsparse_kernels::ln_gamma(alpha_sum) - lsparse_kernels::ln_gamma(tokens + alpha_sum)
+    }
+
+    /// The bound on its log likelihood.
+    fn evidence_of(&self, document: &mut Document, counts: &[f32]) -> f64 {
+        let allocation = self.allocation_of(document, counts);
+        document.evidence(allocation)
+    }
+
+    /// A document without a topic, whose heir has the words of both.
+    fn solve_without(&self, document: &mut Document, (topic, heir): (u32, u32), words: (&[u32], &[f32])) {
+        let without = Without { topic, heir, entry: self.entry_of_none, room: self.lambda_sum };
+        document.solve_without(without, (self.table.get(), self.alpha), words, self.options);
     }
 
     /// What a document of so many tokens and these counts says of alpha, given the sum of alphas: (topic, tables, slope) to
@@ -215,7 +229,7 @@ pub fn sum_panel(solved: &SolvedPanel, wants_counts: bool, summary: &mut TopicSu
             start = end;
         }
         visited.explained.extend_from_slice(&piece.explained);
-        summary.documents += piece.counts_end.len() as f64;
+        summary.documents += (piece.counts_end.len() - piece.only_heard) as f64;
     }
     let lists: Vec<Entries<'_>> = pieces.iter().flat_map(Piece::lists).collect();
     summary.words.add_lists(summary.num_topics, &lists);
@@ -242,6 +256,14 @@ fn solve_range(
         }
         let start = request.warm.map(|warm| warm[n].as_slice());
         document.solve(request.table.get(), request.alpha, words, counts, request.options, start);
+        if let Some(proposals) = request.proposals.filter(|proposals| proposals.only_listens_to(n)) {
+            let evidence = request.evidence_of(document, counts);
+            piece.trial.hear(proposals, request, (document, evidence), (words, counts));
+            piece.only_heard += 1;
+            piece.counts_end.push(piece.counts.len());
+            piece.explained.push(Explained::default());
+            continue;
+        }
         for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
             for (k, r) in document.responsibilities(u) {
                 if r > 0.0 {
@@ -253,8 +275,7 @@ fn solve_range(
         }
         piece.entries_end.push(piece.word.len());
         piece.entropy.push(document.entropy(words.len()));
-        // ln G(alpha) - ln G(N_d + alpha) + sum_k ln G(N_dk + alpha_k) - ln G(alpha_k)
-        let alloc = document.allocation() + request.allocation_of(counts);
+        let alloc = request.allocation_of(document, counts);
         piece.alloc.push(alloc);
         let evidence = document.evidence(alloc);
         piece.bound.push(evidence);

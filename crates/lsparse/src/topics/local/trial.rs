@@ -6,7 +6,7 @@ use crate::allocation::alpha_bound;
 use crate::topics::growth::trial::{Bounds, Example, LeftWord, PairChange, Said, Trial};
 use crate::topics::growth::{Leaving, Proposals};
 use crate::topics::local::PanelRequest;
-use crate::topics::local::document::{Document, Without};
+use crate::topics::local::document::Document;
 use crate::topics::summary::Entries;
 
 /// Responsibilities below this have no part in a change of entropy.
@@ -36,7 +36,7 @@ pub struct TrialPiece {
     left: Vec<LeftWord>,
     left_said: Vec<(u32, Said, f64)>,
     left_entropy: Vec<(u32, f64)>,
-    left_bounds: Vec<(u32, f64)>,
+    left_bounds: Vec<(u32, bool, f64)>,
     overlap: Vec<u64>,
     /// What documents lost where topics were emptied in vain.
     losses: Vec<(u32, f32)>,
@@ -96,23 +96,16 @@ impl TrialPiece {
         (words, counts): (&[u32], &[f32]),
     ) {
         let slot_of = |k: u32| proposals.leaving_slot[k as usize];
-        let concerned = document.topic_counts().flat_map(|e| &proposals.concerns[e.0 as usize]);
-        let bits = concerned.fold(0u64, |bits, slot| bits | 1 << slot);
-        if bits == 0 {
-            return;
-        }
+        let bits = concerned(proposals, document);
         if bits.count_ones() > 1 {
             self.overlap.push(bits);
         }
         let num = request.alpha.len() as u32;
         let alpha = |k: u32| f64::from(request.alpha[k as usize]);
         let said = |(k, n): (u32, f32)| (k, said_of(f64::from(n), alpha(k)));
-        let leaving = proposals.leaving.iter().enumerate().filter(|(slot, _)| bits >> slot & 1 == 1);
-        for (slot, &Leaving { topic, heir, .. }) in leaving {
-            let slot = slot as u32;
+        for (slot, &Leaving { topic, heir, .. }) in leaving_in(proposals, bits) {
             let mut again = std::mem::take(&mut self.again);
-            let without = Without { topic, heir, entry: request.entry_of_none, room: request.lambda_sum };
-            again.solve_without(without, (request.table.get(), request.alpha), (words, counts), request.options);
+            request.solve_without(&mut again, (topic, heir), (words, counts));
             // What it would have of another that may leave would be lost if both did.
             let others = again.topic_counts().filter_map(|e| slot_of(e.0)).fold(0u64, |b, s| b | 1 << s);
             if others != 0 {
@@ -127,9 +120,22 @@ impl TrialPiece {
             self.left_said.extend(before.map(|(j, said)| (slot * num + j, said, -1.0)));
             self.left_said.extend(after.map(|(j, said)| (slot * num + j, said, 1.0)));
             self.left_entropy.push((slot, again.entropy(words.len()) - entropy));
-            let alloc = again.allocation() + request.allocation_of(counts);
-            self.left_bounds.push((slot, again.evidence(alloc) - evidence));
+            self.left_bounds.push((slot, false, request.evidence_of(&mut again, counts) - evidence));
             self.again = again;
+        }
+    }
+
+    /// What a document that is only listened to says of topics that may be given up, with the bound on its log likelihood.
+    pub fn hear(
+        &mut self,
+        proposals: &Proposals,
+        request: &PanelRequest<'_>,
+        (document, evidence): (&Document, f64),
+        (words, counts): (&[u32], &[f32]),
+    ) {
+        for (slot, &Leaving { topic, heir, .. }) in leaving_in(proposals, concerned(proposals, document)) {
+            request.solve_without(&mut self.again, (topic, heir), (words, counts));
+            self.left_bounds.push((slot, true, request.evidence_of(&mut self.again, counts) - evidence));
         }
     }
 
@@ -249,6 +255,18 @@ impl TrialPiece {
     }
 }
 
+/// The topics that may be given up whose documents include this one, as bits.
+fn concerned(proposals: &Proposals, document: &Document) -> u64 {
+    let slots = document.topic_counts().flat_map(|e| &proposals.concerns[e.0 as usize]);
+    slots.fold(0u64, |bits, slot| bits | 1 << slot)
+}
+
+/// Those topics, with their places.
+fn leaving_in(proposals: &Proposals, bits: u64) -> impl Iterator<Item = (u32, &Leaving)> {
+    let all = proposals.leaving.iter().enumerate().map(|(slot, leaving)| (slot as u32, leaving));
+    all.filter(move |(slot, _)| bits >> slot & 1 == 1)
+}
+
 /// The bits of a number stirred.
 fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -275,8 +293,8 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
     for piece in pieces.clone() {
         piece.left_said.iter().for_each(|(at, said, sign)| trial.left_said[*at as usize].add(said, *sign));
         piece.left_entropy.iter().for_each(|&(slot, change)| trial.left_entropy[slot as usize] += change);
-        for &(slot, change) in &piece.left_bounds {
-            trial.left_bounds[slot as usize].add(&Bounds { documents: 1.0, change });
+        for &(slot, unseen, change) in &piece.left_bounds {
+            trial.left_bounds[slot as usize][usize::from(unseen)].add(&Bounds { documents: 1.0, change });
         }
         piece.losses.iter().for_each(|&(k, loss)| trial.losses[k as usize] += f64::from(loss));
         for &bits in &piece.overlap {
@@ -302,7 +320,7 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topics::local::document::DocumentOptions;
+    use crate::topics::local::document::{DocumentOptions, Without};
     use crate::topics::table::WordTable;
 
     const LAMBDA: f32 = 0.1;
