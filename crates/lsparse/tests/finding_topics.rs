@@ -80,9 +80,10 @@ fn planted_topics_are_found_from_few_and_from_many() {
 /// Documents as latent Dirichlet allocation has them: each mixes several of the topics, which share their words.
 fn allocated(truth: usize, (documents, length, alpha): (usize, usize, f64), seed: u64) -> CsrRows<f32> {
     let (vocab, mut rng) = (30 * truth, ChaCha8Rng::seed_from_u64(seed));
-    // (Of small alphas a draw from a gamma is that power of a uniform one, about.)
+    // A draw from the gamma of alpha is one from that of alpha + 1, about an exponential, and a power of a uniform one.
     let dirichlet = |num: usize, alpha: f64, rng: &mut ChaCha8Rng| -> Vec<f64> {
-        let weights: Vec<f64> = (0..num).map(|_| rng.random::<f64>().powf(1.0 / alpha)).collect();
+        let weights: Vec<f64> =
+            (0..num).map(|_| -rng.random::<f64>().ln() * rng.random::<f64>().powf(1.0 / alpha)).collect();
         let sum: f64 = weights.iter().sum();
         weights.into_iter().map(|weight| weight / sum).collect()
     };

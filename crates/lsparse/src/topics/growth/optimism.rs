@@ -25,16 +25,16 @@ const LAPS: u32 = 8;
 
 /// What is lost by a document of a topic, on average, where the topic tells of optimism: documents that need their topic
 /// lose tens of nats by it, some more and some less, so that few of them say little.
-const SMALL_LOSS: f64 = 5.0;
+const SMALL_LOSS: f64 = 10.0;
 
 /// What was heard in a lap counts so much in the next.
 const MEMORY: f64 = 0.7;
 
 /// Documents that do not promise too much, before any was heard.
-const PRIOR: f64 = 4.0;
+const PRIOR: f64 = 1.0;
 
 /// Documents of the topic itself that count as much as those of all topics.
-const POOLED: f64 = 4.0;
+const POOLED: f64 = 2.0;
 
 /// What a document promises too much, as it was heard so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
