@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Hmm",
+    "LAPS_TO_FIND_TOPICS",
     "Mixture",
     "Page",
     "Topics",
