@@ -303,6 +303,8 @@ fn with_nothing_missing_the_option_changes_nothing() {
                     estimate,
                     batches: Some(3),
                     laps: Some(6),
+                    // Which there are none of where rows may lack values.
+                    trades: false,
                     ..Default::default()
                 };
                 let without = fit_mixture(source, &config).unwrap().model;
