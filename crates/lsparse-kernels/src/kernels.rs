@@ -14,6 +14,7 @@ use crate::gram::WeightedGram;
 use crate::log_sum::WeightedLogSum;
 use crate::partial::PartialSums;
 use crate::peak::FmaBurst;
+use crate::products::RowProducts;
 use crate::reduce::{WeightedMoments, WeightedSum};
 use crate::select::{TopL, TopLTile};
 use crate::simd::dispatch;
@@ -67,6 +68,7 @@ kernels! {
     nearest_center: NearestCenter<'_, Self>;
     partial_sums: PartialSums<'_, Self> => (u64, usize);
     quad_forms: QuadForms<'_, Self>;
+    row_products: RowProducts<'_, Self>;
     sketch: Sketch<'_, Self> => u64;
     softmax: Softmax<'_, Self>;
     softmax_tile: SoftmaxTile<'_, Self>;

@@ -15,7 +15,8 @@
 //!    statistics;
 //! 6. [`invert_cholesky_batch`], [`exp_slice`], [`ln_slice`], [`digamma_slice`] and
 //!    [`ln_gamma_slice`] serve the global steps, [`log_form_sums`] the scores of a posterior;
-//! 7. [`cross_products`] gives all scalar products of topics, which are compared with each other once they are trained.
+//! 7. [`row_products`] tells how far rows are from a seed, [`cross_products`] gives all scalar products of topics, which are
+//!    compared with each other once they are trained.
 //!
 //! Every function is generic over [`Real`] (`f32` or `f64`), compiled here for each [`Level`], and
 //! deterministic: its result depends on its arguments and the level alone, not on addresses,
@@ -58,6 +59,7 @@ mod log_forms;
 mod log_sum;
 mod partial;
 pub mod peak;
+mod products;
 mod real;
 mod reduce;
 mod select;
@@ -84,6 +86,7 @@ pub use level::{Level, check_asked, level, set_level};
 pub use log_forms::log_form_sums;
 pub use log_sum::weighted_log_sum;
 pub use partial::PartialPack;
+pub use products::row_products;
 pub use real::Real;
 pub use reduce::{dot_f64, weighted_moments, weighted_square_sum, weighted_sum};
 pub use select::{has_top_l_tile, top_l, top_l_tile};

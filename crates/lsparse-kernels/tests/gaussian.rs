@@ -4,8 +4,9 @@ mod common;
 
 use common::{assert_near, at_every_level, random, random_positive, rng};
 use lsparse_kernels::{
-    PANEL, Real, TriangularPack, cross_products, diag_quad_forms, dot_f64, log_form_sums, square_distances,
-    transpose_tile, triangular_product, weighted_gram, weighted_moments, weighted_square_sum, weighted_sum,
+    PANEL, Real, TriangularPack, cross_products, diag_quad_forms, dot_f64, log_form_sums, row_products,
+    square_distances, transpose_tile, triangular_product, weighted_gram, weighted_moments, weighted_square_sum,
+    weighted_sum,
 };
 use rand::RngExt;
 
@@ -209,6 +210,32 @@ fn square_distances_match_the_sum_whatever_points_there_are() {
                         let what = format!("{level} {} dim {dim} point {k} row {r}", T::NAME);
                         assert_near::<T>(alone[r].to_f64(), expected, 20.0, 1.0 + expected, &what);
                     }
+                }
+            }
+        }
+    }
+    at_every_level(|level| {
+        check::<f32>(level);
+        check::<f64>(level);
+    });
+}
+
+#[test]
+fn row_products_match_the_sum_whatever_rows_there_are() {
+    fn check<T: Real>(level: &str) {
+        let mut rng = rng(11);
+        for dim in [1, 2, 5, 16, 33, 64, 100] {
+            for num in [0, 1, 2, 3, 4, 5, 11] {
+                let (rows, vector) = (random::<T>(&mut rng, num * dim), random::<T>(&mut rng, dim));
+                let mut out = vec![T::ZERO; num];
+                row_products(&rows, &vector, &mut out);
+                for (n, row) in rows.chunks_exact(dim).enumerate() {
+                    let mut alone = [T::ZERO];
+                    row_products(row, &vector, &mut alone);
+                    assert_eq!(alone[0], out[n]);
+                    let expected: f64 = row.iter().zip(&vector).map(|(x, y)| x.to_f64() * y.to_f64()).sum();
+                    let what = format!("{level} {} dim {dim} row {n}", T::NAME);
+                    assert_near::<T>(out[n].to_f64(), expected, 20.0, dim as f64, &what);
                 }
             }
         }

@@ -251,6 +251,11 @@ pub trait Likelihood<T: Real>: Send + Sync {
     /// Bregman divergence that seeding draws by.
     fn own_score(&self, rows: &Rows<T>, range: Range<usize>, out: &mut [f64]);
 
+    /// The same divergences from single rows, where they have a closed form that needs no cluster to be made.
+    fn divergences<'a>(&'a self, _rows: &'a Rows<T>) -> Option<Box<dyn Divergences + 'a>> {
+        None
+    }
+
     /// Free parameters of one cluster, for BIC and AIC.
     fn num_parameters(&self) -> usize;
 
@@ -258,6 +263,12 @@ pub trait Likelihood<T: Real>: Send + Sync {
     fn num_shared_parameters(&self) -> usize {
         0
     }
+}
+
+/// What rows lose by living with the shape that a single row gives a cluster.
+pub trait Divergences: Sync {
+    /// For rows of a range, from the cluster that holds this row alone.
+    fn from_row(&self, seed: usize) -> Box<dyn Fn(Range<usize>, &mut [f64]) + Sync + '_>;
 }
 
 /// K clusters with their parameters, fit for weighing rows.

@@ -4,6 +4,8 @@
 //! of its own: max_phi [log F(x_n | phi) + log P(phi)] - [log F(x_n | phi_c) + log P(phi_c)], where phi_c is the MAP
 //! estimate from the seed alone. Seeds are drawn in proportion to the divergence itself (`ackermann2009bregman`).
 
+use std::ops::Range;
+
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -12,12 +14,15 @@ use crate::backend::with_buffers;
 use crate::clusters::seed::Sample;
 use crate::data::{RowRef, Rows, Scalar};
 use crate::error::Result;
-use crate::likelihood::{Clusters, Estimate, Likelihood, Scratch};
+use crate::likelihood::{Clusters, Divergences, Estimate, Likelihood, Scratch};
 use crate::math::random::draw_index;
 use crate::training::rules::Patience;
 
 /// Rows of a task that has little to do for each.
 const ROWS_A_TASK: usize = 4096;
+
+/// Rows whose distances from one seed are found by one task, where each costs its columns.
+const ROWS_A_LIGHT_TASK: usize = 1024;
 
 /// How far a row is from a seed.
 #[derive(Clone, Copy, PartialEq)]
@@ -51,13 +56,7 @@ impl Seeding<'_> {
     ) -> Result<(Vec<usize>, Vec<u32>)> {
         let rows = &*sample.filled_in();
         let num_rows = rows.len();
-        let mut own = vec![0.0; num_rows];
-        match self.metric {
-            Metric::Bregman => own.par_chunks_mut(ROWS_A_TASK).enumerate().for_each(|(task, own)| {
-                likelihood.own_score(rows, task * ROWS_A_TASK..task * ROWS_A_TASK + own.len(), own);
-            }),
-            Metric::Euclidean => own = squared_norms(rows),
-        }
+        let ruler = Ruler::new(self.metric, likelihood, rows);
         let mut chosen: Vec<usize> = Vec::with_capacity(num_seeds);
         let mut nearest = vec![f64::INFINITY; num_rows];
         let mut owner = vec![0u32; num_rows];
@@ -82,7 +81,7 @@ impl Seeding<'_> {
             rows_tried.dedup();
             let num = rows_tried.len();
             let mut seeded = Seeded { seed: k as u32, nearest: &mut nearest, owner: &mut owner };
-            self.distances(likelihood, rows, &own, &rows_tried, (&mut scratch, &mut found), &mut seeded)?;
+            ruler.distances(&rows_tried, (&mut scratch, &mut found), &mut seeded)?;
             let mut row = rows_tried[0];
             if num > 1 {
                 // Of several the one that leaves the least to be explained.
@@ -103,40 +102,66 @@ impl Seeding<'_> {
         }
         Ok((chosen, owner))
     }
+}
 
-    /// How far every row is from each of `chosen`, row by row; `own` is what the metric needs of each row. If that is one
-    /// row, it is a seed at once.
-    fn distances<T: Scalar>(
+/// What distances from seeds are measured by.
+enum Ruler<'a, T: Scalar> {
+    /// Squared Euclidean distance, with the squared norms of rows.
+    Euclidean(&'a Rows<T>, Vec<f64>),
+    /// The likelihood's divergence, where it needs no clusters.
+    Closed(Box<dyn Divergences + 'a>),
+    /// The same by clusters of single rows, with what each row scores under its own shape.
+    Clusters(&'a dyn Likelihood<T>, &'a Rows<T>, Vec<f64>),
+}
+
+/// How far the rows of a range are from some seeds, row by row.
+type Distance<'a> = Box<dyn Fn(Range<usize>, &mut [f64]) + Sync + 'a>;
+
+impl<'a, T: Scalar> Ruler<'a, T> {
+    fn new(metric: Metric, likelihood: &'a dyn Likelihood<T>, rows: &'a Rows<T>) -> Self {
+        if metric == Metric::Euclidean {
+            return Ruler::Euclidean(rows, squared_norms(rows));
+        }
+        if let Some(divergences) = likelihood.divergences(rows) {
+            return Ruler::Closed(divergences);
+        }
+        let mut own = vec![0.0; rows.len()];
+        own.par_chunks_mut(ROWS_A_TASK).enumerate().for_each(|(task, own)| {
+            likelihood.own_score(rows, task * ROWS_A_TASK..task * ROWS_A_TASK + own.len(), own);
+        });
+        Ruler::Clusters(likelihood, rows, own)
+    }
+
+    /// How far every row is from each of `chosen`, row by row. If that is one row, it is a seed at once.
+    fn distances(
         &self,
-        likelihood: &dyn Likelihood<T>,
-        rows: &Rows<T>,
-        own: &[f64],
         chosen: &[usize],
         (scratch, found): (&mut Scratch<T>, &mut Vec<f64>),
         seeded: &mut Seeded<'_>,
     ) -> Result<()> {
         let num = chosen.len();
-        let distance: Box<dyn Fn(std::ops::Range<usize>, &mut [f64]) + Sync> = match self.metric {
-            Metric::Euclidean => {
-                let centers: Vec<Vec<f64>> = chosen.iter().map(|&row| dense_row(rows, row)).collect();
-                Box::new(move |range, out| {
-                    let mut found = vec![0.0; range.len()];
-                    for (k, center) in centers.iter().enumerate() {
-                        squared_distances(rows, own, center, range.clone(), &mut found);
-                        out.iter_mut().skip(k).step_by(num).zip(&found).for_each(|(out, d)| *out = *d);
-                    }
-                })
+        let (distance, chunk): (Distance<'_>, usize) = match self {
+            Ruler::Euclidean(rows, norms) => {
+                let center = |&row: &usize| -> Distance<'_> {
+                    let center = dense_row(rows, row);
+                    Box::new(move |range, out| squared_distances(rows, norms, &center, range, out))
+                };
+                (side_by_side(chosen.iter().map(center).collect()), ROWS_A_LIGHT_TASK)
             }
-            Metric::Bregman => {
-                let seeds = seed_clusters(likelihood, rows, chosen, scratch)?;
+            Ruler::Closed(divergences) => {
+                let of = |&row: &usize| divergences.from_row(row);
+                (side_by_side(chosen.iter().map(of).collect()), ROWS_A_LIGHT_TASK)
+            }
+            Ruler::Clusters(likelihood, rows, own) => {
+                let seeds = seed_clusters(*likelihood, rows, chosen, scratch)?;
                 let log_prior = seeds.log_prior();
-                Box::new(move |range, out| {
+                let distance = move |range: Range<usize>, out: &mut [f64]| {
                     divergences(seeds.as_ref(), &log_prior, rows, &own[range.clone()], range, out)
-                })
+                };
+                (Box::new(distance), T::TILE * 4)
             }
         };
-        let chunk = T::TILE * 4;
-        found.resize(rows.len() * num, 0.0);
+        found.resize(seeded.nearest.len() * num, 0.0);
         let places = seeded.nearest.par_chunks_mut(chunk).zip(seeded.owner.par_chunks_mut(chunk));
         let chunks = found.par_chunks_mut(chunk * num).zip(places).enumerate().with_max_len(1);
         chunks.for_each(|(c, (found, (nearest, owner)))| {
@@ -148,6 +173,20 @@ impl Seeding<'_> {
         });
         Ok(())
     }
+}
+
+/// The distances from several seeds, from those from each.
+fn side_by_side(mut seeds: Vec<Distance<'_>>) -> Distance<'_> {
+    if seeds.len() == 1 {
+        return seeds.remove(0);
+    }
+    Box::new(move |range, out| {
+        let (num, mut found) = (seeds.len(), vec![0.0; range.len()]);
+        for (k, seed) in seeds.iter().enumerate() {
+            seed(range.clone(), &mut found);
+            out.iter_mut().skip(k).step_by(num).zip(&found).for_each(|(out, d)| *out = *d);
+        }
+    })
 }
 
 /// A seed, and the distance and number of each row's nearest so far.
@@ -189,7 +228,7 @@ fn divergences<T: Scalar>(
     log_prior: &[f64],
     rows: &Rows<T>,
     own: &[f64],
-    range: std::ops::Range<usize>,
+    range: Range<usize>,
     out: &mut [f64],
 ) {
     let num = log_prior.len();
@@ -235,13 +274,7 @@ fn squared_norms<T: Scalar>(rows: &Rows<T>) -> Vec<f64> {
 }
 
 /// |x - c|^2 of the rows in `range`; sparse rows through |x|^2 - 2 x c + |c|^2, which costs their nonzeros only.
-fn squared_distances<T: Scalar>(
-    rows: &Rows<T>,
-    norms: &[f64],
-    center: &[f64],
-    range: std::ops::Range<usize>,
-    out: &mut [f64],
-) {
+fn squared_distances<T: Scalar>(rows: &Rows<T>, norms: &[f64], center: &[f64], range: Range<usize>, out: &mut [f64]) {
     let center_norm: f64 = center.iter().map(|c| c * c).sum();
     for (n, d) in range.zip(out) {
         *d = match rows.row(n) {
