@@ -838,92 +838,129 @@ static __device__ __forceinline__ uint64_t ordered(double w) {
     return bits >> 63 ? ~bits : bits | 0x8000000000000000ull;
 }
 
-// The L largest weights of each row (of equal ones those of the first clusters) as responsibilities in the place of the
-// weights, a number below zero for the others; the entropy of each block's rows times their weights; and the first row with
-// a weight that is no number. A warp a row, in whose list clusters ascend.
+// The L largest weights of a row (of equal ones those of the first clusters) as responsibilities in the place of the
+// weights, a number below zero for the others; their entropy; and the first row with a weight that is no number. By a warp.
+static __device__ double choose_among_many(double* w, int many, int sparsity, uint32_t row, uint32_t* bad_row, int lane) {
+    bool bad = false;
+    double top = -1.0 / 0.0;
+    for (int i = lane; i < many; i += 32) {
+        bad |= w[i] != w[i];
+        top = fmax(top, w[i]);
+    }
+    for (int step = 16; step; step >>= 1) top = fmax(top, __shfl_xor_sync(FULL, top, step));
+    if (__any_sync(FULL, bad) || top == -1.0 / 0.0) {
+        if (lane == 0) atomicMin(bad_row, row);
+    }
+    // The least that is in, as an ordered number, and how many equal to it are.
+    uint64_t least = 0;
+    int ties = many;
+    if (many > sparsity && many <= 32) {
+        // Few enough to compare all: the one that L - 1 are before is the last that is in.
+        const uint64_t mine = lane < many ? ordered(w[lane]) : 0ull;
+        int ahead = 0, same = 0;
+        for (int i = 0; i < many; i++) {
+            const uint64_t other = __shfl_sync(FULL, mine, i);
+            ahead += other > mine;
+            same += other == mine && i < lane;
+        }
+        const bool is_last = lane < many && ahead + same == sparsity - 1;
+        const int who = __ffs(__ballot_sync(FULL, is_last)) - 1;
+        least = __shfl_sync(FULL, mine, who);
+        ties = __shfl_sync(FULL, same, who) + 1;
+    } else if (many > sparsity) {
+        uint64_t low = 0, high = ordered(top);
+        // The largest number that at least `sparsity` weights reach.
+        while (low < high) {
+            const uint64_t middle = low + (high - low) / 2 + ((high - low) & 1);
+            int reached = 0;
+            for (int i = lane; i < many; i += 32) reached += ordered(w[i]) >= middle;
+            for (int step = 16; step; step >>= 1) reached += __shfl_xor_sync(FULL, reached, step);
+            if (reached >= sparsity) low = middle;
+            else high = middle - 1;
+            if (reached == sparsity) break;
+        }
+        least = low;
+        int above = 0;
+        for (int i = lane; i < many; i += 32) above += ordered(w[i]) > least;
+        for (int step = 16; step; step >>= 1) above += __shfl_xor_sync(FULL, above, step);
+        ties = above >= sparsity ? 0 : sparsity - above;
+        // Where exactly L reach it, all of them are in.
+        int reached = 0;
+        for (int i = lane; i < many; i += 32) reached += ordered(w[i]) >= least;
+        for (int step = 16; step; step >>= 1) reached += __shfl_xor_sync(FULL, reached, step);
+        if (reached == sparsity) ties = many;
+    }
+    double sum = 0.0, weighted = 0.0;
+    int seen = 0;
+    for (int first = 0; first < many; first += 32) {
+        const int i = first + lane;
+        const uint64_t key = i < many ? ordered(w[i]) : 0ull;
+        const bool tie = i < many && key == least;
+        const unsigned all = __ballot_sync(FULL, tie);
+        const bool in = i < many && (key > least || (tie && seen + __popc(all & ((1u << lane) - 1)) < ties));
+        seen += __popc(all);
+        const double away = in ? w[i] - top : 0.0, e = in ? exp(away) : 0.0;
+        if (i < many) w[i] = in ? e : -1.0;
+        sum += e;
+        weighted += e * away;
+    }
+    for (int step = 16; step; step >>= 1) {
+        sum += __shfl_xor_sync(FULL, sum, step);
+        weighted += __shfl_xor_sync(FULL, weighted, step);
+    }
+    for (int i = lane; i < many; i += 32) w[i] /= sum;
+    return log(sum) - weighted / sum;
+}
+
+// The same for two rows at once, each of at most 16 weights, by the halves of a warp.
+static __device__ double choose_among_few(double* w, int many, int sparsity, uint32_t row, uint32_t* bad_row, int lane) {
+    const double none = -1.0 / 0.0, mine = lane < many ? w[lane] : none;
+    double top = mine;
+    for (int step = 8; step; step >>= 1) top = fmax(top, __shfl_xor_sync(FULL, top, step, 16));
+    if (lane < many && (mine != mine || top == none)) atomicMin(bad_row, row);
+    const uint64_t key = lane < many ? ordered(mine) : 0ull;
+    int before = 0;
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        const uint64_t other = __shfl_sync(FULL, key, i, 16);
+        before += i < many && (other > key || (other == key && i < lane));
+    }
+    const bool in = lane < many && before < sparsity;
+    const double away = in ? mine - top : 0.0, e = in ? exp(away) : 0.0;
+    double sum = e, weighted = e * away;
+    for (int step = 8; step; step >>= 1) {
+        sum += __shfl_xor_sync(FULL, sum, step, 16);
+        weighted += __shfl_xor_sync(FULL, weighted, step, 16);
+    }
+    if (lane < many) w[lane] = (in ? e : -1.0) / sum;
+    return log(sum) - weighted / sum;
+}
+
+// Responsibilities of all rows, and the entropy of each block's rows times their weights. A warp has two rows, in whose lists
+// clusters ascend.
 extern "C" __global__ void __launch_bounds__(256) choose(double* values, const uint32_t* start, int num_rows, int sparsity,
         const double* row_weights, int first_row, double* entropies, uint32_t* bad_row) {
-    __shared__ double of_rows[8];
-    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, row = blockIdx.x * 8 + warp;
+    __shared__ double of_rows[16];
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, half = lane >> 4;
+    const int pair = blockIdx.x * 16 + warp * 2, row = pair + half;
+    const uint32_t from = row < num_rows ? start[row] : 0u;
+    const int many = row < num_rows ? (int)(start[row + 1] - from) : 0;
     double entropy = 0.0;
-    if (row < num_rows) {
-        double* w = values + start[row];
-        const int many = start[row + 1] - start[row];
-        bool bad = false;
-        double top = -1.0 / 0.0;
-        for (int i = lane; i < many; i += 32) {
-            bad |= w[i] != w[i];
-            top = fmax(top, w[i]);
+    if (__all_sync(FULL, many <= 16)) {
+        entropy = choose_among_few(values + from, many, sparsity, (uint32_t)(first_row + row), bad_row, lane & 15);
+    } else {
+        for (int i = 0; i < 2 && pair + i < num_rows; i++) {
+            const uint32_t at = start[pair + i];
+            const double of_row = choose_among_many(values + at, (int)(start[pair + i + 1] - at), sparsity,
+                                                    (uint32_t)(first_row + pair + i), bad_row, lane);
+            if (i == half) entropy = of_row;
         }
-        for (int step = 16; step; step >>= 1) top = fmax(top, __shfl_xor_sync(FULL, top, step));
-        if (__any_sync(FULL, bad) || top == -1.0 / 0.0) {
-            if (lane == 0) atomicMin(bad_row, (uint32_t)(first_row + row));
-        }
-        // The least that is in, as an ordered number, and how many equal to it are.
-        uint64_t least = 0;
-        int ties = many;
-        if (many > sparsity && many <= 32) {
-            // Few enough to compare all: the one that L - 1 are before is the last that is in.
-            const uint64_t mine = lane < many ? ordered(w[lane]) : 0ull;
-            int ahead = 0, same = 0;
-            for (int i = 0; i < many; i++) {
-                const uint64_t other = __shfl_sync(FULL, mine, i);
-                ahead += other > mine;
-                same += other == mine && i < lane;
-            }
-            const bool is_last = lane < many && ahead + same == sparsity - 1;
-            const int who = __ffs(__ballot_sync(FULL, is_last)) - 1;
-            least = __shfl_sync(FULL, mine, who);
-            ties = __shfl_sync(FULL, same, who) + 1;
-        } else if (many > sparsity) {
-            uint64_t low = 0, high = ordered(top);
-            // The largest number that at least `sparsity` weights reach.
-            while (low < high) {
-                const uint64_t middle = low + (high - low) / 2 + ((high - low) & 1);
-                int reached = 0;
-                for (int i = lane; i < many; i += 32) reached += ordered(w[i]) >= middle;
-                for (int step = 16; step; step >>= 1) reached += __shfl_xor_sync(FULL, reached, step);
-                if (reached >= sparsity) low = middle;
-                else high = middle - 1;
-                if (reached == sparsity) break;
-            }
-            least = low;
-            int above = 0;
-            for (int i = lane; i < many; i += 32) above += ordered(w[i]) > least;
-            for (int step = 16; step; step >>= 1) above += __shfl_xor_sync(FULL, above, step);
-            ties = above >= sparsity ? 0 : sparsity - above;
-            // Where exactly L reach it, all of them are in.
-            int reached = 0;
-            for (int i = lane; i < many; i += 32) reached += ordered(w[i]) >= least;
-            for (int step = 16; step; step >>= 1) reached += __shfl_xor_sync(FULL, reached, step);
-            if (reached == sparsity) ties = many;
-        }
-        double sum = 0.0, weighted = 0.0;
-        int seen = 0;
-        for (int first = 0; first < many; first += 32) {
-            const int i = first + lane;
-            const uint64_t key = i < many ? ordered(w[i]) : 0ull;
-            const bool tie = i < many && key == least;
-            const unsigned all = __ballot_sync(FULL, tie);
-            const bool in = i < many && (key > least || (tie && seen + __popc(all & ((1u << lane) - 1)) < ties));
-            seen += __popc(all);
-            const double away = in ? w[i] - top : 0.0, e = in ? exp(away) : 0.0;
-            if (i < many) w[i] = in ? e : -1.0;
-            sum += e;
-            weighted += e * away;
-        }
-        for (int step = 16; step; step >>= 1) {
-            sum += __shfl_xor_sync(FULL, sum, step);
-            weighted += __shfl_xor_sync(FULL, weighted, step);
-        }
-        for (int i = lane; i < many; i += 32) w[i] /= sum;
-        entropy = (log(sum) - weighted / sum) * (row_weights ? row_weights[row] : 1.0);
     }
-    if (lane == 0) of_rows[warp] = entropy;
+    if ((lane & 15) == 0) of_rows[2 * warp + half] = row < num_rows ? entropy * (row_weights ? row_weights[row] : 1.0) : 0.0;
     __syncthreads();
     if (threadIdx.x == 0) {
         double sum = 0.0;
-        for (int i = 0; i < 8; i++) sum += of_rows[i];
+        for (int i = 0; i < 16; i++) sum += of_rows[i];
         entropies[blockIdx.x] = sum;
     }
 }

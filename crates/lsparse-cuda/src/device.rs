@@ -396,6 +396,27 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
+    /// Copy the first numbers of memory that the GPU reads by itself to a buffer, beside all that goes on elsewhere; they are
+    /// copied when this returns.
+    pub(crate) fn upload<T: Plain>(
+        &self,
+        device: &Device,
+        values: &Pinned<T>,
+        len: usize,
+        buffer: &mut Buffer<T>,
+    ) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        device.context.bind_to_thread().map_err(|error| Error::of("start", error))?;
+        let bad = || Error::Failed { action: "copy to the GPU", detail: "past the end of a buffer".into() };
+        let from = values.get()?.get(..len).ok_or_else(bad)?;
+        let mut place = buffer.slice.try_slice_mut(..len).ok_or_else(bad)?;
+        let line = &self.streams[0];
+        line.memcpy_htod(from, &mut place).map_err(|error| Error::of("copy to the GPU", error))?;
+        line.synchronize().map_err(|error| Error::of("finish a copy", error))
+    }
+
     /// A launch in one of the lines, to push arguments to. It is to be within [`Device::side_by_side`], and no other line
     /// may write what it reads or writes but by atomic additions.
     pub(crate) fn launch_of<'a>(&'a self, line: usize, kernel: &'a Kernel) -> LaunchArgs<'a> {

@@ -203,3 +203,48 @@ fn scores_and_assignments_are_those_of_the_cpu() {
         }
     }
 }
+
+/// Rows that there is no room for pass through, a panel while another is worked on: the same bytes come of it.
+#[test]
+#[ignore = "needs a GPU, and nearly all of its memory"]
+fn rows_that_do_not_stay_give_the_same_bytes() {
+    let device = Device::open(0).unwrap();
+    for (likelihood, dim, num) in [
+        (LikelihoodKind::Gauss, 40, 1_200_000),
+        (LikelihoodKind::TiedGauss, 5, 600_000),
+        (LikelihoodKind::DiagGauss, 9, 600_000),
+    ] {
+        let clusters = 40;
+        let rows: Vec<f32> = planted(likelihood, num, dim, clusters, 7).values.iter().map(|&x| x as f32).collect();
+        let source = MemoryRows::new("rows", dim, rows).unwrap();
+        let weights: Vec<f64> = (0..num).map(|n| (n % 4) as f64).collect();
+        for schedule in [ScheduleKind::Full, ScheduleKind::Memoized] {
+            let config = MixtureConfig {
+                likelihood,
+                clusters,
+                sparsity: Sparsity::Of(4),
+                schedule,
+                batches: (schedule == ScheduleKind::Memoized).then_some(2),
+                laps: Some(3),
+                tolerance: None,
+                trades: false,
+                device: GPU,
+                ..Default::default()
+            };
+            let train = || {
+                let inputs = MixtureInputs { row_weights: Some(&weights), ..Default::default() };
+                let start = std::time::Instant::now();
+                let fitted = fit_mixture_with(&source, &config, inputs, Beside::default()).unwrap();
+                (fitted.model.to_bytes().unwrap(), start.elapsed().as_secs_f64())
+            };
+            let stays = train();
+            let mut held = Vec::new();
+            while device.free_memory().unwrap() > 2 << 30 {
+                held.push(device.uninitialized::<u8>(1 << 28).unwrap());
+            }
+            let passes = train();
+            println!("{} {schedule:?}: {:.2} s, passing {:.2} s", likelihood.name(), stays.1, passes.1);
+            assert!(stays.0 == passes.0, "{} {schedule:?}", likelihood.name());
+        }
+    }
+}

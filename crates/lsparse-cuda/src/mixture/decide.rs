@@ -59,9 +59,9 @@ impl Work {
     pub(super) fn choose<T: Element>(&mut self, rows: &Rows<T>, range: &Range<usize>, sparsity: usize) -> Result<()> {
         let device = Arc::clone(&self.device);
         let kernel = self.kernel("choose", 0)?;
-        let blocks = range.len().div_ceil(8);
+        let blocks = range.len().div_ceil(16);
         let grid = Grid { blocks, threads: 256, shared: 0 };
-        let (num, l, first) = (int(range.len()), int(sparsity), int(range.start));
+        let (num, l, first) = (int(range.len()), int(sparsity), int(self.rows_before + range.start));
         let weights = rows.weights.as_ref().map(|weights| weights.part(range.clone())).transpose()?;
         let sum = self.kernel("sum_entropies", 0)?;
         let Room { values, starts, entropies, entropy, bad_row, .. } = &mut self.room;

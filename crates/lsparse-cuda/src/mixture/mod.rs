@@ -9,6 +9,7 @@
 //! - `screen`: which clusters can be ruled out for a row.
 //! - `pairs`: pairs of row and cluster, and their order.
 //! - `decide`: weights, responsibilities and statistics.
+//! - `stream`: rows that do not stay.
 //! - `score`: densities of rows, and the clusters that they keep.
 
 mod clusters;
@@ -16,12 +17,14 @@ mod decide;
 mod pairs;
 mod score;
 mod screen;
+mod stream;
 mod work;
 
 use crate::device::{Buffer, Plain};
 use crate::error::Error;
 
 pub use score::Densities;
+pub use stream::{Slot, Way};
 pub use work::Work;
 
 /// What a cluster's quadratic form is made of.
@@ -71,7 +74,7 @@ impl Form {
 pub const MOST_CLUSTERS: usize = 40_000;
 
 /// Rows that are screened together. A constant, as sums are in the order of panels.
-const PANEL_ROWS: usize = 1 << 19;
+pub const PANEL_ROWS: usize = 1 << 19;
 
 /// Pairs of row and cluster that are worked on together at most.
 const MOST_PAIRS: usize = 1 << 24;

@@ -122,6 +122,7 @@ impl Work {
         index: &mut Vec<u32>,
         shares: &mut Vec<f64>,
     ) -> std::result::Result<(), Failure> {
+        self.begin_choices()?;
         self.choose_all(rows, sparsity, |work, range, _| {
             let device = Arc::clone(&work.device);
             let kernel = work.kernel("take_kept", 0)?;
@@ -136,6 +137,6 @@ impl Work {
             shares.extend(device.download(of_kept, num * sparsity)?);
             Ok(())
         })?;
-        Ok(())
+        self.end_choices().map(|_| ())
     }
 }

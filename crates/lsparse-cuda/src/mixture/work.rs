@@ -63,6 +63,8 @@ pub struct Work {
     pub(super) whitening: Buffer<f64>,
     pub(super) color: Buffer<f64>,
     pub(super) num_clusters: usize,
+    /// Rows that chose before those that are at it.
+    pub(super) rows_before: usize,
     /// Where the host puts forms, means and constants.
     pub(super) staged: Option<Pinned<f64>>,
     /// Where statistics come to.
@@ -169,6 +171,7 @@ impl Work {
             whitening,
             color,
             num_clusters: 0,
+            rows_before: 0,
             staged: None,
             sums: None,
             room: Room::default(),
@@ -278,22 +281,42 @@ impl Work {
         sparsity: usize,
         negligible: f64,
     ) -> std::result::Result<Statistics, Failure> {
+        self.begin_sums()?;
+        let weighed = self.add_rows(rows, sparsity, negligible)?;
+        Ok(Statistics { entropy: self.end_sums()?, weighed })
+    }
+
+    /// The same of rows that come one after the other, a [panel](super::PANEL_ROWS) at a time: begin with nothing.
+    pub fn begin_sums(&mut self) -> Result<()> {
         let device = Arc::clone(&self.device);
         let len = self.num_clusters * self.form.width(self.dim);
         device.clear(self.room.total.room(&device, len)?)?;
+        self.begin_choices()
+    }
+
+    /// Add rows; how many pairs of row and cluster were weighed in full.
+    pub fn add_rows<T: Element>(&mut self, rows: &Rows<T>, sparsity: usize, negligible: f64) -> Result<u64> {
         let mut weighed = 0;
-        let entropy = self.choose_all(rows, sparsity, |work, range, pairs| {
+        self.choose_all(rows, sparsity, |work, range, pairs| {
             weighed += pairs as u64;
             work.add_statistics(rows, range, pairs, negligible)?;
             work.done("statistics")
         })?;
+        Ok(weighed)
+    }
+
+    /// Bring what came of them to the host; the entropy of all.
+    pub fn end_sums(&mut self) -> std::result::Result<f64, Failure> {
+        let device = Arc::clone(&self.device);
+        let len = self.num_clusters * self.form.width(self.dim);
+        let entropy = self.end_choices()?;
         let sums = match self.sums.take() {
             Some(sums) if sums.get()?.len() >= len => sums,
             _ => device.pinned(len)?,
         };
         device.download_into(self.room.total.get()?, &mut self.sums.insert(sums).get_mut()?[..len])?;
         self.done("download")?;
-        Ok(Statistics { entropy, weighed })
+        Ok(entropy)
     }
 
     /// What rows gave last: for each cluster N, the sums of y = x - c and the lower triangle of the sums of y y^T or the sums of
@@ -303,31 +326,41 @@ impl Work {
         sums.get(..self.num_clusters * self.form.width(self.dim)).ok_or_else(missing)
     }
 
-    /// Let all rows choose their clusters, panel by panel, and do something with each panel and its pairs. Gives the entropy
-    /// of all.
+    /// Before rows choose their clusters.
+    pub(super) fn begin_choices(&mut self) -> Result<()> {
+        let device = Arc::clone(&self.device);
+        device.clear(self.room.entropy.room(&device, 1)?)?;
+        device.upload_into(&[u32::MAX], self.room.bad_row.room(&device, 1)?, 0)?;
+        self.rows_before = 0;
+        self.begin()
+    }
+
+    /// The entropy of all choices.
+    pub(super) fn end_choices(&mut self) -> std::result::Result<f64, Failure> {
+        let entropy = self.device.download_at(self.room.entropy.get()?, 0)?;
+        match self.device.download_at(self.room.bad_row.get()?, 0)? {
+            u32::MAX => Ok(entropy),
+            row => Err(Failure::NotANumber { row: row as usize }),
+        }
+    }
+
+    /// Let rows choose their clusters, panel by panel, and do something with each panel and its pairs.
     pub(super) fn choose_all<T: Element>(
         &mut self,
         rows: &Rows<T>,
         sparsity: usize,
         mut then: impl FnMut(&mut Work, &Range<usize>, usize) -> Result<()>,
-    ) -> std::result::Result<f64, Failure> {
-        let device = Arc::clone(&self.device);
-        device.clear(self.room.entropy.room(&device, 1)?)?;
-        device.upload_into(&[u32::MAX], self.room.bad_row.room(&device, 1)?, 0)?;
+    ) -> Result<()> {
         let screened = sparsity <= SCREENED_SPARSITY && sparsity < self.num_clusters;
         let panel = if screened { PANEL_ROWS } else { self.dense_panel() };
-        self.begin()?;
         let mut first = 0;
         while first < rows.num {
             let last = (first + panel).min(rows.num);
             self.choose_panel(rows, first..last, Choice { sparsity, screened }, &mut then)?;
             first = last;
         }
-        let entropy = device.download_at(self.room.entropy.get()?, 0)?;
-        match device.download_at(self.room.bad_row.get()?, 0)? {
-            u32::MAX => Ok(entropy),
-            row => Err(Failure::NotANumber { row: row as usize }),
-        }
+        self.rows_before += rows.num;
+        Ok(())
     }
 
     /// Rows that are weighed against all clusters together.

@@ -314,6 +314,18 @@ impl<T: Scalar> Mixture<T> {
         self.for_each_panel_of(1, batch, panels, visit)
     }
 
+    /// Look at the rows of the first of these panels.
+    pub(super) fn first_panel(&self, batch: &Batch<'_>, visit: impl FnOnce(&Rows<T>)) -> Result<()> {
+        let (data, stretch, mut visit) = (batch.data, self.stretch_rows(), Some(visit));
+        let cut = data.batches.growing_panels(batch.number, stretch, stretch);
+        // A reader of its own, which does not take them for the whole batch.
+        let mut ahead = Ahead::new(self.layout(), self.likelihood.dim()).holding(false);
+        ahead.for_each_panel(data, cut.into_iter().take(1), |read| {
+            visit.take().into_iter().for_each(|visit| visit(&read.rows));
+            Ok(())
+        })
+    }
+
     /// The same with panels of several stretches at most.
     pub(super) fn for_each_panel_of(
         &self,

@@ -41,17 +41,16 @@ fn scales<T: Real>(values: &[T], center: &[f64]) -> Vec<f64> {
 /// The inverse of a Cholesky factor of the covariance of rows about the center.
 fn whitening_factor<T: Real>(values: &[T], center: &[f64]) -> By {
     let dim = center.len();
-    let rows = values.chunks_exact(dim).take(WHITENING_ROWS);
-    let num = rows.len().max(1) as f64;
+    let num = (values.len() / dim.max(1)).min(WHITENING_ROWS);
+    let rows: Vec<f64> = values[..num * dim].iter().enumerate().map(|(i, x)| x.to_f64() - center[i % dim]).collect();
+    let num = num.max(1) as f64;
     let mut second = vec![0.0; dim * dim];
-    for row in rows {
-        let y: Vec<f64> = row.iter().zip(center).map(|(x, c)| x.to_f64() - c).collect();
-        for i in 0..dim {
-            for j in 0..=i {
-                second[i * dim + j] += y[i] * y[j] / num;
-            }
+    second.par_chunks_exact_mut(dim).enumerate().for_each(|(i, second)| {
+        for y in rows.chunks_exact(dim) {
+            let share = y[i] / num;
+            second[..=i].iter_mut().zip(y).for_each(|(sum, y)| *sum += share * y);
         }
-    }
+    });
     let average = (0..dim).map(|d| second[d * dim + d]).sum::<f64>() / dim as f64;
     let average = if average > 0.0 && average.is_finite() { average } else { 1.0 };
     // A column that is a sum of others, or never varies, has next to no width of its own.
@@ -76,8 +75,8 @@ pub(super) fn sample<T: Real>(values: &[T], center: &[f64]) -> Vec<f64> {
     rows.flat_map(|row| row.iter().zip(center).map(|(x, c)| x.to_f64() - c)).collect()
 }
 
-/// Put clusters where the GPU takes them from, each with the constant that `constant` makes of its own. `sample` is needed
-/// where clusters turn rows.
+/// Put clusters where the GPU takes them from, each with the constant that `constant` makes of its own; they are then to be
+/// [set](Work::set_clusters). `sample` is needed where clusters turn rows.
 pub(super) fn stage<T: Real>(
     work: &mut Work,
     clusters: &dyn Clusters<T>,
@@ -112,7 +111,7 @@ pub(super) fn stage<T: Real>(
         rows.for_each(|(turned, row)| turn(shared.factor, row, turned));
         work.set_turn(shared.factor, &scales(&turned, &vec![0.0; dim]))?;
     }
-    work.set_clusters()
+    Ok(())
 }
 
 /// M y with a lower-triangular M, row by row.

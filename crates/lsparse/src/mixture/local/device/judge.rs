@@ -95,6 +95,7 @@ impl<'a, T: Scalar> Judge<'a, T> {
             let mut work = Work::new(Arc::clone(device), &whitening(self.kind, values, self.center))?;
             let log_pi = self.log_pi;
             stage(&mut work, self.clusters, &sample(values, self.center), |k, own| constant(own, log_pi[k]))?;
+            work.set_clusters()?;
             self.held = Some(work);
         }
         self.held.as_mut().ok_or_else(|| not_dense().into())

@@ -11,7 +11,7 @@ mod form;
 mod judge;
 mod step;
 
-use lsparse_cuda::mixture::{Form, MOST_CLUSTERS, bytes_of_rows, bytes_of_work};
+use lsparse_cuda::mixture::{Form, MOST_CLUSTERS, PANEL_ROWS, bytes_of_rows, bytes_of_work};
 
 use crate::backend::Demand;
 use crate::data::Scalar;
@@ -36,10 +36,10 @@ fn form_of(kind: LikelihoodKind) -> Option<Form> {
 pub fn demand<T: Scalar>(config: &MixtureConfig, rows: usize, dim: usize, weighted: bool) -> Demand {
     let family = config.likelihood.family();
     let products = (family.products)(dim) as f64 * rows as f64 * config.clusters as f64;
-    // A batch at a time may be there, but not less.
-    let batch = rows.div_ceil(config.batches.unwrap_or(1).max(1));
+    // Rows may pass through, a panel while another is worked on, but not less.
+    let panel = rows.div_ceil(config.batches.unwrap_or(1).max(1)).min(PANEL_ROWS);
     let form = form_of(config.likelihood).unwrap_or(Form::Columns);
-    let bytes = bytes_of_rows::<T>(form, batch, dim, weighted) + bytes_of_work(form, batch, dim, config.clusters);
+    let bytes = 2 * bytes_of_rows::<T>(form, panel, dim, weighted) + bytes_of_work(form, panel, dim, config.clusters);
     Demand { products, bytes, cannot: cannot(config, dim) }
 }
 
@@ -123,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_must_fit_and_not_all_rows() {
+    fn panels_must_fit_and_not_all_rows() {
         let config = MixtureConfig { likelihood: LikelihoodKind::Gauss, clusters: 200, ..Default::default() };
         let bytes =
             |batches| demand::<f32>(&MixtureConfig { batches: Some(batches), ..config.clone() }, 4_000_000, 64, false);
-        let (whole, tenth) = (bytes(1), bytes(10));
-        assert_eq!(whole.products, tenth.products);
-        assert!(whole.bytes > 4_000_000 * 64 * 6 && tenth.bytes < whole.bytes / 2, "{whole:?} {tenth:?}");
+        let (whole, hundredth) = (bytes(1), bytes(100));
+        assert_eq!(whole.products, hundredth.products);
+        assert!(whole.bytes > 2 * 500_000 * 64 * 6 && hundredth.bytes < whole.bytes / 2, "{whole:?} {hundredth:?}");
     }
 }

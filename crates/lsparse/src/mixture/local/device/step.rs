@@ -1,10 +1,12 @@
 //! The local step on a GPU. All else of a run is that of the search which it takes the place of.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use lsparse_cuda::Device;
-use lsparse_cuda::mixture::{Failure, Form, Rows as DeviceRows, Work, bytes_of_rows};
+use lsparse_cuda::mixture::{
+    Failure, Form, PANEL_ROWS, Rows as DeviceRows, Slot, Statistics as Found, Work, bytes_of_rows, bytes_of_work,
+};
 
 use super::form::{sample, stage, take_statistics, whitening};
 use super::{form_of, not_dense};
@@ -36,8 +38,6 @@ pub struct Resident<T> {
     deal: DealId,
     /// The rows of batches that are there.
     batches: HashMap<usize, Held<T>>,
-    /// Weights of rows on their way to the GPU.
-    weights: Vec<f64>,
     /// Some rows about the center, where clusters turn rows.
     sample: Vec<f64>,
 }
@@ -69,75 +69,147 @@ impl<T: Scalar> OnDevice<T> {
         OnDevice { device, inner, keep, center }
     }
 
-    /// Bring the rows of a batch to the GPU, unless they are there.
+    /// Make ready for rows, by those of the first batch.
+    fn begin(
+        &self,
+        mixture: &Mixture<T>,
+        batch: &Batch<'_>,
+        worker: &mut MixtureWorker<T>,
+    ) -> std::result::Result<(), Trouble> {
+        if worker.resident.is_some() {
+            return Ok(());
+        }
+        let mut found = None;
+        mixture.first_panel(batch, |rows| {
+            if let Rows::Dense { values, .. } = rows {
+                found =
+                    Some((whitening(mixture.likelihood.kind(), values, &self.center), sample(values, &self.center)));
+            }
+        })?;
+        let (whitening, sample) = found.ok_or_else(not_dense)?;
+        let work = Work::new(Arc::clone(&self.device), &whitening)?;
+        worker.resident = Some(Resident { work, deal: batch.data.id, batches: HashMap::new(), sample });
+        Ok(())
+    }
+
+    /// Bring the rows of a batch to the GPU, to stay there.
     fn bring(
         &self,
         mixture: &Mixture<T>,
         batch: &Batch<'_>,
         worker: &mut MixtureWorker<T>,
     ) -> std::result::Result<(), Trouble> {
-        let MixtureWorker { panels, resident, .. } = worker;
-        // Rows of other data, or dealt otherwise, are none of these.
-        let deal = batch.data.id;
-        resident.take_if(|resident| resident.deal != deal);
-        if resident.as_ref().is_some_and(|resident| resident.batches.contains_key(&batch.number)) {
-            return Ok(());
-        }
-        let num = batch.num_rows();
-        let mut coming: Option<Held<T>> = None;
-        let mut first = 0;
+        let MixtureWorker { panels, resident: Some(resident), .. } = worker else { return Err(not_dense().into()) };
         let likelihood = mixture.likelihood.as_ref();
-        let is_weighted = batch.data.row_weights.is_some();
+        let (mut rows, mut weights) = (resident.work.rows(batch.num_rows(), None)?, Vec::new());
+        let (mut shared, mut first) = (Shared::new(likelihood, batch), 0);
         // Errors of the GPU come out of the reading apart from its own.
-        let mut trouble = Ok(());
-        let mut put = |panel: &Panel<T>| -> std::result::Result<(), Trouble> {
-            let Rows::Dense { values, .. } = &panel.rows else { return Err(not_dense().into()) };
-            let resident = match resident {
-                Some(resident) => resident,
-                None => {
-                    let whitening = whitening(likelihood.kind(), values, &self.center);
-                    let work = Work::new(Arc::clone(&self.device), &whitening)?;
-                    let (batches, weights) = (HashMap::new(), Vec::new());
-                    let sample = sample(values, &self.center);
-                    resident.insert(Resident { work, deal, batches, weights, sample })
-                }
-            };
-            let Held { rows, shared } = match &mut coming {
-                Some(held) => held,
-                None => {
-                    make_room(resident, likelihood, num, is_weighted)?;
-                    resident.weights.clear();
-                    let shared = vec![0.0; likelihood.shared_width()];
-                    coming.insert(Held { rows: resident.work.rows(num, None)?, shared })
-                }
-            };
-            resident.work.put(rows, first, values)?;
-            resident.weights.extend_from_slice(&panel.row_weights);
-            if !shared.is_empty() {
-                let all: Vec<u32> = (0..panel.rows.len() as u32).collect();
-                let ones = vec![1.0; if is_weighted { 0 } else { all.len() }];
-                let weights = if is_weighted { &panel.row_weights } else { &ones };
-                likelihood.accumulate_shared(&panel.rows, &all, weights, shared);
+        let mut trouble: std::result::Result<(), Trouble> = Ok(());
+        mixture.for_each_panel(batch, panels, |panel| {
+            let Rows::Dense { values, .. } = &panel.rows else { return Err(not_dense()) };
+            if trouble.is_ok() {
+                trouble = resident.work.put(&mut rows, first, values).map_err(Trouble::from);
             }
+            weights.extend_from_slice(&panel.row_weights);
+            shared.add(panel);
             first += panel.row_ids.len();
             Ok(())
+        })?;
+        trouble?;
+        if shared.is_weighted {
+            resident.work.set_weights(&mut rows, &weights)?;
+        }
+        resident.work.whiten(&mut rows)?;
+        resident.batches.insert(batch.number, Held { rows, shared: shared.sums });
+        Ok(())
+    }
+
+    /// The local step of rows that are there.
+    fn visit_held(
+        &self,
+        params: &MixtureParams<T>,
+        batch: &Batch<'_>,
+        resident: &mut Resident<T>,
+    ) -> std::result::Result<(Found, Vec<f64>), Trouble> {
+        let Resident { work, batches, sample, .. } = resident;
+        let Some(Held { rows, shared }) = batches.get(&batch.number) else { return Err(not_dense().into()) };
+        let log_pi = &params.frequencies.log_pi;
+        stage(work, params.clusters.as_ref(), sample, |k, constant| constant + log_pi[k])?;
+        work.set_clusters()?;
+        let found = work.summarize(rows, self.sparsity(params), T::EPSILON / 2.0);
+        Ok((found.map_err(|failure| trouble_of(failure, batch))?, shared.clone()))
+    }
+
+    /// The same of rows for which there is no room: they are read while those before are worked on, and not kept.
+    fn visit_passing(
+        &self,
+        mixture: &Mixture<T>,
+        params: &MixtureParams<T>,
+        batch: &Batch<'_>,
+        worker: &mut MixtureWorker<T>,
+    ) -> std::result::Result<(Found, Vec<f64>), Trouble> {
+        let MixtureWorker { panels, resident: Some(Resident { work, sample, .. }), .. } = worker else {
+            return Err(not_dense().into());
         };
-        let read = mixture.for_each_panel(batch, panels, |panel| {
-            if trouble.is_ok() {
-                trouble = put(panel);
-            }
-            Ok(())
+        let log_pi = &params.frequencies.log_pi;
+        stage(work, params.clusters.as_ref(), sample, |k, constant| constant + log_pi[k])?;
+        work.set_clusters()?;
+        let (slots, way) = work.slots::<T>(batch.num_rows())?;
+        work.begin_sums()?;
+        let mut shared = Shared::new(mixture.likelihood.as_ref(), batch);
+        let sparsity = self.sparsity(params);
+        let (to_reader, free) = mpsc::channel();
+        let (to_worker, sent) = mpsc::channel::<Slot<T>>();
+        slots.into_iter().for_each(|slot| drop(to_reader.send(slot)));
+        let (read, found) = std::thread::scope(|scope| {
+            let works = scope.spawn(move || {
+                let mut weighed = 0;
+                while let Ok(mut slot) = sent.recv() {
+                    weighed += work.add_slot(&mut slot, sparsity, T::EPSILON / 2.0)?;
+                    // (Nobody takes it if all has been read.)
+                    drop(to_reader.send(slot));
+                }
+                Ok::<Found, Failure>(Found { entropy: work.end_sums()?, weighed })
+            });
+            let mut slot: Option<Slot<T>> = None;
+            let mut trouble: std::result::Result<(), Trouble> = Ok(());
+            let send = |slot: Option<Slot<T>>| -> lsparse_cuda::Result<()> {
+                let Some(mut slot) = slot.filter(|slot| !slot.is_empty()) else { return Ok(()) };
+                way.send(&mut slot)?;
+                // (Nobody takes it if work has failed.)
+                drop(to_worker.send(slot));
+                Ok(())
+            };
+            let read = mixture.for_each_panel(batch, panels, |panel| {
+                let Rows::Dense { values, .. } = &panel.rows else { return Err(not_dense()) };
+                let (mut left, mut weights) = (&values[..], &panel.row_weights[..]);
+                while !left.is_empty() && trouble.is_ok() {
+                    let emptied = || {
+                        let mut slot: Slot<T> = free.recv().ok()?;
+                        slot.clear();
+                        Some(slot)
+                    };
+                    let Some(here) = slot.take().or_else(emptied) else { break };
+                    let here = slot.insert(here);
+                    let step = here.take(left, weights).map(|num| {
+                        left = &left[num * mixture.likelihood.dim()..];
+                        weights = weights.get(num..).unwrap_or_default();
+                        here.is_full()
+                    });
+                    trouble =
+                        step.and_then(|full| if full { send(slot.take()) } else { Ok(()) }).map_err(Trouble::from);
+                }
+                shared.add(panel);
+                Ok(())
+            });
+            let read = read.map_err(Trouble::from).and(trouble).and(send(slot.take()).map_err(Trouble::from));
+            // Nothing more comes.
+            drop(to_worker);
+            (read, works.join())
         });
         read?;
-        trouble?;
-        if let (Some(mut held), Some(resident)) = (coming, resident) {
-            if is_weighted {
-                resident.work.set_weights(&mut held.rows, &resident.weights)?;
-            }
-            resident.work.whiten(&mut held.rows)?;
-            resident.batches.insert(batch.number, held);
-        }
-        Ok(())
+        let found = found.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((found.map_err(|failure| trouble_of(failure, batch))?, shared.sums))
     }
 
     /// The local step there.
@@ -148,51 +220,93 @@ impl<T: Scalar> OnDevice<T> {
         batch: &Batch<'_>,
         worker: &mut MixtureWorker<T>,
     ) -> std::result::Result<VisitedRows<T>, Trouble> {
-        self.bring(mixture, batch, worker)?;
-        let (num, sparsity) = (mixture.num_clusters, self.keep.unwrap_or(params.search.sparsity));
-        let MixtureWorker { resident, spare, .. } = worker;
-        let Some(Resident { work, batches, sample, .. }) = resident else { return Err(not_dense().into()) };
-        let Some(Held { rows, shared }) = batches.get(&batch.number) else { return Err(not_dense().into()) };
-        let log_pi = &params.frequencies.log_pi;
-        stage(work, params.clusters.as_ref(), sample, |k, constant| constant + log_pi[k])?;
-        let found = work.summarize(rows, sparsity, T::EPSILON / 2.0).map_err(|failure| match failure {
-            Failure::NotANumber { row } => {
-                let ids = batch.data.batches.row_ids(batch.number);
-                Error::NanWeight { row: ids.get(row).copied().unwrap_or(row), cluster: 0 }.into()
+        // Rows of other data, or dealt otherwise, are none of these.
+        worker.resident.take_if(|resident| resident.deal != batch.data.id);
+        let is_there = |resident: &Resident<T>| resident.batches.contains_key(&batch.number);
+        if !worker.resident.as_ref().is_some_and(is_there) {
+            let stays = self.has_room(mixture.likelihood.as_ref(), batch, mixture.num_clusters, worker)?;
+            self.begin(mixture, batch, worker)?;
+            if stays {
+                self.bring(mixture, batch, worker)?;
             }
-            Failure::Gpu(error) => Trouble::Device(error),
-        })?;
+        }
+        let (found, shared) = match &mut worker.resident {
+            Some(resident) if is_there(resident) => self.visit_held(params, batch, resident)?,
+            _ => self.visit_passing(mixture, params, batch, worker)?,
+        };
+        let num = mixture.num_clusters;
+        let MixtureWorker { resident: Some(Resident { work, .. }), spare, .. } = worker else {
+            return Err(not_dense().into());
+        };
         let spare = spare.take().filter(|spare| spare.num_clusters() == num);
         let mut summary = spare.unwrap_or_else(|| mixture.likelihood.no_statistics(num));
-        take_statistics(mixture.likelihood.as_ref(), work.sums()?, shared, &mut summary);
+        take_statistics(mixture.likelihood.as_ref(), work.sums()?, &shared, &mut summary);
         summary.entropy = found.entropy;
         let table = (batch.num_rows() * num) as u64;
         let tally = MixtureTally { weights: found.weighed, products: 0, table };
         Ok(Visited { summary, memory: RowMemory::Nothing, found: params.search.sparsity, tally })
+    }
+
+    fn sparsity(&self, params: &MixtureParams<T>) -> usize {
+        self.keep.unwrap_or(params.search.sparsity)
+    }
+
+    /// Whether the rows of a batch can stay on the GPU besides those that are there: others pass through, so that as many
+    /// as there is room for need not be read in every lap.
+    fn has_room(
+        &self,
+        likelihood: &dyn Likelihood<T>,
+        batch: &Batch<'_>,
+        clusters: usize,
+        worker: &MixtureWorker<T>,
+    ) -> lsparse_cuda::Result<bool> {
+        let (form, dim, rows) =
+            (form_of(likelihood.kind()).unwrap_or(Form::Columns), likelihood.dim(), batch.num_rows());
+        let weighted = batch.data.row_weights.is_some();
+        let work = if worker.resident.is_none() { bytes_of_work(form, rows, dim, clusters) } else { 0 };
+        let needed = bytes_of_rows::<T>(form, rows, dim, weighted) + work + SPARE_BYTES;
+        // Rows on their way, of this batch or of others.
+        let passing = 2 * bytes_of_rows::<T>(form, rows.min(PANEL_ROWS), dim, weighted);
+        Ok(self.device.free_memory()? >= needed + passing)
     }
 }
 
 /// Bytes of a GPU's memory that are left alone: work grows with what is found.
 const SPARE_BYTES: u64 = 2 << 30;
 
-/// Let batches go where there is no room for another: they are read anew when it is their turn.
-fn make_room<T: Scalar>(
-    resident: &mut Resident<T>,
-    likelihood: &dyn Likelihood<T>,
-    rows: usize,
-    weighted: bool,
-) -> lsparse_cuda::Result<()> {
-    let form = form_of(likelihood.kind()).unwrap_or(Form::Columns);
-    let needed = bytes_of_rows::<T>(form, rows, likelihood.dim(), weighted) + SPARE_BYTES;
-    while !resident.batches.is_empty() && resident.work.device().free_memory()? < needed {
-        // Batches come in turn, so that the one that was used last is the one that is not needed for longest. Which goes
-        // changes no result.
-        if let Some(&last) = resident.batches.keys().max() {
-            resident.batches.remove(&last);
+/// What went wrong, with the row's number in the source.
+fn trouble_of(failure: Failure, batch: &Batch<'_>) -> Trouble {
+    match failure {
+        Failure::NotANumber { row } => {
+            let ids = batch.data.batches.row_ids(batch.number);
+            Error::NanWeight { row: ids.get(row).copied().unwrap_or(row), cluster: 0 }.into()
         }
-        resident.work.device().synchronize()?;
+        Failure::Gpu(error) => Trouble::Device(error),
     }
-    Ok(())
+}
+
+/// The statistics that do not depend on which clusters rows belong to, as rows are read.
+struct Shared<'a, T: Scalar> {
+    likelihood: &'a dyn Likelihood<T>,
+    is_weighted: bool,
+    sums: Vec<f64>,
+}
+
+impl<'a, T: Scalar> Shared<'a, T> {
+    fn new(likelihood: &'a dyn Likelihood<T>, batch: &Batch<'_>) -> Self {
+        let is_weighted = batch.data.row_weights.is_some();
+        Shared { likelihood, is_weighted, sums: vec![0.0; likelihood.shared_width()] }
+    }
+
+    fn add(&mut self, panel: &Panel<T>) {
+        if self.sums.is_empty() {
+            return;
+        }
+        let all: Vec<u32> = (0..panel.rows.len() as u32).collect();
+        let ones = vec![1.0; if self.is_weighted { 0 } else { all.len() }];
+        let weights = if self.is_weighted { &panel.row_weights } else { &ones };
+        self.likelihood.accumulate_shared(&panel.rows, &all, weights, &mut self.sums);
+    }
 }
 
 impl<T: Scalar> LocalStep<T> for OnDevice<T> {
