@@ -2,7 +2,7 @@
 //!
 //! The objective charges a cluster for its shape what a vague prior makes of it, and new rows only what the shape is wrong
 //! by. Where clusters have few rows for their columns it would rather have most rows in one of them and a handful in each
-//! of the others, and the rows that it has agree: those to come lose nats by it (4 a row of word vectors in 100 columns).
+//! of the others, and new rows lose by that (4 nats a row of word vectors in 100 columns).
 
 use super::Piece;
 use super::propose::{hard, parts_of};
