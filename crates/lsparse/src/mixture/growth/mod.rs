@@ -7,6 +7,7 @@
 //! same run. At a K that is given clusters are traded by the same means (`trade.rs`).
 
 mod fewer;
+mod foretell;
 mod judge;
 mod prior;
 mod propose;

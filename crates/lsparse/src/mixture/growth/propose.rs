@@ -405,12 +405,12 @@ fn gather<T: Scalar>(
 }
 
 /// Every row in one group.
-fn hard<T: Scalar>(owner: Vec<u32>) -> Responsibilities<T> {
+pub fn hard<T: Scalar>(owner: Vec<u32>) -> Responsibilities<T> {
     Responsibilities { sparsity: 1, value: vec![T::ONE; owner.len()], index: owner }
 }
 
 /// The statistics of rows in so many groups, each row times `factor`.
-fn parts_of<T: Scalar>(
+pub fn parts_of<T: Scalar>(
     likelihood: &dyn Likelihood<T>,
     sample: &Sample<T>,
     resp: &Responsibilities<T>,

@@ -8,7 +8,7 @@
 //! A merge that gains by itself, as that of two clusters in the place of one, leaves a cluster to spare, and the split that
 //! takes it need not gain. But of clusters that the objective has no use for it likes best those that are nearly empty, and
 //! held-out rows do not: where fewer clusters would gain more than the split does, its pieces must have rows enough to tell
-//! a shape.
+//! a shape. And rows of the sample that are left out must gain by a trade too (`foretell.rs`).
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::foretell::Foretelling;
 use super::propose::{Cuts, Effort};
 use super::{Growth, GrowthState, Judge, Piece, Proposal};
 use crate::clusters::seed::{Sample, second_choices};
@@ -145,7 +146,24 @@ fn propose<T: Scalar>(
     let of_rows = merges.iter().find(|merge| !merge.clusters.iter().any(is_empty));
     let fewer = of_rows.map_or(0.0, |merge| merge.gain);
     splits.retain(|split| split.gain > fewer || tell_shapes(likelihood, split.pieces.iter().map(|piece| piece.0)));
-    choose(state, splits, &merges, num.div_ceil(SPLITS), least);
+    let mut foretelling = None;
+    let mut of_merges: Vec<Option<f64>> = vec![None; merges.len()];
+    let mut foretold = |split: &Split, merge: usize| -> Result<f64> {
+        let foretelling = match &mut foretelling {
+            Some(there) => there,
+            none => none.insert(Foretelling::new(likelihood, params.clusters.as_ref(), total, (&sample, &resp))?),
+        };
+        let of_merge = match (of_merges[merge], &merges[merge].clusters[..]) {
+            (Some(known), _) => known,
+            (None, &[a, b]) => foretelling.gain_of_merge((a, b))?,
+            _ => 0.0,
+        };
+        of_merges[merge] = Some(of_merge);
+        Ok(of_merge + foretelling.gain_of_split(split.cluster, &split.pieces, most_rows)?)
+    };
+    // One mean more or less is no shape to be wrong about; and what cannot be worked out is not for the better.
+    let is_good = |split: &Split, merge: usize| view.shares() || foretold(split, merge).is_ok_and(|gain| gain > 0.0);
+    choose(state, splits, &merges, num.div_ceil(SPLITS), least, is_good);
     if !state.splits.is_empty() {
         state.set_beside(mixture.likelihood.as_ref(), total);
     }
@@ -299,8 +317,16 @@ fn hoped(gain: f64) -> f64 {
     gain.max(HOPE * gain)
 }
 
-/// Propose the splits that are hoped to pay for a merge, the two that gain most together first, and those merges.
-fn choose(state: &mut GrowthState, mut splits: Vec<Split>, merges: &[Merge], most: usize, least: f64) {
+/// Propose the splits that are hoped to pay for a merge, the two that gain most together first, and those merges; of a split
+/// and the number of a merge `is_good` says whether new rows agree.
+fn choose(
+    state: &mut GrowthState,
+    mut splits: Vec<Split>,
+    merges: &[Merge],
+    most: usize,
+    least: f64,
+    mut is_good: impl FnMut(&Split, usize) -> bool,
+) {
     let mut used: Vec<u32> = Vec::new();
     while state.splits.len() < most {
         let of_splits: Vec<(f64, &[u32])> =
@@ -310,7 +336,11 @@ fn choose(state: &mut GrowthState, mut splits: Vec<Split>, merges: &[Merge], mos
         if gain <= least {
             break;
         }
-        let Split { cluster, pieces, .. } = splits.swap_remove(split);
+        let split = splits.swap_remove(split);
+        if !is_good(&split, merge) {
+            continue;
+        }
+        let Split { cluster, pieces, .. } = split;
         if let [a, b] = merges[merge].clusters[..] {
             state.pairs.push((a, b));
         }
