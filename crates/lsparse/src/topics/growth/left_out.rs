@@ -43,13 +43,13 @@ pub struct LeaveOut {
 }
 
 impl LeaveOut {
-    /// Of the topics that are asked for, of so many halves and topics that may leave, and of these pairs, whose topics must
-    /// be among the former.
+    /// Of the topics that are asked for, of so many halves, of those that may leave where they are asked for, and of these
+    /// pairs, whose topics must be among the former.
     pub fn new(
         topics: &Topics,
         memos: &[Arc<TopicSummary>],
         asked: &[bool],
-        (num_halves, num_leaving): (usize, usize),
+        (num_halves, leaving): (usize, &[bool]),
         pairs: &[(u32, u32)],
     ) -> Self {
         let (num, lambda) = (asked.len(), topics.lambda);
@@ -60,9 +60,10 @@ impl LeaveOut {
             topics: vec![0.0; num],
             halves: vec![0.0; num_halves],
             pairs: vec![0.0; pairs.len()],
-            left: vec![0.0; num_leaving],
+            left: vec![0.0; leaving.len()],
             left_counts: Vec::new(),
         };
+        let is_asked = |slot: u32| leaving.get(slot as usize).is_some_and(|asked| *asked);
         let of_chunk = |chunk: usize| {
             let words = chunk * WORDS_A_TASK..((chunk + 1) * WORDS_A_TASK).min(topics.vocab_size);
             let mut of_topics = Column::new(num, memos.len());
@@ -71,7 +72,7 @@ impl LeaveOut {
             let mut is_changed = vec![false; num];
             let mut out = zero();
             for v in words {
-                changes_of(memos, v, |slot| (slot as usize) < num_leaving, &mut changes);
+                changes_of(memos, v, is_asked, &mut changes);
                 changes.iter().for_each(|change| is_changed[change.topic as usize] = true);
                 let is_needed = |k: usize| asked[k] || is_changed[k];
                 of_topics.fill(memos.iter().map(|memo| batch_words(memo).word(v)), is_needed, lambda);
