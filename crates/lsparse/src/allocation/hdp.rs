@@ -326,6 +326,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_stick_that_goes_on_from_another_comes_to_the_best() {
+        let said = Tables { tables: &[4.5, 3.0, 8.0, 0.0], slopes: &[0.9, 0.4, 2.0, 0.0], slope: 6.0 };
+        for gamma in [Some(1.3), None] {
+            let (moved, best) = (Stick::best(0.5, gamma, SAID).moved(0.5, said), Stick::best(0.5, gamma, said));
+            let terms = [&moved, &best].map(|stick| stick.term(0.5, said));
+            assert!((terms[0] - terms[1]).abs() < 1e-6 * terms[1].abs(), "{terms:?}");
+            assert_eq!(moved.order, best.order);
+        }
+    }
+
     /// Topics that nobody has change nothing, where gamma is as given: bounds compare one K with another.
     #[test]
     fn topics_that_nobody_has_cost_nothing() {

@@ -387,3 +387,28 @@ fn moved<M: crate::topics::summary::Mass>(
         sums.drain(|k, mass| row.extend((mass > ROUNDING).then(|| (k, M::from_f64(mass)))));
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Changes that come in two parts are those that sorting and summing give.
+    #[test]
+    fn changes_are_in_order_and_the_same_are_summed() {
+        const SIZES: (usize, usize, usize) = (7, 70, 3);
+        let of = |n: u32| (n * 5 % 3, n * 11 % 7, n * 29 % 70, 0.25 * n as f32 - 9.0);
+        let all: Vec<LeftWord> = (0..400).map(of).collect();
+        let mut words = LeftWords::default();
+        words.add(SIZES, all[..150].chunks(40));
+        words.add(SIZES, all[150..].chunks(60));
+        let mut sorted = all.clone();
+        sorted.sort_by_key(|change| (change.1, change.0, change.2));
+        let mut expected: Vec<(u32, (u32, u32, f32))> = Vec::new();
+        for same in sorted.chunk_by(|x, y| (x.0, x.1, x.2) == (y.0, y.1, y.2)) {
+            expected.push((same[0].1, (same[0].0, same[0].2, same.iter().map(|change| change.3).sum())));
+        }
+        let found = (0..SIZES.0).flat_map(|v| words.word(v).iter().map(move |&change| (v as u32, change)));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        assert_eq!(words.all().len(), expected.len());
+    }
+}
