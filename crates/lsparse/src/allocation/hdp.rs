@@ -53,20 +53,39 @@ impl Stick {
             stick.settle_gamma(tables);
         }
         stick.break_plainly(tables);
-        let mut before = stick.term(alpha, said);
+        stick.settle(alpha, said);
+        stick
+    }
+
+    /// The same where documents say a little else of as many topics: sweeps go on from what this one has of each.
+    pub fn moved(&self, alpha: f64, said: Tables<'_>) -> Self {
+        let tables = said.tables;
+        let mut places = vec![0; tables.len()];
+        self.order.iter().enumerate().for_each(|(i, &k)| places[k] = i);
+        let mut order = self.order.clone();
+        order.sort_by(|&i, &j| tables[j].total_cmp(&tables[i]).then(i.cmp(&j)));
+        let of = |of: &[f64]| order.iter().map(|&k| of[places[k]]).collect::<Vec<f64>>();
+        let (ones, rests) = (of(&self.ones), of(&self.rests));
+        let mut stick = Stick { order, ones, rests, ..*self };
+        stick.settle(alpha, said);
+        stick
+    }
+
+    /// Sweep until the bound rests.
+    fn settle(&mut self, alpha: f64, said: Tables<'_>) {
+        let mut before = self.term(alpha, said);
         for _ in 0..MOST_SWEEPS {
-            stick.sweep(alpha, said);
-            if stick.learned {
+            self.sweep(alpha, said);
+            if self.learned {
                 // d/d gamma of sum_k log gamma + (gamma - 1) E[log(1 - u_k)] - gamma
-                stick.gamma = (stick.ones.len() as f64 / (1.0 - stick.log_rests())).clamp(LEAST_GAMMA, MOST_GAMMA);
+                self.gamma = (self.ones.len() as f64 / (1.0 - self.log_rests())).clamp(LEAST_GAMMA, MOST_GAMMA);
             }
-            let now = stick.term(alpha, said);
+            let now = self.term(alpha, said);
             if now - before <= REST * before.abs() {
                 break;
             }
             before = now;
         }
-        stick
     }
 
     /// gamma where there are no slopes; the sweeps go on from here.
@@ -172,7 +191,7 @@ fn of_stick((a, b): (f64, f64), plain: (f64, f64)) -> f64 {
 /// until the value rises.
 fn tilted(start: (f64, f64), plain: (f64, f64), weight: f64) -> (f64, f64) {
     let value = |(a, b): (f64, f64)| of_stick((a, b), plain) - weight * a / (a + b);
-    let (mut now, mut at) = (start, value(start));
+    let mut now = start;
     // (The next sweep goes on from where this ends.)
     for _ in 0..STEPS {
         let (a, b) = now;
@@ -186,12 +205,12 @@ fn tilted(start: (f64, f64), plain: (f64, f64), weight: f64) -> (f64, f64) {
         if change.0.abs() <= NEAR * a && change.1.abs() <= NEAR * b {
             break;
         }
-        let mut size = 1.0;
+        let (mut size, at) = (1.0, value(now));
         let better = loop {
             let next = (a + size * change.0, b + size * change.1);
             let value = if next.0 > 0.0 && next.1 > 0.0 { value(next) } else { f64::NEG_INFINITY };
             if value > at {
-                break Some((next, value));
+                break Some(next);
             }
             size *= 0.5;
             if size < 1e-3 {
@@ -199,7 +218,7 @@ fn tilted(start: (f64, f64), plain: (f64, f64), weight: f64) -> (f64, f64) {
             }
         };
         let Some(better) = better else { break };
-        (now, at) = better;
+        now = better;
     }
     now
 }
@@ -304,6 +323,17 @@ mod tests {
             other.order = order.to_vec();
             other.break_plainly(plain.tables);
             assert!(other.term(0.5, plain) < stick.term(0.5, plain));
+        }
+    }
+
+    #[test]
+    fn a_stick_that_goes_on_from_another_comes_to_the_best() {
+        let said = Tables { tables: &[4.5, 3.0, 8.0, 0.0], slopes: &[0.9, 0.4, 2.0, 0.0], slope: 6.0 };
+        for gamma in [Some(1.3), None] {
+            let (moved, best) = (Stick::best(0.5, gamma, SAID).moved(0.5, said), Stick::best(0.5, gamma, said));
+            let terms = [&moved, &best].map(|stick| stick.term(0.5, said));
+            assert!((terms[0] - terms[1]).abs() < 1e-6 * terms[1].abs(), "{terms:?}");
+            assert_eq!(moved.order, best.order);
         }
     }
 

@@ -11,7 +11,6 @@
 //! promises too much of topics that a few documents in several batches share by chance (`optimism.rs`): what is known of
 //! that counts where a topic may be given up.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -19,15 +18,17 @@ use rayon::prelude::*;
 use crate::allocation::{Stick, Tables};
 use crate::topics::Topics;
 use crate::topics::growth::fewer::{Alike, Heir};
-use crate::topics::growth::left_out::{self, LeaveOut, batch_words, left_of, left_out};
-use crate::topics::growth::trial::{PairChange, Said, Trial};
+use crate::topics::growth::left_out::{
+    self, Change, LeaveOut, WORDS_A_TASK, batch_words, changes_of, left_of, left_out,
+};
+use crate::topics::growth::trial::{Bounds, PairChange, Said};
 use crate::topics::growth::{GrowthState, Leaving, unchanged};
 use crate::topics::summary::TopicSummary;
 use crate::training::moves::{Move, MoveKind, Part, Remap};
 
 /// J: what is remembered of batches, each scored under topics without it.
 pub fn leave_out_objective(topics: &Topics, total: &TopicSummary, memos: &[Arc<TopicSummary>]) -> f64 {
-    let words: f64 = LeaveOut::new(topics, memos, &vec![true; total.num_topics], (0, 0), &[]).topics.iter().sum();
+    let words: f64 = LeaveOut::new(topics, memos, &vec![true; total.num_topics], (0, &[]), &[]).topics.iter().sum();
     words + total.entropy + topics.allocation(&[], total) - cost_of(topics) * total.num_topics as f64
 }
 
@@ -62,8 +63,10 @@ pub struct Judge<'a> {
     pairs: Vec<(u32, u32)>,
     leaving: Vec<Leaving>,
     candidates: Vec<Candidate>,
-    /// What the data term of J gains by each that may leave, by itself.
+    /// What the data term of J gains by each that may leave, by itself, and what that changes of topics in each batch (see
+    /// `LeaveOut::left_counts`).
     left: Vec<f64>,
+    left_counts: Vec<Vec<f64>>,
     /// What J promises too much of it, which is gained where it leaves.
     promised: Vec<f64>,
     /// What was promised too much of those that were given up, and whether one of them was for nothing else.
@@ -87,7 +90,7 @@ impl<'a> Judge<'a> {
         let whole = unchanged(total.num_topics).clusters;
         let clusters = whole.into_iter().enumerate().map(|(k, parts)| Some((parts, said(k)))).collect();
         let splits = state.splits.iter().map(|split| split.topic).collect();
-        let (candidates, left, made) = (Vec::new(), Vec::new(), Vec::new());
+        let (candidates, left, left_counts, made) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (pairs, leaving) = (state.pairs.clone(), state.leaving.clone());
         let cost = cost_of(topics);
         Judge {
@@ -101,6 +104,7 @@ impl<'a> Judge<'a> {
             leaving,
             candidates,
             left,
+            left_counts,
             promised,
             made_up: (0.0, false),
             clusters,
@@ -113,8 +117,9 @@ impl<'a> Judge<'a> {
         let mut asked = vec![false; self.total.num_topics];
         let of_pairs = self.pairs.iter().flat_map(|&(a, b)| [a, b]);
         self.splits.iter().copied().chain(of_pairs).for_each(|k| asked[k as usize] = true);
-        let nums = (2 * self.splits.len(), self.leaving.len());
-        let words = LeaveOut::new(self.topics, self.memos, &asked, nums, &self.pairs);
+        let may_gain: Vec<bool> = (0..self.leaving.len()).map(|i| self.may_gain(i)).collect();
+        let asked_of = (2 * self.splits.len(), &may_gain[..]);
+        let words = LeaveOut::new(self.topics, self.memos, &asked, asked_of, &self.pairs);
         let now = |k: u32| self.clusters[k as usize].as_ref().map_or(Said::default(), |cluster| cluster.1);
         let mut candidates = Vec::new();
         let trials = || left_out::trials(self.memos);
@@ -149,17 +154,36 @@ impl<'a> Judge<'a> {
             let (touches, said) = (vec![k as u32], Vec::new());
             candidates.push(Candidate { kind: MoveKind::Delete, touches, gain: 0.0, said, about: f64::INFINITY });
         }
-        self.left = words.left;
+        (self.left, self.left_counts) = (words.left, words.left_counts);
+        let lost = |(left, _): (&mut f64, &bool)| *left = f64::NEG_INFINITY;
+        self.left.iter_mut().zip(&may_gain).filter(|of| !of.1).for_each(lost);
         self.candidates = candidates;
         self.candidates.len()
     }
 
+    /// Whether J may gain by a topic that may be given up, by the bounds of its documents.
+    fn may_gain(&self, slot: usize) -> bool {
+        let mut bounds = Bounds::default();
+        left_out::trials(self.memos).for_each(|trial| bounds.add(&trial.left_bounds[slot][0]));
+        bounds.change + self.promised[slot] + self.cost + ALLOWANCE * bounds.documents > 0.0
+    }
+
     /// What the stick makes of what documents say of these topics.
     fn stick_of(&self, said: impl Iterator<Item = Said>) -> f64 {
+        self.stick_near(None, said).1
+    }
+
+    /// The same with the stick, from one that was best for nearly the same.
+    fn stick_near(&self, near: Option<&Stick>, said: impl Iterator<Item = Said>) -> (Stick, f64) {
         let (tables, slopes): (Vec<f64>, Vec<f64>) =
             said.map(|said| (said.tables.max(0.0), said.slope.max(0.0))).unzip();
         let said = Tables { tables: &tables, slopes: &slopes, slope: self.total.alpha_total };
-        Stick::best(self.topics.alpha, self.topics.gamma, said).term(self.topics.alpha, said)
+        let stick = match near {
+            Some(near) => near.moved(self.topics.alpha, said),
+            None => Stick::best(self.topics.alpha, self.topics.gamma, said),
+        };
+        let term = stick.term(self.topics.alpha, said);
+        (stick, term)
     }
 
     /// For each topic the one that would best take its place: the partner whose merge with it gains most with documents as
@@ -188,21 +212,21 @@ impl<'a> Judge<'a> {
         let memos = self.memos;
         let overlap = |i: usize| left_out::trials(memos).fold(0u64, |bits, trial| bits | trial.overlap[i]);
         let mut said_now: Vec<Said> = self.clusters.iter().flatten().map(|cluster| cluster.1).collect();
-        let mut present = self.stick_of(said_now.iter().copied());
+        let (mut stick, mut present) = self.stick_near(None, said_now.iter().copied());
         let mut left = self.what_leaves();
         let mut state = Left::new(self.topics, self.memos);
         // Most are not worth a stick of their own.
         let is_near = |i: &usize| {
             let is_there = self.total.counts[left[*i].topic as usize] > 0.0;
-            is_there && self.about(&left[*i], self.left[*i], &said_now) + self.promised[*i] > -SLACK_OF_LEAVING
+            is_there && self.about(&left[*i], &said_now) + self.promised[*i] > -SLACK_OF_LEAVING
         };
         let alone = |i: usize| {
-            let after = self.stick_of(left[i].said_with(&said_now).into_iter());
-            (left[i].gain + self.left[i] + after - present + self.cost + self.promised[i], i)
+            let after = self.stick_near(Some(&stick), left[i].said_with(&said_now).into_iter()).1;
+            (left[i].gain + left[i].of_words + after - present + self.cost + self.promised[i], i)
         };
         let near: Vec<usize> = (0..left.len()).filter(is_near).collect();
         let mut alone: Vec<(f64, usize)> = near.into_par_iter().map(alone).filter(|alone| alone.0 > 0.0).collect();
-        alone.iter().for_each(|&(_, i)| left[i].words = self.words_of(i));
+        self.find_words(&mut left, alone.iter().fold(0, |bits, &(_, i)| bits | 1 << i));
         alone.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let (mut left_so_far, mut taken) = (0, 0u64);
         for (_, i) in alone {
@@ -210,13 +234,16 @@ impl<'a> Judge<'a> {
             if overlap(i) & taken != 0 || left_so_far + 1 >= self.total.num_topics {
                 continue;
             }
-            let (change, said, after) = self.without(&state, leaves, &said_now, present);
-            let (by_itself, change) = (change, change + self.promised[i]);
+            let said = leaves.said_with(&said_now);
+            let (next, after) = self.stick_near(Some(&stick), said.iter().copied());
+            let by_itself = leaves.gain + state.gain(leaves) + after - present + self.cost;
+            let change = by_itself + self.promised[i];
             if change <= 0.0 {
                 continue;
             }
             self.made_up = (self.made_up.0 + self.promised[i], self.made_up.1 || by_itself <= 0.0);
-            (said_now, present, taken, left_so_far) = (said, after, taken | 1 << i, left_so_far + 1);
+            (said_now, stick, present) = (said, next, after);
+            (taken, left_so_far) = (taken | 1 << i, left_so_far + 1);
             state.make(leaves);
             // (A document may say something of a topic that it has next to nothing of.)
             leaves.words.iter().for_each(|change| touched[change.1 as usize] = true);
@@ -234,29 +261,26 @@ impl<'a> Judge<'a> {
     }
 
     /// What J gains if a topic is given up, about: under the alphas of now, that of the topic with the heir's.
-    fn about(&self, leaves: &Leaves, of_words: f64, now: &[Said]) -> f64 {
+    fn about(&self, leaves: &Leaves, now: &[Said]) -> f64 {
         let [topic, heir] = [leaves.topic, leaves.heir].map(|k| (k, f64::from(self.alpha[k as usize])));
         let said = leaves.said_with(now);
         let of_others = leaves.said.iter().filter(|change| change.0 != topic.0 && change.0 != heir.0);
         let mut change: f64 = of_others.map(|&(k, change)| worth(change, f64::from(self.alpha[k as usize]))).sum();
         change += worth(said[heir.0 as usize], heir.1 + topic.1) - worth(now[heir.0 as usize], heir.1);
         change -= worth(now[topic.0 as usize], topic.1);
-        leaves.gain + of_words + change + self.cost
-    }
-
-    /// What J gains if one more topic is given up, what documents say of topics then, and what the stick makes of that;
-    /// `present` is what it makes of what they say now.
-    fn without(&self, state: &Left<'_>, leaves: &Leaves, now: &[Said], present: f64) -> (f64, Vec<Said>, f64) {
-        let said = leaves.said_with(now);
-        let after = self.stick_of(said.iter().copied());
-        (leaves.gain + state.gain(leaves) + after - present + self.cost, said, after)
+        leaves.gain + leaves.of_words + change + self.cost
     }
 
     /// What changes with each topic that may be given up, but for its words.
     fn what_leaves(&self) -> Vec<Leaves> {
         let num = self.total.num_topics;
-        let of = |&Leaving { topic, heir, .. }: &Leaving| Leaves { topic, heir, ..Leaves::default() };
-        let mut left: Vec<Leaves> = self.leaving.iter().map(of).collect();
+        let of = |(i, &Leaving { topic, heir, .. }): (usize, &Leaving)| {
+            let counts = |k: usize| self.left_counts.iter().map(move |of_batch| of_batch[i * num + k]);
+            let changed = (0..num).filter(|&k| counts(k).any(|change| change != 0.0));
+            let counts = changed.map(|k| (k as u32, counts(k).collect())).collect();
+            Leaves { topic, heir, of_words: self.left[i], counts, ..Leaves::default() }
+        };
+        let mut left: Vec<Leaves> = self.leaving.iter().enumerate().map(of).collect();
         for trial in left_out::trials(self.memos) {
             for (i, leaves) in left.iter_mut().enumerate() {
                 leaves.gain += trial.left_entropy[i];
@@ -271,14 +295,20 @@ impl<'a> Judge<'a> {
         left
     }
 
-    /// The words that change with one of them.
-    fn words_of(&self, slot: usize) -> Vec<(u32, u32, u32, f64)> {
-        let of_batch = |(b, trial): (usize, &'a Trial)| {
-            trial.left.of(slot).map(move |(v, k, change)| (v, k, b as u32, f64::from(change)))
+    /// The words that change with those of them that are meant, as bits.
+    fn find_words(&self, left: &mut [Leaves], meant: u64) {
+        let of_words = |words: &[usize]| {
+            let (mut found, mut changes) = (Vec::new(), Vec::new());
+            for &v in words {
+                changes_of(self.memos, v, |slot| meant >> slot & 1 == 1, &mut changes);
+                let found_in = |c: &Change| (c.slot, (v as u32, c.topic, c.batch, f64::from(c.mass)));
+                found.extend(changes.iter().map(found_in));
+            }
+            found
         };
-        let mut words: Vec<_> = left_out::trials(self.memos).enumerate().flat_map(of_batch).collect();
-        words.sort_unstable_by_key(|change| (change.0, change.1, change.2));
-        words
+        let words: Vec<usize> = (0..if meant == 0 { 0 } else { self.topics.vocab_size }).collect();
+        let found: Vec<Vec<_>> = words.par_chunks(WORDS_A_TASK).with_max_len(1).map(of_words).collect();
+        found.into_iter().flatten().for_each(|(slot, change)| left[slot as usize].words.push(change));
     }
 
     /// Make the changes that gain, the best first, none of what another has changed. Of equals the smaller number of
@@ -292,7 +322,7 @@ impl<'a> Judge<'a> {
         }
         candidates.retain(|candidate| candidate.about > -SLACK);
         candidates.sort_by(|a, b| b.about.total_cmp(&a.about).then(a.touches.cmp(&b.touches)));
-        let mut present = self.stick_of(self.clusters.iter().flatten().map(|cluster| cluster.1));
+        let mut present = None;
         for candidate in candidates {
             let born = candidate.kind == MoveKind::Birth;
             let num = self.clusters.iter().flatten().count();
@@ -321,14 +351,16 @@ impl<'a> Judge<'a> {
                     becomes.iter().find(|of| of.0 == k).map_or(cluster, |of| &of.1).as_ref()
                 });
             let stick = self.stick_of(after.chain(&besides).map(|cluster| cluster.1));
-            let gain = candidate.gain + stick - present + if born { -self.cost } else { self.cost };
+            let now = || self.stick_of(self.clusters.iter().flatten().map(|cluster| cluster.1));
+            let present = present.get_or_insert_with(now);
+            let gain = candidate.gain + stick - *present + if born { -self.cost } else { self.cost };
             if gain > 0.0 || (!born && gain > -1e-9 * present.abs()) {
                 candidate.touches.iter().for_each(|&k| touched[k as usize] = true);
                 let change = Move { kind: candidate.kind, from: Vec::new(), to: Vec::new(), gain };
                 self.made.push((change, candidate.touches));
                 becomes.into_iter().for_each(|(k, cluster)| self.clusters[k] = cluster);
                 self.clusters.extend(besides.map(Some));
-                present = stick;
+                *present = stick;
             }
         }
     }
@@ -369,9 +401,12 @@ struct Leaves {
     heir: u32,
     /// (word, topic, batch, change of mass), in that order.
     words: Vec<(u32, u32, u32, f64)>,
+    /// What each batch has of topics changes by.
+    counts: Vec<(u32, Vec<f64>)>,
     /// What documents say of topics changes by.
     said: Vec<(u32, Said)>,
-    /// What J gains by all but words and the stick.
+    /// What J gains by the words where no other leaves, and by all but words and the stick.
+    of_words: f64,
     gain: f64,
 }
 
@@ -386,92 +421,92 @@ impl Leaves {
     }
 }
 
-/// What batches have, with those topics left that were given up so far.
+/// What batches have more of, and less, with those topics left that were given up so far.
 struct Left<'a> {
     lambda: f64,
     room: f64,
     memos: &'a [Arc<TopicSummary>],
-    /// By word and topic, and by topic: what each batch has, where it is not as remembered.
-    words: HashMap<(u32, u32), Vec<f64>>,
-    counts: HashMap<u32, Vec<f64>>,
+    /// Word by word (topic, batch, change of mass), in that order.
+    words: Vec<Vec<(u32, u32, f64)>>,
+    /// By topic the change in each batch; nothing where there is none.
+    counts: Vec<Vec<f64>>,
 }
 
 impl<'a> Left<'a> {
     fn new(topics: &Topics, memos: &'a [Arc<TopicSummary>]) -> Self {
         let room = topics.lambda * topics.vocab_size as f64;
-        Left { lambda: topics.lambda, room, memos, words: HashMap::new(), counts: HashMap::new() }
+        let (words, counts) = (vec![Vec::new(); topics.vocab_size], vec![Vec::new(); topics.num_topics]);
+        Left { lambda: topics.lambda, room, memos, words, counts }
     }
 
-    /// What batches have of a word in a topic.
-    fn word(&self, v: u32, k: u32, into: &mut Vec<f64>) {
-        into.clear();
-        if let Some(changed) = self.words.get(&(v, k)) {
-            into.extend_from_slice(changed);
-            return;
-        }
-        into.extend(self.memos.iter().map(|memo| {
-            let (topic, mass) = batch_words(memo).word(v as usize);
-            topic.binary_search(&k).map_or(0.0, |at| f64::from(mass[at]))
-        }));
-    }
-
-    fn count(&self, k: u32) -> Vec<f64> {
-        let remembered = || self.memos.iter().map(|memo| memo.counts[k as usize]).collect();
-        self.counts.get(&k).cloned().unwrap_or_else(remembered)
-    }
-
-    /// Each word and topic that changes: what batches have of it before and after. Then the same of topics as a whole.
-    fn changes(
-        &self,
-        leaves: &Leaves,
-        mut of_word: impl FnMut(u32, u32, &[f64], &[f64]),
-        mut of_topic: impl FnMut(u32, &[f64], Vec<f64>),
-    ) {
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        let mut counts: HashMap<u32, Vec<f64>> = HashMap::new();
-        for group in leaves.words.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
-            let (v, k) = (group[0].0, group[0].1);
-            self.word(v, k, &mut before);
-            after.clone_from(&before);
-            let count = counts.entry(k).or_insert_with(|| vec![0.0; self.memos.len()]);
-            for &(_, _, b, change) in group {
-                after[b as usize] += change;
-                count[b as usize] += change;
-            }
-            after.iter_mut().for_each(|mass| *mass = left_of(*mass));
-            of_word(v, k, &before, &after);
-        }
-        let mut counts: Vec<(u32, Vec<f64>)> = counts.into_iter().collect();
-        counts.sort_unstable_by_key(|count| count.0);
-        for (k, change) in counts {
-            let before = self.count(k);
-            let after = before.iter().zip(change).map(|(n, c)| (n + c).max(0.0)).collect();
-            of_topic(k, &before, after);
-        }
-    }
-
-    /// What the data term of J gains.
+    /// What the data term of J gains: what it gains where no other leaves, and what is different where others have changed
+    /// the same.
     fn gain(&self, leaves: &Leaves) -> f64 {
-        let (mut of_words, mut of_topics) = (0.0, 0.0);
-        self.changes(
-            leaves,
-            |_, _, before, after| of_words += left_out(after, self.lambda) - left_out(before, self.lambda),
-            |_, before, after| of_topics -= left_out(&after, self.room) - left_out(before, self.room),
-        );
-        of_words + of_topics
+        let mut gain = leaves.of_words;
+        for of_word in leaves.words.chunk_by(|x, y| x.0 == y.0) {
+            let mut made = &self.words[of_word[0].0 as usize][..];
+            for group in of_word.chunk_by(|x, y| x.1 == y.1) {
+                let (v, k) = (group[0].0, group[0].1);
+                made = &made[made.iter().take_while(|change| change.0 < k).count()..];
+                let these = &made[..made.iter().take_while(|change| change.0 == k).count()];
+                if these.is_empty() {
+                    continue;
+                }
+                let mut own = vec![0.0; self.memos.len()];
+                group.iter().for_each(|change| own[change.2 as usize] += change.3);
+                let mut others = vec![0.0; self.memos.len()];
+                these.iter().for_each(|change| others[change.1 as usize] += change.2);
+                let remembered: Vec<f64> = self.memos.iter().map(|memo| mass_of(memo, v, k)).collect();
+                gain += what_differs(&remembered, (&own, &others), |masses| {
+                    masses.iter_mut().for_each(|mass| *mass = left_of(*mass));
+                    left_out(masses, self.lambda)
+                });
+            }
+        }
+        for (k, own) in leaves.counts.iter().filter(|change| !self.counts[change.0 as usize].is_empty()) {
+            let remembered: Vec<f64> = self.memos.iter().map(|memo| memo.counts[*k as usize]).collect();
+            gain -= what_differs(&remembered, (own, &self.counts[*k as usize]), |masses| {
+                masses.iter_mut().for_each(|mass| *mass = mass.max(0.0));
+                left_out(masses, self.room)
+            });
+        }
+        gain
     }
 
     /// Give it up.
     fn make(&mut self, leaves: &Leaves) {
-        let (mut words, mut counts) = (Vec::new(), Vec::new());
-        self.changes(
-            leaves,
-            |v, k, _, after| words.push(((v, k), after.to_vec())),
-            |k, _, after| counts.push((k, after)),
-        );
-        self.words.extend(words);
-        self.counts.extend(counts);
+        for of_word in leaves.words.chunk_by(|x, y| x.0 == y.0) {
+            let list = &mut self.words[of_word[0].0 as usize];
+            let before = std::mem::take(list);
+            let mut before = before.into_iter().peekable();
+            for &(_, k, b, change) in of_word {
+                list.extend(std::iter::from_fn(|| before.next_if(|made| (made.0, made.1) < (k, b))));
+                let same = before.next_if(|made| (made.0, made.1) == (k, b)).map_or(0.0, |made| made.2);
+                list.push((k, b, same + change));
+            }
+            list.extend(before);
+        }
+        for (k, change) in &leaves.counts {
+            let counts = &mut self.counts[*k as usize];
+            counts.resize(self.memos.len(), 0.0);
+            counts.iter_mut().zip(change).for_each(|(sum, change)| *sum += change);
+        }
     }
+}
+
+/// What a batch has of a word in a topic.
+fn mass_of(memo: &TopicSummary, v: u32, k: u32) -> f64 {
+    let (topic, mass) = batch_words(memo).word(v as usize);
+    topic.binary_search(&k).map_or(0.0, |at| f64::from(mass[at]))
+}
+
+/// By how much more a change of masses gains where others are made, with what each is worth.
+fn what_differs(masses: &[f64], (own, others): (&[f64], &[f64]), worth: impl Fn(&mut [f64]) -> f64) -> f64 {
+    let with = |factors: (f64, f64)| {
+        let sum = |((m, own), others): ((&f64, &f64), &f64)| m + factors.1 * others + factors.0 * own;
+        worth(&mut masses.iter().zip(own).zip(others).map(sum).collect::<Vec<f64>>())
+    };
+    with((1.0, 1.0)) - with((0.0, 1.0)) - with((1.0, 0.0)) + with((0.0, 0.0))
 }
 
 /// What the stick may bring beyond the alphas of now, about: candidates that fall short by more are not looked at.
@@ -479,6 +514,11 @@ const SLACK: f64 = 5.0;
 
 /// The same of a topic that may be given up: its own stick goes too.
 const SLACK_OF_LEAVING: f64 = 40.0;
+
+/// What J may gain more of a document than its bound does where a topic is given up. (Of 343 that were given up in kos, wiki
+/// and five planted corpora none needed more than -0.7; 42 % of the documents that were worked out again were of topics
+/// that needed more than this.)
+const ALLOWANCE: f64 = 1.0;
 
 /// b log alpha - e alpha.
 fn worth(said: Said, alpha: f64) -> f64 {

@@ -3,7 +3,6 @@
 //! All of it is sums of m log(what the other batches have + lambda), gathered word by word; the logarithms of a word are
 //! worked out together.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -13,7 +12,7 @@ use crate::topics::growth::trial::{ROUNDING, Trial};
 use crate::topics::summary::{SparseStats, TopicSummary, WordsHere};
 
 /// Words of a parallel task.
-const WORDS_A_TASK: usize = 64;
+pub const WORDS_A_TASK: usize = 64;
 
 /// S of a batch.
 pub fn batch_words(memo: &TopicSummary) -> &SparseStats<f32> {
@@ -38,16 +37,19 @@ pub struct LeaveOut {
     pub pairs: Vec<f64>,
     /// Of all topics where one that may leave is gone, less what it is.
     pub left: Vec<f64>,
+    /// Batch by batch what topics would have more of then, or less: of topic j as number i K + j for topic i of those that
+    /// may leave.
+    pub left_counts: Vec<Vec<f64>>,
 }
 
 impl LeaveOut {
-    /// Of the topics that are asked for, of so many halves and topics that may leave, and of these pairs, whose topics must
-    /// be among the former.
+    /// Of the topics that are asked for, of so many halves, of those that may leave where they are asked for, and of these
+    /// pairs, whose topics must be among the former.
     pub fn new(
         topics: &Topics,
         memos: &[Arc<TopicSummary>],
         asked: &[bool],
-        (num_halves, num_leaving): (usize, usize),
+        (num_halves, leaving): (usize, &[bool]),
         pairs: &[(u32, u32)],
     ) -> Self {
         let (num, lambda) = (asked.len(), topics.lambda);
@@ -58,24 +60,25 @@ impl LeaveOut {
             topics: vec![0.0; num],
             halves: vec![0.0; num_halves],
             pairs: vec![0.0; pairs.len()],
-            left: vec![0.0; num_leaving],
+            left: vec![0.0; leaving.len()],
+            left_counts: Vec::new(),
         };
+        let is_asked = |slot: u32| leaving.get(slot as usize).is_some_and(|asked| *asked);
         let of_chunk = |chunk: usize| {
             let words = chunk * WORDS_A_TASK..((chunk + 1) * WORDS_A_TASK).min(topics.vocab_size);
             let mut of_topics = Column::new(num, memos.len());
             let mut of_halves = Column::new(num_halves, memos.len());
-            let leaving = changes_of(memos, num_leaving, &words);
-            let mut leaving = leaving.chunk_by(|x, y| x.word == y.word).peekable();
+            let mut changes = Vec::new();
             let mut is_changed = vec![false; num];
             let mut out = zero();
             for v in words {
-                let changes = leaving.next_if(|changes| changes[0].word as usize == v).unwrap_or_default();
+                changes_of(memos, v, is_asked, &mut changes);
                 changes.iter().for_each(|change| is_changed[change.topic as usize] = true);
                 let is_needed = |k: usize| asked[k] || is_changed[k];
                 of_topics.fill(memos.iter().map(|memo| batch_words(memo).word(v)), is_needed, lambda);
                 of_topics.add_to(&mut out.topics);
                 of_topics.add_pairs(&partners, lambda, &mut out.pairs);
-                of_topics.add_changes(changes, lambda, &mut out.left);
+                of_topics.add_changes(&changes, lambda, &mut out.left);
                 of_topics.clear();
                 changes.iter().for_each(|change| is_changed[change.topic as usize] = false);
                 if num_halves > 0 {
@@ -120,15 +123,24 @@ impl LeaveOut {
             let both: Vec<f64> = counts(a).iter().zip(counts(b)).map(|(a, b)| a + b).collect();
             *value -= left_out(&both, room) - of_topics[a] - of_topics[b];
         }
+        let (num, num_leaving) = (self.topics.len(), self.left.len());
+        let of_batch = |trial: &Trial| {
+            let mut change = vec![0.0; num * num_leaving];
+            let all = trial.left.all().iter();
+            all.for_each(|&(slot, k, m)| change[slot as usize * num + k as usize] += f64::from(m));
+            change
+        };
+        if num_leaving > 0 {
+            self.left_counts = trials(memos).collect::<Vec<_>>().into_par_iter().map(of_batch).collect();
+        }
+        let left_counts = &self.left_counts;
         let of_leaving = |(slot, value): (usize, &mut f64)| {
-            let mut change = vec![0.0; self.topics.len() * memos.len()];
-            for (b, trial) in trials(memos).enumerate() {
-                trial.left.of(slot).for_each(|(_, k, m)| change[k as usize * memos.len() + b] += f64::from(m));
-            }
-            for (k, change) in change.chunks_exact(memos.len()).enumerate().filter(|of| of.1.iter().any(|c| *c != 0.0))
-            {
-                let after: Vec<f64> = counts(k).iter().zip(change).map(|(n, c)| (n + c).max(0.0)).collect();
-                *value -= left_out(&after, room) - of_topics[k];
+            for (k, of_topic) in of_topics.iter().enumerate() {
+                let change = || left_counts.iter().map(|of_batch| of_batch[slot * num + k]);
+                if change().any(|c| c != 0.0) {
+                    let after: Vec<f64> = counts(k).iter().zip(change()).map(|(n, c)| (n + c).max(0.0)).collect();
+                    *value -= left_out(&after, room) - of_topic;
+                }
             }
         };
         self.left.par_iter_mut().enumerate().for_each(of_leaving);
@@ -145,6 +157,8 @@ pub fn left_out(masses: &[f64], lambda: f64) -> f64 {
 /// Such sums, each under a number, whose logarithms are worked out together.
 #[derive(Default)]
 struct Sums {
+    /// How many terms there are; behind them is room for more.
+    len: usize,
     number: Vec<u32>,
     factor: Vec<f64>,
     log: Vec<f64>,
@@ -152,19 +166,30 @@ struct Sums {
 
 impl Sums {
     /// That of these masses, which come to `all`.
-    fn push(&mut self, number: u32, masses: impl Iterator<Item = f64>, all: f64, lambda: f64) {
-        for m in masses.filter(|m| *m > 0.0) {
-            self.number.push(number);
-            self.factor.push(m);
-            self.log.push((all - m).max(0.0) + lambda);
+    fn push(&mut self, number: u32, masses: &[f64], all: f64, lambda: f64) {
+        let room = self.len..self.len + masses.len();
+        if self.factor.len() < room.end {
+            self.number.resize(2 * room.end, 0);
+            self.factor.resize(2 * room.end, 0.0);
+            self.log.resize(2 * room.end, 0.0);
         }
+        self.number[room.clone()].fill(number);
+        let (factor, log) = (&mut self.factor[room.clone()], &mut self.log[room]);
+        // Which batches have any is anybody's guess: what has none is written over.
+        let mut there = 0;
+        for &m in masses {
+            (factor[there], log[there]) = (m, (all - m).max(0.0) + lambda);
+            there += usize::from(m > 0.0);
+        }
+        self.len += there;
     }
 
     /// Add them to what is under their numbers, and have none.
     fn add_to(&mut self, into: &mut [f64]) {
-        lsparse_kernels::ln_slice(&mut self.log);
-        for ((number, factor), log) in self.number.drain(..).zip(self.factor.drain(..)).zip(self.log.drain(..)) {
-            into[number as usize] += factor * log;
+        let len = std::mem::take(&mut self.len);
+        lsparse_kernels::ln_slice(&mut self.log[..len]);
+        for ((number, factor), log) in self.number[..len].iter().zip(&self.factor).zip(&self.log) {
+            into[*number as usize] += factor * log;
         }
     }
 }
@@ -203,7 +228,7 @@ impl Column {
         }
         for &k in &self.there {
             let masses = &self.mass[k as usize * self.batches..][..self.batches];
-            self.sums.push(k, masses.iter().copied(), self.sum[k as usize], lambda);
+            self.sums.push(k, masses, self.sum[k as usize], lambda);
         }
         self.sums.add_to(&mut self.term);
     }
@@ -219,11 +244,12 @@ impl Column {
 
     /// What changes where two topics that both have the word are one.
     fn add_pairs(&mut self, partners: &[Vec<(u32, u32)>], lambda: f64, into: &mut [f64]) {
-        let mut sums = std::mem::take(&mut self.sums);
+        let (mut sums, mut both) = (std::mem::take(&mut self.sums), Vec::new());
         for &a in &self.there {
             for &(b, at) in partners[a as usize].iter().filter(|(b, _)| self.sum[*b as usize] > 0.0) {
-                let both = self.of(a).iter().zip(self.of(b)).map(|(x, y)| x + y);
-                sums.push(at, both, self.sum[a as usize] + self.sum[b as usize], lambda);
+                both.clear();
+                both.extend(self.of(a).iter().zip(self.of(b)).map(|(x, y)| x + y));
+                sums.push(at, &both, self.sum[a as usize] + self.sum[b as usize], lambda);
                 into[at as usize] -= self.term[a as usize] + self.term[b as usize];
             }
         }
@@ -239,9 +265,9 @@ impl Column {
             let Change { slot, topic, .. } = of_topic[0];
             after.clear();
             after.extend_from_slice(self.of(topic));
-            of_topic.iter().for_each(|change| after[change.batch as usize] += change.mass);
+            of_topic.iter().for_each(|change| after[change.batch as usize] += f64::from(change.mass));
             after.iter_mut().for_each(|mass| *mass = left_of(*mass));
-            sums.push(slot, after.iter().copied(), after.iter().sum(), lambda);
+            sums.push(slot, &after, after.iter().sum(), lambda);
             into[slot as usize] -= self.term[topic as usize];
         }
         sums.add_to(into);
@@ -257,31 +283,27 @@ impl Column {
     }
 }
 
-/// What batch b would have more of a word in a topic if one that may leave did, or less.
-struct Change {
-    word: u32,
-    slot: u32,
-    topic: u32,
-    batch: u32,
-    mass: f64,
+/// What a batch would have more of a word in a topic if one that may leave did, or less.
+pub struct Change {
+    /// Which would leave.
+    pub slot: u32,
+    /// The topic.
+    pub topic: u32,
+    /// The batch.
+    pub batch: u32,
+    /// How much.
+    pub mass: f32,
 }
 
-/// All such changes of some words, in that order.
-fn changes_of(memos: &[Arc<TopicSummary>], num_leaving: usize, words: &Range<usize>) -> Vec<Change> {
-    let mut changes = Vec::new();
+/// All such changes of a word, in that order, of those that are meant.
+pub fn changes_of(memos: &[Arc<TopicSummary>], v: usize, is_meant: impl Fn(u32) -> bool, into: &mut Vec<Change>) {
+    into.clear();
     for (b, trial) in trials(memos).enumerate() {
-        for slot in 0..num_leaving {
-            let all = trial.left.entries(slot);
-            let first = all.partition_point(|entry| (entry.0 as usize) < words.start);
-            let these = all[first..].iter().take_while(|entry| words.contains(&(entry.0 as usize)));
-            changes.extend(these.map(|&(word, topic, mass)| {
-                let mass = f64::from(mass);
-                Change { word, slot: slot as u32, topic, batch: b as u32, mass }
-            }));
-        }
+        let meant = trial.left.word(v).iter().filter(|change| is_meant(change.0));
+        into.extend(meant.map(|&(slot, topic, mass)| Change { slot, topic, batch: b as u32, mass }));
     }
-    changes.sort_unstable_by_key(|change| (change.word, change.slot, change.topic, change.batch));
-    changes
+    // (One list after the other, each in order, which a stable sort merges.)
+    into.sort_by_key(|change| u64::from(change.slot) << 32 | u64::from(change.topic));
 }
 
 /// A mass that something was taken from: what rounding leaves of all is nothing.

@@ -42,12 +42,15 @@ const AGAIN: u64 = 20;
 
 /// Topics of which a split is looked for in a lap: twice as many where a quarter of the splits before were made, half as
 /// many where not.
-const FIRST_SPLITS: usize = 32;
+const FIRST_SPLITS: usize = 8;
 const MOST_SPLITS: usize = 64;
 const LEAST_SPLITS: usize = 4;
 
-/// Documents that are worked out again without a topic in a lap, as a share of all, by the same rule.
+/// Documents that are worked out again without a topic in a lap, as a share of all, by the same rule: fewer at most where
+/// they have more tokens than so many.
 const MOST_LEAVING: f64 = 0.4;
+const MOST_OF_MANY: f64 = 0.12;
+const MOST_TOKENS: f64 = 65_000.0;
 const FIRST_LEAVING: f64 = 0.1;
 const LEAST_LEAVING: f64 = 0.02;
 
@@ -305,7 +308,7 @@ pub fn moves(
     let (promised, was_needed) = judge.made_up();
     changes.promised = promised;
     let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
-    state.weigh_success(&moves);
+    state.weigh_success(&moves, total.counts.iter().sum());
     if moves.iter().any(|change| change.kind != MoveKind::Birth) {
         // With others gone, those that were worth having may not be any more.
         state.fewer_at = state.generation;
@@ -345,8 +348,8 @@ pub fn moves(
 }
 
 impl GrowthState {
-    /// More of what paid, less of what did not.
-    fn weigh_success(&mut self, moves: &[Move]) {
+    /// More of what paid, less of what did not, where documents have so many tokens.
+    fn weigh_success(&mut self, moves: &[Move], tokens: f64) {
         let paid = |kind: MoveKind, proposed: usize| 4 * moves.iter().filter(|m| m.kind == kind).count() >= proposed;
         if !self.splits.is_empty() {
             let next =
@@ -355,7 +358,8 @@ impl GrowthState {
         }
         if !self.leaving.is_empty() {
             let factor = if paid(MoveKind::Delete, self.leaving.len()) { 2.0 } else { 0.5 };
-            self.leaving_share = (factor * self.leaving_share).clamp(LEAST_LEAVING, MOST_LEAVING);
+            let most = (MOST_TOKENS / tokens.max(1.0)).clamp(MOST_OF_MANY, MOST_LEAVING);
+            self.leaving_share = (factor * self.leaving_share).clamp(LEAST_LEAVING, most);
         }
     }
 

@@ -247,14 +247,14 @@ struct Groups<'a> {
     sums: [Vec<f64>; 2],
     sizes: [f64; 2],
     /// How much more likely a word is in a group than in none, and all words together, as logarithms.
-    logs: [Vec<f64>; 2],
+    logs: [Vec<f32>; 2],
     room: [f64; 2],
 }
 
 impl<'a> Groups<'a> {
     fn new(documents: &'a [Vec<(u32, f64)>], length: &'a [f64], own: &'a [f64]) -> Self {
-        let none = || [vec![0.0; own.len()], vec![0.0; own.len()]];
-        Groups { documents, length, own, sums: none(), sizes: [0.0; 2], logs: none(), room: [0.0; 2] }
+        let (sums, logs) = ([(); 2].map(|()| vec![0.0; own.len()]), [(); 2].map(|()| vec![0.0; own.len()]));
+        Groups { documents, length, own, sums, sizes: [0.0; 2], logs, room: [0.0; 2] }
     }
 
     fn put(&mut self, n: usize, group: usize, sign: f64) {
@@ -266,7 +266,7 @@ impl<'a> Groups<'a> {
     fn look(&mut self) {
         let smooth = SMOOTH * self.length.iter().sum::<f64>();
         for group in 0..2 {
-            let of_word = |(log, (sum, own)): (&mut f64, (&f64, &f64))| *log = (sum.max(0.0) + own) / own;
+            let of_word = |(log, (sum, own)): (&mut f32, (&f64, &f64))| *log = ((sum.max(0.0) + own) / own) as f32;
             self.logs[group].iter_mut().zip(self.sums[group].iter().zip(self.own)).for_each(of_word);
             lsparse_kernels::ln_slice(&mut self.logs[group]);
             self.room[group] = ((self.sizes[group].max(0.0) + smooth) / smooth).ln();
@@ -275,7 +275,7 @@ impl<'a> Groups<'a> {
 
     /// What a document scores in a group.
     fn score(&self, n: usize, group: usize) -> f64 {
-        let words = self.documents[n].iter().map(|&(w, c)| c * self.logs[group][w as usize]);
+        let words = self.documents[n].iter().map(|&(w, c)| c * f64::from(self.logs[group][w as usize]));
         words.sum::<f64>() - self.length[n] * self.room[group]
     }
 }

@@ -1,6 +1,5 @@
 //! What a lap gathers beside the statistics of topics, so that a change of their number can be judged at its end.
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::topics::growth::{Leaving, Proposals};
@@ -81,44 +80,103 @@ pub struct Example {
     pub mass: Vec<f32>,
 }
 
-/// Changes of mass by word and topic, for each topic that may leave.
+/// Changes of mass for each topic that may leave, word by word.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeftWords {
-    /// Where those of each end.
+    /// Where those of each word end.
     ends: Vec<u32>,
-    /// (word, topic, change), in that order.
+    /// (place of the topic that would leave, topic, change), in that order within a word.
     changes: Vec<(u32, u32, f32)>,
 }
 
 impl LeftWords {
-    /// Those of one.
-    pub fn entries(&self, slot: usize) -> &[(u32, u32, f32)] {
-        let end = |slot: usize| self.ends.get(slot).map_or(0, |&end| end as usize);
-        &self.changes[slot.checked_sub(1).map_or(0, end)..end(slot)]
+    /// Those of a word.
+    pub fn word(&self, v: usize) -> &[(u32, u32, f32)] {
+        let end = |v: usize| self.ends.get(v).map_or(0, |&end| end as usize);
+        &self.changes[v.checked_sub(1).map_or(0, end)..end(v)]
     }
 
-    /// The same one by one.
-    pub fn of(&self, slot: usize) -> impl Iterator<Item = (u32, u32, f32)> + '_ {
-        self.entries(slot).iter().copied()
+    /// Those of all words, one after the other.
+    pub fn all(&self) -> &[(u32, u32, f32)] {
+        &self.changes
     }
 
-    /// Add changes of (topic that leaves, word, topic), where so many may leave; those of the same are summed in their
-    /// order.
-    pub fn add<'a>(&mut self, num_leaving: usize, lists: impl Iterator<Item = &'a [LeftWord]>) {
-        let before = (0..self.ends.len()).flat_map(|slot| self.of(slot).map(move |(v, k, m)| (slot as u32, v, k, m)));
-        let mut all: Vec<LeftWord> = before.collect();
-        all.extend(lists.flatten());
-        all.par_sort_by_key(|change| (change.0, change.1, change.2));
-        self.ends = vec![0; num_leaving];
-        self.changes.clear();
-        for same in all.chunk_by(|x, y| (x.0, x.1, x.2) == (y.0, y.1, y.2)) {
-            let sum: f64 = same.iter().map(|change| f64::from(change.3)).sum();
-            self.changes.push((same[0].1, same[0].2, sum as f32));
-            self.ends[same[0].0 as usize] = self.changes.len() as u32;
+    /// Add changes of so many words and topics, where so many topics may leave; those of the same are summed in their order.
+    pub fn add<'a>(
+        &mut self,
+        (num_words, num_topics, num_leaving): (usize, usize, usize),
+        lists: impl Iterator<Item = &'a [LeftWord]> + Clone,
+    ) {
+        // By place and then by word, so that within a word they are in the order of places.
+        let by_place = in_groups(lists.flatten().copied(), num_leaving, |change| change.0).1;
+        let (ends, by_word) = in_groups(by_place.iter().copied(), num_words, |change| change.1);
+        let mut sums = Sums::new(num_topics);
+        let before = std::mem::take(self);
+        let mut from = 0;
+        for (v, &end) in ends.iter().enumerate() {
+            let (mut old, mut fresh) = (before.word(v), &by_word[from as usize..end as usize]);
+            let places = |old: &[(u32, u32, f32)], fresh: &[LeftWord]| {
+                old.first().map(|change| change.0).into_iter().chain(fresh.first().map(|change| change.0)).min()
+            };
+            while let Some(place) = places(old, fresh) {
+                let num_old = old.iter().take_while(|change| change.0 == place).count();
+                let num_fresh = fresh.iter().take_while(|change| change.0 == place).count();
+                old[..num_old].iter().for_each(|change| sums.add(change.1, change.2));
+                fresh[..num_fresh].iter().for_each(|change| sums.add(change.2, change.3));
+                sums.drain(|topic, sum| self.changes.push((place, topic, sum as f32)));
+                (old, fresh) = (&old[num_old..], &fresh[num_fresh..]);
+            }
+            self.ends.push(self.changes.len() as u32);
+            from = end;
         }
-        // Who has none ends where the one before does.
-        for slot in 1..num_leaving {
-            self.ends[slot] = self.ends[slot].max(self.ends[slot - 1]);
+    }
+}
+
+/// Entries in so many groups, each in the order that it had, and where each group ends.
+fn in_groups<T: Copy + Default>(
+    entries: impl Iterator<Item = T> + Clone,
+    num: usize,
+    group: impl Fn(&T) -> u32,
+) -> (Vec<u32>, Vec<T>) {
+    // Sizes stand one place behind, so that places are counted up from where each group starts to where it ends.
+    let mut ends = vec![0u32; num + 1];
+    entries.clone().for_each(|entry| ends[group(&entry) as usize + 1] += 1);
+    (1..ends.len()).for_each(|at| ends[at] += ends[at - 1]);
+    let mut sorted = vec![T::default(); ends[num] as usize];
+    for entry in entries {
+        let to = &mut ends[group(&entry) as usize];
+        sorted[*to as usize] = entry;
+        *to += 1;
+    }
+    ends.pop();
+    (ends, sorted)
+}
+
+/// Mass by topic, with a bit for each topic that has been added to: they are found in order without sorting.
+struct Sums {
+    mass: Vec<f64>,
+    there: Vec<u64>,
+}
+
+impl Sums {
+    fn new(num_topics: usize) -> Self {
+        Sums { mass: vec![0.0; num_topics], there: vec![0; num_topics.div_ceil(64)] }
+    }
+
+    fn add(&mut self, topic: u32, mass: impl Into<f64>) {
+        self.mass[topic as usize] += mass.into();
+        self.there[topic as usize / 64] |= 1 << (topic % 64);
+    }
+
+    /// Hand over what has come together, topics ascending, and start anew.
+    fn drain(&mut self, mut take: impl FnMut(u32, f64)) {
+        for (i, bits) in self.there.iter_mut().enumerate() {
+            let mut left = std::mem::take(bits);
+            while left != 0 {
+                let k = i * 64 + left.trailing_zeros() as usize;
+                left &= left - 1;
+                take(k as u32, std::mem::take(&mut self.mass[k]));
+            }
         }
     }
 }
@@ -287,8 +345,8 @@ pub fn remapped(summary: &TopicSummary, plan: &Remap) -> TopicSummary {
             }
         }
     }
-    for (_, k, change) in places.leaving().flat_map(|slot| trial.left.of(slot)) {
-        if let Some(to) = places.whole[k as usize] {
+    for &(slot, k, change) in trial.left.all() {
+        if let Some(to) = places.whole[k as usize].filter(|_| places.leaves[slot as usize]) {
             out.counts[to as usize] += f64::from(change);
         }
     }
@@ -312,31 +370,45 @@ fn moved<M: crate::topics::summary::Mass>(
     places: &Places,
     num_topics: usize,
 ) -> SparseStats<M> {
-    let mut sum = vec![0.0f64; num_topics];
-    let mut there: Vec<u32> = Vec::new();
-    let mut leaving: Vec<_> = places.leaving().map(|slot| trial.left.of(slot).peekable()).collect();
+    let mut sums = Sums::new(num_topics);
+    let has_halves = places.half.iter().any(Option::is_some);
     SparseStats::by_word(stats.vocab_size(), |v, row| {
-        let mut add = |to: Option<u32>, mass: f64| {
-            if let Some(to) = to {
-                there.push(to);
-                sum[to as usize] += mass;
-            }
-        };
+        let mut add = |to: Option<u32>, mass: f64| to.into_iter().for_each(|to| sums.add(to, mass));
         let (topic, mass) = stats.word(v);
         topic.iter().zip(mass).for_each(|(&k, &m)| add(places.whole[k as usize], m.into()));
-        if places.half.iter().any(Option::is_some) {
+        if has_halves {
             let (half, mass) = trial.halves.word(v);
             half.iter().zip(mass).for_each(|(&h, &m)| add(places.half[h as usize], m.into()));
         }
-        for changes in &mut leaving {
-            while let Some((_, k, change)) = changes.next_if(|change| change.0 as usize == v) {
-                add(places.whole[k as usize], f64::from(change));
-            }
+        for &(_, k, change) in trial.left.word(v).iter().filter(|change| places.leaves[change.0 as usize]) {
+            add(places.whole[k as usize], f64::from(change));
         }
-        there.sort_unstable();
-        there.dedup();
         // What was taken away whole may leave a trace of rounding.
-        let masses = there.drain(..).map(|k| (k, std::mem::take(&mut sum[k as usize])));
-        row.extend(masses.filter(|e| e.1 > ROUNDING).map(|(k, mass)| (k, M::from_f64(mass))));
+        sums.drain(|k, mass| row.extend((mass > ROUNDING).then(|| (k, M::from_f64(mass)))));
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Changes that come in two parts are those that sorting and summing give.
+    #[test]
+    fn changes_are_in_order_and_the_same_are_summed() {
+        const SIZES: (usize, usize, usize) = (7, 70, 3);
+        let of = |n: u32| (n * 5 % 3, n * 11 % 7, n * 29 % 70, 0.25 * n as f32 - 9.0);
+        let all: Vec<LeftWord> = (0..400).map(of).collect();
+        let mut words = LeftWords::default();
+        words.add(SIZES, all[..150].chunks(40));
+        words.add(SIZES, all[150..].chunks(60));
+        let mut sorted = all.clone();
+        sorted.sort_by_key(|change| (change.1, change.0, change.2));
+        let mut expected: Vec<(u32, (u32, u32, f32))> = Vec::new();
+        for same in sorted.chunk_by(|x, y| (x.0, x.1, x.2) == (y.0, y.1, y.2)) {
+            expected.push((same[0].1, (same[0].0, same[0].2, same.iter().map(|change| change.3).sum())));
+        }
+        let found = (0..SIZES.0).flat_map(|v| words.word(v).iter().map(move |&change| (v as u32, change)));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        assert_eq!(words.all().len(), expected.len());
+    }
 }

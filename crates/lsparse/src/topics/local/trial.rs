@@ -302,7 +302,8 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
         }
     }
     if pieces.clone().any(|piece| !piece.left.is_empty()) {
-        trial.left.add(trial.leaving.len(), pieces.clone().map(|piece| &piece.left[..]));
+        let sizes = (trial.halves.vocab_size(), trial.losses.len(), trial.leaving.len());
+        trial.left.add(sizes, pieces.clone().map(|piece| &piece.left[..]));
     }
     let before = trial.examples.len();
     trial.examples.extend(pieces.flat_map(|piece| piece.examples.iter().cloned()));
