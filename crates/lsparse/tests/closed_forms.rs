@@ -530,9 +530,9 @@ fn a_row_fits_its_own_cluster_best() {
         for seed in 0..8 {
             let mut closed = [vec![0.0; 8], vec![0.0; 8]];
             if let Some(divergences) = family.divergences(&rows) {
-                divergences.from_row(seed)(0..8, &mut closed[0]);
+                divergences.away_from(seed)(0..8, &mut closed[0]);
                 let divergences = single.divergences(&rows_in_single).expect("in single precision too");
-                divergences.from_row(seed)(0..8, &mut closed[1]);
+                divergences.away_from(seed)(0..8, &mut closed[1]);
             }
             let mut resp = [0.0; 8];
             resp[seed] = 1.0;

@@ -268,7 +268,7 @@ pub trait Likelihood<T: Real>: Send + Sync {
 /// What rows lose by living with the shape that a single row gives a cluster.
 pub trait Divergences: Sync {
     /// For rows of a range, from the cluster that holds this row alone.
-    fn from_row(&self, seed: usize) -> Box<dyn Fn(Range<usize>, &mut [f64]) + Sync + '_>;
+    fn away_from(&self, seed: usize) -> Box<dyn Fn(Range<usize>, &mut [f64]) + Sync + '_>;
 }
 
 /// K clusters with their parameters, fit for weighing rows.

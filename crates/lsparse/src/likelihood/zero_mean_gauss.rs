@@ -175,7 +175,7 @@ impl<'a, T: Real> OfSingleRows<'a, T> {
 }
 
 impl<T: Real> Divergences for OfSingleRows<'_, T> {
-    fn from_row(&self, seed: usize) -> Box<dyn Fn(Range<usize>, &mut [f64]) + Sync + '_> {
+    fn away_from(&self, seed: usize) -> Box<dyn Fn(Range<usize>, &mut [f64]) + Sync + '_> {
         let (prior, half, (of_seed, log_of_seed)) = (self.prior, 0.5 * (1.0 + self.prior.map_count()), self.norm[seed]);
         let seed = self.rows.dense_rows(seed..seed + 1);
         let direction: Vec<T> = seed.iter().zip(&prior.b).map(|(x, b)| T::from_f64(x.to_f64() / b)).collect();

@@ -149,7 +149,7 @@ impl<'a, T: Scalar> Ruler<'a, T> {
                 (side_by_side(chosen.iter().map(center).collect()), ROWS_A_LIGHT_TASK)
             }
             Ruler::Closed(divergences) => {
-                let of = |&row: &usize| divergences.from_row(row);
+                let of = |&row: &usize| divergences.away_from(row);
                 (side_by_side(chosen.iter().map(of).collect()), ROWS_A_LIGHT_TASK)
             }
             Ruler::Clusters(likelihood, rows, own) => {
