@@ -19,6 +19,7 @@ use super::{
     Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic, Scratch,
     find_array,
 };
+use crate::backend::with_buffers;
 use crate::data::Rows;
 use crate::error::Result;
 use crate::math::linalg;
@@ -106,6 +107,58 @@ fn scatter_about(second: &[f64], first: &[f64], mean_count: f64, mean: &[f64]) -
     linalg::unpack(&packed, mean.len())
 }
 
+/// Scatter matrices of all clusters. Their memory stays with the thread that trains: fresh from the system it costs more than
+/// they do.
+#[derive(Default)]
+struct Scatter(Vec<f64>);
+
+impl<T: Real> Gauss<T> {
+    /// The clusters of these statistics.
+    fn estimate(
+        &self,
+        estimate: Estimate,
+        counts: &[f64],
+        stats: &[f64],
+        previous: Option<&dyn Clusters<T>>,
+        scatter: &mut Vec<f64>,
+    ) -> Result<Box<dyn Clusters<T>>> {
+        let dim = self.prior.dim;
+        let (width, packed) = (Likelihood::<T>::stat_width(self), linalg::packed_len(dim));
+        let kept = previous_covariances(estimate, counts, previous);
+        let old_means = kept.as_ref().and_then(|arrays| arrays.iter().find(|a| a.name == "means"));
+        let mut means = vec![0.0; counts.len() * dim];
+        // All of it is written.
+        scatter.resize(counts.len() * packed, 0.0);
+        let clusters = means.par_chunks_mut(dim).zip(scatter.par_chunks_mut(packed));
+        clusters.zip(stats.par_chunks(width)).zip(counts).enumerate().for_each(
+            |(k, (((mean, scatter), stat), &count))| {
+                let (first, second) = stat.split_at(dim);
+                // m = (kappa m0 + sum r y) / (kappa + N), with m0 = 0 in these coordinates.
+                let mean_count = if estimate == Estimate::MaxLikelihood { count } else { count + self.kappa };
+                if mean_count > 0.0 {
+                    mean.iter_mut().zip(first).for_each(|(m, s)| *m = s / mean_count);
+                } else if let Some(old) = old_means {
+                    (0..dim).for_each(|d| mean[d] = old.values[k * dim + d] - self.center[d]);
+                }
+                scatter.copy_from_slice(second);
+                center_packed(scatter, first, mean_count, mean);
+            },
+        );
+        let previous = previous.and_then(|p| p.as_any().downcast_ref::<GaussClusters<T>>());
+        let fingerprints = fingerprints(estimate, counts, stats, width);
+        let before = previous.map_or(&[][..], |p| &p.precisions);
+        let kept = |k: usize| kept_or_prior(&kept, k, &self.prior);
+        let precisions = Precision::estimate_all(&self.prior, estimate, counts, scatter, &fingerprints, before, kept)?;
+        let unchanged = previous.map(|p| Unchanged { precisions: &p.precisions, pack: &p.pack });
+        let mut clusters = GaussClusters::new(self, estimate, means, precisions, counts, unchanged.as_ref());
+        let known = previous.map(|p| &p.own_terms[..]);
+        clusters.own_terms = own_terms(counts, &clusters.precisions, unchanged, known, |k| {
+            clusters.term(k, counts[k], clusters.precisions[k].own_trace)
+        });
+        Ok(Box::new(clusters))
+    }
+}
+
 impl<T: Real> Likelihood<T> for Gauss<T> {
     fn kind(&self) -> LikelihoodKind {
         LikelihoodKind::Gauss
@@ -147,39 +200,7 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
         stats: &[f64],
         previous: Option<&dyn Clusters<T>>,
     ) -> Result<Box<dyn Clusters<T>>> {
-        let dim = self.prior.dim;
-        let (width, packed) = (Likelihood::<T>::stat_width(self), linalg::packed_len(dim));
-        let kept = previous_covariances(estimate, counts, previous);
-        let old_means = kept.as_ref().and_then(|arrays| arrays.iter().find(|a| a.name == "means"));
-        let mut means = vec![0.0; counts.len() * dim];
-        let mut scatter = vec![0.0; counts.len() * packed];
-        let clusters = means.par_chunks_mut(dim).zip(scatter.par_chunks_mut(packed));
-        clusters.zip(stats.par_chunks(width)).zip(counts).enumerate().for_each(
-            |(k, (((mean, scatter), stat), &count))| {
-                let (first, second) = stat.split_at(dim);
-                // m = (kappa m0 + sum r y) / (kappa + N), with m0 = 0 in these coordinates.
-                let mean_count = if estimate == Estimate::MaxLikelihood { count } else { count + self.kappa };
-                if mean_count > 0.0 {
-                    mean.iter_mut().zip(first).for_each(|(m, s)| *m = s / mean_count);
-                } else if let Some(old) = old_means {
-                    (0..dim).for_each(|d| mean[d] = old.values[k * dim + d] - self.center[d]);
-                }
-                scatter.copy_from_slice(second);
-                center_packed(scatter, first, mean_count, mean);
-            },
-        );
-        let previous = previous.and_then(|p| p.as_any().downcast_ref::<GaussClusters<T>>());
-        let fingerprints = fingerprints(estimate, counts, stats, width);
-        let before = previous.map_or(&[][..], |p| &p.precisions);
-        let kept = |k: usize| kept_or_prior(&kept, k, &self.prior);
-        let precisions = Precision::estimate_all(&self.prior, estimate, counts, &scatter, &fingerprints, before, kept)?;
-        let unchanged = previous.map(|p| Unchanged { precisions: &p.precisions, pack: &p.pack });
-        let mut clusters = GaussClusters::new(self, estimate, means, precisions, counts, unchanged.as_ref());
-        let known = previous.map(|p| &p.own_terms[..]);
-        clusters.own_terms = own_terms(counts, &clusters.precisions, unchanged, known, |k| {
-            clusters.term(k, counts[k], clusters.precisions[k].own_trace)
-        });
-        Ok(Box::new(clusters))
+        with_buffers(|Scatter(scatter): &mut Scatter| self.estimate(estimate, counts, stats, previous, scatter))
     }
 
     fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
