@@ -12,8 +12,8 @@ use super::family::{Array, Family, OfMoments, Spread, add_second_moments, array,
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, fingerprint, ln_wishart, pack};
 use super::{
-    Clusters, Divergences, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic, Scratch,
-    find_array,
+    Clusters, Divergences, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic,
+    Scratch, find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
