@@ -39,6 +39,11 @@ impl<T: Element> Slot<T> {
         self.there.num == self.most
     }
 
+    /// Whether it has the room that panels of so many rows want.
+    pub fn fits(&self, rows: usize) -> bool {
+        self.most >= rows.clamp(1, PANEL_ROWS)
+    }
+
     /// Take as many of these rows as there is room for, and of their weights, if they have any; how many those are.
     pub fn take(&mut self, values: &[T], weights: &[f64]) -> Result<usize> {
         let (dim, first) = (self.dim, self.there.num);
@@ -68,14 +73,14 @@ impl Way {
 
 impl Work {
     /// Slots for panels of so many rows, and the way that they are sent on.
-    pub fn slots<T: Element>(&self, rows: usize) -> Result<([Slot<T>; 2], Way)> {
+    pub fn slots<T: Element>(&self, rows: usize) -> Result<(Vec<Slot<T>>, Way)> {
         let (most, dim) = (rows.clamp(1, PANEL_ROWS), self.dim);
         let slot = || -> Result<Slot<T>> {
             let (here, mut there) = (self.device.pinned(most * dim)?, self.rows(most, None)?);
             there.num = 0;
             Ok(Slot { here, there, weights: Vec::new(), dim, most })
         };
-        let slots = [slot()?, slot()?];
+        let slots = vec![slot()?, slot()?];
         // Memory is there for other lines too once this one has come to it.
         self.device.synchronize()?;
         Ok((slots, Way { device: Arc::clone(&self.device), line: self.device.lines(1)? }))

@@ -355,7 +355,8 @@ impl Work {
         let panel = if screened { PANEL_ROWS } else { self.dense_panel() };
         let mut first = 0;
         while first < rows.num {
-            let last = (first + panel).min(rows.num);
+            // Rows that come a panel at a time are cut in the same places.
+            let last = (first + panel).min(rows.num).min((first / PANEL_ROWS + 1) * PANEL_ROWS);
             self.choose_panel(rows, first..last, Choice { sparsity, screened }, &mut then)?;
             first = last;
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use lsparse_cuda::Device;
 use lsparse_cuda::mixture::{
-    Failure, Form, PANEL_ROWS, Rows as DeviceRows, Slot, Statistics as Found, Work, bytes_of_rows, bytes_of_work,
+    Failure, Form, PANEL_ROWS, Rows as DeviceRows, Slot, Statistics as Found, Way, Work, bytes_of_rows, bytes_of_work,
 };
 
 use super::form::{sample, stage, take_statistics, whitening};
@@ -38,6 +38,8 @@ pub struct Resident<T> {
     deal: DealId,
     /// The rows of batches that are there.
     batches: HashMap<usize, Held<T>>,
+    /// Slots for rows that do not stay, and their way, once there are such.
+    passing: Option<(Vec<Slot<T>>, Way)>,
     /// Some rows about the center, where clusters turn rows.
     sample: Vec<f64>,
 }
@@ -88,7 +90,7 @@ impl<T: Scalar> OnDevice<T> {
         })?;
         let (whitening, sample) = found.ok_or_else(not_dense)?;
         let work = Work::new(Arc::clone(&self.device), &whitening)?;
-        worker.resident = Some(Resident { work, deal: batch.data.id, batches: HashMap::new(), sample });
+        worker.resident = Some(Resident { work, deal: batch.data.id, batches: HashMap::new(), passing: None, sample });
         Ok(())
     }
 
@@ -148,13 +150,19 @@ impl<T: Scalar> OnDevice<T> {
         batch: &Batch<'_>,
         worker: &mut MixtureWorker<T>,
     ) -> std::result::Result<(Found, Vec<f64>), Trouble> {
-        let MixtureWorker { panels, resident: Some(Resident { work, sample, .. }), .. } = worker else {
+        let MixtureWorker { panels, resident: Some(Resident { work, sample, passing, .. }), .. } = worker else {
             return Err(not_dense().into());
         };
         let log_pi = &params.frequencies.log_pi;
         stage(work, params.clusters.as_ref(), sample, |k, constant| constant + log_pi[k])?;
         work.set_clusters()?;
-        let (slots, way) = work.slots::<T>(batch.num_rows())?;
+        // Memory that the GPU reads by itself takes long to come by: slots serve again.
+        let fits =
+            |(slots, _): &(Vec<Slot<T>>, Way)| slots.len() == 2 && slots.iter().all(|slot| slot.fits(batch.num_rows()));
+        let (slots, way) = match passing.take().filter(fits) {
+            Some(passing) => passing,
+            None => work.slots(batch.num_rows())?,
+        };
         work.begin_sums()?;
         let mut shared = Shared::new(mixture.likelihood.as_ref(), batch);
         let sparsity = self.sparsity(params);
@@ -209,6 +217,7 @@ impl<T: Scalar> OnDevice<T> {
         });
         read?;
         let found = found.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        *passing = Some((free.try_iter().collect(), way));
         Ok((found.map_err(|failure| trouble_of(failure, batch))?, shared.sums))
     }
 
