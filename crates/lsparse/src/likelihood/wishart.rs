@@ -21,6 +21,11 @@ const MOST_TIMES: f64 = 1e18;
 /// What is gained by less is rounding.
 const LEAST_GAIN: f64 = 1e-9;
 
+/// A covariance that was written down has lost the directions that are narrower than this share of the widest: one row at
+/// 1e10 among others near 1 is enough. It is raised to that, and to no more than the second.
+const ROUNDING: f64 = 1e-15;
+const MOST_ROUNDING: f64 = 1e-9;
+
 /// log normaliser of the Wishart: -nu D/2 log 2 - log G_D(nu/2) + nu/2 log |B|, with B the inverse scale.
 pub fn ln_wishart(nu: f64, log_det_b: f64, dim: usize) -> f64 {
     ln_wishart_with(ln_gamma_d(nu, dim), nu, log_det_b, dim)
@@ -162,6 +167,22 @@ pub fn fingerprint(estimate: Estimate, count: f64, stat: &[f64]) -> u64 {
     lanes.into_iter().fold(FACTOR, |hash, lane| fold(hash, f64::from_bits(lane)))
 }
 
+/// Whether a pivot of a packed covariance is below zero by no more than its numbers are rounded by.
+fn is_rounding(packed: &[f64], dim: usize, pivot: f64) -> bool {
+    let diagonal = (0..dim).map(|i| packed[linalg::packed_len(i) + i]);
+    let (least, most) = diagonal.fold((f64::INFINITY, 0.0f64), |(least, most), v| (least.min(v), most.max(v)));
+    // (What is no number is neither.)
+    least > 0.0 && most.is_finite() && pivot.abs() <= MOST_ROUNDING * most
+}
+
+/// Raise a packed covariance to this share of its own variances.
+fn raise(packed: &mut [f64], dim: usize, share: f64) {
+    let mut full = linalg::unpack(packed, dim);
+    let floor: Vec<f64> = (0..dim).map(|i| share * full[i * dim + i]).collect();
+    linalg::clip_eigenvalues(&mut full, dim, &floor);
+    linalg::pack(&full, dim, packed);
+}
+
 impl Precision {
     /// The precisions of all clusters from packed scatter matrices about their means. Those whose fingerprint is that
     /// of the `previous` ones are kept. `kept` gives the covariance (in full) of a cluster that has no estimate of its
@@ -299,9 +320,19 @@ impl Precision {
                 for (full, packed) in covariances.chunks_exact(dim * dim).zip(packed.chunks_exact_mut(width)) {
                     linalg::pack(full, dim, packed);
                 }
-                Self::invert_some(&packed, dim, None)
-                    .map(Option::unwrap_or_default)
-                    .map_err(|(k, pivot)| Error::NotPositiveDefinite { cluster: group * AT_ONCE + k, pivot })
+                let mut share = ROUNDING;
+                loop {
+                    let (k, pivot) = match Self::invert_some(&packed, dim, None) {
+                        Ok(all) => return Ok(all.unwrap_or_default()),
+                        Err(bad) => bad,
+                    };
+                    let one = &mut packed[k * width..(k + 1) * width];
+                    if !is_rounding(one, dim, pivot) || share > MOST_ROUNDING {
+                        return Err(Error::NotPositiveDefinite { cluster: group * AT_ONCE + k, pivot });
+                    }
+                    raise(one, dim, share);
+                    share *= 16.0;
+                }
             })
             .collect();
         let mut all = Vec::new();
@@ -515,5 +546,18 @@ mod tests {
             assert_eq!(Arc::ptr_eq(&before[k], &after[k]), k != 7);
             assert_eq!((&after[k].factor, after[k].log_det), (&afresh[k].factor, afresh[k].log_det));
         }
+    }
+
+    /// A covariance of rows near 1 with one at 1e10 is singular as written; one that is wrong is refused.
+    #[test]
+    fn covariances_that_lost_directions_to_rounding_are_read() {
+        let (dim, wide) = (5, 1e17);
+        let covariance: Vec<f64> = (0..dim * dim).map(|i| wide + f64::from(u8::from(i % (dim + 1) == 0))).collect();
+        let found = Precision::from_covariances(&covariance, dim).unwrap();
+        assert!(found[0].log_det.is_finite() && found[0].factor.iter().all(|v| v.is_finite()));
+        let wrong = [1.0, 2.0, 2.0, 1.0];
+        assert!(matches!(Precision::from_covariances(&wrong, 2), Err(Error::NotPositiveDefinite { cluster: 0, .. })));
+        assert!(Precision::from_covariances(&[1.0, 0.0, 0.0, f64::NAN], 2).is_err());
+        assert!(Precision::from_covariances(&[1.0, 0.0, 0.0, -1e-12], 2).is_err());
     }
 }

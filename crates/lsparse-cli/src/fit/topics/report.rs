@@ -90,7 +90,7 @@ impl fmt::Display for Report {
             let mut path: Vec<String> = self.topics_by_lap.iter().map(usize::to_string).collect();
             path.dedup();
             let most = self.config.k_max();
-            let at_rest = "no split or merge that was tried would explain batches better that were left out";
+            let at_rest = "no split or merge that was tried would explain batches that were left out better, by more than a topic costs";
             let rest = self.training.why_k_rests(self.topics, most, at_rest);
             writeln!(f, "            found lap by lap: {}; {rest}", path.join(", "))?;
         }
