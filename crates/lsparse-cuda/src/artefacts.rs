@@ -46,6 +46,7 @@ compiled!(MIXTURE, "mixture");
 compiled!(TOPICS, "topics");
 compiled!(WORDS, "words");
 compiled!(SEEDS, "seeds");
+compiled!(CENTERS, "centers");
 
 /// The least compute capability that there are kernels for.
 pub const LEAST_CAPABILITY: (i32, i32) = (8, 0);

@@ -8,10 +8,12 @@
 //! - [`error`]: what can go wrong on the way.
 //! - [`artefacts`]: the compiled kernels, and which of them a GPU takes.
 //! - [`mixture`]: the local step of mixtures.
+//! - [`centers`]: k-means over a sample of rows.
 //! - [`topics`]: the document step of topics, sums of its statistics, topics written from them, and first topics.
 //! - [`manifest`]: which source and which options they were made from.
 
 pub mod artefacts;
+pub mod centers;
 pub mod device;
 pub mod error;
 pub mod manifest;

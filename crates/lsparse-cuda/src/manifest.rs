@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 /// The sources under `kernels/`, without their ending. Headers (`.cuh`) belong to all of them.
-pub const KERNELS: &[&str] = &["mixture", "topics", "words", "seeds"];
+pub const KERNELS: &[&str] = &["mixture", "topics", "words", "seeds", "centers"];
 
 /// What a source is compiled into: the ending of the artefact, and the target as the compiler has it.
 pub const TARGETS: [(&str, &str); 4] = [
@@ -34,9 +34,14 @@ pub fn checksum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     pieces.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// The list of artefacts as it should be, for the sources and artefacts in the folder of this crate: name, checksum of
-/// what it is made from, checksum of itself.
+/// The list of artefacts as it should be, for the sources and artefacts in the folder of this crate: a line each.
 pub fn list(folder: &Path) -> io::Result<String> {
+    let lines = KERNELS.iter().flat_map(|kernel| TARGETS.map(|target| line(folder, kernel, target)));
+    lines.collect()
+}
+
+/// The line of one artefact: name, checksum of what it is made from, checksum of itself.
+pub fn line(folder: &Path, kernel: &str, (ending, target): (&str, &str)) -> io::Result<String> {
     let mut headers: Vec<_> = fs::read_dir(folder.join(SOURCES))?
         .map(|entry| entry.map(|entry| entry.path()))
         .filter(|path| path.as_ref().map_or(true, |path| path.extension().is_some_and(|ending| ending == "cuh")))
@@ -44,15 +49,9 @@ pub fn list(folder: &Path) -> io::Result<String> {
     headers.sort();
     let headers = headers.iter().map(fs::read).collect::<io::Result<Vec<_>>>()?.concat();
     let options = format!("{OPTIONS:?} {PTX_VERSION}");
-    let mut text = String::new();
-    for kernel in KERNELS {
-        let source = fs::read(folder.join(SOURCES).join(format!("{kernel}.cu")))?;
-        for (ending, target) in TARGETS {
-            let made_from = checksum([&source[..], &headers, options.as_bytes(), target.as_bytes()]);
-            let name = format!("{kernel}.{ending}");
-            let artefact = checksum([&fs::read(folder.join(ARTEFACTS).join(&name))?[..]]);
-            text += &format!("{name} {made_from:016x} {artefact:016x}\n");
-        }
-    }
-    Ok(text)
+    let source = fs::read(folder.join(SOURCES).join(format!("{kernel}.cu")))?;
+    let made_from = checksum([&source[..], &headers, options.as_bytes(), target.as_bytes()]);
+    let name = format!("{kernel}.{ending}");
+    let artefact = checksum([&fs::read(folder.join(ARTEFACTS).join(&name))?[..]]);
+    Ok(format!("{name} {made_from:016x} {artefact:016x}\n"))
 }

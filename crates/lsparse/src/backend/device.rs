@@ -81,6 +81,9 @@ pub struct Place {
     pub remark: Option<String>,
 }
 
+/// The CPU, and nothing to be said of it.
+pub(crate) static CPU: Place = Place { device: None, remark: None };
+
 impl Place {
     /// Choose: what is asked for by name must be there, and where nothing is asked for the CPU is always good enough.
     pub fn choose(choice: DeviceChoice, demand: &Demand) -> Result<Place> {

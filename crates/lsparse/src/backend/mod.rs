@@ -10,7 +10,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Error, Result};
 
-pub(crate) use device::Trouble;
+pub(crate) use device::{CPU, Trouble};
 pub use device::{Demand, DeviceChoice, LARGE_WORK, Place};
 
 /// The instruction set that kernels run with. The same seed gives the same bits on the same one alone.

@@ -1,8 +1,9 @@
 //! Clusters before their first lap, whatever model they are to serve: checks of rows, the prior that settings and data
-//! give, and seeds.
+//! give, seeds, and what a GPU does for them.
 
 mod check;
 mod design;
+pub(crate) mod device;
 mod prior;
 pub mod seed;
 

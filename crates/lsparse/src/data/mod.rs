@@ -115,7 +115,7 @@ pub trait RowSource: Send + Sync {
 }
 
 /// A number that rows can be read into: `f32` or `f64`.
-pub trait Scalar: Real + lsparse_cuda::mixture::Element + Send + Sync + 'static {
+pub trait Scalar: Real + lsparse_cuda::centers::Precision + Send + Sync + 'static {
     /// Which of the two it is.
     const ELEMENT: Element;
 

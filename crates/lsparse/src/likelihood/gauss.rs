@@ -12,12 +12,13 @@ use super::family::{
     Array, Family, OfMoments, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means,
 };
 use super::missing::{Hole, holes, precision_matrix};
+use super::single_rows::OfSingleRows;
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, pack};
 use super::zero_mean_gauss::{fingerprints, kept_or_prior, own_terms, previous_covariances};
 use super::{
-    Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic, Scratch,
-    find_array,
+    Clusters, Divergences, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic,
+    Scratch, find_array,
 };
 use crate::backend::with_buffers;
 use crate::data::Rows;
@@ -242,6 +243,10 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
             let log_det = d * n.ln() - p.log_det_b() - (shrink * norm).ln_1p();
             *score = -0.5 * d * LN_2PI + normaliser + 0.5 * n * log_det - 0.5 * n * d;
         }
+    }
+
+    fn divergences<'a>(&'a self, rows: &'a Rows<T>) -> Option<Box<dyn Divergences + 'a>> {
+        Some(Box::new(OfSingleRows::about_means(&self.prior, self.kappa, &self.center, rows)))
     }
 
     fn num_parameters(&self) -> usize {

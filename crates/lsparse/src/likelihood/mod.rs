@@ -7,6 +7,7 @@
 pub(crate) mod by_cluster;
 mod family;
 mod missing;
+mod single_rows;
 mod sparse_table;
 mod statistics;
 mod student;

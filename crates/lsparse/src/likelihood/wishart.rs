@@ -320,18 +320,18 @@ impl Precision {
                 for (full, packed) in covariances.chunks_exact(dim * dim).zip(packed.chunks_exact_mut(width)) {
                     linalg::pack(full, dim, packed);
                 }
-                let mut share = ROUNDING;
+                let mut shares = [ROUNDING; AT_ONCE];
                 loop {
                     let (k, pivot) = match Self::invert_some(&packed, dim, None) {
                         Ok(all) => return Ok(all.unwrap_or_default()),
                         Err(bad) => bad,
                     };
-                    let one = &mut packed[k * width..(k + 1) * width];
-                    if !is_rounding(one, dim, pivot) || share > MOST_ROUNDING {
+                    let (one, share) = (&mut packed[k * width..(k + 1) * width], &mut shares[k]);
+                    if !is_rounding(one, dim, pivot) || *share > MOST_ROUNDING {
                         return Err(Error::NotPositiveDefinite { cluster: group * AT_ONCE + k, pivot });
                     }
-                    raise(one, dim, share);
-                    share *= 16.0;
+                    raise(one, dim, *share);
+                    *share *= 16.0;
                 }
             })
             .collect();

@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lsparse_kernels::{Real, TriangularPack, row_products, weighted_gram};
+use lsparse_kernels::{Real, TriangularPack, weighted_gram};
 use rayon::prelude::*;
 
 use super::family::{Array, Family, OfMoments, Spread, add_second_moments, array, full_draw, planted_covariance};
+use super::single_rows::OfSingleRows;
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, fingerprint, ln_wishart, pack};
 use super::{
@@ -141,63 +142,11 @@ impl<T: Real> Likelihood<T> for ZeroMeanGauss {
     }
 
     fn divergences<'a>(&'a self, rows: &'a Rows<T>) -> Option<Box<dyn Divergences + 'a>> {
-        Some(Box::new(OfSingleRows::new(&self.prior, rows)))
+        Some(Box::new(OfSingleRows::about_zero(&self.prior, rows)))
     }
 
     fn num_parameters(&self) -> usize {
         linalg::packed_len(self.prior.dim)
-    }
-}
-
-/// Divergences of rows from clusters of one row each.
-///
-/// With q = x^T B^-1 x and n = 1 + nu', Phi_x = n (x x^T + B)^-1 has log |Phi_x| = D log n - log |B| - log(1 + q_x), and
-/// by Sherman and Morrison tr(Phi_x (y y^T + B)) = n (q_y + D - ((y^T B^-1 x)^2 + q_x)/(1 + q_x)): row y loses
-/// n/2 (q_y - log(1 + q_y) + log(1 + q_x) - ((y^T B^-1 x)^2 + q_x)/(1 + q_x)), which costs D and not D^2.
-struct OfSingleRows<'a, T> {
-    prior: &'a WishartPrior,
-    rows: &'a Rows<T>,
-    /// q and log(1 + q) of each row.
-    norm: Vec<(f64, f64)>,
-}
-
-/// Of a divergence that is a smaller share of q than this single precision leaves too few digits.
-const FEW_DIGITS: f64 = 1e-3;
-
-impl<'a, T: Real> OfSingleRows<'a, T> {
-    fn new(prior: &'a WishartPrior, rows: &'a Rows<T>) -> Self {
-        let norm = |n: usize| {
-            let norm = prior.norm(rows.dense_rows(n..n + 1).iter().map(|x| x.to_f64()));
-            (norm, norm.ln_1p())
-        };
-        OfSingleRows { prior, rows, norm: (0..rows.len()).into_par_iter().with_min_len(1024).map(norm).collect() }
-    }
-}
-
-impl<T: Real> Divergences for OfSingleRows<'_, T> {
-    fn away_from(&self, seed: usize) -> Box<dyn Fn(Range<usize>, &mut [f64]) + Sync + '_> {
-        let (prior, half, (of_seed, log_of_seed)) = (self.prior, 0.5 * (1.0 + self.prior.map_count()), self.norm[seed]);
-        let seed = self.rows.dense_rows(seed..seed + 1);
-        let direction: Vec<T> = seed.iter().zip(&prior.b).map(|(x, b)| T::from_f64(x.to_f64() / b)).collect();
-        let from = move |(norm, log): (f64, f64), product: f64| {
-            norm - log + log_of_seed - (product * product + of_seed) / (1.0 + of_seed)
-        };
-        Box::new(move |range, out| {
-            let rows = self.rows.dense_rows(range.clone());
-            let mut products = vec![T::ZERO; out.len()];
-            row_products(rows, &direction, &mut products);
-            let rows = rows.chunks_exact(prior.dim).zip(products).zip(&self.norm[range]);
-            for (((row, product), norm), out) in rows.zip(out) {
-                let mut away = from(*norm, product.to_f64());
-                // (What is no number is not above either.)
-                if !(away > FEW_DIGITS * norm.0 && away.is_finite()) {
-                    let columns = row.iter().zip(seed).zip(&prior.b);
-                    away = from(*norm, columns.map(|((y, x), b)| y.to_f64() * x.to_f64() / b).sum());
-                }
-                // Rounding may take a divergence of zero below it.
-                *out = (half * away).max(0.0);
-            }
-        })
     }
 }
 

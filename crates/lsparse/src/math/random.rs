@@ -1,7 +1,5 @@
 //! Draws from distributions, with a generator that is passed in.
 
-use std::ops::Range;
-
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -66,97 +64,84 @@ pub fn categorical(probabilities: &[f64], rng: &mut ChaCha8Rng) -> usize {
     probabilities.len() - 1
 }
 
-/// Chances that are summed together. Fixed, so that draws do not depend on the number of threads.
-const CHANCES_A_TASK: usize = 4096;
+/// Chances that are summed one after the other, and sums of such groups that are: fixed, so that draws depend neither on the
+/// number of threads nor on whether a GPU draws ([`lsparse_cuda::centers`]).
+pub const GROUP: usize = lsparse_cuda::centers::GROUP;
 
-/// Tasks that one thread sums side by side: their additions do not wait for one another, and nobody for other threads.
-const TASKS_SIDE_BY_SIDE: usize = 16;
+/// Groups of a task that are summed side by side: their additions do not wait for one another.
+const SIDE_BY_SIDE: usize = 8;
 
-/// Chances of a task that are added before it is the next one's turn.
-const CHANCES_AT_ONCE: usize = 16;
-
-/// Chances by task: their sums, and the last task that has any.
-fn sums_of(num: usize, chance: &(impl Fn(usize) -> f64 + Sync)) -> (Vec<f64>, usize) {
-    let tasks = num.div_ceil(CHANCES_A_TASK);
-    let mut sums = vec![0.0; tasks];
-    if tasks <= TASKS_SIDE_BY_SIDE {
-        for first in (0..CHANCES_A_TASK).step_by(CHANCES_AT_ONCE) {
-            for (task, sum) in sums.iter_mut().enumerate() {
-                let from = task * CHANCES_A_TASK + first;
-                (from..num.min(from + CHANCES_AT_ONCE)).for_each(|n| *sum += chance(n));
-            }
-        }
-    } else {
-        let each = sums.par_iter_mut().enumerate();
-        each.for_each(|(task, sum)| of_task(task, num).for_each(|n| *sum += chance(n)));
-    }
-    let last = sums.iter().rposition(|&sum| sum > 0.0).unwrap_or(0);
-    (sums, last)
+/// Chances to draw by: their sums by groups, and by groups of these.
+pub struct Chances<F> {
+    num: usize,
+    chance: F,
+    groups: Vec<f64>,
+    tasks: Vec<f64>,
+    total: f64,
 }
 
-fn of_task(task: usize, num: usize) -> Range<usize> {
-    task * CHANCES_A_TASK..num.min((task + 1) * CHANCES_A_TASK)
+impl<F: Fn(usize) -> f64 + Sync> Chances<F> {
+    /// Of `num` indices.
+    pub fn new(num: usize, chance: F) -> Self {
+        let mut groups = vec![0.0; num.div_ceil(GROUP)];
+        let sum = |(task, sums): (usize, &mut [f64])| {
+            for (part, sums) in sums.chunks_mut(SIDE_BY_SIDE).enumerate() {
+                let first = (task * GROUP + part * SIDE_BY_SIDE) * GROUP;
+                for place in 0..GROUP {
+                    for (group, sum) in sums.iter_mut().enumerate() {
+                        let n = first + group * GROUP + place;
+                        if n < num {
+                            *sum += chance(n);
+                        }
+                    }
+                }
+            }
+        };
+        match groups.len() > GROUP {
+            true => groups.par_chunks_mut(GROUP).enumerate().for_each(sum),
+            false => groups.chunks_mut(GROUP).enumerate().for_each(sum),
+        }
+        Chances::summed(num, chance, groups)
+    }
+
+    /// The same with the sums of groups that are known.
+    pub fn summed(num: usize, chance: F, groups: Vec<f64>) -> Self {
+        let tasks: Vec<f64> = groups.chunks(GROUP).map(|groups| groups.iter().sum()).collect();
+        let total = tasks.iter().sum();
+        Chances { num, chance, groups, tasks, total }
+    }
+
+    /// The index at this share of all chances, or none when all chances are zero.
+    pub fn at(&self, share: f64) -> Option<usize> {
+        let mut point = share * self.total;
+        let task = descend(self.tasks.iter().copied(), &mut point)? * GROUP;
+        let groups = self.groups[task..].iter().copied().take(GROUP);
+        let first = (task + descend(groups, &mut point)?) * GROUP;
+        let chances = (first..self.num.min(first + GROUP)).map(&self.chance);
+        Some(first + descend(chances, &mut point)?)
+    }
+}
+
+/// The first of some sums, one behind the other, that `point` does not pass, or, where rounding has left it beyond all, the
+/// last that is above zero. `point` becomes what is left of it there.
+fn descend(sums: impl Iterator<Item = f64>, point: &mut f64) -> Option<usize> {
+    let mut last = None;
+    for (place, sum) in sums.enumerate().filter(|(_, sum)| *sum > 0.0) {
+        let left = last.map_or(*point, |(_, left, before)| left - before);
+        last = Some((place, left, sum));
+        if left <= sum {
+            break;
+        }
+    }
+    last.map(|(place, left, _)| {
+        *point = left;
+        place
+    })
 }
 
 /// An index drawn in proportion to `chance`, or none when all chances are zero.
 pub fn draw_index(num: usize, chance: impl Fn(usize) -> f64 + Sync, rng: &mut ChaCha8Rng) -> Option<usize> {
-    let (sums, last_task) = sums_of(num, &chance);
-    let mut left = rng.random::<f64>() * sums.iter().sum::<f64>();
-    let mut last = None;
-    for (task, &sum) in sums.iter().enumerate() {
-        if task < last_task && left > sum {
-            left -= sum;
-            continue;
-        }
-        for n in of_task(task, num) {
-            let c = chance(n);
-            if c > 0.0 {
-                last = Some(n);
-                left -= c;
-                if left <= 0.0 {
-                    return last;
-                }
-            }
-        }
-    }
-    last
-}
-
-/// Several indices drawn in proportion to `chance`, in one pass; none when all chances are zero.
-pub fn draw_indices(
-    num: usize,
-    chance: impl Fn(usize) -> f64 + Sync,
-    draws: usize,
-    rng: &mut ChaCha8Rng,
-) -> Vec<usize> {
-    let (sums, last_task) = sums_of(num, &chance);
-    let total: f64 = sums.iter().sum();
-    let mut points: Vec<f64> = (0..draws).map(|_| rng.random::<f64>() * total).collect();
-    points.sort_by(f64::total_cmp);
-    let mut points = points.into_iter().peekable();
-    let (mut before, mut last, mut drawn) = (0.0, None, Vec::new());
-    for (task, &sum_of_task) in sums.iter().enumerate() {
-        let end = before + sum_of_task;
-        if task == last_task || points.peek().is_some_and(|&point| point <= end) {
-            let mut sum = before;
-            for n in of_task(task, num) {
-                let c = chance(n);
-                if c > 0.0 {
-                    (sum, last) = (sum + c, Some(n));
-                    while points.next_if(|&point| point <= sum).is_some() {
-                        drawn.push(n);
-                    }
-                    if drawn.len() == draws {
-                        return drawn;
-                    }
-                }
-            }
-        }
-        before = end;
-    }
-    // Rounding may leave a point just behind the last.
-    drawn.extend(points.filter_map(|_| last));
-    drawn
+    Chances::new(num, chance).at(rng.random())
 }
 
 #[cfg(test)]
@@ -164,12 +149,12 @@ mod tests {
     use super::*;
     use rand::SeedableRng;
 
-    /// Draws over several tasks against the plain loop, with tasks of no chance at all among them and at the end.
+    /// Draws over several tasks against the plain loop, with groups and tasks of no chance at all among them and at the end.
     #[test]
     fn draws_are_those_of_one_pass_over_all_chances() {
-        let num = 5 * CHANCES_A_TASK + 17;
-        let chance = |n: usize| match n / CHANCES_A_TASK {
-            1 | 4 | 5 => 0.0,
+        let num = 5 * GROUP * GROUP + 17;
+        let chance = |n: usize| match (n / (GROUP * GROUP), n / GROUP % GROUP) {
+            (1 | 4 | 5, _) | (0, 3) | (2, 63) => 0.0,
             _ => 1.0 + (n % 13) as f64,
         };
         let total: f64 = (0..num).map(chance).sum();
@@ -180,17 +165,21 @@ mod tests {
                 point <= sum
             })
         };
+        let chances = Chances::new(num, chance);
+        let groups =
+            (0..num.div_ceil(GROUP)).map(|group| (group * GROUP..num.min((group + 1) * GROUP)).map(chance).sum());
+        let known = Chances::summed(num, chance, groups.collect());
         for seed in 0..200 {
             let rng = ChaCha8Rng::seed_from_u64(seed);
-            let mut points: Vec<f64> = rng.clone().random_iter::<f64>().take(4).map(|u| u * total).collect();
-            assert_eq!(draw_index(num, chance, &mut rng.clone()), plain(points[0]));
-            points.sort_by(f64::total_cmp);
-            let expected: Vec<usize> = points.into_iter().filter_map(plain).collect();
-            assert_eq!(draw_indices(num, chance, 4, &mut rng.clone()), expected);
+            let share: f64 = rng.clone().random();
+            assert_eq!(draw_index(num, chance, &mut rng.clone()), plain(share * total));
+            assert_eq!((chances.at(share), known.at(share)), (plain(share * total), plain(share * total)));
         }
+        // Beyond all there is the last that has a chance.
+        assert_eq!(chances.at(1.0 + 1e-9), (0..num).rev().find(|&n| chance(n) > 0.0));
+        assert_eq!(chances.at(0.0), Some(0));
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         assert_eq!(draw_index(num, |_| 0.0, &mut rng), None);
         assert_eq!(draw_index(0, |_| 1.0, &mut rng), None);
-        assert!(draw_indices(num, |_| 0.0, 3, &mut rng).is_empty());
     }
 }

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::Frequencies;
 use crate::backend::{DeviceChoice, Place};
+use crate::clusters::device::Judge;
 use crate::clusters::{check_rows, working_element};
 use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded};
 use crate::error::{Error, Result};
 use crate::likelihood::{Array, ClusterSummary, Extent, NamedArray, Prior, allow_missing};
-use crate::mixture::local::device::{Judge, demand_of_judging};
+use crate::mixture::local::device::demand_of_judging;
 use crate::mixture::train::center_of;
 use crate::mixture::{MOST_STRETCHES, Mixture, MixtureParams, Search};
 use crate::runs::ModelFile;

@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Place;
+use crate::clusters::device::{Gpu, Judge};
 use crate::clusters::seed::initial_summary;
 use crate::clusters::{scan_for, working_element};
 use crate::data::{Batches, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded, scan_rows};
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::likelihood::{ClusterSummary, Estimate, LikelihoodKind, Prior};
 use crate::mixture::given::{GivenStart, check_given};
 use crate::mixture::growth::Settled;
-use crate::mixture::local::device::{Judge, OnDevice, demand};
+use crate::mixture::local::device::{OnDevice, demand};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
 use crate::mixture::prior::{GivenPrior, print_prior, settle_prior, settle_scale, take_given_prior};
@@ -459,7 +460,12 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
             Some(total) => total,
             None => match self.given_summary(model, None)? {
                 Some(total) => total,
-                None => initial_summary(&model.design(), data, &self.settled.config, &mut rng(Stream::Init), patience)?,
+                None => {
+                    let SettledMixture { config, prior, .. } = &self.settled;
+                    let center = center_of(config.likelihood, prior);
+                    let gpu = Gpu { place: &self.place, center: &center };
+                    initial_summary(&model.design(), data, config, gpu, &mut rng(Stream::Init), patience)?
+                }
             },
         };
         let total = match self.inputs.given.is_empty() || start.is_some() {

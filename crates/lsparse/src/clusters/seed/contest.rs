@@ -10,9 +10,10 @@ use super::seeds::{Metric, Seeding};
 use super::trade::{Groups, Split, carry_out, cheapest};
 use super::{FEWEST_JUDGES, MOST_PASSES, MOST_TRADES, Sample, Start, hard_summary, is_light};
 use crate::clusters::Design;
+use crate::clusters::device::{Gpu, Judge};
 use crate::data::Scalar;
 use crate::error::{Error, Result};
-use crate::likelihood::{ClusterSummary, Estimate, Likelihood, Scratch, log_density, respond};
+use crate::likelihood::{ClusterSummary, Estimate, Likelihood, Scratch};
 use crate::training::responsibilities::Responsibilities;
 use crate::training::summary::Summary;
 
@@ -21,6 +22,10 @@ const HEAT: usize = 4;
 
 /// Rows a cluster that it takes at least.
 const HEAT_ROWS: usize = 40;
+
+/// From so many clusters on a heat is held with fewer of them, where its rows are not enough for all: which start rows want
+/// is for the rows to say, and starts of so many clusters are what takes time.
+const MANY: usize = 1000;
 
 /// Passes of k-means that it makes at most.
 const HEAT_PASSES: usize = 4;
@@ -60,7 +65,7 @@ impl<T: Scalar> Start<'_, T> {
         let most = passes.unwrap_or(MOST_PASSES);
         // Who asks for a pass at most wants seeds.
         let trades = if most > 1 { MOST_TRADES } else { 0 };
-        let spaces = Spaces::new(self.sample);
+        let spaces = Spaces::new(self.sample, self.gpu.place);
         let mut entrants = ENTRANTS.map(|entrant| (entrant, ChaCha8Rng::seed_from_u64(rng.random())));
         let heat = self.heat(passes, judges, rng)?;
         if let Some(order) = &heat {
@@ -100,10 +105,13 @@ impl<T: Scalar> Start<'_, T> {
     ) -> Result<Option<Vec<Entrant>>> {
         let Start { design, sample, clusters, .. } = *self;
         let likelihood = design.likelihood;
-        let enough = sample.rows.len() / HEAT >= HEAT_ROWS * clusters;
+        let most = sample.rows.len() / HEAT / HEAT_ROWS;
+        let clusters = if clusters >= MANY { clusters.min(most) } else { clusters };
+        let enough = clusters > 0 && clusters <= most;
         let Some(judges) = judges.filter(|_| is_light(likelihood) && enough && passes != Some(0)) else {
             return Ok(None);
         };
+        let design = Design { num_clusters: clusters, sparsity: design.sparsity.min(clusters), ..*design };
         let every = |ids: usize, step: usize| (0..ids as u32).step_by(step).collect::<Vec<_>>();
         let part = sample.of(&every(sample.rows.len(), HEAT));
         let step = (judges.rows.len() / FEWEST_JUDGES / 4).clamp(1, HEAT);
@@ -111,8 +119,10 @@ impl<T: Scalar> Start<'_, T> {
         if part.total_weight() <= 0.0 || judges.total_weight() <= 0.0 {
             return Ok(None);
         }
-        let start = Start { sample: &part, factor: self.factor * sample.total_weight() / part.total_weight(), ..*self };
-        let spaces = Spaces::new(&part);
+        let held = part.held(self.gpu, likelihood)?;
+        let factor = self.factor * sample.total_weight() / part.total_weight();
+        let start = Start { design: &design, sample: &part, held: held.as_ref(), clusters, factor, ..*self };
+        let spaces = Spaces::new(&part, self.gpu.place);
         let most = passes.unwrap_or(MOST_PASSES).min(HEAT_PASSES);
         let mut scores = Vec::new();
         for entrant in ENTRANTS {
@@ -203,7 +213,9 @@ impl<T: Scalar> Start<'_, T> {
         }
         self.patience.check()?;
         let mut resp = Responsibilities::default();
-        respond(params.clusters.as_ref(), &params.frequencies.log_pi, &sample.rows, 2, &mut resp)?;
+        let (clusters, log_pi) = (params.clusters.as_ref(), &params.frequencies.log_pi);
+        let Gpu { place, center } = self.gpu;
+        Judge::new(place, (likelihood.kind(), center), clusters, log_pi).respond(&sample.rows, 2, &mut resp)?;
         let mut owner: Vec<u32> = resp.index.iter().step_by(2).copied().collect();
         let groups = Groups::new(&owner, num);
         let hard = hard_summary(design, sample, &owner);
@@ -264,7 +276,9 @@ impl<T: Scalar> Start<'_, T> {
         let params = self.design.global_step(summary)?;
         let clusters = self.design.likelihood.clusters_of(&params.clusters.arrays())?;
         let log_pi: Vec<f64> = params.frequencies.pi.iter().map(|p| p.ln()).collect();
-        let density = log_density(clusters.as_ref(), &log_pi, &judges.rows)?;
+        let Gpu { place, center } = self.gpu;
+        let kind = self.design.likelihood.kind();
+        let density = Judge::new(place, (kind, center), clusters.as_ref(), &log_pi).log_density(&judges.rows)?;
         Ok(density.iter().enumerate().map(|(n, score)| score * judges.weight(n)).sum())
     }
 
@@ -280,7 +294,7 @@ impl<T: Scalar> Start<'_, T> {
     /// The statistics that a step over the sample leads to, both on the scale of the whole data.
     fn step(&self, summary: &ClusterSummary) -> Result<ClusterSummary> {
         self.patience.check()?;
-        self.sample.step(self.design, summary, self.factor)
+        self.sample.step(self.design, self.held, summary, self.factor)
     }
 }
 
@@ -328,6 +342,11 @@ mod tests {
     use crate::settings::MixtureConfig;
     use crate::training::rules::Patience;
 
+    fn start_of<'a>(design: &'a Design<'a, f64>, sample: &'a Sample<f64>, factor: f64) -> Start<'a, f64> {
+        let (gpu, clusters) = (Gpu::NONE, design.num_clusters);
+        Start { design, sample, held: None, gpu, clusters, factor, patience: Patience::default() }
+    }
+
     /// The entrants in the order of a heat for rows drawn by `draw`.
     fn heat(kind: LikelihoodKind, dim: usize, draw: impl Fn(usize, &mut ChaCha8Rng) -> Vec<f64>) -> Vec<Entrant> {
         const K: usize = 4;
@@ -348,7 +367,7 @@ mod tests {
             sparsity: K,
         };
         let (sample, judges) = all.part(K);
-        let start = Start { design: &design, sample: &sample, clusters: K, factor: 1.0, patience: Patience::default() };
+        let start = start_of(&design, &sample, 1.0);
         start.heat(None, judges.as_ref(), &mut rng).unwrap().unwrap()
     }
 
@@ -394,8 +413,7 @@ mod tests {
         };
         let (sample, judges) = all.part(K);
         let judges = judges.as_ref().unwrap();
-        let start =
-            Start { design: &design, sample: &sample, clusters: K, factor: 1.25, patience: Patience::default() };
+        let start = start_of(&design, &sample, 1.25);
         let owner: Vec<u32> = (0..sample.rows.len() as u32).map(|n| n * 7 % 31 % K as u32).collect();
         let plain = start.train(hard_summary(&design, &sample, &owner), Some(judges)).unwrap();
         let shaped = start.shape(plain.clone(), Some(judges)).unwrap();

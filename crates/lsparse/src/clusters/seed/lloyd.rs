@@ -2,16 +2,18 @@
 
 use std::sync::OnceLock;
 
+use lsparse_cuda::centers::Points;
 use lsparse_kernels::{CenterPack, dot_f64, transpose_tile};
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::backend::with_buffers;
+use crate::backend::{Place, Trouble, with_buffers};
 use crate::clusters::seed::trade::{Groups, Split, carry_out, cheapest};
 use crate::clusters::seed::{Sample, gaps};
 use crate::data::{Scalar, USUAL_VALUES, usual};
 use crate::error::Result;
-use crate::math::random::{draw_index, draw_indices};
+use crate::math::random::{Chances, GROUP, draw_index};
 use crate::training::rules::Patience;
 
 /// Which distance between rows is meant.
@@ -27,11 +29,11 @@ pub enum Units {
 /// no more than the kernel compares with at a time.
 const MOST_TRIES: usize = 6;
 
-/// Tiles whose nearest seeds are brought up to date by one task.
-const TILES_A_TASK: usize = 64;
+/// Groups of rows whose nearest seeds are brought up to date by one task.
+const GROUPS_A_TASK: usize = 64;
 
-/// Tiles whose distances from the rows that are tried are found by one task.
-const TILES_TRIED_A_TASK: usize = 8;
+/// Groups of rows whose distances from the rows that are tried are found by one task.
+const GROUPS_TRIED_A_TASK: usize = 8;
 
 /// Lloyd passes end when fewer than one row in so many moves.
 const MOVES_TO_END: usize = 500;
@@ -65,33 +67,42 @@ pub struct Space<'a, T> {
     norms: Vec<T>,
     /// One a row; zero for those that fill up the last tile.
     weights: Vec<f64>,
+    place: &'a Place,
+    /// The same on the GPU, if there is one, once they are asked for.
+    points: OnceLock<Option<Points<T>>>,
 }
 
 /// A sample in both kinds of units, each made when it is first asked for.
 pub struct Spaces<'a, T> {
     sample: &'a Sample<T>,
+    place: &'a Place,
     moments: (Vec<f64>, Vec<f64>),
     made: [OnceLock<Space<'a, T>>; 2],
 }
 
 impl<'a, T: Scalar> Spaces<'a, T> {
     /// Rows of the sample, which must be dense.
-    pub fn new(sample: &'a Sample<T>) -> Self {
-        Spaces { sample, moments: moments(sample), made: [OnceLock::new(), OnceLock::new()] }
+    pub fn new(sample: &'a Sample<T>, place: &'a Place) -> Self {
+        Spaces { sample, place, moments: moments(sample), made: [OnceLock::new(), OnceLock::new()] }
     }
 
     pub fn of(&self, units: Units) -> &Space<'a, T> {
-        self.made[units as usize].get_or_init(|| Space::measured(self.sample, units, &self.moments))
+        self.made[units as usize].get_or_init(|| Space::measured(self.sample, self.place, units, &self.moments))
     }
 }
 
 impl<'a, T: Scalar> Space<'a, T> {
     /// Rows of the sample, which must be dense.
-    pub fn new(sample: &'a Sample<T>, units: Units) -> Self {
-        Space::measured(sample, units, &moments(sample))
+    pub fn new(sample: &'a Sample<T>, place: &'a Place, units: Units) -> Self {
+        Space::measured(sample, place, units, &moments(sample))
     }
 
-    fn measured(sample: &'a Sample<T>, units: Units, (origin, variance): &(Vec<f64>, Vec<f64>)) -> Self {
+    fn measured(
+        sample: &'a Sample<T>,
+        place: &'a Place,
+        units: Units,
+        (origin, variance): &(Vec<f64>, Vec<f64>),
+    ) -> Self {
         let (dim, num_rows) = (sample.rows.dim(), sample.rows.len());
         let overall = variance.iter().sum::<f64>() / dim as f64;
         let rate = |v: f64| if v > 0.0 { v.sqrt().recip() } else { 0.0 };
@@ -126,7 +137,17 @@ impl<'a, T: Scalar> Space<'a, T> {
         });
         let weight = |n: usize| if n < num_rows { sample.weight(n) } else { 0.0 };
         let weights = (0..norms.len()).map(weight).collect();
-        Space { sample, dim, num_rows, origin: origin.clone(), scale, unknown, tiles, width, norms, weights }
+        let (origin, points) = (origin.clone(), OnceLock::new());
+        Space { sample, dim, num_rows, origin, scale, unknown, tiles, width, norms, weights, place, points }
+    }
+
+    /// The rows on the GPU; none where there is none, rows lack values, or it does not take them.
+    fn points(&self) -> Option<&Points<T>> {
+        let upload = || {
+            let device = self.place.device.as_ref().filter(|_| self.unknown.is_empty())?;
+            Points::upload(device, self.num_rows, (self.dim, T::TILE), &self.tiles, &self.norms, &self.weights).ok()
+        };
+        self.points.get_or_init(upload).as_ref()
     }
 
     /// A row's values, NaN where there is none.
@@ -158,22 +179,28 @@ impl<'a, T: Scalar> Space<'a, T> {
     /// nearest of them.
     pub fn seeds(&self, num: usize, patience: Patience<'_>, rng: &mut ChaCha8Rng) -> Result<(Vec<usize>, Vec<u32>)> {
         let tries = (2 + (num as f64).ln() as usize).min(MOST_TRIES);
+        if let Some(points) = self.points()
+            && let Some(found) = self.seeds_there(points, (num, tries), patience, rng)?
+        {
+            return Ok(found);
+        }
         let len = self.norms.len();
-        let mut nearest = vec![T::ZERO; len];
+        let mut nearest = vec![-T::NEG_INFINITY; len];
         let mut owner = vec![0u32; len];
         let mut taken = vec![false; self.num_rows];
         let mut chosen = Vec::with_capacity(num);
         let mut found: Vec<T> = Vec::new();
+        let mut chances = vec![0.0; len.div_ceil(GROUP)];
         for k in 0..num {
             patience.check()?;
-            let chance = |n: usize| match (taken[n], k) {
-                (true, _) => 0.0,
-                (false, 0) => self.weights[n],
-                (false, _) => self.weights[n] * nearest[n].to_f64(),
-            };
             let mut rows: Vec<usize> = match k {
-                0 => draw_index(self.num_rows, chance, rng).into_iter().collect(),
-                _ => draw_indices(self.num_rows, chance, tries, rng),
+                0 => self.first_seed(rng).into_iter().collect(),
+                _ => {
+                    // A seed is at no distance from itself.
+                    let chance = |n: usize| self.weights[n] * nearest[n].to_f64();
+                    let chances = Chances::summed(self.num_rows, chance, std::mem::take(&mut chances));
+                    (0..tries).filter_map(|_| chances.at(rng.random())).collect()
+                }
             };
             // Only copies of the seeds are left, or rows of no weight: any other row will do.
             if rows.is_empty() {
@@ -181,57 +208,99 @@ impl<'a, T: Scalar> Space<'a, T> {
             }
             rows.sort_unstable();
             rows.dedup();
-            let best = self.try_rows(&rows, k > 0, &nearest, &mut found);
-            let (row, stride) = (rows[best], rows.len() * T::TILE);
-            let tiles = nearest.par_chunks_mut(T::TILE).zip(owner.par_chunks_mut(T::TILE));
-            tiles.zip(found.par_chunks_exact(stride)).with_min_len(TILES_A_TASK).for_each(
-                |((nearest, owner), found)| {
+            let best = self.try_rows(&rows, &nearest, &mut found);
+            let (row, stride) = (rows[best], rows.len() * GROUP);
+            (nearest[row], owner[row], taken[row]) = (T::ZERO, k as u32, true);
+            chances.resize(len.div_ceil(GROUP), 0.0);
+            let groups = nearest.par_chunks_mut(GROUP).zip(owner.par_chunks_mut(GROUP)).zip(&mut chances);
+            let groups = groups.zip(found.par_chunks(stride)).zip(self.weights.par_chunks(GROUP));
+            groups.with_min_len(GROUPS_A_TASK).for_each(|((((nearest, owner), chance), found), weights)| {
+                *chance = 0.0;
+                let tiles = nearest.chunks_exact_mut(T::TILE).zip(owner.chunks_exact_mut(T::TILE));
+                let tiles = tiles.zip(found.chunks_exact(rows.len() * T::TILE)).zip(weights.chunks_exact(T::TILE));
+                for (((nearest, owner), found), weights) in tiles {
                     let found = &found[best * T::TILE..(best + 1) * T::TILE];
-                    for ((nearest, owner), &d) in nearest.iter_mut().zip(owner).zip(found) {
-                        if k == 0 || d < *nearest {
+                    for (((nearest, owner), &d), weight) in nearest.iter_mut().zip(owner).zip(found).zip(weights) {
+                        if d < *nearest {
                             (*nearest, *owner) = (d, k as u32);
                         }
+                        *chance += weight * nearest.to_f64();
                     }
-                },
-            );
-            (nearest[row], owner[row], taken[row]) = (T::ZERO, k as u32, true);
+                }
+            });
             chosen.push(row);
         }
         owner.truncate(self.num_rows);
         Ok((chosen, owner))
     }
 
+    fn first_seed(&self, rng: &mut ChaCha8Rng) -> Option<usize> {
+        draw_index(self.num_rows, |n| self.weights[n], rng)
+    }
+
+    /// The same seeds, by the GPU; none where it has no memory, or other rows than those far from all seeds must do.
+    fn seeds_there(
+        &self,
+        points: &Points<T>,
+        (num, tries): (usize, usize),
+        patience: Patience<'_>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Option<(Vec<usize>, Vec<u32>)>> {
+        // Where the CPU is to go on, it draws the same numbers.
+        let mut ahead = rng.clone();
+        let Some(first) = self.first_seed(&mut ahead) else { return Ok(None) };
+        let mut shares = vec![0.0; (num - 1) * tries];
+        for shares in shares.chunks_exact_mut(tries) {
+            shares.fill_with(|| ahead.random());
+            shares.sort_by(f64::total_cmp);
+        }
+        let found = points.seeds(first, &shares, tries, || patience.check().is_ok()).map_err(Trouble::from);
+        let found = Trouble::settle(found)?.flatten();
+        patience.check()?;
+        Ok(found.map(|(chosen, owner)| {
+            *rng = ahead;
+            (chosen.into_iter().map(|row| row as usize).collect(), owner)
+        }))
+    }
+
     /// Squared distances of all rows from each of `rows` into `found` (tile by tile), and which of these would leave
-    /// the smallest sum of distances, given the `nearest` so far if there are any.
-    fn try_rows(&self, rows: &[usize], any: bool, nearest: &[T], found: &mut Vec<T>) -> usize {
+    /// the smallest sum of distances, given the `nearest` so far.
+    fn try_rows(&self, rows: &[usize], nearest: &[T], found: &mut Vec<T>) -> usize {
         let centers: Vec<f64> = rows.iter().flat_map(|&n| self.row(n)).collect();
         let center_norms: Vec<T> = rows.iter().map(|&n| self.norms[n]).collect();
         let pack = self.pack(&centers);
         found.resize(self.norms.len() * rows.len(), T::ZERO);
-        let mut sums = vec![0.0; self.norms.len() / T::TILE * rows.len()];
-        let tiles = found.par_chunks_mut(rows.len() * T::TILE).zip(self.tiles.par_chunks(self.width * T::TILE));
-        let tiles = tiles.zip(sums.par_chunks_mut(rows.len())).enumerate().with_min_len(TILES_TRIED_A_TASK);
-        tiles.for_each(|(t, ((found, tile), sums))| {
+        let mut sums = vec![0.0; self.norms.len().div_ceil(GROUP) * rows.len()];
+        let groups = found.par_chunks_mut(rows.len() * GROUP).zip(self.tiles.par_chunks(self.width * GROUP));
+        let groups = groups.zip(sums.par_chunks_mut(rows.len())).enumerate().with_min_len(GROUPS_TRIED_A_TASK);
+        groups.for_each(|(group, ((found, tiles), sums))| {
             with_buffers(|scores: &mut Vec<T>| {
                 scores.resize(pack.score_len(), T::ZERO);
-                pack.scores(tile, scores);
-                let of_tile = t * T::TILE..(t + 1) * T::TILE;
-                let (norms, weights) = (&self.norms[of_tile.clone()], &self.weights[of_tile.clone()]);
-                let nearest = &nearest[of_tile];
-                let each = found.chunks_exact_mut(T::TILE).zip(scores.chunks_exact(T::TILE)).zip(&center_norms);
-                for (((found, scores), &center), sum) in each.zip(sums) {
-                    for r in 0..T::TILE {
-                        found[r] = self.distance(norms[r], scores[r], center);
-                        let left = if any && nearest[r] < found[r] { nearest[r] } else { found[r] };
-                        *sum += weights[r] * left.to_f64();
+                let tiles = found.chunks_exact_mut(rows.len() * T::TILE).zip(tiles.chunks_exact(self.width * T::TILE));
+                for (t, (found, tile)) in tiles.enumerate() {
+                    pack.scores(tile, scores);
+                    let first = group * GROUP + t * T::TILE;
+                    let of_tile = first..first + T::TILE;
+                    let (norms, weights) = (&self.norms[of_tile.clone()], &self.weights[of_tile.clone()]);
+                    let nearest = &nearest[of_tile];
+                    let each = found.chunks_exact_mut(T::TILE).zip(scores.chunks_exact(T::TILE)).zip(&center_norms);
+                    for (((found, scores), &center), sum) in each.zip(sums.iter_mut()) {
+                        for r in 0..T::TILE {
+                            found[r] = self.distance(norms[r], scores[r], center);
+                            let left = if nearest[r] < found[r] { nearest[r] } else { found[r] };
+                            *sum += weights[r] * left.to_f64();
+                        }
                     }
                 }
             });
         });
-        // Tile by tile in order, so that threads change nothing.
+        // Groups in order, some at a time, so that neither threads nor a GPU change anything.
         let mut totals = vec![0.0; rows.len()];
-        let of_tiles = sums.chunks_exact(rows.len());
-        of_tiles.for_each(|sums| totals.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum));
+        for sums in sums.chunks(rows.len() * GROUP) {
+            for (t, total) in totals.iter_mut().enumerate() {
+                *total += sums[t..].iter().step_by(rows.len()).sum::<f64>();
+            }
+        }
         (0..rows.len()).min_by(|&a, &b| totals[a].total_cmp(&totals[b])).unwrap_or(0)
     }
 
@@ -242,14 +311,7 @@ impl<'a, T: Scalar> Space<'a, T> {
         let mut distances = vec![T::ZERO; self.norms.len()];
         for _ in 0..passes {
             patience.check()?;
-            let pack = self.pack(&self.centers(&Groups::new(owner, num)));
-            let tiles = next.par_chunks_mut(T::TILE).zip(distances.par_chunks_mut(T::TILE));
-            tiles.enumerate().for_each(|(t, (index, score))| {
-                pack.nearest(&self.tiles[t * self.width * T::TILE..(t + 1) * self.width * T::TILE], index, score);
-                for (r, score) in score.iter_mut().enumerate() {
-                    *score = self.distance(self.norms[t * T::TILE + r], *score, T::ZERO);
-                }
-            });
+            self.find_nearest(&self.centers(&Groups::new(owner, num)), &mut next, &mut distances)?;
             self.reopen(&mut next[..self.num_rows], &distances, num);
             let moves = owner.iter().zip(&next).filter(|(a, b)| a != b).count();
             owner.copy_from_slice(&next[..self.num_rows]);
@@ -257,6 +319,36 @@ impl<'a, T: Scalar> Space<'a, T> {
                 break;
             }
         }
+        Ok(())
+    }
+
+    /// The nearest of some centres for each row, and how far that is, squared.
+    fn find_nearest(&self, centers: &[f64], nearest: &mut [u32], distances: &mut [T]) -> Result<()> {
+        let found = match self.points() {
+            Some(points) => {
+                let values: Vec<T> = centers.iter().map(|&c| T::from_f64(c)).collect();
+                let at_zero = centers.chunks_exact(self.dim);
+                let at_zero = at_zero.map(|center| T::from_f64(center.iter().map(|v| v * v).sum::<f64>() * -0.5));
+                let found = points.nearest(&values, &at_zero.collect::<Vec<T>>());
+                Trouble::settle(found.map_err(Trouble::from))?
+            }
+            None => None,
+        };
+        match found {
+            Some((index, scores)) => {
+                nearest[..index.len()].copy_from_slice(&index);
+                distances[..scores.len()].copy_from_slice(&scores);
+            }
+            None => {
+                let pack = self.pack(centers);
+                let tiles = nearest.par_chunks_mut(T::TILE).zip(distances.par_chunks_mut(T::TILE));
+                tiles.zip(self.tiles.par_chunks_exact(self.width * T::TILE)).for_each(|((index, score), tile)| {
+                    pack.nearest(tile, index, score);
+                });
+            }
+        }
+        let scores = distances.par_iter_mut().zip(&self.norms).with_min_len(GROUP * GROUP);
+        scores.for_each(|(score, norm)| *score = self.distance(*norm, *score, T::ZERO));
         Ok(())
     }
 
@@ -292,13 +384,15 @@ impl<'a, T: Scalar> Space<'a, T> {
         let weights: Vec<f64> = (0..num).flat_map(|k| self.column_weights(groups.of(k))).collect();
         let columns = weights.len() / num.max(1);
         let splits = (0..num).into_par_iter().map(|k| self.split(k, groups.of(k), center(k))).collect();
+        let squares: Vec<f64> = (0..num).map(|k| dot_f64(center(k), center(k))).collect();
         // What the sum grows by with the mean of both as the one centre.
         let cost = |a: usize, b: usize| {
-            let apart = center(a).iter().zip(center(b)).map(|(x, y)| (x - y) * (x - y));
             if self.unknown.is_empty() {
-                let apart: f64 = apart.sum();
+                // All pairs are looked at, so that products by vectors count; numbers are near one.
+                let apart = (squares[a] + squares[b] - 2.0 * dot_f64(center(a), center(b))).max(0.0);
                 return apart * weights[a] * weights[b] / (weights[a] + weights[b]).max(f64::MIN_POSITIVE);
             }
+            let apart = center(a).iter().zip(center(b)).map(|(x, y)| (x - y) * (x - y));
             // A column that one of them has no value of costs nothing.
             let of = |k: usize| &weights[k * columns..(k + 1) * columns];
             let each = apart.zip(of(a).iter().zip(of(b))).filter(|(apart, _)| !apart.is_nan());
@@ -537,8 +631,9 @@ const COLUMNS_A_TASK: usize = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::CPU;
     use crate::data::Rows;
-    use rand::{RngExt, SeedableRng};
+    use rand::SeedableRng;
 
     fn sample(dim: usize, values: &[f64], weights: Vec<f64>) -> Sample<f64> {
         let mut rows = Rows::dense(dim);
@@ -576,7 +671,7 @@ mod tests {
     #[test]
     fn every_row_belongs_to_its_nearest_seed() {
         let sample = random_sample(500, 3, 1);
-        let space = Space::new(&sample, Units::Raw);
+        let space = Space::new(&sample, &CPU, Units::Raw);
         let (chosen, owner) = space.seeds(20, Patience::default(), &mut ChaCha8Rng::seed_from_u64(2)).unwrap();
         let mut distinct = chosen.clone();
         distinct.sort_unstable();
@@ -593,7 +688,7 @@ mod tests {
     #[test]
     fn passes_lower_the_error_and_end_at_nearest_means() {
         let (sample, num) = (random_sample(700, 4, 3), 12);
-        let space = Space::new(&sample, Units::Raw);
+        let space = Space::new(&sample, &CPU, Units::Raw);
         let (_, mut owner) = space.seeds(num, Patience::default(), &mut ChaCha8Rng::seed_from_u64(4)).unwrap();
         let (_, mut before) = slow_groups(&sample, &owner, num);
         for _ in 0..10 {
@@ -618,7 +713,7 @@ mod tests {
             .flat_map(|n| [(n % 6) as f64 * 9.0, (n / 6 % 5) as f64 * 9.0].map(|c| c + rng.random::<f64>()))
             .collect();
         let sample = sample(2, &values, Vec::new());
-        let space = Space::new(&sample, Units::Raw);
+        let space = Space::new(&sample, &CPU, Units::Raw);
         let groups = |seed| -> usize {
             let (chosen, _) = space.seeds(30, Patience::default(), &mut ChaCha8Rng::seed_from_u64(seed)).unwrap();
             let mut met: Vec<usize> = chosen.iter().map(|n| n % 30).collect();
@@ -642,7 +737,7 @@ mod tests {
     fn trades_reach_what_passes_cannot() {
         // The first group of the grid has two centres and the last two share one: passes stay there.
         let (sample, loss) = grid();
-        let space = Space::new(&sample, Units::Raw);
+        let space = Space::new(&sample, &CPU, Units::Raw);
         let mut owner: Vec<u32> = (0..600).map(|n| (n % 12).min(10)).collect();
         (0..600).filter(|n| n % 24 == 0).for_each(|n| owner[n] = 11);
         space.lloyd(&mut owner, 12, 20, Patience::default()).unwrap();
@@ -657,7 +752,7 @@ mod tests {
     #[test]
     fn a_split_gains_what_it_says() {
         let sample = random_sample(300, 4, 11);
-        let space = Space::new(&sample, Units::Raw);
+        let space = Space::new(&sample, &CPU, Units::Raw);
         let owner = vec![0u32; 300];
         let groups = Groups::new(&owner, 1);
         let split = space.split(0, groups.of(0), &space.centers(&groups));
@@ -674,7 +769,7 @@ mod tests {
     #[test]
     fn groups_without_rows_are_opened_at_the_farthest() {
         let sample = sample(1, &[0.0, 0.1, 0.2, 9.0, 0.3, 20.0], Vec::new());
-        let space = Space::new(&sample, Units::Raw);
+        let space = Space::new(&sample, &CPU, Units::Raw);
         let mut owner = vec![0, 0, 0, 0, 0, 0];
         let distances = [0.0, 0.1, 0.2, 9.0, 0.3, 20.0];
         space.reopen(&mut owner, &distances, 3);
@@ -685,7 +780,7 @@ mod tests {
     fn copies_of_few_rows_give_as_many_seeds_as_asked_for() {
         let sample = sample(2, &[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 5.0, 5.0, 5.0, 5.0], Vec::new());
         for units in [Units::Raw, Units::Standard] {
-            let space = Space::new(&sample, units);
+            let space = Space::new(&sample, &CPU, units);
             let (mut chosen, mut owner) =
                 space.seeds(5, Patience::default(), &mut ChaCha8Rng::seed_from_u64(1)).unwrap();
             chosen.sort_unstable();
@@ -701,7 +796,7 @@ mod tests {
         let values: Vec<f64> = (0..400).flat_map(|n| [1e4 * rng.random::<f64>(), 1e-3 * (n % 2) as f64, 7.0]).collect();
         let sample = sample(3, &values, Vec::new());
         let agreement = |units| -> usize {
-            let space = Space::new(&sample, units);
+            let space = Space::new(&sample, &CPU, units);
             let (_, mut owner) = space.seeds(2, Patience::default(), &mut ChaCha8Rng::seed_from_u64(7)).unwrap();
             space.lloyd(&mut owner, 2, 30, Patience::default()).unwrap();
             let same = owner.iter().enumerate().filter(|&(n, &k)| n % 2 == k as usize).count();
@@ -717,7 +812,7 @@ mod tests {
         let groups = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
-                let space = Space::new(&sample, Units::Standard);
+                let space = Space::new(&sample, &CPU, Units::Standard);
                 let (chosen, mut owner) =
                     space.seeds(40, Patience::default(), &mut ChaCha8Rng::seed_from_u64(9)).unwrap();
                 space.lloyd(&mut owner, 40, 20, Patience::default()).unwrap();

@@ -13,6 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use crate::clusters::Design;
+use crate::clusters::device::{Gpu, HeldSample};
 use crate::data::{Batches, Dealt, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::{
@@ -83,7 +84,7 @@ impl<T: Scalar> Sample<T> {
         let factor = weight / self.total_weight().max(f64::MIN_POSITIVE);
         let (mut summary, mut objective) = (start.clone(), f64::NEG_INFINITY);
         for _ in 0..steps {
-            summary = self.step(design, &summary, factor)?;
+            summary = self.step(design, None, &summary, factor)?;
             objective = design.objective(&design.global_step(&summary)?, &summary).total();
         }
         Ok(objective)
@@ -91,8 +92,20 @@ impl<T: Scalar> Sample<T> {
 
     /// The statistics that a step of training over the sample leads to, both `factor` times those of its rows. This is all
     /// the training there is before a session: starts are compared by it.
-    fn step(&self, design: &Design<'_, T>, summary: &ClusterSummary, factor: f64) -> Result<ClusterSummary> {
+    fn step(
+        &self,
+        design: &Design<'_, T>,
+        held: Option<&HeldSample<T>>,
+        summary: &ClusterSummary,
+        factor: f64,
+    ) -> Result<ClusterSummary> {
         let params = design.global_step(summary)?;
+        if let Some(held) = held
+            && let Some(mut summary) = held.step(design, &params)?
+        {
+            summary.scale(factor);
+            return Ok(summary);
+        }
         let mut resp = Responsibilities::default();
         let (clusters, log_pi) = (params.clusters.as_ref(), &params.frequencies.log_pi);
         let entropy = match design.sparsity == design.num_clusters {
@@ -103,6 +116,11 @@ impl<T: Scalar> Sample<T> {
         summary.entropy += entropy.iter().enumerate().map(|(n, h)| h * self.weight(n)).sum::<f64>();
         summary.scale(factor);
         Ok(summary)
+    }
+
+    /// The sample on a GPU, if there is one.
+    fn held(&self, gpu: Gpu<'_>, likelihood: &dyn Likelihood<T>) -> Result<Option<HeldSample<T>>> {
+        HeldSample::new(gpu, likelihood, &self.rows, &self.weights)
     }
 
     /// The sample without every fifth row, and those rows; none of them where rows are too few to be spared.
@@ -167,10 +185,11 @@ pub(crate) fn fill_in<T: Scalar>(rows: &mut Rows<T>) {
 }
 
 /// Statistics to take the first global step from, on the scale of the whole data.
-pub fn initial_summary<T: Scalar>(
+pub(crate) fn initial_summary<T: Scalar>(
     design: &Design<'_, T>,
     data: &Dealt<'_>,
     config: &MixtureConfig,
+    gpu: Gpu<'_>,
     rng: &mut ChaCha8Rng,
     patience: Patience<'_>,
 ) -> Result<ClusterSummary> {
@@ -181,7 +200,9 @@ pub fn initial_summary<T: Scalar>(
     }
     let (sample, judges) = if by_contest { sample.part(config.clusters) } else { (sample, None) };
     let factor = data.total_weight() / sample.total_weight();
-    let start = Start { design, sample: &sample, clusters: config.clusters, factor, patience };
+    let held = if by_contest { sample.held(gpu, design.likelihood)? } else { None };
+    let start =
+        Start { design, sample: &sample, held: held.as_ref(), gpu, clusters: config.clusters, factor, patience };
     // Families of counts have no contest to make up for bad luck.
     let greedy = config.init == Init::Auto && !config.likelihood.family().spread.is_of_variances();
     let tries = if greedy { TRIES } else { 1 };
@@ -192,11 +213,11 @@ pub fn initial_summary<T: Scalar>(
         // Centres are judged by squared distances alone, which k-means lowers by itself.
         Init::Auto if config.method.has_centres_alone() && sample.rows.as_dense().is_some() => {
             let trades = if passes.is_none_or(|passes| passes > 1) { MOST_TRADES } else { 0 };
-            start.kmeans(&Space::new(&sample, Units::Raw), passes.unwrap_or(MOST_PASSES), trades, rng)?
+            start.kmeans(&Space::new(&sample, gpu.place, Units::Raw), passes.unwrap_or(MOST_PASSES), trades, rng)?
         }
         Init::Auto | Init::Bregman => start.seeded(seeding(Metric::Bregman, false), passes.unwrap_or(1), rng)?,
         Init::Kmeans if sample.rows.as_dense().is_some() => {
-            start.kmeans(&Space::new(&sample, Units::Raw), passes.unwrap_or(1), 0, rng)?
+            start.kmeans(&Space::new(&sample, gpu.place, Units::Raw), passes.unwrap_or(1), 0, rng)?
         }
         Init::Kmeans => start.seeded(seeding(Metric::Euclidean, false), passes.unwrap_or(1), rng)?,
         Init::Examples => start.seeded(seeding(Metric::Bregman, true), passes.unwrap_or(1), rng)?,
@@ -247,6 +268,9 @@ fn contest_rows<T: Scalar>(clusters: usize, likelihood: &dyn Likelihood<T>) -> u
 struct Start<'a, T: Scalar> {
     design: &'a Design<'a, T>,
     sample: &'a Sample<T>,
+    /// The same on the GPU, if there is one.
+    held: Option<&'a HeldSample<T>>,
+    gpu: Gpu<'a>,
     clusters: usize,
     /// What the sample's statistics are multiplied by for those of all rows.
     factor: f64,

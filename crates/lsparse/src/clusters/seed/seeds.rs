@@ -15,14 +15,16 @@ use crate::clusters::seed::Sample;
 use crate::data::{RowRef, Rows, Scalar};
 use crate::error::Result;
 use crate::likelihood::{Clusters, Divergences, Estimate, Likelihood, Scratch};
-use crate::math::random::draw_index;
+use crate::math::random::{Chances, GROUP};
 use crate::training::rules::Patience;
 
 /// Rows of a task that has little to do for each.
 const ROWS_A_TASK: usize = 4096;
 
-/// Rows whose distances from one seed are found by one task, where each costs its columns.
-const ROWS_A_LIGHT_TASK: usize = 1024;
+/// Rows whose distances from one seed are found by one task, where each costs its columns, and where it costs more. Whole
+/// groups, whose chances are summed by one task.
+const ROWS_A_LIGHT_TASK: usize = 8 * GROUP;
+const ROWS_A_HEAVY_TASK: usize = 4 * GROUP;
 
 /// How far a row is from a seed.
 #[derive(Clone, Copy, PartialEq)]
@@ -60,18 +62,23 @@ impl Seeding<'_> {
         let mut chosen: Vec<usize> = Vec::with_capacity(num_seeds);
         let mut nearest = vec![f64::INFINITY; num_rows];
         let mut owner = vec![0u32; num_rows];
+        let mut chances = vec![0.0; num_rows.div_ceil(GROUP)];
         let mut taken = vec![false; num_rows];
         let (mut scratch, mut found) = (Scratch::default(), Vec::new());
         for k in 0..num_seeds {
             self.patience.check()?;
             let first_or_uniform = k == 0 || self.uniform;
-            let chance = |n: usize| match (taken[n], first_or_uniform) {
-                (true, _) => 0.0,
-                (false, true) => sample.weight(n),
-                (false, false) => sample.weight(n) * nearest[n],
-            };
             let tries = if first_or_uniform || likelihood.shared_width() > 0 { 1 } else { self.tries };
-            let mut rows_tried: Vec<usize> = (0..tries).filter_map(|_| draw_index(num_rows, chance, rng)).collect();
+            let shares = (0..tries).map(|_| rng.random::<f64>());
+            let mut rows_tried: Vec<usize> = if first_or_uniform {
+                let chances = Chances::new(num_rows, |n| if taken[n] { 0.0 } else { sample.weight(n) });
+                shares.filter_map(|share| chances.at(share)).collect()
+            } else {
+                // A seed is at no distance from itself.
+                let chance = |n: usize| sample.weight(n) * nearest[n];
+                let chances = Chances::summed(num_rows, chance, chances.clone());
+                shares.filter_map(|share| chances.at(share)).collect()
+            };
             if rows_tried.is_empty() {
                 // Only copies of the seeds are left (or rows of no weight): any other row will do.
                 let free: Vec<usize> = (0..num_rows).filter(|&n| !taken[n]).collect();
@@ -80,25 +87,27 @@ impl Seeding<'_> {
             rows_tried.sort_unstable();
             rows_tried.dedup();
             let num = rows_tried.len();
-            let mut seeded = Seeded { seed: k as u32, nearest: &mut nearest, owner: &mut owner };
-            ruler.distances(&rows_tried, (&mut scratch, &mut found), &mut seeded)?;
-            let mut row = rows_tried[0];
+            found.resize(num_rows * num, 0.0);
+            let mut best = 0;
             if num > 1 {
+                ruler.distances(&rows_tried, (&mut scratch, &mut found), None)?;
                 // Of several the one that leaves the least to be explained.
                 let of = |n: usize, tried: usize| found[n * num + tried];
-                let nearest = &*seeded.nearest;
                 let left = |i: usize| (0..num_rows).map(|n| sample.weight(n) * nearest[n].min(of(n, i))).sum::<f64>();
                 let left: Vec<f64> = (0..num).into_par_iter().map(left).collect();
-                let best = (0..num).min_by(|&a, &b| left[a].total_cmp(&left[b])).unwrap_or(0);
-                row = rows_tried[best];
-                let Seeded { nearest, owner, .. } = seeded;
-                let rows = nearest.par_iter_mut().zip(owner).zip(found.par_chunks_exact(num));
-                rows.with_min_len(ROWS_A_TASK).for_each(|(place, found)| settle(place, found[best], k as u32));
+                best = (0..num).min_by(|&a, &b| left[a].total_cmp(&left[b])).unwrap_or(0);
             }
-            taken[row] = true;
+            let row = rows_tried[best];
+            (taken[row], nearest[row], owner[row]) = (true, 0.0, k as u32);
+            let (nearest, owner, chances) = (&mut nearest[..], &mut owner[..], &mut chances[..]);
+            let seeded = Seeded { seed: k as u32, weights: &sample.weights, nearest, owner, chances };
+            match num {
+                1 => ruler.distances(&rows_tried, (&mut scratch, &mut found), Some(seeded))?,
+                _ => seeded.tasks(ROWS_A_TASK).zip(found.par_chunks(ROWS_A_TASK * num)).for_each(|(task, found)| {
+                    task.settle(found.iter().skip(best).step_by(num));
+                }),
+            }
             chosen.push(row);
-            nearest[row] = 0.0;
-            owner[row] = k as u32;
         }
         Ok((chosen, owner))
     }
@@ -132,14 +141,14 @@ impl<'a, T: Scalar> Ruler<'a, T> {
         Ruler::Clusters(likelihood, rows, own)
     }
 
-    /// How far every row is from each of `chosen`, row by row. If that is one row, it is a seed at once.
+    /// How far every row is from each of `chosen`, row by row. If that is one row which is `seeded`, rows settle at once.
     fn distances(
         &self,
         chosen: &[usize],
-        (scratch, found): (&mut Scratch<T>, &mut Vec<f64>),
-        seeded: &mut Seeded<'_>,
+        (scratch, found): (&mut Scratch<T>, &mut [f64]),
+        seeded: Option<Seeded<'_>>,
     ) -> Result<()> {
-        let num = chosen.len();
+        let (num, num_rows) = (chosen.len(), found.len() / chosen.len().max(1));
         let (distance, chunk): (Distance<'_>, usize) = match self {
             Ruler::Euclidean(rows, norms) => {
                 let center = |&row: &usize| -> Distance<'_> {
@@ -158,19 +167,18 @@ impl<'a, T: Scalar> Ruler<'a, T> {
                 let distance = move |range: Range<usize>, out: &mut [f64]| {
                     divergences(seeds.as_ref(), &log_prior, rows, &own[range.clone()], range, out)
                 };
-                (Box::new(distance), T::TILE * 4)
+                (Box::new(distance), ROWS_A_HEAVY_TASK)
             }
         };
-        found.resize(seeded.nearest.len() * num, 0.0);
-        let places = seeded.nearest.par_chunks_mut(chunk).zip(seeded.owner.par_chunks_mut(chunk));
-        let chunks = found.par_chunks_mut(chunk * num).zip(places).enumerate().with_max_len(1);
-        chunks.for_each(|(c, (found, (nearest, owner)))| {
-            distance(c * chunk..c * chunk + nearest.len(), found);
-            if num == 1 {
-                let rows = nearest.iter_mut().zip(owner).zip(&*found);
-                rows.for_each(|(place, &d)| settle(place, d, seeded.seed));
-            }
-        });
+        let chunks = found.par_chunks_mut(chunk * num).enumerate().with_max_len(1);
+        let rows = |c: usize| c * chunk..num_rows.min((c + 1) * chunk);
+        match seeded {
+            None => chunks.for_each(|(c, found)| distance(rows(c), found)),
+            Some(seeded) => chunks.zip(seeded.tasks(chunk)).for_each(|((c, found), task)| {
+                distance(rows(c), found);
+                task.settle(found.iter());
+            }),
+        }
         Ok(())
     }
 }
@@ -189,17 +197,42 @@ fn side_by_side(mut seeds: Vec<Distance<'_>>) -> Distance<'_> {
     })
 }
 
-/// A seed, and the distance and number of each row's nearest so far.
+/// A seed, the distance and number of each row's nearest so far, and what chances come to, group by group.
 struct Seeded<'a> {
     seed: u32,
+    weights: &'a [f64],
     nearest: &'a mut [f64],
     owner: &'a mut [u32],
+    chances: &'a mut [f64],
 }
 
-/// A row that is so far from a seed goes to it, if it is the nearest.
-fn settle((nearest, owner): (&mut f64, &mut u32), distance: f64, seed: u32) {
-    if distance < *nearest {
-        (*nearest, *owner) = (distance, seed);
+impl<'a> Seeded<'a> {
+    /// So many rows each, whole groups of them.
+    fn tasks(self, rows: usize) -> impl IndexedParallelIterator<Item = Seeded<'a>> {
+        debug_assert!(rows.is_multiple_of(GROUP));
+        let Seeded { seed, weights, nearest, owner, chances } = self;
+        let parts =
+            nearest.par_chunks_mut(rows).zip(owner.par_chunks_mut(rows)).zip(chances.par_chunks_mut(rows / GROUP));
+        parts.enumerate().map(move |(task, ((nearest, owner), chances))| {
+            let weights = weights.get(task * rows..).unwrap_or_default();
+            Seeded { seed, weights, nearest, owner, chances }
+        })
+    }
+
+    /// Rows that are so far from the seed go to it, where it is the nearest.
+    fn settle<'d>(self, mut distances: impl Iterator<Item = &'d f64>) {
+        let Seeded { seed, weights, nearest, owner, chances } = self;
+        let groups = nearest.chunks_mut(GROUP).zip(owner.chunks_mut(GROUP)).zip(chances).enumerate();
+        for (group, ((nearest, owner), chances)) in groups {
+            *chances = 0.0;
+            let rows = nearest.iter_mut().zip(owner).zip(&mut distances);
+            for (place, ((nearest, owner), &distance)) in rows.enumerate() {
+                if distance < *nearest {
+                    (*nearest, *owner) = (distance, seed);
+                }
+                *chances += weights.get(group * GROUP + place).unwrap_or(&1.0) * *nearest;
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::{Finding, GrowthState, Piece, Proposal, TRIES, changed};
+use crate::backend::CPU;
 use crate::clusters::seed::{Metric, Sample, Seeding, Spaces, Units, second_choices};
 use crate::data::{Dealt, Scalar};
 use crate::error::Result;
@@ -217,7 +218,7 @@ impl<T: Scalar> Cuts<T> {
         let all: Vec<u32> = (0..sample.rows.len() as u32).collect();
         let mut cuts: Vec<Vec<u32>> = Vec::new();
         if likelihood.kind().family().has_means && sample.rows.as_dense().is_some() {
-            let spaces = Spaces::new(&sample);
+            let spaces = Spaces::new(&sample, &CPU);
             for &units in effort.units {
                 let space = spaces.of(units);
                 let mut owner = vec![0; all.len()];

@@ -1,36 +1,19 @@
-//! What a GPU does of a mixture: the local step, scores and assignments. Rows stay there from lap to lap, clusters go there,
-//! statistics come back.
+//! What a GPU does of a mixture's training: the local step, and whether there is one for it. Rows stay there from lap to lap,
+//! clusters go there, statistics come back.
 //!
 //! What a row's clusters are and what they add up to is the same as on the CPU, in double precision.
-//!
-//! - [`form`]: rows and clusters as a GPU takes them, statistics as it gives them.
-//! - [`step`]: the local step.
-//! - [`judge`]: scores and assignments.
 
-mod form;
-mod judge;
 mod step;
 
 use lsparse_cuda::mixture::{Form, MOST_CLUSTERS, PANEL_ROWS, bytes_of_rows, bytes_of_work};
 
 use crate::backend::Demand;
+use crate::clusters::device::{JUDGED_ROWS, form_of};
 use crate::data::Scalar;
-use crate::error::Error;
-use crate::likelihood::{LikelihoodKind, OfMoments};
 use crate::mixture::MixtureModel;
 use crate::settings::{MixtureConfig, MixtureMethod, SearchKind};
 
-pub use judge::{JUDGED_ROWS, Judge};
 pub use step::{OnDevice, Resident};
-
-/// The form that a GPU has the clusters of a family in; none where it has no kernels for it.
-fn form_of(kind: LikelihoodKind) -> Option<Form> {
-    kind.family().of_moments.map(|of_moments| match of_moments {
-        OfMoments::Products(_) => Form::Triangular,
-        OfMoments::Squares(_) => Form::Columns,
-        OfMoments::Firsts => Form::Turned,
-    })
-}
 
 /// What a lap over so many rows of type `T` would ask of a GPU.
 pub fn demand<T: Scalar>(config: &MixtureConfig, rows: usize, dim: usize, weighted: bool) -> Demand {
@@ -90,13 +73,10 @@ fn cannot_weigh(config: &MixtureConfig, dim: usize, clusters: usize) -> Option<S
     (clusters > MOST_CLUSTERS).then(|| format!("there are no kernels for more than {MOST_CLUSTERS} clusters on GPUs"))
 }
 
-fn not_dense() -> Error {
-    Error::Gpu { detail: "rows are not dense".into(), remedy: "choose `device cpu`".into() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::likelihood::LikelihoodKind;
     use crate::settings::Sparsity;
 
     #[test]

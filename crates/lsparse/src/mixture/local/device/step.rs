@@ -8,9 +8,8 @@ use lsparse_cuda::mixture::{
     Failure, Form, PANEL_ROWS, Rows as DeviceRows, Slot, Statistics as Found, Way, Work, bytes_of_rows, bytes_of_work,
 };
 
-use super::form::{sample, stage, take_statistics, whitening};
-use super::{form_of, not_dense};
 use crate::backend::Trouble;
+use crate::clusters::device::{form_of, not_dense, sample, stage, take_statistics, whitening};
 use crate::data::{Batch, DealId, Dealt, Rows, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::{ClusterSummary, Likelihood};

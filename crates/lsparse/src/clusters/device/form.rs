@@ -16,7 +16,7 @@ const TURNED_ROWS: usize = 256;
 
 /// What makes some rows about as wide in all directions, or columns where clusters have no other directions. Where it is a
 /// poor choice clusters are ruled out less well, and nothing else.
-pub(super) fn whitening<T: Real>(kind: LikelihoodKind, values: &[T], center: &[f64]) -> Whitening {
+pub(crate) fn whitening<T: Real>(kind: LikelihoodKind, values: &[T], center: &[f64]) -> Whitening {
     let by = match form_of(kind) {
         Some(Form::Triangular) => whitening_factor(values, center),
         Some(Form::Turned) => By::Clusters,
@@ -68,7 +68,7 @@ fn whitening_factor<T: Real>(values: &[T], center: &[f64]) -> By {
 }
 
 /// Some rows about the center, to see how wide columns are when they are turned.
-pub(super) fn sample<T: Real>(values: &[T], center: &[f64]) -> Vec<f64> {
+pub(crate) fn sample<T: Real>(values: &[T], center: &[f64]) -> Vec<f64> {
     let dim = center.len();
     let num = (values.len() / dim.max(1)).max(1);
     let rows = values.chunks_exact(dim).step_by(num.div_ceil(TURNED_ROWS));
@@ -77,7 +77,7 @@ pub(super) fn sample<T: Real>(values: &[T], center: &[f64]) -> Vec<f64> {
 
 /// Put clusters where the GPU takes them from, each with the constant that `constant` makes of its own; they are then to be
 /// [set](Work::set_clusters). `sample` is needed where clusters turn rows.
-pub(super) fn stage<T: Real>(
+pub(crate) fn stage<T: Real>(
     work: &mut Work,
     clusters: &dyn Clusters<T>,
     sample: &[f64],
@@ -122,7 +122,7 @@ fn turn(factor: &[f64], y: &[f64], out: &mut [f64]) {
 }
 
 /// Statistics as the family has them, from sums a cluster and what all clusters share.
-pub(super) fn take_statistics<T: Real>(
+pub(crate) fn take_statistics<T: Real>(
     likelihood: &dyn Likelihood<T>,
     sums: &[f64],
     shared: &[f64],
