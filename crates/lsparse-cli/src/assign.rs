@@ -52,7 +52,7 @@ pub struct AssignArgs {
     /// Threads; the result is the same with any number [default: one a core].
     #[arg(long, value_name = "N", value_parser = parse::threads)]
     pub threads: Option<usize>,
-    /// What works on the rows of a mixture: auto (a GPU where there is one and the work is large), cpu, cuda, or cuda:1 for the
+    /// What works on the rows of a mixture or the documents of topics: auto (a GPU where there is one and the work is large), cpu, cuda, or cuda:1 for the
     /// second GPU and so on.
     #[arg(long, value_name = "DEVICE", value_parser = DeviceChoice::parse)]
     pub device: Option<DeviceChoice>,
@@ -152,7 +152,6 @@ fn assign(args: &AssignArgs) -> Result<()> {
         }
         AnyModel::Topics(model) => {
             args.refuse_sequences("topics")?;
-            topics::refuse_given(&[("device", args.device.is_some())], "topics")?;
             return topics::assign::run(args, *model, format);
         }
     };
@@ -188,10 +187,15 @@ fn assign(args: &AssignArgs) -> Result<()> {
 /// What works on the rows, where nothing was asked for said in a line if it is not the CPU.
 pub fn chosen_place(model: &MixtureModel, asked: Option<DeviceChoice>, source: &dyn RowSource) -> Result<Place> {
     let place = model.place(asked.unwrap_or_default(), source.num_rows())?;
+    say_of(&place);
+    Ok(place)
+}
+
+/// Say where the work is done, if it is not the CPU.
+pub fn say_of(place: &Place) {
     if let Some(remark) = place.remark.as_ref().filter(|_| place.device.is_some()) {
         message(&in_options(remark));
     }
-    Ok(place)
 }
 
 /// The most probable cluster of every row.

@@ -24,7 +24,7 @@ pub struct Mixture {
 }
 
 /// What is to work on rows, by its name.
-fn chosen(device: &str) -> PyResult<DeviceChoice> {
+pub fn chosen(device: &str) -> PyResult<DeviceChoice> {
     DeviceChoice::parse(device).map_err(|remedy| {
         let problem = format!("{device} is none");
         raise(lsparse::Error::Config { setting: "device", problem, remedy })

@@ -17,7 +17,7 @@ use pyo3::types::PyDict;
 
 use crate::around::{Around, Reported};
 use crate::gate::{raise, run};
-use crate::mixture::increment;
+use crate::mixture::{chosen, increment};
 use crate::page::{Columns, metadata_of};
 use crate::rows::{Braked, Held, array};
 use crate::saved::{self, Pickled, json, settings};
@@ -141,19 +141,21 @@ impl Topics {
 
     /// Topics of every document and their shares, as compressed sparse rows: (indptr, indices, data). A document
     /// without words has none.
-    #[pyo3(signature = (x, threads=None))]
+    #[pyo3(signature = (x, threads=None, *, device="cpu"))]
     fn assign<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         threads: Option<usize>,
+        device: &str,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<f64>>)> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
+        let device = chosen(device)?;
         let (indptr, index, value) = run(py, threads, |brake| {
             let rows = Braked { rows: rows.as_ref(), now: &brake.now };
             let (mut indptr, mut index, mut value) = (vec![0i64], Vec::new(), Vec::new());
-            self.model.assign(&rows, &mut |_, shares| {
+            self.model.assign_at(&rows, &self.model.place(device, &rows)?, &mut |_, shares| {
                 let mut shares = shares.to_vec();
                 shares.sort_unstable_by_key(|share| share.0);
                 let (what, remedy) = (|| "assigning topics".to_owned(), "give fewer documents at a time");
@@ -170,23 +172,24 @@ impl Topics {
     }
 
     /// N_dk + alpha_k of every document, the pseudo-counts of its topics: one row a document.
-    #[pyo3(signature = (x, threads=None))]
+    #[pyo3(signature = (x, threads=None, *, device="cpu"))]
     fn transform<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'py, PyAny>,
         threads: Option<usize>,
+        device: &str,
     ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
-        let num = self.model.num_topics();
+        let (num, device) = (self.model.num_topics(), chosen(device)?);
         let values = run(py, threads, |brake| {
             let rows = Braked { rows: rows.as_ref(), now: &brake.now };
             check_result("transforming", rows.num_rows(), "documents", ((num + 1) * size_of::<f64>()) as u64)?;
             let lengths = document_lengths(&rows)?;
             let alpha: Vec<f64> = self.model.alpha.iter().map(|&a| f64::from(a)).collect();
             let mut values = Vec::with_capacity(rows.num_rows() * num);
-            self.model.assign(&rows, &mut |document, shares| {
+            self.model.assign_at(&rows, &self.model.place(device, &rows)?, &mut |document, shares| {
                 let start = values.len();
                 values.extend_from_slice(&alpha);
                 // Shares are rounded to 32 bits; together they are to be all words in 64.

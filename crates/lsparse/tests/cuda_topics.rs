@@ -1,6 +1,6 @@
 //! Topics on a GPU against the CPU. These tests need one: `cargo xtask cuda test`.
 
-use lsparse::Session;
+use lsparse::backend::DeviceChoice;
 use lsparse::data::CsrRows;
 use lsparse::runs::Family;
 use lsparse::settings::TopicsConfig;
@@ -9,6 +9,7 @@ use lsparse::topics::score::{CompletionOptions, completion};
 use lsparse::topics::{TopicFamily, TopicInputs, TopicSummary, Topics, WordStats, WordsHere};
 use lsparse::training::model::Model;
 use lsparse::training::summary::Summary;
+use lsparse::{Session, fit_topics};
 use serde_json::{Value, json};
 
 const VOCAB: u32 = 5000;
@@ -279,4 +280,38 @@ fn a_model_says_nothing_of_the_device() {
         lsparse::topics::fit_topics(&documents, &config("cuda", json!({"topics": 10}))).unwrap().model;
     let written = serde_json::to_value(&model.config).unwrap();
     assert!(written.get("device").is_none_or(|device| device == "auto"), "{written}");
+}
+
+/// Documents have the topics that the CPU gives them, those too that the kernels leave and those without words.
+#[test]
+#[ignore = "needs a GPU"]
+fn documents_are_assigned_as_on_the_cpu() {
+    let documents = corpus(700);
+    for estimate in ["map", "vb"] {
+        let config = config("cpu", json!({"estimate": estimate}));
+        let model = fit_topics(&documents, &config).unwrap().model;
+        let at = |device: &str| {
+            let place = model.place(DeviceChoice::parse(device).unwrap(), &documents).unwrap();
+            assert_eq!(place.device.is_some(), device == "cuda");
+            let mut all: Vec<Vec<(u32, f32)>> = Vec::new();
+            let visit = &mut |n: usize, shares: &[(u32, f32)]| {
+                assert_eq!(n, all.len());
+                let mut shares = shares.to_vec();
+                shares.sort_by_key(|share| share.0);
+                all.push(shares);
+                Ok(())
+            };
+            model.assign_at(&documents, &place, visit).unwrap();
+            all
+        };
+        let (there, here) = (at("cuda"), at("cpu"));
+        assert_eq!(there, at("cuda"), "the same bits again");
+        let same = there.iter().zip(&here).filter(|(a, b)| {
+            a.len() == b.len() && a.iter().zip(*b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-4)
+        });
+        // A decision may hang on the last bit of single precision.
+        let same = same.count();
+        println!("{estimate}: {same} of {} documents have the same topics", here.len());
+        assert!(same + 5 >= here.len());
+    }
 }

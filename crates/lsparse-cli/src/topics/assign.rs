@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use lsparse::backend::Place;
 use lsparse::data::{RowSource, write_csr_npz, write_npy_i64};
 use lsparse::system::check_growth;
 use lsparse::topics::{TopicModel, read_topic_names};
 use lsparse::{Error, Result, Sparsity};
 use serde::Serialize;
 
-use crate::assign::{AssignArgs, Lines, report, write_text};
+use crate::assign::{AssignArgs, Lines, report, say_of, write_text};
 use crate::format::share;
 use crate::interrupt;
 use lsparse::corpus::Documents;
@@ -40,12 +41,14 @@ pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()>
         });
     }
     let documents = args.text.open(&args.data, &model, Some(&args.reading))?;
+    let place = model.place(args.device.unwrap_or_default(), &documents)?;
+    say_of(&place);
     match (&args.out, format) {
-        (Some(path), "npy") => write_npy_i64(path, &main_topics(&model, &documents)?)?,
-        (Some(path), "npz") => write_npz(&model, &documents, path)?,
+        (Some(path), "npy") => write_npy_i64(path, &main_topics(&model, &documents, &place)?)?,
+        (Some(path), "npz") => write_npz(&model, &documents, &place, path)?,
         (out, format) => {
             write_text(out.as_deref(), format, |lines, out, failed| {
-                write_documents(&model, &documents, names.as_deref(), lines, out, failed)
+                write_documents((&model, &place), &documents, names.as_deref(), lines, out, failed)
             })?;
         }
     }
@@ -53,7 +56,7 @@ pub fn run(args: &AssignArgs, mut model: TopicModel, format: &str) -> Result<()>
 }
 
 fn write_documents(
-    model: &TopicModel,
+    (model, place): (&TopicModel, &Place),
     documents: &Documents,
     names: Option<&[Option<String>]>,
     lines: Lines,
@@ -61,7 +64,7 @@ fn write_documents(
     failed: &dyn Fn(io::Error) -> Error,
 ) -> Result<()> {
     let mut sorted: Vec<(u32, f32)> = Vec::new();
-    model.assign(documents, &mut |n, shares| {
+    model.assign_at(documents, place, &mut |n, shares| {
         interrupt::check("assigning")?;
         if n == 0 && lines == Lines::Csv {
             writeln!(out, "document,topic,{}share", if names.is_some() { "name," } else { "" }).map_err(failed)?;
@@ -93,10 +96,10 @@ fn write_documents(
     })
 }
 
-fn write_npz(model: &TopicModel, documents: &Documents, path: &Path) -> Result<()> {
+fn write_npz(model: &TopicModel, documents: &Documents, place: &Place, path: &Path) -> Result<()> {
     let (mut indptr, mut indices, mut values) = (vec![0i64], Vec::new(), Vec::new());
     let mut sorted: Vec<(u32, f32)> = Vec::new();
-    model.assign(documents, &mut |_, shares| {
+    model.assign_at(documents, place, &mut |_, shares| {
         interrupt::check("assigning")?;
         sorted.clear();
         sorted.extend(shares);
@@ -113,9 +116,9 @@ fn write_npz(model: &TopicModel, documents: &Documents, path: &Path) -> Result<(
 }
 
 /// The topic of which each document has most, the first of equals; -1 for documents without words.
-pub fn main_topics(model: &TopicModel, documents: &Documents) -> Result<Vec<i64>> {
+pub fn main_topics(model: &TopicModel, documents: &Documents, place: &Place) -> Result<Vec<i64>> {
     let mut main = Vec::with_capacity(documents.num_rows());
-    model.assign(documents, &mut |_, shares| {
+    model.assign_at(documents, place, &mut |_, shares| {
         interrupt::check("assigning")?;
         let most = shares.iter().copied().reduce(|best, other| if other.1 > best.1 { other } else { best });
         main.push(most.map_or(-1, |(topic, _)| i64::from(topic)));

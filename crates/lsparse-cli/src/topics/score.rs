@@ -1,5 +1,6 @@
 //! `lsparse score` of a topic model: document completion, coherence and diversity of the topics.
 
+use lsparse::backend::Place;
 use lsparse::data::{RowSource, write_npy_f64};
 use lsparse::math::agreement::Agreement;
 use lsparse::topics::TopicModel;
@@ -157,7 +158,7 @@ fn set_alpha(model: &mut TopicModel, alpha: f64) -> Result<()> {
 
 /// How well the main topics of documents agree with their classes; documents without words have none.
 fn agreement(model: &TopicModel, documents: &Documents, mut labels: Vec<String>) -> Result<Agreement> {
-    let main = main_topics(model, documents)?;
+    let main = main_topics(model, documents, &Place::default())?;
     let mut known = main.iter().map(|topic| *topic >= 0);
     labels.retain(|_| known.next().unwrap_or(false));
     let main: Vec<u32> = main.into_iter().filter(|&topic| topic >= 0).map(|topic| topic as u32).collect();

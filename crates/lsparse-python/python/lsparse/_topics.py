@@ -426,7 +426,7 @@ class TopicModel(GrowingEstimator):
         array([10.5, 10.5])
         """
         X = self._fitted(X)
-        found = self.model_.transform(X, threads_of(self.n_jobs))
+        found = self.model_.transform(X, threads_of(self.n_jobs), device=self.device)
         if normalize:
             found /= found.sum(axis=1, keepdims=True)
         return found.astype(float_type(X), copy=False)
@@ -476,7 +476,7 @@ class TopicModel(GrowingEstimator):
         (20, 4)
         """
         X = self._fitted(X)
-        indptr, indices, data = self.model_.assign(X, threads_of(self.n_jobs))
+        indptr, indices, data = self.model_.assign(X, threads_of(self.n_jobs), device=self.device)
         return sp.csr_array((data, indices, indptr), shape=(X.shape[0], self.topics_.shape[0]))
 
     def predict(self, X: Any) -> INTEGERS:

@@ -3,7 +3,6 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::clusters::device::Gpu;
 use crate::clusters::seed::{Sample, initial_summary};
 use crate::clusters::{Design, check_columns, is_constant, remarks_on_values, scan_for};
 use crate::data::{Batches, Dealt, Moments, RowSource, Scalar};
@@ -167,7 +166,7 @@ pub(super) fn settle_scale<T: Scalar>(
     let design = Design { likelihood: likelihood.as_ref(), estimate, allocation, num_clusters: num, sparsity: num };
     let data = Dealt::new(source, Batches::new(source.num_rows(), 1, 0)?);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let start = initial_summary(&design, &data, &few, Gpu::NONE, &mut rng, Patience::default())?;
+    let start = initial_summary(&design, &data, &few, &mut rng, Patience::default())?;
     let sample = Sample::draw(&design, &data, ROWS, &mut rng)?;
     let mut best = (f64::NEG_INFINITY, before);
     for scale in SCALES {

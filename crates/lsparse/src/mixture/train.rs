@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Place;
 use crate::clusters::device::{Gpu, Judge};
-use crate::clusters::seed::initial_summary;
+use crate::clusters::seed::initial_summary_at;
 use crate::clusters::{scan_for, working_element};
 use crate::data::{Batches, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded, scan_rows};
 use crate::error::{Error, Result};
@@ -464,7 +464,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
                     let SettledMixture { config, prior, .. } = &self.settled;
                     let center = center_of(config.likelihood, prior);
                     let gpu = Gpu { place: &self.place, center: &center };
-                    initial_summary(&model.design(), data, config, gpu, &mut rng(Stream::Init), patience)?
+                    initial_summary_at(&model.design(), data, config, gpu, &mut rng(Stream::Init), patience)?
                 }
             },
         };

@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
+use lsparse_cuda::Device;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::{CPU, DeviceChoice, Place};
 use crate::data::{AtomicFile, RowSource, Rows};
 use crate::error::{Error, Result};
 use crate::likelihood::Estimate;
@@ -14,13 +17,19 @@ use crate::runs::ModelFile;
 use crate::settings::TopicsConfig;
 use crate::store::model_file::{self, ReadArray, StoredArray};
 use crate::topics::Topics;
+use crate::topics::local::device::Assigner;
 use crate::topics::local::document::Document;
 use crate::topics::score::{Completion, CompletionOptions, completion, completions};
 use crate::topics::summary::{SparseStats, TopicSummary, WordStats};
 use crate::topics::table::WordTable;
+use crate::topics::train::demand_of_solving;
 use crate::training::rules::TrainingRecord;
 
 const KIND: &str = "topics";
+
+/// Documents that are assigned at once, by the CPU and by a GPU.
+const ASSIGNED_HERE: usize = 1024;
+const ASSIGNED_THERE: usize = 1 << 16;
 
 /// A trained topic model.
 pub struct TopicModel {
@@ -139,7 +148,26 @@ impl TopicModel {
         source: &dyn RowSource,
         visit: &mut dyn FnMut(usize, &[(u32, f32)]) -> Result<()>,
     ) -> Result<()> {
-        self.solve_each(source, |document, _| shares_of(document), &mut |n, _, shares: Vec<_>| visit(n, &shares))
+        self.assign_at(source, &CPU, visit)
+    }
+
+    /// Where to [assign](Self::assign_at) documents: a GPU where there is one and it is asked for, or the work is large.
+    pub fn place(&self, choice: DeviceChoice, source: &dyn RowSource) -> Result<Place> {
+        let entries = source.num_entries().unwrap_or(0);
+        Place::choose(choice, &demand_of_solving(&self.config, self.vocab_size(), entries))
+    }
+
+    /// As [`assign`](TopicModel::assign), at a [`place`](Self::place) of this model's.
+    pub fn assign_at(
+        &self,
+        source: &dyn RowSource,
+        place: &Place,
+        visit: &mut dyn FnMut(usize, &[(u32, f32)]) -> Result<()>,
+    ) -> Result<()> {
+        let shares = |document: &Document, _| shares_of(document.topic_counts());
+        let on = |assigned: Vec<(u32, f32)>| shares_of(assigned.into_iter());
+        let there = place.device.as_ref().map(|device| (device, &on as &(dyn Fn(Vec<(u32, f32)>) -> _ + Sync)));
+        self.solve_each(source, there, shares, &mut |n, _, shares: Vec<_>| visit(n, &shares))
     }
 
     /// As [`assign`](TopicModel::assign), and word by word: `visit` is also given the words of the document and, for each,
@@ -154,18 +182,20 @@ impl TopicModel {
             most.map_or(0, |(topic, _)| topic)
         };
         let solved = |document: &Document, words: usize| {
-            (shares_of(document), (0..words).map(|u| of_word(document, u)).collect::<Vec<_>>())
+            (shares_of(document.topic_counts()), (0..words).map(|u| of_word(document, u)).collect::<Vec<_>>())
         };
-        self.solve_each(source, solved, &mut |n, words, (shares, topics): (Vec<_>, Vec<_>)| {
+        self.solve_each(source, None, solved, &mut |n, words, (shares, topics): (Vec<_>, Vec<_>)| {
             visit(n, &shares, words, &topics)
         })
     }
 
     /// Work documents out, in parallel, and hand what `take` makes of each (of its number of words too) to `visit` in order,
-    /// with its words; for an empty document that is nothing.
+    /// with its words; for an empty document that is nothing. A GPU, if there is one, gives the counts of a document's topics,
+    /// of which the function beside it makes the same.
     fn solve_each<R: Default + Send>(
         &self,
         source: &dyn RowSource,
+        there: Option<(&Arc<Device>, &(dyn Fn(Vec<(u32, f32)>) -> R + Sync))>,
         take: impl Fn(&Document, usize) -> R + Sync,
         visit: &mut dyn FnMut(usize, &[u32], R) -> Result<()>,
     ) -> Result<()> {
@@ -177,21 +207,37 @@ impl TopicModel {
             _ => None,
         };
         let table = expected.as_ref().unwrap_or(&self.table);
+        let mut assigner = match there {
+            Some((device, on)) => Assigner::new(device, table, &self.alpha, &topics.document)?.map(|made| (made, on)),
+            None => None,
+        };
         let mut rows = Rows::sparse(source.dim());
         let mut first = 0;
         while first < source.num_rows() {
-            let count = (source.num_rows() - first).min(1024);
+            let at_once = if assigner.is_some() { ASSIGNED_THERE } else { ASSIGNED_HERE };
+            let count = (source.num_rows() - first).min(at_once);
             rows.clear();
             source.read_f32(first, count, &mut rows)?;
-            let solve = |document: &mut Document, n: usize| {
+            let mut known: Vec<Option<R>> = Vec::new();
+            if let Some((made, on)) = &mut assigner {
+                match made.assign(&rows)? {
+                    Some(found) => known = found.into_par_iter().map(|found| found.map(*on)).collect(),
+                    // Its memory does not suffice: the CPU goes on.
+                    None => assigner = None,
+                }
+            }
+            known.resize_with(count, || None);
+            let solve = |document: &mut Document, (n, known): (usize, Option<R>)| {
                 let (words, counts) = rows.sparse_row(n);
                 if words.is_empty() {
                     return R::default();
                 }
-                document.solve(table, &self.alpha, words, counts, &topics.document, None);
-                take(document, words.len())
+                known.unwrap_or_else(|| {
+                    document.solve(table, &self.alpha, words, counts, &topics.document, None);
+                    take(document, words.len())
+                })
             };
-            let found: Vec<R> = (0..count).into_par_iter().map_init(Document::default, solve).collect();
+            let found: Vec<R> = known.into_par_iter().enumerate().map_init(Document::default, solve).collect();
             for (n, found) in found.into_iter().enumerate() {
                 visit(first + n, rows.sparse_row(n).0, found)?;
             }
@@ -401,9 +447,11 @@ impl TopicModel {
 }
 
 /// The topics of a document that was worked out, with their shares.
-fn shares_of(document: &Document) -> Vec<(u32, f32)> {
-    let sum: f32 = document.topic_counts().map(|c| c.1).sum();
-    document.topic_counts().filter(|c| c.1 > 0.0).map(|(k, n)| (k, n / sum)).collect()
+/// Shares of a document's topics, from their counts.
+fn shares_of(counts: impl Iterator<Item = (u32, f32)>) -> Vec<(u32, f32)> {
+    let counts: Vec<(u32, f32)> = counts.collect();
+    let sum: f32 = counts.iter().map(|c| c.1).sum();
+    counts.into_iter().filter(|c| c.1 > 0.0).map(|(k, n)| (k, n / sum)).collect()
 }
 
 /// The largest values with their positions, largest first, ties to the lower position.

@@ -101,9 +101,14 @@ const PRODUCTS_AN_ENTRY: f64 = 3e4;
 
 /// What a lap over documents with so many entries would ask of a GPU.
 fn demand(source: &dyn RowSource, config: &Checked<TopicsConfig>, entries: usize) -> Demand {
+    Demand { cannot: device::cannot(config), ..demand_of_solving(config, source.dim(), entries) }
+}
+
+/// The same for documents under topics that stay as they are.
+pub(super) fn demand_of_solving(config: &TopicsConfig, vocab_size: usize, entries: usize) -> Demand {
     let products = entries as f64 * PRODUCTS_AN_ENTRY;
-    let bytes = device::bytes_needed(config, source.dim(), entries);
-    Demand { products, bytes, cannot: device::cannot(config) }
+    let bytes = device::bytes_needed(config, vocab_size, entries);
+    Demand { products, bytes, cannot: device::cannot_solve(config) }
 }
 
 /// Streams of randomness of a run besides that of where it starts.

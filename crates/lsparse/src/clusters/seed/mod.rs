@@ -185,7 +185,18 @@ pub(crate) fn fill_in<T: Scalar>(rows: &mut Rows<T>) {
 }
 
 /// Statistics to take the first global step from, on the scale of the whole data.
-pub(crate) fn initial_summary<T: Scalar>(
+pub fn initial_summary<T: Scalar>(
+    design: &Design<'_, T>,
+    data: &Dealt<'_>,
+    config: &MixtureConfig,
+    rng: &mut ChaCha8Rng,
+    patience: Patience<'_>,
+) -> Result<ClusterSummary> {
+    initial_summary_at(design, data, config, Gpu::NONE, rng, patience)
+}
+
+/// The same by a GPU, as far as it can.
+pub(crate) fn initial_summary_at<T: Scalar>(
     design: &Design<'_, T>,
     data: &Dealt<'_>,
     config: &MixtureConfig,

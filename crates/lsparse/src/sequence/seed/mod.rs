@@ -7,7 +7,6 @@ mod excerpt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::allocation::ChainCounts;
-use crate::clusters::device::Gpu;
 use crate::clusters::seed::initial_summary;
 use crate::data::{Dealt, Groups, Scalar};
 use crate::error::Result;
@@ -32,7 +31,7 @@ pub fn initial<T: Scalar>(
     patience: Patience<'_>,
 ) -> Result<SequenceSummary> {
     let num_sequences = groups.num_filled() as f64;
-    let clusters = initial_summary(&trial.design(), data, &config.emissions(), Gpu::NONE, rng, patience)?;
+    let clusters = initial_summary(&trial.design(), data, &config.emissions(), rng, patience)?;
     let by_rows = in_any_order(clusters, num_sequences);
     let all = contest::takes_all(trial.num_states, groups.num_rows());
     let entrants = contest::entrants(trial.num_states, groups.num_rows(), all);

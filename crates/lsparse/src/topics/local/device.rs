@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lsparse_cuda::Device;
 use lsparse_cuda::topics::{
-    Alphas, DocumentStep, Documents, MOST_TOPICS, Options, PART_ENTRIES, Packer, Shape, Solved, Table, Warm,
+    Alphas, DocumentStep, Documents, Found, MOST_TOPICS, Options, PART_ENTRIES, Packer, Shape, Solved, Table, Warm,
 };
 use rayon::prelude::*;
 
@@ -22,17 +22,23 @@ use crate::topics::local::document::{DocumentOptions, Tally};
 use crate::topics::local::restart::least_to_empty;
 use crate::topics::model::PANEL_DOCUMENTS;
 use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats, WordsHere};
+use crate::topics::table::WordTable;
 
 /// Why a GPU cannot do the document step of these settings.
 pub fn cannot(config: &Checked<TopicsConfig>) -> Option<String> {
-    let most = config.max_active.unwrap_or(config.topics).min(config.topics);
     if config.method != TopicMethod::Lsparse {
         return Some(format!("`method {}` has no kernel for GPUs", config.method.name()));
     }
     if config.find_k {
         return Some("K is found on the CPU".into());
     }
-    if config.sparsity >= config.topics {
+    cannot_solve(config)
+}
+
+/// Why it cannot work documents out under topics that stay as they are, whatever found these.
+pub fn cannot_solve(config: &TopicsConfig) -> Option<String> {
+    let most = config.max_active.unwrap_or(config.topics).min(config.topics);
+    if config.sparsity.within(config.topics) >= config.topics {
         return Some("documents that keep all topics (L = K) have no kernel for GPUs".into());
     }
     if config.selection != Selection::End {
@@ -42,8 +48,8 @@ pub fn cannot(config: &Checked<TopicsConfig>) -> Option<String> {
 }
 
 /// Bytes of a GPU's memory that the document step takes at least, for this many words, topics and entries.
-pub fn bytes_needed(config: &Checked<TopicsConfig>, vocab_size: usize, entries: usize) -> u64 {
-    let (num_topics, start_width) = (config.topics, config.sparsity);
+pub fn bytes_needed(config: &TopicsConfig, vocab_size: usize, entries: usize) -> u64 {
+    let (num_topics, start_width) = (config.topics, config.sparsity.within(config.topics));
     let shape = Shape { vocab_size, num_topics, width: num_topics.next_multiple_of(16), start_width };
     // Documents, at least a part of them, and the lists that statistics leave it as.
     shape.bytes() + 8 * entries.min(PART_ENTRIES) as u64 + 8 * (vocab_size * num_topics) as u64 / 2
@@ -129,11 +135,8 @@ impl DeviceStep {
 
     fn work(&mut self, visit: &mut Visit<'_>, ahead: &mut Ahead<f32>) -> std::result::Result<(), Trouble> {
         let PanelRequest { table, alpha, .. } = *visit.request;
-        let mut alpha_ln_gamma: Vec<f64> = alpha.iter().map(|&a| f64::from(a)).collect();
-        lsparse_kernels::ln_gamma_slice(&mut alpha_ln_gamma);
-        let sum_ln_gamma = lsparse_kernels::ln_gamma(visit.alpha_sum);
         let DeviceStep { step, own, packer, deal, kept: of_batches } = self;
-        step.set_alphas(&Alphas { alpha, ln_gamma: &alpha_ln_gamma, sum_ln_gamma })?;
+        set_alphas(step, alpha, visit.alpha_sum)?;
         let table = match table.on(step.device()) {
             Some(table) => table,
             None => {
@@ -142,9 +145,7 @@ impl DeviceStep {
                     Some(own) => own,
                     none => none.insert(Table::new(step.device(), step.shape(), None)?),
                 };
-                own.fill(&here.scale, here.starts(), |first, into| {
-                    copy(&here.values[first..first + into.len()], into);
-                })?;
+                fill(own, here)?;
                 &*own
             }
         };
@@ -213,6 +214,73 @@ fn options_of(options: &DocumentOptions, num_topics: usize) -> Options {
         max_active: options.max_active.unwrap_or(num_topics).min(MOST_TOPICS),
         restarts: options.restarts,
         restart_floor: least_to_empty(options.active_floor),
+    }
+}
+
+fn set_alphas(step: &mut DocumentStep, alpha: &[f32], alpha_sum: f64) -> lsparse_cuda::Result<()> {
+    let mut ln_gamma: Vec<f64> = alpha.iter().map(|&a| f64::from(a)).collect();
+    lsparse_kernels::ln_gamma_slice(&mut ln_gamma);
+    let sum_ln_gamma = lsparse_kernels::ln_gamma(alpha_sum);
+    step.set_alphas(&Alphas { alpha, ln_gamma: &ln_gamma, sum_ln_gamma })
+}
+
+/// Bring topics there.
+fn fill(table: &mut Table, here: &WordTable) -> lsparse_cuda::Result<()> {
+    table.fill(&here.scale, here.starts(), |first, into| copy(&here.values[first..first + into.len()], into))
+}
+
+/// Documents under topics that stay as they are, on a GPU.
+pub struct Assigner {
+    step: DocumentStep,
+    table: Table,
+    packer: Packer,
+    options: Options,
+}
+
+/// Topics of a document and their counts; none where the GPU leaves it to the CPU.
+pub type Assigned = Option<Vec<(u32, f32)>>;
+
+impl Assigner {
+    /// Bring topics there; none where memory does not suffice.
+    pub fn new(
+        device: &Arc<Device>,
+        topics: &WordTable,
+        alpha: &[f32],
+        options: &DocumentOptions,
+    ) -> Result<Option<Self>> {
+        let shape = held::shape_of(topics);
+        let begin = || -> lsparse_cuda::Result<Self> {
+            let mut step = DocumentStep::new(device, shape)?;
+            set_alphas(&mut step, alpha, alpha.iter().map(|&a| f64::from(a)).sum())?;
+            let mut table = Table::new(device, shape, None)?;
+            fill(&mut table, topics)?;
+            let options = options_of(options, shape.num_topics);
+            Ok(Assigner { step, table, packer: Packer::default(), options })
+        };
+        Trouble::settle(begin().map_err(Trouble::from))
+    }
+
+    /// The topics of some documents; none where memory does not suffice.
+    pub fn assign(&mut self, rows: &Rows<f32>) -> Result<Option<Vec<Assigned>>> {
+        Trouble::settle(self.solve(rows).map_err(Trouble::from))
+    }
+
+    fn solve(&mut self, rows: &Rows<f32>) -> lsparse_cuda::Result<Vec<Assigned>> {
+        let Assigner { step, table, packer, options } = self;
+        packer.clear();
+        for n in 0..rows.len() {
+            let (words, counts) = rows.sparse_row(n);
+            packer.push(words, counts);
+        }
+        let documents = Documents::upload(step.device(), step.shape(), packer)?;
+        let (_, solved) = step.solve(&documents, table, options, None, true)?;
+        let (topic, count) = solved.counts.unwrap_or_default();
+        let of = |(d, found): (usize, &Found)| {
+            let places = d * MOST_TOPICS..d * MOST_TOPICS + found.active as usize;
+            let counts = topic[places.clone()].iter().copied().zip(count[places].iter().copied());
+            (found.solved > 0).then(|| counts.collect())
+        };
+        Ok(solved.found.iter().enumerate().map(of).collect())
     }
 }
 
