@@ -1,5 +1,6 @@
 //! Topics on a GPU against the CPU. These tests need one: `cargo xtask cuda test`.
 
+use lsparse::Session;
 use lsparse::backend::DeviceChoice;
 use lsparse::data::CsrRows;
 use lsparse::runs::Family;
@@ -9,7 +10,6 @@ use lsparse::topics::score::{CompletionOptions, completion};
 use lsparse::topics::{TopicFamily, TopicInputs, TopicSummary, Topics, WordStats, WordsHere};
 use lsparse::training::model::Model;
 use lsparse::training::summary::Summary;
-use lsparse::{Session, fit_topics};
 use serde_json::{Value, json};
 
 const VOCAB: u32 = 5000;
@@ -289,7 +289,7 @@ fn documents_are_assigned_as_on_the_cpu() {
     let documents = corpus(700);
     for estimate in ["map", "vb"] {
         let config = config("cpu", json!({"estimate": estimate}));
-        let model = fit_topics(&documents, &config).unwrap().model;
+        let model = lsparse::topics::fit_topics(&documents, &config).unwrap().model;
         let at = |device: &str| {
             let place = model.place(DeviceChoice::parse(device).unwrap(), &documents).unwrap();
             assert_eq!(place.device.is_some(), device == "cuda");
