@@ -22,6 +22,9 @@ const HEAT: usize = 4;
 /// Rows a cluster that it takes at least.
 const HEAT_ROWS: usize = 40;
 
+/// The same for each column where a shape has many numbers: with fewer it is the prior's.
+const HEAT_ROWS_A_COLUMN: usize = 2;
+
 /// Passes of k-means that it makes at most.
 const HEAT_PASSES: usize = 4;
 
@@ -90,8 +93,8 @@ impl<T: Scalar> Start<'_, T> {
 
     /// The entrants, the best first, by a part of the sample and with few passes; none where that is too little to go by.
     ///
-    /// Where it matters which start is taken, starts differ by more than a part of the rows is wrong by. Shapes of many
-    /// numbers are another matter: those of a part of the rows are the prior's.
+    /// Where it matters which start is taken, starts differ by more than a part of the rows is wrong by, as long as those are
+    /// enough to tell shapes.
     fn heat(
         &self,
         passes: Option<usize>,
@@ -100,8 +103,12 @@ impl<T: Scalar> Start<'_, T> {
     ) -> Result<Option<Vec<Entrant>>> {
         let Start { design, sample, clusters, .. } = *self;
         let likelihood = design.likelihood;
-        let enough = sample.rows.len() / HEAT >= HEAT_ROWS * clusters;
-        let Some(judges) = judges.filter(|_| is_light(likelihood) && enough && passes != Some(0)) else {
+        let rows_a_cluster = match is_light(likelihood) {
+            true => HEAT_ROWS,
+            false => HEAT_ROWS.max(HEAT_ROWS_A_COLUMN * likelihood.dim()),
+        };
+        let enough = sample.rows.len() / HEAT >= rows_a_cluster.saturating_mul(clusters);
+        let Some(judges) = judges.filter(|_| enough && passes != Some(0)) else {
             return Ok(None);
         };
         let every = |ids: usize, step: usize| (0..ids as u32).step_by(step).collect::<Vec<_>>();
