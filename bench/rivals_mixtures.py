@@ -215,7 +215,9 @@ def report(tasks, known):
     rows, counted = [], []
     for (name, kind, clusters), cell in cells.items():
         our, their, verdict = judge(cell)
-        counted += [verdict] if verdict else []
+        if verdict:
+            about = {"cell": f"{name} {kind} K = {clusters}", "clusters": clusters, "our": our, "their": their}
+            counted.append(verdict | about)
         rows.append(row(name, kind, clusters, our, their, verdict))
     head = ["set", "type", "K", "lsparse", "scikit-learn", "difference", "CPU s", "CPU s", "ratio", "score"]
     rivals.table([*head, "1/5 of the time"], rows)
@@ -227,10 +229,31 @@ def report(tasks, known):
     for line in (line for cell in cells.values() for system in cell.values() for line in system if "error" in line):
         print(f"failed: {named(line)}: {line['error']}")
     if counted:
-        timed = [verdict["fast"] for verdict in counted if "fast" in verdict]
-        print(f"{sum(timed)} of {len(timed)} cells in 1/5 of the time or less")
-        above, failures = (sum(verdict[name] for verdict in counted) for name in ("above", "failed"))
-        print(f"{above} of {len(counted)} cells at or above, {failures} failures")
+        summarize(counted)
+
+
+def summarize(counted):
+    """What a reader wants to know of all cells: how many are as they should be, and by how much the others miss it."""
+
+    def share(cells, name):
+        known = [cell[name] for cell in cells if name in cell]
+        return f"{sum(known)} of {len(known)}"
+
+    sizes = sorted({cell["clusters"] for cell in counted})
+    columns = [[cell for cell in counted if cell["clusters"] == clusters] for clusters in sizes] + [counted]
+    rows = [[title, *(share(cells, name) for cells in columns)] for title, name in (("at or above", "above"), ("1/5 of the time or less", "fast"))]
+    rivals.table(["", *(f"K = {clusters}" for clusters in sizes), "all"], rows)
+    print()
+    below = [(cell["their"]["score"] - cell["our"]["score"], cell["cell"]) for cell in counted if not cell["above"]]
+    print("below:", "; ".join(f"{cell} {by:.3f}" for by, cell in sorted(below, reverse=True)) or "none")
+    slow = [cell for cell in counted if cell.get("fast") is False]
+    slow.sort(key=lambda cell: -cell["our"]["seconds"])
+    told = (f"{cell['cell']} {cell['our']['seconds']:.2f} s, {cell['their']['seconds']:.2f} s" for cell in slow)
+    print("longer than 1/5 of the time (lsparse, scikit-learn):", "; ".join(told) or "none")
+    print(f"{sum(cell['our']['seconds'] < 0.1 for cell in slow)} of these {len(slow)} take less than 0.1 s")
+    failures = sum(cell["failed"] for cell in counted)
+    print(f"{share(counted, 'fast')} cells in 1/5 of the time or less")
+    print(f"{share(counted, 'above')} cells at or above, {failures} failures")
 
 
 def row(name, kind, clusters, our, their, verdict):

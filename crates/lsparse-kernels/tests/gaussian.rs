@@ -4,9 +4,9 @@ mod common;
 
 use common::{assert_near, at_every_level, random, random_positive, rng};
 use lsparse_kernels::{
-    PANEL, Real, TriangularPack, cross_products, diag_quad_forms, dot_f64, log_form_sums, row_products,
-    square_distances, transpose_tile, triangular_product, weighted_gram, weighted_moments, weighted_square_sum,
-    weighted_sum,
+    PANEL, Real, RunningMoments, TriangularPack, cross_products, diag_quad_forms, dot_f64, log_form_sums, row_products,
+    running_moments, square_distances, transpose_tile, triangular_product, weighted_gram, weighted_moments,
+    weighted_square_sum, weighted_sum,
 };
 use rand::RngExt;
 
@@ -352,5 +352,31 @@ fn cross_products_match_the_sums() {
     at_every_level(|level| {
         check::<f32>(level);
         check::<f64>(level);
+    });
+}
+
+#[test]
+fn running_moments_have_the_bits_of_rows_added_one_by_one() {
+    at_every_level(|level| {
+        for dim in [1, 2, 3, 7, 8, 9, 16, 25, 33, 70] {
+            let value = |i: usize| if i % 5 == 0 { 0.0 } else { ((i * 7919) % 1013) as f64 / 7.0 - 60.0 };
+            let rows: Vec<f64> = (0..dim * 40).map(value).collect();
+            let mut expected = [(); 4].map(|()| vec![0.0f64; dim]);
+            for (i, row) in rows.chunks_exact(dim).enumerate() {
+                let [mean, spread, squares, largest] = &mut expected;
+                for (d, &x) in row.iter().enumerate() {
+                    let distance = x - mean[d];
+                    mean[d] += distance * (1.0 / (i + 1) as f64);
+                    spread[d] += distance * (x - mean[d]);
+                    squares[d] += x * x;
+                    largest[d] = largest[d].max(x.abs());
+                }
+            }
+            let mut found = [(); 4].map(|()| vec![0.0f64; dim]);
+            let [mean, spread, squares, largest] = &mut found;
+            let nonzeros = running_moments(&rows, RunningMoments { mean, spread, squares, largest });
+            assert_eq!(nonzeros, rows.iter().filter(|x| **x != 0.0).count() as u64, "{dim} columns at {level}");
+            assert_eq!(found, expected, "{dim} columns at {level}");
+        }
     });
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use lsparse_kernels::{RunningMoments, running_moments};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -184,6 +185,12 @@ fn measure_block(
     let fits = |value: f64| value.abs() <= limit;
     let mut block = PartialMoments::new(source.dim());
     let holed = missing && rows.as_dense().is_some_and(|values| values.iter().any(|value| value.is_nan()));
+    if let Some(values) = rows.as_dense().filter(|_| check.is_none() && !holed)
+        && values.iter().fold(true, |all, &value| all & fits(value))
+    {
+        block.add_first_rows(values);
+        return Ok(block);
+    }
     let mut seen = vec![0u64; if source.is_sparse() || holed { source.dim() } else { 0 }];
     for i in 0..rows.len() {
         match rows.row(i) {
@@ -281,6 +288,13 @@ impl PartialMoments {
         self.squares[column] += value * value;
         self.largest[column] = self.largest[column].max(value.abs());
         self.nonzeros += u64::from(value != 0.0);
+    }
+
+    /// Add these rows, which are the first, to the same bits as one by one.
+    fn add_first_rows(&mut self, values: &[f64]) {
+        let PartialMoments { mean, spread, squares, largest, .. } = self;
+        self.count = (values.len() / mean.len().max(1)) as f64;
+        self.nonzeros = running_moments(values, RunningMoments { mean, spread, squares, largest });
     }
 
     /// Add a value to every column; `share` is one over the rows then.
@@ -384,6 +398,9 @@ pub(crate) fn usual(mut values: Vec<f64>, mean: f64, variance: f64) -> (f64, f64
     if values.len() < 3 * few || few == 0 {
         return (mean, variance);
     }
+    if is_spread_out(&values, few, mean, variance) {
+        return (mean, variance);
+    }
     values.select_nth_unstable_by(few, f64::total_cmp);
     let last = values.len() - 2 * few;
     let middle = &mut values[few..];
@@ -397,6 +414,19 @@ pub(crate) fn usual(mut values: Vec<f64>, mean: f64, variance: f64) -> (f64, f64
     if is_real && variance > FAR * usual { (usual_mean, usual) } else { (mean, variance) }
 }
 
+/// Whether it is plain that values without the `few` smallest and largest spread so far that `usual` takes them as they are,
+/// which counting tells for less than finding those does.
+fn is_spread_out(values: &[f64], few: usize, mean: f64, variance: f64) -> bool {
+    // Of the values that lie this far or farther below and above, those beyond the few are of the middle, and so many on
+    // either side of a gap spread at least as far as if they all lay at its edges.
+    let far = 0.125 * variance.sqrt();
+    let below = values.iter().filter(|&&x| x <= mean - far).count().saturating_sub(few) as f64;
+    let above = values.iter().filter(|&&x| x >= mean + far).count().saturating_sub(few) as f64;
+    let spread = below * above / (below + above) * (2.0 * far).powi(2);
+    // Twice as much, so that rounding does not matter.
+    2.0 * variance * values.len() as f64 <= FAR * spread
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{CsrRows, MemoryRows};
@@ -404,6 +434,35 @@ mod tests {
 
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() <= 1e-9 * b.abs().max(1e-3)
+    }
+
+    /// What is told by counting is what finding the few says.
+    #[test]
+    fn values_that_are_plainly_spread_out_are_taken_as_they_are() {
+        let mut told = [0, 0];
+        for far in [0.0, 1.0, 30.0, 1e3, 1e5] {
+            for kind in 0..4 {
+                let value = |i: usize| match kind {
+                    0 => ((i * 7919) % 1000) as f64 / 1000.0,
+                    1 => (((i * 7919) % 1000) as f64 / 250.0 - 2.0).powi(5),
+                    2 => f64::from(u8::from(i % 40 == 0)),
+                    _ => 3.0,
+                };
+                let values: Vec<f64> = (0..2000).map(|i| if i % 300 == 0 { far } else { value(i) }).collect();
+                let mean = values.iter().sum::<f64>() / 2000.0;
+                let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 2000.0;
+                let mut sorted = values.clone();
+                sorted.sort_by(f64::total_cmp);
+                let middle = &sorted[20..1980];
+                let center = middle.iter().sum::<f64>() / 1960.0;
+                let spread = middle.iter().map(|x| (x - center).powi(2)).sum::<f64>() / 1960.0;
+                let is_plain = is_spread_out(&values, 20, mean, variance);
+                assert!(!is_plain || variance <= FAR * spread, "{kind} {far}: {variance} and {spread}");
+                assert_eq!(usual(values, mean, variance).1 == variance, variance <= FAR * spread || spread <= 1e-20);
+                told[usize::from(is_plain)] += 1;
+            }
+        }
+        assert!(told[0] > 4 && told[1] > 4, "{told:?}");
     }
 
     #[test]

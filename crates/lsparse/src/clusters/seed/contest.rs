@@ -23,6 +23,9 @@ const HEAT: usize = 4;
 /// Rows a cluster that it takes at least.
 const HEAT_ROWS: usize = 40;
 
+/// The same for each column where a shape has many numbers: with fewer it is the prior's.
+const HEAT_ROWS_A_COLUMN: usize = 2;
+
 /// From so many clusters on a heat is held with fewer of them, where its rows are not enough for all: which start rows want
 /// is for the rows to say, and starts of so many clusters are what takes time.
 const MANY: usize = 1000;
@@ -95,8 +98,8 @@ impl<T: Scalar> Start<'_, T> {
 
     /// The entrants, the best first, by a part of the sample and with few passes; none where that is too little to go by.
     ///
-    /// Where it matters which start is taken, starts differ by more than a part of the rows is wrong by. Shapes of many
-    /// numbers are another matter: those of a part of the rows are the prior's.
+    /// Where it matters which start is taken, starts differ by more than a part of the rows is wrong by, as long as those are
+    /// enough to tell shapes.
     fn heat(
         &self,
         passes: Option<usize>,
@@ -105,10 +108,14 @@ impl<T: Scalar> Start<'_, T> {
     ) -> Result<Option<Vec<Entrant>>> {
         let Start { design, sample, clusters, .. } = *self;
         let likelihood = design.likelihood;
-        let most = sample.rows.len() / HEAT / HEAT_ROWS;
+        let rows_a_cluster = match is_light(likelihood) {
+            true => HEAT_ROWS,
+            false => HEAT_ROWS.max(HEAT_ROWS_A_COLUMN * likelihood.dim()),
+        };
+        let most = sample.rows.len() / HEAT / rows_a_cluster;
         let clusters = if clusters >= MANY { clusters.min(most) } else { clusters };
         let enough = clusters > 0 && clusters <= most;
-        let Some(judges) = judges.filter(|_| is_light(likelihood) && enough && passes != Some(0)) else {
+        let Some(judges) = judges.filter(|_| enough && passes != Some(0)) else {
             return Ok(None);
         };
         let design = Design { num_clusters: clusters, sparsity: design.sparsity.min(clusters), ..*design };

@@ -33,8 +33,9 @@ use crate::training::responsibilities::Responsibilities;
 /// another only where a merge that gains by itself had part in the last.
 const MOST_ROUNDS: u32 = 4;
 
-/// A lap that gains less than so many times what counts as rest is near it.
-const NEAR_REST: f64 = 2.0;
+/// A lap that gains less than so many times what counts as rest is near it: near enough to tell what to trade, and the laps
+/// to rest are made once, after the trades.
+const NEAR_REST: f64 = 6.0;
 
 /// One in so many clusters may be split in a round.
 const SPLITS: usize = 4;
