@@ -557,8 +557,7 @@ impl Model for Topics {
     }
 
     fn take_up(&self, params: &mut TopicParams, _batch: usize, visited: &Visited<Self>) {
-        if let (Some(growth), Some(trial), Some(finding)) = (&mut params.growth, &visited.summary.trial, &self.finding)
-        {
+        if let (Some(growth), Some(trial), Some(finding)) = (&mut params.growth, &visited.summary.trial, &self.finding) {
             Growth::hear(growth, trial, finding.config.topic_cost());
         }
     }
