@@ -49,7 +49,7 @@ fn start(place: &Place, arguments: &str) -> Child {
 fn steps(place: &Place, name: &str) -> Vec<serde_json::Value> {
     let mut steps = place.steps(name);
     let changing =
-        ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes", "search_work", "weights_evaluated", "moves_cpu_seconds"];
+        ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes", "search_work", "weights_evaluated"];
     for step in &mut steps {
         changing.iter().for_each(|field| drop(step.as_object_mut().unwrap().remove(*field)));
     }
