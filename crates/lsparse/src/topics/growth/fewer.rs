@@ -24,11 +24,6 @@ const ALLOWANCE: f64 = 2.0;
 /// Tokens of documents that may be worked out again in any lap, however few there are: so many take no time.
 const LEAST_TOKENS: f64 = 20_000.0;
 
-/// Work on documents that may be done again in a lap, as a share of that on all, where they have more tokens than so many:
-/// those that have a topic are longer than others. (With such a limit for all, of 50 planted topics 52 to 55 stayed.)
-const MOST_WORK: f64 = 0.12;
-const FEW_TOKENS: f64 = 300_000.0;
-
 /// Topics that may leave at one time: they are bits of a word.
 const MOST: usize = 64;
 
@@ -154,17 +149,15 @@ pub(super) fn leaving(
         open.push(Open { leaving, documents, work, loss, promising, left_at: tried.left_at });
     }
     let tokens: f64 = total.counts.iter().sum();
-    let budget = total.documents * state.leaving_share.max(LEAST_TOKENS / tokens.max(1.0));
-    let most_work = if tokens > FEW_TOKENS { MOST_WORK * work_of_all } else { f64::INFINITY };
-    let (mut taken, mut used, mut worked): (Vec<Leaving>, f64, f64) = (Vec::new(), 0.0, 0.0);
+    let budget = work_of_all * state.leaving_share.max(LEAST_TOKENS / tokens.max(1.0));
+    let (mut taken, mut used): (Vec<Leaving>, f64) = (Vec::new(), 0.0);
     let mut take = |open: &Open, budget: f64| {
-        let Open { leaving, documents, work, .. } = *open;
+        let Open { leaving, work, .. } = *open;
         let with = |other: &Leaving| [other.topic, other.heir].contains(&leaving.topic) || other.topic == leaving.heir;
-        let fits = taken.is_empty() || (used + documents <= budget && worked + work <= most_work);
+        let fits = taken.is_empty() || used + work <= budget;
         if !taken.iter().any(with) && fits && taken.len() < MOST {
             taken.push(leaving);
-            used += documents;
-            worked += work;
+            used += work;
         }
     };
     open.sort_by(|a, b| a.loss.total_cmp(&b.loss).then(a.leaving.cmp(&b.leaving)));

@@ -46,7 +46,7 @@ const FIRST_SPLITS: usize = 8;
 const MOST_SPLITS: usize = 64;
 const LEAST_SPLITS: usize = 4;
 
-/// Documents that are worked out again without a topic in a lap, as a share of all, by the same rule: fewer at most where
+/// Work on documents that is done again without a topic in a lap, as a share of all, by the same rule: fewer at most where
 /// they have more tokens than so many.
 const MOST_LEAVING: f64 = 0.4;
 const MOST_OF_MANY: f64 = 0.12;
@@ -149,7 +149,7 @@ pub struct GrowthState {
     /// What the documents of those that may be given up lose, in the lap so far, and which are not tried any more, as bits.
     lost: Vec<Bounds>,
     hopeless: u64,
-    /// What share of the documents may be worked out again.
+    /// What share of the work on documents may be done again.
     leaving_share: f64,
     /// When topics were last given up or merged.
     fewer_at: u64,
