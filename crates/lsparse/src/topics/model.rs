@@ -471,7 +471,6 @@ impl Model for Topics {
             learn_alpha: self.alpha_rule != AlphaRule::Fixed,
             keep_counts: self.warm_start,
             proposals: growth.map(Growth::proposals),
-            hopeless: growth.map_or(0, Growth::hopeless),
             entry_of_none: self.entry_of_none(self.estimate),
             lambda_sum: (self.lambda * self.vocab_size as f64) as f32,
         };
@@ -554,12 +553,6 @@ impl Model for Topics {
         let params = self.global_step(total, None)?;
         let growth = growth.map(|state| Arc::new(Growth::of(state, self.vocab_size)));
         Ok(Some(TopicParams { alpha, growth, ..params }))
-    }
-
-    fn take_up(&self, params: &mut TopicParams, _batch: usize, visited: &Visited<Self>) {
-        if let (Some(growth), Some(trial), Some(finding)) = (&mut params.growth, &visited.summary.trial, &self.finding) {
-            Growth::hear(growth, trial, finding.config.topic_cost());
-        }
     }
 
     fn moves(

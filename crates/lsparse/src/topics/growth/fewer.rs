@@ -119,11 +119,8 @@ pub(super) fn leaving(
     (places, cost): (&Places, f64),
 ) -> Vec<Leaving> {
     let mut losses = vec![0.0; total.num_topics];
-    let (mut work, mut work_of_all) = (vec![0.0; total.num_topics], 0.0);
     for trial in memos.iter().filter_map(|memo| memo.trial.as_ref()) {
         losses.iter_mut().zip(&trial.losses).for_each(|(sum, loss)| *sum += loss);
-        work.iter_mut().zip(&trial.work).for_each(|(sum, work)| *sum += work);
-        work_of_all += trial.work_of_all;
     }
     let mut open: Vec<Open> = Vec::new();
     for (k, heir) in heirs.iter().enumerate() {
@@ -145,19 +142,18 @@ pub(super) fn leaving(
         let loss = losses[k].min(heir.gain.map_or(f64::INFINITY, |gain| -gain));
         let promising = loss <= cost + (ALLOWANCE + state.optimism.a_document()) * documents;
         let leaving = Leaving { topic: to, heir: heir_to, twins };
-        let work = work[k] + if twins { work[heir.topic as usize] } else { 0.0 };
-        open.push(Open { leaving, documents, work, loss, promising, left_at: tried.left_at });
+        open.push(Open { leaving, documents, loss, promising, left_at: tried.left_at });
     }
     let tokens: f64 = total.counts.iter().sum();
-    let budget = work_of_all * state.leaving_share.max(LEAST_TOKENS / tokens.max(1.0));
+    let budget = total.documents * state.leaving_share.max(LEAST_TOKENS / tokens.max(1.0));
     let (mut taken, mut used): (Vec<Leaving>, f64) = (Vec::new(), 0.0);
     let mut take = |open: &Open, budget: f64| {
-        let Open { leaving, work, .. } = *open;
+        let Open { leaving, documents, .. } = *open;
         let with = |other: &Leaving| [other.topic, other.heir].contains(&leaving.topic) || other.topic == leaving.heir;
-        let fits = taken.is_empty() || used + work <= budget;
+        let fits = taken.is_empty() || used + documents <= budget;
         if !taken.iter().any(with) && fits && taken.len() < MOST {
             taken.push(leaving);
-            used += work;
+            used += documents;
         }
     };
     open.sort_by(|a, b| a.loss.total_cmp(&b.loss).then(a.leaving.cmp(&b.leaving)));
@@ -174,8 +170,6 @@ struct Open {
     leaving: Leaving,
     /// Documents that are to be worked out again, about.
     documents: f64,
-    /// What that takes, about.
-    work: f64,
     /// What they are said to lose, and whether that is so little that they may gain.
     loss: f64,
     promising: bool,

@@ -28,7 +28,7 @@ use fewer::Alike;
 use judge::Judge;
 use optimism::Optimism;
 use propose::Halves;
-use trial::{Bounds, Trial};
+use trial::Trial;
 
 /// Laps that the halves of a proposed split are worked on after the first, each time from what the documents made of them.
 const REFINEMENTS: u32 = 1;
@@ -46,17 +46,13 @@ const FIRST_SPLITS: usize = 8;
 const MOST_SPLITS: usize = 64;
 const LEAST_SPLITS: usize = 4;
 
-/// Work on documents that is done again without a topic in a lap, as a share of all, by the same rule: fewer at most where
+/// Documents that are worked out again without a topic in a lap, as a share of all, by the same rule: fewer at most where
 /// they have more tokens than so many.
 const MOST_LEAVING: f64 = 0.4;
 const MOST_OF_MANY: f64 = 0.12;
 const MOST_TOKENS: f64 = 65_000.0;
 const FIRST_LEAVING: f64 = 0.1;
 const LEAST_LEAVING: f64 = 0.02;
-
-/// Nats that the documents of a topic that may be given up lose beyond what it costs, by what batches have said so far, before
-/// the others are not asked any more.
-const LOST: f64 = 100.0;
 
 /// A start of no more topics than this begins with splits: that of many has its own groups, and shows first what they are
 /// worth.
@@ -146,10 +142,7 @@ pub struct GrowthState {
     wanted: Vec<u32>,
     /// How many of them there may be.
     most_wanted: usize,
-    /// What the documents of those that may be given up lose, in the lap so far, and which are not tried any more, as bits.
-    lost: Vec<Bounds>,
-    hopeless: u64,
-    /// What share of the work on documents may be done again.
+    /// What share of the documents may be worked out again.
     leaving_share: f64,
     /// When topics were last given up or merged.
     fewer_at: u64,
@@ -204,10 +197,9 @@ impl Proposals {
 }
 
 /// What is proposed, in both forms.
-#[derive(Clone)]
 pub struct Growth {
     state: GrowthState,
-    proposals: Arc<Proposals>,
+    proposals: Proposals,
 }
 
 impl Growth {
@@ -265,33 +257,12 @@ impl Growth {
         for (slot, &k) in state.wanted.iter().enumerate() {
             proposals.wanted_slot[k as usize] = Some(slot as u32);
         }
-        Growth { state, proposals: Arc::new(proposals) }
+        Growth { state, proposals }
     }
 
     /// What documents are to look at.
     pub fn proposals(&self) -> &Proposals {
         &self.proposals
-    }
-
-    /// Topics that may be given up of which it is known by now that they will not, as bits.
-    pub fn hopeless(&self) -> u64 {
-        self.state.hopeless
-    }
-
-    /// Take up what a batch says of topics that may be given up, which cost so much each: those whose documents have lost far
-    /// more are not tried in the rest of the lap.
-    pub fn hear(growth: &mut Arc<Growth>, trial: &Trial, cost: f64) {
-        if growth.state.leaving.is_empty() || trial.generation != growth.state.generation {
-            return;
-        }
-        let GrowthState { lost, hopeless, optimism, .. } = &mut Arc::make_mut(growth).state;
-        lost.resize(trial.left_bounds.len(), Bounds::default());
-        for (slot, (sum, of_batch)) in lost.iter_mut().zip(&trial.left_bounds).enumerate() {
-            sum.add(&of_batch[0]);
-            if sum.change + optimism.a_document() * sum.documents + cost < -LOST {
-                *hopeless |= 1 << slot;
-            }
-        }
     }
 
     /// What is to be saved.
@@ -358,7 +329,6 @@ pub fn moves(
     let is_due = state.fewer_at == state.generation || state.generation.is_multiple_of(PAIRS_EVERY);
     state.pairs = if is_due { alike.pairs(&places) } else { Vec::new() };
     state.generation += 1;
-    (state.lost, state.hopeless) = (Vec::new(), 0);
     state.batches = memos.len();
     state.leaving =
         fewer::leaving(&state, &sizes, (total, memos), (&heirs, &alike), (&places, finding.config.topic_cost()));

@@ -212,10 +212,6 @@ pub struct Trial {
     pub left_bounds: Vec<[Bounds; 2]>,
     /// By topic: what its documents lost when they were to do without it, infinite where some have no other.
     pub losses: Vec<f64>,
-    /// By topic the words of its documents times the topics of each: what working them out costs, about.
-    pub work: Vec<f64>,
-    /// The same of all documents.
-    pub work_of_all: f64,
     /// For each that may leave, those that some document has besides, or would have instead, as bits.
     pub overlap: Vec<u64>,
     /// What documents have of topics that are to be split next, so many of each at most.
@@ -245,8 +241,6 @@ impl Trial {
             left_bounds: vec![[Bounds::default(); 2]; leaving.len()],
             overlap: vec![0; leaving.len()],
             losses: vec![0.0; num_topics],
-            work: vec![0.0; num_topics],
-            work_of_all: 0.0,
             splits: splits.to_vec(),
             halves: SparseStats::empty(vocab_size),
             said: vec![Said::default(); 2 * splits.len()],

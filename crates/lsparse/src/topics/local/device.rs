@@ -442,7 +442,6 @@ mod tests {
             learn_alpha: true,
             keep_counts: true,
             proposals: None,
-            hopeless: 0,
             entry_of_none: topics.lambda as f32,
             lambda_sum: 30.0 * topics.lambda as f32,
         };

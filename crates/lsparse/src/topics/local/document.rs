@@ -494,12 +494,6 @@ impl Document {
         self.chosen[of_u.clone()].iter().map(topic).zip(self.share[of_u].iter().copied())
     }
 
-    /// The same with each topic by its place in `topic_counts`.
-    pub fn placed(&self, u: usize) -> impl Iterator<Item = (u32, f32)> + '_ {
-        let of_u = u * self.chosen_width..(u + 1) * self.chosen_width;
-        self.chosen[of_u.clone()].iter().copied().zip(self.share[of_u].iter().copied())
-    }
-
     /// -sum_u c_u sum_k r_uk log r_uk.
     pub fn entropy(&mut self, num_words: usize) -> f64 {
         let width = self.chosen_width;

@@ -95,8 +95,6 @@ pub struct PanelRequest<'a> {
     pub keep_counts: bool,
     /// What is proposed, where K is to be found.
     pub proposals: Option<&'a Proposals>,
-    /// Those that may be given up of which it is known by now that they will not, as bits.
-    pub hopeless: u64,
     /// The table's entry of a topic that has none of a word.
     pub entry_of_none: f32,
     /// lambda V.
@@ -295,7 +293,8 @@ fn solve_range(
             alpha_total.push(request.say_of_alpha((tokens, alpha_sum), document.topic_counts(), term, add));
         }
         if let Some((proposals, aside)) = &mut aside {
-            aside.work(|| piece.trial.add(proposals, request, (document, evidence), (words, counts)));
+            let entropy = piece.entropy.last().copied().unwrap_or_default();
+            aside.work(|| piece.trial.add(proposals, request, (document, entropy, evidence), (words, counts)));
         }
         piece.counts.extend(document.topic_counts());
         piece.counts_end.push(piece.counts.len());

@@ -12,13 +12,6 @@ use crate::topics::summary::Entries;
 /// Responsibilities below this have no part in a change of entropy.
 const LEAST_SHARE: f32 = 1e-6;
 
-/// Without a topic a token keeps its responsibilities where none of them would change by more, so that a document that is
-/// worked out again changes few words. (What that loses is of second order: 0.01 nats a document.)
-const SAME: f32 = 0.01;
-
-/// Mass that is as good as none.
-const NOTHING: f32 = 1e-7;
-
 /// Tokens of a topic that a document has at least where it is to be an example.
 const LEAST_EXAMPLE: f32 = 3.0;
 
@@ -51,15 +44,8 @@ pub struct TrialPiece {
     /// By proposal: how much better the first half explains what the document has of the topic; the half it takes.
     ratio: Vec<f32>,
     taken: Vec<u32>,
-    /// By place in the document: the proposal that it is for, or the example.
-    slot: Vec<Option<u32>>,
-    /// By topic: what the token at hand has of it; what the document would have more of.
+    /// By topic: what the token at hand has of it.
     share: Vec<f32>,
-    more: Vec<f64>,
-    moved: Vec<u32>,
-    /// By topic the words of documents that have it times their topics, and the same of all documents.
-    work: Vec<(u32, f32)>,
-    work_of_all: f64,
     met: Vec<(u32, u32, u32)>,
 }
 
@@ -78,31 +64,27 @@ impl TrialPiece {
         self.left_bounds.clear();
         self.overlap.clear();
         self.losses.clear();
-        self.work.clear();
-        self.work_of_all = 0.0;
     }
 
-    /// What a document that was solved says, with the bound on its log likelihood.
+    /// What a document that was solved says, with the entropy of its responsibilities and the bound on its log likelihood.
     pub fn add(
         &mut self,
         proposals: &Proposals,
         request: &PanelRequest<'_>,
-        (document, evidence): (&Document, f64),
+        solved: (&Document, f64, f64),
         (words, counts): (&[u32], &[f32]),
     ) {
+        let document = solved.0;
         self.split(proposals, request.alpha, document, words, counts);
         self.meet(proposals, request.alpha, document, counts);
         self.show(proposals, document, words, counts);
-        self.leave(proposals, request, (document, evidence), (words, counts));
+        self.leave(proposals, request, solved, (words, counts));
         self.losses.extend_from_slice(&document.losses);
         // Whoever has one topic only has tried nothing.
         let mut topics = document.topic_counts();
         if let (Some((k, _)), None) = (topics.next(), topics.next()) {
             self.losses.push((k, f32::INFINITY));
         }
-        let work = words.len() as f32 * document.topic_counts().count() as f32;
-        self.work.extend(document.topic_counts().map(|(k, _)| (k, work)));
-        self.work_of_all += f64::from(work);
     }
 
     /// The document without each topic of it that may be given up, its heir having the words of both.
@@ -110,7 +92,7 @@ impl TrialPiece {
         &mut self,
         proposals: &Proposals,
         request: &PanelRequest<'_>,
-        (document, evidence): (&Document, f64),
+        (document, entropy, evidence): (&Document, f64, f64),
         (words, counts): (&[u32], &[f32]),
     ) {
         let slot_of = |k: u32| proposals.leaving_slot[k as usize];
@@ -118,47 +100,28 @@ impl TrialPiece {
         if bits.count_ones() > 1 {
             self.overlap.push(bits);
         }
-        for (slot, &leaving) in leaving_in(proposals, bits & !request.hopeless) {
+        let num = request.alpha.len() as u32;
+        let alpha = |k: u32| f64::from(request.alpha[k as usize]);
+        let said = |(k, n): (u32, f32)| (k, said_of(f64::from(n), alpha(k)));
+        for (slot, &Leaving { topic, heir, .. }) in leaving_in(proposals, bits) {
             let mut again = std::mem::take(&mut self.again);
-            request.solve_without(&mut again, (leaving.topic, leaving.heir), (words, counts));
+            request.solve_without(&mut again, (topic, heir), (words, counts));
             // What it would have of another that may leave would be lost if both did.
             let others = again.topic_counts().filter_map(|e| slot_of(e.0)).fold(0u64, |b, s| b | 1 << s);
             if others != 0 {
                 self.overlap.push(others | 1 << slot);
             }
-            let entropy = self.change(slot, leaving, (document, &again), (words, counts));
-            self.left_entropy.push((slot, entropy));
-            self.say_what_changes(slot, leaving, request.alpha, document);
+            self.change(slot, (document, &again), (words, counts));
+            let before = document.topic_counts().map(said);
+            let after = again.topic_counts().map(|(k, n)| match k == heir {
+                true => (k, said_of(f64::from(n), alpha(heir) + alpha(topic))),
+                false => said((k, n)),
+            });
+            self.left_said.extend(before.map(|(j, said)| (slot * num + j, said, -1.0)));
+            self.left_said.extend(after.map(|(j, said)| (slot * num + j, said, 1.0)));
+            self.left_entropy.push((slot, again.entropy(words.len()) - entropy));
             self.left_bounds.push((slot, false, request.evidence_of(&mut again, counts) - evidence));
             self.again = again;
-        }
-    }
-
-    /// What a document would say of alpha without the topic in this place, by what it would have more of, which is forgotten.
-    fn say_what_changes(&mut self, slot: u32, leaving: Leaving, alpha: &[f32], document: &Document) {
-        let (num, Leaving { topic, heir, .. }) = (alpha.len() as u32, leaving);
-        let alpha = |k: u32| f64::from(alpha[k as usize]);
-        let mut heir_had = 0.0;
-        for (k, n) in document.topic_counts() {
-            let (n, more) = (f64::from(n), std::mem::take(&mut self.more[k as usize]));
-            if k == heir {
-                (heir_had, self.more[k as usize]) = (n, more);
-            } else if k == topic {
-                self.left_said.push((slot * num + k, said_of(n, alpha(k)), -1.0));
-            } else if more != 0.0 {
-                self.left_said.push((slot * num + k, said_of(n, alpha(k)), -1.0));
-                self.left_said.push((slot * num + k, said_of((n + more).max(0.0), alpha(k)), 1.0));
-            }
-        }
-        let has = (heir_had + std::mem::take(&mut self.more[heir as usize])).max(0.0);
-        self.left_said.push((slot * num + heir, said_of(heir_had, alpha(heir)), -1.0));
-        self.left_said.push((slot * num + heir, said_of(has, alpha(heir) + alpha(topic)), 1.0));
-        for k in self.moved.drain(..) {
-            // Topics that it did not have before.
-            let more = std::mem::take(&mut self.more[k as usize]);
-            if more > 0.0 && k != topic {
-                self.left_said.push((slot * num + k, said_of(more, alpha(k)), 1.0));
-            }
         }
     }
 
@@ -176,57 +139,18 @@ impl TrialPiece {
         }
     }
 
-    /// What a document would have more of, and less, without the topic that is in this place of those that may leave: words,
-    /// and in `more` topics, those that have more or less in `moved`. Gives what its entropy changes by.
-    fn change(
-        &mut self,
-        slot: u32,
-        Leaving { topic, heir, .. }: Leaving,
-        (before, after): (&Document, &Document),
-        (words, counts): (&[u32], &[f32]),
-    ) -> f64 {
-        self.more.resize(self.share.len(), 0.0);
-        let mut entropy = 0.0;
+    /// What a document would have more of, and less, without the topic that is in this place of those that may leave.
+    fn change(&mut self, slot: u32, (before, after): (&Document, &Document), (words, counts): (&[u32], &[f32])) {
         for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
-            let (mut of_topic, mut of_heir) = (0.0, 0.0);
-            for (k, r) in before.responsibilities(u) {
-                self.share[k as usize] -= r;
-                of_topic = if k == topic { r } else { of_topic };
-                of_heir = if k == heir { r } else { of_heir };
-            }
+            before.responsibilities(u).for_each(|(k, r)| self.share[k as usize] -= r);
             after.responsibilities(u).for_each(|(k, r)| self.share[k as usize] += r);
-            // What it had of the topic is the heir's.
-            self.share[topic as usize] += of_topic;
-            self.share[heir as usize] -= of_topic;
-            let all = || before.responsibilities(u).chain(after.responsibilities(u)).map(|e| e.0);
-            if all().all(|k| self.share[k as usize].abs() < SAME) {
-                all().chain([topic, heir]).for_each(|k| self.share[k as usize] = 0.0);
-                let mass = c * of_topic;
-                if mass > NOTHING {
-                    self.left.push((slot, v, topic, -mass));
-                    self.left.push((slot, v, heir, mass));
-                    self.moved.push(heir);
-                    self.more[heir as usize] += f64::from(mass);
-                    entropy -= f64::from(c) * (weighed(of_topic + of_heir) - weighed(of_topic) - weighed(of_heir));
-                }
-                continue;
-            }
-            self.share[topic as usize] -= of_topic;
-            self.share[heir as usize] += of_topic;
-            let of_token: f64 = after.responsibilities(u).map(|e| weighed(e.1)).sum();
-            entropy -= f64::from(c) * (of_token - before.responsibilities(u).map(|e| weighed(e.1)).sum::<f64>());
-            for k in all() {
+            for (k, _) in before.responsibilities(u).chain(after.responsibilities(u)) {
                 let change = c * std::mem::take(&mut self.share[k as usize]);
                 if change != 0.0 {
                     self.left.push((slot, v, k, change));
-                    self.moved.push(k);
-                    self.more[k as usize] += f64::from(change);
                 }
             }
-            self.share[heir as usize] = 0.0;
-            self.share[topic as usize] = 0.0;
         }
-        entropy
     }
 
     /// Each document takes one of the halves with all that it has of a topic.
@@ -237,8 +161,6 @@ impl TrialPiece {
         }
         self.ratio.resize(proposals.splits.len(), 0.0);
         self.taken.resize(proposals.splits.len(), 0);
-        self.slot.clear();
-        self.slot.extend(document.topic_counts().map(|(k, _)| slot_of(k)));
         for (k, count) in document.topic_counts() {
             let Some(slot) = slot_of(k) else { continue };
             let share = &proposals.share[slot as usize];
@@ -246,8 +168,8 @@ impl TrialPiece {
         }
         for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
             let of_word = proposals.ratios(v);
-            for (place, r) in document.placed(u) {
-                if let Some(slot) = self.slot[place as usize] {
+            for (k, r) in document.responsibilities(u) {
+                if let Some(slot) = slot_of(k) {
                     self.ratio[slot as usize] += c * r * of_word[slot as usize];
                 }
             }
@@ -263,8 +185,8 @@ impl TrialPiece {
             self.said.push((2 * slot + half as u32, said));
         }
         for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
-            for (place, r) in document.placed(u) {
-                if let Some(slot) = self.slot[place as usize].filter(|_| r > 0.0) {
+            for (k, r) in document.responsibilities(u) {
+                if let Some(slot) = slot_of(k).filter(|_| r > 0.0) {
                     self.word.push(v);
                     self.half.push(self.taken[slot as usize]);
                     self.mass.push(c * r);
@@ -315,36 +237,22 @@ impl TrialPiece {
 
     /// What the document has of topics that examples are wanted of.
     fn show(&mut self, proposals: &Proposals, document: &Document, words: &[u32], counts: &[f32]) {
-        let first = self.examples.len();
-        self.slot.clear();
         for (k, n) in document.topic_counts() {
-            let wanted = proposals.wanted_slot[k as usize].filter(|_| n >= LEAST_EXAMPLE);
-            self.slot.push(wanted.map(|_| self.examples.len() as u32));
-            let Some(slot) = wanted else { continue };
+            let Some(slot) = proposals.wanted_slot[k as usize].filter(|_| n >= LEAST_EXAMPLE) else { continue };
             let half = proposals.slot_of[k as usize].map(|split| self.taken[split as usize] % 2);
-            self.examples.push(Example { slot, key: u64::from(k), half, ..Example::default() });
-        }
-        if self.examples.len() == first {
-            return;
-        }
-        let mut key = proposals.generation;
-        for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
-            key = mix(key ^ (u64::from(v) << 32) ^ u64::from(c.to_bits()));
-            for (place, r) in document.placed(u) {
-                if let Some(at) = self.slot[place as usize].filter(|_| r * c > 1e-3) {
-                    let example = &mut self.examples[at as usize];
+            let key = proposals.generation ^ u64::from(k);
+            let mut example = Example { slot, key, half, ..Example::default() };
+            for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
+                example.key = mix(example.key ^ (u64::from(v) << 32) ^ u64::from(c.to_bits()));
+                let share: f32 = document.responsibilities(u).filter(|e| e.0 == k).map(|e| e.1).sum();
+                if share * c > 1e-3 {
                     example.words.push(v);
-                    example.mass.push(r * c);
+                    example.mass.push(share * c);
                 }
             }
+            self.examples.push(example);
         }
-        self.examples[first..].iter_mut().for_each(|example| example.key = mix(key ^ mix(example.key)));
     }
-}
-
-/// r log r.
-fn weighed(r: f32) -> f64 {
-    if r > 0.0 { f64::from(r) * f64::from(r.ln()) } else { 0.0 }
 }
 
 /// The topics that may be given up whose documents include this one, as bits.
@@ -388,8 +296,6 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
         for &(slot, unseen, change) in &piece.left_bounds {
             trial.left_bounds[slot as usize][usize::from(unseen)].add(&Bounds { documents: 1.0, change });
         }
-        piece.work.iter().for_each(|&(k, work)| trial.work[k as usize] += f64::from(work));
-        trial.work_of_all += piece.work_of_all;
         piece.losses.iter().for_each(|&(k, loss)| trial.losses[k as usize] += f64::from(loss));
         for &bits in &piece.overlap {
             (0..trial.leaving.len()).filter(|slot| bits >> slot & 1 == 1).for_each(|slot| trial.overlap[slot] |= bits);
