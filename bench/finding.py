@@ -2,8 +2,8 @@
 
 Made-up embeddings (128 columns, 100 clusters of unequal sizes) with scikit-learn's BayesianGaussianMixture beside them
 (its own `score` on the same held-out rows); patches, where two files of them are given; topics, where a folder as in
-corpus.py is given, with tomotopy's HDP beside them, scored as ours are. What finding K costs a lap is the difference to
-the laps of a training with the K that was found.
+corpus.py is given, with tomotopy's HDP beside them, scored as ours are. What finding K takes of a lap is what the trace
+says (`moves_cpu_seconds`), by quarters of the laps after the first and of the lap where it is most.
 """
 
 import argparse
@@ -44,10 +44,18 @@ def ours(command: str, model: str, train: Path, held: Path, options: list[str]) 
     laps = [step for step in steps if step.get("ends_lap")]
     last, number = laps[-1], options[options.index("-k") + 1]
     ends = [step["cpu_seconds"] for step in laps]
-    of_lap = np.diff(ends[len(ends) // 2 :]).mean() if len(ends) > 3 else float("nan")
+    aside = np.array([step.get("moves_cpu_seconds", 0.0) for step in laps[1:]])
     clusters = int(last.get("clusters", number if number != "auto" else 0))
     scores = [(step["cpu_seconds"], step["heldout"]) for step in laps if step.get("heldout") is not None]
-    return {"K": clusters, "heldout": last["heldout"], "cpu": ends[-1], "laps": last["lap"], "of_lap": of_lap, "scores": scores}
+    return {"K": clusters, "heldout": last["heldout"], "cpu": ends[-1], "laps": last["lap"], "moves": shares(aside, np.diff(ends)), "scores": scores}
+
+
+def shares(aside: np.ndarray, whole: np.ndarray) -> dict:
+    """What share of the laps after the first went to finding K: by quarters of them, and in the worst one."""
+    if not len(aside):
+        return {}
+    quarters = [part.sum() for part in np.array_split(aside, 4)], [part.sum() for part in np.array_split(whole, 4)]
+    return {"quarters": [a / b if b else 0.0 for a, b in zip(*quarters)], "most": (aside / whole).max(), "over": (aside > 0.2 * whole).sum()}
 
 
 def show(name: str, found: dict) -> dict:
@@ -59,9 +67,12 @@ def show(name: str, found: dict) -> dict:
 def all_ours(command: str, model: str, train: Path, held: Path, options: list[str], fixed=FIXED) -> dict:
     """K that is found, the same K from the start, and fixed K; says what finding it cost."""
     found = show("lsparse -k auto", ours(command, model, train, held, ["-k", "auto", *options]))
+    if found["moves"]:
+        quarters = ", ".join(f"{100 * share:.0f}" for share in found["moves"]["quarters"])
+        most, over = 100 * found["moves"]["most"], found["moves"]["over"]
+        print(f"  finding K is {quarters} % of the laps after the first by quarters, {most:.0f} % of one at most, more than a fifth of {over}")
     same = ["-k", str(found["K"]), "--laps", "8", "--tolerance", "none", *options]
-    same = show(f"lsparse -k {found['K']}, eight laps", ours(command, model, train, held, same))
-    print(f"  finding K is {100 * (1 - same['of_lap'] / found['of_lap']):.0f} % of the laps of its second half")
+    show(f"lsparse -k {found['K']}, eight laps", ours(command, model, train, held, same))
     for clusters in fixed:
         show(f"lsparse -k {clusters}", ours(command, model, train, held, ["-k", str(clusters), *options]))
     return found

@@ -49,7 +49,7 @@ fn kill_until_done(place: &Place, arguments: &str, mut random: u64) -> usize {
 fn steps(place: &Place, name: &str) -> Vec<Value> {
     let line = |mut step: Value| {
         let fields = step.as_object_mut().unwrap();
-        for field in ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes"] {
+        for field in ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes", "moves_cpu_seconds"] {
             fields.remove(field).unwrap();
         }
         if fields.remove("search_work").is_some() {

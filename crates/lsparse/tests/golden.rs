@@ -94,7 +94,7 @@ impl<'a> Watching<'a> {
         for line in text.lines() {
             let mut step: serde_json::Value = serde_json::from_str(line).unwrap();
             let fields = step.as_object_mut().unwrap();
-            for field in ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes"] {
+            for field in ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes", "moves_cpu_seconds"] {
                 fields.remove(field).unwrap();
             }
             fields.remove("sizes");

@@ -94,6 +94,8 @@ pub struct MixtureTally {
     pub products: u64,
     /// Weights of the full table.
     pub table: u64,
+    /// Seconds of computing that went to looking at proposals, where K is to be found.
+    pub aside_seconds: f64,
 }
 
 impl Tally for MixtureTally {
@@ -101,6 +103,11 @@ impl Tally for MixtureTally {
         self.weights += other.weights;
         self.products += other.products;
         self.table += other.table;
+        self.aside_seconds += other.aside_seconds;
+    }
+
+    fn aside_seconds(&self) -> f64 {
+        self.aside_seconds
     }
 }
 

@@ -102,6 +102,10 @@ impl model::Tally for Tally {
     fn add(&mut self, other: &Self) {
         Tally::add(self, other);
     }
+
+    fn aside_seconds(&self) -> f64 {
+        self.aside_seconds
+    }
 }
 
 /// Entries of a panel of documents at most, about: what is in memory at once is a few times this.

@@ -34,6 +34,11 @@ impl Objective {
 pub trait Tally: Clone + Default + Send + Sync + Serialize + DeserializeOwned + 'static {
     /// Add what another visit did.
     fn add(&mut self, other: &Self);
+
+    /// Seconds of computing that went to looking at proposals, where K is to be found.
+    fn aside_seconds(&self) -> f64 {
+        0.0
+    }
 }
 
 /// What a visit of a batch leaves behind.

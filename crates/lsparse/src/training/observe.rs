@@ -172,6 +172,48 @@ fn cpu_time() -> Option<Duration> {
     None
 }
 
+/// The part of a task that is done beside its proper work, in seconds of computing: clocks of the wall say which part, since
+/// they are read in no time, and the thread's own says of how much.
+pub struct Aside {
+    began: Instant,
+    computed: Option<Duration>,
+    aside: Duration,
+}
+
+impl Aside {
+    /// The task begins.
+    pub fn begin() -> Self {
+        Aside { began: Instant::now(), computed: thread_time(), aside: Duration::ZERO }
+    }
+
+    /// Do something beside it.
+    pub fn work<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        let began = Instant::now();
+        let result = work();
+        self.aside += began.elapsed();
+        result
+    }
+
+    /// The task is done: seconds of what was done beside it.
+    pub fn seconds(self) -> f64 {
+        let elapsed = self.began.elapsed();
+        let computed = thread_time().zip(self.computed).map_or(elapsed, |(now, then)| now.saturating_sub(then));
+        computed.as_secs_f64() * self.aside.as_secs_f64() / elapsed.as_secs_f64().max(1e-9)
+    }
+}
+
+/// Time that this thread has computed, where the system says so.
+#[cfg(unix)]
+fn thread_time() -> Option<Duration> {
+    rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().ok()
+}
+
+/// Time that this thread has computed, where the system says so.
+#[cfg(not(unix))]
+fn thread_time() -> Option<Duration> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -347,14 +347,16 @@ impl<'a, M: Model> Session<'a, M> {
         self.model.update(&mut self.params, &self.total)?;
         self.progress.step += 1;
         self.progress.laps += usize::from(ends_lap);
+        let before = self.clock.cpu_seconds();
         let changes = if ends_lap { self.move_clusters()? } else { None };
+        let moving = self.clock.cpu_seconds() - before;
         self.progress.rows += self.data.batches.own_len(batch);
         let objective = (!self.schedule.is_out()).then(|| self.objective());
         if self.in_flight.is_empty() {
             self.clock.halt();
         }
         (self.progress.seconds, self.progress.cpu_seconds) = (self.clock.seconds(), self.clock.cpu_seconds());
-        Ok(self.report(batch, ends_lap, objective, changes))
+        Ok(self.report(batch, ends_lap, objective, (changes, moving)))
     }
 
     /// Change the clusters, where the model finds that to be for the better. Parameters are made as they are for
@@ -378,22 +380,25 @@ impl<'a, M: Model> Session<'a, M> {
         Ok(Some(changes))
     }
 
-    /// What the step that was just taken reports.
+    /// What the step that was just taken reports, with the changes of clusters at its end and the seconds that they took.
     fn report(
         &mut self,
         batch: usize,
         ends_lap: bool,
         objective: Option<Objective>,
-        changes: Option<Changes>,
+        (changes, moving): (Option<Changes>, f64),
     ) -> StepInfo {
-        let mut report = Vec::new();
+        let (mut report, mut aside) = (Vec::new(), moving);
         if ends_lap {
-            report = self.model.report(&self.params, &std::mem::take(&mut self.tally));
+            let tally = std::mem::take(&mut self.tally);
+            aside += tally.aside_seconds();
+            report = self.model.report(&self.params, &tally);
             report.extend(self.progress.take_evidence().map(|evidence| (EVIDENCE, evidence)));
         }
         if let Some(proposed) = changes.as_ref().and_then(|changes| changes.proposed) {
             report.push(("clusters", self.total.counts().len() as f64));
             report.push(("moves_proposed", proposed as f64));
+            report.push(("moves_cpu_seconds", aside));
         }
         let report = report.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let (place, of) = self.schedule.place();

@@ -334,6 +334,7 @@ impl Visit<'_> {
                 active: found.active.into(),
                 proposed: found.proposed.into(),
                 accepted: found.accepted.into(),
+                aside_seconds: 0.0,
             });
             if let Some((topic, count)) = &solved.counts {
                 let of_d = d * MOST_TOPICS..d * MOST_TOPICS + found.active as usize;

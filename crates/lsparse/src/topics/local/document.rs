@@ -130,6 +130,8 @@ pub struct Tally {
     pub proposed: u64,
     /// Restart proposals accepted.
     pub accepted: u64,
+    /// Seconds of computing that went to looking at proposals, where K is to be found.
+    pub aside_seconds: f64,
 }
 
 impl Tally {
@@ -140,6 +142,7 @@ impl Tally {
         self.active += other.active;
         self.proposed += other.proposed;
         self.accepted += other.accepted;
+        self.aside_seconds += other.aside_seconds;
     }
 }
 

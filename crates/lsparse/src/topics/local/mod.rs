@@ -16,6 +16,7 @@ use crate::topics::held::TopicTable;
 use crate::topics::local::document::{Document, DocumentOptions, Tally, Without};
 use crate::topics::local::trial::{TrialPiece, sum_trials};
 use crate::topics::summary::{Entries, TopicSummary};
+use crate::training::observe::Aside;
 
 /// Documents of a parallel task: long ones take a millisecond for a few.
 const DOCUMENTS_A_TASK: usize = 4;
@@ -207,7 +208,9 @@ impl SolvedPanel {
 pub fn sum_panel(solved: &SolvedPanel, wants_counts: bool, summary: &mut TopicSummary, tally: &mut Tally) -> Visited {
     let (mut visited, pieces) = (Visited::default(), solved.pieces());
     if let Some(trial) = &mut summary.trial {
-        sum_trials(pieces.iter().map(|piece| &piece.trial), trial);
+        let mut aside = Aside::begin();
+        aside.work(|| sum_trials(pieces.iter().map(|piece| &piece.trial), trial));
+        tally.aside_seconds += aside.seconds();
     }
     for pieces in pieces.chunks(TASKS_A_SUM) {
         let sum = |of: fn(&Piece) -> &[f64]| pieces.iter().flat_map(of).fold(0.0, |sum, term| sum + term);
@@ -245,6 +248,7 @@ fn solve_range(
 ) {
     piece.clear();
     let before = document.tally();
+    let mut aside = request.proposals.map(|proposals| (proposals, Aside::begin()));
     let alpha_sum: f64 = request.alpha.iter().map(|&a| f64::from(a)).sum();
     for n in range {
         let (words, counts) = rows.sparse_row(n);
@@ -256,9 +260,11 @@ fn solve_range(
         }
         let start = request.warm.map(|warm| warm[n].as_slice());
         document.solve(request.table.get(), request.alpha, words, counts, request.options, start);
-        if let Some(proposals) = request.proposals.filter(|proposals| proposals.only_listens_to(n)) {
-            let evidence = request.evidence_of(document, counts);
-            piece.trial.hear(proposals, request, (document, evidence), (words, counts));
+        if let Some((proposals, aside)) = aside.as_mut().filter(|(proposals, _)| proposals.only_listens_to(n)) {
+            aside.work(|| {
+                let evidence = request.evidence_of(document, counts);
+                piece.trial.hear(proposals, request, (document, evidence), (words, counts));
+            });
             piece.only_heard += 1;
             piece.counts_end.push(piece.counts.len());
             piece.explained.push(Explained::default());
@@ -286,14 +292,15 @@ fn solve_range(
             let term = |term| alloc.push(term);
             alpha_total.push(request.say_of_alpha((tokens, alpha_sum), document.topic_counts(), term, add));
         }
-        if let Some(proposals) = request.proposals {
+        if let Some((proposals, aside)) = &mut aside {
             let entropy = piece.entropy.last().copied().unwrap_or_default();
-            piece.trial.add(proposals, request, (document, entropy, evidence), (words, counts));
+            aside.work(|| piece.trial.add(proposals, request, (document, entropy, evidence), (words, counts)));
         }
         piece.counts.extend(document.topic_counts());
         piece.counts_end.push(piece.counts.len());
     }
     piece.tally = difference(&document.tally(), &before);
+    piece.tally.aside_seconds += aside.map_or(0.0, |(_, aside)| aside.seconds());
 }
 
 fn difference(after: &Tally, before: &Tally) -> Tally {
@@ -303,5 +310,6 @@ fn difference(after: &Tally, before: &Tally) -> Tally {
         active: after.active - before.active,
         proposed: after.proposed - before.proposed,
         accepted: after.accepted - before.accepted,
+        aside_seconds: after.aside_seconds - before.aside_seconds,
     }
 }

@@ -251,7 +251,7 @@ impl<T: Scalar> OnDevice<T> {
         take_statistics(mixture.likelihood.as_ref(), work.sums()?, &shared, &mut summary);
         summary.entropy = found.entropy;
         let table = (batch.num_rows() * num) as u64;
-        let tally = MixtureTally { weights: found.weighed, products: 0, table };
+        let tally = MixtureTally { weights: found.weighed, products: 0, table, aside_seconds: 0.0 };
         Ok(Visited { summary, memory: RowMemory::Nothing, found: params.search.sparsity, tally })
     }
 

@@ -31,6 +31,7 @@ use crate::mixture::{
 };
 use crate::settings::SearchKind;
 use crate::training::model::Visited;
+use crate::training::observe::Aside;
 use crate::training::responsibilities::Responsibilities;
 
 pub(in crate::mixture) use candidates::{KeptClusters, NONE};
@@ -318,13 +319,16 @@ impl<T: Scalar> LocalStep<T> for Search {
             let Panel { rows, row_ids, resp, entropy, .. } = panel;
             visit.respond(params.clusters.as_ref(), log_pi, (rows, row_ids), (resp, entropy))
         };
+        let mut aside_seconds = 0.0;
         let sum = |panel: &mut Panel<T>| {
             sum_panel(mixture, params, panel, (&mut summary, std::mem::take(&mut stale)));
             if let (Some(growth), Some(trial)) = (&params.growth, &mut trial) {
                 let Panel { rows, row_weights, resp, members, .. } = panel;
                 let sparsity = mixture.finding.as_ref().map_or(0, |finding| finding.sparsity);
                 let panel = Responded { rows, row_weights, resp, members, sparsity };
-                observe(mixture.likelihood.as_ref(), &growth.proposals(), &panel, trial);
+                let mut aside = Aside::begin();
+                aside.work(|| observe(mixture.likelihood.as_ref(), &growth.proposals(), &panel, trial));
+                aside_seconds += aside.seconds();
             }
         };
         mixture.for_each_panel_in_stages(batch, panels, respond, sum)?;
@@ -335,7 +339,7 @@ impl<T: Scalar> LocalStep<T> for Search {
             false => RowMemory::Nothing,
         };
         let (weights, products) = (work.weights.into_inner(), work.products.into_inner());
-        let tally = MixtureTally { weights, products, table };
+        let tally = MixtureTally { weights, products, table, aside_seconds };
         Ok(Visited { summary, memory, found: sparsity, tally })
     }
 
