@@ -49,9 +49,10 @@ fn kill_until_done(place: &Place, arguments: &str, mut random: u64) -> usize {
 fn steps(place: &Place, name: &str) -> Vec<Value> {
     let line = |mut step: Value| {
         let fields = step.as_object_mut().unwrap();
-        for field in ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes", "moves_cpu_seconds"] {
+        for field in ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes"] {
             fields.remove(field).unwrap();
         }
+        fields.remove("moves_cpu_seconds");
         if fields.remove("search_work").is_some() {
             fields.remove("weights_evaluated").unwrap();
         }

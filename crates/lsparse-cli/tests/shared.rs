@@ -48,8 +48,15 @@ fn start(place: &Place, arguments: &str) -> Child {
 /// The steps of a trace without what depends on the clock, the memory and what a process remembers of its search.
 fn steps(place: &Place, name: &str) -> Vec<serde_json::Value> {
     let mut steps = place.steps(name);
-    let changing =
-        ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes", "search_work", "weights_evaluated"];
+    let changing = [
+        "seconds",
+        "cpu_seconds",
+        "moves_cpu_seconds",
+        "rows_per_second",
+        "peak_memory_bytes",
+        "search_work",
+        "weights_evaluated",
+    ];
     for step in &mut steps {
         changing.iter().for_each(|field| drop(step.as_object_mut().unwrap().remove(*field)));
     }

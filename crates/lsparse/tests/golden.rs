@@ -94,9 +94,10 @@ impl<'a> Watching<'a> {
         for line in text.lines() {
             let mut step: serde_json::Value = serde_json::from_str(line).unwrap();
             let fields = step.as_object_mut().unwrap();
-            for field in ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes", "moves_cpu_seconds"] {
+            for field in ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes"] {
                 fields.remove(field).unwrap();
             }
+            fields.remove("moves_cpu_seconds");
             fields.remove("sizes");
             serde_json::to_writer(&mut out, &step).unwrap();
             out.push(b'\n');

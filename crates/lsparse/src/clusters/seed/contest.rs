@@ -23,7 +23,9 @@ const HEAT: usize = 4;
 /// Rows a cluster that it takes at least.
 const HEAT_ROWS: usize = 40;
 
-/// The same for each column where a shape has many numbers: with fewer it is the prior's.
+/// The same where a shape has many numbers, and for each column then: with fewer the shape is the prior's, and four clusters
+/// of rows that lack values were told wrongly by a hundred rows each.
+const HEAT_ROWS_OF_SHAPES: usize = 160;
 const HEAT_ROWS_A_COLUMN: usize = 2;
 
 /// From so many clusters on a heat is held with fewer of them, where its rows are not enough for all: which start rows want
@@ -110,7 +112,7 @@ impl<T: Scalar> Start<'_, T> {
         let likelihood = design.likelihood;
         let rows_a_cluster = match is_light(likelihood) {
             true => HEAT_ROWS,
-            false => HEAT_ROWS.max(HEAT_ROWS_A_COLUMN * likelihood.dim()),
+            false => HEAT_ROWS_OF_SHAPES.max(HEAT_ROWS_A_COLUMN * likelihood.dim()),
         };
         let most = sample.rows.len() / HEAT / rows_a_cluster;
         let clusters = if clusters >= MANY { clusters.min(most) } else { clusters };
