@@ -445,7 +445,7 @@ mod tests {
                 let value = |i: usize| match kind {
                     0 => ((i * 7919) % 1000) as f64 / 1000.0,
                     1 => (((i * 7919) % 1000) as f64 / 250.0 - 2.0).powi(5),
-                    2 => f64::from(u8::from(i % 40 == 0)),
+                    2 => f64::from(u8::from(i.is_multiple_of(40))),
                     _ => 3.0,
                 };
                 let values: Vec<f64> = (0..2000).map(|i| if i % 300 == 0 { far } else { value(i) }).collect();
