@@ -359,7 +359,7 @@ fn cross_products_match_the_sums() {
 fn running_moments_have_the_bits_of_rows_added_one_by_one() {
     at_every_level(|level| {
         for dim in [1, 2, 3, 7, 8, 9, 16, 25, 33, 70] {
-            let value = |i: usize| if i % 5 == 0 { 0.0 } else { ((i * 7919) % 1013) as f64 / 7.0 - 60.0 };
+            let value = |i: usize| if i.is_multiple_of(5) { 0.0 } else { ((i * 7919) % 1013) as f64 / 7.0 - 60.0 };
             let rows: Vec<f64> = (0..dim * 40).map(value).collect();
             let mut expected = [(); 4].map(|()| vec![0.0f64; dim]);
             for (i, row) in rows.chunks_exact(dim).enumerate() {
