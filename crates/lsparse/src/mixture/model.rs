@@ -94,7 +94,8 @@ pub struct MixtureTally {
     pub products: u64,
     /// Weights of the full table.
     pub table: u64,
-    /// Seconds of computing that went to looking at proposals, where K is to be found.
+    /// Seconds of computing that went to looking at proposals, where K is to be found; in no file, whose bytes know no clock.
+    #[serde(skip)]
     pub aside_seconds: f64,
 }
 

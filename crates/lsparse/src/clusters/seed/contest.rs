@@ -5,8 +5,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use super::lloyd::{Spaces, Units};
 use super::seeds::{Metric, Seeding};
+use super::space::{Spaces, Units};
 use super::trade::{Groups, Split, carry_out, cheapest};
 use super::{FEWEST_JUDGES, MOST_PASSES, MOST_TRADES, Sample, Start, hard_summary, is_light};
 use crate::clusters::Design;
@@ -345,7 +345,7 @@ pub(crate) fn second_choices<T: Scalar>(resp: &Responsibilities<T>, num: usize) 
 mod tests {
     use super::*;
     use crate::allocation::Allocation;
-    use crate::clusters::seed::lloyd;
+    use crate::clusters::seed::space;
     use crate::data::{Moments, Rows};
     use crate::likelihood::{LikelihoodKind, Prior};
     use crate::settings::MixtureConfig;
@@ -364,7 +364,7 @@ mod tests {
         (0..4000).for_each(|n| rows.push_dense(&draw(n % K, &mut rng)));
         let config = MixtureConfig { likelihood: kind, prior_scale: Some(1e-3), ..Default::default() };
         let all = Sample { rows, weights: Vec::new() };
-        let (mean, variance) = lloyd::moments(&all);
+        let (mean, variance) = space::moments(&all);
         let moments = Moments { mean, second_moment: variance.clone(), variance, ..Moments::unknown(dim) };
         let likelihood = kind.build::<f64>(&Prior::for_data(&config, &moments));
         let (likelihood, estimate) = (likelihood.as_ref(), Estimate::Posterior);
@@ -408,7 +408,7 @@ mod tests {
             rows.push_dense(&row);
         }
         let all = Sample { rows, weights: Vec::new() };
-        let (mean, variance) = lloyd::moments(&all);
+        let (mean, variance) = space::moments(&all);
         let moments = Moments { mean, second_moment: variance.clone(), variance, ..Moments::unknown(8) };
         let kind = LikelihoodKind::Gauss;
         let config = MixtureConfig { likelihood: kind, prior_scale: Some(1e-3), ..Default::default() };

@@ -6,7 +6,7 @@
 use lsparse_kernels::CenterPack;
 use rayon::prelude::*;
 
-use super::{Sample, lloyd};
+use super::{Sample, space};
 use crate::data::{Rows, Scalar};
 use crate::likelihood::{Likelihood, Scratch, lacks_values};
 
@@ -64,7 +64,7 @@ impl<'a, T: Scalar> WholeRows<'a, T> {
     /// None where rows are whole, or the family takes them as they are.
     pub fn new(likelihood: &'a dyn Likelihood<T>, sample: &'a Sample<T>) -> Option<Self> {
         let needed = likelihood.wants_whole_rows() && sample.lacks_values();
-        needed.then(|| WholeRows { likelihood, sample, columns: lloyd::moments(sample) })
+        needed.then(|| WholeRows { likelihood, sample, columns: space::moments(sample) })
     }
 
     /// Add a group's rows with their shares to its statistics.

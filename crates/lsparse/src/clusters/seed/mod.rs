@@ -2,8 +2,10 @@
 
 mod contest;
 mod gaps;
+mod greedy;
 mod lloyd;
 mod seeds;
+mod space;
 mod trade;
 
 use std::borrow::Cow;
@@ -26,9 +28,9 @@ use crate::training::summary::Summary;
 
 pub(crate) use contest::second_choices;
 use gaps::{WholeRows, has_gaps};
-use lloyd::Space;
-pub(crate) use lloyd::{Spaces, Units};
 pub(crate) use seeds::{Metric, Seeding};
+use space::Space;
+pub(crate) use space::{Spaces, Units};
 
 /// Passes of k-means that a start makes at most where nothing else is said: held-out scores at the end of training were
 /// the same with 25.

@@ -130,7 +130,8 @@ pub struct Tally {
     pub proposed: u64,
     /// Restart proposals accepted.
     pub accepted: u64,
-    /// Seconds of computing that went to looking at proposals, where K is to be found.
+    /// Seconds of computing that went to looking at proposals, where K is to be found; in no file, whose bytes know no clock.
+    #[serde(skip)]
     pub aside_seconds: f64,
 }
 
