@@ -288,8 +288,11 @@ impl Halves {
 mod tests {
     use super::*;
     use crate::backend::CPU;
+    use crate::clusters::seed::Sample;
+    use crate::clusters::seed::space::{Units, moments};
     use crate::data::Rows;
-    use rand::SeedableRng;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
 
     fn sample(dim: usize, values: &[f64], weights: Vec<f64>) -> Sample<f64> {
         let mut rows = Rows::dense(dim);
