@@ -5,6 +5,7 @@ use lsparse_kernels::Real;
 use rayon::prelude::*;
 
 use super::form_of;
+use crate::data::Rows;
 use crate::likelihood::{ClusterSummary, Clusters, Likelihood, LikelihoodKind};
 use crate::math::linalg;
 
@@ -140,10 +141,19 @@ pub(crate) fn take_statistics<T: Real>(
     of_all.copy_from_slice(shared);
 }
 
+/// Add what statistics of rows do not depend on their clusters; `weights` are one a row, or none where all are one.
+pub(crate) fn add_shared<T: Real>(likelihood: &dyn Likelihood<T>, rows: &Rows<T>, weights: &[f64], sums: &mut [f64]) {
+    if sums.is_empty() {
+        return;
+    }
+    let all: Vec<u32> = (0..rows.len() as u32).collect();
+    let ones = vec![1.0; if weights.is_empty() { all.len() } else { 0 }];
+    likelihood.accumulate_shared(rows, &all, if weights.is_empty() { &ones } else { weights }, sums);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Rows;
     use crate::likelihood::{Prior, Scratch};
 
     #[test]

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lsparse_cuda::mixture::{Failure, Rows as DeviceRows, Work};
+use lsparse_cuda::mixture::{Rows as DeviceRows, Work};
 
-use super::{form_of, sample, stage, take_statistics, whitening};
+use super::judge::trouble;
+use super::{add_shared, form_of, sample, stage, take_statistics, whitening};
 use crate::backend::{CPU, Place, Trouble};
 use crate::clusters::{Design, Designed};
 use crate::data::{Rows, Scalar};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::likelihood::{ClusterSummary, Likelihood};
 
 /// Where starts are worked out, and the point that columns are about there, which has no say in results.
@@ -56,12 +57,7 @@ impl<T: Scalar> HeldSample<T> {
             work.put(&mut held, 0, values)?;
             work.whiten(&mut held)?;
             let mut shared = vec![0.0; likelihood.shared_width()];
-            if !shared.is_empty() {
-                let all: Vec<u32> = (0..rows.len() as u32).collect();
-                let ones = vec![1.0; if weights.is_empty() { rows.len() } else { 0 }];
-                let weights = if weights.is_empty() { &ones } else { weights };
-                likelihood.accumulate_shared(rows, &all, weights, &mut shared);
-            }
+            add_shared(likelihood, rows, weights, &mut shared);
             Ok(Held { work, rows: held, some: sample(values, gpu.center), shared })
         };
         Ok(Trouble::settle(bring())?.map(|held| HeldSample { held: Mutex::new(Some(held)) }))
@@ -86,10 +82,7 @@ impl<T: Scalar> Held<T> {
         let log_pi = &params.frequencies.log_pi;
         stage(work, params.clusters.as_ref(), some, |k, constant| constant + log_pi[k])?;
         work.set_clusters()?;
-        let found = work.summarize(rows, design.sparsity, T::EPSILON / 2.0).map_err(|failure| match failure {
-            Failure::NotANumber { row } => Error::NanWeight { row, cluster: 0 }.into(),
-            Failure::Gpu(error) => Trouble::Device(error),
-        })?;
+        let found = work.summarize(rows, design.sparsity, T::EPSILON / 2.0).map_err(trouble)?;
         let mut summary = design.likelihood.no_statistics(design.num_clusters);
         take_statistics(design.likelihood, work.sums()?, shared, &mut summary);
         summary.entropy = found.entropy;

@@ -144,7 +144,8 @@ fn bring<T: Scalar>(work: &Work, values: &[T], dim: usize) -> lsparse_cuda::Resu
     Ok(rows)
 }
 
-fn trouble(failure: Failure) -> Trouble {
+/// What went wrong, with the row as it is numbered there.
+pub(super) fn trouble(failure: Failure) -> Trouble {
     match failure {
         Failure::NotANumber { row } => Error::NanWeight { row, cluster: 0 }.into(),
         Failure::Gpu(error) => Trouble::Device(error),

@@ -13,7 +13,7 @@ use lsparse_cuda::mixture::Form;
 use crate::error::Error;
 use crate::likelihood::{LikelihoodKind, OfMoments};
 
-pub(crate) use form::{sample, stage, take_statistics, whitening};
+pub(crate) use form::{add_shared, sample, stage, take_statistics, whitening};
 pub(crate) use held::{Gpu, HeldSample};
 pub(crate) use judge::{JUDGED_ROWS, Judge};
 

@@ -29,8 +29,9 @@ const HEAT_ROWS_OF_SHAPES: usize = 160;
 const HEAT_ROWS_A_COLUMN: usize = 2;
 
 /// From so many clusters on a heat is held with fewer of them, where its rows are not enough for all: which start rows want
-/// is for the rows to say, and starts of so many clusters are what takes time.
+/// is for the rows to say, and starts of so many clusters are what takes time. But not with fewer than one in `MOST_TIMES`.
 const MANY: usize = 1000;
+const MOST_TIMES: usize = 16;
 
 /// Passes of k-means that it makes at most.
 const HEAT_PASSES: usize = 4;
@@ -115,8 +116,9 @@ impl<T: Scalar> Start<'_, T> {
             false => HEAT_ROWS_OF_SHAPES.max(HEAT_ROWS_A_COLUMN * likelihood.dim()),
         };
         let most = sample.rows.len() / HEAT / rows_a_cluster;
-        let clusters = if clusters >= MANY { clusters.min(most) } else { clusters };
-        let enough = clusters > 0 && clusters <= most;
+        let may_be_fewer = clusters >= MANY && most >= clusters / MOST_TIMES;
+        let clusters = if may_be_fewer { clusters.min(most) } else { clusters };
+        let enough = clusters <= most;
         let Some(judges) = judges.filter(|_| enough && passes != Some(0)) else {
             return Ok(None);
         };

@@ -9,7 +9,7 @@ use lsparse_cuda::mixture::{
 };
 
 use crate::backend::Trouble;
-use crate::clusters::device::{form_of, not_dense, sample, stage, take_statistics, whitening};
+use crate::clusters::device::{add_shared, form_of, not_dense, sample, stage, take_statistics, whitening};
 use crate::data::{Batch, DealId, Dealt, Rows, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::{ClusterSummary, Likelihood};
@@ -307,13 +307,8 @@ impl<'a, T: Scalar> Shared<'a, T> {
     }
 
     fn add(&mut self, panel: &Panel<T>) {
-        if self.sums.is_empty() {
-            return;
-        }
-        let all: Vec<u32> = (0..panel.rows.len() as u32).collect();
-        let ones = vec![1.0; if self.is_weighted { 0 } else { all.len() }];
-        let weights = if self.is_weighted { &panel.row_weights } else { &ones };
-        self.likelihood.accumulate_shared(&panel.rows, &all, weights, &mut self.sums);
+        let weights = if self.is_weighted { &panel.row_weights[..] } else { &[] };
+        add_shared(self.likelihood, &panel.rows, weights, &mut self.sums);
     }
 }
 
