@@ -14,7 +14,11 @@ const NUMBERS_A_TASK: usize = 1 << 15;
 fn resize<V: Copy + Send + Sync>(list: &mut Vec<V>, len: usize, value: V) {
     list.truncate(len);
     let more = len - list.len();
-    list.par_extend(rayon::iter::repeat_n(value, more).with_min_len(NUMBERS_A_TASK));
+    if more < NUMBERS_A_TASK {
+        list.resize(len, value);
+    } else {
+        list.par_extend(rayon::iter::repeat_n(value, more).with_min_len(NUMBERS_A_TASK));
+    }
 }
 
 /// Responsibilities of a stretch of rows.
