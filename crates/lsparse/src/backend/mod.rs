@@ -5,6 +5,7 @@ mod device;
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -58,6 +59,29 @@ pub fn with_threads<R: Send>(threads: impl Into<Option<usize>>, work: impl FnOnc
     Ok(pool(threads)?.install(work))
 }
 
+/// Do tasks on all threads, begun in their order, and give what comes of them in that order.
+///
+/// Parallel iterators hand out halves of halves. So of tasks in the order of their sizes a large one may be begun late, and
+/// all threads wait for it; and a thread that waits for one loop may take half of another, and does not come back before that
+/// is done. Here whoever is free takes the next task, and no more than that.
+pub(crate) fn in_turn<W: Send, R: Send>(tasks: Vec<W>, work: impl Fn(W) -> R + Sync) -> Vec<R> {
+    if rayon::current_num_threads() == 1 {
+        return tasks.into_iter().map(work).collect();
+    }
+    let mut results: Vec<Option<R>> = Vec::new();
+    results.resize_with(tasks.len(), || None);
+    let num = tasks.len();
+    let left = Mutex::new(tasks.into_iter().zip(&mut results));
+    let take = || {
+        // (Nothing but the taking is done under the lock.)
+        let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
+        next.into_iter().for_each(|(task, result)| *result = Some(work(task)));
+    };
+    rayon::scope(|scope| (0..num).for_each(|_| scope.spawn(|_| take())));
+    drop(left);
+    results.into_iter().flatten().collect()
+}
+
 thread_local! {
     /// Buffers of this thread by their type, each there while nobody has it.
     static BUFFERS: RefCell<HashMap<TypeId, Box<dyn Any>>> = RefCell::new(HashMap::new());
@@ -103,6 +127,24 @@ mod tests {
             }
         })
         .unwrap();
+    }
+
+    #[test]
+    fn tasks_are_begun_in_their_order_and_give_their_results_in_it() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let begun = [const { AtomicUsize::new(0) }; 20];
+        // Each waits for the one beside it, which two threads come to together only if they take tasks in their order.
+        let task = |n: usize| {
+            begun[n / 2].fetch_add(1, Ordering::SeqCst);
+            while begun[n / 2].load(Ordering::SeqCst) < 2 {
+                assert!(std::time::Instant::now() < until, "task {n} is alone");
+                std::thread::yield_now();
+            }
+            3 * n
+        };
+        let results = with_threads(2, || in_turn((0..40).collect(), task)).unwrap();
+        assert_eq!(results, (0..40).map(|n| 3 * n).collect::<Vec<_>>());
     }
 
     #[test]

@@ -32,6 +32,11 @@ impl<T: Scalar> Stretch<T> {
         batches.read_panel(source, panel, &mut self.spare, &mut self.rows, &mut self.row_ids)
     }
 
+    /// The same by all threads of the pool that this one is of.
+    fn read_by_many(&mut self, batches: &Batches, source: &dyn RowSource, panel: Panel) -> Result<()> {
+        batches.read_panel_by_many(source, panel, &mut self.spare, &mut self.rows, &mut self.row_ids)
+    }
+
     fn bytes(&self) -> usize {
         let ids = self.row_ids.capacity() * size_of::<usize>();
         self.rows.resident_bytes() + self.spare.resident_bytes() + ids
@@ -118,13 +123,18 @@ impl<T: Scalar> Ahead<T> {
             });
             return result;
         }
-        // Two buffers go round: full ones to the work, used ones back to the reader.
+        // Two buffers go round: full ones to the work, used ones back to the reader. All threads wait for the first panel,
+        // and read it together where there are several.
         let (full, filled) = sync_channel::<Result<Stretch<T>>>(1);
         let (back, used) = sync_channel::<Stretch<T>>(2);
-        for _ in 0..2 {
-            // There is room for both, and the other end is here.
-            let _ = back.send(self.buffer());
+        let (mut first, second) = (self.buffer(), self.buffer());
+        let together = panels.next_if(|_| rayon::current_num_threads() > 1 && rayon::current_thread_index().is_some());
+        let mut spare = vec![second];
+        if together.is_none() {
+            spare.push(std::mem::replace(&mut first, Stretch::new(self.layout, self.dim)));
         }
+        // There is room for both, and the other end is here.
+        spare.into_iter().for_each(|buffer| drop(back.send(buffer)));
         std::thread::scope(|scope| {
             let reader = scope.spawn(move || {
                 for panel in panels {
@@ -139,8 +149,9 @@ impl<T: Scalar> Ahead<T> {
                 drop(full);
                 used.iter().collect::<Vec<_>>()
             });
+            let together = together.map(|panel| first.read_by_many(batches, source, panel).map(|()| first));
             let mut result = Ok(());
-            for read in filled.iter() {
+            for read in together.into_iter().chain(filled.iter()) {
                 match read {
                     Ok(mut stretch) => {
                         result = visit(&mut stretch);

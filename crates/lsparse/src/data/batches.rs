@@ -235,19 +235,21 @@ impl Batches {
         })
     }
 
-    /// One batch as stretches that grow from `first_rows` rows to `most_rows`, so that the first is soon read; in one if it
-    /// has no more rows than that.
+    /// One batch as panels of whole stretches of `stretch` rows each, from `first` of them to `most`, so that the first is
+    /// soon read; and the last are smaller again, so that little is left to do when all is read. In one if it has no more
+    /// rows than that.
     ///
     /// # Panics
-    /// If there is no such batch or `first_rows` is zero.
-    pub fn growing_panels(&self, batch: usize, first_rows: usize, most_rows: usize) -> Vec<Panel> {
-        let len = self.len(batch);
-        let (mut panels, mut first) = (Vec::new(), 0);
-        let mut rows = if len <= most_rows { len } else { first_rows };
-        while first < len {
-            panels.push(Panel { batch, first, count: rows.min(len - first) });
-            first += rows;
-            rows = (2 * rows).min(most_rows);
+    /// If there is no such batch or one of the numbers is zero.
+    pub fn growing_panels(&self, batch: usize, stretch: usize, first: usize, most: usize) -> Vec<Panel> {
+        let (len, most_rows) = (self.len(batch), stretch.saturating_mul(most));
+        let (mut panels, mut begin) = (Vec::new(), 0);
+        let mut rows = if len <= most_rows { len } else { stretch * first };
+        while begin < len {
+            panels.push(Panel { batch, first: begin, count: rows.min(len - begin) });
+            begin += panels[panels.len() - 1].count;
+            let half = (len - begin).div_ceil(2).next_multiple_of(stretch);
+            rows = (rows + rows / 2).next_multiple_of(stretch).min(most_rows).min(half);
         }
         panels
     }
@@ -307,6 +309,49 @@ impl Batches {
         blocks
             .iter()
             .try_for_each(|piece| shuffle.read_piece(source, piece, &mut order, (&mut *scratch, &mut *out), row_ids))
+    }
+
+    /// The same rows and numbers, read by the threads of the pool, blocks of the source side by side.
+    pub(crate) fn read_panel_by_many<T: Scalar>(
+        &self,
+        source: &dyn RowSource,
+        panel: Panel,
+        scratch: &mut Rows<T>,
+        out: &mut Rows<T>,
+        row_ids: &mut Vec<usize>,
+    ) -> Result<()> {
+        let (layout, stretch) = (out.layout(), self.stretch(panel.batch));
+        let within = panel.first.checked_add(panel.count).is_some_and(|end| end <= stretch.len());
+        let shuffle = self.shuffle.as_ref().filter(|_| within && self.groups.is_none() && source.pieces().is_none());
+        let (Some(shuffle), Rows::Dense { dim, values }) = (shuffle, &mut *out) else {
+            return self.read_panel(source, panel, scratch, out, row_ids);
+        };
+        let dim = *dim;
+        // What was there is written over; what is fresh is written twice, once.
+        values.resize(panel.count * dim, T::ZERO);
+        row_ids.resize(panel.count, 0);
+        let (mut tasks, mut values, mut ids) = (Vec::new(), &mut values[..], &mut row_ids[..]);
+        for piece in shuffle.pieces(stretch, panel.first, panel.count) {
+            let (values_here, ids_here);
+            (values_here, values) = values.split_at_mut(piece.picks.len() * dim);
+            (ids_here, ids) = ids.split_at_mut(piece.picks.len());
+            tasks.push((piece, values_here, ids_here));
+        }
+        let read = tasks.into_par_iter().with_max_len(1).map(|(piece, values, ids)| {
+            with_buffers(|buffers: &mut Option<PieceBuffers<T>>| {
+                let fits = |buffers: &PieceBuffers<T>| (buffers.rows.layout(), buffers.rows.dim()) == (layout, dim);
+                let there = buffers.take().filter(fits).unwrap_or_else(|| PieceBuffers::new(layout, dim));
+                let PieceBuffers { scratch, rows, ids: numbers, order } = buffers.insert(there);
+                rows.clear();
+                numbers.clear();
+                shuffle.read_piece(source, &piece, order, (scratch, rows), numbers)?;
+                values.copy_from_slice(rows.dense_rows(0..rows.len()));
+                ids.copy_from_slice(numbers);
+                Ok(())
+            })
+        });
+        // The first error by place, whoever met it first.
+        read.collect::<Vec<Result<()>>>().into_iter().collect()
     }
 
     /// All rows of a batch, in the order and with the numbers of [`read_panel`](Batches::read_panel), by many threads.
@@ -397,6 +442,21 @@ struct Shuffle {
     /// The slot of the last block of the file, which may be shorter than the others.
     short_slot: usize,
     rng: ChaCha8Rng,
+}
+
+/// What a thread reads pieces of blocks with.
+struct PieceBuffers<T> {
+    scratch: Rows<T>,
+    rows: Rows<T>,
+    ids: Vec<usize>,
+    order: Vec<u32>,
+}
+
+impl<T: Scalar> PieceBuffers<T> {
+    fn new(layout: Layout, dim: usize) -> Self {
+        let (scratch, rows) = (Rows::new(layout, dim), Rows::new(layout, dim));
+        PieceBuffers { scratch, rows, ids: Vec::new(), order: Vec::new() }
+    }
 }
 
 /// Part of a block that belongs to a batch.
@@ -663,5 +723,46 @@ mod tests {
         let panel = Panel { batch: 1, first: 1, count: 1 };
         let error = batches.read_panel(&source(3), panel, &mut scratch, &mut out, &mut Vec::new());
         assert!(matches!(error, Err(Error::PastEnd { .. })));
+    }
+
+    #[test]
+    fn panels_grow_and_shrink_by_whole_stretches() {
+        let sizes = |rows: usize, first: usize, most: usize| {
+            let batches = Batches::new(rows, 1, 3).unwrap();
+            let panels = batches.growing_panels(0, 10, first, most);
+            let mut end = 0;
+            for panel in &panels {
+                assert_eq!((panel.batch, panel.first), (0, end));
+                end += panel.count;
+            }
+            assert_eq!(end, rows);
+            panels.iter().map(|panel| panel.count).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(88, 2, 4), [20, 30, 20, 10, 8]);
+        assert_eq!(sizes(200, 1, 4), [10, 20, 30, 40, 40, 30, 20, 10]);
+        assert_eq!(sizes(35, 1, 1), [10, 10, 10, 5]);
+        assert_eq!(sizes(40, 1, 4), [40]);
+    }
+
+    /// Rows that many threads read are those that one reads, also where there are none.
+    #[test]
+    fn a_panel_that_many_read_has_the_rows_that_one_reads() {
+        let source = MemoryRows::new("rows", 3, (0..30_000).map(f64::from).collect()).unwrap();
+        let shuffled = Batches::new(10_000, 3, 7).unwrap();
+        let in_order = Batches::in_order(10_000, 3).unwrap();
+        let (mut spare, mut one, mut many) = (Rows::<f64>::dense(3), Rows::dense(3), Rows::dense(3));
+        let (mut ids, mut many_ids) = (Vec::new(), vec![7; 9]);
+        for batches in [&shuffled, &in_order] {
+            for (batch, first, count) in [(0, 0, 3000), (1, 1234, 1000), (2, 3000, 1), (0, 100, 3000), (2, 3333, 2)] {
+                let panel = Panel { batch, first, count };
+                let by_one = batches.read_panel(&source, panel, &mut spare, &mut one, &mut ids);
+                let mut read = || batches.read_panel_by_many(&source, panel, &mut spare, &mut many, &mut many_ids);
+                let by_many = crate::backend::with_threads(3, &mut read).unwrap();
+                assert_eq!(by_one.is_ok(), by_many.is_ok(), "{panel:?}");
+                if by_one.is_ok() {
+                    assert_eq!((&one, &ids), (&many, &many_ids), "{panel:?}");
+                }
+            }
+        }
     }
 }

@@ -17,7 +17,7 @@ use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, pack};
 use super::zero_mean_gauss::{fingerprints, kept_or_prior, own_terms, previous_covariances};
 use super::{
-    Clusters, Divergences, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic,
+    Clusters, Divergences, Estimate, GATHERED_ROWS, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic,
     Scratch, find_array,
 };
 use crate::backend::with_buffers;
@@ -175,6 +175,10 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
 
     fn stat_width(&self) -> usize {
         self.prior.dim + linalg::packed_len(self.prior.dim)
+    }
+
+    fn rows_at_once(&self) -> Option<usize> {
+        Some(GATHERED_ROWS)
     }
 
     fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {

@@ -213,6 +213,12 @@ pub trait Likelihood<T: Real>: Send + Sync {
     /// `stat += sum_m resp[m] s(x_m)` over the rows `members` of `rows`: the statistics of one cluster.
     fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]);
 
+    /// How many rows [`accumulate`](Self::accumulate) sums before it adds them to the statistics, where that is how it goes:
+    /// then stretches of so many rows can be summed by themselves, and added in their order, to the same bits.
+    fn rows_at_once(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether rows that lack values can be accumulated only when they have been completed: by clusters, or, where there are
     /// none yet, by what stands in their place.
     fn wants_whole_rows(&self) -> bool {

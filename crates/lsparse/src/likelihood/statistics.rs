@@ -86,34 +86,39 @@ const NUMBERS_A_TASK: usize = 1 << 14;
 
 impl Summary for ClusterSummary {
     fn add_scaled(&mut self, other: &Self, factor: f64) {
-        debug_assert_eq!(self.stats.len(), other.stats.len());
-        let add = |into: &mut [f64], from: &[f64]| {
+        self.add_all(&[(other, factor)]);
+    }
+
+    /// One pass through memory for all of them.
+    fn add_all(&mut self, others: &[(&Self, f64)]) {
+        let add = |into: &mut [f64], from: &[f64], factor: f64| {
             for (a, &b) in into.iter_mut().zip(from) {
                 *a += factor * b;
             }
         };
-        self.entropy += factor * other.entropy;
-        self.add_trial(other, factor);
         let (width, own) = (self.width, self.counts.len() * self.width);
-        let (stats, shared) = self.stats.split_at_mut(own);
-        let (from, from_shared) = other.stats.split_at(own);
-        add(shared, from_shared);
-        let add_one = |(count, stat): (&mut f64, &mut [f64]), (&other, from): (&f64, &[f64])| {
-            add(stat, from);
-            let before = *count;
-            *count += factor * other;
-            // Where all that a cluster has is taken away, a trace of rounding is left, on either side of zero. Nothing is
-            // to be estimated from it.
-            if factor < 0.0 && other > 0.0 && *count <= RESIDUE * before {
-                *count = 0.0;
-                stat.fill(0.0);
+        for &(other, factor) in others {
+            debug_assert_eq!(self.stats.len(), other.stats.len());
+            self.entropy += factor * other.entropy;
+            self.add_trial(other, factor);
+            add(&mut self.stats[own..], &other.stats[own..], factor);
+        }
+        let add_one = |(k, (count, stat)): (usize, (&mut f64, &mut [f64]))| {
+            for &(other, factor) in others {
+                add(stat, other.stat(k), factor);
+                let (before, from) = (*count, other.counts[k]);
+                *count += factor * from;
+                // Where all that a cluster has is taken away, a trace of rounding is left, on either side of zero. Nothing
+                // is to be estimated from it.
+                if factor < 0.0 && from > 0.0 && *count <= RESIDUE * before {
+                    *count = 0.0;
+                    stat.fill(0.0);
+                }
+                *count = count.max(0.0);
             }
-            *count = count.max(0.0);
         };
-        let into = self.counts.par_iter_mut().zip(stats.par_chunks_mut(width.max(1)));
-        let from = other.counts.par_iter().zip(from.par_chunks(width.max(1)));
-        let at_once = NUMBERS_A_TASK.div_ceil(width.max(1));
-        into.zip(from).with_min_len(at_once).for_each(|(into, from)| add_one(into, from));
+        let into = self.counts.par_iter_mut().zip(self.stats[..own].par_chunks_mut(width.max(1)));
+        into.enumerate().with_min_len(NUMBERS_A_TASK.div_ceil(width.max(1))).for_each(add_one);
     }
 
     fn scale(&mut self, factor: f64) {

@@ -11,7 +11,7 @@ use std::ops::Range;
 use lsparse_kernels::{Real, has_top_l_tile};
 use rayon::prelude::*;
 
-use crate::backend::with_buffers;
+use crate::backend::{in_turn, with_buffers};
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::training::responsibilities::{
@@ -29,6 +29,12 @@ const MOST_TILES_A_TASK: usize = 16;
 
 /// Tasks that clusters are shared out in, about, where they are more.
 const CLUSTER_TASKS: usize = 512;
+
+/// Rows of a cluster that one thread sums, however many threads there are.
+const LEAST_SPLIT: usize = 2048;
+
+/// Blocks of rows, as kernels sum them, of a piece of a large cluster.
+const BLOCKS_A_PIECE: usize = 4;
 
 /// Rows of a parallel task.
 fn task_rows<T: Real>(num_clusters: usize, dim: usize) -> usize {
@@ -112,46 +118,42 @@ pub(crate) fn respond_by<T: Real>(
     // Where weights are made for rows as lanes, they stay so.
     let may_turn = keep == Keep::All || has_top_l_tile(num_clusters, sparsity);
     let task = task_rows::<T>(num_clusters, rows.dim());
-    let tasks = out.index.par_chunks_mut(task * sparsity).zip(out.value.par_chunks_mut(task * sparsity));
-    let results: Vec<Result<()>> = tasks
-        .zip(entropy.par_chunks_mut(task))
-        .enumerate()
-        .with_max_len(1)
-        .map(|(t, ((index, value), entropy))| {
-            with_buffers(|scratch: &mut TileScratch<T>| {
-                let tiles = index.chunks_mut(T::TILE * sparsity).zip(value.chunks_mut(T::TILE * sparsity));
-                for (i, ((index, value), entropy)) in tiles.zip(entropy.chunks_mut(T::TILE)).enumerate() {
-                    let first = t * task + i * T::TILE;
-                    let range = first..first + entropy.len();
-                    // W_nk = log pi_k + log F(x_n | phi_k), or their expectations.
-                    if may_turn {
-                        scratch.begin_turned(&log_pi);
-                        let TileScratch { scratch, turned, kept, entropy: tile_entropy, .. } = &mut *scratch;
-                        if clusters.add_log_lik_tile(rows, range.clone(), scratch, turned)
-                            && match keep {
-                                Keep::Largest => top_l_of_tile(turned, sparsity, index, value, kept, tile_entropy),
-                                Keep::All => dense_of_tile(turned, index, value, tile_entropy),
-                            }
-                        {
-                            entropy.copy_from_slice(tile_entropy);
-                            continue;
+    let tasks = out.index.chunks_mut(task * sparsity).zip(out.value.chunks_mut(task * sparsity));
+    let tasks: Vec<_> = tasks.zip(entropy.chunks_mut(task)).enumerate().collect();
+    let results = in_turn(tasks, |(t, ((index, value), entropy))| -> Result<()> {
+        with_buffers(|scratch: &mut TileScratch<T>| {
+            let tiles = index.chunks_mut(T::TILE * sparsity).zip(value.chunks_mut(T::TILE * sparsity));
+            for (i, ((index, value), entropy)) in tiles.zip(entropy.chunks_mut(T::TILE)).enumerate() {
+                let first = t * task + i * T::TILE;
+                let range = first..first + entropy.len();
+                // W_nk = log pi_k + log F(x_n | phi_k), or their expectations.
+                if may_turn {
+                    scratch.begin_turned(&log_pi);
+                    let TileScratch { scratch, turned, kept, entropy: tile_entropy, .. } = &mut *scratch;
+                    if clusters.add_log_lik_tile(rows, range.clone(), scratch, turned)
+                        && match keep {
+                            Keep::Largest => top_l_of_tile(turned, sparsity, index, value, kept, tile_entropy),
+                            Keep::All => dense_of_tile(turned, index, value, tile_entropy),
                         }
+                    {
+                        entropy.copy_from_slice(tile_entropy);
+                        continue;
                     }
-                    // Here too with what is wrong with a row, which is told by its weights.
-                    scratch.begin(&log_pi, range.len());
-                    clusters.add_log_lik(rows, range, &mut scratch.scratch, &mut scratch.weights);
-                    let TileScratch { weights, kept, entropy: tile_entropy, .. } = scratch;
-                    let from_weights = match keep {
-                        Keep::Largest => top_l_responsibilities,
-                        Keep::All => dense_responsibilities,
-                    };
-                    from_weights(weights, num_clusters, first, index, value, kept, tile_entropy)?;
-                    entropy.copy_from_slice(tile_entropy);
                 }
-                Ok(())
-            })
+                // Here too with what is wrong with a row, which is told by its weights.
+                scratch.begin(&log_pi, range.len());
+                clusters.add_log_lik(rows, range, &mut scratch.scratch, &mut scratch.weights);
+                let TileScratch { weights, kept, entropy: tile_entropy, .. } = scratch;
+                let from_weights = match keep {
+                    Keep::Largest => top_l_responsibilities,
+                    Keep::All => dense_responsibilities,
+                };
+                from_weights(weights, num_clusters, first, index, value, kept, tile_entropy)?;
+                entropy.copy_from_slice(tile_entropy);
+            }
+            Ok(())
         })
-        .collect();
+    });
     // The first error by row, whichever thread met its own first.
     results.into_iter().collect()
 }
@@ -244,6 +246,11 @@ impl<T: Real> Members<T> {
         }
     }
 
+    /// How many rows of a stretch a cluster has.
+    fn len_of(&self, stretch: &Range<usize>, k: usize) -> usize {
+        stretch.clone().map(|chunk| self.entries.of(chunk, k).0.len()).sum()
+    }
+
     /// The rows of a stretch that belong anywhere, ascending, and what each has in all clusters together.
     fn totals(&self, stretch: &Range<usize>, num_clusters: usize) -> (Vec<u32>, Vec<f64>) {
         let mut of_row: Vec<f64> = Vec::new();
@@ -278,6 +285,20 @@ struct MemberScratch<T> {
     value: Vec<T>,
 }
 
+/// Rows of a stretch that have part in a cluster, some of them.
+struct Piece {
+    stretch: usize,
+    rows: Range<usize>,
+}
+
+/// What is summed in one go.
+enum Task<'a> {
+    /// Part of a large cluster.
+    Piece(usize, Piece),
+    /// Clusters with the number of their rows, their count and their statistics.
+    Clusters(Vec<(usize, usize, (&'a mut f64, &'a mut [f64]))>),
+}
+
 /// The same, with `clusters` to complete rows that lack values; where a summary is `stale`, its statistics (not its
 /// counts) are taken for zero. A cluster's are cleared when it is their turn, which saves a pass through memory where
 /// they are large. Returns what completing rows adds to the entropy of each stretch; nothing where none are completed.
@@ -294,7 +315,12 @@ pub(crate) fn accumulate_onto<T: Real>(
     let clusters = clusters.filter(|clusters| clusters.completes_rows());
     let mut of_clusters: Vec<_> = summary.counts.iter_mut().zip(stats.chunks_mut(width)).map(Some).collect();
     let order = members.entries.largest_first(num);
-    let tasks: Vec<_> = order.into_iter().filter_map(|(k, len)| Some((k, len, of_clusters[k].take()?))).collect();
+    let total: usize = order.iter().map(|(_, len)| len).sum();
+    // Rows are summed in pieces by several threads where one would be what the others wait for.
+    let at_once = likelihood.rows_at_once().filter(|_| clusters.is_none());
+    let most = (total / (2 * rayon::current_num_threads())).max(LEAST_SPLIT);
+    let is_large = |len: usize| at_once.is_some() && len > most && rayon::current_num_threads() > 1;
+    let num_large = order.iter().take_while(|(_, len)| is_large(*len)).count();
     let of_cluster = |k: usize, count: &mut f64, stat: &mut [f64], buffers: &mut MemberScratch<T>| {
         let MemberScratch { scratch, row, value } = buffers;
         let mut entropies = vec![0.0; if clusters.is_some() { members.stretches.len() } else { 0 }];
@@ -317,19 +343,84 @@ pub(crate) fn accumulate_onto<T: Real>(
         }
         entropies
     };
-    let mut entropies: Vec<(usize, Vec<f64>)> = tasks
-        .into_par_iter()
-        .with_max_len((num / CLUSTER_TASKS).max(1))
-        .map(|(k, len, (count, stat))| {
-            if stale {
-                stat.fill(0.0);
-            }
-            if len == 0 {
-                return (k, Vec::new());
-            }
-            (k, with_buffers(|buffers| of_cluster(k, count, stat, buffers)))
+    let of_one = |(k, len, (count, stat)): (usize, usize, (&mut f64, &mut [f64]))| {
+        if stale {
+            stat.fill(0.0);
+        }
+        if len == 0 {
+            return (k, Vec::new());
+        }
+        (k, with_buffers(|buffers| of_cluster(k, count, stat, buffers)))
+    };
+    // What is summed of a piece, block by block, each by itself.
+    let of_piece = |k: usize, piece: Piece| {
+        with_buffers(|MemberScratch::<T> { scratch, row, value }| {
+            let at_once = at_once.unwrap_or(usize::MAX);
+            members.gather(&members.stretches[piece.stretch], k, row, value);
+            let blocks = row[piece.rows.clone()].chunks(at_once).zip(value[piece.rows].chunks(at_once));
+            let sums = blocks.flat_map(|(row, value)| {
+                let mut sum = vec![0.0; width];
+                likelihood.accumulate(rows, row, value, scratch, &mut sum);
+                sum
+            });
+            sums.collect::<Vec<f64>>()
         })
-        .collect();
+    };
+    let pieces_of = |k: usize| {
+        let lens = members.stretches.iter().map(move |stretch| members.len_of(stretch, k));
+        let piece_rows = BLOCKS_A_PIECE * at_once.unwrap_or(1);
+        lens.enumerate().flat_map(move |(stretch, len)| {
+            let begins = (0..len).step_by(piece_rows);
+            begins.map(move |begin| Piece { stretch, rows: begin..len.min(begin + piece_rows) })
+        })
+    };
+    // The pieces of large clusters first, and then the others, the small ones several at a time.
+    let mut tasks: Vec<Task<'_>> = Vec::new();
+    for &(k, _) in &order[..num_large] {
+        tasks.extend(pieces_of(k).map(|piece| Task::Piece(k, piece)));
+    }
+    let (num_pieces, mut work) = (tasks.len(), usize::MAX);
+    for &(k, len) in &order[num_large..] {
+        let Some((count, stat)) = of_clusters[k].take() else { continue };
+        match tasks.last_mut() {
+            Some(Task::Clusters(some))
+                if work < total / CLUSTER_TASKS || (len == 0 && some.len() * CLUSTER_TASKS < num) =>
+            {
+                some.push((k, len, (count, stat)));
+                work += len;
+            }
+            _ => {
+                tasks.push(Task::Clusters(vec![(k, len, (count, stat))]));
+                work = len;
+            }
+        }
+    }
+    let done = in_turn(tasks, |task| match task {
+        Task::Piece(k, piece) => (of_piece(k, piece), Vec::new()),
+        Task::Clusters(some) => (Vec::new(), some.into_iter().map(of_one).collect()),
+    });
+    let (sums, entropies): (Vec<Vec<f64>>, Vec<Vec<(usize, Vec<f64>)>>) = done.into_iter().unzip();
+    let mut entropies: Vec<(usize, Vec<f64>)> = entropies.into_iter().flatten().collect();
+    // Pieces are added in the order of their rows.
+    let (mut pieces, mut large) = (sums[..num_pieces].iter(), Vec::new());
+    for &(k, _) in &order[..num_large] {
+        let sums: Vec<&Vec<f64>> = pieces.by_ref().take(pieces_of(k).count()).collect();
+        large.extend(of_clusters[k].take().map(|into| (k, into, sums)));
+    }
+    in_turn(large, |(k, (count, stat), sums)| {
+        if stale {
+            stat.fill(0.0);
+        }
+        with_buffers(|MemberScratch::<T> { row, value, .. }| {
+            for stretch in members.stretches.iter().filter(|stretch| members.len_of(stretch, k) > 0) {
+                members.gather(stretch, k, row, value);
+                *count += value.iter().map(|v| v.to_f64()).sum::<f64>();
+            }
+        });
+        for sum in sums.into_iter().flat_map(|sums| sums.chunks_exact(width)) {
+            stat.iter_mut().zip(sum).for_each(|(stat, sum)| *stat += sum);
+        }
+    });
     if stale {
         shared.fill(0.0);
     }
@@ -392,6 +483,43 @@ mod tests {
                 }
                 assert_eq!(at_once, one_by_one, "{kind:?}");
                 assert!(at_once.counts[6] == 0.0 && at_once.counts[..6].iter().all(|&count| count > 0.0));
+            }
+        }
+    }
+
+    /// Clusters that several threads sum have the bits that one thread gives them.
+    #[test]
+    fn large_clusters_are_summed_in_pieces_to_the_same_bits() {
+        const STRETCH: usize = 7000;
+        let (num, dim, num_rows) = (9, 5, 20_000);
+        for kind in [LikelihoodKind::Gauss, LikelihoodKind::ZeroMeanGauss] {
+            let config = MixtureConfig { likelihood: kind, clusters: num, ..Default::default() };
+            let likelihood = kind.build::<f32>(&Prior::for_data(&config, &Moments::unknown(dim)));
+            assert!(likelihood.rows_at_once().is_some());
+            let value = |i: usize| ((i * 7919 % 10_007) as f32 / 1009.0 - 4.7) * (1.0 + (i % 5) as f32);
+            let (mut rows, mut resp) = (Rows::dense(dim), Responsibilities::default());
+            rows.push_dense(&(0..num_rows * dim).map(value).collect::<Vec<_>>());
+            resp.resize(num_rows, 2);
+            for n in 0..num_rows {
+                // The first cluster has a share of most rows, and the last has none.
+                let share = 0.1 + 0.3 * (n % 7) as f32 / 7.0;
+                resp.index[2 * n..2 * n + 2].copy_from_slice(&[1 + (n * 3 % 7) as u32, 0]);
+                resp.value[2 * n..2 * n + 2].copy_from_slice(&[1.0 - share, if n % 13 == 0 { 0.0 } else { share }]);
+            }
+            let mut members = Members::default();
+            members.regroup_by(num, &resp, &[], STRETCH);
+            let of_threads = |threads: usize| {
+                let mut summary = likelihood.no_statistics(num);
+                summary.stats.fill(9.0);
+                let mut sum =
+                    |stale: bool| accumulate_onto(likelihood.as_ref(), None, &rows, &members, &mut summary, stale);
+                crate::backend::with_threads(threads, || (sum(true), sum(false))).unwrap();
+                summary
+            };
+            let one = of_threads(1);
+            assert!(one.counts[0] > 2000.0 && one.counts[8] == 0.0 && one.stat(8).iter().all(|&s| s == 0.0));
+            for threads in [2, 3, 8, 16] {
+                assert_eq!(of_threads(threads), one, "{kind:?} on {threads} threads");
             }
         }
     }

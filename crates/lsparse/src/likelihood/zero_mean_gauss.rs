@@ -13,7 +13,7 @@ use super::single_rows::OfSingleRows;
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, fingerprint, ln_wishart, pack};
 use super::{
-    Clusters, Divergences, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic,
+    Clusters, Divergences, Estimate, GATHERED_ROWS, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic,
     Scratch, find_array,
 };
 use crate::data::Rows;
@@ -83,6 +83,10 @@ impl<T: Real> Likelihood<T> for ZeroMeanGauss {
 
     fn stat_width(&self) -> usize {
         linalg::packed_len(self.prior.dim)
+    }
+
+    fn rows_at_once(&self) -> Option<usize> {
+        Some(GATHERED_ROWS)
     }
 
     fn accumulate(&self, rows: &Rows<T>, members: &[u32], resp: &[T], scratch: &mut Scratch<T>, stat: &mut [f64]) {

@@ -10,7 +10,7 @@ use super::MixtureModel;
 use super::growth::{Finding, Growth, GrowthState};
 use super::local::device::Resident;
 use super::local::methods::Frozen;
-use super::local::search::{Bounds, KeptClusters, Pairs, SearchState};
+use super::local::search::{Bounds, KeptClusters, SearchBuffers, SearchState};
 use crate::allocation::{Allocation, Frequencies};
 use crate::clusters::Design;
 use crate::data::{Ahead, Batch, Dealt, Layout, Rows, Scalar, Stretch};
@@ -205,6 +205,9 @@ pub(super) const STRETCH_BYTES: usize = 4 << 20;
 /// threads wait for the last of them less often.
 pub(crate) const MOST_STRETCHES: usize = 4;
 
+/// Stretches of the first panel at most, which nothing else is worked on beside.
+const FIRST_STRETCHES: usize = 2;
+
 /// Clusters up to which rows of small data are held from lap to lap: with more of them a row is weighed far longer than it
 /// is read, and the memory is worth more.
 const MOST_HELD_CLUSTERS: usize = 64;
@@ -268,7 +271,8 @@ pub struct MixtureWorker<T> {
     pub(super) spare: Option<ClusterSummary>,
     /// Bounds follow where rows lie from batch to batch: that changes the work, not the result.
     pub(super) bounds: Option<Bounds<T>>,
-    pub(super) pairs: Pairs<T>,
+    /// What stretches of rows are searched with, one each.
+    pub(super) buffers: Vec<SearchBuffers<T>>,
     /// Rows on a GPU.
     pub(super) resident: Option<Resident<T>>,
 }
@@ -325,7 +329,7 @@ impl<T: Scalar> Mixture<T> {
     /// Look at the rows of the first of these panels.
     pub(super) fn first_panel(&self, batch: &Batch<'_>, visit: impl FnOnce(&Rows<T>)) -> Result<()> {
         let (data, stretch, mut visit) = (batch.data, self.stretch_rows(), Some(visit));
-        let cut = data.batches.growing_panels(batch.number, stretch, stretch);
+        let cut = data.batches.growing_panels(batch.number, stretch, 1, 1);
         // A reader of its own, which does not take them for the whole batch.
         let mut ahead = Ahead::new(self.layout(), self.likelihood.dim()).holding(false);
         ahead.for_each_panel(data, cut.into_iter().take(1), |read| {
@@ -344,7 +348,7 @@ impl<T: Scalar> Mixture<T> {
     ) -> Result<()> {
         let Panels { ahead, panel, .. } = panels.get_or_insert_with(|| self.new_panels());
         let (data, stretch) = (batch.data, self.stretch_rows());
-        let cut = data.batches.growing_panels(batch.number, stretch, stretch * stretches);
+        let cut = data.batches.growing_panels(batch.number, stretch, 1, stretches);
         ahead.for_each_panel(data, cut.into_iter(), |read| {
             panel.take(read, data);
             let result = visit(panel).map_err(|error| with_source_row(error, &panel.row_ids));
@@ -372,7 +376,7 @@ impl<T: Scalar> Mixture<T> {
         let (data, stretch) = (batch.data, self.stretch_rows());
         // What a panel has to do with is more tasks; few threads have enough with a stretch each. No result depends on it.
         let at_once = self.step.stretches_at_once().min(rayon::current_num_threads());
-        let cut = data.batches.growing_panels(batch.number, stretch, stretch * at_once);
+        let cut = data.batches.growing_panels(batch.number, stretch, FIRST_STRETCHES.min(at_once), at_once);
         let (alone, mut waits) = (cut.len() == 1, false);
         ahead.for_each_panel(data, cut.into_iter(), |read| {
             panel.take(read, data);
@@ -444,7 +448,7 @@ impl<T: Scalar> Model for Mixture<T> {
     type Worker = MixtureWorker<T>;
 
     fn worker(&self) -> MixtureWorker<T> {
-        MixtureWorker { panels: None, spare: None, bounds: None, pairs: Pairs::default(), resident: None }
+        MixtureWorker { panels: None, spare: None, bounds: None, buffers: Vec::new(), resident: None }
     }
 
     fn set_deadline(&mut self, until: Option<Instant>) {
@@ -475,6 +479,16 @@ impl<T: Scalar> Model for Mixture<T> {
 
     fn global_step(&self, total: &ClusterSummary, previous: Option<&MixtureParams<T>>) -> Result<MixtureParams<T>> {
         self.step.global_step(self, total, previous)
+    }
+
+    /// What the clusters before leave is freed by a thread that is idle: those of many clusters are many pieces of memory.
+    fn update(&self, params: &mut MixtureParams<T>, total: &ClusterSummary) -> Result<()> {
+        let before = std::mem::replace(params, self.global_step(total, Some(params))?);
+        match rayon::current_thread_index() {
+            Some(_) => rayon::spawn(move || drop(before)),
+            None => drop(before),
+        }
+        Ok(())
     }
 
     fn objective(&self, params: &MixtureParams<T>, total: &ClusterSummary) -> Objective {

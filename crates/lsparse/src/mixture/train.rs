@@ -429,9 +429,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         });
         let finding = finding.or_else(|| {
             let (seed, rest) = (run_seed(config, run, Stream::Moves), config.tolerance.unwrap_or(USUAL_REST));
-            // A GPU does not gather what clusters might be.
-            let may = config.trades && self.place.device.is_none();
-            may.then(|| Finding::trading(config.clusters, config.sparsity, seed, rest))
+            config.trades.then(|| Finding::trading(config.clusters, config.sparsity, seed, rest))
         });
         Mixture {
             likelihood: config.likelihood.build(prior),

@@ -227,8 +227,8 @@ settings! {
             /// Rows a batch, instead of a number of batches.
             rows_per_batch: Option<usize> = None, least(1.0), instead_of("batches");
             /// Whether clusters are traded when a run comes near to rest: one becomes two and two others become one, K staying
-            /// what it is, where the objective rises by it (vb on the CPU, schedules memoized and full, complete rows, any search
-            /// but neighbours). Off, it is the paper's algorithm.
+            /// what it is, where the objective rises by it (vb, schedules memoized and full, complete rows, any search but
+            /// neighbours). Off, it is the paper's algorithm.
             trades: bool = true, only(&["lsparse"]), value_under("on", "estimate", &["vb"]),
                 value_under("on", "schedule", &["memoized", "full"]), value_under("on", "history", &["replace"]),
                 value_under("on", "search", &["auto", "dense", "exact"]), value_under("on", "missing", &["off"]),

@@ -3,8 +3,23 @@
 //! Alg. 1 of `hughes2016sparse`. Dense is L = K and hard is L = 1: one type and one code path for all.
 
 use lsparse_kernels::{Real, softmax_rows, softmax_tile, top_l, top_l_tile, transpose_tile};
+use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+
+/// Numbers of a parallel task that only writes memory.
+const NUMBERS_A_TASK: usize = 1 << 15;
+
+/// Resize a list; what it grows by is written by many threads, since memory that is fresh comes page by page.
+fn resize<V: Copy + Send + Sync>(list: &mut Vec<V>, len: usize, value: V) {
+    list.truncate(len);
+    let more = len - list.len();
+    if more < NUMBERS_A_TASK {
+        list.resize(len, value);
+    } else {
+        list.par_extend(rayon::iter::repeat_n(value, more).with_min_len(NUMBERS_A_TASK));
+    }
+}
 
 /// Responsibilities of a stretch of rows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,8 +46,8 @@ impl<T: Real> Responsibilities<T> {
     /// The same for who fills every place: what is there before is left.
     pub fn reshape(&mut self, rows: usize, sparsity: usize) {
         self.sparsity = sparsity;
-        self.index.resize(rows * sparsity, 0);
-        self.value.resize(rows * sparsity, T::ZERO);
+        resize(&mut self.index, rows * sparsity, 0);
+        resize(&mut self.value, rows * sparsity, T::ZERO);
     }
 
     /// Rows held.

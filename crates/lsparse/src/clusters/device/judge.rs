@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lsparse_cuda::mixture::{Densities, Failure, Rows as DeviceRows, Work};
+use rayon::prelude::*;
 
 use super::form::{sample, stage, whitening};
 use super::not_dense;
@@ -49,23 +50,8 @@ impl<'a, T: Scalar> Judge<'a, T> {
 
     /// Responsibilities of every row, as [`respond`] has them.
     pub fn respond(&mut self, rows: &Rows<T>, sparsity: usize, out: &mut Responsibilities<T>) -> Result<()> {
-        match self.on_device(rows, |judge, values| judge.assign(values, sparsity))? {
-            Some((index, shares)) => {
-                out.resize(rows.len(), sparsity);
-                let places = out.index.chunks_exact_mut(sparsity).zip(out.value.chunks_exact_mut(sparsity));
-                let found = index.chunks_exact(sparsity).zip(shares.chunks_exact(sparsity));
-                let mut order: Vec<usize> = Vec::new();
-                for ((to_index, to_value), (index, shares)) in places.zip(found) {
-                    // The largest first, of equal ones the first cluster.
-                    order.clear();
-                    order.extend(0..sparsity);
-                    order.sort_by(|&a, &b| shares[b].total_cmp(&shares[a]));
-                    for (place, &from) in order.iter().enumerate() {
-                        (to_index[place], to_value[place]) = (index[from], T::from_f64(shares[from]));
-                    }
-                }
-                Ok(())
-            }
+        match self.on_device(rows, |judge, values| judge.assign(values, sparsity, &mut *out))? {
+            Some(()) => Ok(()),
             None => respond(self.clusters, self.log_pi, rows, sparsity, out).map(|_| ()),
         }
     }
@@ -127,16 +113,46 @@ impl<'a, T: Scalar> Judge<'a, T> {
         found.map_err(trouble)
     }
 
-    fn assign(&mut self, values: &[T], sparsity: usize) -> std::result::Result<(Vec<u32>, Vec<f64>), Trouble> {
+    fn assign(
+        &mut self,
+        values: &[T],
+        sparsity: usize,
+        out: &mut Responsibilities<T>,
+    ) -> std::result::Result<(), Trouble> {
         let dim = self.center.len();
-        let work = self.work(values, |own, log_pi| own + log_pi)?;
-        let mut rows = bring(work, values, dim)?;
-        work.whiten(&mut rows)?;
-        let (mut index, mut shares) = (Vec::new(), Vec::new());
-        work.assign(&rows, sparsity, &mut index, &mut shares).map_err(trouble)?;
-        Ok((index, shares))
+        assign_rows(self.work(values, |own, log_pi| own + log_pi)?, values, (dim, sparsity), out)
     }
 }
+
+/// Responsibilities of rows under the clusters that are on the GPU, the largest first; the rows do not stay there.
+pub fn assign_rows<T: Scalar>(
+    work: &mut Work,
+    values: &[T],
+    (dim, sparsity): (usize, usize),
+    out: &mut Responsibilities<T>,
+) -> std::result::Result<(), Trouble> {
+    let mut rows = bring(work, values, dim)?;
+    work.whiten(&mut rows)?;
+    let (mut index, mut shares) = (Vec::new(), Vec::new());
+    work.assign(&rows, sparsity, &mut index, &mut shares).map_err(trouble)?;
+    out.resize(rows.len(), sparsity);
+    let places = out.index.par_chunks_exact_mut(sparsity).zip(out.value.par_chunks_exact_mut(sparsity));
+    let found = index.par_chunks_exact(sparsity).zip(shares.par_chunks_exact(sparsity));
+    places.zip(found).with_min_len(ROWS_A_TASK).for_each_init(Vec::new, |order, ((to_index, to_value), found)| {
+        let (index, shares) = found;
+        // The largest first, of equal ones the first cluster.
+        order.clear();
+        order.extend(0..sparsity);
+        order.sort_by(|&a: &usize, &b: &usize| shares[b].total_cmp(&shares[a]));
+        for (place, &from) in order.iter().enumerate() {
+            (to_index[place], to_value[place]) = (index[from], T::from_f64(shares[from]));
+        }
+    });
+    Ok(())
+}
+
+/// Rows of a task that puts the clusters of each in order.
+const ROWS_A_TASK: usize = 1024;
 
 fn bring<T: Scalar>(work: &Work, values: &[T], dim: usize) -> lsparse_cuda::Result<DeviceRows<T>> {
     let mut rows = work.rows(values.len() / dim.max(1), None)?;

@@ -15,7 +15,7 @@ use crate::likelihood::{LikelihoodKind, OfMoments};
 
 pub(crate) use form::{add_shared, sample, stage, take_statistics, whitening};
 pub(crate) use held::{Gpu, HeldSample};
-pub(crate) use judge::{JUDGED_ROWS, Judge};
+pub(crate) use judge::{JUDGED_ROWS, Judge, assign_rows};
 
 /// The form that a GPU has the clusters of a family in; none where it has no kernels for it.
 pub(crate) fn form_of(kind: LikelihoodKind) -> Option<Form> {

@@ -10,6 +10,8 @@ use rayon::prelude::*;
 use crate::backend::with_buffers;
 use crate::data::{Rows, Scalar};
 use crate::likelihood::{Clusters, Heir, Likelihood, Members, Scratch, Trial};
+use crate::mixture::{Mixture, MixtureParams, Panel};
+use crate::training::observe::Aside;
 use crate::training::responsibilities::Responsibilities;
 
 /// Rows of a parallel task.
@@ -47,6 +49,22 @@ struct PieceScratch<T> {
     share: Vec<f64>,
     /// Rows of each piece and what they give to it.
     pieces: Vec<(Vec<u32>, Vec<T>)>,
+}
+
+/// Add what a panel has to say of what is proposed, where something is; the seconds of computing that it took.
+pub fn look_at<T: Scalar>(
+    mixture: &Mixture<T>,
+    params: &MixtureParams<T>,
+    panel: &Panel<T>,
+    trial: Option<&mut Trial>,
+) -> f64 {
+    let (Some(growth), Some(trial)) = (&params.growth, trial) else { return 0.0 };
+    let Panel { rows, row_weights, resp, members, .. } = panel;
+    let sparsity = mixture.finding.as_ref().map_or(0, |finding| finding.sparsity);
+    let panel = Responded { rows, row_weights, resp, members, sparsity };
+    let mut aside = Aside::begin();
+    aside.work(|| observe(mixture.likelihood.as_ref(), &growth.proposals(), &panel, trial));
+    aside.seconds()
 }
 
 /// Add what a panel has to say of the proposals.

@@ -9,13 +9,15 @@ use lsparse_cuda::mixture::{
 };
 
 use crate::backend::Trouble;
-use crate::clusters::device::{add_shared, form_of, not_dense, sample, stage, take_statistics, whitening};
+use crate::clusters::device::{add_shared, assign_rows, form_of, not_dense, sample, stage, take_statistics, whitening};
 use crate::data::{Batch, DealId, Dealt, Rows, Scalar};
 use crate::error::{Error, Result};
-use crate::likelihood::{ClusterSummary, Likelihood};
+use crate::likelihood::{ClusterSummary, Likelihood, Trial};
 use crate::mixture::local::search::SearchState;
+use crate::mixture::local::trial::look_at;
 use crate::mixture::{
-    LocalStep, Mixture, MixtureModel, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory, VisitedRows,
+    LocalStep, MOST_STRETCHES, Mixture, MixtureModel, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory,
+    VisitedRows,
 };
 use crate::settings::MixtureMethod;
 use crate::training::model::{Objective, Visited};
@@ -250,9 +252,45 @@ impl<T: Scalar> OnDevice<T> {
         let mut summary = spare.unwrap_or_else(|| mixture.likelihood.no_statistics(num));
         take_statistics(mixture.likelihood.as_ref(), work.sums()?, &shared, &mut summary);
         summary.entropy = found.entropy;
+        let (trial, aside_seconds) = self.gather(mixture, params, batch, worker)?;
+        summary.trial = trial.map(Box::new);
         let table = (batch.num_rows() * num) as u64;
-        let tally = MixtureTally { weights: found.weighed, products: 0, table, aside_seconds: 0.0 };
+        let tally = MixtureTally { weights: found.weighed, products: 0, table, aside_seconds };
         Ok(Visited { summary, memory: RowMemory::Nothing, found: params.search.sparsity, tally })
+    }
+
+    /// What the rows make of clusters that might be, where some are proposed, and the seconds of computing that it took. That
+    /// is so in few laps, and of few clusters: the GPU says which clusters rows keep, and the CPU sums.
+    fn gather(
+        &self,
+        mixture: &Mixture<T>,
+        params: &MixtureParams<T>,
+        batch: &Batch<'_>,
+        worker: &mut MixtureWorker<T>,
+    ) -> std::result::Result<(Option<Trial>, f64), Trouble> {
+        let mut trial = params.growth.as_ref().and_then(|growth| growth.trial(mixture.likelihood.stat_width()));
+        if trial.is_none() {
+            return Ok((None, 0.0));
+        }
+        let MixtureWorker { panels, resident: Some(Resident { work, .. }), .. } = worker else {
+            return Err(not_dense().into());
+        };
+        let (dim, sparsity) = (mixture.likelihood.dim(), self.sparsity(params));
+        let (stretch, mut seconds) = (mixture.stretch_rows(), 0.0);
+        // Errors of the GPU come out of the reading apart from its own.
+        let mut trouble: std::result::Result<(), Trouble> = Ok(());
+        mixture.for_each_panel_of(MOST_STRETCHES, batch, panels, |panel| {
+            let Rows::Dense { values, .. } = &panel.rows else { return Err(not_dense()) };
+            if trouble.is_ok() {
+                trouble = assign_rows(work, values, (dim, sparsity), &mut panel.resp);
+            }
+            if trouble.is_ok() {
+                panel.members.regroup_by(mixture.num_clusters, &panel.resp, &panel.row_weights, stretch);
+                seconds += look_at(mixture, params, panel, trial.as_mut());
+            }
+            Ok(())
+        })?;
+        trouble.map(|()| (trial, seconds))
     }
 
     fn sparsity(&self, params: &MixtureParams<T>) -> usize {

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::likelihood::ClusterSummary;
 use crate::mixture::local::methods::add_panel;
 use crate::mixture::local::methods::truncation::normalise;
-use crate::mixture::local::search::NONE;
+use crate::mixture::local::search::{NONE, SearchBuffers};
 use crate::mixture::{LocalStep, Mixture, MixtureParams, MixtureWorker, Panel, RowMemory, VisitedRows, respond};
 use crate::training::model::Visited;
 use crate::training::responsibilities::Responsibilities;
@@ -124,7 +124,8 @@ impl<T: Scalar> LocalStep<T> for SparseEm {
             }
             _ => (0, None),
         };
-        let MixtureWorker { panels, pairs, .. } = worker;
+        let MixtureWorker { panels, buffers, .. } = worker;
+        let pairs = SearchBuffers::pairs(buffers);
         let last = match last.filter(|_| !visits.is_multiple_of(self.refresh)) {
             None => {
                 let mut visit = FullVisit { cluster: Vec::new(), mass: Vec::new(), rest: empty() };
@@ -144,7 +145,7 @@ impl<T: Scalar> LocalStep<T> for SparseEm {
                 mixture.for_each_panel(batch, panels, |panel| {
                     let of_batch = first..first + panel.rows.len();
                     first = of_batch.end;
-                    pairs.reset(of_batch.len(), sparsity);
+                    pairs.reset(0..of_batch.len(), sparsity);
                     pairs.cluster.copy_from_slice(&last.cluster[of_batch.start * sparsity..of_batch.end * sparsity]);
                     pairs.weigh(clusters, &log_pi, &panel.rows);
                     let entropy = normalise(pairs, sparsity, &last.mass[of_batch], &mut panel.resp)?;

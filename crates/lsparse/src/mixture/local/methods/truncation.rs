@@ -10,7 +10,7 @@ use crate::data::{Batch, RowRef, Rows, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::NamedArray;
 use crate::mixture::local::methods::add_panel;
-use crate::mixture::local::search::Pairs;
+use crate::mixture::local::search::{Pairs, SearchBuffers};
 use crate::mixture::{LocalStep, Mixture, MixtureParams, MixtureWorker, RowMemory, VisitedRows};
 use crate::settings::BuiltInSelection;
 use crate::training::model::Visited;
@@ -79,7 +79,7 @@ impl Truncation {
     ) -> Result<()> {
         let arrays = params.clusters.arrays();
         let num = params.frequencies.pi.len();
-        pairs.reset(rows.len(), most);
+        pairs.reset(0..rows.len(), most);
         let tasks = pairs.cluster.par_chunks_mut(most * ROWS_A_TASK).enumerate();
         let results: Vec<Result<()>> = tasks
             .map(|(task, out)| {
@@ -140,7 +140,8 @@ impl<T: Scalar> LocalStep<T> for Truncation {
     ) -> Result<VisitedRows<T>> {
         let mut summary = mixture.likelihood.no_statistics(mixture.num_clusters);
         let log_pi: Vec<T> = params.frequencies.log_pi.iter().map(|&v| T::from_f64(v)).collect();
-        let MixtureWorker { panels, pairs, .. } = worker;
+        let MixtureWorker { panels, buffers, .. } = worker;
+        let pairs = SearchBuffers::pairs(buffers);
         mixture.for_each_panel(batch, panels, |panel| {
             self.choose(params, (&panel.rows, &panel.row_ids), mixture.sparsity, pairs)?;
             pairs.weigh(params.clusters.as_ref(), &log_pi, &panel.rows);

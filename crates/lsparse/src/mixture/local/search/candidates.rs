@@ -3,9 +3,13 @@
 
 use std::ops::Range;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::training::schedule::Kept;
+
+/// Rows that a task looks at.
+const ROWS_A_TASK: usize = 1 << 13;
 
 /// Stands for "none": the row was not visited yet, or with a smaller L.
 pub const NONE: u32 = u32::MAX;
@@ -45,8 +49,9 @@ impl KeptClusters {
     }
 
     /// Whether all these rows have at least one cluster (`least` = 1), or all of theirs (`least` = L).
-    pub fn know(&self, mut rows: Range<usize>, least: usize) -> bool {
-        least <= self.sparsity && rows.end <= self.rows() && rows.all(|n| self.row(n)[least - 1] != NONE)
+    pub fn know(&self, rows: Range<usize>, least: usize) -> bool {
+        let known = |n: usize| self.row(n)[least - 1] != NONE;
+        least <= self.sparsity && rows.end <= self.rows() && rows.into_par_iter().with_min_len(ROWS_A_TASK).all(known)
     }
 
     /// The same with room for more clusters a row.

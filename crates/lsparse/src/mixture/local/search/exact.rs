@@ -8,7 +8,7 @@ use std::ops::Range;
 use lsparse_kernels::{AlignedVec, Limits, Real, SketchPack, gather_tile, transpose_tile};
 use rayon::prelude::*;
 
-use crate::backend::with_buffers;
+use crate::backend::{in_turn, with_buffers};
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::likelihood::{Clusters, Scratch};
@@ -21,6 +21,18 @@ use crate::training::responsibilities::{Responsibilities, normalise_kept};
 /// Rows of a task: enough for the survivors of a cluster to fill tiles, few enough for the second-level cache and for
 /// all threads to have some.
 const TASK_ROWS: usize = 512;
+
+/// Rows of the next task where so many are left. The last ones are small, so that no thread waits long for another's; which
+/// rows lie together changes the work and no result.
+fn rows_of_task(left: usize) -> usize {
+    let rows = match left {
+        _ if rayon::current_num_threads() == 1 => TASK_ROWS,
+        0..=2048 => TASK_ROWS / 4,
+        2049..=4096 => TASK_ROWS / 2,
+        _ => TASK_ROWS,
+    };
+    rows.min(left)
+}
 
 /// Rows of a tile that are few enough to be weighed rather than added up further.
 const FEW: u32 = 6;
@@ -86,12 +98,12 @@ impl<T: Real> Bounds<T> {
     }
 }
 
-/// Rows of a panel in another order, and what is found of them.
+/// Rows of a stretch in another order, and what is found of them.
 #[derive(Default)]
-struct Sorted<T> {
-    /// The smallest weight of the clusters that each row of the panel kept.
+pub struct Sorted<T> {
+    /// The smallest weight of the clusters that each row of the stretch kept.
     thresholds: Vec<T>,
-    /// The rows in this order.
+    /// The rows in this order, by their numbers in the stretch.
     order: Vec<u32>,
     /// Where each row went.
     place: Vec<u32>,
@@ -102,6 +114,8 @@ struct Sorted<T> {
 /// Buffers of one thread.
 struct TaskScratch<T> {
     scratch: Scratch<T>,
+    /// The rows of the task by their numbers in the panel.
+    members: Vec<u32>,
     /// The rows of the task in their order, close to the processor: survivors are gathered from here.
     rows: Rows<T>,
     /// The same rows about the center, rows as lanes.
@@ -126,6 +140,7 @@ impl<T: Real> Default for TaskScratch<T> {
     fn default() -> Self {
         TaskScratch {
             scratch: Scratch::default(),
+            members: Vec::new(),
             rows: Rows::dense(0),
             tiles: AlignedVec::new(),
             some_tile: AlignedVec::new(),
@@ -146,12 +161,14 @@ impl<T: Real> Default for TaskScratch<T> {
 }
 
 impl<T: Real> TaskScratch<T> {
-    /// The rows `order` of a panel, their limits and norms.
-    fn load(&mut self, all: &Rows<T>, order: &[u32], thresholds: &[T], bounds: &Bounds<T>) {
+    /// The rows `order` of a stretch that begins at row `first` of a panel, their limits and norms.
+    fn load(&mut self, all: &Rows<T>, first: usize, order: &[u32], thresholds: &[T], bounds: &Bounds<T>) {
         let size = all.dim() * T::TILE;
         let num_tiles = order.len().div_ceil(T::TILE);
         self.rows.reset(all.dim());
-        all.gather_into(order, &mut self.rows);
+        self.members.clear();
+        self.members.extend(order.iter().map(|&n| first as u32 + n));
+        all.gather_into(&self.members, &mut self.rows);
         self.some_tile.reshape(size);
         self.tiles.reshape(num_tiles * size);
         self.norm.clear();
@@ -257,62 +274,52 @@ fn subtract<T: Real>(center: &[T], tile: &mut [T]) {
 }
 
 impl<T: Real> Exact<'_, T> {
-    /// Responsibilities of every row, whose last L clusters are the places of `pairs`, and the entropy of each.
+    /// Responsibilities of every row of a stretch, whose last L clusters are the places of `pairs`, and the entropy of each.
+    /// The stretch begins at row `first` of the panel.
     pub fn respond(
         &self,
-        pairs: &mut Pairs<T>,
-        sparsity: usize,
-        out: (&mut Responsibilities<T>, &mut Vec<f64>),
+        (pairs, sorted): (&mut Pairs<T>, &mut Sorted<T>),
+        (first, sparsity): (usize, usize),
+        (to_index, to_value, to_entropy): (&mut [u32], &mut [T], &mut [f64]),
         work: &Work,
     ) -> Result<()> {
         pairs.weigh(self.clusters, self.log_pi, self.rows);
-        with_buffers(|sorted: &mut Sorted<T>| self.respond_to(pairs, sparsity, out, sorted, work))
-    }
-
-    /// The same where the rows' last clusters are weighed.
-    fn respond_to(
-        &self,
-        pairs: &Pairs<T>,
-        sparsity: usize,
-        (out, ordered_entropy): (&mut Responsibilities<T>, &mut Vec<f64>),
-        Sorted { thresholds, order, place, resp: sorted, entropy }: &mut Sorted<T>,
-        work: &Work,
-    ) -> Result<()> {
-        let num_rows = self.rows.len();
+        let Sorted { thresholds, order, place, resp: sorted, entropy } = sorted;
+        let num_rows = to_entropy.len();
         thresholds.resize(num_rows, T::ZERO);
-        self.thresholds(pairs, thresholds)?;
+        self.thresholds(pairs, first, thresholds)?;
         // Rows that kept the same cluster lie together, so that whole tiles are ruled out at once.
         by_key(num_rows, self.log_pi.len(), |n| pairs.cluster[n * sparsity] as usize, (order, place));
 
         sorted.reshape(num_rows, sparsity);
         entropy.resize(num_rows, 0.0);
-        let size = TASK_ROWS * sparsity;
-        let results: Vec<Result<()>> = order
-            .par_chunks(TASK_ROWS)
-            .zip(sorted.index.par_chunks_mut(size).zip(sorted.value.par_chunks_mut(size)))
-            .zip(entropy.par_chunks_mut(TASK_ROWS))
-            .with_max_len(1)
-            .map(|((order, (index, value)), entropy)| {
-                with_buffers(|scratch: &mut TaskScratch<T>| {
-                    self.task(order, thresholds, sparsity, scratch, (index, value), work)?;
-                    normalise_kept(sparsity, 0, value, &mut scratch.kept, &mut scratch.entropy).map_err(
-                        |e| match e {
-                            Error::RowOutOfRange { row } => Error::RowOutOfRange { row: order[row] as usize },
-                            other => other,
-                        },
-                    )?;
-                    entropy.copy_from_slice(&scratch.entropy);
-                    Ok(())
-                })
+        let (mut tasks, mut begin) = (Vec::new(), 0);
+        let (mut index, mut value, mut rest) = (&mut sorted.index[..], &mut sorted.value[..], &mut entropy[..]);
+        while begin < num_rows {
+            let rows = rows_of_task(num_rows - begin);
+            let (index_here, value_here, entropy_here);
+            (index_here, index) = index.split_at_mut(rows * sparsity);
+            (value_here, value) = value.split_at_mut(rows * sparsity);
+            (entropy_here, rest) = rest.split_at_mut(rows);
+            tasks.push((&order[begin..begin + rows], (index_here, value_here), entropy_here));
+            begin += rows;
+        }
+        let results = in_turn(tasks, |(order, (index, value), entropy)| {
+            with_buffers(|scratch: &mut TaskScratch<T>| {
+                self.task((first, order), thresholds, sparsity, scratch, (index, value), work)?;
+                normalise_kept(sparsity, 0, value, &mut scratch.kept, &mut scratch.entropy).map_err(|e| match e {
+                    Error::RowOutOfRange { row } => Error::RowOutOfRange { row: first + order[row] as usize },
+                    other => other,
+                })?;
+                entropy.copy_from_slice(&scratch.entropy);
+                Ok(())
             })
-            .collect();
+        });
         work.add_weights(pairs.len());
         results.into_iter().collect::<Result<Vec<()>>>()?;
 
-        out.reshape(num_rows, sparsity);
-        ordered_entropy.resize(num_rows, 0.0);
-        let lists = out.index.par_chunks_exact_mut(sparsity).zip(out.value.par_chunks_exact_mut(sparsity));
-        let of_rows = lists.zip(ordered_entropy).zip(&*place).with_min_len(TASK_ROWS);
+        let lists = to_index.par_chunks_exact_mut(sparsity).zip(to_value.par_chunks_exact_mut(sparsity));
+        let of_rows = lists.zip(to_entropy).zip(&*place).with_min_len(TASK_ROWS);
         of_rows.for_each(|(((to_index, to_value), to_entropy), &at)| {
             let (index, value) = sorted.row(at as usize);
             to_index.copy_from_slice(index);
@@ -323,7 +330,7 @@ impl<T: Real> Exact<'_, T> {
     }
 
     /// The smallest weight of the clusters that each row kept.
-    fn thresholds(&self, pairs: &Pairs<T>, out: &mut [T]) -> Result<()> {
+    fn thresholds(&self, pairs: &Pairs<T>, first: usize, out: &mut [T]) -> Result<()> {
         let threshold = |n: usize, weights: &mut Vec<T>| {
             let clusters = pairs.weights_of(n, weights);
             if let Some(nan) = weights.iter().position(|w| w.is_nan()) {
@@ -334,7 +341,7 @@ impl<T: Real> Exact<'_, T> {
         let tasks = out.par_chunks_mut(TASK_ROWS).enumerate();
         let results: Vec<Result<()>> = tasks
             .map_init(Vec::new, |weights, (t, out)| {
-                out.iter_mut().zip(t * TASK_ROWS..).try_for_each(|(out, n)| {
+                out.iter_mut().zip(first + t * TASK_ROWS..).try_for_each(|(out, n)| {
                     *out = threshold(n, weights)?;
                     Ok(())
                 })
@@ -343,10 +350,10 @@ impl<T: Real> Exact<'_, T> {
         results.into_iter().collect()
     }
 
-    /// The L largest weights of the rows `order`.
+    /// The L largest weights of the rows `order` of a stretch that begins at row `first` of the panel.
     fn task(
         &self,
-        order: &[u32],
+        (first, order): (usize, &[u32]),
         thresholds: &[T],
         sparsity: usize,
         task: &mut TaskScratch<T>,
@@ -354,7 +361,7 @@ impl<T: Real> Exact<'_, T> {
         work: &Work,
     ) -> Result<()> {
         let Exact { clusters, log_pi, bounds, .. } = self;
-        task.load(self.rows, order, thresholds, bounds);
+        task.load(self.rows, first, order, thresholds, bounds);
         index.fill(u32::MAX);
         value.fill(T::NEG_INFINITY);
         let (mut weighed, mut products) = (0, 0);
@@ -377,7 +384,7 @@ impl<T: Real> Exact<'_, T> {
                 for (&at, &w) in some.iter().zip(&*weights) {
                     let w = log_pi[k] + w;
                     if w.is_nan() {
-                        return Err(Error::NanWeight { row: order[at as usize] as usize, cluster: k });
+                        return Err(Error::NanWeight { row: first + order[at as usize] as usize, cluster: k });
                     }
                     let at = at as usize;
                     let of_row = at * sparsity..(at + 1) * sparsity;

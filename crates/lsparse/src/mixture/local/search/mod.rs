@@ -12,6 +12,7 @@ mod sketch;
 mod sparsity;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,19 +25,18 @@ use crate::error::Result;
 use crate::likelihood::ClusterSummary;
 use crate::likelihood::Clusters;
 use crate::likelihood::{Keep, accumulate_onto, respond_by};
-use crate::mixture::local::trial::{Responded, observe};
+use crate::mixture::local::trial::look_at;
 use crate::mixture::{
     LocalStep, MOST_STRETCHES, Mixture, MixtureParams, MixtureTally, MixtureWorker, Panel, RowMemory, VisitedRows,
     stretch_rows,
 };
 use crate::settings::SearchKind;
 use crate::training::model::Visited;
-use crate::training::observe::Aside;
 use crate::training::responsibilities::Responsibilities;
 
 pub(in crate::mixture) use candidates::{KeptClusters, NONE};
 pub(in crate::mixture) use exact::Bounds;
-use exact::Exact;
+use exact::{Exact, Sorted};
 use neighbours::{Neighbours, TASK, keep_largest, mix};
 pub(in crate::mixture) use pairs::Pairs;
 
@@ -45,6 +45,9 @@ const ROWS_A_CLUSTER: usize = 4;
 
 /// Responsibilities of a panel at most, about: what rows keep is to take no more memory than the rows.
 const MOST_KEPT: usize = 1 << 22;
+
+/// Numbers that a task copies.
+const KEPT_A_TASK: usize = 1 << 14;
 
 /// Exact search that does more than this share of the dense work takes longer than dense search.
 const MOST_WORK: f64 = 0.75;
@@ -143,6 +146,50 @@ fn work_share<T: Scalar>(mixture: &Mixture<T>, tally: &MixtureTally) -> f64 {
     (tally.weights as f64 + tally.products as f64 / products as f64) / (tally.table as f64).max(1.0)
 }
 
+/// What a stretch of rows is searched with.
+#[derive(Default)]
+pub(in crate::mixture) struct SearchBuffers<T> {
+    pairs: Pairs<T>,
+    sorted: Sorted<T>,
+}
+
+impl<T> SearchBuffers<T> {
+    /// The pairs of who works on a panel as a whole.
+    pub(in crate::mixture) fn pairs(buffers: &mut Vec<Self>) -> &mut Pairs<T>
+    where
+        T: Default,
+    {
+        buffers.resize_with(buffers.len().max(1), SearchBuffers::default);
+        &mut buffers[0].pairs
+    }
+}
+
+/// Search the stretches of a panel side by side: while one of them waits for the last task of a pass, others go on.
+fn side_by_side<T: Real>(
+    buffers: &mut Vec<SearchBuffers<T>>,
+    stretch: usize,
+    sparsity: usize,
+    (out, entropy): (&mut Responsibilities<T>, &mut Vec<f64>),
+    search: impl Fn(Range<usize>, &mut SearchBuffers<T>, (&mut [u32], &mut [T], &mut [f64])) -> Result<()> + Sync,
+) -> Result<()> {
+    let num = entropy.len().div_ceil(stretch);
+    buffers.resize_with(buffers.len().max(num), SearchBuffers::default);
+    let size = stretch * sparsity;
+    let places =
+        out.index.par_chunks_mut(size).zip(out.value.par_chunks_mut(size)).zip(entropy.par_chunks_mut(stretch));
+    let results: Vec<Result<()>> = places
+        .zip(&mut buffers[..num])
+        .enumerate()
+        .with_max_len(1)
+        .map(|(s, (((index, value), entropy), buffers))| {
+            let rows = s * stretch..s * stretch + entropy.len();
+            search(rows, buffers, (index, value, entropy))
+        })
+        .collect();
+    // The first error by row, whichever stretch met its own first.
+    results.into_iter().collect()
+}
+
 /// A batch being searched.
 struct Visit<'v, T> {
     search: &'v Search,
@@ -152,8 +199,8 @@ struct Visit<'v, T> {
     /// L, which may rise with the first rows of a lap.
     sparsity: usize,
     check_due: bool,
-    /// Rows that tell the L that is needed, at most.
-    check_rows: usize,
+    /// Rows of a stretch; at most so many tell the L that is needed.
+    stretch_rows: usize,
     /// What rows kept at the last visit, and what the first of them keep now.
     before: Cow<'v, KeptClusters>,
     now: Vec<u32>,
@@ -161,7 +208,7 @@ struct Visit<'v, T> {
     /// Bounds are not yet those of these parameters.
     bounds_due: bool,
     bounds: &'v mut Option<Bounds<T>>,
-    pairs: &'v mut Pairs<T>,
+    buffers: &'v mut Vec<SearchBuffers<T>>,
     work: Work,
     table: u64,
 }
@@ -184,12 +231,13 @@ impl<T: Real> Visit<'_, T> {
         (out, entropy): (&mut Responsibilities<T>, &mut Vec<f64>),
     ) -> Result<()> {
         if std::mem::take(&mut self.check_due) {
-            let first = rows.len().min(self.check_rows);
+            let first = rows.len().min(self.stretch_rows);
             self.raise(sparsity::needed(clusters, log_pi_t, (rows, first), self.search.tolerance)?);
         }
         let sparsity = self.sparsity;
         self.table += (rows.len() * log_pi.len()) as u64;
-        let Visit { search, before: kept, bounds, pairs, work, .. } = self;
+        let stretch = self.stretch_rows;
+        let Visit { search, before: kept, bounds, buffers, work, .. } = self;
         let of_batch = self.rows_done..self.rows_done + rows.len();
         self.rows_done = of_batch.end;
         match search.kind {
@@ -206,18 +254,34 @@ impl<T: Real> Visit<'_, T> {
                 if std::mem::take(&mut self.bounds_due) {
                     bounds.update(clusters, log_pi_t, rows);
                 }
-                pairs.reshape(rows.len(), sparsity);
-                let lists = pairs.cluster.par_chunks_exact_mut(sparsity).zip(of_batch);
-                lists.with_min_len(TASK).for_each(|(list, n)| list.copy_from_slice(kept.row(n)));
                 let exact = Exact { clusters, log_pi: log_pi_t, bounds, rows };
-                exact.respond(pairs, sparsity, (out, entropy), work)?;
+                out.reshape(rows.len(), sparsity);
+                entropy.resize(rows.len(), 0.0);
+                side_by_side(
+                    buffers,
+                    stretch,
+                    sparsity,
+                    (out, entropy),
+                    |range, SearchBuffers { pairs, sorted }, out| {
+                        pairs.reshape(range.clone(), sparsity);
+                        let lists = pairs.cluster.par_chunks_exact_mut(sparsity).zip(range.clone());
+                        let kept = |n: usize| kept.row(of_batch.start + n);
+                        lists.with_min_len(TASK).for_each(|(list, n)| list.copy_from_slice(kept(n)));
+                        exact.respond((pairs, sorted), (range.start, sparsity), out, work)
+                    },
+                )?;
             }
             SearchKind::Neighbours if kept.know(of_batch.clone(), 1) => {
-                self.state.neighbours.propose(kept, (of_batch, row_ids), self.seed, pairs);
-                pairs.weigh(clusters, log_pi_t, rows);
-                work.add_weights(pairs.len());
+                let neighbours = &self.state.neighbours;
                 out.reshape(rows.len(), sparsity);
-                keep_largest(pairs, sparsity, out, entropy)?;
+                entropy.resize(rows.len(), 0.0);
+                side_by_side(buffers, stretch, sparsity, (out, entropy), |range, SearchBuffers { pairs, .. }, out| {
+                    let first = range.start;
+                    neighbours.propose(kept, range, (of_batch.start, row_ids), self.seed, pairs);
+                    pairs.weigh(clusters, log_pi_t, rows);
+                    work.add_weights(pairs.len());
+                    keep_largest(pairs, sparsity, first, out)
+                })?;
             }
             _ => {
                 work.add_weights(rows.len() * log_pi.len());
@@ -225,7 +289,8 @@ impl<T: Real> Visit<'_, T> {
             }
         }
         if self.search.remembers_rows() {
-            self.now.extend_from_slice(&out.index);
+            // By many threads: memory that is fresh comes page by page.
+            self.now.par_extend(out.index.par_iter().with_min_len(KEPT_A_TASK));
         }
         Ok(())
     }
@@ -278,7 +343,7 @@ impl<T: Scalar> LocalStep<T> for Search {
         memory: &RowMemory,
         worker: &mut MixtureWorker<T>,
     ) -> Result<VisitedRows<T>> {
-        let MixtureWorker { panels, spare, bounds, pairs, .. } = worker;
+        let MixtureWorker { panels, spare, bounds, buffers, .. } = worker;
         let spare = spare.take().filter(|spare| spare.num_clusters() == mixture.num_clusters);
         // A batch has a row at least, so that what is stale is cleared with its first panel. Fresh memory is cleared too:
         // pages that are read before they are written cost an interrupt of all other threads each.
@@ -303,13 +368,13 @@ impl<T: Scalar> LocalStep<T> for Search {
             seed: mix(self.seed ^ batch.visit),
             sparsity: params.search.sparsity,
             check_due: self.tolerance > 0.0 && batch.begins_lap,
-            check_rows: mixture.stretch_rows(),
+            stretch_rows: mixture.stretch_rows(),
             before,
             now: Vec::with_capacity(room),
             rows_done: 0,
             bounds_due: true,
             bounds,
-            pairs,
+            buffers,
             work: Work::default(),
             table: 0,
         };
@@ -322,14 +387,7 @@ impl<T: Scalar> LocalStep<T> for Search {
         let mut aside_seconds = 0.0;
         let sum = |panel: &mut Panel<T>| {
             sum_panel(mixture, params, panel, (&mut summary, std::mem::take(&mut stale)));
-            if let (Some(growth), Some(trial)) = (&params.growth, &mut trial) {
-                let Panel { rows, row_weights, resp, members, .. } = panel;
-                let sparsity = mixture.finding.as_ref().map_or(0, |finding| finding.sparsity);
-                let panel = Responded { rows, row_weights, resp, members, sparsity };
-                let mut aside = Aside::begin();
-                aside.work(|| observe(mixture.likelihood.as_ref(), &growth.proposals(), &panel, trial));
-                aside_seconds += aside.seconds();
-            }
+            aside_seconds += look_at(mixture, params, panel, trial.as_mut());
         };
         mixture.for_each_panel_in_stages(batch, panels, respond, sum)?;
         let Visit { sparsity, now, work, table, .. } = visit;

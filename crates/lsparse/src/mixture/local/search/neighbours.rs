@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::likelihood::by_cluster::{ByCluster, chunks_of};
 use crate::mixture::local::search::candidates::{KeptClusters, NONE};
 use crate::mixture::local::search::pairs::Pairs;
-use crate::training::responsibilities::{Responsibilities, normalise_kept};
+use crate::training::responsibilities::normalise_kept;
 
 /// Clusters drawn at random for each row.
 const RANDOM: usize = 4;
@@ -111,18 +111,20 @@ impl Neighbours {
         &all[..all.iter().position(|&k| k == NONE).unwrap_or(NEAR[0])]
     }
 
-    /// Fill `pairs` with the candidates of rows, ascending and without repeats. Rows are given by their places in what
-    /// the batch kept, and by their numbers in the source.
+    /// Fill `pairs` with the candidates of these rows of a panel, ascending and without repeats. The panel begins at this
+    /// place of what the batch kept, and its rows have these numbers in the source.
     pub fn propose<T: Real>(
         &self,
         kept: &KeptClusters,
-        (of_batch, row_ids): (Range<usize>, &[usize]),
+        rows: Range<usize>,
+        (panel, row_ids): (usize, &[usize]),
         seed: u64,
         pairs: &mut Pairs<T>,
     ) {
         let places = kept.sparsity() + NEAR.iter().sum::<usize>() + RANDOM;
-        pairs.reshape(row_ids.len(), places);
-        let lists = pairs.cluster.par_chunks_mut(places).zip(of_batch).zip(row_ids);
+        pairs.reshape(rows.clone(), places);
+        let of_batch = panel + rows.start..panel + rows.end;
+        let lists = pairs.cluster.par_chunks_mut(places).zip(of_batch).zip(&row_ids[rows]);
         lists.with_min_len(TASK).for_each(|((list, place), &row)| {
             let own = kept.row(place);
             let mut len = 0;
@@ -238,29 +240,27 @@ pub fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The L largest of the weights in `pairs` of each row, and the entropy of each.
+/// The L largest of the weights in `pairs` of each row, and the entropy of each; the first row has this number in its panel.
 pub fn keep_largest<T: Real>(
     pairs: &Pairs<T>,
     sparsity: usize,
-    out: &mut Responsibilities<T>,
-    entropy: &mut Vec<f64>,
+    first: usize,
+    (index, value, entropy): (&mut [u32], &mut [T], &mut [f64]),
 ) -> Result<()> {
-    entropy.resize(out.len(), 0.0);
     let size = TASK * sparsity;
-    let tasks = out.index.par_chunks_mut(size).zip(out.value.par_chunks_mut(size)).zip(entropy.par_chunks_mut(TASK));
+    let tasks = index.par_chunks_mut(size).zip(value.par_chunks_mut(size)).zip(entropy.par_chunks_mut(TASK));
     let results: Vec<Result<()>> = tasks
         .enumerate()
         .map(|(task, ((index, value), entropy))| {
             let (mut weights, mut kept, mut tile_entropy) = (Vec::new(), Vec::new(), Vec::new());
-            let lists = index.chunks_exact_mut(sparsity).zip(value.chunks_exact_mut(sparsity));
-            for (i, (index, value)) in lists.enumerate() {
-                let row = task * TASK + i;
+            let (first, lists) = (first + task * TASK, index.chunks_exact_mut(sparsity));
+            for (row, (index, value)) in (first..).zip(lists.zip(value.chunks_exact_mut(sparsity))) {
                 let clusters = pairs.weights_of(row, &mut weights);
                 top_l(&weights, sparsity, index, value)
                     .map_err(|at| Error::NanWeight { row, cluster: clusters[at] as usize })?;
                 index.iter_mut().for_each(|k| *k = clusters[*k as usize]);
             }
-            normalise_kept(sparsity, task * TASK, value, &mut kept, &mut tile_entropy)?;
+            normalise_kept(sparsity, first, value, &mut kept, &mut tile_entropy)?;
             entropy.copy_from_slice(&tile_entropy);
             Ok(())
         })
@@ -328,7 +328,7 @@ mod tests {
     fn a_row_has_as_many_candidates_as_it_keeps() {
         let kept = KeptClusters::new(1, vec![2, 0, 9]).raised(9);
         let mut pairs = Pairs::<f32>::default();
-        Neighbours::new(10).propose(&kept, (0..3, &[0, 1, 2]), 1, &mut pairs);
+        Neighbours::new(10).propose(&kept, 0..3, (0, &[0, 1, 2]), 1, &mut pairs);
         for (list, own) in pairs.cluster.chunks(pairs.cluster.len() / 3).zip([2, 0, 9]) {
             let list: Vec<u32> = list.iter().copied().filter(|&k| k != NONE).collect();
             assert!(list.len() >= 9 && list.is_sorted_by(|a, b| a < b) && list.contains(&own), "{list:?}");
@@ -342,7 +342,7 @@ mod tests {
         neighbours.end_lap();
         let kept = KeptClusters::new(2, vec![NONE, NONE, 9, 4, 3, 30]);
         let mut pairs = Pairs::<f64>::default();
-        neighbours.propose(&kept, (1..3, &[2, 6]), 5, &mut pairs);
+        neighbours.propose(&kept, 0..2, (1, &[2, 6]), 5, &mut pairs);
         let places = pairs.cluster.len() / 2;
         for (list, wanted) in pairs.cluster.chunks(places).zip([vec![3, 4, 9], vec![3, 4, 5, 30]]) {
             let list: Vec<u32> = list.iter().copied().filter(|&k| k != NONE).collect();

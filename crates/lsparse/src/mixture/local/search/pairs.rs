@@ -5,18 +5,20 @@ use std::ops::Range;
 use lsparse_kernels::Real;
 use rayon::prelude::*;
 
-use crate::backend::with_buffers;
+use crate::backend::{in_turn, with_buffers};
 use crate::data::Rows;
 use crate::likelihood::by_cluster::{ByCluster, chunks_of};
 use crate::likelihood::{Clusters, Scratch};
 use crate::mixture::local::search::candidates::NONE;
 
-/// The candidates of a panel of rows, the same number of places a row.
+/// The candidates of a stretch of rows of a panel, the same number of places a row.
 #[derive(Default)]
 pub struct Pairs<T> {
+    /// The first row of the stretch, by its number in the panel.
+    first: usize,
     /// Places a row.
     places: usize,
-    /// Row n's candidates are `cluster[n * places..(n + 1) * places]`, ending at the first [`NONE`].
+    /// Row n's candidates are `cluster[(n - first) * places..][..places]`, ending at the first [`NONE`].
     pub cluster: Vec<u32>,
     /// Where the weight of each place is.
     slot: Vec<u32>,
@@ -34,16 +36,17 @@ struct PairScratch<T> {
 }
 
 impl<T: Real> Pairs<T> {
-    /// Room for `rows` rows of `places` candidates, all none.
-    pub fn reset(&mut self, rows: usize, places: usize) {
+    /// Room for `places` candidates of each of these rows of a panel, all none.
+    pub fn reset(&mut self, rows: Range<usize>, places: usize) {
         self.cluster.clear();
         self.reshape(rows, places);
     }
 
     /// The same for who fills every place.
-    pub fn reshape(&mut self, rows: usize, places: usize) {
+    pub fn reshape(&mut self, rows: Range<usize>, places: usize) {
+        self.first = rows.start;
         self.places = places;
-        self.cluster.resize(rows * places, NONE);
+        self.cluster.resize(rows.len() * places, NONE);
     }
 
     /// Pairs weighed.
@@ -51,14 +54,14 @@ impl<T: Real> Pairs<T> {
         self.weight.len()
     }
 
-    /// The candidates of row n, and where their weights are.
+    /// The candidates of row n of the panel, and where their weights are.
     fn of_row(&self, n: usize) -> (&[u32], &[u32]) {
-        let all = n * self.places..(n + 1) * self.places;
-        let cluster = candidates(&self.cluster[all.clone()]);
-        (cluster, &self.slot[all.start..all.start + cluster.len()])
+        let start = (n - self.first) * self.places;
+        let cluster = candidates(&self.cluster[start..start + self.places]);
+        (cluster, &self.slot[start..start + cluster.len()])
     }
 
-    /// Copy the weights of row n's candidates to `out`; returns the candidates.
+    /// Copy the weights of the candidates of row n of the panel to `out`; returns the candidates.
     pub fn weights_of(&self, n: usize, out: &mut Vec<T>) -> &[u32] {
         let (cluster, slot) = self.of_row(n);
         out.clear();
@@ -70,40 +73,48 @@ impl<T: Real> Pairs<T> {
     pub fn weigh(&mut self, clusters: &dyn Clusters<T>, log_pi: &[T], rows: &Rows<T>) {
         let sizes = self.group(clusters.num_clusters());
         let mut rest = &mut self.weight[..];
-        let mut groups: Vec<(usize, &mut [T])> = Vec::with_capacity(log_pi.len());
+        // The cluster, how many of its pairs come before, and the weights.
+        let mut pieces: Vec<(usize, usize, &mut [T])> = Vec::with_capacity(log_pi.len());
         for (k, &size) in sizes.iter().enumerate() {
             let (weights, more) = rest.split_at_mut(size);
             rest = more;
-            if !weights.is_empty() {
-                groups.push((k, weights));
-            }
+            pieces.extend(weights.chunks_mut(PIECE).enumerate().map(|(i, weights)| (k, i * PIECE, weights)));
         }
-        // The largest first: begun last, it would be what all others wait for.
-        groups.sort_by_key(|(_, weights)| std::cmp::Reverse(weights.len()));
         let by_cluster = &self.by_cluster;
-        let at_once = (groups.len() / GROUP_TASKS).max(1);
-        groups.into_par_iter().with_max_len(at_once).for_each(|(k, weights)| {
+        let weigh = |(k, mut before, weights): (usize, usize, &mut [T])| {
             with_buffers(|PairScratch::<T> { scratch, rows: members }| {
                 members.clear();
-                (0..by_cluster.num_chunks()).for_each(|chunk| members.extend_from_slice(by_cluster.of(chunk, k).0));
+                for chunk in 0..by_cluster.num_chunks() {
+                    let of_chunk = by_cluster.of(chunk, k).0;
+                    let skipped = before.min(of_chunk.len());
+                    before -= skipped;
+                    let wanted = (weights.len() - members.len()).min(of_chunk.len() - skipped);
+                    members.extend_from_slice(&of_chunk[skipped..skipped + wanted]);
+                }
                 for (members, weights) in members.chunks(T::TILE).zip(weights.chunks_mut(T::TILE)) {
                     clusters.log_lik_of(k, rows, members, scratch, weights);
                     weights.iter_mut().for_each(|w| *w = log_pi[k] + *w);
                 }
             });
-        });
+        };
+        let at_once = (pieces.len() / GROUP_TASKS).max(1);
+        let mut pieces = pieces.into_iter();
+        let mut next = || Some(pieces.by_ref().take(at_once).collect::<Vec<_>>()).filter(|some| !some.is_empty());
+        let tasks: Vec<Vec<_>> = std::iter::from_fn(&mut next).collect();
+        in_turn(tasks, |some| some.into_iter().for_each(weigh));
     }
 
     /// Sort the pairs by cluster, rows ascending, and find the slots of their weights; returns how many each cluster has.
     fn group(&mut self, num_clusters: usize) -> Vec<usize> {
-        let Pairs { places, cluster, slot, by_cluster, weight } = self;
-        let places = *places;
+        let Pairs { first: first_row, places, cluster, slot, by_cluster, weight } = self;
+        let (first_row, places) = (*first_row, *places);
         let num_rows = cluster.len().checked_div(places).unwrap_or(0);
-        let chunks: Vec<Range<usize>> = chunks_of(0..num_rows, num_clusters).collect();
+        let chunks: Vec<Range<usize>> = chunks_of(first_row..first_row + num_rows, num_clusters).collect();
         let chunk_places = chunks.first().map_or(1, |rows| rows.len() * places).max(1);
         by_cluster.regroup(num_clusters, &chunks, |n| {
-            let first = (n * places % chunk_places) as u32;
-            candidates(&cluster[n * places..(n + 1) * places]).iter().copied().zip(first..)
+            let start = (n - first_row) * places;
+            let in_chunk = (start % chunk_places) as u32;
+            candidates(&cluster[start..start + places]).iter().copied().zip(in_chunk..)
         });
         // Where the weights of each cluster begin, and among them those of each chunk.
         let mut begin = vec![0u32; num_clusters * chunks.len()];
@@ -129,8 +140,11 @@ impl<T: Real> Pairs<T> {
     }
 }
 
-/// Tasks that clusters are shared out in, about, where they are more.
-const GROUP_TASKS: usize = 512;
+/// Pieces that a thread takes at once: so many times, about, where they are more.
+const GROUP_TASKS: usize = 256;
+
+/// Pairs of a cluster that are weighed in a task at most: those of a large cluster would be what all threads wait for.
+const PIECE: usize = 1024;
 
 /// The candidates of a list that ends at the first none.
 fn candidates(list: &[u32]) -> &[u32] {
