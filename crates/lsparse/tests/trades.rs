@@ -4,6 +4,8 @@
 mod moving;
 
 use lsparse::data::MemoryRows;
+use lsparse::mixture::{MixtureInputs, Mixtures};
+use lsparse::runs::Family;
 use lsparse::settings::{MixtureMethod, SearchKind};
 use lsparse::synthetic::planted;
 use lsparse::training::moves::MoveKind;
@@ -116,4 +118,28 @@ fn trades_are_for_posteriors_of_complete_rows() {
     ] {
         assert!(!settled(config));
     }
+}
+
+/// A lap must gain ten times as much where clusters have as many variances of their own as there are rows, and nowhere else.
+#[test]
+fn laps_must_gain_more_where_variances_are_as_many_as_rows() {
+    let of = |config: MixtureConfig, num_rows: usize| {
+        let rows: Vec<f64> = (0..num_rows * 4).map(|n| (n * 7919 % 1009) as f64).collect();
+        let source = MemoryRows::new("rows", 4, rows).unwrap();
+        let mixtures = Mixtures::<f64>::new(&source, &config, MixtureInputs::default()).unwrap();
+        mixtures.plan().rules.tolerance.unwrap()
+    };
+    let config = |likelihood| MixtureConfig { likelihood, clusters: 20, tolerance: Some(0.5), ..Default::default() };
+    // Ten variances and covariances of a cluster of four columns, four variances, one, and none of its own.
+    for (kind, most) in [
+        (LikelihoodKind::Gauss, 200),
+        (LikelihoodKind::ZeroMeanGauss, 200),
+        (LikelihoodKind::DiagGauss, 80),
+        (LikelihoodKind::SphericalGauss, 20),
+    ] {
+        assert_eq!((of(config(kind), most), of(config(kind), most + 1)), (5.0, 0.5), "{kind:?}");
+    }
+    assert_eq!(of(config(LikelihoodKind::TiedGauss), 20), 0.5);
+    assert_eq!(of(config(LikelihoodKind::Poisson), 20), 0.5);
+    assert_eq!(of(MixtureConfig { find_k: true, ..config(LikelihoodKind::Gauss) }, 100), 0.5);
 }

@@ -343,6 +343,26 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
     }
 }
 
+/// How many times as much a lap must gain to count where clusters have as many variances as there are rows.
+const WITH_MANY_VARIANCES: f64 = 10.0;
+
+impl<T: Scalar> Mixtures<'_, T> {
+    /// How many times its tolerance a lap must gain for the run to go on. Where clusters have as many variances and
+    /// covariances of their own as there are rows, late laps teach them these rows by heart: the objective gains, and
+    /// held-out rows as a rule do not.
+    fn gains_count(&self) -> f64 {
+        let SettledMixture { config, prior, .. } = &self.settled;
+        let family = config.likelihood.family();
+        if config.find_k || config.method != MixtureMethod::Lsparse || !family.spread.is_of_variances() {
+            return 1.0;
+        }
+        let of_means = if family.has_means { self.source.dim() } else { 0 };
+        let variances = config.likelihood.build::<T>(prior).stat_width().saturating_sub(of_means);
+        let many = config.clusters.saturating_mul(variances) >= self.source.num_rows();
+        if many { WITH_MANY_VARIANCES } else { 1.0 }
+    }
+}
+
 impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     type Model = Mixture<T>;
     type Saved = MixtureModel;
@@ -356,6 +376,7 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
             let unit = self.settled.prior.variance.iter().sum::<f64>() / config.prior_scale.unwrap_or(1.0);
             plan.rules.tolerance = plan.rules.tolerance.map(|tolerance| 0.01 * tolerance * unit);
         }
+        plan.rules.tolerance = plan.rules.tolerance.map(|tolerance| tolerance * self.gains_count());
         if config.method == MixtureMethod::SparseEm {
             // Between full laps most responsibilities are frozen: that nothing moves there says little.
             plan.rules.stride = config.refresh;
@@ -428,7 +449,8 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
             Finding { prior: learns_scale.then(learned), ..finding }
         });
         let finding = finding.or_else(|| {
-            let (seed, rest) = (run_seed(config, run, Stream::Moves), config.tolerance.unwrap_or(USUAL_REST));
+            let seed = run_seed(config, run, Stream::Moves);
+            let rest = config.tolerance.unwrap_or(USUAL_REST) * self.gains_count();
             config.trades.then(|| Finding::trading(config.clusters, config.sparsity, seed, rest))
         });
         Mixture {

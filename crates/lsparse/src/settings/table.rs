@@ -430,7 +430,8 @@ macro_rules! settings {
                     /// Laps (passes over the data) at most.
                     laps: Option<usize> = Some($laps), least(1.0);
                     /// Stop when an observation (a row, a token) gains less than this over a lap, in nats: in objective, or
-                    /// in evidence where batches are left out; kmeans and dp-means take it in hundredths of the data's variance.
+                    /// in evidence where batches are left out; kmeans and dp-means take it in hundredths of the data's variance, and a mixture
+                    /// whose clusters have as many variances of their own as there are rows takes ten times as much.
                     tolerance: Option<f64> = Some($tolerance), least(0.0), only($Name::RESTING);
                     /// Stop when no count of a cluster or topic changes by more than this over a lap.
                     count_tolerance: Option<f64> = None, least(0.0), only($Name::RESTING);

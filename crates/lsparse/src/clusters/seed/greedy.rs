@@ -22,6 +22,13 @@ const GROUPS_A_TASK: usize = 64;
 /// Groups of rows whose distances from the rows that are tried are found by one task.
 const GROUPS_TRIED_A_TASK: usize = 8;
 
+/// Buffers of one thread: scores of a tile of rows by the rows that are tried, and what each would leave of the distance.
+#[derive(Default)]
+struct Tried<T> {
+    scores: Vec<T>,
+    left: Vec<f64>,
+}
+
 impl<T: Scalar> Space<'_, T> {
     /// Greedy k-means++: for each seed a few rows drawn in proportion to their squared distance from the seeds so far,
     /// of which the one is taken that leaves the smallest sum of squared distances. Returns the rows and every row's
@@ -123,8 +130,9 @@ impl<T: Scalar> Space<'_, T> {
         let groups = found.par_chunks_mut(rows.len() * GROUP).zip(self.tiles.par_chunks(self.width * GROUP));
         let groups = groups.zip(sums.par_chunks_mut(rows.len())).enumerate().with_min_len(GROUPS_TRIED_A_TASK);
         groups.for_each(|(group, ((found, tiles), sums))| {
-            with_buffers(|scores: &mut Vec<T>| {
+            with_buffers(|Tried { scores, left }: &mut Tried<T>| {
                 scores.resize(pack.score_len(), T::ZERO);
+                left.resize(rows.len() * T::TILE, 0.0);
                 let tiles = found.chunks_exact_mut(rows.len() * T::TILE).zip(tiles.chunks_exact(self.width * T::TILE));
                 for (t, (found, tile)) in tiles.enumerate() {
                     pack.scores(tile, scores);
@@ -133,12 +141,16 @@ impl<T: Scalar> Space<'_, T> {
                     let (norms, weights) = (&self.norms[of_tile.clone()], &self.weights[of_tile.clone()]);
                     let nearest = &nearest[of_tile];
                     let each = found.chunks_exact_mut(T::TILE).zip(scores.chunks_exact(T::TILE)).zip(&center_norms);
-                    for (((found, scores), &center), sum) in each.zip(sums.iter_mut()) {
+                    for (((found, scores), &center), left) in each.zip(left.chunks_exact_mut(T::TILE)) {
                         for r in 0..T::TILE {
                             found[r] = self.distance(norms[r], scores[r], center);
-                            let left = if nearest[r] < found[r] { nearest[r] } else { found[r] };
-                            *sum += weights[r] * left.to_f64();
+                            let nearer = if nearest[r] < found[r] { nearest[r] } else { found[r] };
+                            left[r] = weights[r] * nearer.to_f64();
                         }
+                    }
+                    // Row by row, so that the sums, each of which is in the order of rows, do not wait for themselves.
+                    for r in 0..T::TILE {
+                        sums.iter_mut().zip(left[r..].iter().step_by(T::TILE)).for_each(|(sum, left)| *sum += left);
                     }
                 }
             });
