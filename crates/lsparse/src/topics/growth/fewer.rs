@@ -25,7 +25,7 @@ const ALLOWANCE: f64 = 2.0;
 const LEAST_TOKENS: f64 = 20_000.0;
 
 /// Topics that may leave at one time: they are bits of a word.
-const MOST: usize = 64;
+pub(super) const MOST: usize = 64;
 
 /// How much topics are alike, and for each those that it may be merged with.
 pub struct Alike {
@@ -66,6 +66,11 @@ impl Alike {
         self.alike[a * self.num + b]
     }
 
+    /// Whether documents are used to having both, about.
+    pub(super) fn are_twins(&self, a: usize, b: usize) -> bool {
+        self.of(a, b) >= TWINS
+    }
+
     /// The topics most like one, the most first.
     pub fn partners(&self, a: usize) -> impl Iterator<Item = usize> + '_ {
         let row = &self.alike[a * self.num..(a + 1) * self.num];
@@ -79,6 +84,19 @@ impl Alike {
             best[at] = Some(b);
         }
         best.into_iter().flatten()
+    }
+
+    /// All pairs of topics, or of more than come to `most` those that are most alike.
+    pub(super) fn all_pairs(&self, most: usize) -> Vec<(u32, u32)> {
+        let mut pairs: Vec<(u32, u32)> = Vec::new();
+        (0..self.num as u32).for_each(|a| pairs.extend((a + 1..self.num as u32).map(|b| (a, b))));
+        if pairs.len() > most {
+            let alike = |&(a, b): &(u32, u32)| self.of(a as usize, b as usize);
+            pairs.sort_by(|x, y| alike(y).total_cmp(&alike(x)).then(x.cmp(y)));
+            pairs.truncate(most);
+            pairs.sort_unstable();
+        }
+        pairs
     }
 
     /// Pairs of topics that are most alike, by where they are now; the halves of a split are alike.
@@ -137,7 +155,7 @@ pub(super) fn leaving(
         if !fresh {
             continue;
         }
-        let twins = alike.of(k, heir.topic as usize) >= TWINS;
+        let twins = alike.are_twins(k, heir.topic as usize);
         let documents = total.alpha_topic[k] + if twins { total.alpha_topic[heir.topic as usize] } else { 0.0 };
         let loss = losses[k].min(heir.gain.map_or(f64::INFINITY, |gain| -gain));
         let promising = loss <= cost + (ALLOWANCE + state.optimism.a_document()) * documents;
@@ -149,9 +167,8 @@ pub(super) fn leaving(
     let (mut taken, mut used): (Vec<Leaving>, f64) = (Vec::new(), 0.0);
     let mut take = |open: &Open, budget: f64| {
         let Open { leaving, documents, .. } = *open;
-        let with = |other: &Leaving| [other.topic, other.heir].contains(&leaving.topic) || other.topic == leaving.heir;
         let fits = taken.is_empty() || used + documents <= budget;
-        if !taken.iter().any(with) && fits && taken.len() < MOST {
+        if !taken.iter().any(|other| other.bars(&leaving)) && fits && taken.len() < MOST {
             taken.push(leaving);
             used += documents;
         }

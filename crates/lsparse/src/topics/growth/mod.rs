@@ -10,6 +10,7 @@ pub mod judge;
 mod left_out;
 mod optimism;
 mod propose;
+mod spare;
 pub mod trial;
 
 use std::sync::Arc;
@@ -121,6 +122,13 @@ pub struct Leaving {
     pub heir: u32,
     /// Whether documents of the heir are worked out again too: those of twins are used to having two.
     pub twins: bool,
+}
+
+impl Leaving {
+    /// Whether another cannot be tried beside it: one of the two would be the other's heir, or both are one.
+    fn bars(&self, other: &Leaving) -> bool {
+        [self.topic, self.heir].contains(&other.topic) || self.topic == other.heir
+    }
 }
 
 /// What is proposed and what was tried.
