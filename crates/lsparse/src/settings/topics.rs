@@ -258,6 +258,10 @@ impl TopicsConfig {
         config.check_stops()?;
         if config.find_k {
             config.settle_finding(num_docs)?;
+            if num_docs == 1 {
+                // There is nothing to judge more topics by.
+                (config.find_k, config.k_start, config.k_max, config.topic_cost) = (false, None, None, None);
+            }
         } else if config.k_start.is_some() || config.k_max.is_some() || config.topic_cost.is_some() {
             let start = config.k_start.map(|_| "k-start");
             let setting = start.or(config.k_max.map(|_| "k-max")).unwrap_or("topic-cost");
@@ -298,9 +302,8 @@ impl TopicsConfig {
         }
         if config.find_k && !config.leave_out {
             let judged = "K is judged by documents that are left out of what they are scored under";
-            return match (num_docs, batches) {
-                (..2, _) => bad("find-k", format!("{judged}, and there is one"), "give K"),
-                (_, 1) => bad("batches", format!("{judged}, and one batch has them all"), "give 2 or more, or K"),
+            return match batches {
+                1 => bad("batches", format!("{judged}, and one batch has them all"), "give 2 or more, or K"),
                 _ => bad("leave-out", judged.into(), "choose `leave-out on`, or give K"),
             };
         }

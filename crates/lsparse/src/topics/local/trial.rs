@@ -12,8 +12,14 @@ use crate::topics::summary::Entries;
 /// Responsibilities below this have no part in a change of entropy.
 const LEAST_SHARE: f32 = 1e-6;
 
+/// Mass that changes by less does not change: what it is added to is in single precision.
+const LEAST_CHANGE: f32 = 1e-8;
+
 /// Tokens of a topic that a document has at least where it is to be an example.
 const LEAST_EXAMPLE: f32 = 3.0;
+
+/// Mass of a word that an example has at least.
+const LEAST_SHOWN: f32 = 1e-3;
 
 /// What a document of `count` tokens of a topic says of the topic's alpha.
 pub fn said_of(count: f64, alpha: f64) -> Said {
@@ -38,8 +44,9 @@ pub struct TrialPiece {
     left_entropy: Vec<(u32, f64)>,
     left_bounds: Vec<(u32, bool, f64)>,
     overlap: Vec<u64>,
-    /// What documents lost where topics were emptied in vain.
+    /// What documents lost where topics were emptied in vain, and how long those of a topic are.
     losses: Vec<(u32, f32)>,
+    tokens: Vec<(u32, f64)>,
     again: Document,
     /// By proposal: how much better the first half explains what the document has of the topic; the half it takes.
     ratio: Vec<f32>,
@@ -64,6 +71,12 @@ impl TrialPiece {
         self.left_bounds.clear();
         self.overlap.clear();
         self.losses.clear();
+        self.tokens.clear();
+    }
+
+    /// So many tokens more are in documents of a topic.
+    pub fn add_tokens(&mut self, topic: u32, tokens: f64) {
+        self.tokens.push((topic, tokens));
     }
 
     /// What a document that was solved says, with the entropy of its responsibilities and the bound on its log likelihood.
@@ -146,7 +159,7 @@ impl TrialPiece {
             after.responsibilities(u).for_each(|(k, r)| self.share[k as usize] += r);
             for (k, _) in before.responsibilities(u).chain(after.responsibilities(u)) {
                 let change = c * std::mem::take(&mut self.share[k as usize]);
-                if change != 0.0 {
+                if change.abs() > LEAST_CHANGE {
                     self.left.push((slot, v, k, change));
                 }
             }
@@ -237,20 +250,27 @@ impl TrialPiece {
 
     /// What the document has of topics that examples are wanted of.
     fn show(&mut self, proposals: &Proposals, document: &Document, words: &[u32], counts: &[f32]) {
+        let first = self.examples.len();
         for (k, n) in document.topic_counts() {
             let Some(slot) = proposals.wanted_slot[k as usize].filter(|_| n >= LEAST_EXAMPLE) else { continue };
             let half = proposals.slot_of[k as usize].map(|split| self.taken[split as usize] % 2);
-            let key = proposals.generation ^ u64::from(k);
-            let mut example = Example { slot, key, half, ..Example::default() };
-            for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
-                example.key = mix(example.key ^ (u64::from(v) << 32) ^ u64::from(c.to_bits()));
-                let share: f32 = document.responsibilities(u).filter(|e| e.0 == k).map(|e| e.1).sum();
-                if share * c > 1e-3 {
+            let (room, mass) = (Vec::with_capacity(words.len()), Vec::with_capacity(words.len()));
+            self.examples.push(Example { slot, half, key: proposals.generation ^ u64::from(k), words: room, mass });
+        }
+        let examples = &mut self.examples[first..];
+        if examples.is_empty() {
+            return;
+        }
+        for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
+            let of_word = (u64::from(v) << 32) ^ u64::from(c.to_bits());
+            examples.iter_mut().for_each(|example| example.key = mix(example.key ^ of_word));
+            for (k, r) in document.responsibilities(u).filter(|(_, r)| r * c > LEAST_SHOWN) {
+                let Some(slot) = proposals.wanted_slot[k as usize] else { continue };
+                if let Some(example) = examples.iter_mut().find(|example| example.slot == slot) {
                     example.words.push(v);
-                    example.mass.push(share * c);
+                    example.mass.push(r * c);
                 }
             }
-            self.examples.push(example);
         }
     }
 }
@@ -297,6 +317,7 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
             trial.left_bounds[slot as usize][usize::from(unseen)].add(&Bounds { documents: 1.0, change });
         }
         piece.losses.iter().for_each(|&(k, loss)| trial.losses[k as usize] += f64::from(loss));
+        piece.tokens.iter().for_each(|&(k, tokens)| trial.tokens[k as usize] += tokens);
         for &bits in &piece.overlap {
             (0..trial.leaving.len()).filter(|slot| bits >> slot & 1 == 1).for_each(|slot| trial.overlap[slot] |= bits);
         }
@@ -305,17 +326,21 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
         let sizes = (trial.halves.vocab_size(), trial.losses.len(), trial.leaving.len());
         trial.left.add(sizes, pieces.clone().map(|piece| &piece.left[..]));
     }
-    let before = trial.examples.len();
-    trial.examples.extend(pieces.flat_map(|piece| piece.examples.iter().cloned()));
-    if trial.examples.len() > before {
-        trial.examples.sort_by_key(|example| (example.slot, example.key));
-        let (mut slot, mut kept) = (u32::MAX, 0);
-        trial.examples.retain(|example| {
-            kept = if example.slot == slot { kept + 1 } else { 1 };
-            slot = example.slot;
-            kept <= trial.most_examples
-        });
+    let fresh: Vec<&Example> = pieces.flat_map(|piece| &piece.examples).collect();
+    if fresh.is_empty() {
+        return;
     }
+    // The smallest keys of each topic; most examples are none of them.
+    let before = std::mem::take(&mut trial.examples);
+    let mut all: Vec<&Example> = before.iter().chain(fresh).collect();
+    all.sort_by_key(|example| (example.slot, example.key));
+    let (mut slot, mut kept) = (u32::MAX, 0);
+    all.retain(|example| {
+        kept = if example.slot == slot { kept + 1 } else { 1 };
+        slot = example.slot;
+        kept <= trial.most_examples
+    });
+    trial.examples = all.into_iter().cloned().collect();
 }
 
 #[cfg(test)]
