@@ -48,8 +48,8 @@ impl Alike {
             if of_word.len() > TOPICS_A_WORD {
                 of_word.select_nth_unstable_by(TOPICS_A_WORD, |a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
                 of_word.truncate(TOPICS_A_WORD);
+                of_word.sort_unstable_by_key(|of| of.0);
             }
-            of_word.sort_unstable_by_key(|of| of.0);
             for (i, &(a, x)) in of_word.iter().enumerate() {
                 let row = &mut alike[a as usize * num..(a as usize + 1) * num];
                 of_word[i..].iter().for_each(|&(b, y)| row[b as usize] += x * y);

@@ -1,6 +1,6 @@
 //! What documents say of proposals: which half of a topic each would take, and what it would change if two were one.
 
-use lsparse_kernels::ln_gamma;
+use lsparse_kernels::{ln_gamma, ln_slice};
 
 use crate::allocation::alpha_bound;
 use crate::topics::growth::trial::{Bounds, Example, LeftWord, PairChange, Said, Trial};
@@ -54,6 +54,10 @@ pub struct TrialPiece {
     /// By topic: what the token at hand has of it.
     share: Vec<f32>,
     met: Vec<(u32, u32, u32)>,
+    /// Tokens that both of a pair have some of: which pair, how many of the token, the two shares; logarithms of their sum
+    /// and of each.
+    both: Vec<(u32, f32, [f64; 2])>,
+    logs: Vec<f64>,
 }
 
 impl TrialPiece {
@@ -179,11 +183,14 @@ impl TrialPiece {
             let share = &proposals.share[slot as usize];
             self.ratio[slot as usize] = (share[0] / share[1]).ln() as f32 + count * proposals.scale[slot as usize];
         }
+        let first = self.word.len();
         for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
-            let of_word = proposals.ratios(v);
             for (k, r) in document.responsibilities(u) {
-                if let Some(slot) = slot_of(k) {
-                    self.ratio[slot as usize] += c * r * of_word[slot as usize];
+                if let Some(slot) = slot_of(k).filter(|_| r > 0.0) {
+                    self.ratio[slot as usize] += c * r * proposals.ratios(v)[slot as usize];
+                    self.word.push(v);
+                    self.half.push(slot);
+                    self.mass.push(c * r);
                 }
             }
         }
@@ -197,15 +204,8 @@ impl TrialPiece {
             said.constant -= said_of(n, a).constant;
             self.said.push((2 * slot + half as u32, said));
         }
-        for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
-            for (k, r) in document.responsibilities(u) {
-                if let Some(slot) = slot_of(k).filter(|_| r > 0.0) {
-                    self.word.push(v);
-                    self.half.push(self.taken[slot as usize]);
-                    self.mass.push(c * r);
-                }
-            }
-        }
+        // So far what is there stands for the topic: now it is that of the half.
+        self.half[first..].iter_mut().for_each(|half| *half = self.taken[*half as usize]);
         self.ends.push(self.word.len());
     }
 
@@ -234,17 +234,28 @@ impl TrialPiece {
             return;
         }
         let first = self.pairs.len() - self.met.len();
+        let TrialPiece { share, met, both, logs, pairs, .. } = self;
+        both.clear();
+        logs.clear();
         for (u, &c) in counts.iter().enumerate() {
-            document.responsibilities(u).for_each(|(k, r)| self.share[k as usize] = r);
-            for (i, &(a, b, _)) in self.met.iter().enumerate() {
-                let (x, y) = (self.share[a as usize], self.share[b as usize]);
+            // Most tokens are one topic's, or next to it.
+            if document.responsibilities(u).filter(|entry| entry.1 > LEAST_SHARE).count() < 2 {
+                continue;
+            }
+            document.responsibilities(u).for_each(|(k, r)| share[k as usize] = r);
+            for (i, &(a, b, _)) in met.iter().enumerate() {
+                let (x, y) = (share[a as usize], share[b as usize]);
                 if x > LEAST_SHARE && y > LEAST_SHARE {
-                    let [x, y] = [x, y].map(f64::from);
-                    let change = (x + y) * (x + y).ln() - x * x.ln() - y * y.ln();
-                    self.pairs[first + i].1.entropy -= f64::from(c) * change;
+                    both.push((i as u32, c, [x, y].map(f64::from)));
+                    logs.extend([f64::from(x) + f64::from(y), f64::from(x), f64::from(y)]);
                 }
             }
-            document.responsibilities(u).for_each(|(k, _)| self.share[k as usize] = 0.0);
+            document.responsibilities(u).for_each(|(k, _)| share[k as usize] = 0.0);
+        }
+        ln_slice(logs);
+        for (&(i, c, [x, y]), log) in both.iter().zip(logs.chunks_exact(3)) {
+            let change = (x + y) * log[0] - x * log[1] - y * log[2];
+            pairs[first + i as usize].1.entropy -= f64::from(c) * change;
         }
     }
 
