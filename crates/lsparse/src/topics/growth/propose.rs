@@ -131,7 +131,8 @@ pub(super) fn refined(
     for (split, words) in state.splits.iter().zip(&halves.words) {
         let Some(to) = places.stayed[split.topic as usize] else { continue };
         let parent = Parent { total, topic: split.topic, lambda };
-        let again = (split.refined < REFINEMENTS).then(|| proposal(to, split.refined + 1, words, |at| parent.frequency(words[at].0)));
+        let again = (split.refined < REFINEMENTS)
+            .then(|| proposal(to, split.refined + 1, words, |at| parent.frequency(words[at].0)));
         match again.flatten() {
             Some(proposal) => going_on.push(proposal),
             None => {

@@ -135,8 +135,7 @@ impl<'a> Passes<'a> {
             }
             let Some(params) = &mut params else { continue };
             (params.alpha, params.growth) = (self.alpha.clone(), growth.clone());
-            let visited =
-                self.topics.local(params, &self.data.batch(batch), &Default::default(), &mut self.worker)?;
+            let visited = self.topics.local(params, &self.data.batch(batch), &Default::default(), &mut self.worker)?;
             memos.push(Arc::new(visited.summary));
         }
         self.replace(memos);
@@ -325,9 +324,9 @@ fn moved(leaving: &Leaving, places: &Places) -> Option<Leaving> {
 mod tests {
     use super::*;
     use crate::data::CsrRows;
+    use crate::topics::fit_topics;
     use crate::topics::growth::judge::leave_out_objective;
     use crate::topics::summary::{SparseStats, WordStats};
-    use crate::topics::fit_topics;
     use crate::training::moves::Part;
 
     const TRUTH: usize = 5;
@@ -403,7 +402,10 @@ mod tests {
                 let mut total = topics.empty_batch().into_total();
                 after.iter().for_each(|memo| total.add_scaled(memo, 1.0));
                 let gained = leave_out_objective(topics, &total, &after) - before;
-                assert!((gained - gain).abs() < 1e-6 * before.abs(), "{kind:?} {touched:?}: {gain}, and {gained} gained");
+                assert!(
+                    (gained - gain).abs() < 1e-6 * before.abs(),
+                    "{kind:?} {touched:?}: {gain}, and {gained} gained"
+                );
                 topics.resize(num);
                 losing += usize::from(gain < 0.0);
                 kinds.push(kind);
