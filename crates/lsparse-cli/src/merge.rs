@@ -30,7 +30,7 @@ use crate::{output, parse};
 /// Of topics the objective is the one that -k auto finds K by: each tenth of the documents is scored under topics without
 /// it, and a topic costs 100 nats, or what the model says. Every pair of topics is judged with documents as they are (of
 /// more than 447 topics the 100,000 pairs that are most alike), and every topic is given up once on trial, its documents
-/// worked out again, with the topic that would take its words. That takes as long as ten to thirty laps.
+/// worked out again, with the topic that would take its words. That takes several times as long as the training.
 ///
 /// The changes that gain are made, the best first, and looked for again until none does; with --out the model is written.
 #[derive(Args, Debug)]

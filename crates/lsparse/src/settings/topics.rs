@@ -310,6 +310,12 @@ impl TopicsConfig {
         Ok(Checked { settings: config, sparsity, batches })
     }
 
+    /// What people should know of a K that is to be found among so many documents, before these settings are checked.
+    pub fn remark_on_finding(&self, num_docs: usize) -> Option<String> {
+        let remark = "one document leaves nothing to judge more topics by: K = 1";
+        (self.find_k && num_docs == 1).then(|| remark.to_owned())
+    }
+
     /// K at most, where it is found.
     pub fn k_max(&self) -> usize {
         self.k_max.unwrap_or(DEFAULT_K_MAX)

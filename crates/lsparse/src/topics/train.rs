@@ -132,6 +132,7 @@ impl<'a> TopicFamily<'a> {
     /// Check settings and documents.
     pub fn new(source: &'a dyn RowSource, config: &TopicsConfig, inputs: TopicInputs<'a>) -> Result<Self> {
         let (asked, finds_k) = (config.sparsity, config.find_k);
+        let alone = config.remark_on_finding(source.num_rows());
         // Where K is found it is found from that of a model to go on from.
         let start = inputs.start.filter(|_| config.find_k && config.k_start.is_none());
         let k_start = start.map_or(config.k_start, |start| Some(start.num_topics()));
@@ -151,8 +152,6 @@ impl<'a> TopicFamily<'a> {
         }
         let place = Place::choose(config.device, &demand(source, &config, entries))?;
         let clipped = asked.remark(config.topics).filter(|_| !finds_k);
-        let alone = "one document leaves nothing to judge more topics by: K = 1";
-        let alone = (finds_k && !config.find_k).then(|| alone.to_owned());
         let remarks = place.remark.iter().cloned().chain(clipped).chain(alone).collect();
         Ok(TopicFamily { source, config, inputs, place, remarks })
     }
