@@ -425,7 +425,7 @@ mod tests {
         // (Shares that differ by word, so that the two are not the same to the last bit.)
         let doubled = SparseStats::by_word(stats.vocab_size(), |v, row| {
             let (topic, mass) = stats.word(v);
-            let part = |k: usize| 0.5 + 0.2 * if (v + k) % 2 == 0 { 1.0 } else { -1.0 };
+            let part = |k: usize| 0.5 + 0.2 * if (v + k).is_multiple_of(2) { 1.0 } else { -1.0 };
             row.extend(topic.iter().zip(mass).map(|(&k, m)| (k, m * part(0))));
             row.extend(topic.iter().zip(mass).map(|(&k, m)| (k + TRUTH as u32, m * part(1))));
         });
