@@ -180,7 +180,8 @@ fn clusters_that_can_be_spared_are_named_and_merged() {
 #[test]
 fn topics_that_can_be_spared_are_named_and_merged() {
     let place = Place::new();
-    place.write("train.txt", themed_corpus(500, 5).text(0..500));
+    let truth = themed_corpus(500, 5);
+    place.write("train.txt", truth.text(0..500));
     place.lsparse("corpus build train.txt --max-share 1 --out train -q").assert().success();
     place.lsparse("fit topics train -k 60 --laps 6 --out m.safetensors -q").assert().success();
     let listed = place.json("merge m.safetensors train --json --top 60");
@@ -204,8 +205,7 @@ fn topics_that_can_be_spared_are_named_and_merged() {
     // A model alone does not say it.
     place.lsparse("merge m.safetensors").assert().code(2).stderr(contains("none are given"));
     place.lsparse("merge m.safetensors train --out train").assert().code(2);
-    let one = "one document of words that the model knows";
-    place.write("one.txt", one);
+    place.write("one.txt", truth.text(0..1));
     place.lsparse("merge m.safetensors one.txt").assert().code(2).stderr(contains("two documents"));
 }
 
