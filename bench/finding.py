@@ -1,7 +1,8 @@
 """K found by lsparse beside others who find one, and beside fixed K: held-out score and CPU seconds, one thread each.
 
 Made-up embeddings (128 columns, 100 clusters of unequal sizes) with scikit-learn's BayesianGaussianMixture beside them
-(its own `score` on the same held-out rows); patches, where two files of them are given; topics, where a folder as in
+(its own `score` on the same held-out rows); patches, where two files of them are given, with the same beside them on a part
+of the rows, with few components and iterations, since all of them would take it hours; topics, where a folder as in
 corpus.py is given, with tomotopy's HDP beside them, scored as ours are. What finding K takes of a lap is what the trace
 says (`moves_cpu_seconds`), by quarters of the laps after the first and of the lap where it is most.
 """
@@ -78,15 +79,17 @@ def all_ours(command: str, model: str, train: Path, held: Path, options: list[st
     return found
 
 
-def theirs(train: Path, held: Path, clusters: int, iterations: int) -> dict:
-    """The same of scikit-learn's Dirichlet process mixture with so many components at most."""
+def theirs(train: Path, held: Path, clusters: int, iterations: int, covariances: str = "diag", most: int | None = None) -> dict:
+    """The same of scikit-learn's Dirichlet process mixture with so many components at most, on so many of the rows."""
     import warnings
 
     from sklearn.mixture import BayesianGaussianMixture
 
     warnings.simplefilter("ignore")
-    rows, others = np.load(train), np.load(held)
-    model = BayesianGaussianMixture(n_components=clusters, covariance_type="diag", max_iter=iterations, random_state=0)
+    rows, others = np.load(train, mmap_mode="r"), np.load(held)
+    rows = rows if most is None or most >= len(rows) else rows[np.random.default_rng(0).choice(len(rows), most, replace=False)]
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
+    model = BayesianGaussianMixture(n_components=clusters, covariance_type=covariances, max_iter=iterations, random_state=0)
     begin = time.process_time()
     model.fit(rows)
     used = time.process_time() - begin
@@ -119,7 +122,7 @@ def topics(args: argparse.Namespace, corpus: Path) -> None:
             subprocess.run([*command, "build", counts, "--vocab", vocab, "--out", whole, "--quiet"], check=True)
             subprocess.run([*command, "split", whole, "--file", split, "--out", parts, "--quiet"], check=True)
     print(f"{name}: topics")
-    all_ours(args.command, "topics", parts / "train", parts / "test", [])
+    all_ours(args.command, "topics", parts / "train", parts / "test", [], args.fixed)
     peer = [sys.executable, Path(__file__).with_name("topics.py"), corpus, "tomotopy-hdp", "-k", "2"]
     with tempfile.TemporaryDirectory() as folder:
         line = subprocess.run([*peer, "--times", args.times, "--out", folder], check=True, stdout=subprocess.PIPE).stdout
@@ -139,6 +142,9 @@ def main() -> None:
     parser.add_argument("--clusters", type=int, default=100)
     parser.add_argument("--iterations", type=int, default=100)
     parser.add_argument("--patches", nargs=2, type=Path, help="rows to train on and held-out rows")
+    parser.add_argument("--peer-rows", type=int, default=10_000, help="patches that scikit-learn is given")
+    parser.add_argument("--peer-iterations", type=int, default=30, help="and its iterations")
+    parser.add_argument("--fixed", type=lambda text: tuple(map(int, text.split(","))), default=FIXED, help="K beside it")
     parser.add_argument("--corpus", type=Path, action="append", default=[])
     parser.add_argument("--times", default="5,20,60", help="CPU seconds of tomotopy")
     args = parser.parse_args()
@@ -146,8 +152,12 @@ def main() -> None:
     if args.rows:
         mixtures(args)
     if args.patches:
-        print("patches, zero-mean Gaussians")
-        all_ours(args.command, "mixture", *args.patches, ["--likelihood", "zero-mean-gauss"])
+        rows = len(np.load(args.patches[0], mmap_mode="r"))
+        print(f"{rows:,} patches, zero-mean Gaussians")
+        all_ours(args.command, "mixture", *args.patches, ["--likelihood", "zero-mean-gauss"], args.fixed)
+        at_most = min(args.peer_rows, rows)
+        name = f"scikit-learn, at most 50, {at_most:,} rows"
+        show(name, theirs(*args.patches, 50, args.peer_iterations, "full", at_most))
     for corpus in args.corpus:
         topics(args, corpus)
 

@@ -108,7 +108,7 @@ fn watched(args: &[&str]) -> Result<(), String> {
 /// K that is found beside other ways to find it and fixed K.
 fn finding(args: &[&str]) -> Result<(), String> {
     const USAGE: &str = "usage: cargo xtask bench finding [--rows N] [--images DIR [--stride N]] [--corpus FOLDER]... \
-        [--times 5,20,60]";
+        [--times 5,20,60] [--fixed 50,100,200,400,800] [--peer-rows N] [--peer-iterations N]";
     go(cargo(&["build", "--release", "--package", "lsparse-cli", "--package", "lsparse-bench"]))?;
     let data = root().join("target/bench-data");
     let path = |name: &str| data.join(name).to_string_lossy().into_owned();
@@ -117,7 +117,7 @@ fn finding(args: &[&str]) -> Result<(), String> {
         match *pair {
             ["--images", folder] => images = Some(folder),
             ["--stride", number] => stride = number,
-            [name @ ("--rows" | "--corpus" | "--times"), value] => {
+            [name @ ("--rows" | "--corpus" | "--times" | "--fixed" | "--peer-rows" | "--peer-iterations"), value] => {
                 options.extend([name.to_owned(), value.to_owned()]);
             }
             _ => return Err(USAGE.into()),

@@ -1,4 +1,4 @@
-//! `lsparse merge`: clusters of a trained mixture that could be merged or given up, and the model without them.
+//! `lsparse merge`: clusters of a trained mixture, or topics, that could be merged or given up, and the model without them.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -6,35 +6,48 @@ use std::path::PathBuf;
 use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::data::AtomicFile;
-use lsparse::mixture::Suggestion;
-use lsparse::training::moves::MoveKind;
-use lsparse::{AnyModel, Error, Result};
+use lsparse::topics::TopicModel;
+use lsparse::training::moves::{Fewer, MoveKind, Suggestion};
+use lsparse::{AnyModel, Error, MixtureModel, Result};
 use serde::Serialize;
 
 use crate::data_args::DataArgs;
 use crate::format::{counted, significant};
 use crate::stdin::Input;
+use crate::topics::{TextArgs, refuse_given, top_words};
 use crate::{output, parse};
 
-/// Clusters of a mixture that could be merged or given up, and what the objective would gain by it.
+/// Clusters of a mixture, or topics, that could be merged or given up, and what the objective would gain by it.
 ///
-/// One pass over the rows gives the exact change of the objective for every pair of clusters that some row belongs to both
-/// of, and for every cluster that is given up to those its rows keep besides; nothing is trained. The changes that gain are
-/// made, the best first, and looked for again until none does; with --out the model is written. Rows should be those that
-/// the model was trained on. Models of vb alone: a point estimate gains with every cluster.
+/// Nothing is trained, and no gain is guessed: each is the exact change of the objective, so that a model alone does not
+/// do. What two clusters cost that become one depends on the rows that belong to both, and a model does not remember rows.
+/// DATA should be what the model was trained on.
+///
+/// Of a mixture one pass over the rows gives the change for every pair of clusters that some row belongs to both of, and
+/// for every cluster that is given up to those its rows keep besides. Models of vb alone: a point estimate gains with every
+/// cluster.
+///
+/// Of topics the objective is the one that -k auto finds K by: each tenth of the documents is scored under topics without
+/// it, and a topic costs 100 nats, or what the model says. Every pair of topics is judged with documents as they are (of
+/// more than 447 topics the 100,000 pairs that are most alike), and every topic is given up once on trial, its documents
+/// worked out again, with the topic that would take its words. That takes several times as long as the training.
+///
+/// The changes that gain are made, the best first, and looked for again until none does; with --out the model is written.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
   lsparse merge model.safetensors data.npy                           # what could go, the best first
   lsparse merge model.safetensors data.npy --out fewer.safetensors   # the model without it
-  lsparse fit mixture data.npy --from fewer.safetensors --out again.safetensors")]
+  lsparse fit mixture data.npy --from fewer.safetensors --out again.safetensors
+  lsparse merge topics.safetensors corpus                            # duplicates and topics that nobody needs
+  lsparse merge topics.safetensors corpus --out fewer.safetensors")]
 pub struct MergeArgs {
     /// A model file.
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
-    /// Rows, in any format that training reads; - for standard input.
+    /// Rows, in any format that training reads; for topics a corpus folder or raw text; - for standard input.
     #[arg(value_name = "DATA")]
-    pub data: PathBuf,
+    pub data: Option<PathBuf>,
     /// Write the model with the changes that gain made here.
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -46,6 +59,8 @@ pub struct MergeArgs {
     pub threads: Option<usize>,
     #[command(flatten)]
     pub reading: DataArgs,
+    #[command(flatten)]
+    pub text: TextArgs,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -53,6 +68,9 @@ pub struct MergeArgs {
 
 /// Changes that are listed where none gains.
 const NEAREST: usize = 3;
+
+/// Words that a topic is shown by.
+const TOP_WORDS: usize = 3;
 
 #[derive(Serialize)]
 struct Listed<'a> {
@@ -80,27 +98,88 @@ fn name(kind: MoveKind) -> &'static str {
     }
 }
 
+/// A model that clusters may be spared of.
+trait Spared {
+    /// One of what it has, and several.
+    const NAMES: (&'static str, &'static str);
+
+    /// What people know a cluster by, beside its number.
+    fn shown(&self, k: usize) -> Option<String>;
+    fn number(&self) -> usize;
+    fn save(&self, file: AtomicFile) -> Result<()>;
+}
+
+impl Spared for MixtureModel {
+    const NAMES: (&'static str, &'static str) = ("cluster", "clusters");
+
+    fn shown(&self, _: usize) -> Option<String> {
+        None
+    }
+
+    fn number(&self) -> usize {
+        self.num_clusters()
+    }
+
+    fn save(&self, file: AtomicFile) -> Result<()> {
+        MixtureModel::save(self, file)
+    }
+}
+
+impl Spared for TopicModel {
+    const NAMES: (&'static str, &'static str) = ("topic", "topics");
+
+    fn shown(&self, k: usize) -> Option<String> {
+        Some(top_words(self, k, TOP_WORDS).join(" "))
+    }
+
+    fn number(&self) -> usize {
+        self.num_topics()
+    }
+
+    fn save(&self, file: AtomicFile) -> Result<()> {
+        TopicModel::save(self, file)
+    }
+}
+
 pub fn run(args: &MergeArgs) -> Result<()> {
     with_threads(args.threads, || merge(args))?
 }
 
 fn merge(args: &MergeArgs) -> Result<()> {
-    let AnyModel::Mixture(model) = AnyModel::load(&args.model)? else {
+    let model = AnyModel::load(&args.model)?;
+    let Some(data) = &args.data else {
         return Err(Error::Config {
-            setting: "model",
-            problem: format!("{} is no mixture", args.model.display()),
-            remedy: "give a mixture; lsparse topics names near-duplicates of topics".into(),
+            setting: "data",
+            problem: "what a change gains depends on the rows or documents that it concerns, and none are given".into(),
+            remedy: "give those that the model was trained on".into(),
         });
     };
     if let Some(out) = &args.out {
-        output::check_not_input("out", out, &[&args.data])?;
+        output::check_not_input("out", out, &[data])?;
     }
     let out = args.out.as_deref().map(AtomicFile::create).transpose()?;
-    let data = Input::open(&args.data, ".csv")?;
-    args.reading.check_patches(&[data.path()])?;
-    let source = args.reading.open(data.path(), model.config.missing)?;
-    let fewer = model.fewer(source.as_ref())?;
-    let after = fewer.model.num_clusters();
+    match model {
+        AnyModel::Mixture(model) => {
+            refuse_given(&args.text.given(), "a mixture")?;
+            let data = Input::open(data, ".csv")?;
+            args.reading.check_patches(&[data.path()])?;
+            let source = args.reading.open(data.path(), model.config.missing)?;
+            report(args, model.as_ref(), &model.fewer(source.as_ref())?, out)
+        }
+        AnyModel::Topics(model) => {
+            let documents = args.text.open(data, &model, Some(&args.reading))?;
+            report(args, model.as_ref(), &model.fewer(&documents)?, out)
+        }
+        AnyModel::Sequence(_) => Err(Error::Config {
+            setting: "model",
+            problem: format!("{} is a hidden Markov model", args.model.display()),
+            remedy: "give a mixture or topics".into(),
+        }),
+    }
+}
+
+fn report<M: Spared>(args: &MergeArgs, model: &M, fewer: &Fewer<M>, out: Option<AtomicFile>) -> Result<()> {
+    let (before, after) = (model.number(), fewer.model.number());
     if let Some(file) = out {
         fewer.model.save(file)?;
     }
@@ -112,30 +191,32 @@ fn merge(args: &MergeArgs) -> Result<()> {
             Listed { change: name(*kind), clusters, gain: *gain }
         });
         return output::print_json(&Report {
-            clusters: model.num_clusters(),
+            clusters: before,
             clusters_after: after,
             changes: fewer.made.len(),
             suggestions: suggestions.collect(),
             model: args.out.as_ref().map(|path| path.display().to_string()),
         });
     }
+    let (one, several) = M::NAMES;
     let mut text = String::new();
     if fewer.made.is_empty() {
         let nearest = if shown.is_empty() { "" } else { "; what would lose least:" };
-        let _ = writeln!(text, "no change gains: {} left{nearest}", counted(after, "cluster", "clusters"));
+        let _ = writeln!(text, "no change gains: {} left{nearest}", counted(after, one, several));
     }
     if !shown.is_empty() {
         let _ = writeln!(text, "{:>14}  change, by itself", "gain in nats");
     }
     for Suggestion { kind, clusters, gain } in shown {
-        let numbers: Vec<String> = clusters.iter().map(usize::to_string).collect();
-        let what = match (kind, numbers.split_first()) {
+        let called = |k: &usize| model.shown(*k).map_or_else(|| k.to_string(), |words| format!("{k} ({words})"));
+        let names: Vec<String> = clusters.iter().map(called).collect();
+        let what = match (kind, names.split_first()) {
             (MoveKind::Delete, Some((first, rest))) if !rest.is_empty() => {
                 let shown = rest.iter().take(8).cloned().collect::<Vec<_>>().join(", ");
                 format!("give up {first}, to {shown}{}", if rest.len() > 8 { ", ..." } else { "" })
             }
             (MoveKind::Delete, Some((first, _))) => format!("give up {first}"),
-            _ => format!("merge {}", numbers.join(" and ")),
+            _ => format!("merge {}", names.join(" and ")),
         };
         let _ = writeln!(text, "{:>14}  {what}", significant(*gain, 6));
     }
@@ -146,7 +227,7 @@ fn merge(args: &MergeArgs) -> Result<()> {
     let _ = writeln!(
         text,
         "{after} of {} {verb} by {}, one after the other",
-        counted(model.num_clusters(), "cluster", "clusters"),
+        counted(before, one, several),
         counted(fewer.made.len(), "change that gains", "changes that gain"),
     );
     output::print(&text)

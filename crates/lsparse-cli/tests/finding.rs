@@ -1,9 +1,10 @@
-//! `fit mixture -k auto` and `merge`: K as it is found, said and saved, and clusters that a trained model can spare.
+//! `fit -k auto` and `merge`: K as it is found, said and saved, and clusters and topics that a trained model can spare.
 
 mod common;
 
-use common::with_planted;
+use common::{Place, with_planted};
 use lsparse::LikelihoodKind;
+use lsparse::synthetic::themed_corpus;
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -173,4 +174,50 @@ fn clusters_that_can_be_spared_are_named_and_merged() {
     assert!(said.starts_with("no change gains: ") && losses > 0 && losses <= 3, "{said}");
     place.lsparse("fit mixture train.npy -k 4 --estimate ml --out ml.safetensors").assert().success();
     place.lsparse("merge ml.safetensors train.npy").assert().code(2).stderr(contains("train with vb"));
+}
+
+/// Of topics too, by documents as a corpus or as text; what each change concerns is shown by words.
+#[test]
+fn topics_that_can_be_spared_are_named_and_merged() {
+    let place = Place::new();
+    let truth = themed_corpus(500, 5);
+    place.write("train.txt", truth.text(0..500));
+    place.lsparse("corpus build train.txt --max-share 1 --out train -q").assert().success();
+    place.lsparse("fit topics train -k 60 --laps 6 --out m.safetensors -q").assert().success();
+    let listed = place.json("merge m.safetensors train --json --top 60");
+    let gains: Vec<f64> =
+        listed["suggestions"].as_array().unwrap().iter().map(|change| change["gain"].as_f64().unwrap()).collect();
+    assert!(gains.is_sorted_by(|a, b| a >= b) && gains[0] > 0.0 && gains.len() <= 60, "{gains:?}");
+    let (before, after) = (listed["clusters"].as_u64().unwrap(), listed["clusters_after"].as_u64().unwrap());
+    assert!(before == 60 && (20..45).contains(&after), "{after} of {before}, 24 themes");
+    assert_eq!(listed["changes"].as_u64().unwrap(), before - after);
+    let said = place.stdout("merge m.safetensors train --out f.safetensors");
+    assert!(said.contains(&format!("{after} of 60 topics left by")) && said.contains(" ("), "{said}");
+    assert_eq!(place.json("info f.safetensors --json")["topics"].as_u64().unwrap(), after);
+    // The same of the text, with any number of threads, and nothing more can go.
+    place.lsparse("merge m.safetensors train.txt --threads 3 --out g.safetensors").assert().success();
+    assert!(place.read("f.safetensors") == place.read("g.safetensors"));
+    assert_eq!(place.json("merge f.safetensors train --json")["changes"], 0);
+    assert!(place.stdout("merge f.safetensors train").starts_with("no change gains: "));
+    // It is a model like any other.
+    place.lsparse("score f.safetensors train").assert().success();
+    place.lsparse("fit topics train --from f.safetensors --laps 2 --out h.safetensors -q").assert().success();
+    // A model alone does not say it.
+    place.lsparse("merge m.safetensors").assert().code(2).stderr(contains("none are given"));
+    place.lsparse("merge m.safetensors train --out train").assert().code(2);
+    place.write("one.txt", truth.text(0..1));
+    place.lsparse("merge m.safetensors one.txt").assert().code(2).stderr(contains("two documents"));
+}
+
+/// With one document there is nothing to judge more topics than one by.
+#[test]
+fn one_document_has_one_topic() {
+    let place = Place::new();
+    place.write("one.txt", "word\n");
+    place.lsparse("corpus build one.txt --min-docs 1 --max-share 1 --out one -q").assert().success();
+    let run = place.lsparse("fit topics one -k auto --out m.safetensors").assert().success();
+    run.stderr(contains("one document"));
+    assert_eq!(place.json("info m.safetensors --json")["topics"], 1);
+    place.lsparse("topics m.safetensors").assert().success();
+    place.lsparse("fit topics one -k auto --k-start 2").assert().code(2).stderr(contains("ask for fewer"));
 }

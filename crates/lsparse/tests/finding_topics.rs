@@ -144,6 +144,24 @@ fn planted_topics_of_all_sizes_are_found() {
     }
 }
 
+/// Twice as many topics as were planted, trained at that K, come down to those planted without training.
+#[test]
+fn topics_that_can_be_spared_go() {
+    for seed in 0..2 {
+        let rows = planted(500, seed);
+        let config = TopicsConfig { topics: 2 * TRUTH, seed, ..Default::default() };
+        let model = fit_topics(&rows, &config).unwrap().model;
+        let fewer = model.fewer(&rows).unwrap();
+        assert_eq!((fewer.model.num_topics(), fewer.made.len()), (TRUTH, TRUTH), "seed {seed}");
+        let mut planted: Vec<u32> = (0..TRUTH).map(|k| fewer.model.top_words(k, 1)[0].0 / 30).collect();
+        planted.sort_unstable();
+        assert_eq!(planted, (0..TRUTH as u32).collect::<Vec<_>>());
+        let again = with_threads(3, || model.fewer(&rows).unwrap()).unwrap();
+        assert!(again.model.to_bytes().unwrap() == fewer.model.to_bytes().unwrap());
+        assert_eq!((again.suggestions, again.made), (fewer.suggestions, fewer.made));
+    }
+}
+
 /// What changes claim to gain is what the objective, worked out from nothing, has gained: splits from few topics, topics
 /// given up from many.
 #[test]
@@ -261,11 +279,14 @@ fn documents_that_say_little_and_limits() {
         let rows = CsrRows::new("same", 3, indptr, words.repeat(documents), vec![2.0f32; length * documents]).unwrap();
         assert_eq!(fit_topics(&rows, &config(5, 0)).unwrap().model.num_topics(), 1, "{length} words");
     }
-    // With one document there is nothing to leave out.
+    // With one document there is nothing to leave out, and nothing to judge more topics by.
     let one = CsrRows::new("one word", 3, vec![0, 1], vec![1], vec![1.0f32]).unwrap();
-    let refused = fit_topics(&one, &TopicsConfig { k_start: None, ..config(1, 0) }).err();
-    let error = refused.map(|error| error.to_string()).unwrap_or_default();
-    assert!(error.contains("left out"), "{error}");
+    let model = fit_topics(&one, &TopicsConfig { k_start: None, ..config(1, 0) }).unwrap().model;
+    assert_eq!((model.num_topics(), model.config.find_k), (1, false));
+    // Most documents have no words, so that batches have nothing.
+    let indptr = (0..=40).map(|n| usize::from(n > 20) + usize::from(n > 30)).collect();
+    let few = CsrRows::new("two words", 3, indptr, vec![1, 2], vec![4.0f32; 2]).unwrap();
+    assert_eq!(fit_topics(&few, &config(3, 0)).unwrap().model.num_topics(), 1);
     let rows = planted(300, 2);
     let model = fit_topics(&rows, &TopicsConfig { k_max: Some(4), ..config(2, 0) }).unwrap().model;
     assert_eq!((model.num_topics(), model.config.topics), (4, 4));

@@ -13,7 +13,7 @@ mod units;
 
 pub use crate::likelihood::{Members, accumulate, log_density, respond, respond_dense};
 pub use given::GivenStart;
-pub use growth::{Fewer, Finding, GrowthState, Suggestion};
+pub use growth::{Finding, GrowthState};
 pub use local::search::{Search, SearchState};
 pub use memory::{MemoryNeed, memory_needed};
 pub use model::*;

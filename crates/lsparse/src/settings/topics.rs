@@ -258,6 +258,10 @@ impl TopicsConfig {
         config.check_stops()?;
         if config.find_k {
             config.settle_finding(num_docs)?;
+            if num_docs == 1 {
+                // There is nothing to judge more topics by.
+                (config.find_k, config.k_start, config.k_max, config.topic_cost) = (false, None, None, None);
+            }
         } else if config.k_start.is_some() || config.k_max.is_some() || config.topic_cost.is_some() {
             let start = config.k_start.map(|_| "k-start");
             let setting = start.or(config.k_max.map(|_| "k-max")).unwrap_or("topic-cost");
@@ -298,13 +302,18 @@ impl TopicsConfig {
         }
         if config.find_k && !config.leave_out {
             let judged = "K is judged by documents that are left out of what they are scored under";
-            return match (num_docs, batches) {
-                (..2, _) => bad("find-k", format!("{judged}, and there is one"), "give K"),
-                (_, 1) => bad("batches", format!("{judged}, and one batch has them all"), "give 2 or more, or K"),
+            return match batches {
+                1 => bad("batches", format!("{judged}, and one batch has them all"), "give 2 or more, or K"),
                 _ => bad("leave-out", judged.into(), "choose `leave-out on`, or give K"),
             };
         }
         Ok(Checked { settings: config, sparsity, batches })
+    }
+
+    /// What people should know of a K that is to be found among so many documents, before these settings are checked.
+    pub fn remark_on_finding(&self, num_docs: usize) -> Option<String> {
+        let remark = "one document leaves nothing to judge more topics by: K = 1";
+        (self.find_k && num_docs == 1).then(|| remark.to_owned())
     }
 
     /// K at most, where it is found.

@@ -152,7 +152,7 @@ impl Topics {
     }
 
     /// There are so many topics now.
-    fn resize(&mut self, num_topics: usize) {
+    pub(super) fn resize(&mut self, num_topics: usize) {
         let Some(finding) = &self.finding else { return };
         self.num_topics = num_topics;
         self.document = finding.document(num_topics);

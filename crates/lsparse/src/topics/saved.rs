@@ -32,6 +32,7 @@ const ASSIGNED_HERE: usize = 1024;
 const ASSIGNED_THERE: usize = 1 << 16;
 
 /// A trained topic model.
+#[derive(Clone)]
 pub struct TopicModel {
     /// The settings it was trained with, as settled for the corpus.
     pub config: TopicsConfig,

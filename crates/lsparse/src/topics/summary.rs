@@ -168,8 +168,19 @@ impl<M: Mass> SparseStats<M> {
     }
 
     /// Statistics from a function that pushes the entries of word v, topics ascending.
-    pub fn by_word(vocab_size: usize, mut entries: impl FnMut(usize, &mut Vec<(u32, M)>)) -> Self {
+    pub fn by_word(vocab_size: usize, entries: impl FnMut(usize, &mut Vec<(u32, M)>)) -> Self {
+        Self::by_word_with_room(vocab_size, 0, entries)
+    }
+
+    /// The same with room for so many entries.
+    pub(super) fn by_word_with_room(
+        vocab_size: usize,
+        about: usize,
+        mut entries: impl FnMut(usize, &mut Vec<(u32, M)>),
+    ) -> Self {
         let mut stats = SparseStats::empty(vocab_size);
+        stats.topic.reserve(about);
+        stats.mass.reserve(about);
         let mut row = Vec::new();
         for v in 0..vocab_size {
             row.clear();

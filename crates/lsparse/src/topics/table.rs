@@ -13,6 +13,7 @@ const PAD: usize = 16;
 /// C_vk is log phi_kv under point estimates and `E[log phi_kv]` under a posterior; a document never needs C itself:
 /// its responsibilities are ratios of exp(C_vk) exp(P_dk). What normalises a topic is held apart as its `scale`, so
 /// that new statistics change the entries of their own words and topics alone.
+#[derive(Clone)]
 pub struct WordTable {
     /// K.
     pub num_topics: usize,

@@ -131,7 +131,8 @@ pub struct TopicFamily<'a> {
 impl<'a> TopicFamily<'a> {
     /// Check settings and documents.
     pub fn new(source: &'a dyn RowSource, config: &TopicsConfig, inputs: TopicInputs<'a>) -> Result<Self> {
-        let asked = config.sparsity;
+        let (asked, finds_k) = (config.sparsity, config.find_k);
+        let alone = config.remark_on_finding(source.num_rows());
         // Where K is found it is found from that of a model to go on from.
         let start = inputs.start.filter(|_| config.find_k && config.k_start.is_none());
         let k_start = start.map_or(config.k_start, |start| Some(start.num_topics()));
@@ -150,8 +151,8 @@ impl<'a> TopicFamily<'a> {
             return Err(Error::Config { setting: "early-stopping", problem, remedy: "give `heldout` too".into() });
         }
         let place = Place::choose(config.device, &demand(source, &config, entries))?;
-        let clipped = asked.remark(config.topics).filter(|_| !config.find_k);
-        let remarks = place.remark.iter().cloned().chain(clipped).collect();
+        let clipped = asked.remark(config.topics).filter(|_| !finds_k);
+        let remarks = place.remark.iter().cloned().chain(clipped).chain(alone).collect();
         Ok(TopicFamily { source, config, inputs, place, remarks })
     }
 

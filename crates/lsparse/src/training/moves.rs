@@ -4,6 +4,8 @@
 //! the objective is known without another look at the rows. A [`Remap`] then brings totals and what is remembered of
 //! batches forward, each by its own statistics.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 /// What a cluster is made of.
@@ -74,4 +76,45 @@ pub struct Changes {
     pub proposed: Option<usize>,
     /// Whether there is more to be tried, so that the run is not at rest.
     pub restless: bool,
+}
+
+/// A change of a trained model that was considered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suggestion {
+    /// What it would be: two clusters or topics that become one, or one that is given up.
+    pub kind: MoveKind,
+    /// The clusters: the two, or the one and those that would take its observations.
+    pub clusters: Vec<usize>,
+    /// What the objective would gain by it alone; negative where it would lose.
+    pub gain: f64,
+}
+
+/// What can be said of fewer clusters or topics of a trained model.
+pub struct Fewer<M> {
+    /// Every change of the model as it is that was considered, the best first.
+    pub suggestions: Vec<Suggestion>,
+    /// Those that were made one after the other until none gained, by the numbers that clusters had at first.
+    pub made: Vec<Move>,
+    /// The model with them made.
+    pub model: M,
+}
+
+impl Suggestion {
+    /// Changes with what each gains, the best first. Two that become one, and either of them given up to the other, are the
+    /// same: the best stands for all.
+    pub(crate) fn best_first(gains: impl IntoIterator<Item = (MoveKind, Vec<u32>, f64)>) -> Vec<Self> {
+        let suggestion = |(kind, clusters, gain): (MoveKind, Vec<u32>, f64)| Suggestion {
+            kind,
+            clusters: clusters.into_iter().map(|k| k as usize).collect(),
+            gain,
+        };
+        let mut found: Vec<Suggestion> = gains.into_iter().map(suggestion).collect();
+        found.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+        let mut pairs = HashSet::new();
+        found.retain(|found| match found.clusters[..] {
+            [a, b] => pairs.insert((a.min(b), a.max(b))),
+            _ => true,
+        });
+        found
+    }
 }

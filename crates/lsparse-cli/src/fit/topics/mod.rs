@@ -52,6 +52,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let corpus = Corpus::open(&args.corpus)?;
     let heldout = args.heldout.as_deref().map(Corpus::open).transpose()?;
     output::note_remark(config.sparsity.remark(config.topics).filter(|_| !config.find_k));
+    output::note_remark(config.remark_on_finding(corpus.num_docs()));
     let config = config.check(corpus.num_docs())?;
     args.check_leave_out(&config)?;
     let tokens = corpus.num_tokens();

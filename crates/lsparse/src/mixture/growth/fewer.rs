@@ -1,7 +1,6 @@
 //! Fewer clusters of a model that is trained: which could be merged or given up, what each change gains, and the model
 //! without them. Passes over the rows until nothing more can go, and no training.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Finding, Growth, GrowthState, Judge};
@@ -12,28 +11,7 @@ use crate::likelihood::{ClusterSummary, Estimate};
 use crate::mixture::MixtureModel;
 use crate::settings::Sparsity;
 use crate::training::model::Model;
-use crate::training::moves::{Move, MoveKind};
-
-/// A change of a trained model that was considered.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Suggestion {
-    /// What it would be: two clusters that become one, or one that is given up.
-    pub kind: MoveKind,
-    /// The clusters: the two, or the one and those that would take its rows.
-    pub clusters: Vec<usize>,
-    /// What the objective would gain by it alone; negative where it would lose.
-    pub gain: f64,
-}
-
-/// What can be said of fewer clusters.
-pub struct Fewer {
-    /// Every change of the model as it is that was considered, the best first.
-    pub suggestions: Vec<Suggestion>,
-    /// Those that were made one after the other until none gained, by the numbers that clusters had at first.
-    pub made: Vec<Move>,
-    /// The model with them made.
-    pub model: MixtureModel,
-}
+use crate::training::moves::{Fewer, Suggestion};
 
 impl MixtureModel {
     /// Which clusters could be merged or given up, by the rows of `source`; those that the model was trained on are best.
@@ -48,7 +26,7 @@ impl MixtureModel {
     /// assert_eq!(fewer.model.num_clusters(), 5 - fewer.made.len());
     /// # Ok::<(), lsparse::Error>(())
     /// ```
-    pub fn fewer(&self, source: &dyn RowSource) -> Result<Fewer> {
+    pub fn fewer(&self, source: &dyn RowSource) -> Result<Fewer<MixtureModel>> {
         let refuse = |setting, problem: &str, remedy: &str| {
             Err(Error::Config { setting, problem: problem.into(), remedy: remedy.into() })
         };
@@ -65,7 +43,7 @@ impl MixtureModel {
         })
     }
 
-    fn fewer_as<T: Scalar>(&self, source: &dyn RowSource) -> Result<Fewer> {
+    fn fewer_as<T: Scalar>(&self, source: &dyn RowSource) -> Result<Fewer<MixtureModel>> {
         let mut mixture = self.mixture::<T>();
         check_rows(mixture.likelihood.as_ref(), self.config.missing, source)?;
         mixture.finding = Some(Finding::new(0, mixture.sparsity, 0));
@@ -100,19 +78,7 @@ impl MixtureModel {
             mixture.resize(total.num_clusters());
             params = mixture.global_step(&total, None)?;
         };
-        let suggestion = |(kind, clusters, gain): (MoveKind, Vec<u32>, f64)| Suggestion {
-            kind,
-            clusters: clusters.into_iter().map(|k| k as usize).collect(),
-            gain,
-        };
-        let mut suggestions: Vec<Suggestion> = suggestions.into_iter().flatten().map(suggestion).collect();
-        suggestions.sort_by(|a, b| b.gain.total_cmp(&a.gain));
-        // Two that become one, and either of them given up to the other, are the same: the best stands for all.
-        let mut pairs = HashSet::new();
-        suggestions.retain(|found| match found.clusters[..] {
-            [a, b] => pairs.insert((a.min(b), a.max(b))),
-            _ => true,
-        });
+        let suggestions = Suggestion::best_first(suggestions.into_iter().flatten());
         let total = ClusterSummary { trial: None, ..total };
         let params = mixture.global_step(&total, None)?;
         let mut model = self.clone();

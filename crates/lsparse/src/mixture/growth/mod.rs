@@ -25,7 +25,6 @@ use crate::mixture::local::trial::Proposals;
 use crate::mixture::{Mixture, MixtureParams};
 use crate::training::moves::{Changes, Part, Remap};
 
-pub use fewer::{Fewer, Suggestion};
 use judge::Judge;
 use prior::OTHER;
 pub(super) use prior::Settled;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::topics::growth::{AGAIN, CHANGE, GrowthState, Leaving, Places};
+use crate::topics::growth::{AGAIN, CHANGE, GrowthState, Leaving, Places, most_leaving};
 use crate::topics::summary::TopicSummary;
 
 /// Topics that a topic may be merged with, those that are most like it.
@@ -25,7 +25,7 @@ const ALLOWANCE: f64 = 2.0;
 const LEAST_TOKENS: f64 = 20_000.0;
 
 /// Topics that may leave at one time: they are bits of a word.
-const MOST: usize = 64;
+pub(super) const MOST: usize = 64;
 
 /// How much topics are alike, and for each those that it may be merged with.
 pub struct Alike {
@@ -48,8 +48,8 @@ impl Alike {
             if of_word.len() > TOPICS_A_WORD {
                 of_word.select_nth_unstable_by(TOPICS_A_WORD, |a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
                 of_word.truncate(TOPICS_A_WORD);
+                of_word.sort_unstable_by_key(|of| of.0);
             }
-            of_word.sort_unstable_by_key(|of| of.0);
             for (i, &(a, x)) in of_word.iter().enumerate() {
                 let row = &mut alike[a as usize * num..(a as usize + 1) * num];
                 of_word[i..].iter().for_each(|&(b, y)| row[b as usize] += x * y);
@@ -66,6 +66,11 @@ impl Alike {
         self.alike[a * self.num + b]
     }
 
+    /// Whether documents are used to having both, about.
+    pub(super) fn are_twins(&self, a: usize, b: usize) -> bool {
+        self.of(a, b) >= TWINS
+    }
+
     /// The topics most like one, the most first.
     pub fn partners(&self, a: usize) -> impl Iterator<Item = usize> + '_ {
         let row = &self.alike[a * self.num..(a + 1) * self.num];
@@ -79,6 +84,19 @@ impl Alike {
             best[at] = Some(b);
         }
         best.into_iter().flatten()
+    }
+
+    /// All pairs of topics, or of more than come to `most` those that are most alike.
+    pub(super) fn all_pairs(&self, most: usize) -> Vec<(u32, u32)> {
+        let mut pairs: Vec<(u32, u32)> = Vec::new();
+        (0..self.num as u32).for_each(|a| pairs.extend((a + 1..self.num as u32).map(|b| (a, b))));
+        if pairs.len() > most {
+            let alike = |&(a, b): &(u32, u32)| self.of(a as usize, b as usize);
+            pairs.sort_by(|x, y| alike(y).total_cmp(&alike(x)).then(x.cmp(y)));
+            pairs.truncate(most);
+            pairs.sort_unstable();
+        }
+        pairs
     }
 
     /// Pairs of topics that are most alike, by where they are now; the halves of a split are alike.
@@ -107,8 +125,8 @@ pub struct Heir {
     pub gain: Option<f64>,
 }
 
-/// The topics that may be given up next, so many that the documents that may be worked out again are not passed: half of
-/// those are for topics whose documents are likely to lose least, and the rest for all in turn, small ones first, since
+/// The topics that may be given up next, so many that the tokens of documents that may be worked out again are not passed
+/// (long documents have more topics, and are worked out again more often): half of those are for topics whose documents are likely to lose least, and the rest for all in turn, small ones first, since
 /// documents often find better without one than could be told. The heir is the larger of two. A topic that was tried in
 /// vain waits until its size or that of its heir is another, or there are fewer topics.
 pub(super) fn leaving(
@@ -118,9 +136,10 @@ pub(super) fn leaving(
     (heirs, alike): (&[Option<Heir>], &Alike),
     (places, cost): (&Places, f64),
 ) -> Vec<Leaving> {
-    let mut losses = vec![0.0; total.num_topics];
+    let (mut losses, mut tokens_of) = (vec![0.0; total.num_topics], vec![0.0; total.num_topics]);
     for trial in memos.iter().filter_map(|memo| memo.trial.as_ref()) {
         losses.iter_mut().zip(&trial.losses).for_each(|(sum, loss)| *sum += loss);
+        tokens_of.iter_mut().zip(&trial.tokens).for_each(|(sum, tokens)| *sum += tokens);
     }
     let mut open: Vec<Open> = Vec::new();
     for (k, heir) in heirs.iter().enumerate() {
@@ -137,23 +156,24 @@ pub(super) fn leaving(
         if !fresh {
             continue;
         }
-        let twins = alike.of(k, heir.topic as usize) >= TWINS;
+        let twins = alike.are_twins(k, heir.topic as usize);
         let documents = total.alpha_topic[k] + if twins { total.alpha_topic[heir.topic as usize] } else { 0.0 };
+        let work = tokens_of[k] + if twins { tokens_of[heir.topic as usize] } else { 0.0 };
         let loss = losses[k].min(heir.gain.map_or(f64::INFINITY, |gain| -gain));
         let promising = loss <= cost + (ALLOWANCE + state.optimism.a_document()) * documents;
         let leaving = Leaving { topic: to, heir: heir_to, twins };
-        open.push(Open { leaving, documents, loss, promising, left_at: tried.left_at });
+        open.push(Open { leaving, documents, work, loss, promising, left_at: tried.left_at });
     }
     let tokens: f64 = total.counts.iter().sum();
-    let budget = total.documents * state.leaving_share.max(LEAST_TOKENS / tokens.max(1.0));
+    let share = state.leaving_share.min(most_leaving(tokens));
+    let budget = tokens * share.max(LEAST_TOKENS / tokens.max(1.0));
     let (mut taken, mut used): (Vec<Leaving>, f64) = (Vec::new(), 0.0);
     let mut take = |open: &Open, budget: f64| {
-        let Open { leaving, documents, .. } = *open;
-        let with = |other: &Leaving| [other.topic, other.heir].contains(&leaving.topic) || other.topic == leaving.heir;
-        let fits = taken.is_empty() || used + documents <= budget;
-        if !taken.iter().any(with) && fits && taken.len() < MOST {
+        let Open { leaving, work, .. } = *open;
+        let fits = taken.is_empty() || used + work <= budget;
+        if !taken.iter().any(|other| other.bars(&leaving)) && fits && taken.len() < MOST {
             taken.push(leaving);
-            used += documents;
+            used += work;
         }
     };
     open.sort_by(|a, b| a.loss.total_cmp(&b.loss).then(a.leaving.cmp(&b.leaving)));
@@ -168,8 +188,9 @@ pub(super) fn leaving(
 /// A topic that may be given up, if there is time for it.
 struct Open {
     leaving: Leaving,
-    /// Documents that are to be worked out again, about.
+    /// Documents that are to be worked out again, about, and how long they are together.
     documents: f64,
+    work: f64,
     /// What they are said to lose, and whether that is so little that they may gain.
     loss: f64,
     promising: bool,

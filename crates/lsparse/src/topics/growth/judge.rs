@@ -59,6 +59,8 @@ pub struct Judge<'a> {
     memos: &'a [Arc<TopicSummary>],
     /// What a topic costs.
     cost: f64,
+    /// Whether what is unlikely to gain is worked out too.
+    thorough: bool,
     splits: Vec<u32>,
     pairs: Vec<(u32, u32)>,
     leaving: Vec<Leaving>,
@@ -99,6 +101,7 @@ impl<'a> Judge<'a> {
             total,
             memos,
             cost,
+            thorough: false,
             splits,
             pairs,
             leaving,
@@ -112,12 +115,17 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// The same, with what is unlikely to gain worked out too.
+    pub(super) fn thorough(self) -> Self {
+        Judge { thorough: true, ..self }
+    }
+
     /// Work out what every change that was proposed would gain; says how many they are.
     pub fn consider(&mut self) -> usize {
         let mut asked = vec![false; self.total.num_topics];
         let of_pairs = self.pairs.iter().flat_map(|&(a, b)| [a, b]);
         self.splits.iter().copied().chain(of_pairs).for_each(|k| asked[k as usize] = true);
-        let may_gain: Vec<bool> = (0..self.leaving.len()).map(|i| self.may_gain(i)).collect();
+        let may_gain: Vec<bool> = (0..self.leaving.len()).map(|i| self.thorough || self.may_gain(i)).collect();
         let asked_of = (2 * self.splits.len(), &may_gain[..]);
         let words = LeaveOut::new(self.topics, self.memos, &asked, asked_of, &self.pairs);
         let now = |k: u32| self.clusters[k as usize].as_ref().map_or(Said::default(), |cluster| cluster.1);
@@ -161,11 +169,46 @@ impl<'a> Judge<'a> {
         self.candidates.len()
     }
 
+    /// What J promises too much of a topic that may be given up; nothing where nobody was listened to.
+    fn promised_of(&self, slot: usize) -> f64 {
+        self.promised.get(slot).copied().unwrap_or_default()
+    }
+
     /// Whether J may gain by a topic that may be given up, by the bounds of its documents.
     fn may_gain(&self, slot: usize) -> bool {
         let mut bounds = Bounds::default();
         left_out::trials(self.memos).for_each(|trial| bounds.add(&trial.left_bounds[slot][0]));
-        bounds.change + self.promised[slot] + self.cost + ALLOWANCE * bounds.documents > 0.0
+        bounds.change + self.promised_of(slot) + self.cost + ALLOWANCE * bounds.documents > 0.0
+    }
+
+    /// What each change would gain by itself: two topics that become one, one that nobody has, or one that is given up
+    /// with its heir. Of the first those alone that are not far from the best.
+    pub(super) fn gains(&self) -> Vec<(MoveKind, Vec<u32>, f64)> {
+        let said_now: Vec<Said> = self.clusters.iter().flatten().map(|cluster| cluster.1).collect();
+        let present = self.stick_of(said_now.iter().copied());
+        let without = |gone: u32, said: &[Said]| {
+            let others = said.iter().enumerate().filter(|of| of.0 != gone as usize).map(|of| *of.1);
+            self.stick_of(others) - present + self.cost
+        };
+        let mut merges: Vec<&Candidate> = self.candidates.iter().collect();
+        merges.sort_by(|a, b| b.about.total_cmp(&a.about).then(a.touches.cmp(&b.touches)));
+        merges.truncate(MOST_GAINS);
+        let of_merge = |candidate: &&Candidate| {
+            let mut said = said_now.clone();
+            if let (&[first, _], Some(both)) = (&candidate.touches[..], candidate.said.first()) {
+                said[first as usize] = *both;
+            }
+            let gone = candidate.touches.last().copied().unwrap_or_default();
+            (candidate.kind, candidate.touches.clone(), candidate.gain + without(gone, &said))
+        };
+        let mut gains: Vec<_> = merges.par_iter().map(of_merge).collect();
+        let left = self.what_leaves();
+        let of_leaving = |leaves: &Leaves| {
+            let gain = leaves.gain + leaves.of_words + without(leaves.topic, &leaves.said_with(&said_now));
+            (MoveKind::Delete, vec![leaves.topic, leaves.heir], gain)
+        };
+        gains.par_extend(left.par_iter().map(of_leaving));
+        gains
     }
 
     /// What the stick makes of what documents say of these topics.
@@ -218,11 +261,11 @@ impl<'a> Judge<'a> {
         // Most are not worth a stick of their own.
         let is_near = |i: &usize| {
             let is_there = self.total.counts[left[*i].topic as usize] > 0.0;
-            is_there && self.about(&left[*i], &said_now) + self.promised[*i] > -SLACK_OF_LEAVING
+            is_there && self.about(&left[*i], &said_now) + self.promised_of(*i) > -SLACK_OF_LEAVING
         };
         let alone = |i: usize| {
             let after = self.stick_near(Some(&stick), left[i].said_with(&said_now).into_iter()).1;
-            (left[i].gain + left[i].of_words + after - present + self.cost + self.promised[i], i)
+            (left[i].gain + left[i].of_words + after - present + self.cost + self.promised_of(i), i)
         };
         let near: Vec<usize> = (0..left.len()).filter(is_near).collect();
         let mut alone: Vec<(f64, usize)> = near.into_par_iter().map(alone).filter(|alone| alone.0 > 0.0).collect();
@@ -237,11 +280,11 @@ impl<'a> Judge<'a> {
             let said = leaves.said_with(&said_now);
             let (next, after) = self.stick_near(Some(&stick), said.iter().copied());
             let by_itself = leaves.gain + state.gain(leaves) + after - present + self.cost;
-            let change = by_itself + self.promised[i];
+            let change = by_itself + self.promised_of(i);
             if change <= 0.0 {
                 continue;
             }
-            self.made_up = (self.made_up.0 + self.promised[i], self.made_up.1 || by_itself <= 0.0);
+            self.made_up = (self.made_up.0 + self.promised_of(i), self.made_up.1 || by_itself <= 0.0);
             (said_now, stick, present) = (said, next, after);
             (taken, left_so_far) = (taken | 1 << i, left_so_far + 1);
             state.make(leaves);
@@ -508,6 +551,9 @@ fn what_differs(masses: &[f64], (own, others): (&[f64], &[f64]), worth: impl Fn(
     };
     with((1.0, 1.0)) - with((0.0, 1.0)) - with((1.0, 0.0)) + with((0.0, 0.0))
 }
+
+/// Changes of two topics into one whose gain is worked out to the end, the best by what is known without the stick.
+const MOST_GAINS: usize = 300;
 
 /// What the stick may bring beyond the alphas of now, about: candidates that fall short by more are not looked at.
 const SLACK: f64 = 5.0;

@@ -3,10 +3,12 @@
 //! All of it is sums of m log(what the other batches have + lambda), gathered word by word; the logarithms of a word are
 //! worked out together.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::backend::with_buffers;
 use crate::topics::Topics;
 use crate::topics::growth::trial::{ROUNDING, Trial};
 use crate::topics::summary::{SparseStats, TopicSummary, WordsHere};
@@ -64,23 +66,23 @@ impl LeaveOut {
             left_counts: Vec::new(),
         };
         let is_asked = |slot: u32| leaving.get(slot as usize).is_some_and(|asked| *asked);
-        let of_chunk = |chunk: usize| {
-            let words = chunk * WORDS_A_TASK..((chunk + 1) * WORDS_A_TASK).min(topics.vocab_size);
-            let mut of_topics = Column::new(num, memos.len());
-            let mut of_halves = Column::new(num_halves, memos.len());
-            let mut changes = Vec::new();
-            let mut is_changed = vec![false; num];
+        let of_words = |words: Range<usize>, buffers: &mut Buffers| {
+            let Buffers { of_topics, of_halves, changed, is_changed } = buffers;
+            of_topics.begin(num, memos.len());
+            of_halves.begin(num_halves, memos.len());
+            changed.begin(leaving.len() * num);
+            is_changed.resize(num, false);
             let mut out = zero();
             for v in words {
-                changes_of(memos, v, is_asked, &mut changes);
-                changes.iter().for_each(|change| is_changed[change.topic as usize] = true);
+                let changes = || changes_in(memos, v).filter(|(_, change)| is_asked(change.0));
+                changes().for_each(|(_, change)| is_changed[change.1 as usize] = true);
                 let is_needed = |k: usize| asked[k] || is_changed[k];
                 of_topics.fill(memos.iter().map(|memo| batch_words(memo).word(v)), is_needed, lambda);
                 of_topics.add_to(&mut out.topics);
                 of_topics.add_pairs(&partners, lambda, &mut out.pairs);
-                of_topics.add_changes(&changes, lambda, &mut out.left);
+                of_topics.add_changes(changes(), changed, lambda, &mut out.left);
                 of_topics.clear();
-                changes.iter().for_each(|change| is_changed[change.topic as usize] = false);
+                changes().for_each(|(_, change)| is_changed[change.1 as usize] = false);
                 if num_halves > 0 {
                     of_halves.fill(trials(memos).map(|trial| trial.halves.word(v)), |_| true, lambda);
                     of_halves.add_to(&mut out.halves);
@@ -88,6 +90,10 @@ impl LeaveOut {
                 }
             }
             out
+        };
+        let of_chunk = |chunk: usize| {
+            let words = chunk * WORDS_A_TASK..((chunk + 1) * WORDS_A_TASK).min(topics.vocab_size);
+            with_buffers(|buffers: &mut Buffers| of_words(words, buffers))
         };
         let parts: Vec<LeaveOut> = (0..chunks).into_par_iter().with_max_len(1).map(of_chunk).collect();
         let mut sum = zero();
@@ -154,61 +160,140 @@ pub fn left_out(masses: &[f64], lambda: f64) -> f64 {
     masses.iter().map(of_batch).sum()
 }
 
-/// Such sums, each under a number, whose logarithms are worked out together.
+/// Sums that are worked out side by side.
+const LANES: usize = 8;
+
+/// Such sums, eight side by side: the masses of a batch in eight sums, then those of the next batch.
 #[derive(Default)]
 struct Sums {
-    /// How many terms there are; behind them is room for more.
+    batches: usize,
+    /// How many sums there are.
     len: usize,
-    number: Vec<u32>,
-    factor: Vec<f64>,
+    mass: Vec<f64>,
     log: Vec<f64>,
+    value: Vec<f64>,
 }
 
 impl Sums {
-    /// That of these masses, which come to `all`.
-    fn push(&mut self, number: u32, masses: &[f64], all: f64, lambda: f64) {
-        let room = self.len..self.len + masses.len();
-        if self.factor.len() < room.end {
-            self.number.resize(2 * room.end, 0);
-            self.factor.resize(2 * room.end, 0.0);
-            self.log.resize(2 * room.end, 0.0);
+    /// One more, of no mass yet.
+    fn open(&mut self) -> usize {
+        let (at, size) = (self.len, LANES * self.batches);
+        if at.is_multiple_of(LANES) {
+            let end = (at / LANES + 1) * size;
+            if self.mass.len() < end {
+                self.mass.resize(end, 0.0);
+                self.log.resize(end, 0.0);
+            }
+            self.mass[end - size..end].fill(0.0);
         }
-        self.number[room.clone()].fill(number);
-        let (factor, log) = (&mut self.factor[room.clone()], &mut self.log[room]);
-        // Which batches have any is anybody's guess: what has none is written over.
-        let mut there = 0;
-        for &m in masses {
-            (factor[there], log[there]) = (m, (all - m).max(0.0) + lambda);
-            there += usize::from(m > 0.0);
-        }
-        self.len += there;
+        self.len += 1;
+        at
     }
 
-    /// Add them to what is under their numbers, and have none.
-    fn add_to(&mut self, into: &mut [f64]) {
-        let len = std::mem::take(&mut self.len);
-        lsparse_kernels::ln_slice(&mut self.log[..len]);
-        for ((number, factor), log) in self.number[..len].iter().zip(&self.factor).zip(&self.log) {
-            into[*number as usize] += factor * log;
+    /// Where the mass of the first batch stands; the others follow in steps of `LANES`.
+    fn place(&self, at: usize) -> usize {
+        at / LANES * LANES * self.batches + at % LANES
+    }
+
+    /// The masses of a sum, batch by batch.
+    fn masses(&self, at: usize) -> impl Iterator<Item = f64> + '_ {
+        let place = self.place(at);
+        (0..self.batches).map(move |b| self.mass[place + b * LANES])
+    }
+
+    /// Open one with these masses.
+    fn push(&mut self, masses: impl Iterator<Item = f64>) -> usize {
+        let at = self.open();
+        let place = self.place(at);
+        masses.enumerate().for_each(|(b, mass)| self.mass[place + b * LANES] = mass);
+        at
+    }
+
+    /// Work them out. What rounding has left of a mass is nothing, where something was `taken`.
+    fn work_out(&mut self, lambda: f64, taken: bool) {
+        let size = LANES * self.batches;
+        let used = self.len.div_ceil(LANES) * size;
+        let (mass, log) = (&mut self.mass[..used], &mut self.log[..used]);
+        for (mass, log) in mass.chunks_exact_mut(size.max(1)).zip(log.chunks_exact_mut(size.max(1))) {
+            let mut all = [0.0; LANES];
+            for of_batch in mass.chunks_exact_mut(LANES) {
+                if taken {
+                    of_batch.iter_mut().for_each(|mass| *mass = left_of(*mass));
+                }
+                all.iter_mut().zip(of_batch).for_each(|(all, mass)| *all += *mass);
+            }
+            for (of_batch, logs) in mass.chunks_exact(LANES).zip(log.chunks_exact_mut(LANES)) {
+                let others = |((log, mass), all): ((&mut f64, &f64), &f64)| *log = (all - mass).max(0.0) + lambda;
+                logs.iter_mut().zip(of_batch).zip(&all).for_each(others);
+            }
         }
+        lsparse_kernels::ln_slice(log);
+        self.value.clear();
+        for (mass, log) in mass.chunks_exact(size.max(1)).zip(log.chunks_exact(size.max(1))) {
+            let mut sums = [0.0; LANES];
+            for (of_batch, logs) in mass.chunks_exact(LANES).zip(log.chunks_exact(LANES)) {
+                sums.iter_mut().zip(of_batch.iter().zip(logs)).for_each(|(sum, (mass, log))| *sum += mass * log);
+            }
+            self.value.extend_from_slice(&sums);
+        }
+    }
+}
+
+/// Memory that serves task after task.
+#[derive(Default)]
+struct Buffers {
+    of_topics: Column,
+    of_halves: Column,
+    changed: Places,
+    is_changed: Vec<bool>,
+}
+
+/// Which sum is under a number, where there is one.
+#[derive(Default)]
+struct Places {
+    place: Vec<u32>,
+    there: Vec<u32>,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl Places {
+    /// Room for so many; none is there, as whoever fills it leaves it.
+    fn begin(&mut self, num: usize) {
+        self.place.resize(num, NOWHERE);
+    }
+
+    fn get(&self, number: u32) -> Option<usize> {
+        Some(self.place[number as usize]).filter(|&at| at != NOWHERE).map(|at| at as usize)
+    }
+
+    fn put(&mut self, number: u32, at: usize) {
+        self.place[number as usize] = at as u32;
+        self.there.push(number);
+    }
+
+    fn clear(&mut self) {
+        let Places { place, there } = self;
+        there.drain(..).for_each(|number| place[number as usize] = NOWHERE);
     }
 }
 
 /// One word in every topic and batch.
+#[derive(Default)]
 struct Column {
-    batches: usize,
-    /// Topic by topic.
-    mass: Vec<f64>,
-    sum: Vec<f64>,
-    term: Vec<f64>,
-    there: Vec<u32>,
-    sums: Sums,
+    num: u32,
+    topics: Places,
+    own: Sums,
+    /// What might become of them, and under which number.
+    others: Sums,
+    number: Vec<u32>,
 }
 
 impl Column {
-    fn new(num: usize, batches: usize) -> Self {
-        let (mass, there) = (vec![0.0; num * batches], Vec::new());
-        Column { batches, mass, sum: vec![0.0; num], term: vec![0.0; num], there, sums: Sums::default() }
+    fn begin(&mut self, num: usize, batches: usize) {
+        self.num = num as u32;
+        self.topics.begin(num);
+        (self.own.batches, self.others.batches) = (batches, batches);
     }
 
     fn fill<'a>(
@@ -219,67 +304,73 @@ impl Column {
     ) {
         for (b, (topic, mass)) in batches.enumerate() {
             for (&k, &m) in topic.iter().zip(mass).filter(|(k, _)| is_needed(**k as usize)) {
-                if self.sum[k as usize] == 0.0 {
-                    self.there.push(k);
-                }
-                self.sum[k as usize] += f64::from(m);
-                self.mass[k as usize * self.batches + b] = f64::from(m);
+                let at = self.topics.get(k).unwrap_or_else(|| {
+                    let at = self.own.open();
+                    self.topics.put(k, at);
+                    at
+                });
+                let place = self.own.place(at) + b * LANES;
+                self.own.mass[place] = f64::from(m);
             }
         }
-        for &k in &self.there {
-            let masses = &self.mass[k as usize * self.batches..][..self.batches];
-            self.sums.push(k, masses, self.sum[k as usize], lambda);
-        }
-        self.sums.add_to(&mut self.term);
-    }
-
-    /// What batches have of the word in a topic.
-    fn of(&self, k: u32) -> &[f64] {
-        &self.mass[k as usize * self.batches..][..self.batches]
+        self.own.work_out(lambda, false);
     }
 
     fn add_to(&self, into: &mut [f64]) {
-        self.there.iter().for_each(|&k| into[k as usize] += self.term[k as usize]);
+        self.topics.there.iter().zip(&self.own.value).for_each(|(&k, value)| into[k as usize] += value);
     }
 
     /// What changes where two topics that both have the word are one.
     fn add_pairs(&mut self, partners: &[Vec<(u32, u32)>], lambda: f64, into: &mut [f64]) {
-        let (mut sums, mut both) = (std::mem::take(&mut self.sums), Vec::new());
-        for &a in &self.there {
-            for &(b, at) in partners[a as usize].iter().filter(|(b, _)| self.sum[*b as usize] > 0.0) {
-                both.clear();
-                both.extend(self.of(a).iter().zip(self.of(b)).map(|(x, y)| x + y));
-                sums.push(at, &both, self.sum[a as usize] + self.sum[b as usize], lambda);
-                into[at as usize] -= self.term[a as usize] + self.term[b as usize];
+        for (a, &k) in self.topics.there.iter().enumerate() {
+            for &(other, number) in &partners[k as usize] {
+                let Some(b) = self.topics.get(other) else { continue };
+                self.others.push(self.own.masses(a).zip(self.own.masses(b)).map(|(x, y)| x + y));
+                self.number.push(number);
+                into[number as usize] -= self.own.value[a] + self.own.value[b];
             }
         }
-        sums.add_to(into);
-        self.sums = sums;
+        self.add_others(lambda, false, into);
     }
 
-    /// What changes where topics that may leave are gone, each by itself.
-    fn add_changes(&mut self, changes: &[Change], lambda: f64, into: &mut [f64]) {
-        let mut sums = std::mem::take(&mut self.sums);
-        let mut after = Vec::new();
-        for of_topic in changes.chunk_by(|x, y| (x.slot, x.topic) == (y.slot, y.topic)) {
-            let Change { slot, topic, .. } = of_topic[0];
-            after.clear();
-            after.extend_from_slice(self.of(topic));
-            of_topic.iter().for_each(|change| after[change.batch as usize] += f64::from(change.mass));
-            after.iter_mut().for_each(|mass| *mass = left_of(*mass));
-            sums.push(slot, &after, after.iter().sum(), lambda);
-            into[slot as usize] -= self.term[topic as usize];
+    /// What changes where topics that may leave are gone, each by itself: (batch, (which, topic, change of mass)).
+    fn add_changes(
+        &mut self,
+        changes: impl Iterator<Item = (usize, (u32, u32, f32))>,
+        changed: &mut Places,
+        lambda: f64,
+        into: &mut [f64],
+    ) {
+        for (b, (slot, topic, change)) in changes {
+            let key = slot * self.num + topic;
+            let at = changed.get(key).unwrap_or_else(|| {
+                let own = self.topics.get(topic);
+                let at = match own {
+                    Some(own) => self.others.push(self.own.masses(own)),
+                    None => self.others.open(),
+                };
+                changed.put(key, at);
+                self.number.push(slot);
+                into[slot as usize] -= own.map_or(0.0, |own| self.own.value[own]);
+                at
+            });
+            let place = self.others.place(at) + b * LANES;
+            self.others.mass[place] += f64::from(change);
         }
-        sums.add_to(into);
-        self.sums = sums;
+        changed.clear();
+        self.add_others(lambda, true, into);
+    }
+
+    /// Add what might become of topics to what is under its number, and have none of it.
+    fn add_others(&mut self, lambda: f64, taken: bool, into: &mut [f64]) {
+        self.others.work_out(lambda, taken);
+        self.number.drain(..).zip(&self.others.value).for_each(|(number, value)| into[number as usize] += value);
+        self.others.len = 0;
     }
 
     fn clear(&mut self) {
-        for k in self.there.drain(..) {
-            let k = k as usize;
-            (self.sum[k], self.term[k]) = (0.0, 0.0);
-            self.mass[k * self.batches..(k + 1) * self.batches].fill(0.0);
-        }
+        self.topics.clear();
+        self.own.len = 0;
     }
 }
 
@@ -293,6 +384,12 @@ pub struct Change {
     pub batch: u32,
     /// How much.
     pub mass: f32,
+}
+
+/// Such changes of a word, batch by batch.
+fn changes_in(memos: &[Arc<TopicSummary>], v: usize) -> impl Iterator<Item = (usize, (u32, u32, f32))> + '_ {
+    let lists = trials(memos).enumerate();
+    lists.flat_map(move |(b, trial)| trial.left.word(v).iter().map(move |&change| (b, change)))
 }
 
 /// All such changes of a word, in that order, of those that are meant.

@@ -10,6 +10,7 @@ pub mod judge;
 mod left_out;
 mod optimism;
 mod propose;
+mod spare;
 pub mod trial;
 
 use std::sync::Arc;
@@ -46,11 +47,12 @@ const FIRST_SPLITS: usize = 8;
 const MOST_SPLITS: usize = 64;
 const LEAST_SPLITS: usize = 4;
 
-/// Documents that are worked out again without a topic in a lap, as a share of all, by the same rule: fewer at most where
-/// they have more tokens than so many.
+/// Documents that are worked out again without a topic in a lap, as a share of all, by the same rule. Of more tokens than
+/// `FEW_TOKENS` it is less at most, by the square of how many times more they are: what is tried takes its time from laps
+/// that are long.
 const MOST_LEAVING: f64 = 0.4;
-const MOST_OF_MANY: f64 = 0.12;
-const MOST_TOKENS: f64 = 65_000.0;
+const MOST_OF_MANY: f64 = 0.05;
+const FEW_TOKENS: f64 = 160_000.0;
 const FIRST_LEAVING: f64 = 0.1;
 const LEAST_LEAVING: f64 = 0.02;
 
@@ -121,6 +123,13 @@ pub struct Leaving {
     pub heir: u32,
     /// Whether documents of the heir are worked out again too: those of twins are used to having two.
     pub twins: bool,
+}
+
+impl Leaving {
+    /// Whether another cannot be tried beside it: one of the two would be the other's heir, or both are one.
+    fn bars(&self, other: &Leaving) -> bool {
+        [self.topic, self.heir].contains(&other.topic) || self.topic == other.heir
+    }
 }
 
 /// What is proposed and what was tried.
@@ -358,8 +367,7 @@ impl GrowthState {
         }
         if !self.leaving.is_empty() {
             let factor = if paid(MoveKind::Delete, self.leaving.len()) { 2.0 } else { 0.5 };
-            let most = (MOST_TOKENS / tokens.max(1.0)).clamp(MOST_OF_MANY, MOST_LEAVING);
-            self.leaving_share = (factor * self.leaving_share).clamp(LEAST_LEAVING, most);
+            self.leaving_share = (factor * self.leaving_share).clamp(LEAST_LEAVING, most_leaving(tokens));
         }
     }
 
@@ -377,6 +385,11 @@ impl GrowthState {
             (tried.left_size, tried.heir_size, tried.left_at) = (size(k), size(heir), self.generation);
         }
     }
+}
+
+/// What share of the documents may be worked out again at most, where they have so many tokens.
+fn most_leaving(tokens: f64) -> f64 {
+    (MOST_LEAVING * (FEW_TOKENS / tokens.max(1.0)).powi(2)).clamp(MOST_OF_MANY, MOST_LEAVING)
 }
 
 /// alpha of a topic made of these parts, until the documents have said better.

@@ -44,8 +44,14 @@ impl Parent<'_> {
     }
 }
 
-/// The proposal whose halves have these words: (word, mass of the first, mass of the second), words ascending.
-fn proposal(topic: u32, refined: u32, words: &[(u32, f64, f64)], parent: &Parent<'_>) -> Option<Proposal> {
+/// The proposal whose halves have these words: (word, mass of the first, mass of the second), words ascending; with how
+/// often the topic has the word in each place of the list.
+fn proposal(
+    topic: u32,
+    refined: u32,
+    words: &[(u32, f64, f64)],
+    mut frequency: impl FnMut(usize) -> f64,
+) -> Option<Proposal> {
     let sum = |of: fn(&(u32, f64, f64)) -> f64| words.iter().map(of).sum::<f64>();
     let masses = [sum(|w| w.1), sum(|w| w.2)];
     let all = masses[0] + masses[1];
@@ -54,13 +60,13 @@ fn proposal(topic: u32, refined: u32, words: &[(u32, f64, f64)], parent: &Parent
     }
     let smooth = SMOOTH * all;
     let base = ((masses[1] + smooth) / (masses[0] + smooth)).ln();
-    let ratio = |&(v, left, right): &(u32, f64, f64)| {
-        let own = smooth * parent.frequency(v);
+    let ratio = |(at, &(v, left, right)): (usize, &(u32, f64, f64))| {
+        let own = smooth * frequency(at);
         (v, ((left + own) / (right + own)).ln() as f32)
     };
     let share = masses.map(|mass| (mass / all).clamp(0.05, 0.95));
     let share = share.map(|s| s / (share[0] + share[1]));
-    Some(Proposal { topic, refined, base: base as f32, ratio: words.iter().map(ratio).collect(), share })
+    Some(Proposal { topic, refined, base: base as f32, ratio: words.iter().enumerate().map(ratio).collect(), share })
 }
 
 /// What documents have given to the halves of topics that are proposed for a split.
@@ -125,7 +131,8 @@ pub(super) fn refined(
     for (split, words) in state.splits.iter().zip(&halves.words) {
         let Some(to) = places.stayed[split.topic as usize] else { continue };
         let parent = Parent { total, topic: split.topic, lambda };
-        let again = (split.refined < REFINEMENTS).then(|| proposal(to, split.refined + 1, words, &parent));
+        let again = (split.refined < REFINEMENTS)
+            .then(|| proposal(to, split.refined + 1, words, |at| parent.frequency(words[at].0)));
         match again.flatten() {
             Some(proposal) => going_on.push(proposal),
             None => {
@@ -162,14 +169,17 @@ pub(super) fn fresh(
         let examples: Vec<&Example> = trials().flat_map(|trial| &trial.examples).filter(is_meant).collect();
         let seed = state.generation.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ state.ids_of(to);
         let parent = Parent { total, topic: k, lambda };
-        let words = two_groups(&examples, &parent, &mut ChaCha8Rng::seed_from_u64(seed))?;
-        proposal(to, 0, &words, &parent)
+        let (words, frequency) = two_groups(&examples, &parent, &mut ChaCha8Rng::seed_from_u64(seed))?;
+        proposal(to, 0, &words, |at| frequency[at])
     };
     wanted.par_iter().with_max_len(1).map(of_topic).collect::<Vec<_>>().into_iter().flatten().collect()
 }
 
+/// The words of two groups, and how often the topic has each.
+type TwoGroups = (Vec<(u32, f64, f64)>, Vec<f64>);
+
 /// Two groups of examples, by passes in which each goes to the group that explains it better without it.
-fn two_groups(examples: &[&Example], parent: &Parent<'_>, rng: &mut ChaCha8Rng) -> Option<Vec<(u32, f64, f64)>> {
+fn two_groups(examples: &[&Example], parent: &Parent<'_>, rng: &mut ChaCha8Rng) -> Option<TwoGroups> {
     if examples.len() < LEAST_EXAMPLES {
         return None;
     }
@@ -184,7 +194,8 @@ fn two_groups(examples: &[&Example], parent: &Parent<'_>, rng: &mut ChaCha8Rng) 
     let length: Vec<f64> = documents.iter().map(|document| document.iter().map(|w| w.1).sum()).collect();
     let all: f64 = length.iter().sum();
     let smooth = SMOOTH * all;
-    let own: Vec<f64> = words.iter().map(|&v| smooth * parent.frequency(v)).collect();
+    let frequency: Vec<f64> = words.iter().map(|&v| parent.frequency(v)).collect();
+    let own: Vec<f64> = frequency.iter().map(|frequency| smooth * frequency).collect();
     let mut best: Option<(f64, Vec<usize>)> = None;
     for _ in 0..STARTS {
         // One document, and of a few others the one that it explains worst.
@@ -235,7 +246,7 @@ fn two_groups(examples: &[&Example], parent: &Parent<'_>, rng: &mut ChaCha8Rng) 
     for (document, &group) in documents.iter().zip(&taken) {
         document.iter().for_each(|&(w, c)| sums[w as usize][group] += c);
     }
-    Some(words.into_iter().zip(sums).map(|(v, sum)| (v, sum[0], sum[1])).collect())
+    Some((words.into_iter().zip(sums).map(|(v, sum)| (v, sum[0], sum[1])).collect(), frequency))
 }
 
 /// Two groups of documents, and what their words come to.

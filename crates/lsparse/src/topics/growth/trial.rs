@@ -210,6 +210,8 @@ pub struct Trial {
     /// What the bounds of its documents would change by, under topics of which only the heir is another: of those that
     /// topics have, and of those that are only listened to.
     pub left_bounds: Vec<[Bounds; 2]>,
+    /// By topic: tokens of the documents that have it, as far as each of them counts among those.
+    pub tokens: Vec<f64>,
     /// By topic: what its documents lost when they were to do without it, infinite where some have no other.
     pub losses: Vec<f64>,
     /// For each that may leave, those that some document has besides, or would have instead, as bits.
@@ -240,6 +242,7 @@ impl Trial {
             left_entropy: vec![0.0; leaving.len()],
             left_bounds: vec![[Bounds::default(); 2]; leaving.len()],
             overlap: vec![0; leaving.len()],
+            tokens: vec![0.0; num_topics],
             losses: vec![0.0; num_topics],
             splits: splits.to_vec(),
             halves: SparseStats::empty(vocab_size),
@@ -372,14 +375,23 @@ fn moved<M: crate::topics::summary::Mass>(
 ) -> SparseStats<M> {
     let mut sums = Sums::new(num_topics);
     let has_halves = places.half.iter().any(Option::is_some);
-    SparseStats::by_word(stats.vocab_size(), |v, row| {
+    // Where no two become one, topics that stay are in the order that they were in.
+    let in_order = places.whole.iter().flatten().is_sorted_by(|a, b| a < b);
+    let entries = stats.topic.len() + if has_halves { trial.halves.topic.len() } else { 0 };
+    SparseStats::by_word_with_room(stats.vocab_size(), entries, |v, row| {
+        let halves = if has_halves { trial.halves.word(v) } else { (&[][..], &[][..]) };
+        let is_plain = in_order && halves.0.iter().all(|&half| places.half[half as usize].is_none());
+        if is_plain && !trial.left.word(v).iter().any(|change| places.leaves[change.0 as usize]) {
+            let (topic, mass) = stats.word(v);
+            let stays = topic.iter().zip(mass).filter_map(|(&k, &m)| Some((places.whole[k as usize]?, m)));
+            row.extend(stays.filter(|entry| entry.1.into() > ROUNDING));
+            return;
+        }
         let mut add = |to: Option<u32>, mass: f64| to.into_iter().for_each(|to| sums.add(to, mass));
         let (topic, mass) = stats.word(v);
         topic.iter().zip(mass).for_each(|(&k, &m)| add(places.whole[k as usize], m.into()));
-        if has_halves {
-            let (half, mass) = trial.halves.word(v);
-            half.iter().zip(mass).for_each(|(&h, &m)| add(places.half[h as usize], m.into()));
-        }
+        let (half, mass) = halves;
+        half.iter().zip(mass).for_each(|(&h, &m)| add(places.half[h as usize], m.into()));
         for &(_, k, change) in trial.left.word(v).iter().filter(|change| places.leaves[change.0 as usize]) {
             add(places.whole[k as usize], f64::from(change));
         }

@@ -287,8 +287,13 @@ fn solve_range(
         piece.bound.push(evidence);
         piece.explained.push(Explained { evidence: evidence as f32, tokens: tokens as f32 });
         if request.learn_alpha {
-            let Piece { alloc, alpha_total, alpha_topic, .. } = piece;
-            let add = |k, tables, slope| alpha_topic.push((k, tables, slope));
+            let Piece { alloc, alpha_total, alpha_topic, trial, .. } = piece;
+            let add = |k, tables, slope| {
+                alpha_topic.push((k, tables, slope));
+                if request.proposals.is_some() {
+                    trial.add_tokens(k, tables * tokens);
+                }
+            };
             let term = |term| alloc.push(term);
             alpha_total.push(request.say_of_alpha((tokens, alpha_sum), document.topic_counts(), term, add));
         }

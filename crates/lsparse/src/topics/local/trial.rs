@@ -1,6 +1,6 @@
 //! What documents say of proposals: which half of a topic each would take, and what it would change if two were one.
 
-use lsparse_kernels::ln_gamma;
+use lsparse_kernels::{ln_gamma, ln_slice};
 
 use crate::allocation::alpha_bound;
 use crate::topics::growth::trial::{Bounds, Example, LeftWord, PairChange, Said, Trial};
@@ -12,8 +12,14 @@ use crate::topics::summary::Entries;
 /// Responsibilities below this have no part in a change of entropy.
 const LEAST_SHARE: f32 = 1e-6;
 
+/// Mass that changes by less does not change: what it is added to is in single precision.
+const LEAST_CHANGE: f32 = 1e-8;
+
 /// Tokens of a topic that a document has at least where it is to be an example.
 const LEAST_EXAMPLE: f32 = 3.0;
+
+/// Mass of a word that an example has at least.
+const LEAST_SHOWN: f32 = 1e-3;
 
 /// What a document of `count` tokens of a topic says of the topic's alpha.
 pub fn said_of(count: f64, alpha: f64) -> Said {
@@ -38,8 +44,9 @@ pub struct TrialPiece {
     left_entropy: Vec<(u32, f64)>,
     left_bounds: Vec<(u32, bool, f64)>,
     overlap: Vec<u64>,
-    /// What documents lost where topics were emptied in vain.
+    /// What documents lost where topics were emptied in vain, and how long those of a topic are.
     losses: Vec<(u32, f32)>,
+    tokens: Vec<(u32, f64)>,
     again: Document,
     /// By proposal: how much better the first half explains what the document has of the topic; the half it takes.
     ratio: Vec<f32>,
@@ -47,6 +54,10 @@ pub struct TrialPiece {
     /// By topic: what the token at hand has of it.
     share: Vec<f32>,
     met: Vec<(u32, u32, u32)>,
+    /// Tokens that both of a pair have some of: which pair, how many of the token, the two shares; logarithms of their sum
+    /// and of each.
+    both: Vec<(u32, f32, [f64; 2])>,
+    logs: Vec<f64>,
 }
 
 impl TrialPiece {
@@ -64,6 +75,12 @@ impl TrialPiece {
         self.left_bounds.clear();
         self.overlap.clear();
         self.losses.clear();
+        self.tokens.clear();
+    }
+
+    /// So many tokens more are in documents of a topic.
+    pub fn add_tokens(&mut self, topic: u32, tokens: f64) {
+        self.tokens.push((topic, tokens));
     }
 
     /// What a document that was solved says, with the entropy of its responsibilities and the bound on its log likelihood.
@@ -146,7 +163,7 @@ impl TrialPiece {
             after.responsibilities(u).for_each(|(k, r)| self.share[k as usize] += r);
             for (k, _) in before.responsibilities(u).chain(after.responsibilities(u)) {
                 let change = c * std::mem::take(&mut self.share[k as usize]);
-                if change != 0.0 {
+                if change.abs() > LEAST_CHANGE {
                     self.left.push((slot, v, k, change));
                 }
             }
@@ -166,11 +183,14 @@ impl TrialPiece {
             let share = &proposals.share[slot as usize];
             self.ratio[slot as usize] = (share[0] / share[1]).ln() as f32 + count * proposals.scale[slot as usize];
         }
+        let first = self.word.len();
         for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
-            let of_word = proposals.ratios(v);
             for (k, r) in document.responsibilities(u) {
-                if let Some(slot) = slot_of(k) {
-                    self.ratio[slot as usize] += c * r * of_word[slot as usize];
+                if let Some(slot) = slot_of(k).filter(|_| r > 0.0) {
+                    self.ratio[slot as usize] += c * r * proposals.ratios(v)[slot as usize];
+                    self.word.push(v);
+                    self.half.push(slot);
+                    self.mass.push(c * r);
                 }
             }
         }
@@ -184,15 +204,8 @@ impl TrialPiece {
             said.constant -= said_of(n, a).constant;
             self.said.push((2 * slot + half as u32, said));
         }
-        for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
-            for (k, r) in document.responsibilities(u) {
-                if let Some(slot) = slot_of(k).filter(|_| r > 0.0) {
-                    self.word.push(v);
-                    self.half.push(self.taken[slot as usize]);
-                    self.mass.push(c * r);
-                }
-            }
-        }
+        // So far what is there stands for the topic: now it is that of the half.
+        self.half[first..].iter_mut().for_each(|half| *half = self.taken[*half as usize]);
         self.ends.push(self.word.len());
     }
 
@@ -221,36 +234,54 @@ impl TrialPiece {
             return;
         }
         let first = self.pairs.len() - self.met.len();
+        let TrialPiece { share, met, both, logs, pairs, .. } = self;
+        both.clear();
+        logs.clear();
         for (u, &c) in counts.iter().enumerate() {
-            document.responsibilities(u).for_each(|(k, r)| self.share[k as usize] = r);
-            for (i, &(a, b, _)) in self.met.iter().enumerate() {
-                let (x, y) = (self.share[a as usize], self.share[b as usize]);
+            // Most tokens are one topic's, or next to it.
+            if document.responsibilities(u).filter(|entry| entry.1 > LEAST_SHARE).count() < 2 {
+                continue;
+            }
+            document.responsibilities(u).for_each(|(k, r)| share[k as usize] = r);
+            for (i, &(a, b, _)) in met.iter().enumerate() {
+                let (x, y) = (share[a as usize], share[b as usize]);
                 if x > LEAST_SHARE && y > LEAST_SHARE {
-                    let [x, y] = [x, y].map(f64::from);
-                    let change = (x + y) * (x + y).ln() - x * x.ln() - y * y.ln();
-                    self.pairs[first + i].1.entropy -= f64::from(c) * change;
+                    both.push((i as u32, c, [x, y].map(f64::from)));
+                    logs.extend([f64::from(x) + f64::from(y), f64::from(x), f64::from(y)]);
                 }
             }
-            document.responsibilities(u).for_each(|(k, _)| self.share[k as usize] = 0.0);
+            document.responsibilities(u).for_each(|(k, _)| share[k as usize] = 0.0);
+        }
+        ln_slice(logs);
+        for (&(i, c, [x, y]), log) in both.iter().zip(logs.chunks_exact(3)) {
+            let change = (x + y) * log[0] - x * log[1] - y * log[2];
+            pairs[first + i as usize].1.entropy -= f64::from(c) * change;
         }
     }
 
     /// What the document has of topics that examples are wanted of.
     fn show(&mut self, proposals: &Proposals, document: &Document, words: &[u32], counts: &[f32]) {
+        let first = self.examples.len();
         for (k, n) in document.topic_counts() {
             let Some(slot) = proposals.wanted_slot[k as usize].filter(|_| n >= LEAST_EXAMPLE) else { continue };
             let half = proposals.slot_of[k as usize].map(|split| self.taken[split as usize] % 2);
-            let key = proposals.generation ^ u64::from(k);
-            let mut example = Example { slot, key, half, ..Example::default() };
-            for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
-                example.key = mix(example.key ^ (u64::from(v) << 32) ^ u64::from(c.to_bits()));
-                let share: f32 = document.responsibilities(u).filter(|e| e.0 == k).map(|e| e.1).sum();
-                if share * c > 1e-3 {
+            let (room, mass) = (Vec::with_capacity(words.len()), Vec::with_capacity(words.len()));
+            self.examples.push(Example { slot, half, key: proposals.generation ^ u64::from(k), words: room, mass });
+        }
+        let examples = &mut self.examples[first..];
+        if examples.is_empty() {
+            return;
+        }
+        for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
+            let of_word = (u64::from(v) << 32) ^ u64::from(c.to_bits());
+            examples.iter_mut().for_each(|example| example.key = mix(example.key ^ of_word));
+            for (k, r) in document.responsibilities(u).filter(|(_, r)| r * c > LEAST_SHOWN) {
+                let Some(slot) = proposals.wanted_slot[k as usize] else { continue };
+                if let Some(example) = examples.iter_mut().find(|example| example.slot == slot) {
                     example.words.push(v);
-                    example.mass.push(share * c);
+                    example.mass.push(r * c);
                 }
             }
-            self.examples.push(example);
         }
     }
 }
@@ -297,6 +328,7 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
             trial.left_bounds[slot as usize][usize::from(unseen)].add(&Bounds { documents: 1.0, change });
         }
         piece.losses.iter().for_each(|&(k, loss)| trial.losses[k as usize] += f64::from(loss));
+        piece.tokens.iter().for_each(|&(k, tokens)| trial.tokens[k as usize] += tokens);
         for &bits in &piece.overlap {
             (0..trial.leaving.len()).filter(|slot| bits >> slot & 1 == 1).for_each(|slot| trial.overlap[slot] |= bits);
         }
@@ -305,17 +337,21 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
         let sizes = (trial.halves.vocab_size(), trial.losses.len(), trial.leaving.len());
         trial.left.add(sizes, pieces.clone().map(|piece| &piece.left[..]));
     }
-    let before = trial.examples.len();
-    trial.examples.extend(pieces.flat_map(|piece| piece.examples.iter().cloned()));
-    if trial.examples.len() > before {
-        trial.examples.sort_by_key(|example| (example.slot, example.key));
-        let (mut slot, mut kept) = (u32::MAX, 0);
-        trial.examples.retain(|example| {
-            kept = if example.slot == slot { kept + 1 } else { 1 };
-            slot = example.slot;
-            kept <= trial.most_examples
-        });
+    let fresh: Vec<&Example> = pieces.flat_map(|piece| &piece.examples).collect();
+    if fresh.is_empty() {
+        return;
     }
+    // The smallest keys of each topic; most examples are none of them.
+    let before = std::mem::take(&mut trial.examples);
+    let mut all: Vec<&Example> = before.iter().chain(fresh).collect();
+    all.sort_by_key(|example| (example.slot, example.key));
+    let (mut slot, mut kept) = (u32::MAX, 0);
+    all.retain(|example| {
+        kept = if example.slot == slot { kept + 1 } else { 1 };
+        slot = example.slot;
+        kept <= trial.most_examples
+    });
+    trial.examples = all.into_iter().cloned().collect();
 }
 
 #[cfg(test)]

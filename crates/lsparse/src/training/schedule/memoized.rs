@@ -292,6 +292,8 @@ impl<S: Summary> Schedule<S> for Memoized<S> {
         let remembered: Vec<usize> = (0..self.memos.len()).filter(|&batch| self.memos.has(batch)).collect();
         for &batch in &remembered {
             if let Some(memo) = self.memos.get(batch)? {
+                // (Nobody else is to hold it, or it would be copied.)
+                self.memos.forget(batch);
                 let mut memo = Arc::unwrap_or_clone(memo);
                 memo.remap(plan);
                 self.memos.put(batch, memo)?;
