@@ -17,8 +17,8 @@ use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, pack};
 use super::zero_mean_gauss::{fingerprints, kept_or_prior, own_terms, previous_covariances};
 use super::{
-    Clusters, Divergences, Estimate, GATHERED_ROWS, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic,
-    Scratch, find_array,
+    Clusters, Divergences, Estimate, GATHERED_ROWS, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior,
+    Quadratic, Scratch, find_array,
 };
 use crate::backend::with_buffers;
 use crate::data::Rows;

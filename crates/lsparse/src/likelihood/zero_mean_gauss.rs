@@ -13,8 +13,8 @@ use super::single_rows::OfSingleRows;
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, fingerprint, ln_wishart, pack};
 use super::{
-    Clusters, Divergences, Estimate, GATHERED_ROWS, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Quadratic,
-    Scratch, find_array,
+    Clusters, Divergences, Estimate, GATHERED_ROWS, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior,
+    Quadratic, Scratch, find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
