@@ -484,7 +484,8 @@ impl<T: Scalar> Model for Mixture<T> {
     /// What the clusters before leave is freed by a thread that is idle: those of many clusters are many pieces of memory.
     fn update(&self, params: &mut MixtureParams<T>, total: &ClusterSummary) -> Result<()> {
         let before = std::mem::replace(params, self.global_step(total, Some(params))?);
-        match rayon::current_thread_index() {
+        // (A thread that is alone would come to it at the end of the run.)
+        match rayon::current_thread_index().filter(|_| rayon::current_num_threads() > 1) {
             Some(_) => rayon::spawn(move || drop(before)),
             None => drop(before),
         }
