@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::backend::with_threads;
-use lsparse::data::AtomicFile;
+use lsparse::data::{AtomicFile, RowSource};
 use lsparse::topics::TopicModel;
 use lsparse::training::moves::{Fewer, MoveKind, Suggestion};
 use lsparse::{AnyModel, Error, MixtureModel, Result};
@@ -106,6 +106,8 @@ trait Spared {
     /// What people know a cluster by, beside its number.
     fn shown(&self, k: usize) -> Option<String>;
     fn number(&self) -> usize;
+    /// How many rows or documents it was trained on.
+    fn observations(&self) -> usize;
     fn save(&self, file: AtomicFile) -> Result<()>;
 }
 
@@ -120,6 +122,10 @@ impl Spared for MixtureModel {
         self.num_clusters()
     }
 
+    fn observations(&self) -> usize {
+        self.training.observations
+    }
+
     fn save(&self, file: AtomicFile) -> Result<()> {
         MixtureModel::save(self, file)
     }
@@ -129,11 +135,16 @@ impl Spared for TopicModel {
     const NAMES: (&'static str, &'static str) = ("topic", "topics");
 
     fn shown(&self, k: usize) -> Option<String> {
-        Some(top_words(self, k, TOP_WORDS).join(" "))
+        let is_empty = self.total.counts.get(k).is_some_and(|&count| count <= 0.0);
+        Some(if is_empty { "empty".into() } else { top_words(self, k, TOP_WORDS).join(" ") })
     }
 
     fn number(&self) -> usize {
         self.num_topics()
+    }
+
+    fn observations(&self) -> usize {
+        self.training.observations
     }
 
     fn save(&self, file: AtomicFile) -> Result<()> {
@@ -164,10 +175,12 @@ fn merge(args: &MergeArgs) -> Result<()> {
             let data = Input::open(data, ".csv")?;
             args.reading.check_patches(&[data.path()])?;
             let source = args.reading.open(data.path(), model.config.missing)?;
+            note_other_data(model.as_ref(), source.num_rows(), "rows");
             report(args, model.as_ref(), &model.fewer(source.as_ref())?, out)
         }
         AnyModel::Topics(model) => {
             let documents = args.text.open(data, &model, Some(&args.reading))?;
+            note_other_data(model.as_ref(), documents.num_rows(), "documents");
             report(args, model.as_ref(), &model.fewer(&documents)?, out)
         }
         AnyModel::Sequence(_) => Err(Error::Config {
@@ -175,6 +188,14 @@ fn merge(args: &MergeArgs) -> Result<()> {
             problem: format!("{} is a hidden Markov model", args.model.display()),
             remedy: "give a mixture or topics".into(),
         }),
+    }
+}
+
+/// Say so where there are other data than the model was trained on: what they do not need is not what those did not.
+fn note_other_data<M: Spared>(model: &M, given: usize, what: &str) {
+    let trained = model.observations();
+    if trained != given {
+        output::note(&format!("the model was trained on {trained} {what}, and is judged by {given}"));
     }
 }
 
@@ -220,15 +241,14 @@ fn report<M: Spared>(args: &MergeArgs, model: &M, fewer: &Fewer<M>, out: Option<
         };
         let _ = writeln!(text, "{:>14}  {what}", significant(*gain, 6));
     }
-    if fewer.made.is_empty() {
-        return output::print(&text);
+    if !fewer.made.is_empty() {
+        let verb = if args.out.is_some() { "left" } else { "would be left" };
+        let turn = if fewer.made.len() > 1 { ", one after the other" } else { "" };
+        let changes = counted(fewer.made.len(), "change that gains", "changes that gain");
+        let _ = writeln!(text, "{after} of {} {verb} by {changes}{turn}", counted(before, one, several));
     }
-    let verb = if args.out.is_some() { "left" } else { "would be left" };
-    let _ = writeln!(
-        text,
-        "{after} of {} {verb} by {}, one after the other",
-        counted(before, one, several),
-        counted(fewer.made.len(), "change that gains", "changes that gain"),
-    );
+    if let Some(out) = &args.out {
+        let _ = writeln!(text, "written to {}", out.display());
+    }
     output::print(&text)
 }

@@ -175,6 +175,11 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         let mut config = config.check(source.num_rows())?;
         let clipped = asked.remark(config.clusters).filter(|_| !config.find_k);
         if let Some(start) = inputs.start.filter(|_| config.find_k && config.k_start.is_none()) {
+            if start.num_clusters() > config.k_max() {
+                let (start, most) = (start.num_clusters(), config.k_max());
+                let problem = format!("the model to go on from has {start} clusters, and {most} is the most");
+                return Err(Error::Config { setting: "k-max", problem, remedy: "give a larger one".into() });
+            }
             config.clusters = start.num_clusters();
         }
         check_units(&config, &inputs)?;

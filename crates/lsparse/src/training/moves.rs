@@ -110,9 +110,10 @@ impl Suggestion {
         };
         let mut found: Vec<Suggestion> = gains.into_iter().map(suggestion).collect();
         found.sort_by(|a, b| b.gain.total_cmp(&a.gain));
-        let mut pairs = HashSet::new();
+        let mut seen = HashSet::new();
         found.retain(|found| match found.clusters[..] {
-            [a, b] => pairs.insert((a.min(b), a.max(b))),
+            [a, b] => seen.insert((a.min(b), Some(a.max(b)))),
+            [alone] => seen.insert((alone, None)),
             _ => true,
         });
         found

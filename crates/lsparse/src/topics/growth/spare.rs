@@ -283,10 +283,15 @@ impl<'a> Passes<'a> {
         model.config.sparsity = Sparsity::Of(before.sparsity().min(model.config.topics));
         let own = model.topics();
         if own.alpha_rule != AlphaRule::Stick {
-            // (What went alone took its alpha with it.)
+            // (What went alone took its alpha with it.) One number for all topics stays one.
             let sum = |alpha: &[f32]| alpha.iter().map(|&a| f64::from(a)).sum::<f64>();
             let grow = sum(&before.alpha) / sum(&self.own_alpha);
-            self.alpha = self.own_alpha.iter().map(|&a| (grow * f64::from(a)) as f32).collect();
+            let each = (sum(&before.alpha) / model.config.topics as f64) as f32;
+            let of_topic = |&a: &f32| match own.alpha_rule {
+                AlphaRule::Fixed | AlphaRule::Symmetric => each,
+                _ => (grow * f64::from(a)) as f32,
+            };
+            self.alpha = self.own_alpha.iter().map(of_topic).collect();
             self.topics = own;
         }
         self.look(None)?;
@@ -445,6 +450,7 @@ mod tests {
         assert_eq!(own, (0..TRUTH).collect::<Vec<_>>());
         let sum = |model: &TopicModel| model.alpha.iter().sum::<f32>();
         assert!((sum(&fewer.model) - sum(&model)).abs() < 1e-4);
+        assert!(fewer.model.alpha.iter().all(|a| (a - fewer.model.alpha[0]).abs() < 1e-6), "alpha is fixed");
         // It is a model like any other: written, read, trained on, and nothing more can be spared.
         let read = TopicModel::from_bytes("fewer".as_ref(), &fewer.model.to_bytes().unwrap()).unwrap();
         assert_eq!(read.num_topics(), TRUTH);
