@@ -205,6 +205,9 @@ fn tilted(start: (f64, f64), plain: (f64, f64), weight: f64) -> (f64, f64) {
         if change.0.abs() <= NEAR * a && change.1.abs() <= NEAR * b {
             break;
         }
+        // Documents that have next to nothing of a topic have slopes that ask for steps far beyond what there is.
+        let within = |v: f64, change: f64| if change < 0.0 { v / -change } else { 1.0 };
+        let longest = within(a, change.0).min(within(b, change.1)).min(1.0);
         let (mut size, at) = (1.0, value(now));
         let better = loop {
             let next = (a + size * change.0, b + size * change.1);
@@ -213,7 +216,7 @@ fn tilted(start: (f64, f64), plain: (f64, f64), weight: f64) -> (f64, f64) {
                 break Some(next);
             }
             size *= 0.5;
-            if size < 1e-3 {
+            if size < 1e-3 * longest {
                 break None;
             }
         };
@@ -338,6 +341,15 @@ mod tests {
     }
 
     /// Topics that nobody has change nothing, where gamma is as given: bounds compare one K with another.
+    /// Documents that have next to nothing of a topic say that its share is next to nothing, in as many sweeps as others take.
+    #[test]
+    fn slopes_that_are_huge_move_the_stick() {
+        let said = Tables { tables: &[100.0, 50.0], slopes: &[0.0, 1.6e6], slope: 10.0 };
+        let stick = Stick::best(0.5, Some(1.0), said);
+        let share = stick.shares()[1];
+        assert!(0.5 * 1.6e6 * share < 1000.0 && share > 0.0, "{share}");
+    }
+
     #[test]
     fn topics_that_nobody_has_cost_nothing() {
         let (few, more) = (Tables { tables: &[5.0, 3.0], slopes: &[0.4, 0.0], slope: 2.0 }, [5.0, 3.0, 0.0, 0.0]);
