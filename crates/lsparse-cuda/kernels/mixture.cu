@@ -1221,6 +1221,141 @@ extern "C" __global__ void reduce(const double* parts, const uint32_t* before, i
     }
 }
 
+// ---------------------------------------------------------------------------------------------------- many columns
+
+// Factors of more columns than shared memory has room for: all clusters of a row are weighed, in tiles of 64 by 64. Numbers
+// come to shared memory DEEP at a time, those of 64 rows or columns side by side; the stride keeps 16 lanes in 16 banks.
+#define WIDE 64
+#define DEEP 16
+#define WIDE_STRIDE (WIDE + 4)
+
+// d += A B for the 16 rows of A from `at` on and N tiles of 8 columns of B from `from` on, over DEEP products.
+template <int N>
+static __device__ __forceinline__ void add_products(double (&d)[N][4], const double (*a)[WIDE_STRIDE],
+                                                    const double (*b)[WIDE_STRIDE], int at, int from) {
+    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int k = 0; k < DEEP; k += 8) {
+        const double a0 = a[k + t][at + g], a1 = a[k + t][at + g + 8];
+        const double a2 = a[k + t + 4][at + g], a3 = a[k + t + 4][at + g + 8];
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            mma_double(d[n], a0, a1, a2, a3, b[k + t][from + 8 * n + g], b[k + t + 4][from + 8 * n + g]);
+    }
+}
+
+// The weights of pairs, as `decide` has them, of ||M (x - m)||^2. A warp has 16 of 64 rows.
+template <typename T>
+static __device__ __forceinline__ void decide_wide(const T* rows, int dim, const double* factors, const double* means,
+        const double* constants, const uint2* sorted, const uint32_t* start, const uint32_t* before, int num_clusters,
+        double* weights) {
+    __shared__ double y[DEEP][WIDE_STRIDE], m[DEEP][WIDE_STRIDE];
+    const uint32_t segment = blockIdx.x;
+    if (segment >= before[num_clusters]) return;
+    const int k = cluster_of_segment(before, num_clusters, segment);
+    const uint32_t first = start[k] + (segment - before[k]) * SEGMENT, last = min(start[k + 1], first + SEGMENT);
+    const double *factor = factors + (size_t)k * triangle(dim), *mean = means + (size_t)k * dim, constant = constants[k];
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    for (uint32_t base = first; base < last; base += WIDE) {
+        double q0 = 0.0, q1 = 0.0;
+        for (int column = 0; column < dim; column += WIDE) {
+            double d[8][4] = {};
+            // Behind the diagonal there is nothing.
+            const int end = min(dim, column + WIDE);
+            for (int from = 0; from < end; from += DEEP) {
+                __syncthreads();
+                for (int i = threadIdx.x; i < WIDE * DEEP; i += 128) {
+                    const int n = i / DEEP, depth = i % DEEP, at = from + depth, row = column + n;
+                    const uint32_t pair = min(base + n, last - 1);
+                    y[depth][n] = at < dim ? (double)__ldg(rows + (size_t)sorted[pair].x * dim + at) - mean[at] : 0.0;
+                    m[depth][n] = row < dim && at <= row ? factor[triangle(row) + at] : 0.0;
+                }
+                __syncthreads();
+                add_products(d, y, m, 16 * warp, 0);
+            }
+#pragma unroll
+            for (int n = 0; n < 8; n++) {
+                q0 = fma(d[n][0], d[n][0], q0), q0 = fma(d[n][1], d[n][1], q0);
+                q1 = fma(d[n][2], d[n][2], q1), q1 = fma(d[n][3], d[n][3], q1);
+            }
+        }
+        q0 += __shfl_xor_sync(FULL, q0, 1), q0 += __shfl_xor_sync(FULL, q0, 2);
+        q1 += __shfl_xor_sync(FULL, q1, 1), q1 += __shfl_xor_sync(FULL, q1, 2);
+        const uint32_t one = base + 16 * warp + g, other = one + 8;
+        if (t == 0 && one < last) weights[sorted[one].y] = constant - 0.5 * q0;
+        if (t == 1 && other < last) weights[sorted[other].y] = constant - 0.5 * q1;
+    }
+}
+
+// Sums of a part of a cluster's segments, as `statistics` has them: a block for each tile of the triangle, part and
+// cluster. 4 by 2 warps have 16 by 32 of a tile; the first column of tiles sums y too, and the first tile N.
+template <typename T>
+static __device__ __forceinline__ void sum_wide(const T* rows, int dim, const double* center, const uint2* sorted,
+        const double* values, const double* row_weights, double negligible, const uint32_t* start, const uint32_t* before,
+        int parts_each, double* parts) {
+    __shared__ double share[SEGMENT];
+    __shared__ uint32_t kept_row[SEGMENT];
+    __shared__ double high[DEEP][WIDE_STRIDE], low[DEEP][WIDE_STRIDE];
+    const int tiles = triangle((dim + WIDE - 1) / WIDE), tile = blockIdx.x % tiles;
+    const int part = blockIdx.x / tiles % parts_each, k = blockIdx.x / tiles / parts_each;
+    int i0 = 0;
+    while (triangle(i0 + 1) <= tile) i0++;
+    const int j0 = (tile - triangle(i0)) * WIDE;
+    i0 *= WIDE;
+    const uint32_t segments = before[k + 1] - before[k];
+    const uint32_t begin = (uint64_t)segments * part / parts_each, end = (uint64_t)segments * (part + 1) / parts_each;
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    const int at = 16 * (warp & 3), from = 32 * (warp >> 2);
+    double d[4][4] = {}, sum = 0.0, count = 0.0;
+    for (uint32_t segment = begin; segment < end; segment++) {
+        const uint32_t first = start[k] + segment * SEGMENT, last = min(start[k + 1], first + SEGMENT);
+        const int many = pairs_that_count(sorted, values, row_weights, negligible, first, last, kept_row, share);
+        for (int base = 0; base < many; base += DEEP) {
+            __syncthreads();
+            for (int i = threadIdx.x; i < WIDE * DEEP; i += 256) {
+                const int n = i / WIDE, c = i % WIDE;
+                const T* x = rows + (size_t)kept_row[min(base + n, many - 1)] * dim;
+                const double r = base + n < many ? share[base + n] : 0.0;
+                high[n][c] = i0 + c < dim ? r * ((double)__ldg(x + i0 + c) - center[i0 + c]) : 0.0;
+                low[n][c] = j0 + c < dim ? (double)__ldg(x + j0 + c) - center[j0 + c] : 0.0;
+            }
+            __syncthreads();
+            add_products(d, high, low, at, from);
+            if (j0 == 0 && threadIdx.x < WIDE)
+                for (int n = 0; n < DEEP; n++) sum += high[n][threadIdx.x];
+        }
+        if (tile == 0 && threadIdx.x == 0)
+            for (int n = 0; n < many; n++) count += share[n];
+        // What counts of the next segment takes the place of this.
+        __syncthreads();
+    }
+    double* out = parts + ((size_t)k * parts_each + part) * (1 + dim + triangle(dim));
+    if (tile == 0 && threadIdx.x == 0) out[0] = count;
+    if (j0 == 0 && threadIdx.x < WIDE && i0 + threadIdx.x < dim) out[1 + i0 + threadIdx.x] = sum;
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int row = i0 + at + g + 8 * (e >> 1), column = j0 + from + 8 * n + 2 * t + (e & 1);
+            if (row < dim && column <= row) out[1 + dim + triangle(row) + column] = d[n][e];
+        }
+}
+
+#define WIDE_KERNELS(SUFFIX, T)                                                                                              \
+    extern "C" __global__ void __launch_bounds__(128) decide_wide_##SUFFIX(const T* rows, int dim, const double* factors,      \
+            const double* means, const double* constants, const uint2* sorted, const uint32_t* start, const uint32_t* before,  \
+            int num_clusters, double* weights) {                                                                               \
+        decide_wide(rows, dim, factors, means, constants, sorted, start, before, num_clusters, weights);                       \
+    }                                                                                                                          \
+    extern "C" __global__ void __launch_bounds__(256) sum_wide_##SUFFIX(const T* rows, int dim, const double* center,          \
+            const uint2* sorted, const double* values, const double* row_weights, double negligible, const uint32_t* start,    \
+            const uint32_t* before, int parts_each, double* parts) {                                                           \
+        sum_wide(rows, dim, center, sorted, values, row_weights, negligible, start, before, parts_each, parts);                \
+    }
+
+WIDE_KERNELS(f32, float)
+WIDE_KERNELS(f64, double)
+
 // ---------------------------------------------------------------------------------------------------- columns apart
 
 // Clusters whose forms are sums over columns, w = c_k - sum_d p_kd (x_d - m_kd)^2 / 2. In the units z = (x - c) s that is a

@@ -86,6 +86,7 @@ impl Case {
         // Any lower triangle will do; a plain one has a plain inverse.
         let plain = |value: f64| (0..dim * dim).map(|i| if i % (dim + 1) == 0 { value } else { 0.0 }).collect();
         let by = match form {
+            Form::Triangular if !form.is_screened(dim) => By::Nothing,
             Form::Triangular => By::Factor { factor: plain(0.5), inverse: plain(2.0) },
             Form::Columns => By::Scales((0..dim).map(|d| 0.2 + 0.1 * (d % 7) as f64).collect()),
             Form::Turned => By::Clusters,
@@ -224,6 +225,24 @@ fn statistics_are_those_of_plain_double_precision() {
 
 #[test]
 #[ignore = "needs a GPU"]
+fn many_columns_are_those_of_plain_double_precision() {
+    // One more than is screened, whole tiles, one more than whole tiles, and a cluster of more than a segment.
+    for (dim, num, rows) in [(129, 5, 700), (192, 30, 300), (193, 12, 300), (300, 3, 5000), (513, 9, 150)] {
+        let mut case = Case::new(rows, dim, num, if dim % 2 == 0 { 0.0 } else { 30.0 }, dim as u64);
+        for sparsity in [1, 3, num] {
+            case.check(&format!("many, f32 D {dim}"), sparsity, &case.run(sparsity, 6e-8, |x| x as f32).unwrap());
+        }
+        case.check(&format!("many, f64 D {dim}"), 2, &case.run(2, 6e-8, |x| x).unwrap());
+        case.weights = Some((0..rows).map(|n| (n % 5) as f64 * 0.5).collect());
+        case.check(&format!("many, weighted D {dim}"), 3, &case.run(3, 6e-8, |x| x as f32).unwrap());
+    }
+    let mut case = Case::new(500, 130, 7, 0.0, 5);
+    case.rows[130 * 99 + 3] = f64::NAN;
+    assert_eq!(case.run(3, 6e-8, |x| x as f32), Err(Failure::NotANumber { row: 99 }));
+}
+
+#[test]
+#[ignore = "needs a GPU"]
 fn columns_apart_are_those_of_plain_double_precision() {
     // Few columns, as many as stay in shared memory, one more than a multiple, and many; more clusters than a tile.
     for (dim, num) in [(1, 20), (7, 65), (16, 64), (33, 200), (64, 130), (128, 70), (129, 90), (300, 40), (768, 30)] {
@@ -311,7 +330,7 @@ fn log_sum(values: impl Iterator<Item = f64> + Clone) -> f64 {
 #[ignore = "needs a GPU"]
 fn densities_are_those_of_plain_double_precision() {
     for form in [Form::Triangular, Form::Columns, Form::Turned] {
-        for (dim, num) in [(1, 3), (16, 40), (64, 130), (100, 33)] {
+        for (dim, num) in [(1, 3), (16, 40), (64, 130), (100, 33), (150, 7)] {
             let case = Case::of(form, 3000, dim, num, if dim % 2 == 0 { 0.0 } else { 30.0 }, 17 + dim as u64);
             let (mut work, rows) = case.bring(|x| x as f32, &vec![0.0; num]);
             // A cluster that is nowhere has a share of nothing.
@@ -357,7 +376,7 @@ fn densities_are_those_of_plain_double_precision() {
 #[ignore = "needs a GPU"]
 fn rows_keep_the_clusters_of_plain_double_precision() {
     for form in [Form::Triangular, Form::Columns, Form::Turned] {
-        for (dim, num) in [(5, 9), (64, 130)] {
+        for (dim, num) in [(5, 9), (64, 130), (140, 9)] {
             let mut case = Case::of(form, 2000, dim, num, 0.0, 23);
             // Far away most shares are nothing, and there are L clusters all the same.
             case.rows[dim * 5] = 300.0;

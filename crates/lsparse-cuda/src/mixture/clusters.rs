@@ -52,6 +52,7 @@ impl Work {
         device.synchronize()?;
         self.done("upload")?;
         match self.form {
+            Form::Triangular if !self.form.is_screened(dim) => {}
             Form::Triangular => self.prepare()?,
             Form::Columns | Form::Turned => self.prepare_columns()?,
         }

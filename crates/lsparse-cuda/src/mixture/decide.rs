@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::work::{Room, Work};
-use super::{Element, Form, Rows, SEGMENT, int, triangle};
+use super::{Element, Form, Rows, SEGMENT, WIDE, int, parts_each, triangle};
 use crate::device::{Grid, launch};
 use crate::error::Result;
 
@@ -12,7 +12,9 @@ impl Work {
     /// The weights of pairs, in the order of rows.
     pub(super) fn decide<T: Element>(&mut self, rows: &Rows<T>, range: &Range<usize>, pairs: usize) -> Result<()> {
         let device = Arc::clone(&self.device);
+        let wide = !self.form.is_screened(self.dim);
         let (name, threads, shared) = match self.form {
+            _ if wide => (format!("decide_wide_{}", T::SUFFIX), 128, 0),
             Form::Triangular => {
                 let shared = triangle(2 * self.blocks16) * 32 * 16 + self.blocks16 * 16 * 8;
                 (format!("decide_{}_{}", T::SUFFIX, self.blocks16), 128, shared)
@@ -37,8 +39,8 @@ impl Work {
             ..
         } = &mut self.room;
         let (forms, starts) = match self.form {
-            Form::Triangular => (decide_pack.get()?, decide_start.get()?),
-            Form::Columns | Form::Turned => (clusters.get()?, means.get()?),
+            Form::Triangular if !wide => (decide_pack.get()?, decide_start.get()?),
+            _ => (clusters.get()?, means.get()?),
         };
         let (sorted, start, before) = (sorted.get()?, cluster_start.get()?, before.get()?);
         let (c, w) = (constants.get()?, values.room(&device, pairs)?);
@@ -86,31 +88,47 @@ impl Work {
         negligible: f64,
     ) -> Result<()> {
         let device = Arc::clone(&self.device);
+        let wide = !self.form.is_screened(self.dim);
         let (kernel, shared) = match self.form {
+            _ if wide => (self.kernel(&format!("sum_wide_{}", T::SUFFIX), 0)?, 0),
             Form::Triangular => {
                 let shared = 32 * (self.blocks16 * 16 + 4) * 8 + SEGMENT * 12;
                 (self.kernel(&format!("statistics_{}_{}", T::SUFFIX, self.blocks16), shared)?, shared)
             }
             Form::Columns | Form::Turned => (self.kernel(&format!("sum_columns_{}", T::SUFFIX), 0)?, 0),
         };
-        let segments = self.most_segments(pairs);
+        let each = parts_each(self.num_clusters, self.dim);
+        // Blocks are of segments; of many columns they are of tiles and parts of a cluster.
+        let (sums, blocks) = match wide {
+            true => (self.num_clusters * each, self.num_clusters * each * triangle(self.dim.div_ceil(WIDE))),
+            false => (self.most_segments(pairs), self.most_segments(pairs)),
+        };
         let width = self.form.width(self.dim);
-        let grid = Grid { blocks: segments, threads: 256, shared };
+        let grid = Grid { blocks, threads: 256, shared };
         let (d, k) = (int(self.dim), int(self.num_clusters));
+        let of_kernel = if wide { int(each) } else { k };
         let x = rows.values.part(range.start * self.dim..range.end * self.dim)?;
         let weights = rows.weights.as_ref().map(|weights| weights.part(range.clone())).transpose()?;
         let reduce = self.kernel("reduce", 0)?;
-        let (c, Room { sorted, values, cluster_start, before, parts, total, .. }) = (&self.center, &mut self.room);
+        let (c, Room { sorted, values, cluster_start, before, part_starts, parts, total, .. }) =
+            (&self.center, &mut self.room);
         let (sorted, values, start, before) = (sorted.get()?, values.get()?, cluster_start.get()?, before.get()?);
-        let parts = parts.room(&device, segments * width)?;
-        // Safe: pairs are of rows of the range; there is room for the sums of every segment.
+        let parts = parts.room(&device, sums * width)?;
+        // Safe: pairs are of rows of the range; there is room for the sums of every segment, or of every part.
         unsafe {
             let (w, n) = (weights.as_ref(), &negligible);
-            launch!(device, &kernel, grid, &x, &d, c, sorted, values, w, n, start, before, &k, &mut *parts)?;
+            launch!(device, &kernel, grid, &x, &d, c, sorted, values, w, n, start, before, &of_kernel, &mut *parts)?;
         }
+        let before = if wide {
+            let starts: Vec<u32> = (0..=self.num_clusters).map(|k| (k * each) as u32).collect();
+            device.upload_into(&starts, part_starts.room(&device, starts.len())?, 0)?;
+            part_starts.get()?
+        } else {
+            before
+        };
         let grid = Grid { blocks: self.num_clusters, threads: 256, shared: 0 };
         let w = int(width);
-        // Safe: sums of segments and totals have `width` numbers each.
+        // Safe: sums of segments or parts and totals have `width` numbers each.
         unsafe { launch!(device, &reduce, grid, &*parts, before, &k, &w, total.get_mut()?) }
     }
 }

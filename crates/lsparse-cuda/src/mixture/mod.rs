@@ -43,8 +43,16 @@ impl Form {
     /// Most columns that rows may have.
     pub const fn most_columns(self) -> usize {
         match self {
-            Form::Triangular => 128,
+            Form::Triangular => 1024,
             Form::Columns | Form::Turned => 2048,
+        }
+    }
+
+    /// Whether clusters can be ruled out for rows of so many columns; where not, all of them are weighed.
+    pub const fn is_screened(self, dim: usize) -> bool {
+        match self {
+            Form::Triangular => dim <= 128,
+            Form::Columns | Form::Turned => true,
         }
     }
 
@@ -64,7 +72,7 @@ impl Form {
     /// Numbers in FP16 that a row is screened by.
     fn halves(self, dim: usize) -> usize {
         match self {
-            Form::Triangular => blocks_for(dim).unwrap_or(8) * 16,
+            Form::Triangular => blocks_for(dim).unwrap_or(0) * 16,
             Form::Columns | Form::Turned => 2 * dim.next_multiple_of(16),
         }
     }
@@ -83,6 +91,7 @@ const MOST_PAIRS: usize = 1 << 24;
 const ROOM: usize = 128;
 const CHUNK: usize = 8192;
 const SEGMENT: usize = 1024;
+const WIDE: usize = 64;
 
 /// Blocks of 16 columns that there are kernels for, with the tiles of 16 rows that a warp screens and the clusters that come
 /// to shared memory together.
@@ -122,6 +131,8 @@ pub enum By {
     },
     /// Each column by itself, for [`Form::Columns`].
     Scales(Vec<f64>),
+    /// Nothing, for [`Form::Triangular`] of so many columns that nothing is [screened](Form::is_screened).
+    Nothing,
     /// Nothing, for [`Form::Turned`]: what turns rows comes with the clusters.
     Clusters,
 }
@@ -168,7 +179,7 @@ fn triangle(n: usize) -> usize {
 
 /// Bytes on the GPU that so many rows take, besides what is worked with.
 pub fn bytes_of_rows<T>(form: Form, rows: usize, dim: usize, weighted: bool) -> u64 {
-    let whitened = if form == Form::Turned { 0 } else { form.halves(dim) * 2 + 4 };
+    let whitened = if form == Form::Turned || !form.is_screened(dim) { 0 } else { form.halves(dim) * 2 + 4 };
     (rows * (dim * size_of::<T>() + whitened + if weighted { 8 } else { 0 })) as u64
 }
 
@@ -176,15 +187,22 @@ pub fn bytes_of_rows<T>(form: Form, rows: usize, dim: usize, weighted: bool) -> 
 pub fn bytes_of_work(form: Form, rows: usize, dim: usize, clusters: usize) -> u64 {
     let (panel, padded) = (rows.min(PANEL_ROWS), form.halves(dim));
     let pairs = (panel * 16).min(MOST_PAIRS).max(clusters);
-    let segments = pairs / SEGMENT + clusters;
+    let sums = if form.is_screened(dim) { pairs / SEGMENT + clusters } else { clusters * parts_each(clusters, dim) };
     let packed = match form {
+        Form::Triangular if !form.is_screened(dim) => 0,
         Form::Triangular => 16 * triangle(padded / 8) * 32 + 16 * pieces(padded / 16),
         Form::Columns | Form::Turned => 2 * padded + 16,
     };
     let turned = if form == Form::Turned { panel * (8 * dim + 2 * padded + 4) + 8 * dim * dim } else { 0 };
     let of_cluster = 8 * (form.size(dim) + dim) + packed + 8 * form.width(dim);
-    (panel * ROOM * 8 + panel * 16 + pairs * 24 + segments * form.width(dim) * 8 + clusters * of_cluster + turned)
+    (panel * ROOM * 8 + panel * 16 + pairs * 24 + sums * form.width(dim) * 8 + clusters * of_cluster + turned)
         as u64
+}
+
+/// Parts that the segments of each cluster are summed in where nothing is screened, so that few clusters keep all of a GPU
+/// busy and the sums of many do not fill its memory. By the sizes of the work alone, as sums are in the order of parts.
+fn parts_each(clusters: usize, dim: usize) -> usize {
+    ((1 << 27) / (clusters * Form::Triangular.width(dim)).max(1)).clamp(1, 16)
 }
 
 /// The least number of blocks of 16 columns that there are kernels for; none where columns are too many.

@@ -51,7 +51,7 @@ pub struct Work {
     pub(super) device: Arc<Device>,
     pub(super) dim: usize,
     pub(super) form: Form,
-    /// Blocks of 16 columns, of [`Form::Triangular`].
+    /// Blocks of 16 columns, of [`Form::Triangular`] where clusters are screened.
     pub(super) blocks16: usize,
     /// The screen with products of warpgroups, where the GPU has them.
     pub(super) quads: Option<Quads>,
@@ -105,6 +105,8 @@ pub(super) struct Room {
     pub(super) cluster_start: Growing<u32>,
     pub(super) segments: Growing<u32>,
     pub(super) before: Growing<u32>,
+    /// Where the parts of each cluster begin, where nothing is screened.
+    pub(super) part_starts: Growing<u32>,
     pub(super) entropies: Growing<f64>,
     pub(super) entropy: Growing<f64>,
     pub(super) parts: Growing<f64>,
@@ -138,7 +140,7 @@ impl Work {
     pub fn new(device: Arc<Device>, whitening: &Whitening) -> Result<Work> {
         let dim = whitening.center.len();
         let form = match whitening.by {
-            By::Factor { .. } => Form::Triangular,
+            By::Factor { .. } | By::Nothing => Form::Triangular,
             By::Scales(_) => Form::Columns,
             By::Clusters => Form::Turned,
         };
@@ -146,7 +148,7 @@ impl Work {
             let detail = format!("{dim} of at most {}", form.most_columns());
             return Err(Error::Failed { action: "work on so many columns", detail });
         }
-        let blocks16 = if form == Form::Triangular { blocks_for(dim).unwrap_or(8) } else { 0 };
+        let blocks16 = if form == Form::Triangular { blocks_for(dim).unwrap_or(0) } else { 0 };
         let center = device.upload(&whitening.center)?;
         let host_center = whitening.center.clone();
         let (whitening, color) = match &whitening.by {
@@ -156,6 +158,7 @@ impl Work {
             }
             By::Scales(scales) => (device.upload(scales)?, device.upload(&[])?),
             By::Clusters => (device.upload(&vec![1.0; dim])?, device.upload(&[])?),
+            By::Nothing => (device.upload(&[])?, device.upload(&[])?),
         };
         let has_quads = device.info().capability == (9, 0) && device.is_native(&MIXTURE)?;
         let quads = QUAD_SCREENS.into_iter().find(|screen| has_quads && screen.blocks16 == blocks16);
@@ -244,7 +247,7 @@ impl Work {
 
     /// Whiten rows, once all of them are there; those that are scored need not be.
     pub fn whiten<T: Element>(&self, rows: &mut Rows<T>) -> Result<()> {
-        if self.form == Form::Turned {
+        if self.form == Form::Turned || !self.form.is_screened(self.dim) {
             return Ok(());
         }
         let Rows { num, values, whitened, .. } = rows;
@@ -351,7 +354,8 @@ impl Work {
         sparsity: usize,
         mut then: impl FnMut(&mut Work, &Range<usize>, usize) -> Result<()>,
     ) -> Result<()> {
-        let screened = sparsity <= SCREENED_SPARSITY && sparsity < self.num_clusters;
+        let screened =
+            sparsity <= SCREENED_SPARSITY && sparsity < self.num_clusters && self.form.is_screened(self.dim);
         let panel = if screened { PANEL_ROWS } else { self.dense_panel() };
         let mut first = 0;
         while first < rows.num {

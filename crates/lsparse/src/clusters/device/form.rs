@@ -19,6 +19,7 @@ const TURNED_ROWS: usize = 256;
 /// poor choice clusters are ruled out less well, and nothing else.
 pub(crate) fn whitening<T: Real>(kind: LikelihoodKind, values: &[T], center: &[f64]) -> Whitening {
     let by = match form_of(kind) {
+        Some(form @ Form::Triangular) if !form.is_screened(center.len()) => By::Nothing,
         Some(Form::Triangular) => whitening_factor(values, center),
         Some(Form::Turned) => By::Clusters,
         _ => By::Scales(scales(values, center)),
@@ -219,7 +220,7 @@ mod tests {
         let center = [5.0; 3];
         let full = |rows: &[f64]| match whitening(LikelihoodKind::Gauss, rows, &center).by {
             By::Factor { factor, inverse } => (factor, inverse),
-            By::Scales(_) | By::Clusters => panic!("columns are not alone"),
+            By::Scales(_) | By::Clusters | By::Nothing => panic!("columns are not alone"),
         };
         let (factor, inverse) = full(&rows);
         let mut second = [0.0; 9];

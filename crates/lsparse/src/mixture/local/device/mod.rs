@@ -87,7 +87,8 @@ mod tests {
             let why = cannot(&config, dim).unwrap_or_default();
             assert!(why.contains(word), "{why:?} does not say {word}");
         };
-        refused(config.clone(), 129, "128 columns");
+        assert_eq!(cannot(&config, 1024), None);
+        refused(config.clone(), 1025, "1024 columns");
         let columns = MixtureConfig { likelihood: LikelihoodKind::DiagGauss, ..config.clone() };
         assert_eq!(cannot(&columns, 2048), None);
         refused(columns.clone(), 2049, "2048 columns");
