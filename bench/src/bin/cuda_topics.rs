@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use lsparse::Session;
-use lsparse::backend::with_threads;
+use lsparse::backend::{Place, with_threads};
 use lsparse::data::{CsrRows, RowSource, Rows};
 use lsparse::runs::Family;
 use lsparse::settings::TopicsConfig;
@@ -121,7 +121,7 @@ fn lap(session: &mut Session<'_, Topics>, worker: &mut TopicWorker) -> lsparse::
 fn score(session: &Session<'_, Topics>, test: &CsrRows<f32>) -> lsparse::Result<f64> {
     let total = session.whole()?.map_or_else(|| session.total().clone(), |(_, total)| total);
     let topics = session.model().point_topics(&total);
-    Ok(completion(&topics, &session.params().alpha, test, &CompletionOptions::default())?.score())
+    Ok(completion(&topics, &session.params().alpha, test, &CompletionOptions::default(), &Place::default())?.score())
 }
 
 /// Documents a second.

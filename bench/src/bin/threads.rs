@@ -9,7 +9,7 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lsparse::backend::{DeviceChoice, instructions, with_threads};
+use lsparse::backend::{Place, DeviceChoice, instructions, with_threads};
 use lsparse::data::{CsrRows, NpyRows, RowSource, Rows, read};
 use lsparse::mixture::{Members, Mixture, Mixtures, accumulate, initial_mixture, respond};
 use lsparse::runs::Family;
@@ -82,12 +82,12 @@ impl Bench {
         for clusters in [200, 1600] {
             self.mixtures(&rows, &heldout, clusters)?;
         }
-        for (likelihood, name) in
-            [(LikelihoodKind::ZeroMeanGauss, "zero-mean Gaussians"), (LikelihoodKind::Gauss, "full Gaussians")]
+        for (likelihood, clusters) in
+            [(LikelihoodKind::ZeroMeanGauss, 200), (LikelihoodKind::ZeroMeanGauss, 1600), (LikelihoodKind::Gauss, 200)]
         {
-            let name = format!("seeding, {name}, K = 200");
+            let name = format!("seeding, {}, K = {clusters}", likelihood.name());
             if self.wants(&name) {
-                let config = MixtureConfig { likelihood, clusters: 200, ..mixture_config(200) };
+                let config = MixtureConfig { likelihood, ..mixture_config(clusters) };
                 let mixtures = Mixtures::<f32>::new(&rows, &config, MixtureInputs::default())?;
                 self.each(name, |_| Ok(mixtures.session(0).map(|_| ())?))?.print();
             }
@@ -279,7 +279,7 @@ impl Bench {
             let alpha = &session.params().alpha;
             let complete = |_| {
                 let options = CompletionOptions::default();
-                Ok(completion(&model.point_topics(total), alpha, &test, &options).map(|_| ())?)
+                Ok(completion(&model.point_topics(total), alpha, &test, &options, &Place::default()).map(|_| ())?)
             };
             self.each(score.into(), complete)?.print();
         }

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
 
-use lsparse::backend::with_threads;
+use lsparse::backend::{Place, with_threads};
 use lsparse::data::{CsrRows, NpyRows, RowSource, Rows, write_npy_f32};
 use lsparse::runs::Family;
 use lsparse::settings::TopicsConfig;
@@ -140,7 +140,13 @@ struct Moment {
 
 impl Moment {
     fn completion(&self, topics: &Topics, test: &CsrRows<f32>) -> lsparse::Result<Completion> {
-        completion(&topics.point_topics(&self.total), &self.alpha, test, &CompletionOptions::default())
+        completion(
+            &topics.point_topics(&self.total),
+            &self.alpha,
+            test,
+            &CompletionOptions::default(),
+            &Place::default(),
+        )
     }
 
     /// What every line says.
@@ -267,7 +273,7 @@ fn score(folder: &Path, path: &Path, options: &mut Map<String, Value>) -> Fallib
             out.iter_mut().enumerate().for_each(|(k, p)| *p = values[k * vocab + v] as f32);
         };
         let table = WordTable::new(vocab, num, 0, fill);
-        completion(&table, &alpha, &documents.test, &scoring)
+        completion(&table, &alpha, &documents.test, &scoring, &Place::default())
     })??;
     println!(
         "{}",

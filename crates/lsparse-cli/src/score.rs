@@ -76,7 +76,7 @@ pub struct ScoreArgs {
     /// Threads; the result is the same with any number [default: one a core].
     #[arg(long, value_name = "N", value_parser = parse::threads)]
     pub threads: Option<usize>,
-    /// What works on the rows of a mixture: auto (a GPU where there is one and the work is large), cpu, cuda, or cuda:1 for the
+    /// What works on the rows of a mixture or the documents of topics: auto (a GPU where there is one and the work is large), cpu, cuda, or cuda:1 for the
     /// second GPU and so on.
     #[arg(long, value_name = "DEVICE", value_parser = DeviceChoice::parse)]
     pub device: Option<DeviceChoice>,
@@ -150,7 +150,6 @@ fn score(args: &ScoreArgs) -> Result<()> {
         }
         AnyModel::Topics(model) => {
             topics::refuse_given(&args.groups.given(), "topics")?;
-            topics::refuse_given(&[("device", args.device.is_some())], "topics")?;
             return topics::score::run(args, *model);
         }
     };

@@ -47,6 +47,7 @@ compiled!(TOPICS, "topics");
 compiled!(WORDS, "words");
 compiled!(SEEDS, "seeds");
 compiled!(CENTERS, "centers");
+compiled!(COMPLETE, "complete");
 
 /// The least compute capability that there are kernels for.
 pub const LEAST_CAPABILITY: (i32, i32) = (8, 0);

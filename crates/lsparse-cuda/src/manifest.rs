@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 /// The sources under `kernels/`, without their ending. Headers (`.cuh`) belong to all of them.
-pub const KERNELS: &[&str] = &["mixture", "topics", "words", "seeds", "centers"];
+pub const KERNELS: &[&str] = &["mixture", "topics", "words", "seeds", "centers", "complete"];
 
 /// What a source is compiled into: the ending of the artefact, and the target as the compiler has it.
 pub const TARGETS: [(&str, &str); 4] = [

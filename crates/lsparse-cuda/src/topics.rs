@@ -4,6 +4,7 @@
 //! Statistics are whole numbers of a small unit, which commute: whatever order documents end in, the sums are the same
 //! bits. Sums within a document depend on how many threads work on it, and that on its number of words alone.
 
+mod complete;
 mod seeds;
 mod words;
 
@@ -16,6 +17,7 @@ use crate::artefacts::TOPICS;
 use crate::device::{Argument, Buffer, Device, Grid, Kernel, Lines, Pinned, launch};
 use crate::error::{Error, Result};
 
+pub use complete::{Completer, MOST_COMPLETED_TOPICS, Rest, SplitDocuments, Topics};
 pub use seeds::Sample;
 pub use words::{BatchWords, Brought, Lists, Part, Rule, SparseTotal, Table, TotalWords};
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use lsparse::SequenceModel;
+use lsparse::backend::Place;
 use lsparse::corpus::document_lengths;
 use lsparse::data::RowSource;
 use lsparse::settings::TopicsConfig;
@@ -205,7 +206,7 @@ impl Topics {
     }
 
     /// Document completion of every document: the sum of log probabilities of its held-out words, and how many there are.
-    #[pyo3(signature = (x, share, seed, threads=None))]
+    #[pyo3(signature = (x, share, seed, threads=None, *, device="cpu"))]
     fn completions<'py>(
         &self,
         py: Python<'py>,
@@ -213,15 +214,18 @@ impl Topics {
         share: f64,
         seed: u64,
         threads: Option<usize>,
+        device: &str,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>)> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
+        let device = chosen(device)?;
         let (sums, tokens) = run(py, threads, |brake| {
             let rows = Braked { rows: rows.as_ref(), now: &brake.now };
             let (mut sums, mut tokens) = (Vec::new(), Vec::new());
             // What a row scores does not depend on where it stands.
             let options = CompletionOptions { by_number: false, ..options(share, seed)? };
-            self.model.score_documents(&rows, &options, &mut |found| {
+            let place = self.model.place_of_scores(device, &rows)?;
+            self.model.score_documents_at(&rows, &options, &place, &mut |found| {
                 sums.push(found.log_probability);
                 tokens.push(found.tokens);
             })?;
@@ -231,7 +235,7 @@ impl Topics {
     }
 
     /// Document completion: (sum of log probabilities, held-out tokens, documents, documents skipped).
-    #[pyo3(signature = (x, share, seed, threads=None))]
+    #[pyo3(signature = (x, share, seed, threads=None, *, device="cpu"))]
     fn completion<'py>(
         &self,
         py: Python<'py>,
@@ -239,12 +243,17 @@ impl Topics {
         share: f64,
         seed: u64,
         threads: Option<usize>,
+        device: &str,
     ) -> PyResult<(f64, f64, usize, usize)> {
         let held = Held::borrow(x)?;
         let rows = held.rows()?;
+        let device = chosen(device)?;
         run(py, threads, |brake| {
             let rows = Braked { rows: rows.as_ref(), now: &brake.now };
-            Ok(parts(&self.model.score(&rows, &options(share, seed)?)?))
+            let place = self.model.place_of_scores(device, &rows)?;
+            let mut found = Completion::default();
+            self.model.score_documents_at(&rows, &options(share, seed)?, &place, &mut |one| found.add(one))?;
+            Ok(parts(&found))
         })
     }
 
@@ -380,7 +389,7 @@ pub fn completion<'py>(
         let table = WordTable::new(vocab, num, 0, |v, out| {
             out.iter_mut().enumerate().for_each(|(k, o)| *o = values[k * vocab + v] as f32);
         });
-        Ok(parts(&complete(&table, &alpha, &rows, &options(share, seed)?)?))
+        Ok(parts(&complete(&table, &alpha, &rows, &options(share, seed)?, &Place::default())?))
     })
 }
 

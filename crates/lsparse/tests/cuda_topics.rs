@@ -1,12 +1,12 @@
 //! Topics on a GPU against the CPU. These tests need one: `cargo xtask cuda test`.
 
 use lsparse::Session;
-use lsparse::backend::DeviceChoice;
+use lsparse::backend::{DeviceChoice, Place};
 use lsparse::data::CsrRows;
 use lsparse::runs::Family;
 use lsparse::settings::TopicsConfig;
 use lsparse::topics::TopicModel;
-use lsparse::topics::score::{CompletionOptions, completion};
+use lsparse::topics::score::{Completion, CompletionOptions, completion};
 use lsparse::topics::{TopicFamily, TopicInputs, TopicSummary, Topics, WordStats, WordsHere};
 use lsparse::training::model::Model;
 use lsparse::training::summary::Summary;
@@ -57,7 +57,9 @@ fn trained<'a>(family: &TopicFamily<'a>, laps: usize) -> Session<'a, Topics> {
 
 fn score(session: &Session<'_, Topics>, test: &CsrRows<f32>) -> f64 {
     let topics = session.model().point_topics(session.total());
-    completion(&topics, &session.params().alpha, test, &CompletionOptions::default()).unwrap().score()
+    completion(&topics, &session.params().alpha, test, &CompletionOptions::default(), &Place::default())
+        .unwrap()
+        .score()
 }
 
 fn close(a: f64, b: f64, what: &str) {
@@ -280,6 +282,47 @@ fn a_model_says_nothing_of_the_device() {
         lsparse::topics::fit_topics(&documents, &config("cuda", json!({"topics": 10}))).unwrap().model;
     let written = serde_json::to_value(&model.config).unwrap();
     assert!(written.get("device").is_none_or(|device| device == "auto"), "{written}");
+}
+
+/// Documents are completed as on the CPU, to what single precision holds: few topics and many, learned alphas and those that
+/// are too large for topics to leave, short documents, and the held-out scores of a training.
+#[test]
+#[ignore = "needs a GPU"]
+fn documents_are_completed_as_on_the_cpu() {
+    let (documents, test) = (corpus(1500), corpus(5000));
+    for more in [
+        json!({}),
+        json!({"topics": 300, "estimate": "vb"}),
+        json!({"topics": 30, "learn-alpha": "asymmetric"}),
+        json!({"topics": 20, "alpha": 5.0}),
+    ] {
+        let config = config("cpu", more.clone());
+        let model = lsparse::topics::fit_topics(&documents, &config).unwrap().model;
+        let scores = |device: &str| {
+            let place = model.place_of_scores(DeviceChoice::parse(device).unwrap(), &test).unwrap();
+            assert_eq!(place.device.is_some(), device == "cuda");
+            let (mut each, mut all) = (Vec::new(), Completion::default());
+            let options = CompletionOptions::default();
+            let visit = &mut |one: &Completion| {
+                each.push(*one);
+                all.add(one);
+            };
+            model.score_documents_at(&test, &options, &place, visit).unwrap();
+            (each, all)
+        };
+        let (have, want, again) = (scores("cuda"), scores("cpu"), scores("cuda"));
+        assert_eq!(have, again, "{more}: the same bits");
+        let mut worst: f64 = 0.0;
+        for (n, (a, b)) in have.0.iter().zip(&want.0).enumerate() {
+            assert_eq!((a.tokens, a.documents, a.skipped), (b.tokens, b.documents, b.skipped), "{more}: document {n}");
+            if b.documents > 0 {
+                worst = worst.max((a.score() - b.score()).abs());
+            }
+        }
+        println!("{more}: {} and {}, documents differ by {worst:.1e}", have.1.score(), want.1.score());
+        assert!((have.1.score() - want.1.score()).abs() < 1e-5, "{more}");
+        assert!(worst < 1e-2, "{more}: a document by {worst}");
+    }
 }
 
 /// Documents have the topics that the CPU gives them, those too that the kernels leave and those without words.

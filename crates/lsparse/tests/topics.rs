@@ -647,7 +647,7 @@ fn completion_of_a_hand_computed_document() {
     let seen = if held[0] { 1 } else { 0 };
     // Words 0 and 2, three tokens each; whichever is seen pins its topic down.
     let corpus = CsrRows::new("one", 3, vec![0, 2], vec![0, 2], vec![3.0f32, 3.0]).unwrap();
-    let found = completion(&table, &[0.25, 0.25], &corpus, &options).unwrap();
+    let found = completion(&table, &[0.25, 0.25], &corpus, &options, &lsparse::backend::Place::default()).unwrap();
     // N = 3 for the seen word's topic: pi = (3.25, 0.25)/3.5, and the other word has only the other topic.
     let other = if seen == 0 { 0.8 } else { 0.5 };
     let expected = (0.25f64 / 3.5 * other).ln();

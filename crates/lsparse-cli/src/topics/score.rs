@@ -10,6 +10,7 @@ use lsparse::{Error, Result};
 use serde::Serialize;
 
 use super::assign::{csv_field, main_topics};
+use crate::assign::say_of;
 use crate::format::{grouped, significant};
 use crate::labels::{self, read_labels};
 use crate::output;
@@ -63,7 +64,9 @@ pub fn run(args: &ScoreArgs, mut model: TopicModel) -> Result<()> {
     let documents = args.text.open(&args.data, model, Some(&args.reading))?;
     let labels = args.labels.as_deref().map(|path| read_labels(path, documents.num_rows())).transpose()?;
     let (mut completion, mut scores) = (Completion::default(), Vec::new());
-    model.score_documents(&documents, &options, &mut |one| {
+    let place = model.place_of_scores(args.device.unwrap_or_default(), &documents)?;
+    say_of(&place);
+    model.score_documents_at(&documents, &options, &place, &mut |one| {
         completion.add(one);
         scores.push(if one.documents > 0 { one.score() } else { f64::NAN });
     })?;

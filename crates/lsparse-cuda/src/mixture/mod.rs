@@ -195,8 +195,7 @@ pub fn bytes_of_work(form: Form, rows: usize, dim: usize, clusters: usize) -> u6
     };
     let turned = if form == Form::Turned { panel * (8 * dim + 2 * padded + 4) + 8 * dim * dim } else { 0 };
     let of_cluster = 8 * (form.size(dim) + dim) + packed + 8 * form.width(dim);
-    (panel * ROOM * 8 + panel * 16 + pairs * 24 + sums * form.width(dim) * 8 + clusters * of_cluster + turned)
-        as u64
+    (panel * ROOM * 8 + panel * 16 + pairs * 24 + sums * form.width(dim) * 8 + clusters * of_cluster + turned) as u64
 }
 
 /// Parts that the segments of each cluster are summed in where nothing is screened, so that few clusters keep all of a GPU

@@ -354,8 +354,7 @@ impl Work {
         sparsity: usize,
         mut then: impl FnMut(&mut Work, &Range<usize>, usize) -> Result<()>,
     ) -> Result<()> {
-        let screened =
-            sparsity <= SCREENED_SPARSITY && sparsity < self.num_clusters && self.form.is_screened(self.dim);
+        let screened = sparsity <= SCREENED_SPARSITY && sparsity < self.num_clusters && self.form.is_screened(self.dim);
         let panel = if screened { PANEL_ROWS } else { self.dense_panel() };
         let mut first = 0;
         while first < rows.num {

@@ -555,18 +555,18 @@ class TopicModel(GrowingEstimator):
         array([-0.7,  nan])
         """
         X = self._fitted(X)
-        sums, words = self.model_.completions(X, 0.2, 0, threads_of(self.n_jobs))
+        sums, words = self.model_.completions(X, 0.2, 0, threads_of(self.n_jobs), device=self.device)
         return np.divide(sums, words, out=np.full_like(sums, np.nan), where=words > 0)
 
     def _score_parts(self, X: Any) -> tuple[float, float]:
         """The sum of all scores, and what it is to be divided by."""
         X = self._fitted(X)
-        total, tokens, _, _ = self.model_.completion(X, 0.2, 0, threads_of(self.n_jobs))
+        total, tokens, _, _ = self.model_.completion(X, 0.2, 0, threads_of(self.n_jobs), device=self.device)
         return total, tokens
 
     def _completion(self, X: Any, share: float, seed: int) -> float:
         X = self._fitted(X)
-        total, tokens, documents, _ = self.model_.completion(X, share, seed, threads_of(self.n_jobs))
+        total, tokens, documents, _ = self.model_.completion(X, share, seed, threads_of(self.n_jobs), device=self.device)
         return mean_of_completion(total, tokens, documents)
 
     def perplexity(self, X: Any, sub_sampling: bool = False) -> float:

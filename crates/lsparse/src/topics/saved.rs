@@ -22,7 +22,7 @@ use crate::topics::local::document::Document;
 use crate::topics::score::{Completion, CompletionOptions, completion, completions};
 use crate::topics::summary::{SparseStats, TopicSummary, WordStats};
 use crate::topics::table::WordTable;
-use crate::topics::train::demand_of_solving;
+use crate::topics::train::{demand_of_completing, demand_of_solving};
 use crate::training::rules::TrainingRecord;
 
 const KIND: &str = "topics";
@@ -250,7 +250,7 @@ impl TopicModel {
     /// Document completion on held-out documents.
     pub fn score(&self, source: &dyn RowSource, options: &CompletionOptions) -> Result<Completion> {
         self.check_vocab(source)?;
-        completion(&self.table, &self.alpha, source, options)
+        completion(&self.table, &self.alpha, source, options, &CPU)
     }
 
     /// As [`score`](TopicModel::score), for each document, handed to `visit` in order.
@@ -260,8 +260,25 @@ impl TopicModel {
         options: &CompletionOptions,
         visit: &mut dyn FnMut(&Completion),
     ) -> Result<()> {
+        self.score_documents_at(source, options, &CPU, visit)
+    }
+
+    /// Where to [score](Self::score_documents_at) documents: a GPU where there is one and it is asked for, or the work is
+    /// large.
+    pub fn place_of_scores(&self, choice: DeviceChoice, source: &dyn RowSource) -> Result<Place> {
+        Place::choose(choice, &demand_of_completing(&self.table, source.num_entries().unwrap_or(0)))
+    }
+
+    /// The same at a [`place_of_scores`](Self::place_of_scores) of this model's.
+    pub fn score_documents_at(
+        &self,
+        source: &dyn RowSource,
+        options: &CompletionOptions,
+        place: &Place,
+        visit: &mut dyn FnMut(&Completion),
+    ) -> Result<()> {
         self.check_vocab(source)?;
-        completions(&self.table, &self.alpha, source, options, visit)
+        completions(&self.table, &self.alpha, source, options, place, visit)
     }
 
     pub(crate) fn check_vocab(&self, source: &dyn RowSource) -> Result<()> {

@@ -1,14 +1,18 @@
 //! Held-out scores of topics: document completion, as in the paper's appendix.
 
+use std::sync::Arc;
+
+use lsparse_cuda::Device;
+use lsparse_cuda::topics::{Completer, MOST_COMPLETED_TOPICS, Rest, SplitDocuments, Topics as TopicsThere};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::backend::with_buffers;
+use crate::backend::{Place, Trouble, with_buffers};
 use crate::data::{RowSource, Rows};
 use crate::error::Result;
-use crate::topics::local::document::{Document, DocumentOptions};
+use crate::topics::local::document::{CHECK_EVERY, Document, DocumentOptions};
 use crate::topics::table::WordTable;
 
 /// How documents are completed.
@@ -85,9 +89,10 @@ pub fn completion(
     alpha: &[f32],
     source: &dyn RowSource,
     options: &CompletionOptions,
+    place: &Place,
 ) -> Result<Completion> {
     let mut total = Completion::default();
-    completions(topics, alpha, source, options, &mut |one| total.add(one))?;
+    completions(topics, alpha, source, options, place, &mut |one| total.add(one))?;
     Ok(total)
 }
 
@@ -112,31 +117,86 @@ fn dense_step(alpha: &[f32], options: &CompletionOptions) -> DocumentOptions {
 /// Score topics on documents, each handed to `visit` in order: estimate pi_d from 80 % of a document's word types by the
 /// dense document step under fixed topics, then take log sum_k `E[pi_dk]` phi_kv of the tokens of the rest.
 ///
-/// `topics` holds phi_kv itself, word by word.
+/// `topics` holds phi_kv itself, word by word. A GPU completes documents by the same rules, as long as its memory suffices.
 pub fn completions(
     topics: &WordTable,
     alpha: &[f32],
     source: &dyn RowSource,
     options: &CompletionOptions,
+    place: &Place,
     visit: &mut dyn FnMut(&Completion),
 ) -> Result<()> {
     let step = dense_step(alpha, options);
+    let mut there =
+        place.device.as_ref().map(|device| OnDevice::new(device, topics, alpha, &step)).transpose()?.flatten();
     let mut rows = Rows::sparse(source.dim());
     let mut first = 0;
     while first < source.num_rows() {
         let count = (source.num_rows() - first).min(DOCUMENTS_AT_ONCE);
         rows.clear();
         source.read_f32(first, count, &mut rows)?;
-        let one = |n: usize| {
-            let (words, counts) = rows.sparse_row(n);
-            let held = held_out(words.len(), first + n, options);
-            with_buffers(|document| complete(topics, alpha, document, (words, counts), &held, &step))
+        let splits = (0..count).into_par_iter().with_min_len(64);
+        let splits: Vec<Vec<bool>> = splits.map(|n| held_out(rows.sparse_row(n).0.len(), first + n, options)).collect();
+        let found = there.as_ref().map(|there| there.complete(&rows, &splits)).transpose()?.flatten();
+        let scores: Vec<Completion> = match found {
+            Some(found) => found,
+            None => {
+                // No memory for these is no memory for those behind them.
+                there = None;
+                let one = |n: usize| {
+                    with_buffers(|document| complete(topics, alpha, document, rows.sparse_row(n), &splits[n], &step))
+                };
+                (0..count).into_par_iter().with_max_len(1).map(one).collect()
+            }
         };
-        let scores: Vec<Completion> = (0..count).into_par_iter().with_max_len(1).map(one).collect();
         scores.iter().for_each(&mut *visit);
         first += count;
     }
     Ok(())
+}
+
+/// Topics on a GPU that documents are completed under.
+struct OnDevice {
+    completer: Completer,
+    rest: Rest,
+}
+
+impl OnDevice {
+    /// Bring topics there; none where they are too many for it, or its memory does not suffice.
+    fn new(device: &Arc<Device>, topics: &WordTable, alpha: &[f32], step: &DocumentOptions) -> Result<Option<Self>> {
+        if topics.num_topics > MOST_COMPLETED_TOPICS {
+            return Ok(None);
+        }
+        let WordTable { values, width, scale, .. } = topics;
+        let completer = Completer::new(device, &TopicsThere { values, width: *width, scale, alpha });
+        let DocumentOptions { iterations, tolerance, active_floor: floor, .. } = *step;
+        let rest = Rest { iterations, check_every: CHECK_EVERY, tolerance, floor };
+        Ok(Trouble::settle(completer.map_err(Trouble::from))?.map(|completer| OnDevice { completer, rest }))
+    }
+
+    /// What completing documents gives; none where memory does not suffice.
+    fn complete(&self, rows: &Rows<f32>, splits: &[Vec<bool>]) -> Result<Option<Vec<Completion>>> {
+        let mut documents = SplitDocuments::default();
+        let mut found = Vec::with_capacity(splits.len());
+        for (n, held) in splits.iter().enumerate() {
+            let (words, counts) = rows.sparse_row(n);
+            if words.len() < 2 {
+                found.push(Completion { skipped: 1, ..Default::default() });
+                continue;
+            }
+            let all = || words.iter().copied().zip(counts.iter().copied()).zip(held);
+            let of = |wanted: bool| all().filter(move |(_, held)| **held == wanted).map(|(entry, _)| entry);
+            documents.push(of(false), of(true));
+            let tokens = of(true).map(|(_, count)| f64::from(count)).sum();
+            found.push(Completion { tokens, documents: 1, ..Default::default() });
+        }
+        let logs = self.completer.complete(&documents, &self.rest).map_err(Trouble::from);
+        Ok(Trouble::settle(logs)?.map(|logs| {
+            let scored = found.iter_mut().filter(|completion| completion.documents > 0);
+            scored.zip(logs).for_each(|(completion, log)| completion.log_probability = log);
+            found
+        }))
+    }
 }
 
 fn complete(
@@ -180,6 +240,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::backend::CPU;
 
     /// Topics over 200 words, each with most of its mass on twenty of them.
     fn topics(num: usize) -> WordTable {
@@ -225,7 +286,7 @@ mod tests {
     fn a_document_without_two_words_is_skipped() {
         let (table, options) = (topics(3), CompletionOptions::default());
         let empty = crate::data::CsrRows::new("short", 200, vec![0, 0, 1], vec![4], vec![2.0f32]).unwrap();
-        let found = completion(&table, &[0.1; 3], &empty, &options).unwrap();
+        let found = completion(&table, &[0.1; 3], &empty, &options, &CPU).unwrap();
         assert_eq!((found.documents, found.skipped, found.tokens), (0, 2, 0.0));
     }
 }

@@ -1,5 +1,6 @@
 //! Training a topic model from a configuration and a corpus: seeds, seed words, scores, the saved model.
 
+use lsparse_cuda::topics::{MOST_COMPLETED_TOPICS, PART_ENTRIES};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -17,6 +18,7 @@ use crate::topics::pull::{prior_pull, seed_pull, seeded_order};
 use crate::topics::saved::TopicModel;
 use crate::topics::score::{CompletionOptions, completion};
 use crate::topics::summary::TopicSummary;
+use crate::topics::table::WordTable;
 use crate::topics::{ACTIVE_TOPICS, TopicParams, Topics, initial_topics, random_topics};
 use crate::training::exchange::Known;
 use crate::training::model::Model;
@@ -111,6 +113,14 @@ pub(super) fn demand_of_solving(config: &TopicsConfig, vocab_size: usize, entrie
     Demand { products, bytes, cannot: device::cannot_solve(config) }
 }
 
+/// The same for documents that are completed.
+pub(super) fn demand_of_completing(topics: &WordTable, entries: usize) -> Demand {
+    let bytes = 4 * topics.values.len() + 16 * entries.min(PART_ENTRIES);
+    let many = topics.num_topics > MOST_COMPLETED_TOPICS;
+    let cannot = many.then(|| format!("documents are completed with up to {MOST_COMPLETED_TOPICS} topics there"));
+    Demand { products: entries as f64 * PRODUCTS_AN_ENTRY, bytes: bytes as u64, cannot }
+}
+
 /// Streams of randomness of a run besides that of where it starts.
 #[derive(Clone, Copy)]
 pub(super) enum Stream {
@@ -184,7 +194,8 @@ impl<'a> TopicFamily<'a> {
     /// The held-out score. The split of held-out words does not follow the run's seed, so that runs can be compared.
     pub(super) fn score_of(&self, topics: &Topics, alpha: &[f32], total: &TopicSummary) -> Result<Option<f64>> {
         let Some(held) = self.inputs.heldout else { return Ok(None) };
-        let found = completion(&topics.point_topics(total), alpha, held, &CompletionOptions::default())?;
+        let (table, options) = (topics.point_topics(total), CompletionOptions::default());
+        let found = completion(&table, alpha, held, &options, &self.place)?;
         if found.documents == 0 {
             let problem = "no document has two different words".into();
             return Err(Error::Config { setting: "heldout", problem, remedy: "give longer documents".into() });

@@ -61,7 +61,7 @@ impl DocumentOptions {
 }
 
 /// Iterations between two looks at convergence.
-const CHECK_EVERY: usize = 5;
+pub(in crate::topics) const CHECK_EVERY: usize = 5;
 
 /// A document being worked on, and the buffers of the work.
 #[derive(Default)]
