@@ -9,7 +9,7 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lsparse::backend::{Place, DeviceChoice, instructions, with_threads};
+use lsparse::backend::{DeviceChoice, Place, instructions, with_threads};
 use lsparse::data::{CsrRows, NpyRows, RowSource, Rows, read};
 use lsparse::mixture::{Members, Mixture, Mixtures, accumulate, initial_mixture, respond};
 use lsparse::runs::Family;
