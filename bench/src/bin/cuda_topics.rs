@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use lsparse::Session;
-use lsparse::backend::{Place, with_threads};
+use lsparse::backend::{Demand, DeviceChoice, Place, with_threads};
 use lsparse::data::{CsrRows, RowSource, Rows};
 use lsparse::runs::Family;
 use lsparse::settings::TopicsConfig;
@@ -146,6 +146,19 @@ fn measure(name: &str, train: &CsrRows<f32>, test: &CsrRows<f32>, topics: usize,
         );
     }
     println!("{}", json!({"what": "score", "corpus": name, "topics": topics, "score": score(&session, test)?}));
+    // The documents that it was trained on stand in for many that are held out.
+    let total = session.whole()?.map_or_else(|| session.total().clone(), |(_, total)| total);
+    let table = session.model().point_topics(&total);
+    let nothing = Demand { products: 0.0, bytes: 0, cannot: None };
+    for place in [Place::choose(DeviceChoice::Cuda(0), &nothing)?, Place::default()] {
+        let start = Instant::now();
+        let found = completion(&table, &session.params().alpha, train, &CompletionOptions::default(), &place)?;
+        println!(
+            "{}",
+            json!({"what": "completion", "topics": topics, "gpu": place.device.is_some(), "documents": found.documents,
+                "seconds": start.elapsed().as_secs_f64(), "score": found.score()})
+        );
+    }
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::{DeviceRepr, LaunchArgs, PushKernelArg};
+use rayon::prelude::*;
 
 use crate::artefacts::COMPLETE;
 use crate::device::{Argument, Buffer, Device, Grid, launch};
@@ -30,11 +31,9 @@ struct WordLists {
 }
 
 impl WordLists {
-    fn push(&mut self, words: impl Iterator<Item = (u32, f32)>) {
-        for (word, count) in words {
-            self.word.push(word);
-            self.count.push(count);
-        }
+    fn push(&mut self, words: &[(u32, f32)]) {
+        self.word.extend(words.iter().map(|entry| entry.0));
+        self.count.extend(words.iter().map(|entry| entry.1));
         self.end.push(self.word.len() as u32);
     }
 
@@ -50,7 +49,7 @@ impl WordLists {
 
 impl SplitDocuments {
     /// Another document: words and counts that are seen, and those that are held out.
-    pub fn push(&mut self, seen: impl Iterator<Item = (u32, f32)>, held: impl Iterator<Item = (u32, f32)>) {
+    pub fn push(&mut self, seen: &[(u32, f32)], held: &[(u32, f32)]) {
         self.seen.push(seen);
         self.held.push(held);
     }
@@ -170,7 +169,7 @@ impl Completer {
         if num == 0 {
             return Ok(Vec::new());
         }
-        if seen.word.iter().chain(&held.word).any(|&v| v as usize >= self.vocab_size) || rest.check_every == 0 {
+        if seen.word.par_iter().chain(&held.word).any(|&v| v as usize >= self.vocab_size) || rest.check_every == 0 {
             let detail = "a word is beyond the vocabulary, or nobody looks whether they rest".into();
             return Err(Error::Failed { action: "complete documents", detail });
         }
@@ -226,9 +225,9 @@ mod tests {
     #[test]
     fn documents_are_split_and_the_longest_come_first() {
         let mut documents = SplitDocuments::default();
-        let words = |n: u32| (0..n).map(|v| (v, 1.0));
+        let words = |n: u32| (0..n).map(|v| (v, 1.0)).collect::<Vec<_>>();
         for (seen, held) in [(2, 1), (0, 3), (5, 1)] {
-            documents.push(words(seen), words(held));
+            documents.push(&words(seen), &words(held));
         }
         assert_eq!((documents.len(), documents.order()), (3, vec![2, 0, 1]));
         assert_eq!((documents.seen.starts(), documents.held.starts()), (vec![0, 2, 2, 7], vec![0, 1, 4, 5]));

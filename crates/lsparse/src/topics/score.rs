@@ -104,6 +104,9 @@ const NOTHING: f32 = 0.01;
 /// Documents that are read and completed at once.
 const DOCUMENTS_AT_ONCE: usize = 4096;
 
+/// The same on a GPU, which has thousands in hand at one time.
+const DOCUMENTS_AT_ONCE_THERE: usize = 32_768;
+
 /// The dense document step that completes documents.
 fn dense_step(alpha: &[f32], options: &CompletionOptions) -> DocumentOptions {
     DocumentOptions {
@@ -132,7 +135,8 @@ pub fn completions(
     let mut rows = Rows::sparse(source.dim());
     let mut first = 0;
     while first < source.num_rows() {
-        let count = (source.num_rows() - first).min(DOCUMENTS_AT_ONCE);
+        let at_once = if there.is_some() { DOCUMENTS_AT_ONCE_THERE } else { DOCUMENTS_AT_ONCE };
+        let count = (source.num_rows() - first).min(at_once);
         rows.clear();
         source.read_f32(first, count, &mut rows)?;
         let splits = (0..count).into_par_iter().with_min_len(64);
@@ -176,18 +180,24 @@ impl OnDevice {
 
     /// What completing documents gives; none where memory does not suffice.
     fn complete(&self, rows: &Rows<f32>, splits: &[Vec<bool>]) -> Result<Option<Vec<Completion>>> {
+        let part = |n: usize| {
+            let (words, counts) = rows.sparse_row(n);
+            let of = |wanted: bool| {
+                let all = words.iter().copied().zip(counts.iter().copied()).zip(&splits[n]);
+                all.filter(move |(_, held)| **held == wanted).map(|(entry, _)| entry).collect::<Vec<_>>()
+            };
+            (words.len() > 1).then(|| (of(false), of(true)))
+        };
+        let parted: Vec<_> = (0..splits.len()).into_par_iter().with_min_len(64).map(part).collect();
         let mut documents = SplitDocuments::default();
         let mut found = Vec::with_capacity(splits.len());
-        for (n, held) in splits.iter().enumerate() {
-            let (words, counts) = rows.sparse_row(n);
-            if words.len() < 2 {
+        for parted in &parted {
+            let Some((seen, held)) = parted else {
                 found.push(Completion { skipped: 1, ..Default::default() });
                 continue;
-            }
-            let all = || words.iter().copied().zip(counts.iter().copied()).zip(held);
-            let of = |wanted: bool| all().filter(move |(_, held)| **held == wanted).map(|(entry, _)| entry);
-            documents.push(of(false), of(true));
-            let tokens = of(true).map(|(_, count)| f64::from(count)).sum();
+            };
+            documents.push(seen, held);
+            let tokens = held.iter().map(|(_, count)| f64::from(*count)).sum();
             found.push(Completion { tokens, documents: 1, ..Default::default() });
         }
         let logs = self.completer.complete(&documents, &self.rest).map_err(Trouble::from);
