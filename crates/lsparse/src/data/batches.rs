@@ -327,8 +327,11 @@ impl Batches {
             return self.read_panel(source, panel, scratch, out, row_ids);
         };
         let dim = *dim;
-        // What was there is written over; what is fresh is written twice, once.
-        values.resize(panel.count * dim, T::ZERO);
+        // What was there is written over, and what is fresh are zeros that nobody has written yet.
+        match values.capacity() < panel.count * dim {
+            true => *values = vec![T::ZERO; panel.count * dim],
+            false => values.resize(panel.count * dim, T::ZERO),
+        }
         row_ids.resize(panel.count, 0);
         let (mut tasks, mut values, mut ids) = (Vec::new(), &mut values[..], &mut row_ids[..]);
         for piece in shuffle.pieces(stretch, panel.first, panel.count) {
@@ -369,7 +372,6 @@ impl Batches {
             self.read_panel(source, panel, &mut spare, &mut rows, &mut row_ids)?;
             return Ok((rows, row_ids));
         };
-        rows.reserve(count);
         row_ids.reserve_exact(count);
         for blocks in shuffle.pieces(self.stretch(batch), 0, count).chunks(BLOCKS_AT_ONCE) {
             let read = blocks.par_iter().with_max_len(1).map(|piece| -> Result<_> {
@@ -384,11 +386,14 @@ impl Batches {
                 Ok((rows, row_ids))
             });
             // The first error by place, whoever met it first.
-            for block in read.collect::<Vec<_>>() {
-                let (more, ids) = block?;
-                rows.append(&more);
-                row_ids.extend(ids);
+            let (blocks, ids): (Vec<Rows<T>>, Vec<Vec<usize>>) =
+                read.collect::<Vec<_>>().into_iter().collect::<Result<Vec<_>>>()?.into_iter().unzip();
+            match rows.is_empty() {
+                true => rows = Rows::together(layout, dim, &blocks),
+                // Of a large batch, the memory of which is not to be there twice.
+                false => blocks.iter().for_each(|block| rows.append(block)),
             }
+            row_ids.extend(ids.into_iter().flatten());
         }
         Ok((rows, row_ids))
     }

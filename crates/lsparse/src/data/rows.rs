@@ -296,6 +296,23 @@ impl<T: Real> Rows<T> {
         out
     }
 
+    /// All rows of some blocks, one block after the other, by many threads: memory that is fresh comes page by page.
+    pub(crate) fn together(layout: Layout, dim: usize, blocks: &[Rows<T>]) -> Rows<T> {
+        let mut out = Rows::new(layout, dim);
+        match &mut out {
+            Rows::Dense { values, .. } => *values = joined(blocks, |block| block.as_dense().unwrap_or_default()),
+            Rows::Sparse { indptr, index, value, .. } => {
+                for (ends, ..) in blocks.iter().filter_map(Rows::as_sparse) {
+                    let before = indptr[indptr.len() - 1];
+                    indptr.extend(ends[1..].iter().map(|end| before + end));
+                }
+                *index = joined(blocks, |block| block.as_sparse().map_or(&[], |(_, index, _)| index));
+                *value = joined(blocks, |block| block.as_sparse().map_or(&[], |(_, _, value)| value));
+            }
+        }
+        out
+    }
+
     /// Add the rows of another block of the same layout and width behind those that are there.
     pub(crate) fn append(&mut self, other: &Rows<T>) {
         match (self, other) {
@@ -339,6 +356,21 @@ impl<T: Real> Rows<T> {
 /// One precision to the other; nothing at all where they are the same.
 fn convert<S: Real, T: Real>(value: S) -> T {
     T::from_f64(value.to_f64())
+}
+
+/// What blocks have of something, one block after the other.
+fn joined<T: Real, V: Copy + Default + Send + Sync>(blocks: &[Rows<T>], of: impl Fn(&Rows<T>) -> &[V]) -> Vec<V> {
+    let parts: Vec<&[V]> = blocks.iter().map(of).collect();
+    // Zeros that nobody has written yet.
+    let mut all = vec![V::default(); parts.iter().map(|part| part.len()).sum()];
+    let (mut tasks, mut rest) = (Vec::with_capacity(parts.len()), &mut all[..]);
+    for part in parts {
+        let (to, behind) = rest.split_at_mut(part.len());
+        tasks.push((part, to));
+        rest = behind;
+    }
+    tasks.into_par_iter().with_max_len(1).for_each(|(part, to)| to.copy_from_slice(part));
+    all
 }
 
 fn is_zero<T: Real>(value: T) -> bool {
