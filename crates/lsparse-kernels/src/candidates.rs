@@ -124,6 +124,26 @@ impl<T: Real> Found<T> {
         self.indices[slot] = MaybeUninit::new(index as u32);
     }
 
+    /// [`rank`](Self::rank), unless one of the candidates is NaN. Returns whether none is.
+    ///
+    /// # Safety
+    /// The first `count` slots must have been set.
+    #[inline(always)]
+    pub unsafe fn rank_numbers<V: Vector<Elem = T>>(
+        &mut self,
+        count: usize,
+        index: &mut [u32],
+        value: &mut [T],
+    ) -> bool {
+        // SAFETY: as the caller says.
+        let numbers = self.values[..count].iter().all(|value| !unsafe { value.assume_init() }.is_nan());
+        if numbers {
+            // SAFETY: as the caller says.
+            unsafe { self.rank::<V>(count, index, value) };
+        }
+        numbers
+    }
+
     /// Writes the first candidates in descending order, without a comparison that is hard to
     /// predict: the place of each is the number of larger ones plus the number of equal ones
     /// before it.

@@ -35,27 +35,45 @@ impl Kernel<f64> for LogFormSums<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<V: Vector<Elem = f64>>(self) {
+    fn run<V: Vector<Elem = f64>>(mut self) {
         const { assert!(8 % V::LANES == 0) };
+        // Products of a few vectors of rows at a time, none of which waits for itself.
+        let rows = self.out.len();
+        let together = rows / (4 * V::LANES) * 4 * V::LANES;
+        (0..together).step_by(4 * V::LANES).for_each(|r0| self.rows::<V, 4>(r0));
+        (together..rows).step_by(V::LANES).for_each(|r0| self.rows::<V, 1>(r0));
+    }
+}
+
+impl LogFormSums<'_> {
+    /// `R` vectors of rows from `r0` on, which must be there.
+    #[inline(always)]
+    fn rows<V: Vector<Elem = f64>, const R: usize>(&mut self, r0: usize) {
         let Self { tile, mean, rate, out } = self;
         let rows = out.len();
+        assert!(r0 + R * V::LANES <= rows && tile.len() == mean.len() * rows);
         let (one, largest) = (V::splat(1.0), V::splat(LARGEST));
-        for r0 in (0..rows).step_by(V::LANES) {
-            let (mut product, mut exponent) = (one, V::splat(0.0));
-            for d in 0..mean.len() {
-                // SAFETY: row d of the tile has `rows` entries, a multiple of LANES.
-                let x = unsafe { V::load(tile.as_ptr().add(d * rows + r0)) };
-                let centred = x.sub(V::splat(mean[d]));
-                let factor = centred.mul(V::splat(rate[d])).fma(centred, one);
-                product = product.mul(factor.min(largest));
-                if d % FACTORS == FACTORS - 1 {
-                    let (mantissa, power) = product.frexp();
-                    (product, exponent) = (mantissa, exponent.add(power));
+        let (mut product, mut exponent) = ([one; R], [V::splat(0.0); R]);
+        for d in 0..mean.len() {
+            let (m, factor) = (V::splat(mean[d]), V::splat(rate[d]));
+            for r in 0..R {
+                // SAFETY: row d of the tile has `rows` entries, and so many vectors from r0 on.
+                let x = unsafe { V::load(tile.as_ptr().add(d * rows + r0 + r * V::LANES)) };
+                let centred = x.sub(m);
+                let factor = centred.mul(factor).fma(centred, one);
+                product[r] = product[r].mul(factor.min(largest));
+            }
+            if d % FACTORS == FACTORS - 1 {
+                for r in 0..R {
+                    let (mantissa, power) = product[r].frexp();
+                    (product[r], exponent[r]) = (mantissa, exponent[r].add(power));
                 }
             }
-            let sum = exponent.fma(V::splat(std::f64::consts::LN_2), ln_positive(product));
-            // SAFETY: `out` has `rows` entries, a multiple of LANES.
-            unsafe { sum.store(out.as_mut_ptr().add(r0)) };
+        }
+        for r in 0..R {
+            let sum = exponent[r].fma(V::splat(std::f64::consts::LN_2), ln_positive(product[r]));
+            // SAFETY: `out` has so many vectors from r0 on.
+            unsafe { sum.store(out.as_mut_ptr().add(r0 + r * V::LANES)) };
         }
     }
 }

@@ -24,8 +24,11 @@ pub fn top_l<T: Real>(weights: &[T], l: usize, index: &mut [u32], value: &mut [T
     T::top_l(TopL { weights, l, index, value })
 }
 
-/// The most clusters, and the largest `l`, that [`top_l_tile`] is faster for than [`top_l`] row by row.
-const MOST_IN_TILE: (usize, usize) = (128, 8);
+/// The most clusters of [`top_l_tile`], which a tile keeps near the processor, and the largest `l`.
+const MOST_IN_TILE: (usize, usize) = (1024, 8);
+
+/// The most of which each is put in its place among the largest: of more, candidates are looked for first.
+const MOST_PUT_IN_PLACE: usize = 128;
 
 /// Whether [`top_l_tile`] selects `l` of so many.
 pub fn has_top_l_tile(clusters: usize, l: usize) -> bool {
@@ -36,7 +39,8 @@ pub fn has_top_l_tile(clusters: usize, l: usize) -> bool {
 /// entries for each of the first rows, as many as they have room for.
 ///
 /// Rows are lanes, so that a weight finds its place among the largest so far in all of them at once. Returns false, with
-/// the outputs unspecified, if a row has a NaN or fewer than `l` weights above minus infinity.
+/// the outputs unspecified, if a row has a NaN, fewer than `l` weights above minus infinity, or, with many clusters, more
+/// equal ones than there is room for.
 ///
 /// # Panics
 /// If the lengths do not fit, or unless [`has_top_l_tile`].
@@ -45,6 +49,7 @@ pub fn top_l_tile<T: Real>(tile: &[T], l: usize, index: &mut [u32], value: &mut 
     assert!(0 < l && has_top_l_tile(tile.len() / T::TILE, l), "1 <= l <= {}", MOST_IN_TILE.1);
     assert!(index.len().is_multiple_of(l) && index.len() / l <= T::TILE, "at most TILE rows");
     assert_eq!(value.len(), index.len(), "value must hold l entries a row");
+    assert!(u32::try_from(tile.len() / T::TILE).is_ok(), "indices are 32 bits");
     T::top_l_tile(TopLTile { tile, l, index, value })
 }
 
@@ -61,6 +66,14 @@ impl<T: Real> Kernel<T> for TopLTile<'_, T> {
 
     #[inline(always)]
     fn run<V: Vector<Elem = T>>(self) -> bool {
+        if self.tile.len() > MOST_PUT_IN_PLACE * T::TILE {
+            return match self.l {
+                1 => self.candidates::<V, 1>(),
+                2 => self.candidates::<V, 2>(),
+                3 | 4 => self.candidates::<V, 4>(),
+                _ => self.candidates::<V, 8>(),
+            };
+        }
         match self.l {
             1 => self.insert::<V, 1>(),
             2 => self.insert::<V, 2>(),
@@ -117,6 +130,89 @@ impl<T: Real> TopLTile<'_, T> {
         }
         whole
     }
+}
+
+/// Clusters are put into twice as many groups as are kept, this many for each of them.
+const GROUPS: usize = 2;
+/// Vectors of rows whose largest weights are looked for at a time, so that none waits for itself.
+const AT_ONCE: usize = 4;
+/// The most vectors of a tile.
+const MOST_VECTORS: usize = 32;
+
+impl<T: Real> TopLTile<'_, T> {
+    /// By a bound on the l-th largest of each row, with `N >= l`: that of the largest of `2 N` groups of clusters. The few
+    /// weights at or above it contain the selection, and these are ranked row by row.
+    #[inline(always)]
+    fn candidates<V: Vector<Elem = T>, const N: usize>(self) -> bool {
+        let Self { tile, l, index, value } = self;
+        let (clusters, rows) = (tile.len() / T::TILE, index.len() / l);
+        let mut bounds = [V::splat(T::ZERO); MOST_VECTORS];
+        const { assert!(T::TILE.is_multiple_of(AT_ONCE * V::LANES) && T::TILE <= MOST_VECTORS * V::LANES) };
+        const { assert!(T::TILE <= 64) };
+        for (at, bounds) in bounds[..rows.div_ceil(V::LANES)].chunks_mut(AT_ONCE).enumerate() {
+            let found = bounds_of::<V, N>(tile, at * AT_ONCE * V::LANES, l);
+            bounds.iter_mut().zip(found).for_each(|(bound, found)| *bound = found);
+        }
+        let mut found: [Found<T>; 64] = std::array::from_fn(|_| Found::new());
+        let mut counts = [0usize; 64];
+        let of_rows = u64::MAX >> (64 - rows.clamp(1, 64));
+        for (k, of_cluster) in tile.chunks_exact(T::TILE).enumerate() {
+            let mut below = 0u64;
+            for (v, bound) in bounds[..rows.div_ceil(V::LANES)].iter().enumerate() {
+                // SAFETY: a cluster has TILE entries, and no fewer vectors.
+                let w = unsafe { V::load(of_cluster.as_ptr().add(v * V::LANES)) };
+                below |= V::bits(bound.gt(w)) << (v * V::LANES);
+            }
+            // A NaN is above no bound and below none.
+            let mut here = !below & of_rows;
+            while here != 0 {
+                let r = here.trailing_zeros() as usize;
+                here &= here - 1;
+                if counts[r] == CANDIDATES {
+                    return false;
+                }
+                found[r].set(counts[r], of_cluster[r], k);
+                counts[r] += 1;
+            }
+        }
+        debug_assert!(clusters >= l);
+        let mut whole = true;
+        let places = index.chunks_exact_mut(l).zip(value.chunks_exact_mut(l));
+        for (((index, value), found), &count) in places.zip(&mut found).zip(&counts) {
+            // SAFETY: so many slots have been set.
+            whole &= unsafe { found.rank_numbers::<V>(count, index, value) };
+            whole &= count >= l && value[l - 1] > T::NEG_INFINITY;
+        }
+        whole
+    }
+}
+
+/// A bound on the l-th largest weight of each row from `first` on, for some vectors of rows.
+#[inline(always)]
+fn bounds_of<V: Vector, const N: usize>(tile: &[V::Elem], first: usize, l: usize) -> [V; AT_ONCE] {
+    let rows = <V::Elem as Real>::TILE;
+    let lowest = V::splat(V::Elem::NEG_INFINITY);
+    let mut largest = [[lowest; AT_ONCE]; N];
+    let group = (tile.len() / rows).div_ceil(GROUPS * N) * rows;
+    for group in tile.chunks(group) {
+        let mut top = [lowest; AT_ONCE];
+        for of_cluster in group.chunks_exact(rows) {
+            for (v, top) in top.iter_mut().enumerate() {
+                // SAFETY: a cluster has TILE entries, and so many vectors from `first` on.
+                let w = unsafe { V::load(of_cluster.as_ptr().add(first + v * V::LANES)) };
+                *top = w.max(*top);
+            }
+        }
+        for n in 0..N {
+            for v in 0..AT_ONCE {
+                let before = largest[n][v];
+                largest[n][v] = before.max(top[v]);
+                top[v] = before.min(top[v]);
+            }
+        }
+    }
+    // With fewer groups than `l` all weights are candidates.
+    largest[l - 1]
 }
 
 /// Arguments of [`top_l`], lengths checked.

@@ -88,7 +88,7 @@ fn top_l_of_a_tile_is_that_of_its_rows() {
     fn check<T: Real>(level: &str) {
         let mut rng = rng(3);
         for round in 0..600 {
-            let k = rng.random_range(1..=128);
+            let k = if round % 2 == 0 { rng.random_range(1..=128) } else { rng.random_range(129..=700) };
             let l = rng.random_range(1..=k.min(8));
             assert!(has_top_l_tile(k, l));
             let rows = rng.random_range(1..=T::TILE);
@@ -99,8 +99,10 @@ fn top_l_of_a_tile_is_that_of_its_rows() {
             let mut tile = vec![T::ZERO; k * T::TILE];
             transpose_tile(&weights, k, &mut tile);
             let (mut index, mut value) = (vec![u32::MAX; rows * l], vec![T::ZERO; rows * l]);
-            assert!(top_l_tile(&tile, l, &mut index, &mut value), "{level}");
-            for n in 0..rows {
+            let found = top_l_tile(&tile, l, &mut index, &mut value);
+            // Of many clusters there may be more equal ones than there is room for.
+            assert!(found || (k > 128 && distinct < 1 << 30), "{level}");
+            for n in 0..if found { rows } else { 0 } {
                 let of_n = &weights[n * k..(n + 1) * k];
                 let expected = reference(of_n, l);
                 assert_eq!(index[n * l..(n + 1) * l], expected, "{level} {} l {l} of {of_n:?}", T::NAME);
@@ -115,7 +117,7 @@ fn top_l_of_a_tile_is_that_of_its_rows() {
             transpose_tile(&weights, k, &mut tile);
             assert!(!top_l_tile(&tile, l, &mut index, &mut value), "{level}");
         }
-        assert!(!has_top_l_tile(129, 8) && !has_top_l_tile(50, 9) && !has_top_l_tile(4, 5));
+        assert!(!has_top_l_tile(1025, 8) && !has_top_l_tile(300, 9) && !has_top_l_tile(50, 9) && !has_top_l_tile(4, 5));
     }
     at_every_level(|level| {
         check::<f32>(level);

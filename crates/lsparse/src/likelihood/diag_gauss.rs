@@ -478,18 +478,24 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         let half = T::from_f64(0.5);
         for first in (0..num).step_by(CLUSTERS_AT_ONCE) {
             let together = CLUSTERS_AT_ONCE.min(num - first);
-            for (k, quad) in (first..first + together).zip(scratch.work.chunks_exact_mut(T::TILE)) {
-                let of_k = k * dim..(k + 1) * dim;
-                let (mean, precision) = (&self.means_t[of_k.clone()], &self.precisions_t[of_k.clone()]);
-                // A missing value is nowhere but at the mean, and its column has no share in the constant.
-                for hole in &holes {
-                    for &d in &hole.columns {
-                        scratch.tile[d as usize * T::TILE + hole.row] = mean[d as usize];
+            let of_group = first * dim..(first + together) * dim;
+            let (means, precisions) = (&self.means_t[of_group.clone()], &self.precisions_t[of_group]);
+            let quads = &mut scratch.work[..together * T::TILE];
+            if holes.is_empty() {
+                diag_quad_forms(&scratch.tile, dim, means, precisions, quads);
+            } else {
+                let shapes = means.chunks_exact(dim).zip(precisions.chunks_exact(dim));
+                for (k, ((mean, precision), quad)) in (first..).zip(shapes.zip(quads.chunks_exact_mut(T::TILE))) {
+                    // A missing value is nowhere but at the mean, and its column has no share in the constant.
+                    for hole in &holes {
+                        for &d in &hole.columns {
+                            scratch.tile[d as usize * T::TILE + hole.row] = mean[d as usize];
+                        }
+                        let of_column = |&d: &u32| self.column_constants[k * dim + d as usize];
+                        weights[hole.row * num + k] -= T::from_f64(hole.columns.iter().map(of_column).sum());
                     }
-                    let of_column = |&d: &u32| self.column_constants[of_k.start + d as usize];
-                    weights[hole.row * num + k] -= T::from_f64(hole.columns.iter().map(of_column).sum());
+                    diag_quad_forms(&scratch.tile, dim, mean, precision, quad);
                 }
-                diag_quad_forms(&scratch.tile, dim, mean, precision, quad);
             }
             let constant = &self.constant[first..first + together];
             for (r, weights) in weights.chunks_exact_mut(num).take(count).enumerate() {
@@ -506,10 +512,16 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         }
         scratch.load_tile(rows, range);
         let (dim, half) = (self.prior.dim, T::from_f64(0.5));
-        let shapes = self.means_t.chunks_exact(dim).zip(self.precisions_t.chunks_exact(dim)).zip(&self.constant);
-        for (weights, ((mean, precision), &constant)) in tile.chunks_exact_mut(T::TILE).zip(shapes) {
-            diag_quad_forms(&scratch.tile, dim, mean, precision, &mut scratch.column);
-            weights.iter_mut().zip(&scratch.column).for_each(|(weight, &quad)| *weight += constant - half * quad);
+        let group = CLUSTERS_AT_ONCE * dim;
+        let shapes = self.means_t.chunks(group).zip(self.precisions_t.chunks(group));
+        let groups = tile.chunks_mut(CLUSTERS_AT_ONCE * T::TILE).zip(self.constant.chunks(CLUSTERS_AT_ONCE)).zip(shapes);
+        for ((weights, constants), (mean, precision)) in groups {
+            scratch.work.resize(weights.len(), T::ZERO);
+            diag_quad_forms(&scratch.tile, dim, mean, precision, &mut scratch.work);
+            let clusters = weights.chunks_exact_mut(T::TILE).zip(scratch.work.chunks_exact(T::TILE)).zip(constants);
+            for ((weights, quads), &constant) in clusters {
+                weights.iter_mut().zip(quads).for_each(|(weight, &quad)| *weight += constant - half * quad);
+            }
         }
         true
     }
