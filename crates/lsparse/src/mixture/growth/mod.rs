@@ -46,6 +46,9 @@ const TRIES: u32 = 2;
 /// A cluster that was left alone is tried again when its size has changed by this share.
 const CHANGE: f64 = 0.2;
 
+/// Laps from one that merges are judged in to the next, while there are splits to be tried and clusters do not change.
+const PAIRS_EVERY: u64 = 3;
+
 /// One in so many clusters may be given up in a lap.
 const LEAVING: usize = 8;
 
@@ -311,7 +314,10 @@ pub fn moves<T: Scalar>(
     // In the lap after a batch was taken out, say, there may be nothing to go by.
     if let Some(trial) = total.trial.as_deref().filter(|trial| trial.generation == state.generation) {
         let mut judge = Judge::new(mixture, total, trial);
-        changes.proposed = Some(judge.consider(&state.near)?);
+        // What merges gain changes little while clusters stay.
+        let has_changed = state.generation <= state.last_change + 1;
+        let all = has_changed || state.splits.is_empty() || state.generation.is_multiple_of(PAIRS_EVERY);
+        changes.proposed = Some(judge.consider(all.then_some(&state.near))?);
         let gains = judge.gains_of_splits();
         judge.accept(finding.most)?;
         let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
@@ -334,6 +340,7 @@ pub fn moves<T: Scalar>(
             }
         }
     }
+    changes.most_reached = present.num_clusters() >= finding.most;
     mixture.resize(present.num_clusters());
     propose::propose(mixture, &mut state, &present, data, laps)?;
     state.propose_leaving(&present, mixture.sparsity);
@@ -434,7 +441,7 @@ mod tests {
                 let mixture = mixture_of(&mixtures, params);
                 most_pieces = growth.state.splits.iter().map(|split| split.pieces.len()).fold(most_pieces, usize::max);
                 let mut judge = Judge::new(&mixture, &total, total.trial.as_deref().unwrap());
-                judge.consider(&growth.state.near).unwrap();
+                judge.consider(Some(&growth.state.near)).unwrap();
                 for (kind, touches, gain) in judge.gains().unwrap() {
                     let (after, num) = changed_shares(kind, &touches, &shares, growth, &rows, num);
                     let expected = objective(&mixture, &rows, &after, num) - before;
@@ -482,7 +489,7 @@ mod tests {
                         let shares = shares_under(params, &rows);
                         let before = objective(&mixture, &rows, &shares, 9);
                         let mut judge = Judge::new(&mixture, &total, total.trial.as_deref().unwrap());
-                        judge.consider(&[]).unwrap();
+                        judge.consider(Some(&[])).unwrap();
                         // Whatever they gain.
                         judge.trade(f64::NEG_INFINITY).unwrap();
                         let (plan, moves) = judge.finish(&mut (0..9).collect(), &mut 9);
