@@ -23,6 +23,11 @@ impl TopicsArgs {
                 if !given.has("sparsity") {
                     config.sparsity = config.sparsity.of_more(start.num_topics(), DEFAULT_SPARSITY);
                 }
+                if start.num_topics() > config.k_max() {
+                    let (has, most) = (start.num_topics(), config.k_max());
+                    let problem = format!("the model to go on from has {has} topics, and {most} is the most");
+                    return refuse("k-max", &problem, "give a larger one");
+                }
                 let asked = config.k_start.get_or_insert(start.num_topics());
                 if *asked != start.num_topics() {
                     let problem = format!("K is found from the {} topics of the model on", start.num_topics());
