@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lsparse::training::rules::{TrainingRecord, count_empty};
+use lsparse::training::rules::{Merged, TrainingRecord, count_empty};
 use lsparse::{AnyModel, MixtureConfig, MixtureModel, Result, ScheduleKind};
 use serde::Serialize;
 
@@ -174,6 +174,9 @@ pub struct Trained {
     objective_data: f64,
     objective_entropy: f64,
     objective_alloc: f64,
+    /// How it came to fewer clusters or topics afterwards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merged: Option<Merged>,
 }
 
 impl Trained {
@@ -186,6 +189,7 @@ impl Trained {
             objective_data: training.objective_data,
             objective_entropy: training.objective_entropy,
             objective_alloc: training.objective_alloc,
+            merged: training.merged.clone(),
         }
     }
 
@@ -198,6 +202,15 @@ impl Trained {
             "  trained     {schedule} on {what} in {batches}, seed {seed}, {} {laps}, stopped by {}\n",
             self.laps, self.stopped_by
         )
+    }
+
+    /// The line that says how many `things` of it were merged or given up after the training.
+    pub fn merging(&self, things: &str) -> String {
+        self.merged.as_ref().map_or_else(String::new, |Merged { from, to, changes, gain }| {
+            let changes = counted(*changes, "change", "changes");
+            let gain = significant(*gain, 6);
+            format!("  merged      from {from} {things} to {to} by {changes} after the training, gaining {gain} nats\n")
+        })
     }
 
     /// The line of the objective and its terms.
@@ -243,6 +256,7 @@ fn text(name: &str, info: &Info) -> String {
     }
     let rows = format!("{} rows", grouped(info.rows));
     text += &info.trained.line(&config.schedule, &rows, config.batches, config.seed);
+    text += &info.trained.merging("clusters");
     text += &info.trained.objective();
     if info.largest.is_empty() {
         return text;

@@ -7,7 +7,7 @@ use clap::Args;
 use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, RowSource};
 use lsparse::topics::TopicModel;
-use lsparse::training::moves::{Fewer, MoveKind, Suggestion};
+use lsparse::training::moves::{Fewer, Move, MoveKind, Suggestion};
 use lsparse::{AnyModel, Error, MixtureModel, Result};
 use serde::Serialize;
 
@@ -85,6 +85,9 @@ struct Report<'a> {
     clusters_after: usize,
     changes: usize,
     suggestions: Vec<Listed<'a>>,
+    /// The changes that were made one after the other, by the numbers that clusters had at first, each kept by the first
+    /// of the two that become one.
+    made: &'a [Move],
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
 }
@@ -216,6 +219,7 @@ fn report<M: Spared>(args: &MergeArgs, model: &M, fewer: &Fewer<M>, out: Option<
             clusters_after: after,
             changes: fewer.made.len(),
             suggestions: suggestions.collect(),
+            made: &fewer.made,
             model: args.out.as_ref().map(|path| path.display().to_string()),
         });
     }

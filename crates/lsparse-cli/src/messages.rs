@@ -15,11 +15,14 @@ pub fn of_error(error: &Error) -> String {
     let Error::WrongKind { found, .. } = error else { return said };
     match found.as_str() {
         "mixture" => {
-            format!("{said}, and use this one with lsparse info, explore, score, assign or fit mixture --from")
+            format!(
+                "{said}, and use this one with lsparse info, explore, score, assign, sample, merge or fit mixture --from"
+            )
         }
         "topics" => {
             format!(
-                "{said}, and use this one with lsparse info, topics, explore, score, assign, similar or fit topics --from"
+                "{said}, and use this one with lsparse info, topics, explore, score, assign, similar, merge or fit topics \
+                 --from"
             )
         }
         "sequence" => {

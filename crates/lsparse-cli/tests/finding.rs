@@ -32,6 +32,12 @@ fn the_number_of_clusters_is_found_and_said() {
     assert_eq!(json(&report.get_output().stdout)["clusters"], 3);
     let most = place.lsparse("fit mixture train.npy -k auto --k-max 3").assert().success();
     most.stdout(contains("3 is the most that was allowed"));
+    for (most, reached) in [(3, true), (30, false)] {
+        let run = format!("fit mixture train.npy -k auto --k-start 2 --k-max {most} --trace t.jsonl --json -q");
+        assert_eq!(place.json(&run)["k_max_reached"], reached);
+        assert_eq!(place.steps("t.jsonl").last().unwrap()["k_max_reached"], f64::from(u8::from(reached)));
+    }
+    assert!(place.json("fit mixture train.npy -k 3 --laps 2 --json -q")["k_max_reached"].is_null());
     place
         .lsparse("fit mixture train.npy -k auto --estimate ml")
         .assert()
@@ -163,8 +169,20 @@ fn clusters_that_can_be_spared_are_named_and_merged() {
         .assert()
         .success()
         .stdout(contains("changes that gain"));
-    let info = place.lsparse("info f.safetensors --json").assert().success();
-    assert_eq!(json(&info.get_output().stdout)["clusters"], listed["clusters_after"]);
+    let info = place.json("info f.safetensors --json");
+    assert_eq!(info["clusters"], listed["clusters_after"]);
+    // What was done is told, and the model says it.
+    let made = listed["made"].as_array().unwrap();
+    let gain: f64 = made.iter().map(|change| change["gain"].as_f64().unwrap()).sum();
+    assert_eq!(made.len() as u64, listed["changes"].as_u64().unwrap());
+    assert!(gain > 0.0 && (info["merged"]["gain"].as_f64().unwrap() - gain).abs() < 1e-9 * gain, "{info}");
+    let merged = ["from", "to", "changes"].map(|name| info["merged"][name].as_u64());
+    assert_eq!(merged, [Some(9), info["clusters"].as_u64(), listed["changes"].as_u64()]);
+    assert!(place.stdout("info f.safetensors").contains("merged      from 9 clusters to "));
+    assert!(
+        !place.stdout("info m.safetensors").contains("merged")
+            && place.json("info m.safetensors --json")["merged"].is_null()
+    );
     place.lsparse("score f.safetensors train.npy").assert().success();
     // Nothing is left that would gain.
     let again = place.lsparse("merge f.safetensors train.npy --json").assert().success();
@@ -193,7 +211,9 @@ fn topics_that_can_be_spared_are_named_and_merged() {
     assert_eq!(listed["changes"].as_u64().unwrap(), before - after);
     let said = place.stdout("merge m.safetensors train --out f.safetensors");
     assert!(said.contains(&format!("{after} of 60 topics left by")) && said.contains(" ("), "{said}");
-    assert_eq!(place.json("info f.safetensors --json")["topics"].as_u64().unwrap(), after);
+    let info = place.json("info f.safetensors --json");
+    assert_eq!((info["topics"].as_u64().unwrap(), info["merged"]["from"].as_u64().unwrap()), (after, 60));
+    assert!(place.stdout("info f.safetensors").contains(&format!("merged      from 60 topics to {after} by")));
     // The same of the text, with any number of threads, and nothing more can go.
     place.lsparse("merge m.safetensors train.txt --threads 3 --out g.safetensors").assert().success();
     assert!(place.read("f.safetensors") == place.read("g.safetensors"));
@@ -202,6 +222,7 @@ fn topics_that_can_be_spared_are_named_and_merged() {
     // It is a model like any other.
     place.lsparse("score f.safetensors train").assert().success();
     place.lsparse("fit topics train --from f.safetensors --laps 2 --out h.safetensors -q").assert().success();
+    assert!(place.json("info h.safetensors --json")["merged"].is_null());
     // A model alone does not say it.
     place.lsparse("merge m.safetensors").assert().code(2).stderr(contains("none are given"));
     place.lsparse("merge m.safetensors train --out train").assert().code(2);
@@ -220,4 +241,26 @@ fn one_document_has_one_topic() {
     assert_eq!(place.json("info m.safetensors --json")["topics"], 1);
     place.lsparse("topics m.safetensors").assert().success();
     place.lsparse("fit topics one -k auto --k-start 2").assert().code(2).stderr(contains("ask for fewer"));
+}
+
+/// L of a model that kept all of its few clusters or topics says nothing of more, and what is refused has a remedy that is
+/// not refused.
+#[test]
+fn from_few_to_as_many_as_there_are() {
+    let (place, _) = with_planted(LikelihoodKind::DiagGauss, 600, 6, 8, 5);
+    let truth = themed_corpus(400, 5);
+    place.write("train.txt", truth.text(0..400));
+    place.lsparse("corpus build train.txt --max-share 1 --out train -q").assert().success();
+    let settings = |run: &str| place.json(&format!("{run} --laps 3 --json -q"))["config"].clone();
+    for start in ["fit mixture train.npy --likelihood diag-gauss", "fit topics train"] {
+        place.lsparse(&format!("{start} -k 1 --out one.safetensors -q")).assert().success();
+        let on = format!("{start} --from one.safetensors -k auto");
+        assert_ne!(settings(&on)["sparsity"], 1, "{on}");
+        assert_eq!(settings(&format!("{on} --sparsity 1"))["sparsity"], 1, "{on}");
+        place.lsparse(&format!("{start} -k 6 --laps 2 --out six.safetensors -q")).assert().success();
+        let refused = place.lsparse(&format!("{start} --from six.safetensors -k auto --k-max 5")).assert().code(2);
+        let said = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
+        assert!(said.contains("give a larger one") && !said.contains("--k-start"), "{said}");
+    }
+    assert_eq!(place.json("fit topics train -k auto --k-start 2 --k-max 3 --laps 8 --json -q")["k_max_reached"], true);
 }

@@ -68,10 +68,12 @@ def test_a_found_model_is_a_model(blobs, tmp_path):
 def test_a_number_that_is_the_most_allowed_is_warned_of(blobs):
     X, _ = blobs
     with pytest.warns(ConvergenceWarning, match="all of the 3 components that n_components_max allows"):
-        assert len(GaussianMixture("auto", n_components_max=3, random_state=0).fit(X).weights_) == 3
+        most = GaussianMixture("auto", n_components_max=3, random_state=0).fit(X)
+        assert len(most.weights_) == 3 and most.trace_["k_max_reached"][-1] == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        GaussianMixture("auto", n_components_max=30, random_state=0).fit(X)
+        found = GaussianMixture("auto", n_components_max=30, random_state=0).fit(X)
+        assert found.trace_["k_max_reached"][-1] == 0
 
 
 def test_columns_that_mislead_are_warned_of(blobs):

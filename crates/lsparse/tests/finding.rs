@@ -106,6 +106,32 @@ fn the_scale_of_the_prior_follows_the_clusters() {
     }
 }
 
+/// Few rows of pure noise are one cluster, in every family of Gaussians, from as many as a run begins with: the scale that
+/// the prior would have is far above that of the data where covariances are full and rows few.
+#[test]
+fn noise_is_one_cluster() {
+    let gaussians = LikelihoodKind::ALL.into_iter().filter(|kind| kind.family().spread.is_of_variances());
+    for (kind, seed) in gaussians.flat_map(|kind| [(kind, 0), (kind, 1)]) {
+        for (rows, columns) in [(30, 5), (60, 30), (200, 10), (500, 60)] {
+            let noise = planted(LikelihoodKind::SphericalGauss, rows, columns, 1, seed).values;
+            let source = MemoryRows::new("noise", columns, centered(noise, columns)).unwrap();
+            let (path, found) = find(&MixtureConfig { k_start: None, ..config(kind, 1, seed) }, &source);
+            let (_, alone) = find(&config(kind, 1, seed), &source);
+            assert_eq!(path.last(), Some(&1), "{kind:?}, {rows} x {columns}: {path:?}, {found} and {alone}");
+        }
+    }
+}
+
+/// The same rows about their mean.
+fn centered(mut values: Vec<f64>, columns: usize) -> Vec<f64> {
+    for d in 0..columns {
+        let column = || values.iter().skip(d).step_by(columns);
+        let mean = column().sum::<f64>() / column().count() as f64;
+        values.iter_mut().skip(d).step_by(columns).for_each(|value| *value -= mean);
+    }
+    values
+}
+
 /// The settings of a model give the same model again, though K and the prior's scale were found.
 #[test]
 fn the_settings_of_a_found_model_repeat_it() {

@@ -97,7 +97,9 @@ impl<'a> Watching<'a> {
             for field in ["seconds", "cpu_seconds", "rows_per_second", "peak_memory_bytes"] {
                 fields.remove(field).unwrap();
             }
-            fields.remove("moves_cpu_seconds");
+            for field in ["moves_cpu_seconds", "k_max_reached"] {
+                fields.remove(field);
+            }
             fields.remove("sizes");
             serde_json::to_writer(&mut out, &step).unwrap();
             out.push(b'\n');

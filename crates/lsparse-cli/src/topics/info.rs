@@ -104,6 +104,7 @@ fn text(name: &str, info: &Info<'_>) -> String {
         Some(_) => "  words       made from text; raw text can be scored and assigned\n",
         None => "  words       from counts; raw text is cut into plain words\n",
     };
+    text += &info.trained.merging("topics");
     text += &info.trained.objective();
     if !info.largest.is_empty() {
         text += "\nmost common topics (topics count from 0)\n  topic    share  words\n";

@@ -672,7 +672,8 @@ class GaussianMixture(_MixtureBase):
         One entry a step: run, step, batch, lap, seconds, objective and its terms, rows a second, empty components, and
         the score of ``X_val`` where there is one. Where K is found also the components, and ``"moves"``: of every step a
         list of the changes that were made, each a dict with its kind ("birth", "merge" or "delete"), ``from``, ``to`` and
-        gain, as in :func:`lsparse.read_trace`.
+        gain, as in :func:`lsparse.read_trace`; ``"k_max_reached"`` is 1 at the end of laps with as many components as
+        ``n_components_max`` allows.
         ``pandas.DataFrame(gm.trace_)`` makes a data frame of it. Empty for a model that was loaded.
     n_features_in_ : int
         Columns of the data.

@@ -55,7 +55,8 @@ class TopicModel(GrowingEstimator):
         One entry a step: run, step, batch, lap, seconds, objective and its terms, rows a second, empty components; at
         the end of a lap active topics and iterations a document and restarts, and the score of ``X_val`` where there is
         one. Where K is found also ``"moves"``, of every step a list of the changes that were made, as in
-        :func:`lsparse.read_trace`. Empty for a model that was loaded.
+        :func:`lsparse.read_trace`, and ``"k_max_reached"``, 1 at the end of laps with as many topics as
+        ``n_components_max`` allows. Empty for a model that was loaded.
     n_features_in_ : int
         Columns of the data.
 

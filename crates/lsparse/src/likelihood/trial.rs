@@ -192,6 +192,15 @@ impl ClusterSummary {
 
     /// What the entropy changes by: pairs that become one, clusters that become several, and those that are given up.
     fn entropy_change(&self, plan: &Remap) -> f64 {
+        let is_whole = |part: &Part| matches!(part, Part::Whole(_));
+        if let [parts] = &plan.clusters[..]
+            && parts.len() > 1
+            && parts.len() == self.num_clusters()
+            && parts.iter().all(is_whole)
+        {
+            // All in one: nothing is left to be unsure of.
+            return -self.entropy;
+        }
         let Some(trial) = &self.trial else { return 0.0 };
         let mut change = 0.0;
         for parts in &plan.clusters {

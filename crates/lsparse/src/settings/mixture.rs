@@ -254,7 +254,7 @@ settings! {
 }
 
 /// Up to so many clusters a row keeps all: sorting them costs more than what the smallest add to the statistics.
-const DENSE_CLUSTERS: usize = 16;
+pub const DENSE_CLUSTERS: usize = 16;
 
 /// L where none is given.
 fn default_sparsity(clusters: usize) -> usize {

@@ -117,6 +117,15 @@ impl Sparsity {
         }
     }
 
+    /// L where K is found from a model on that has this one: where it kept all of its few clusters, `dense` of them at
+    /// most, nothing is said of more.
+    pub fn of_more(self, clusters: usize, dense: usize) -> Self {
+        match self {
+            Sparsity::Of(sparsity) if sparsity >= clusters && clusters <= dense => Sparsity::Usual,
+            _ => self,
+        }
+    }
+
     /// From a number, or "K" or "auto".
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
         match text.parse::<usize>() {

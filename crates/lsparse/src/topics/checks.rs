@@ -177,6 +177,17 @@ pub(crate) fn scan_counts(corpus: &dyn RowSource, whole: bool) -> Result<Partial
     scan_part(corpus, Element::F32, false, Some(&check))
 }
 
+/// Where K is found, it is found from that of a model to go on from.
+pub(super) fn check_most(config: &TopicsConfig, start: Option<&TopicModel>) -> Result<()> {
+    match start.map(TopicModel::num_topics).filter(|&topics| config.find_k && topics > config.k_max()) {
+        None => Ok(()),
+        Some(topics) => {
+            let problem = format!("the model to go on from has {topics} topics, and {} is the most", config.k_max());
+            Err(Error::Config { setting: "k-max", problem, remedy: "give a larger one".into() })
+        }
+    }
+}
+
 pub(super) fn check_start(config: &TopicsConfig, source: &dyn RowSource, start: Option<&TopicModel>) -> Result<()> {
     let Some(start) = start else { return Ok(()) };
     if start.num_topics() != config.topics {

@@ -11,7 +11,9 @@ use crate::runs::{self, Beside, Family, Fitted};
 use crate::settings::{BestBy, Checked, History, Plan, Sparsity, TopicInit, TopicMethod, TopicsConfig};
 use crate::store::checkpoint::{Fingerprint, print_numbers, print_rows, print_settings};
 use crate::system::check_room;
-use crate::topics::checks::{check_corpora, check_method, check_priors, check_size, check_start, memory_needed};
+use crate::topics::checks::{
+    check_corpora, check_method, check_most, check_priors, check_size, check_start, memory_needed,
+};
 use crate::topics::gibbs::{GibbsFamily, Sampling};
 use crate::topics::local::device;
 use crate::topics::pull::{prior_pull, seed_pull, seeded_order};
@@ -84,6 +86,7 @@ pub fn fit_topics_with(
     inputs: TopicInputs<'_>,
     beside: Beside<'_>,
 ) -> Result<Fitted<TopicModel>> {
+    check_most(config, inputs.start)?;
     let checked = config.check(source.num_rows())?;
     check_room(
         memory_needed(source, &checked, &beside.storage),
@@ -145,6 +148,7 @@ impl<'a> TopicFamily<'a> {
         let alone = config.remark_on_finding(source.num_rows());
         // Where K is found it is found from that of a model to go on from.
         let start = inputs.start.filter(|_| config.find_k && config.k_start.is_none());
+        check_most(config, inputs.start)?;
         let k_start = start.map_or(config.k_start, |start| Some(start.num_topics()));
         let config = TopicsConfig { k_start, ..config.clone() }.check(source.num_rows())?;
         check_size(&config, source)?;

@@ -63,6 +63,9 @@ pub struct Move {
     pub gain: f64,
 }
 
+/// Name of what steps report where K is found: 1 if there are as many clusters as there may be, so that no more were tried.
+pub const K_MAX_REACHED: &str = "k_max_reached";
+
 /// What the end of a lap did to the clusters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
@@ -74,6 +77,8 @@ pub struct Changes {
     pub promised: f64,
     /// How many were proposed, where K is to be found.
     pub proposed: Option<usize>,
+    /// Whether there are as many clusters as there may be.
+    pub most_reached: bool,
     /// Whether there is more to be tried, so that the run is not at rest.
     pub restless: bool,
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::training::model::Objective;
+use crate::training::moves::Move;
 use crate::training::trace::StepInfo;
 
 /// How far a run has come: what the rules for stopping and the reports look back on.
@@ -238,6 +239,23 @@ pub struct TrainingRecord {
     pub objective_entropy: f64,
     /// Its allocation term.
     pub objective_alloc: f64,
+    /// What the model was spared after its training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<Merged>,
+}
+
+/// How a trained model came to fewer clusters or topics.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Merged {
+    /// Clusters or topics that it was trained to.
+    pub from: usize,
+    /// Those that are left.
+    pub to: usize,
+    /// Changes that were made one after the other.
+    pub changes: usize,
+    /// What the objective that they were judged by gained, in nats.
+    pub gain: f64,
 }
 
 impl TrainingRecord {
@@ -252,7 +270,18 @@ impl TrainingRecord {
             objective_data: outcome.objective.data,
             objective_entropy: outcome.objective.entropy,
             objective_alloc: outcome.objective.alloc,
+            merged: None,
         }
+    }
+
+    /// Note changes of a model that had `from` clusters or topics and has `to`, beside those that were made before.
+    pub(crate) fn note_merged(&mut self, from: usize, to: usize, made: &[Move]) {
+        if made.is_empty() {
+            return;
+        }
+        let before = self.merged.take().unwrap_or(Merged { from, to: from, changes: 0, gain: 0.0 });
+        let gain = before.gain + made.iter().map(|change| change.gain).sum::<f64>();
+        self.merged = Some(Merged { to, changes: before.changes + made.len(), gain, ..before });
     }
 }
 

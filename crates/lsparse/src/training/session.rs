@@ -33,7 +33,7 @@ use crate::data::{Batch, Dealt};
 use crate::error::{Error, Result};
 use crate::system::recent_peak_memory_bytes;
 use crate::training::model::{Model, Objective, Tally, Visited};
-use crate::training::moves::Changes;
+use crate::training::moves::{Changes, K_MAX_REACHED};
 use crate::training::observe::Stopwatch;
 use crate::training::rules::{EVIDENCE, Gauge, Progress, StopReason, StopRules, count_empty};
 use crate::training::schedule::{Memo, MemoPlace, Memos, Pace, Schedule, ScheduleState};
@@ -399,6 +399,8 @@ impl<'a, M: Model> Session<'a, M> {
             report.push(("clusters", self.total.counts().len() as f64));
             report.push(("moves_proposed", proposed as f64));
             report.push(("moves_cpu_seconds", aside));
+            let most_reached = changes.as_ref().is_some_and(|changes| changes.most_reached);
+            report.push((K_MAX_REACHED, f64::from(u8::from(most_reached))));
         }
         let report = report.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let (place, of) = self.schedule.place();

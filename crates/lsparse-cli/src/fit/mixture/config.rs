@@ -1,6 +1,6 @@
 //! How options, a file of settings and a model to go on from make up the settings of a mixture.
 
-use lsparse::settings::{check_fixed, passed_on};
+use lsparse::settings::{DENSE_CLUSTERS, check_fixed, passed_on};
 use lsparse::{BestBy, Error, History, MixtureConfig, MixtureModel, Result, ScheduleKind, Sparsity};
 
 use super::args::MixtureArgs;
@@ -45,6 +45,9 @@ impl MixtureArgs {
             if asked.is_some() {
                 let problem = format!("K is found from the {} clusters of the model on", start.num_clusters());
                 return refuse("k-start", &problem, "leave it out, or train without `from`");
+            }
+            if config.find_k && !given.has("sparsity") {
+                config.sparsity = config.sparsity.of_more(start.num_clusters(), DENSE_CLUSTERS);
             }
             check_fixed(&config, &start.config)?;
         }

@@ -24,6 +24,9 @@ pub struct Report {
     /// K at the end of each of the last laps, where it was found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     clusters_by_lap: Vec<usize>,
+    /// Whether that is the most that was allowed, where it was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    k_max_reached: Option<bool>,
     /// Trades of clusters, where K was given and some were made, and what the objective gained by all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     trades: Option<usize>,
@@ -53,6 +56,7 @@ impl Report {
             sparsity: model.sparsity(),
             empty_clusters: count_empty(&model.total.counts),
             clusters_by_lap: outcome.recent.iter().filter_map(|lap| lap.get("clusters")).map(|k| k as usize).collect(),
+            k_max_reached: model.config.find_k.then(|| model.num_clusters() >= model.config.k_max()),
             trades: Some(trades.len()).filter(|&made| made > 0),
             trades_gain: Some(trades.iter().sum()).filter(|_| !trades.is_empty()),
             objective_per_row: outcome.objective.total() / model.total.total_weight().max(f64::MIN_POSITIVE),

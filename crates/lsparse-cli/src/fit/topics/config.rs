@@ -1,6 +1,6 @@
 //! How options, a file of settings and a model to go on from make up the settings of a topic run.
 
-use lsparse::settings::{LAPS_TO_FIND_TOPICS, TopicMethod, TopicsConfig, check_fixed, passed_on};
+use lsparse::settings::{DEFAULT_SPARSITY, LAPS_TO_FIND_TOPICS, TopicMethod, TopicsConfig, check_fixed, passed_on};
 use lsparse::topics::TopicModel;
 use lsparse::{BestBy, Error, History, Result, ScheduleKind};
 
@@ -20,6 +20,14 @@ impl TopicsArgs {
         }
         if let Some(start) = start {
             if config.find_k {
+                if !given.has("sparsity") {
+                    config.sparsity = config.sparsity.of_more(start.num_topics(), DEFAULT_SPARSITY);
+                }
+                if start.num_topics() > config.k_max() {
+                    let (has, most) = (start.num_topics(), config.k_max());
+                    let problem = format!("the model to go on from has {has} topics, and {most} is the most");
+                    return refuse("k-max", &problem, "give a larger one");
+                }
                 let asked = config.k_start.get_or_insert(start.num_topics());
                 if *asked != start.num_topics() {
                     let problem = format!("K is found from the {} topics of the model on", start.num_topics());

@@ -27,6 +27,9 @@ pub struct Report {
     /// K at the end of each of the last laps, where it was found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     topics_by_lap: Vec<usize>,
+    /// Whether that is the most that was allowed, where it was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    k_max_reached: Option<bool>,
     /// Mean bound of a token under topics that have not seen it, of the last lap, as the following.
     evidence: Option<f64>,
     active_topics: Option<f64>,
@@ -55,6 +58,7 @@ impl Report {
             heldout_perplexity: outcome.heldout.map(|score| (-score).exp()),
             empty_topics: count_empty(&model.total.counts),
             topics_by_lap: outcome.recent.iter().filter_map(|lap| lap.get("clusters")).map(|k| k as usize).collect(),
+            k_max_reached: model.config.find_k.then(|| model.num_topics() >= model.config.k_max()),
             evidence: of_lap(EVIDENCE),
             active_topics: of_lap(ACTIVE_TOPICS),
             doc_iterations: of_lap("doc_iterations"),

@@ -64,7 +64,7 @@ impl MixtureModel {
                 return Err(Error::Exchange { what: "statistics of what clusters might be" });
             };
             let mut judge = Judge::new(&mixture, &total, trial);
-            judge.consider(&[])?;
+            judge.consider(Some(&[]))?;
             if suggestions.is_none() {
                 suggestions = Some(judge.gains()?);
             }
@@ -92,6 +92,7 @@ impl MixtureModel {
         (model.training.objective_data, model.training.objective_entropy) = (objective.data, objective.entropy);
         model.training.objective_alloc = objective.alloc;
         model.training.observations = source.num_rows();
+        model.training.note_merged(self.num_clusters(), total.num_clusters(), &made);
         model.total = total;
         Ok(Fewer { suggestions, made, model })
     }

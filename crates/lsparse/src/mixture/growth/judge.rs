@@ -168,7 +168,8 @@ impl<'a, T: Scalar> Judge<'a, T> {
     }
 
     /// Work out what every change that was proposed would gain; says how many they are.
-    pub fn consider(&mut self, near: &[(u32, u32)]) -> Result<usize> {
+    /// Merges only where pairs are asked for that may be near.
+    pub fn consider(&mut self, near: Option<&[(u32, u32)]>) -> Result<usize> {
         let mut candidates: Vec<Candidate> = Vec::new();
         for (&k, &gain) in self.trial.splits.iter().zip(&self.trial.split_entropy) {
             let least = LEAST_SHARE * self.total.counts[k as usize];
@@ -188,7 +189,7 @@ impl<'a, T: Scalar> Judge<'a, T> {
             let gain = candidates.iter().map(|split| split.gain).sum();
             candidates.push(Candidate { kind, touches, becomes, besides, gain });
         }
-        for (a, b, gain) in self.pairs(near) {
+        for (a, b, gain) in near.map_or_else(Vec::new, |near| self.pairs(near)) {
             let becomes = vec![(a, Some(vec![Part::Whole(a), Part::Whole(b)])), (b, None)];
             candidates.push(Candidate {
                 kind: MoveKind::Merge,

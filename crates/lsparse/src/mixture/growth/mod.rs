@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::likelihood::{ClusterSummary, Clusters, Estimate, Likelihood, LikelihoodKind, Prior, Trial};
 use crate::mixture::local::trial::Proposals;
 use crate::mixture::{Mixture, MixtureParams};
-use crate::training::moves::{Changes, Part, Remap};
+use crate::training::moves::{Changes, Move, MoveKind, Part, Remap};
 
 use judge::Judge;
 use prior::OTHER;
@@ -45,6 +45,12 @@ const TRIES: u32 = 2;
 
 /// A cluster that was left alone is tried again when its size has changed by this share.
 const CHANGE: f64 = 0.2;
+
+/// Laps from one that merges are judged in to the next, while there are splits to be tried and clusters do not change.
+const PAIRS_EVERY: u64 = 3;
+
+/// All clusters become one where that gains more than this share of the objective: less is rounding.
+const LEAST_GAIN: f64 = 1e-9;
 
 /// One in so many clusters may be given up in a lap.
 const LEAVING: usize = 8;
@@ -311,7 +317,10 @@ pub fn moves<T: Scalar>(
     // In the lap after a batch was taken out, say, there may be nothing to go by.
     if let Some(trial) = total.trial.as_deref().filter(|trial| trial.generation == state.generation) {
         let mut judge = Judge::new(mixture, total, trial);
-        changes.proposed = Some(judge.consider(&state.near)?);
+        // What merges gain changes little while clusters stay.
+        let has_changed = state.generation <= state.last_change + 1;
+        let all = has_changed || state.splits.is_empty() || state.generation.is_multiple_of(PAIRS_EVERY);
+        changes.proposed = Some(judge.consider(all.then_some(&state.near))?);
         let gains = judge.gains_of_splits();
         judge.accept(finding.most)?;
         let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
@@ -334,8 +343,20 @@ pub fn moves<T: Scalar>(
             }
         }
     }
+    let most = finding.most;
     mixture.resize(present.num_clusters());
     propose::propose(mixture, &mut state, &present, data, laps)?;
+    if changes.moves.is_empty()
+        && state.splits.is_empty()
+        && let Some(alone) = all_in_one(mixture, &mut state, &present)?
+    {
+        let Alone { plan, change, summary } = alone;
+        (changes.remap, present) = (Some(plan), summary);
+        changes.moves.push(change);
+        mixture.resize(1);
+        propose::propose(mixture, &mut state, &present, data, laps)?;
+    }
+    changes.most_reached = present.num_clusters() >= most;
     state.propose_leaving(&present, mixture.sparsity);
     state.generation += 1;
     changes.restless = !(changes.moves.is_empty() && state.splits.is_empty() && state.leaving.is_empty());
@@ -345,6 +366,51 @@ pub fn moves<T: Scalar>(
     }
     params.growth = Some(Arc::new(Growth::of(state, mixture.likelihood.as_ref())?));
     Ok(Some(changes))
+}
+
+/// All clusters as one.
+struct Alone {
+    plan: Remap,
+    change: Move,
+    summary: ClusterSummary,
+}
+
+/// Before rest: all clusters become one, where the whole objective gains by that under the scale of the prior that one
+/// cluster has. Of a few that are no clusters each two may be worth more than one by themselves, under a scale that follows
+/// them.
+fn all_in_one<T: Scalar>(
+    mixture: &mut Mixture<T>,
+    state: &mut GrowthState,
+    present: &ClusterSummary,
+) -> Result<Option<Alone>> {
+    let num = present.num_clusters();
+    let Some(finding) = mixture.finding.as_ref().filter(|_| num > 1) else { return Ok(None) };
+    let plan = Remap { clusters: vec![(0..num as u32).map(Part::Whole).collect()] };
+    let summary = present.remapped(&plan);
+    let kind = mixture.likelihood.kind();
+    let worth = |likelihood: &dyn Likelihood<T>, of: &ClusterSummary| -> Result<f64> {
+        let clusters = likelihood.global_step(Estimate::Posterior, &of.counts, &of.stats, None)?;
+        Ok(clusters.own_data_term() + of.entropy + mixture.allocation.term(Estimate::Posterior, &of.counts))
+    };
+    let factor = match &finding.prior {
+        Some(settled) => settled.learn::<T>(kind, state.prior_factor, &summary),
+        None => state.prior_factor,
+    };
+    let other = finding.prior.as_ref().map(|settled| kind.build::<T>(&settled.times(factor)));
+    let before = worth(mixture.likelihood.as_ref(), present)?;
+    let gain = worth(other.as_deref().unwrap_or(mixture.likelihood.as_ref()), &summary)? - before;
+    if gain.is_nan() || gain <= LEAST_GAIN * (1.0 + before.abs()) {
+        return Ok(None);
+    }
+    if let Some(other) = other {
+        mixture.likelihood = other;
+    }
+    let change = Move { kind: MoveKind::Merge, from: state.ids.clone(), to: vec![state.ids[0]], gain };
+    state.ids.truncate(1);
+    state.tried = vec![Tried::default()];
+    (state.prior_factor, state.tried_under, state.last_change) = (factor, factor, state.generation);
+    state.near.clear();
+    Ok(Some(Alone { plan, change, summary }))
 }
 
 #[cfg(test)]
@@ -357,7 +423,6 @@ mod tests {
     use crate::settings::{Init, MixtureConfig, Sparsity};
     use crate::synthetic::planted;
     use crate::training::model::Model;
-    use crate::training::moves::MoveKind;
     use crate::training::responsibilities::Responsibilities;
 
     /// Responsibilities as lists of shares by cluster, one a row.
@@ -434,7 +499,7 @@ mod tests {
                 let mixture = mixture_of(&mixtures, params);
                 most_pieces = growth.state.splits.iter().map(|split| split.pieces.len()).fold(most_pieces, usize::max);
                 let mut judge = Judge::new(&mixture, &total, total.trial.as_deref().unwrap());
-                judge.consider(&growth.state.near).unwrap();
+                judge.consider(Some(&growth.state.near)).unwrap();
                 for (kind, touches, gain) in judge.gains().unwrap() {
                     let (after, num) = changed_shares(kind, &touches, &shares, growth, &rows, num);
                     let expected = objective(&mixture, &rows, &after, num) - before;
@@ -448,6 +513,38 @@ mod tests {
             }
         }
         assert!(checked.iter().all(|&count| count > 0) && most_pieces > 2, "{checked:?} {most_pieces}");
+    }
+
+    /// All clusters as one gain what the objective computed from nothing says, under the prior that one has.
+    #[test]
+    fn the_gain_of_all_in_one_is_that_of_the_objective_from_nothing() {
+        for kind in KINDS {
+            let noise = planted(LikelihoodKind::SphericalGauss, 120, 3, 1, 2);
+            let source = MemoryRows::new("noise", 3, noise.values.clone()).unwrap();
+            let config = MixtureConfig {
+                likelihood: kind,
+                find_k: true,
+                k_start: Some(4),
+                sparsity: Sparsity::Of(3),
+                batches: Some(1),
+                ..Default::default()
+            };
+            let mixtures = Mixtures::<f64>::new(&source, &config, MixtureInputs::default()).unwrap();
+            let session = mixtures.session(0).unwrap();
+            let params = session.params();
+            let mut mixture = mixture_of(&mixtures, params);
+            let data = mixtures.deal(0).unwrap();
+            let visited = mixture.local(params, &data.batch(0), &Default::default(), &mut session.worker()).unwrap();
+            let mut rows = Rows::dense(3);
+            rows.push_dense(&noise.values);
+            let before = objective(&mixture, &rows, &shares_under(params, &rows), 4);
+            let mut state = params.growth.as_ref().unwrap().state.clone();
+            let alone = all_in_one(&mut mixture, &mut state, &visited.summary).unwrap().unwrap();
+            mixture.resize(1);
+            let expected = objective(&mixture, &rows, &vec![vec![(0, 1.0)]; rows.len()], 1) - before;
+            assert!((alone.change.gain - expected).abs() < 1e-9 * before.abs(), "{kind:?}: {expected}");
+            assert!(state.prior_factor != 1.0 && state.ids == [0] && alone.summary.entropy.abs() < 1e-9);
+        }
     }
 
     /// Trades gain what the objective computed from nothing says.
@@ -482,7 +579,7 @@ mod tests {
                         let shares = shares_under(params, &rows);
                         let before = objective(&mixture, &rows, &shares, 9);
                         let mut judge = Judge::new(&mixture, &total, total.trial.as_deref().unwrap());
-                        judge.consider(&[]).unwrap();
+                        judge.consider(Some(&[])).unwrap();
                         // Whatever they gain.
                         judge.trade(f64::NEG_INFINITY).unwrap();
                         let (plan, moves) = judge.finish(&mut (0..9).collect(), &mut 9);

@@ -15,8 +15,10 @@ const FACTORS: [f64; 3] = [4.0, 1.6, 1.15];
 const STEPS: usize = 6;
 
 /// The prior's variances in units of the data's, at least and at most. (Rows that lie in a plane, as patches without their
-/// mean do, would have them as small as they may be.)
-const SCALES: (f64, f64) = (1e-5, 1.0);
+/// mean do, would have them as small as they may be. One cluster that has all rows has them at about as many units as there
+/// are columns where covariances are full: with so few degrees of freedom most that a prior draws are that much smaller
+/// than what it expects. Were less allowed, five clusters of 60 rows of noise in 30 columns would be worth more than one.)
+const SCALES: (f64, f64) = (1e-5, 1e4);
 
 /// A scale that is another than it was by so much makes what was tried in vain worth another try.
 pub const OTHER: f64 = 1.5;

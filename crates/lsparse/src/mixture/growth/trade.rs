@@ -98,7 +98,7 @@ pub fn trades<T: Scalar>(
         // In the lap after a batch was taken out, say, there may be nothing to go by.
         if let Some(trial) = total.trial.as_deref().filter(|trial| trial.generation == state.generation) {
             let mut judge = Judge::new(mixture, total, trial);
-            judge.consider(&[])?;
+            judge.consider(Some(&[]))?;
             had_to_spare = judge.trade(rest * rows)?;
             let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
             changes.remap = (!moves.is_empty()).then_some(plan);
@@ -228,7 +228,7 @@ impl<T: Scalar> View<'_, T> {
             Trial { pairs: pair_entropies(self.resp, &self.sample.weights, Some(&near)), ..Trial::default() };
         trial.scale(factor);
         let mut judge = Judge::new(self.mixture, self.total, &trial);
-        judge.consider(&[])?;
+        judge.consider(Some(&[]))?;
         let gains = judge.gains()?.into_iter();
         let mut merges: Vec<Merge> = gains.map(|(_, clusters, gain)| Merge { gain, clusters }).collect();
         merges.sort_by(|a, b| b.gain.total_cmp(&a.gain).then_with(|| a.clusters.cmp(&b.clusters)));
@@ -302,7 +302,7 @@ impl<T: Scalar> View<'_, T> {
         }
         let with_pieces = ClusterSummary { trial: Some(Box::new(trial.clone())), ..total.clone() };
         let mut judge = Judge::new(self.mixture, &with_pieces, &trial);
-        judge.consider(&[])?;
+        judge.consider(Some(&[]))?;
         splits.iter_mut().for_each(|split| split.gain = f64::NEG_INFINITY);
         for (_, touches, gain) in judge.gains()?.into_iter().filter(|(kind, ..)| *kind == MoveKind::Birth) {
             if let [cluster] = touches[..] {

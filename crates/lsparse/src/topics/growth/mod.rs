@@ -303,7 +303,8 @@ pub fn moves(
     let (Some(growth), Some(finding)) = (params.growth.clone(), &topics.finding) else { return Ok(None) };
     let mut state = growth.state.clone();
     let of_now = |memo: &Arc<TopicSummary>| memo.trial.as_ref().is_some_and(|t| t.generation == state.generation);
-    let mut changes = Changes { proposed: Some(0), ..Changes::default() };
+    let most_reached = total.num_topics >= finding.most;
+    let mut changes = Changes { proposed: Some(0), most_reached, ..Changes::default() };
     // In the lap after a batch was taken out, say, there may be nothing to go by.
     if memos.is_empty() || !memos.iter().all(of_now) {
         return Ok(Some(changes));
@@ -317,6 +318,7 @@ pub fn moves(
     let (promised, was_needed) = judge.made_up();
     changes.promised = promised;
     let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
+    changes.most_reached = plan.clusters.len() >= finding.most;
     state.weigh_success(&moves, total.counts.iter().sum());
     if moves.iter().any(|change| change.kind != MoveKind::Birth) {
         // With others gone, those that were worth having may not be any more.

@@ -55,7 +55,8 @@ impl TopicModel {
             }
             made.extend(moves);
         }
-        let model = if made.is_empty() { self.clone() } else { passes.model(self)? };
+        let mut model = if made.is_empty() { self.clone() } else { passes.model(self)? };
+        model.training.note_merged(self.num_topics(), model.num_topics(), &made);
         Ok(Fewer { suggestions: suggestions.unwrap_or_default(), made, model })
     }
 }
