@@ -514,7 +514,8 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         let (dim, half) = (self.prior.dim, T::from_f64(0.5));
         let group = CLUSTERS_AT_ONCE * dim;
         let shapes = self.means_t.chunks(group).zip(self.precisions_t.chunks(group));
-        let groups = tile.chunks_mut(CLUSTERS_AT_ONCE * T::TILE).zip(self.constant.chunks(CLUSTERS_AT_ONCE)).zip(shapes);
+        let groups =
+            tile.chunks_mut(CLUSTERS_AT_ONCE * T::TILE).zip(self.constant.chunks(CLUSTERS_AT_ONCE)).zip(shapes);
         for ((weights, constants), (mean, precision)) in groups {
             scratch.work.resize(weights.len(), T::ZERO);
             diag_quad_forms(&scratch.tile, dim, mean, precision, &mut scratch.work);
