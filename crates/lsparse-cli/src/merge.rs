@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lsparse::backend::with_threads;
-use lsparse::data::{AtomicFile, RowSource};
+use lsparse::data::{AtomicFile, RowSource, Rows, Scalar, Wrapper};
 use lsparse::topics::TopicModel;
 use lsparse::training::moves::{Fewer, Move, MoveKind, Suggestion};
 use lsparse::{AnyModel, Error, MixtureModel, Result};
@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::data_args::DataArgs;
 use crate::format::{counted, significant};
+use crate::interrupt;
 use crate::stdin::Input;
 use crate::topics::{TextArgs, refuse_given, top_words};
 use crate::{output, parse};
@@ -155,7 +156,22 @@ impl Spared for TopicModel {
     }
 }
 
+/// Rows that cannot be read any more once somebody has asked to stop.
+struct WhileWanted<'a>(&'a dyn RowSource);
+
+impl Wrapper for WhileWanted<'_> {
+    fn inside(&self) -> &dyn RowSource {
+        self.0
+    }
+
+    fn append<T: Scalar>(&self, start: usize, count: usize, out: &mut Rows<T>) -> Result<()> {
+        interrupt::check("merging")?;
+        T::read(self.0, start, count, out)
+    }
+}
+
 pub fn run(args: &MergeArgs) -> Result<()> {
+    interrupt::listen(true);
     with_threads(args.threads, || merge(args))?
 }
 
@@ -179,12 +195,12 @@ fn merge(args: &MergeArgs) -> Result<()> {
             args.reading.check_patches(&[data.path()])?;
             let source = args.reading.open(data.path(), model.config.missing)?;
             note_other_data(model.as_ref(), source.num_rows(), "rows");
-            report(args, model.as_ref(), &model.fewer(source.as_ref())?, out)
+            report(args, model.as_ref(), &model.fewer(&WhileWanted(source.as_ref()))?, out)
         }
         AnyModel::Topics(model) => {
             let documents = args.text.open(data, &model, Some(&args.reading))?;
             note_other_data(model.as_ref(), documents.num_rows(), "documents");
-            report(args, model.as_ref(), &model.fewer(&documents)?, out)
+            report(args, model.as_ref(), &model.fewer(&WhileWanted(&documents))?, out)
         }
         AnyModel::Sequence(_) => Err(Error::Config {
             setting: "model",

@@ -72,6 +72,33 @@ fn the_first_writes_the_model_and_says_so() {
     }
 }
 
+/// Merging trains nothing: what is not done is nothing.
+#[test]
+fn merging_ends_at_the_first_and_writes_nothing() {
+    let place = Place::new();
+    let text = |documents: usize| -> String {
+        let word = |n: usize, i: usize| format!("w{} ", (n * 31 + i * i * 17 + n * i) % 211);
+        (0..documents).map(|n| (0..40).map(|i| word(n, i)).collect::<String>() + "\n").collect()
+    };
+    place.write("few.txt", text(300));
+    place.write("many.txt", text(6000));
+    for name in ["few", "many"] {
+        place
+            .lsparse(&format!("corpus build {name}.txt --out {name} --min-docs 1 --max-share 1 -q"))
+            .assert()
+            .success();
+    }
+    place.lsparse("fit topics few -k 50 --laps 1 --out t.safetensors").assert().success();
+    for (signal, status) in [("INT", 130), ("TERM", 143)] {
+        let (mut child, mut messages) = start(&place, "merge t.safetensors many --out fewer.safetensors");
+        wait_for(&mut messages, "trained on 300");
+        send(&child, signal);
+        wait_for(&mut messages, "interrupted while merging");
+        assert_eq!(child.wait().unwrap().code(), Some(status));
+        assert!(!place.files().iter().any(|file| file.contains("fewer")));
+    }
+}
+
 /// A place that is lost in the course of a training costs no model.
 #[test]
 fn a_model_whose_place_is_gone_is_kept_elsewhere() {
