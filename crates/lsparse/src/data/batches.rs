@@ -389,7 +389,10 @@ impl Batches {
             let (blocks, ids): (Vec<Rows<T>>, Vec<Vec<usize>>) =
                 read.collect::<Vec<_>>().into_iter().collect::<Result<Vec<_>>>()?.into_iter().unzip();
             match rows.is_empty() {
-                true => rows = Rows::together(layout, dim, &blocks),
+                true => {
+                    rows = Rows::together(layout, dim, &blocks);
+                    rows.reserve(count - rows.len());
+                }
                 // Of a large batch, the memory of which is not to be there twice.
                 false => blocks.iter().for_each(|block| rows.append(block)),
             }
