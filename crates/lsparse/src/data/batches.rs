@@ -367,9 +367,10 @@ impl Batches {
     ) -> Result<(Rows<T>, Vec<usize>)> {
         let (mut rows, mut row_ids) = (Rows::new(layout, dim), Vec::new());
         let count = self.len(batch);
-        let Some(shuffle) = self.shuffle.as_ref().filter(|_| self.groups.is_none() && source.pieces().is_none()) else {
+        let shuffle = self.shuffle.as_ref().filter(|_| self.groups.is_none() && source.pieces().is_none());
+        let Some(shuffle) = shuffle.filter(|_| layout == Layout::Sparse) else {
             let (panel, mut spare) = (Panel { batch, first: 0, count }, Rows::new(layout, dim));
-            self.read_panel(source, panel, &mut spare, &mut rows, &mut row_ids)?;
+            self.read_panel_by_many(source, panel, &mut spare, &mut rows, &mut row_ids)?;
             return Ok((rows, row_ids));
         };
         row_ids.reserve_exact(count);

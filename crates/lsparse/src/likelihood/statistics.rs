@@ -8,7 +8,7 @@ use crate::training::moves::Remap;
 use crate::training::summary::Summary;
 
 /// Statistics of a mixture: N_k, S_k and the entropy of the responsibilities that gave them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterSummary {
     /// N_k = sum_n w_n r_nk, the expected (weighted) number of rows in cluster k.
     pub counts: Vec<f64>,
@@ -68,13 +68,24 @@ impl ClusterSummary {
     /// The same statistics with the clusters in another order: cluster `order[k]` becomes cluster `k`.
     pub fn reordered(&self, order: &[usize]) -> Self {
         let mut out = ClusterSummary::zeros(order.len(), self.width, self.shared().len());
-        for (k, &from) in order.iter().enumerate() {
-            out.counts[k] = self.counts[from];
-            out.stats[k * self.width..(k + 1) * self.width].copy_from_slice(self.stat(from));
-        }
-        out.stats[order.len() * self.width..].copy_from_slice(self.shared());
+        let (own, shared) = out.stats.split_at_mut(order.len() * self.width);
+        let rows = own.par_chunks_exact_mut(self.width.max(1)).with_min_len(NUMBERS_A_TASK.div_ceil(self.width.max(1)));
+        rows.zip(order).for_each(|(to, &from)| to.copy_from_slice(self.stat(from)));
+        shared.copy_from_slice(self.shared());
+        out.counts = order.iter().map(|&from| self.counts[from]).collect();
         out.entropy = self.entropy;
         out
+    }
+}
+
+impl Clone for ClusterSummary {
+    /// By many threads where clusters are many: memory that is fresh comes page by page.
+    fn clone(&self) -> Self {
+        let mut stats = vec![0.0; self.stats.len()];
+        let parts = stats.par_chunks_mut(NUMBERS_A_TASK).zip(self.stats.par_chunks(NUMBERS_A_TASK));
+        parts.for_each(|(to, from)| to.copy_from_slice(from));
+        let (counts, trial) = (self.counts.clone(), self.trial.clone());
+        ClusterSummary { counts, stats, width: self.width, entropy: self.entropy, trial }
     }
 }
 
