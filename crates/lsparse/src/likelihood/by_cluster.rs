@@ -11,6 +11,9 @@ use crate::backend::with_buffers;
 /// moving them.
 const CHUNK_ROWS: usize = 1024;
 
+/// Up to so many clusters that rows have all of, each has room for all rows of a chunk.
+const MOST_WITH_ROOM: usize = 32;
+
 /// Entries (row, value) by cluster.
 #[derive(Default)]
 pub struct ByCluster<V> {
@@ -21,8 +24,9 @@ pub struct ByCluster<V> {
 
 #[derive(Default)]
 struct Chunk<V> {
-    /// Cluster k's entries are `start[k]..start[k + 1]`.
+    /// Cluster k's entries are `start[k * step]..start[k * step + 1]`: they follow one another, or have room each.
     start: Vec<u32>,
+    step: usize,
     row: Vec<u32>,
     value: Vec<V>,
 }
@@ -44,7 +48,8 @@ impl<V: Copy + Default + Send + Sync> ByCluster<V> {
     ) {
         self.reserve(chunks.len());
         self.chunks[..self.used].par_iter_mut().zip(chunks).with_max_len(1).for_each(|(chunk, rows)| {
-            let Chunk { start, row, value } = chunk;
+            let Chunk { start, step, row, value } = chunk;
+            *step = 1;
             // Sizes stand two places behind, so that places can be counted up from where each cluster starts.
             start.clear();
             start.resize(num_clusters + 2, 0);
@@ -81,9 +86,16 @@ impl<V: Copy + Default + Send + Sync> ByCluster<V> {
         V: PartialOrd,
     {
         self.reserve(chunks.len());
+        if places == num_clusters && num_clusters <= MOST_WITH_ROOM {
+            self.chunks[..self.used].par_iter_mut().zip(chunks).with_max_len(1).for_each(|(chunk, rows)| {
+                chunk.put_all(num_clusters, rows, (clusters, values), least, &weighed);
+            });
+            return;
+        }
         self.chunks[..self.used].par_iter_mut().zip(chunks).with_max_len(1).for_each(|(chunk, rows)| {
             with_buffers(|kept: &mut Vec<(u32, u32)>| {
-                let Chunk { start, row, value } = chunk;
+                let Chunk { start, step, row, value } = chunk;
+                *step = 1;
                 kept.resize(kept.len().max(rows.len() * places), (0, 0));
                 let first = rows.start * places;
                 let of_chunk = first..rows.end * places;
@@ -119,7 +131,8 @@ impl<V: Copy + Default + Send + Sync> ByCluster<V> {
     fn reserve(&mut self, chunks: usize) {
         self.used = chunks;
         if self.chunks.len() < self.used {
-            self.chunks.resize_with(self.used, || Chunk { start: Vec::new(), row: Vec::new(), value: Vec::new() });
+            let empty = || Chunk { start: Vec::new(), step: 1, row: Vec::new(), value: Vec::new() };
+            self.chunks.resize_with(self.used, empty);
         }
     }
 
@@ -130,8 +143,8 @@ impl<V: Copy + Default + Send + Sync> ByCluster<V> {
 
     /// Rows, ascending, and values of a cluster in one chunk.
     pub fn of(&self, chunk: usize, k: usize) -> (&[u32], &[V]) {
-        let Chunk { start, row, value } = &self.chunks[chunk];
-        let range = start[k] as usize..start[k + 1] as usize;
+        let Chunk { start, step, row, value } = &self.chunks[chunk];
+        let range = start[k * step] as usize..start[k * step + 1] as usize;
         (&row[range.clone()], &value[range])
     }
 
@@ -145,6 +158,39 @@ impl<V: Copy + Default + Send + Sync> ByCluster<V> {
         let mut order: Vec<(usize, usize)> = (0..num_clusters).map(|k| (k, self.len_of(k))).collect();
         order.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
         order
+    }
+}
+
+impl<V: Copy + Default + PartialOrd> Chunk<V> {
+    /// Regroup rows that have an entry for each cluster. Places need not be counted beforehand then, and entries that
+    /// follow one another are of different clusters, so that none waits for the place of the one before.
+    fn put_all(
+        &mut self,
+        num_clusters: usize,
+        rows: &Range<usize>,
+        (clusters, values): (&[u32], &[V]),
+        least: V,
+        weighed: impl Fn(usize, V) -> V,
+    ) {
+        let Chunk { start, step, row, value } = self;
+        *step = 2;
+        start.clear();
+        start.extend((0..num_clusters).flat_map(|k| [(k * rows.len()) as u32; 2]));
+        let room = num_clusters * rows.len();
+        row.resize(room.max(row.len()), 0);
+        value.resize(room.max(value.len()), V::default());
+        let of_chunk = rows.start * num_clusters..rows.end * num_clusters;
+        let of_rows =
+            clusters[of_chunk.clone()].chunks_exact(num_clusters).zip(values[of_chunk].chunks_exact(num_clusters));
+        for (n, (clusters, values)) in rows.clone().zip(of_rows) {
+            for (&k, &v) in clusters.iter().zip(values) {
+                let end = &mut start[2 * k as usize + 1];
+                let at = *end as usize;
+                row[at] = n as u32;
+                value[at] = weighed(n, v);
+                *end += u32::from(v > least);
+            }
+        }
     }
 }
 
@@ -179,6 +225,23 @@ mod tests {
             for (chunk, k) in (0..chunks.len()).flat_map(|chunk| (0..9).map(move |k| (chunk, k))) {
                 assert_eq!(above.of(chunk, k), filtered.of(chunk, k));
             }
+            // Rows that have an entry for each cluster, in an order of their own, after and before others.
+            let all: Vec<u32> = (0..num_rows as u32).flat_map(|n| (0..9).map(move |l| (l * 4 + n) % 9)).collect();
+            let values: Vec<u64> = (0..9 * num_rows as u64).map(|i| i * 7919 % 11).collect();
+            let (least, weighed) = (num_rows as u64 % 6, |n: usize, v: u64| v + n as u64);
+            above.regroup_above(9, &chunks, (&all, &values, 9), least, weighed);
+            filtered.regroup(9, &chunks, |n| {
+                let of_n = all[9 * n..9 * n + 9].iter().zip(&values[9 * n..9 * n + 9]);
+                of_n.filter(|(_, v)| **v > least).map(move |(&k, &v)| (k, weighed(n, v)))
+            });
+            for (chunk, k) in (0..chunks.len()).flat_map(|chunk| (0..9).map(move |k| (chunk, k))) {
+                assert_eq!(above.of(chunk, k), filtered.of(chunk, k));
+            }
+            above.regroup_above(9, &chunks, (&all[..num_rows], &values[..num_rows], 1), 0, weighed);
+            assert_eq!(
+                (0..9).map(|k| above.len_of(k)).sum::<usize>(),
+                values[..num_rows].iter().filter(|v| **v > 0).count()
+            );
             let order = groups.largest_first(9);
             assert!(order.is_sorted_by(|a, b| a.1 >= b.1) && order.len() == 9);
         }
