@@ -52,6 +52,10 @@ pub struct MergeArgs {
     /// Write the model with the changes that gain made here.
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Write the model though DATA are not what it was trained on: it becomes one of DATA, and what only other rows or
+    /// documents need is gone.
+    #[arg(long, requires = "out")]
+    pub other_data: bool,
     /// Changes that are listed at most; but for JSON, three where none gains.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
@@ -194,12 +198,12 @@ fn merge(args: &MergeArgs) -> Result<()> {
             let data = Input::open(data, ".csv")?;
             args.reading.check_patches(&[data.path()])?;
             let source = args.reading.open(data.path(), model.config.missing)?;
-            note_other_data(model.as_ref(), source.num_rows(), "rows");
+            check_other_data(args, model.as_ref(), source.num_rows(), "rows")?;
             report(args, model.as_ref(), &model.fewer(&WhileWanted(source.as_ref()))?, out)
         }
         AnyModel::Topics(model) => {
             let documents = args.text.open(data, &model, Some(&args.reading))?;
-            note_other_data(model.as_ref(), documents.num_rows(), "documents");
+            check_other_data(args, model.as_ref(), documents.num_rows(), "documents")?;
             report(args, model.as_ref(), &model.fewer(&WhileWanted(&documents))?, out)
         }
         AnyModel::Sequence(_) => Err(Error::Config {
@@ -210,12 +214,20 @@ fn merge(args: &MergeArgs) -> Result<()> {
     }
 }
 
-/// Say so where there are other data than the model was trained on: what they do not need is not what those did not.
-fn note_other_data<M: Spared>(model: &M, given: usize, what: &str) {
+/// Other data than the model was trained on: what they do not need is not what those did not. A list of changes is told so,
+/// and a model is written of them only where that is asked for.
+fn check_other_data<M: Spared>(args: &MergeArgs, model: &M, given: usize, what: &str) -> Result<()> {
     let trained = model.observations();
-    if trained != given {
-        output::note(&format!("the model was trained on {trained} {what}, and is judged by {given}"));
+    if trained == given {
+        return Ok(());
     }
+    let problem = format!("the model was trained on {trained} {what}, and is judged by {given}");
+    if args.out.is_some() && !args.other_data {
+        let remedy = "give those that it was trained on, or --other-data for a model of these".into();
+        return Err(Error::Config { setting: "data", problem, remedy });
+    }
+    output::note(&problem);
+    Ok(())
 }
 
 fn report<M: Spared>(args: &MergeArgs, model: &M, fewer: &Fewer<M>, out: Option<AtomicFile>) -> Result<()> {

@@ -97,12 +97,20 @@ pub struct Plan {
     /// What the objective is one of a row of (or a token), and how many there are, by weight; 0 where that is not known.
     observation: &'static str,
     weight: f64,
+    /// Whether the objective says nothing in the first lap, of whose batches the later are stood in for.
+    silent_at_first: bool,
 }
 
 impl Plan {
     /// A training on rows or tokens of this weight altogether, of which the objective is shown.
     pub fn over(self, weight: f64) -> Self {
         Plan { weight, ..self }
+    }
+
+    /// Topics that leave batches out: the objective of the first lap is one of what they started from, and nothing is said
+    /// before there is evidence.
+    pub fn silent_at_first(self, silent_at_first: bool) -> Self {
+        Plan { silent_at_first, ..self }
     }
 
     /// What training raises, in nats a row or token, which do not grow with the data; in total where nothing else is known.
@@ -117,7 +125,15 @@ impl Plan {
 impl Plan {
     /// That of a run over `unit` with these settings; `observation` is what scores are a piece of.
     pub fn new(of: &lsparse::settings::Plan, unit: &'static str, observation: &'static str) -> Self {
-        Plan { laps: of.rules.laps, max_seconds: of.rules.max_seconds, runs: of.runs, unit, observation, weight: 0.0 }
+        Plan {
+            laps: of.rules.laps,
+            max_seconds: of.rules.max_seconds,
+            runs: of.runs,
+            unit,
+            observation,
+            weight: 0.0,
+            silent_at_first: false,
+        }
     }
 }
 
@@ -199,6 +215,7 @@ impl Observer for TrainingProgress {
                     let perplexity = significant((-evidence).exp(), 4);
                     format!("  evidence {} a token (perplexity {perplexity})", significant(evidence, 6))
                 }
+                (None, Some(_)) if plan.silent_at_first && info.lap <= 1.0 => String::new(),
                 (None, Some(objective)) => format!("  {}", plan.objective(objective.total())),
                 (None, None) => String::new(),
             };

@@ -226,6 +226,10 @@ fn topics_that_can_be_spared_are_named_and_merged() {
     // A model alone does not say it.
     place.lsparse("merge m.safetensors").assert().code(2).stderr(contains("none are given"));
     place.lsparse("merge m.safetensors train --out train").assert().code(2);
+    // Of other documents than those that it was trained on a model is written only where that is asked for.
+    place.write("some.txt", truth.text(0..400));
+    place.lsparse("merge m.safetensors some.txt --out s.safetensors").assert().code(2).stderr(contains("--other-data"));
+    place.lsparse("merge m.safetensors some.txt --out s.safetensors --other-data").assert().success();
     place.write("one.txt", truth.text(0..1));
     place.lsparse("merge m.safetensors one.txt").assert().code(2).stderr(contains("two documents"));
 }

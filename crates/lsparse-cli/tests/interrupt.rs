@@ -90,7 +90,7 @@ fn merging_ends_at_the_first_and_writes_nothing() {
     }
     place.lsparse("fit topics few -k 50 --laps 1 --out t.safetensors").assert().success();
     for (signal, status) in [("INT", 130), ("TERM", 143)] {
-        let (mut child, mut messages) = start(&place, "merge t.safetensors many --out fewer.safetensors");
+        let (mut child, mut messages) = start(&place, "merge t.safetensors many --other-data --out fewer.safetensors");
         wait_for(&mut messages, "trained on 300");
         send(&child, signal);
         wait_for(&mut messages, "interrupted while merging");

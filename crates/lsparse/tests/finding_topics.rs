@@ -128,6 +128,24 @@ fn topics_that_documents_mix_are_found_from_few_and_from_many() {
     }
 }
 
+/// Where documents have nearly all topics, they come down from too many to what is there and not to one topic, and how much
+/// documents mix is learned from half a token.
+#[test]
+fn topics_that_all_documents_have_stay() {
+    let rows = allocated(10, (1000, 80, 1.0), 3);
+    let fixed = TopicsConfig { topics: 20, seed: 3, ..Default::default() };
+    let start = fit_topics(&rows, &fixed).unwrap().model;
+    let again = TopicsConfig { k_start: None, ..config(1, 3) };
+    let inputs = TopicInputs { start: Some(&start), ..Default::default() };
+    for model in [
+        fit_topics_with(&rows, &again, inputs, Beside::default()).unwrap().model,
+        fit_topics(&rows, &config(50, 3)).unwrap().model,
+    ] {
+        let alpha: f32 = model.alpha.iter().sum();
+        assert!((8..=12).contains(&model.num_topics()) && alpha > 2.0, "{} topics, alpha {alpha}", model.num_topics());
+    }
+}
+
 /// Ten seeds of 10, 20 and 50 topics, from one and from five times the truth: exactly, all of them.
 #[test]
 fn planted_topics_of_all_sizes_are_found() {

@@ -346,11 +346,15 @@ impl MixtureConfig {
     fn settle_finding(&mut self, num_rows: usize) -> Result<()> {
         let refuse = |setting, problem: &str, remedy: &str| Err(bad(setting, problem, remedy));
         if self.method != MixtureMethod::Lsparse {
-            return refuse("method", "K is found by `method lsparse` alone", "leave it out, or give K");
+            return refuse("method", "K is found by `method lsparse` alone", "choose `method lsparse`, or give K");
         }
         if self.estimate != Estimate::Posterior {
             let problem = "a point estimate gains with every cluster, so that no K is best by its objective";
-            return refuse("estimate", problem, "leave it out for vb, or give K");
+            return refuse(
+                "estimate",
+                problem,
+                "choose `estimate vb` (also where the model to go on from has another), or give K",
+            );
         }
         if !matches!(self.schedule, ScheduleKind::Full | ScheduleKind::Memoized) {
             let problem = "what a change of K gains is known where the statistics of all batches are";

@@ -332,11 +332,15 @@ impl TopicsConfig {
             Err(Error::Config { setting, problem: problem.into(), remedy: remedy.into() })
         };
         if self.method != TopicMethod::Lsparse {
-            return refuse("method", "K is found by `method lsparse` alone", "leave it out, or give K");
+            return refuse("method", "K is found by `method lsparse` alone", "choose `method lsparse`, or give K");
         }
         if !matches!(self.learn_alpha, AlphaRule::Fixed | AlphaRule::Stick) {
             let problem = "where K is found, shares of topics come from a stick";
-            return refuse("learn-alpha", problem, "leave it out, or give K");
+            return refuse(
+                "learn-alpha",
+                problem,
+                "choose `learn-alpha stick` (also where the model to go on from has another), or give K",
+            );
         }
         if self.schedule != ScheduleKind::Memoized {
             let problem = "K is judged by batches that are left out of what they are scored under";

@@ -161,8 +161,11 @@ impl Topics {
 
     /// What is proposed, with these parameters or before any.
     fn growth(&self, previous: Option<&TopicParams>) -> Option<Arc<Growth>> {
-        let begin =
-            || self.finding.is_some().then(|| Arc::new(Growth::begin(self.num_topics, self.vocab_size, self.estimate)));
+        let begin = || {
+            self.finding
+                .is_some()
+                .then(|| Arc::new(Growth::begin((self.num_topics, self.vocab_size), self.alpha, self.estimate)))
+        };
         previous.map_or_else(begin, |previous| previous.growth.clone())
     }
 
@@ -550,6 +553,9 @@ impl Model for Topics {
             return Ok(None);
         }
         self.pull = pull;
+        if let Some(state) = &growth {
+            self.alpha = state.concentration();
+        }
         let params = self.global_step(total, None)?;
         let growth = growth.map(|state| Arc::new(Growth::of(state, self.vocab_size)));
         Ok(Some(TopicParams { alpha, growth, ..params }))

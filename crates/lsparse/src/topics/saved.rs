@@ -80,6 +80,14 @@ impl TopicModel {
         self.config.sparsity.within(self.num_topics())
     }
 
+    /// The concentration of documents' topics: as it was given, or what came of it where K was found.
+    pub(super) fn concentration(&self) -> f64 {
+        match self.config.find_k {
+            true => self.alpha.iter().map(|&a| f64::from(a)).sum(),
+            false => self.config.alpha,
+        }
+    }
+
     /// K.
     pub fn num_topics(&self) -> usize {
         self.alpha.len()

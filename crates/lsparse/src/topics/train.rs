@@ -311,7 +311,12 @@ impl<'a> Family<'a> for TopicFamily<'a> {
         let sampling = Sampling { samples, seed, first_visit: (run as u64) << 32 };
         let sampling = (method == TopicMethod::SviGibbs).then_some(sampling);
         let device = self.place.device.clone();
-        Topics { sampling, device, ..Topics::new(&self.config, self.source.dim()) }
+        let mut topics = Topics { sampling, device, ..Topics::new(&self.config, self.source.dim()) };
+        if let Some(start) = self.inputs.start.filter(|_| self.config.find_k) {
+            // How much documents mix is learned where K is found, and goes on from what it was.
+            topics.alpha = start.concentration();
+        }
+        topics
     }
 
     fn start(

@@ -80,6 +80,7 @@ fn train(args: &TopicsArgs) -> Result<()> {
     let kept = words.start.as_ref().filter(|_| config.history == History::Keep);
     let kept: f64 = kept.map_or(0.0, |start| start.total.counts.iter().sum());
     let plan = Plan::new(&config.plan(), "documents", "token").over(tokens as f64 + kept);
+    let plan = plan.silent_at_first(config.leave_out && config.find_k);
     let progress = TrainingProgress::new(args.run.quiet, "", plan);
     let mut watchers = Watchers::new(progress, trace, &args.run, &args.corpus)?;
     let whole = WholeData::of(&documents);

@@ -133,13 +133,15 @@ impl<'a> Judge<'a> {
         let trials = || left_out::trials(self.memos);
         for (i, &k) in self.splits.iter().enumerate() {
             let mut said = vec![Said::default(); 2];
+            let mut entropy = 0.0;
             for trial in trials() {
+                entropy += trial.split_entropy[i];
                 (0..2).for_each(|half| said[half].add(&trial.said[2 * i + half], 1.0));
             }
             if said.iter().any(|said| said.tables <= 0.0) {
                 continue;
             }
-            let constant = said[0].constant + said[1].constant;
+            let constant = said[0].constant + said[1].constant + entropy;
             let gain = words.halves[2 * i] + words.halves[2 * i + 1] - words.topics[k as usize] + constant;
             let a = f64::from(self.alpha[k as usize]);
             let share = said[0].tables / (said[0].tables + said[1].tables);
@@ -167,6 +169,13 @@ impl<'a> Judge<'a> {
         self.left.iter_mut().zip(&may_gain).filter(|of| !of.1).for_each(lost);
         self.candidates = candidates;
         self.candidates.len()
+    }
+
+    /// What each split would gain, about.
+    pub fn gains_of_splits(&self) -> Vec<f64> {
+        let is_of = |candidate: &&Candidate, k: u32| candidate.kind == MoveKind::Birth && candidate.touches[0] == k;
+        let of_split = |&k: &u32| self.candidates.iter().find(|candidate| is_of(candidate, k));
+        self.splits.iter().map(|k| of_split(k).map_or(f64::NEG_INFINITY, |of| of.about - self.cost)).collect()
     }
 
     /// What J promises too much of a topic that may be given up; nothing where nobody was listened to.

@@ -5,6 +5,7 @@
 //! has been tried goes with the parameters, so that a run that is resumed, or whose batches are worked out elsewhere, is
 //! the same run.
 
+pub mod concentration;
 mod fewer;
 pub mod judge;
 mod left_out;
@@ -25,6 +26,7 @@ use crate::topics::summary::TopicSummary;
 use crate::topics::{TopicParams, Topics};
 use crate::training::moves::{Changes, Move, MoveKind, Part, Remap};
 
+use concentration::Concentration;
 use fewer::Alike;
 use judge::Judge;
 use optimism::Optimism;
@@ -68,8 +70,12 @@ const QUIET: usize = 100;
 /// changes little then.
 const PAIRS_EVERY: u64 = 3;
 
-/// Examples of a topic that a split is looked for in, at most.
+/// Examples of a topic that a split is looked for in, at most, and of all topics together where they are few.
 const EXAMPLES: usize = 160;
+const EXAMPLES_OF_FEW: usize = 2_000;
+
+/// Tokens of a word that a topic has at least where it is one of its words.
+const LEAST_WORD: f64 = 0.5;
 
 /// What finding K needs besides documents and settings.
 pub struct Finding {
@@ -112,6 +118,8 @@ pub struct Proposal {
     ratio: Vec<(u32, f32)>,
     /// What share of the topic each half has.
     share: [f64; 2],
+    /// What it would have gained, about, with the halves as they were before.
+    gain: Option<f64>,
 }
 
 /// A topic that may be given up.
@@ -161,6 +169,8 @@ pub struct GrowthState {
     batches: usize,
     /// What the objective promises too much, and whether a batch is still listened to that says so.
     optimism: Optimism,
+    /// The concentration of documents' topics.
+    concentration: Concentration,
 }
 
 /// What is proposed, fit for documents to look at.
@@ -189,6 +199,8 @@ pub struct Proposals {
     pub wanted_slot: Vec<Option<u32>>,
     /// Whether some documents are only listened to.
     listens: bool,
+    /// How the concentration is looked for.
+    pub concentration: Concentration,
 }
 
 impl Proposals {
@@ -213,7 +225,7 @@ pub struct Growth {
 
 impl Growth {
     /// Before the first lap nothing is proposed, and examples are wanted of all if they are few.
-    pub fn begin(num_topics: usize, vocab_size: usize, estimate: Estimate) -> Self {
+    pub fn begin((num_topics, vocab_size): (usize, usize), alpha: f64, estimate: Estimate) -> Self {
         let ids: Vec<u64> = (0..num_topics as u64).collect();
         let state = GrowthState {
             next_id: num_topics as u64,
@@ -224,6 +236,7 @@ impl Growth {
             leaving_share: FIRST_LEAVING,
             batches: 10,
             optimism: Optimism::begin(estimate),
+            concentration: Concentration::begin(alpha),
             ..GrowthState::default()
         };
         Growth::of(state, vocab_size)
@@ -246,6 +259,7 @@ impl Growth {
             concerns: vec![Vec::new(); num],
             wanted_slot: vec![None; num],
             listens: state.optimism.listens(),
+            concentration: state.concentration.clone(),
         };
         for (slot, split) in state.splits.iter().enumerate() {
             proposals.slot_of[split.topic as usize] = Some(slot as u32);
@@ -281,12 +295,18 @@ impl Growth {
 
     /// Room for what a visit gathers.
     pub fn trial(&self, vocab_size: usize) -> Trial {
-        let most_examples = EXAMPLES.div_ceil(self.state.batches.max(1));
+        let of_topic = EXAMPLES.max(EXAMPLES_OF_FEW / self.state.wanted.len().max(1));
+        let most_examples = of_topic.div_ceil(self.state.batches.max(1));
         Trial::new(self.state.generation, &self.proposals, &self.state.pairs, vocab_size, most_examples)
     }
 }
 
 impl GrowthState {
+    /// The concentration of documents' topics.
+    pub fn concentration(&self) -> f64 {
+        self.concentration.now
+    }
+
     /// How many topics it is of.
     pub fn num_topics(&self) -> usize {
         self.ids.len()
@@ -309,11 +329,12 @@ pub fn moves(
     if memos.is_empty() || !memos.iter().all(of_now) {
         return Ok(Some(changes));
     }
-    let promised = state.optimism.hear(memos, state.leaving.len());
+    let promised = state.optimism.hear(memos, &words_of(total, &state.leaving));
     let mut judge = Judge::new(topics, &params.alpha, total, memos, &state, promised);
     changes.proposed = Some(judge.consider());
     let alike = Alike::new(total);
     let heirs = judge.heirs(&alike);
+    let of_splits = judge.gains_of_splits();
     judge.accept(finding.most);
     let (promised, was_needed) = judge.made_up();
     changes.promised = promised;
@@ -328,8 +349,8 @@ pub fn moves(
     let sizes: Vec<f64> = plan.clusters.iter().map(|parts| halves.size_of(parts, total, memos)).collect();
     let places = Places::of(&plan, total.num_topics);
     state.note_what_failed(&places, total, &sizes);
-    let going_on = propose::refined(&mut state, &halves, total, topics.lambda, &places);
-    let fresh = propose::fresh(&state, total, memos, topics.lambda, (&places, &going_on));
+    let going_on = propose::refined(&mut state, &halves, total, topics.lambda, (&places, &of_splits));
+    let fresh = propose::fresh(&state, total, memos, (topics.lambda, &params.alpha), (&places, &going_on));
     state.splits = going_on;
     state.splits.extend(fresh);
     state.splits.sort_by_key(|split| split.topic);
@@ -349,6 +370,11 @@ pub fn moves(
     changes.restless = !(moves.is_empty() && idle) && state.quiet < PATIENCE;
     // Whoever was only listened to is to be heard before the end.
     changes.restless |= state.optimism.end((changes.restless, was_needed));
+    let tokens = total.counts.iter().sum();
+    if state.concentration.hear(memos, total.num_topics, tokens) {
+        topics.alpha = state.concentration.now;
+        changes.restless = true;
+    }
     if !moves.is_empty() {
         params.alpha = plan.clusters.iter().map(|parts| alpha_of(parts, &params.alpha, &growth.proposals)).collect();
         changes.remap = Some(plan);
@@ -387,6 +413,17 @@ impl GrowthState {
             (tried.left_size, tried.heir_size, tried.left_at) = (size(k), size(heir), self.generation);
         }
     }
+}
+
+/// How many words topics have that may be given up.
+fn words_of(total: &TopicSummary, leaving: &[Leaving]) -> Vec<f64> {
+    let mut words = vec![0.0; if leaving.is_empty() { 0 } else { total.num_topics }];
+    let stats = total.total();
+    if !leaving.is_empty() {
+        let there = stats.topic.iter().zip(&stats.mass).filter(|(_, mass)| **mass >= LEAST_WORD);
+        there.for_each(|(&k, _)| words[k as usize] += 1.0);
+    }
+    leaving.iter().map(|leaving| words[leaving.topic as usize]).collect()
 }
 
 /// What share of the documents may be worked out again at most, where they have so many tokens.

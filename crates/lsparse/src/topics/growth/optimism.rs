@@ -61,7 +61,12 @@ impl Optimism {
     }
 
     /// Take up what the lap says; gives what is promised too much by all documents of each topic that may be given up.
-    pub fn hear(&mut self, memos: &[Arc<TopicSummary>], num_leaving: usize) -> Vec<f64> {
+    ///
+    /// That is no more than the numbers that the topic has, its words: what is alike by chance is fitted by these, by about a
+    /// nat each. (Where each document has nearly all topics, it loses a nat by any of them, and the bound, which is the
+    /// looser the more topics it has, leaves next to nothing of that: thousands of nats for a topic that is there.)
+    pub fn hear(&mut self, memos: &[Arc<TopicSummary>], words: &[f64]) -> Vec<f64> {
+        let num_leaving = words.len();
         let mut bounds = vec![[Bounds::default(); 2]; num_leaving];
         for trial in trials(memos) {
             for (sums, of_batch) in bounds.iter_mut().zip(&trial.left_bounds) {
@@ -83,7 +88,7 @@ impl Optimism {
             let own = difference(both).map_or(0.0, |own| both[1].documents * (own - all));
             both[0].documents * (all + own / (both[1].documents + POOLED))
         };
-        bounds.iter().map(promised).collect()
+        bounds.iter().zip(words).map(|(both, &words)| promised(both).min(words)).collect()
     }
 
     /// What a document promises too much.
@@ -118,6 +123,9 @@ mod tests {
     use crate::topics::growth::trial::Trial;
     use crate::topics::summary::{SparseStats, WordStats};
 
+    /// Words of a topic.
+    const WORDS: f64 = 150.0;
+
     /// What a batch says of topics that may be given up: documents with each that they have seen and that they have not, and
     /// what the bound of one changes by.
     fn memo(said: &[[(f64, f64); 2]]) -> Vec<Arc<TopicSummary>> {
@@ -131,16 +139,20 @@ mod tests {
     fn what_is_promised_is_what_others_lose_less() {
         let mut optimism = Optimism::begin(Estimate::Map);
         // Of the first topic 20 documents lose 2 each and 5 others gain 1 each; the second is needed by all.
-        let promised = optimism.hear(&memo(&[[(20.0, -2.0), (5.0, 1.0)], [(30.0, -40.0), (4.0, -30.0)]]), 2);
+        let promised = optimism.hear(&memo(&[[(20.0, -2.0), (5.0, 1.0)], [(30.0, -40.0), (4.0, -30.0)]]), &[WORDS; 2]);
         let all = 4.0 * 3.0 / (4.0 + PRIOR);
         assert!((optimism.a_document() - all).abs() < 1e-12);
         assert!((promised[0] - 20.0 * (5.0 * 3.0 + POOLED * all) / (5.0 + POOLED)).abs() < 1e-12, "{promised:?}");
         assert!((promised[1] - 30.0 * all).abs() < 1e-12, "{promised:?}");
         // Nothing more is heard, and what was stays.
-        assert!((optimism.hear(&memo(&[[(20.0, -2.0), (0.0, 0.0)]]), 1)[0] - 20.0 * all).abs() < 1e-12);
+        assert!((optimism.hear(&memo(&[[(20.0, -2.0), (0.0, 0.0)]]), &[WORDS])[0] - 20.0 * all).abs() < 1e-12);
+        // Documents that lose little each, but by a topic that all have.
+        let mut mixed = Optimism::begin(Estimate::Map);
+        let said = memo(&[[(900.0, -3.0), (90.0, -1.0)]]);
+        assert_eq!((mixed.hear(&said, &[WORDS])[0], mixed.a_document() > 1.5), (WORDS, true));
         // Where the others lose more there is no optimism.
         let mut none = Optimism::begin(Estimate::Map);
-        none.hear(&memo(&[[(20.0, -2.0), (5.0, -9.0)]]), 1);
+        none.hear(&memo(&[[(20.0, -2.0), (5.0, -9.0)]]), &[WORDS]);
         assert_eq!(none.a_document(), 0.0);
     }
 
@@ -150,7 +162,7 @@ mod tests {
         let mut optimism = Optimism::begin(Estimate::Map);
         let (something, nothing) = (memo(&[[(9.0, 0.0), (1.0, 0.0)]]), memo(&[[(9.0, 0.0), (0.0, 0.0)]]));
         let mut lap = |memos: &[Arc<TopicSummary>], was_needed| {
-            optimism.hear(memos, 1);
+            optimism.hear(memos, &[WORDS]);
             (optimism.end((true, was_needed)), optimism.laps)
         };
         assert_eq!([lap(&nothing, false), lap(&something, false)], [(false, LAPS), (false, LAPS - 1)]);

@@ -9,11 +9,15 @@ use rayon::prelude::*;
 use crate::topics::growth::fewer::changed;
 use crate::topics::growth::trial::Example;
 use crate::topics::growth::{AGAIN, GrowthState, Places, Proposal, REFINEMENTS, TRIES, Tried};
+use crate::topics::local::halves::Halved;
 use crate::topics::summary::TopicSummary;
 use crate::training::moves::Part;
 
 /// Documents that a split is looked for in, at least.
 const LEAST_EXAMPLES: usize = 6;
+
+/// Laps in which what a split gains is to rise above nothing, at the rate of the last, to be worked on.
+const SOON: f64 = 5.0;
 
 /// Starts of the two groups, and passes over the documents from each.
 const STARTS: usize = 2;
@@ -21,6 +25,9 @@ const PASSES: usize = 5;
 
 /// A pass takes the documents in so many parts, each looking at groups without it.
 const SHARES: usize = 5;
+
+/// Passes in which documents may have both groups, where any wants to.
+const MIXED_PASSES: usize = 10;
 
 /// What a half has of the topic's own frequencies, as a share of what documents have of the topic.
 const SMOOTH: f64 = 0.1;
@@ -33,6 +40,8 @@ struct Parent<'a> {
     total: &'a TopicSummary,
     topic: u32,
     lambda: f64,
+    /// What documents have of its alpha.
+    alpha: f64,
 }
 
 impl Parent<'_> {
@@ -66,7 +75,8 @@ fn proposal(
     };
     let share = masses.map(|mass| (mass / all).clamp(0.05, 0.95));
     let share = share.map(|s| s / (share[0] + share[1]));
-    Some(Proposal { topic, refined, base: base as f32, ratio: words.iter().enumerate().map(ratio).collect(), share })
+    let ratio = words.iter().enumerate().map(ratio).collect();
+    Some(Proposal { topic, refined, base: base as f32, ratio, share, gain: None })
 }
 
 /// What documents have given to the halves of topics that are proposed for a split.
@@ -125,16 +135,19 @@ pub(super) fn refined(
     halves: &Halves,
     total: &TopicSummary,
     lambda: f64,
-    places: &Places,
+    (places, gains): (&Places, &[f64]),
 ) -> Vec<Proposal> {
     let mut going_on = Vec::new();
-    for (split, words) in state.splits.iter().zip(&halves.words) {
+    for (going, (split, words)) in state.splits.iter().zip(&halves.words).enumerate() {
         let Some(to) = places.stayed[split.topic as usize] else { continue };
-        let parent = Parent { total, topic: split.topic, lambda };
-        let again = (split.refined < REFINEMENTS)
+        let parent = Parent { total, topic: split.topic, lambda, alpha: 0.0 };
+        let gain = gains[going];
+        // What rises as it does goes on, if it were worth having soon.
+        let rises = split.gain.is_some_and(|before| gain > before && gain + SOON * (gain - before) > 0.0);
+        let again = (split.refined < REFINEMENTS || rises)
             .then(|| proposal(to, split.refined + 1, words, |at| parent.frequency(words[at].0)));
         match again.flatten() {
-            Some(proposal) => going_on.push(proposal),
+            Some(proposal) => going_on.push(Proposal { gain: Some(gain), ..proposal }),
             None => {
                 let tried = &mut state.tried[to as usize];
                 (tried.splits, tried.size) = (tried.splits + 1, total.counts[split.topic as usize]);
@@ -150,7 +163,7 @@ pub(super) fn fresh(
     state: &GrowthState,
     total: &TopicSummary,
     memos: &[Arc<TopicSummary>],
-    lambda: f64,
+    (lambda, alpha): (f64, &[f32]),
     (places, going_on): (&Places, &[Proposal]),
 ) -> Vec<Proposal> {
     // Which topic, where it is now, and the half of it that is meant.
@@ -168,7 +181,10 @@ pub(super) fn fresh(
         let is_meant = |example: &&Example| example.slot == slot && (half.is_none() || example.half == half);
         let examples: Vec<&Example> = trials().flat_map(|trial| &trial.examples).filter(is_meant).collect();
         let seed = state.generation.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ state.ids_of(to);
-        let parent = Parent { total, topic: k, lambda };
+        let share =
+            half.and_then(|half| Some(state.splits.iter().find(|split| split.topic == k)?.share[half as usize]));
+        let alpha = f64::from(alpha[k as usize]) * share.unwrap_or(1.0);
+        let parent = Parent { total, topic: k, lambda, alpha };
         let (words, frequency) = two_groups(&examples, &parent, &mut ChaCha8Rng::seed_from_u64(seed))?;
         proposal(to, 0, &words, |at| frequency[at])
     };
@@ -242,11 +258,11 @@ fn two_groups(examples: &[&Example], parent: &Parent<'_>, rng: &mut ChaCha8Rng) 
         }
     }
     let (_, taken) = best?;
-    let mut sums = vec![[0.0; 2]; words.len()];
-    for (document, &group) in documents.iter().zip(&taken) {
-        document.iter().for_each(|&(w, c)| sums[w as usize][group] += c);
-    }
-    Some((words.into_iter().zip(sums).map(|(v, sum)| (v, sum[0], sum[1])).collect(), frequency))
+    let mut groups = Groups::new(&documents, &length, &own);
+    groups.mix(&taken, parent.alpha);
+    let sums = groups.sums[0].iter().zip(&groups.sums[1]);
+    let sums = words.into_iter().zip(sums).map(|(v, (first, second))| (v, first.max(0.0), second.max(0.0)));
+    Some((sums.collect(), frequency))
 }
 
 /// Two groups of documents, and what their words come to.
@@ -284,10 +300,58 @@ impl<'a> Groups<'a> {
         }
     }
 
+    /// Sums of documents of which each may have both groups, from those in which it has one. Where none wants both they stay
+    /// as they are.
+    fn mix(&mut self, taken: &[usize], alpha: f64) {
+        let (documents, mut shared): (_, Vec<Halved>) = (self.documents, Vec::new());
+        for (n, &group) in taken.iter().enumerate() {
+            self.put(n, group, 1.0);
+            shared.push(Halved::of_one(documents[n].iter().map(|&(_, c)| c as f32), group));
+        }
+        for _ in 0..MIXED_PASSES {
+            let all = self.sizes[0] + self.sizes[1];
+            let alphas = self.sizes.map(|size| alpha * (size / all).clamp(0.05, 0.95));
+            let mut mixes = false;
+            for share in 0..SHARES {
+                let members = || (share..documents.len()).step_by(SHARES);
+                for n in members() {
+                    put_shared(&mut self.sums, &mut self.sizes, (&documents[n], &shared[n]), -1.0);
+                }
+                self.look();
+                for n in members() {
+                    let halved = &mut shared[n];
+                    halved.begin(0);
+                    for &(w, c) in &documents[n] {
+                        let [first, second] = [0, 1].map(|g| f64::from(self.logs[g][w as usize]) - self.room[g]);
+                        halved.push(c as f32, (first - second) as f32);
+                    }
+                    halved.share_out(alphas, self.length[n]);
+                    mixes |= halved.counts.iter().all(|count| *count > 0.0);
+                }
+                for n in members() {
+                    put_shared(&mut self.sums, &mut self.sizes, (&documents[n], &shared[n]), 1.0);
+                }
+            }
+            if !mixes {
+                break;
+            }
+        }
+    }
+
     /// What a document scores in a group.
     fn score(&self, n: usize, group: usize) -> f64 {
         let words = self.documents[n].iter().map(|&(w, c)| c * f64::from(self.logs[group][w as usize]));
         words.sum::<f64>() - self.length[n] * self.room[group]
+    }
+}
+
+/// Give groups what a document shares out, or take it from them.
+fn put_shared(sums: &mut [Vec<f64>; 2], sizes: &mut [f64; 2], (document, shared): (&[(u32, f64)], &Halved), sign: f64) {
+    for (at, &(w, _)) in document.iter().enumerate() {
+        for (half, mass) in shared.of_token(at).into_iter().enumerate() {
+            sums[half][w as usize] += sign * f64::from(mass);
+            sizes[half] += sign * f64::from(mass);
+        }
     }
 }
 

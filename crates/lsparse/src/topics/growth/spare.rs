@@ -102,7 +102,8 @@ impl<'a> Passes<'a> {
         check_counts(source, false)?;
         let batches = source.num_rows().min(BATCHES);
         let config = TopicsConfig { find_k: true, learn_alpha: AlphaRule::Stick, ..model.config.clone() };
-        let topics = Topics { warm_start: false, ..Topics::new(&config, model.vocab_size()) };
+        let alpha = model.concentration();
+        let topics = Topics { warm_start: false, alpha, ..Topics::new(&config, model.vocab_size()) };
         let data = Dealt::new(source, Batches::of(source, batches, model.config.seed)?);
         let worker = topics.worker();
         let mut passes = Passes {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::topics::growth::concentration::Completed;
 use crate::topics::growth::{Leaving, Proposals};
 use crate::topics::summary::{Entries, SparseStats, TopicSummary, WordStats, WordsHere};
 use crate::training::moves::{Part, Remap};
@@ -195,6 +196,8 @@ pub struct Trial {
     pub halves: SparseStats<f32>,
     /// What documents say of the halves; the constants are changes of that of the whole topic.
     pub said: Vec<Said>,
+    /// What a split adds to the entropy of responsibilities, where documents have both halves.
+    pub split_entropy: Vec<f64>,
     /// The pairs of topics that are proposed to be merged, ascending.
     pub pairs: Vec<(u32, u32)>,
     /// What that changes.
@@ -216,6 +219,8 @@ pub struct Trial {
     pub losses: Vec<f64>,
     /// For each that may leave, those that some document has besides, or would have instead, as bits.
     pub overlap: Vec<u64>,
+    /// How documents predict a part of their words under other concentrations.
+    pub completed: Completed,
     /// What documents have of topics that are to be split next, so many of each at most.
     pub examples: Vec<Example>,
     /// How many.
@@ -247,8 +252,10 @@ impl Trial {
             splits: splits.to_vec(),
             halves: SparseStats::empty(vocab_size),
             said: vec![Said::default(); 2 * splits.len()],
+            split_entropy: vec![0.0; splits.len()],
             pairs: pairs.to_vec(),
             changes: vec![PairChange::default(); pairs.len()],
+            completed: Completed::default(),
             examples: Vec::new(),
         }
     }
@@ -331,6 +338,8 @@ pub fn remapped(summary: &TopicSummary, plan: &Remap) -> TopicSummary {
         out.alpha_slope[to] += said.slope;
         out.alloc += said.constant;
     }
+    let split = trial.split_entropy.iter().zip(places.half.chunks_exact(2)).filter(|(_, halves)| halves[0].is_some());
+    out.entropy += split.map(|(change, _)| change).sum::<f64>();
     for (&half, &mass) in trial.halves.topic.iter().zip(&trial.halves.mass) {
         if let Some(to) = places.half[half as usize] {
             out.counts[to as usize] += f64::from(mass);

@@ -2,6 +2,7 @@
 
 pub mod device;
 pub mod document;
+pub mod halves;
 mod restart;
 mod trial;
 
@@ -260,6 +261,9 @@ fn solve_range(
         }
         let start = request.warm.map(|warm| warm[n].as_slice());
         document.solve(request.table.get(), request.alpha, words, counts, request.options, start);
+        if let Some((proposals, aside)) = aside.as_mut().filter(|(proposals, _)| proposals.concentration.asks(n)) {
+            aside.work(|| piece.trial.complete(proposals, request, (words, counts)));
+        }
         if let Some((proposals, aside)) = aside.as_mut().filter(|(proposals, _)| proposals.only_listens_to(n)) {
             aside.work(|| {
                 let evidence = request.evidence_of(document, counts);

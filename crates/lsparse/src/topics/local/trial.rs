@@ -6,7 +6,8 @@ use crate::allocation::alpha_bound;
 use crate::topics::growth::trial::{Bounds, Example, LeftWord, PairChange, Said, Trial};
 use crate::topics::growth::{Leaving, Proposals};
 use crate::topics::local::PanelRequest;
-use crate::topics::local::document::Document;
+use crate::topics::local::document::{Document, DocumentOptions};
+use crate::topics::local::halves::Halved;
 use crate::topics::summary::Entries;
 
 /// Responsibilities below this have no part in a change of entropy.
@@ -44,13 +45,17 @@ pub struct TrialPiece {
     left_entropy: Vec<(u32, f64)>,
     left_bounds: Vec<(u32, bool, f64)>,
     overlap: Vec<u64>,
+    /// How much better documents predict under other concentrations, each.
+    completed: Vec<[f64; 2]>,
     /// What documents lost where topics were emptied in vain, and how long those of a topic are.
     losses: Vec<(u32, f32)>,
     tokens: Vec<(u32, f64)>,
     again: Document,
-    /// By proposal: how much better the first half explains what the document has of the topic; the half it takes.
-    ratio: Vec<f32>,
-    taken: Vec<u32>,
+    /// What the document has of topics that may be split, and by proposal which of these it is, or the token that comes next.
+    halved: Vec<Halved>,
+    num_halved: usize,
+    place: Vec<u32>,
+    split_entropy: Vec<(u32, f64)>,
     /// By topic: what the token at hand has of it.
     share: Vec<f32>,
     met: Vec<(u32, u32, u32)>,
@@ -76,6 +81,8 @@ impl TrialPiece {
         self.overlap.clear();
         self.losses.clear();
         self.tokens.clear();
+        self.split_entropy.clear();
+        self.completed.clear();
     }
 
     /// So many tokens more are in documents of a topic.
@@ -156,6 +163,44 @@ impl TrialPiece {
         }
     }
 
+    /// How a document predicts a fifth of its words from the others, under the concentrations that are tried.
+    pub fn complete(&mut self, proposals: &Proposals, request: &PanelRequest<'_>, (words, counts): (&[u32], &[f32])) {
+        let Some([smaller, larger]) = proposals.concentration.factors() else { return };
+        if words.len() < 2 {
+            return;
+        }
+        let hash = |u: usize| mix(mix(u64::from(words[u]) ^ u64::from(counts[u].to_bits()) << 32) ^ words.len() as u64);
+        let least = (0..words.len()).min_by_key(|&u| (hash(u), u));
+        let (aside, kept): (Vec<usize>, Vec<usize>) =
+            (0..words.len()).partition(|&u| Some(u) == least || hash(u) % 5 == 0);
+        if kept.is_empty() {
+            return;
+        }
+        let (known, of_known): (Vec<u32>, Vec<f32>) = kept.iter().map(|&u| (words[u], counts[u])).unzip();
+        let table = request.table.get();
+        let sum = |values: &[f32]| values.iter().map(|&v| f64::from(v)).sum::<f64>();
+        let (tokens, alpha_sum) = (sum(&of_known), sum(request.alpha));
+        // What a word has of all topics by their alphas, and of those that the document has.
+        let options = DocumentOptions { restarts: 0, ..request.options.clone() };
+        let phi = |u: usize, k: usize| f64::from(table.row(words[u] as usize)[k]) * f64::from(table.scale[k]);
+        let of_alpha =
+            |&u: &usize| request.alpha.iter().enumerate().map(|(k, &a)| f64::from(a) * phi(u, k)).sum::<f64>();
+        let by_alpha: Vec<f64> = aside.iter().map(of_alpha).collect();
+        let mut score = |factor: f64| {
+            let alpha: Vec<f32> = request.alpha.iter().map(|a| (f64::from(*a) * factor) as f32).collect();
+            self.again.solve(table, &alpha, &known, &of_known, &options, None);
+            let of_word = |(&u, by_alpha): (&usize, &f64)| {
+                let own = self.again.topic_counts().map(|(k, n)| f64::from(n) * phi(u, k as usize)).sum::<f64>();
+                (own + factor * by_alpha) / (tokens + factor * alpha_sum)
+            };
+            let mut logs: Vec<f64> = aside.iter().zip(&by_alpha).map(of_word).collect();
+            ln_slice(&mut logs);
+            logs.iter().zip(&aside).map(|(log, &u)| f64::from(counts[u]) * log).sum::<f64>()
+        };
+        let now = score(1.0);
+        self.completed.push([score(smaller) - now, score(larger) - now]);
+    }
+
     /// What a document would have more of, and less, without the topic that is in this place of those that may leave.
     fn change(&mut self, slot: u32, (before, after): (&Document, &Document), (words, counts): (&[u32], &[f32])) {
         for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
@@ -170,43 +215,67 @@ impl TrialPiece {
         }
     }
 
-    /// Each document takes one of the halves with all that it has of a topic.
+    /// What a document has of a topic that may be split goes to one of the halves, or to both as suits its words.
     fn split(&mut self, proposals: &Proposals, alpha: &[f32], document: &Document, words: &[u32], counts: &[f32]) {
         let slot_of = |k: u32| proposals.slot_of[k as usize];
-        if proposals.splits.is_empty() || document.topic_counts().all(|(k, _)| slot_of(k).is_none()) {
+        self.num_halved = 0;
+        if proposals.splits.is_empty() {
             return;
         }
-        self.ratio.resize(proposals.splits.len(), 0.0);
-        self.taken.resize(proposals.splits.len(), 0);
-        for (k, count) in document.topic_counts() {
-            let Some(slot) = slot_of(k) else { continue };
-            let share = &proposals.share[slot as usize];
-            self.ratio[slot as usize] = (share[0] / share[1]).ln() as f32 + count * proposals.scale[slot as usize];
+        self.place.resize(proposals.splits.len(), 0);
+        for slot in document.topic_counts().filter_map(|(k, _)| slot_of(k)) {
+            if self.halved.len() == self.num_halved {
+                self.halved.push(Halved::default());
+            }
+            self.halved[self.num_halved].begin(slot);
+            self.place[slot as usize] = self.num_halved as u32;
+            self.num_halved += 1;
         }
-        let first = self.word.len();
+        if self.num_halved == 0 {
+            return;
+        }
         for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
-            for (k, r) in document.responsibilities(u) {
-                if let Some(slot) = slot_of(k).filter(|_| r > 0.0) {
-                    self.ratio[slot as usize] += c * r * proposals.ratios(v)[slot as usize];
-                    self.word.push(v);
-                    self.half.push(slot);
-                    self.mass.push(c * r);
-                }
+            for (k, r) in document.responsibilities(u).filter(|of| of.1 > 0.0) {
+                let Some(slot) = slot_of(k) else { continue };
+                let ratio = proposals.scale[slot as usize] + proposals.ratios(v)[slot as usize];
+                self.halved[self.place[slot as usize] as usize].push(c * r, ratio);
             }
         }
         // (A topic that it has nothing of any more says something of alpha too.)
         for (k, count) in document.topic_counts() {
             let Some(slot) = slot_of(k) else { continue };
-            let half = usize::from(self.ratio[slot as usize] < 0.0);
-            self.taken[slot as usize] = 2 * slot + half as u32;
+            let halved = &mut self.halved[self.place[slot as usize] as usize];
             let (a, n) = (f64::from(alpha[k as usize]), f64::from(count));
-            let mut said = said_of(n, a * proposals.share[slot as usize][half]);
-            said.constant -= said_of(n, a).constant;
-            self.said.push((2 * slot + half as u32, said));
+            let alphas = proposals.share[slot as usize].map(|share| a * share);
+            halved.share_out(alphas, n);
+            self.split_entropy.push((slot, halved.entropy));
+            let taken = usize::from(halved.counts[1] > halved.counts[0]);
+            for half in (0..2).filter(|&half| half == taken || halved.counts[half] > 0.0) {
+                let mut said = said_of(halved.counts[half], alphas[half]);
+                said.constant -= if half == taken { said_of(n, a).constant } else { 0.0 };
+                self.said.push((2 * slot + half as u32, said));
+            }
         }
-        // So far what is there stands for the topic: now it is that of the half.
-        self.half[first..].iter_mut().for_each(|half| *half = self.taken[*half as usize]);
+        self.place.fill(0);
+        for (u, &v) in words.iter().enumerate() {
+            for (k, _) in document.responsibilities(u).filter(|of| of.1 > 0.0) {
+                let Some(slot) = slot_of(k) else { continue };
+                for (half, mass) in self.next_of(slot).into_iter().enumerate().filter(|of| of.1 > 0.0) {
+                    self.word.push(v);
+                    self.half.push(2 * slot + half as u32);
+                    self.mass.push(mass);
+                }
+            }
+        }
         self.ends.push(self.word.len());
+    }
+
+    /// What the halves have of the next token of a topic that may be split; `place` counts them.
+    fn next_of(&mut self, slot: u32) -> [f32; 2] {
+        let at = &mut self.place[slot as usize];
+        *at += 1;
+        let halved = self.halved[..self.num_halved].iter().find(|halved| halved.slot == slot);
+        halved.map_or([0.0; 2], |halved| halved.of_token(*at as usize - 1))
     }
 
     /// Pairs that meet in the document.
@@ -259,30 +328,50 @@ impl TrialPiece {
         }
     }
 
-    /// What the document has of topics that examples are wanted of.
+    /// What the document has of topics that examples are wanted of, or of their halves.
     fn show(&mut self, proposals: &Proposals, document: &Document, words: &[u32], counts: &[f32]) {
         let first = self.examples.len();
+        let room = || (Vec::with_capacity(words.len()), Vec::with_capacity(words.len()));
         for (k, n) in document.topic_counts() {
-            let Some(slot) = proposals.wanted_slot[k as usize].filter(|_| n >= LEAST_EXAMPLE) else { continue };
-            let half = proposals.slot_of[k as usize].map(|split| self.taken[split as usize] % 2);
-            let (room, mass) = (Vec::with_capacity(words.len()), Vec::with_capacity(words.len()));
-            self.examples.push(Example { slot, half, key: proposals.generation ^ u64::from(k), words: room, mass });
+            let Some(slot) = proposals.wanted_slot[k as usize] else { continue };
+            let halved = proposals.slot_of[k as usize]
+                .and_then(|split| self.halved[..self.num_halved].iter().find(|halved| halved.slot == split));
+            let mut add = |half: Option<u32>, n: f32| {
+                let key = proposals.generation ^ u64::from(k) ^ half.map_or(0, |half| u64::from(half) << 32);
+                let (words, mass) = room();
+                if n >= LEAST_EXAMPLE {
+                    self.examples.push(Example { slot, half, key, words, mass });
+                }
+            };
+            match halved {
+                Some(halved) => (0..2).for_each(|half| add(Some(half as u32), halved.counts[half] as f32)),
+                None => add(None, n),
+            }
         }
-        let examples = &mut self.examples[first..];
-        if examples.is_empty() {
+        if self.examples.len() == first {
             return;
         }
+        self.place.fill(0);
+        let mut examples = self.examples.split_off(first);
         for (u, (&v, &c)) in words.iter().zip(counts).enumerate() {
             let of_word = (u64::from(v) << 32) ^ u64::from(c.to_bits());
             examples.iter_mut().for_each(|example| example.key = mix(example.key ^ of_word));
-            for (k, r) in document.responsibilities(u).filter(|(_, r)| r * c > LEAST_SHOWN) {
+            for (k, r) in document.responsibilities(u).filter(|(_, r)| *r > 0.0) {
+                let halves = proposals.slot_of[k as usize].map(|split| self.next_of(split));
                 let Some(slot) = proposals.wanted_slot[k as usize] else { continue };
-                if let Some(example) = examples.iter_mut().find(|example| example.slot == slot) {
-                    example.words.push(v);
-                    example.mass.push(r * c);
+                for example in examples.iter_mut().filter(|example| example.slot == slot) {
+                    let mass = match (halves, example.half) {
+                        (Some(halves), Some(half)) => halves[half as usize],
+                        _ => r * c,
+                    };
+                    if mass > LEAST_SHOWN {
+                        example.words.push(v);
+                        example.mass.push(mass);
+                    }
                 }
             }
         }
+        self.examples.append(&mut examples);
     }
 }
 
@@ -316,6 +405,7 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
             from = to;
         }
         piece.said.iter().for_each(|(half, said)| trial.said[*half as usize].add(said, 1.0));
+        piece.split_entropy.iter().for_each(|&(slot, change)| trial.split_entropy[slot as usize] += change);
         piece.pairs.iter().for_each(|(at, change)| trial.changes[*at as usize].add(change));
     }
     if !lists.is_empty() {
@@ -327,6 +417,7 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
         for &(slot, unseen, change) in &piece.left_bounds {
             trial.left_bounds[slot as usize][usize::from(unseen)].add(&Bounds { documents: 1.0, change });
         }
+        piece.completed.iter().for_each(|&gain| trial.completed.push(gain));
         piece.losses.iter().for_each(|&(k, loss)| trial.losses[k as usize] += f64::from(loss));
         piece.tokens.iter().for_each(|&(k, tokens)| trial.tokens[k as usize] += tokens);
         for &bits in &piece.overlap {
@@ -357,7 +448,7 @@ pub fn sum_trials<'a>(pieces: impl Iterator<Item = &'a TrialPiece> + Clone, tria
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topics::local::document::{DocumentOptions, Without};
+    use crate::topics::local::document::Without;
     use crate::topics::table::WordTable;
 
     const LAMBDA: f32 = 0.1;
