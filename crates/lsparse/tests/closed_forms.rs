@@ -340,6 +340,35 @@ fn some_rows(kind: LikelihoodKind, dim: usize, num: usize, seed: u64) -> Vec<f64
         .collect()
 }
 
+/// What clusters are worth by themselves is the same whether clusters are made or not, where rows may lack values too.
+#[test]
+fn the_evidence_of_statistics_is_the_data_term_of_their_posterior() {
+    const K: usize = 11;
+    let dim = 5;
+    for kind in LikelihoodKind::ALL.into_iter().filter(|kind| !kind.family().shares_covariance) {
+        for missing in [false, true].into_iter().filter(|missing| !missing || kind.family().allows_missing) {
+            let prior = prior(kind, dim);
+            let own_variance = if missing { vec![2.0, 0.0, 3.0, 0.0, 0.0] } else { Vec::new() };
+            let family = kind.build::<f64>(&Prior { missing, own_variance, ..prior });
+            let mut summary = family.no_statistics(K);
+            let rows = block(kind, dim, &some_rows(kind, dim, 4 * K, 6));
+            for (k, stat) in summary.stats.chunks_exact_mut(family.stat_width()).enumerate() {
+                let (members, resp) =
+                    (4 * k as u32..4 * k as u32 + 4, [1.0, 0.5, 0.2, 0.9].map(|r| r * (k + 1) as f64));
+                family.accumulate(&rows, &members.collect::<Vec<_>>(), &resp, &mut Scratch::default(), stat);
+                summary.counts[k] = resp.iter().sum();
+            }
+            let worths = family.evidence(&summary.counts, &summary.stats).unwrap();
+            for (k, worth) in worths.iter().enumerate() {
+                let (count, stat) = (summary.counts[k], summary.stat(k));
+                let alone = family.global_step(Estimate::Posterior, &[count], stat, None).unwrap();
+                close(*worth, alone.own_data_term(), 1e-11, &format!("{kind:?} {missing} {k}"));
+            }
+            assert_eq!(worths.len(), K);
+        }
+    }
+}
+
 /// Weights that are made for rows as lanes are those that are made row by row, with as many clusters as take two groups.
 #[test]
 fn weights_of_a_tile_have_the_bits_of_weights_of_rows() {

@@ -19,6 +19,7 @@ pub use documents::{AlphaRule, alpha_bound, learned_alpha};
 pub use hdp::{Stick, Tables};
 pub use markov::{Chain, ChainPrior, chain_term};
 pub use paths::{Paths, Stretch, Supports, best_path};
+pub(crate) use sticks::MostRise;
 
 /// The distribution that frequencies of clusters are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +58,14 @@ impl Allocation {
         match *self {
             Allocation::Dirichlet { alpha } => dirichlet::allocation_term(estimate, alpha, counts),
             Allocation::Sticks { gamma } => sticks::term(gamma, counts),
+        }
+    }
+
+    /// What changes of these counts can raise the term by at most, where there is a cheaper way to know than the term.
+    pub(crate) fn most_rise(&self, counts: &[f64]) -> Option<MostRise> {
+        match *self {
+            Allocation::Dirichlet { .. } => None,
+            Allocation::Sticks { gamma } => Some(MostRise::new(gamma, counts)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::ops::Range;
 
-use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, weighted_moments, weighted_square_sum, weighted_sum};
+use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, ln_slice, weighted_moments, weighted_square_sum, weighted_sum};
 
 use super::family::{
     Array, Extent, Family, OfMoments, Spread, about, array, diagonal_draw, planted_means, planted_variance,
@@ -273,6 +273,31 @@ impl<T: Real> Likelihood<T> for DiagGauss {
         let mut clusters = DiagGaussClusters::new(self, estimate, means, scales, column_counts, is_own);
         clusters.own_data_term = clusters.data_term(counts, stats);
         Ok(Box::new(clusters))
+    }
+
+    fn evidence(&self, counts: &[f64], stats: &[f64]) -> Result<Vec<f64>> {
+        let (p, dim) = (&self.prior, self.prior.dim);
+        if p.missing {
+            let worth = |(&count, stat): (&f64, &[f64])| -> Result<f64> {
+                let one: Box<dyn Clusters<T>> = self.global_step(Estimate::Posterior, &[count], stat, None)?;
+                Ok(one.own_data_term())
+            };
+            return counts.iter().zip(stats.chunks_exact(p.width())).map(worth).collect();
+        }
+        let priors: f64 = p.normaliser.iter().sum();
+        let mut logs = vec![0.0; dim];
+        let of = |(&count, stat): (&f64, &[f64])| {
+            let (first, second) = stat.split_at(dim);
+            let mean_count = count + p.kappa;
+            for (log, ((first, second), beta)) in logs.iter_mut().zip(first.iter().zip(second).zip(&p.beta)) {
+                *log = 0.5 * (scatter_about(*second, *first, mean_count, first / mean_count) + beta);
+            }
+            ln_slice(&mut logs);
+            let OfCount { ln_gamma, ln_mean_share, .. } = p.of_count(count, p.kappa);
+            let of_count = ln_gamma + 0.5 * (ln_mean_share - count * LN_2PI);
+            priors - 0.5 * (p.nu + count) * logs.iter().sum::<f64>() + dim as f64 * of_count
+        };
+        Ok(counts.iter().zip(stats.chunks_exact(p.width())).map(of).collect())
     }
 
     fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {

@@ -208,6 +208,20 @@ impl<T: Real> Likelihood<T> for Gauss<T> {
         with_buffers(|Scatter(scatter): &mut Scatter| self.estimate(estimate, counts, stats, previous, scatter))
     }
 
+    fn evidence(&self, counts: &[f64], stats: &[f64]) -> Result<Vec<f64>> {
+        let (prior, dim) = (&self.prior, self.prior.dim);
+        let mut scatter = Vec::with_capacity(counts.len() * linalg::packed_len(dim));
+        for (&count, stat) in counts.iter().zip(stats.chunks_exact(Likelihood::<T>::stat_width(self))) {
+            let (first, second) = stat.split_at(dim);
+            let mean: Vec<f64> = first.iter().map(|s| s / (count + self.kappa)).collect();
+            scatter.extend_from_slice(second);
+            let own = scatter.len() - second.len();
+            center_packed(&mut scatter[own..], first, count + self.kappa, &mean);
+        }
+        let worths = Precision::evidence(prior, counts, &scatter)?.into_iter().zip(counts);
+        Ok(worths.map(|(worth, count)| worth + 0.5 * dim as f64 * (self.kappa / (count + self.kappa)).ln()).collect())
+    }
+
     fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
         let dim = self.prior.dim;
         let (num, covariances) = find_array(arrays, "covariances", &[dim, dim])?;

@@ -243,6 +243,15 @@ pub trait Likelihood<T: Real>: Send + Sync {
         previous: Option<&dyn Clusters<T>>,
     ) -> Result<Box<dyn Clusters<T>>>;
 
+    /// What the posterior of each of these clusters is worth for its own statistics, in families whose clusters share none:
+    /// its share of the data term, without a cluster being made to weigh rows.
+    fn evidence(&self, counts: &[f64], stats: &[f64]) -> Result<Vec<f64>> {
+        let worth = |count, stat: &[f64]| -> Result<f64> {
+            Ok(self.global_step(Estimate::Posterior, &[count], stat, None)?.own_data_term())
+        };
+        counts.iter().zip(stats.chunks_exact(self.stat_width())).map(|(&count, stat)| worth(count, stat)).collect()
+    }
+
     /// Clusters with given point estimates, as `Clusters::arrays` returns them (from a model file, or for scoring).
     /// Arrays of a Gaussian posterior give its predictive too.
     fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>>;

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use lsparse_kernels::{Real, TriangularPack, digamma, fill_factor, invert_cholesky_batch_while, ln_gamma};
+use lsparse_kernels::{
+    Real, TriangularPack, digamma, fill_factor, invert_cholesky_batch_while, ln_gamma, ln_gamma_slice,
+};
 use rayon::prelude::*;
 
 use super::missing::precision_matrix;
-use super::{Estimate, Prior};
+use super::{Estimate, LN_2PI, Prior};
 use crate::error::{Error, Result};
 use crate::math::linalg;
 
@@ -31,10 +33,15 @@ pub fn ln_wishart(nu: f64, log_det_b: f64, dim: usize) -> f64 {
     ln_wishart_with(ln_gamma_d(nu, dim), nu, log_det_b, dim)
 }
 
+/// What log G_D has of pi.
+fn of_pi(dim: usize) -> f64 {
+    let d = dim as f64;
+    0.25 * d * (d - 1.0) * std::f64::consts::PI.ln()
+}
+
 /// log G_D(nu/2), the sum of as many logarithms of gamma functions as there are columns.
 fn ln_gamma_d(nu: f64, dim: usize) -> f64 {
-    let d = dim as f64;
-    0.25 * d * (d - 1.0) * std::f64::consts::PI.ln() + (0..dim).map(|i| ln_gamma(0.5 * (nu - i as f64))).sum::<f64>()
+    of_pi(dim) + (0..dim).map(|i| ln_gamma(0.5 * (nu - i as f64))).sum::<f64>()
 }
 
 /// [`ln_wishart`] where log G_D(nu/2) is known.
@@ -215,6 +222,52 @@ impl Precision {
             None => fresh.next().map(|p| Arc::new(Precision { source: Some(fingerprints[k]), ..p })),
         };
         Ok((0..counts.len()).map_while(take).collect())
+    }
+
+    /// What posteriors of zero means are worth for these packed scatter matrices.
+    pub fn evidence(prior: &WishartPrior, counts: &[f64], scatter: &[f64]) -> Result<Vec<f64>> {
+        let (width, numbers) = (linalg::packed_len(prior.dim), (0..counts.len()).collect::<Vec<_>>());
+        let of_group = |numbers: &[usize]| -> Result<Vec<f64>> {
+            let scatter: Vec<&[f64]> = numbers.iter().map(|&k| &scatter[k * width..(k + 1) * width]).collect();
+            let rows = |count: f64| 0.5 * count * prior.dim as f64 * LN_2PI;
+            if let Some(log_dets) = Self::log_dets(prior, &scatter)? {
+                let of = |(log_det, &k): (f64, &usize)| {
+                    let nu = prior.nu + counts[k];
+                    let mut gammas: Vec<f64> = (0..prior.dim).map(|i| 0.5 * (nu - i as f64)).collect();
+                    ln_gamma_slice(&mut gammas);
+                    let gammas = gammas.iter().sum::<f64>() + of_pi(prior.dim);
+                    let own = ln_wishart_with(gammas, nu, log_det, prior.dim);
+                    prior.ln_normaliser(prior.log_det_b()) - own - rows(counts[k])
+                };
+                return Ok(log_dets.into_iter().zip(numbers).map(of).collect());
+            }
+            let group = Self::estimate_some(prior, Estimate::Posterior, counts, (numbers, &scatter), &|_| Vec::new())?;
+            let of = |(of, &k): (&Self, &usize)| {
+                of.data_term(prior, Estimate::Posterior, counts[k], of.own_trace, 0.0) - rows(counts[k])
+            };
+            Ok(group.iter().zip(numbers).map(of).collect())
+        };
+        let groups: Vec<Result<Vec<f64>>> = numbers.par_chunks(AT_ONCE).map(of_group).collect();
+        let groups: Vec<Vec<f64>> = groups.into_iter().collect::<Result<_>>()?;
+        Ok(groups.concat())
+    }
+
+    /// log |S + B| of a few packed scatter matrices, where rounding left them all what B alone gives them and no cluster may
+    /// have a B of its own.
+    fn log_dets(prior: &WishartPrior, scatter: &[&[f64]]) -> Result<Option<Vec<f64>>> {
+        if !prior.own_b.is_empty() {
+            return Ok(None);
+        }
+        let mut packed = scatter.concat();
+        let matrices = packed.chunks_exact_mut(linalg::packed_len(prior.dim));
+        matrices.for_each(|matrix| add_packed_diagonal(matrix, &prior.b));
+        match Self::invert_some(&packed, prior.dim, prior.until) {
+            Ok(None) => Err(Error::out_of_time("a step was done")),
+            Ok(Some(all)) if all.iter().all(|one| one.pivot_below(&prior.b, prior.dim).is_none()) => {
+                Ok(Some(all.iter().map(|one| -one.log_det).collect()))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// The precisions of the clusters `numbers`, whose scatter matrices are given.

@@ -111,6 +111,10 @@ impl<T: Real> Likelihood<T> for ZeroMeanGauss {
         Ok(Box::new(ZeroMeanGaussClusters::<T>::new(self.prior.clone(), estimate, precisions, counts, previous)))
     }
 
+    fn evidence(&self, counts: &[f64], stats: &[f64]) -> Result<Vec<f64>> {
+        Precision::evidence(&self.prior, counts, stats)
+    }
+
     fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
         let dim = self.prior.dim;
         let (_, covariances) = find_array(arrays, "covariances", &[dim, dim])?;

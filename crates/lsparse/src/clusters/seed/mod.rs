@@ -28,7 +28,7 @@ use crate::training::summary::Summary;
 
 pub(crate) use contest::second_choices;
 use gaps::{WholeRows, has_gaps};
-pub(crate) use seeds::{Metric, Seeding};
+pub(crate) use seeds::{Metric, Ruler, Seeding};
 use space::Space;
 pub(crate) use space::{Spaces, Units};
 
@@ -151,7 +151,7 @@ impl<T: Scalar> Sample<T> {
     }
 
     /// The rows, with the means of columns for what they lack.
-    fn filled_in(&self) -> Cow<'_, Rows<T>> {
+    pub(crate) fn filled_in(&self) -> Cow<'_, Rows<T>> {
         if !self.lacks_values() {
             return Cow::Borrowed(&self.rows);
         }
@@ -262,7 +262,7 @@ pub(crate) fn sample_size<T: Scalar>(config: &MixtureConfig, likelihood: &dyn Li
 }
 
 /// Whether a cluster has no more numbers than two a column, so that few rows tell its shape.
-fn is_light<T: Scalar>(likelihood: &dyn Likelihood<T>) -> bool {
+pub(crate) fn is_light<T: Scalar>(likelihood: &dyn Likelihood<T>) -> bool {
     likelihood.num_parameters() <= 2 * likelihood.dim()
 }
 

@@ -57,8 +57,19 @@ impl Seeding<'_> {
         rng: &mut ChaCha8Rng,
     ) -> Result<(Vec<usize>, Vec<u32>)> {
         let rows = &*sample.filled_in();
-        let num_rows = rows.len();
-        let ruler = Ruler::new(self.metric, likelihood, rows);
+        self.draw_by(&Ruler::new(self.metric, likelihood, rows), likelihood, sample, num_seeds, rng)
+    }
+
+    /// The same by a ruler for these rows, which serves for several draws.
+    pub fn draw_by<T: Scalar>(
+        &self,
+        ruler: &Ruler<'_, T>,
+        likelihood: &dyn Likelihood<T>,
+        sample: &Sample<T>,
+        num_seeds: usize,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<(Vec<usize>, Vec<u32>)> {
+        let num_rows = sample.rows.len();
         let mut chosen: Vec<usize> = Vec::with_capacity(num_seeds);
         let mut nearest = vec![f64::INFINITY; num_rows];
         let mut owner = vec![0u32; num_rows];
@@ -114,7 +125,7 @@ impl Seeding<'_> {
 }
 
 /// What distances from seeds are measured by.
-enum Ruler<'a, T: Scalar> {
+pub enum Ruler<'a, T: Scalar> {
     /// Squared Euclidean distance, with the squared norms of rows.
     Euclidean(&'a Rows<T>, Vec<f64>),
     /// The likelihood's divergence, where it needs no clusters.
@@ -127,7 +138,8 @@ enum Ruler<'a, T: Scalar> {
 type Distance<'a> = Box<dyn Fn(Range<usize>, &mut [f64]) + Sync + 'a>;
 
 impl<'a, T: Scalar> Ruler<'a, T> {
-    fn new(metric: Metric, likelihood: &'a dyn Likelihood<T>, rows: &'a Rows<T>) -> Self {
+    /// Rows must lack no values.
+    pub fn new(metric: Metric, likelihood: &'a dyn Likelihood<T>, rows: &'a Rows<T>) -> Self {
         if metric == Metric::Euclidean {
             return Ruler::Euclidean(rows, squared_norms(rows));
         }

@@ -22,6 +22,12 @@ const NOTHING: f64 = 1e-9;
 /// Share of the term of counts that its rounding stays below.
 const TIE: f64 = 1e-9;
 
+/// Clusters that are weighed together.
+const AT_ONCE: usize = 8;
+
+/// What loses this share of the term of counts at best does so whatever that is rounded by.
+const HOPELESS: f64 = 1e-7;
+
 /// A cluster more must gain more than this, in nats: what gains less is rounding.
 const LEAST_GAIN: f64 = 1e-3;
 
@@ -42,6 +48,12 @@ struct Candidate {
 }
 
 impl Candidate {
+    /// The clusters that there are by it.
+    fn clusters(&self) -> impl Iterator<Item = &[Part]> {
+        let becomes = self.becomes.iter().filter_map(|(_, parts)| parts.as_deref());
+        becomes.chain(self.besides.iter().map(|parts| &parts[..]))
+    }
+
     /// What it gains where this is what the term of counts and, if shared, the data term come to before and after.
     fn gain_to(&self, before: (f64, f64), after: (f64, f64)) -> f64 {
         self.gain + (after.1 - before.1) + (after.0 - before.0)
@@ -69,8 +81,6 @@ pub struct Judge<'a, T: Scalar> {
     mixture: &'a Mixture<T>,
     total: &'a ClusterSummary,
     trial: &'a Trial,
-    /// What the statistics of each cluster that is considered are worth.
-    own: Vec<f64>,
     /// Each cluster as it will be; none where it is gone. Those that are born come behind.
     clusters: Vec<Option<Vec<Part>>>,
     /// N of each; none where it is gone.
@@ -86,8 +96,8 @@ impl<'a, T: Scalar> Judge<'a, T> {
         let num = total.num_clusters();
         let clusters = (0..num as u32).map(|k| Some(vec![Part::Whole(k)])).collect();
         let (touched, candidates, made) = (vec![false; num], Vec::new(), Vec::new());
-        let (own, counts) = (Vec::new(), total.counts.iter().copied().map(Some).collect());
-        Judge { mixture, total, trial, own, clusters, counts, touched, candidates, made }
+        let counts = total.counts.iter().copied().map(Some).collect();
+        Judge { mixture, total, trial, clusters, counts, touched, candidates, made }
     }
 
     /// Whether what a cluster is worth depends on the others.
@@ -99,17 +109,24 @@ impl<'a, T: Scalar> Judge<'a, T> {
         parts.iter().filter_map(|&part| self.total.part(part)).map(|(count, _)| count).sum()
     }
 
-    /// The data term of a cluster with these statistics.
-    fn worth(&self, parts: &[Part]) -> Result<f64> {
-        let (mut count, mut stat) = (0.0, vec![0.0; self.total.width]);
-        for (of_part, from) in parts.iter().filter_map(|&part| self.total.part(part)) {
-            count += of_part;
-            stat.iter_mut().zip(from).for_each(|(a, b)| *a += b);
-        }
-        if count <= 0.0 {
-            return Ok(0.0);
-        }
-        Ok(self.mixture.likelihood.global_step(Estimate::Posterior, &[count], &stat, None)?.own_data_term())
+    /// The data term of each cluster with these statistics.
+    fn worths(&self, clusters: &[&[Part]]) -> Result<Vec<f64>> {
+        let width = self.total.width;
+        let of_some = |some: &[&[Part]]| -> Result<Vec<f64>> {
+            let (mut counts, mut stats) = (vec![0.0; some.len()], vec![0.0; some.len() * width]);
+            for ((parts, count), stat) in some.iter().zip(&mut counts).zip(stats.chunks_exact_mut(width)) {
+                for (of_part, from) in parts.iter().filter_map(|&part| self.total.part(part)) {
+                    *count += of_part;
+                    stat.iter_mut().zip(from).for_each(|(a, b)| *a += b);
+                }
+            }
+            let mut worths = self.mixture.likelihood.evidence(&counts, &stats)?;
+            let empty = worths.iter_mut().zip(&counts).filter(|(_, count)| **count <= 0.0);
+            empty.for_each(|(worth, _)| *worth = 0.0);
+            Ok(worths)
+        };
+        let worths: Vec<Vec<f64>> = clusters.par_chunks(AT_ONCE).map(of_some).collect::<Result<_>>()?;
+        Ok(worths.concat())
     }
 
     /// The clusters as they are to be, or as they would be after a change, each with its N where that is known.
@@ -214,18 +231,18 @@ impl<'a, T: Scalar> Judge<'a, T> {
         if !self.shares() {
             let mut is_needed = vec![false; self.total.num_clusters()];
             candidates.iter().flat_map(|of| &of.touches).for_each(|&k| is_needed[k as usize] = true);
-            let own = (0u32..).zip(is_needed).collect::<Vec<_>>().into_par_iter();
-            let own = own.map(|(k, is_needed)| if is_needed { self.worth(&[Part::Whole(k)]) } else { Ok(0.0) });
-            self.own = own.collect::<Result<_>>()?;
-            let gain = |candidate: &Candidate| {
-                let mut gain = candidate.gain;
-                let fresh = candidate.becomes.iter().filter_map(|(_, parts)| parts.as_ref());
-                for parts in fresh.chain(&candidate.besides) {
-                    gain += self.worth(parts)?;
-                }
-                Ok(gain - candidate.touches.iter().map(|&k| self.own[k as usize]).sum::<f64>())
+            let whole: Vec<[Part; 1]> = (0..is_needed.len() as u32).map(|k| [Part::Whole(k)]).collect();
+            let needed: Vec<usize> = (0..whole.len()).filter(|&k| is_needed[k]).collect();
+            let worths = self.worths(&needed.iter().map(|&k| &whole[k][..]).collect::<Vec<_>>())?;
+            let mut own = vec![0.0; whole.len()];
+            needed.into_iter().zip(worths).for_each(|(k, worth)| own[k] = worth);
+            let all = candidates.iter().flat_map(Candidate::clusters).collect::<Vec<_>>();
+            let mut worths = self.worths(&all)?.into_iter();
+            let mut gain = |candidate: &Candidate| {
+                let after: f64 = worths.by_ref().take(candidate.clusters().count()).sum();
+                candidate.gain + after - candidate.touches.iter().map(|&k| own[k as usize]).sum::<f64>()
             };
-            let gains: Vec<f64> = candidates.par_iter().map(gain).collect::<Result<_>>()?;
+            let gains: Vec<f64> = candidates.iter().map(&mut gain).collect();
             candidates.iter_mut().zip(gains).for_each(|(candidate, gain)| candidate.gain = gain);
         }
         self.candidates = candidates;
@@ -267,7 +284,14 @@ impl<'a, T: Scalar> Judge<'a, T> {
     pub fn accept(&mut self, most: usize) -> Result<()> {
         let mut present = self.terms(None)?;
         let mut order: Vec<(f64, usize, Candidate)> = Vec::new();
+        let most_rise = self.mixture.allocation.most_rise(&self.total.counts).filter(|_| !self.shares());
         for (at, candidate) in std::mem::take(&mut self.candidates).into_iter().enumerate() {
+            // Most of them are far from gaining.
+            let counts = || candidate.clusters().map(|parts| self.count(parts)).collect();
+            let most = most_rise.as_ref().map(|most| most.of(&candidate.touches, counts()));
+            if most.is_some_and(|most| candidate.gain + most < -HOPELESS * (1.0 + present.0.abs())) {
+                continue;
+            }
             let gain = candidate.gain_to(present, self.terms(Some(&candidate))?);
             if gain >= -tie(present.0) {
                 order.push((gain, at, candidate));

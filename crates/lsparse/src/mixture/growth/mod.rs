@@ -171,6 +171,12 @@ impl GrowthState {
         });
     }
 
+    /// Whether merges are judged at the end of this lap: what they gain changes little while clusters stay.
+    fn wants_pairs(&self) -> bool {
+        let has_changed = self.generation <= self.last_change + 1;
+        has_changed || self.splits.is_empty() || self.generation.is_multiple_of(PAIRS_EVERY)
+    }
+
     /// What was tried of the clusters that there will be by this plan, and the proposals of splits that go on: refined by
     /// what the rows made of their pieces, as long as that brings their gains nearer to being some.
     fn carry(&mut self, total: &ClusterSummary, plan: &Remap, gains: &[(u32, f64)]) {
@@ -287,7 +293,9 @@ impl<T: Scalar> Growth<T> {
 
     /// What rows are to be weighed against.
     pub fn proposals(&self) -> Proposals<'_, T> {
-        let pairs = self.state.trading.map(|_| &self.state.pairs[..]);
+        let none: &[(u32, u32)] = &[];
+        let named = self.state.trading.map(|_| &self.state.pairs[..]);
+        let pairs = named.or(if self.state.wants_pairs() { None } else { Some(none) });
         Proposals { pieces: self.pieces.as_deref(), log_size: &self.log_size, pairs }
     }
 
@@ -317,10 +325,7 @@ pub fn moves<T: Scalar>(
     // In the lap after a batch was taken out, say, there may be nothing to go by.
     if let Some(trial) = total.trial.as_deref().filter(|trial| trial.generation == state.generation) {
         let mut judge = Judge::new(mixture, total, trial);
-        // What merges gain changes little while clusters stay.
-        let has_changed = state.generation <= state.last_change + 1;
-        let all = has_changed || state.splits.is_empty() || state.generation.is_multiple_of(PAIRS_EVERY);
-        changes.proposed = Some(judge.consider(all.then_some(&state.near))?);
+        changes.proposed = Some(judge.consider(state.wants_pairs().then_some(&state.near))?);
         let gains = judge.gains_of_splits();
         judge.accept(finding.most)?;
         let (plan, moves) = judge.finish(&mut state.ids, &mut state.next_id);
@@ -499,7 +504,7 @@ mod tests {
                 let mixture = mixture_of(&mixtures, params);
                 most_pieces = growth.state.splits.iter().map(|split| split.pieces.len()).fold(most_pieces, usize::max);
                 let mut judge = Judge::new(&mixture, &total, total.trial.as_deref().unwrap());
-                judge.consider(Some(&growth.state.near)).unwrap();
+                judge.consider(growth.state.wants_pairs().then_some(&growth.state.near)).unwrap();
                 for (kind, touches, gain) in judge.gains().unwrap() {
                     let (after, num) = changed_shares(kind, &touches, &shares, growth, &rows, num);
                     let expected = objective(&mixture, &rows, &after, num) - before;

@@ -43,9 +43,15 @@ impl Settled {
     pub fn learn<T: Scalar>(&self, kind: LikelihoodKind, now: f64, total: &ClusterSummary) -> f64 {
         let worth = |factor: f64| {
             let likelihood = kind.build::<T>(&self.times(factor));
-            let clusters = likelihood.global_step(Estimate::Posterior, &total.counts, &total.stats, None);
+            let worth = match kind.family().shares_covariance {
+                true => {
+                    let clusters = likelihood.global_step(Estimate::Posterior, &total.counts, &total.stats, None);
+                    clusters.map(|clusters| clusters.own_data_term())
+                }
+                false => likelihood.evidence(&total.counts, &total.stats).map(|worths| worths.iter().sum()),
+            };
             // What cannot be estimated is worth nothing.
-            clusters.map_or(f64::NEG_INFINITY, |clusters| clusters.own_data_term())
+            worth.unwrap_or(f64::NEG_INFINITY)
         };
         let (least, most) = ((SCALES.0 / self.scale).min(1.0), (SCALES.1 / self.scale).max(1.0));
         let mut best = (worth(now), now);

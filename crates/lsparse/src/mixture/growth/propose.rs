@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::{Finding, GrowthState, Piece, Proposal, TRIES, changed};
 use crate::backend::CPU;
-use crate::clusters::seed::{Metric, Sample, Seeding, Spaces, Units, second_choices};
+use crate::clusters::seed::{Metric, Ruler, Sample, Seeding, Spaces, Units, is_light, second_choices};
 use crate::data::{Dealt, Scalar};
 use crate::error::Result;
 use crate::likelihood::{ClusterSummary, Clusters, Estimate, Likelihood, Scratch};
@@ -49,6 +49,8 @@ pub struct Effort {
     /// The best so many of them are worked on longer, so many passes in all.
     finalists: usize,
     passes: usize,
+    /// Where all cuts in two lose more than so much and so much a row, there is no better one; without means, all cuts.
+    hopeless: Option<(f64, f64)>,
 }
 
 impl Effort {
@@ -60,6 +62,7 @@ impl Effort {
         first_passes: 3,
         finalists: 2,
         passes: 12,
+        hopeless: Some((120.0, 0.3)),
     };
 
     /// Where a cluster is to be two at most.
@@ -70,6 +73,7 @@ impl Effort {
         first_passes: 1,
         finalists: 2,
         passes: 6,
+        hopeless: None,
     };
 
     /// The same where clusters have means alone, and the shape of a few rows is not theirs.
@@ -116,7 +120,7 @@ pub fn propose<T: Scalar>(
         let seed = seed ^ (laps as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let (found, near) = look(mixture, present, &sample, &due, most + 1 - num, seed)?;
         state.near = near;
-        for (k, pieces) in due.into_iter().zip(found) {
+        for (k, (pieces, tries)) in due.into_iter().zip(found) {
             match pieces {
                 Some(pieces) => {
                     let gain = f64::NEG_INFINITY;
@@ -125,7 +129,7 @@ pub fn propose<T: Scalar>(
                 None => {
                     let tried = &mut state.tried[k];
                     (tried.splits, tried.split_size, tried.split_at) =
-                        (tried.splits + 1, present.counts[k], state.generation);
+                        (tried.splits + tries, present.counts[k], state.generation);
                 }
             }
         }
@@ -152,8 +156,8 @@ fn sample_rows(num_clusters: usize, rows_of_shape: usize, num_rows: usize) -> us
     wanted.min((num_rows / MOST_SHARE).max(LEAST_ROWS)).min(num_rows)
 }
 
-/// For each cluster that is due the best way to cut its rows in so many pieces at most, and which clusters are near each
-/// other.
+/// For each cluster that is due the best way to cut its rows in so many pieces at most, if there is one, and for how many
+/// tries that counts; and which clusters are near each other.
 #[expect(clippy::type_complexity, reason = "two lists")]
 fn look<T: Scalar>(
     mixture: &Mixture<T>,
@@ -162,7 +166,7 @@ fn look<T: Scalar>(
     due: &[usize],
     most_pieces: usize,
     seed: u64,
-) -> Result<(Vec<Option<Vec<Piece>>>, Vec<(u32, u32)>)> {
+) -> Result<(Vec<(Option<Vec<Piece>>, u32)>, Vec<(u32, u32)>)> {
     let (num, likelihood) = (present.num_clusters(), mixture.likelihood.as_ref());
     let clusters = likelihood.global_step(Estimate::Posterior, &present.counts, &present.stats, None)?;
     let frequencies = mixture.allocation.frequencies(Estimate::Posterior, &present.counts);
@@ -184,13 +188,16 @@ fn look<T: Scalar>(
         let all = &rows_of[k];
         let some: Vec<u32> = all.iter().step_by(all.len().div_ceil(most).max(1)).copied().collect();
         if some.len() < LEAST_OF_A_CLUSTER {
-            return Ok(None);
+            return Ok((None, 1));
         }
         let mut rng = ChaCha8Rng::seed_from_u64(seed ^ ((k as u64) << 32));
         let (rows, effort) = (sample.of(&some), &Effort::MUCH);
         let mut cuts = Cuts::begin(likelihood, rows, present.counts[k], most_pieces, effort, &mut rng)?;
+        if cuts.is_hopeless {
+            return Ok((None, TRIES));
+        }
         cuts.finish(likelihood, effort)?;
-        Ok(cuts.best().map(Attempt::pieces))
+        Ok((cuts.best().map(Attempt::pieces), 1))
     };
     Ok((due.par_iter().map(of_cluster).collect::<Result<_>>()?, near))
 }
@@ -202,6 +209,8 @@ pub struct Cuts<T: Scalar> {
     attempts: Vec<Attempt<T>>,
     /// What the rows are worth as one, once that is asked for.
     whole: Option<f64>,
+    /// They lose so much that no other is looked for.
+    pub is_hopeless: bool,
 }
 
 impl<T: Scalar> Cuts<T> {
@@ -217,6 +226,7 @@ impl<T: Scalar> Cuts<T> {
         let factor = weight / sample.total_weight().max(f64::MIN_POSITIVE);
         let all: Vec<u32> = (0..sample.rows.len() as u32).collect();
         let mut cuts: Vec<Vec<u32>> = Vec::new();
+        let shares = likelihood.kind().family().shares_covariance;
         if likelihood.kind().family().has_means && sample.rows.as_dense().is_some() {
             let spaces = Spaces::new(&sample, &CPU);
             for &units in effort.units {
@@ -227,17 +237,48 @@ impl<T: Scalar> Cuts<T> {
             }
         }
         let seeding = Seeding { metric: Metric::Bregman, uniform: false, tries: 1, patience: Patience::default() };
-        let draws = if cuts.is_empty() { effort.draws_alone } else { effort.draws };
-        for seeds in draws.iter().copied().filter(|&seeds| seeds <= all.len()) {
-            let (_, owner) = seeding.draw(likelihood, &sample, seeds, rng)?;
-            cuts.push(if seeds > 2 { gather(likelihood, &sample, owner, seeds, most_pieces)? } else { owner });
+        let by_means = !cuts.is_empty();
+        let draws = if by_means { effort.draws } else { effort.draws_alone };
+        // Cuts in two tell where they are by the means of clusters of simple shapes, and without means two seeds at random are
+        // too few to. Clusters of any shape and with means are worth more than a few cuts foretell.
+        let tells = match (shares, by_means) {
+            (true, _) => None,
+            (false, true) => is_light(likelihood).then_some(0),
+            (false, false) => Some(1),
+        };
+        let mut attempts: Vec<Attempt<T>> = Vec::new();
+        let (mut whole, mut is_hopeless) = (None, false);
+        let work = |attempts: &mut [Attempt<T>], passes: usize| {
+            attempts.iter_mut().try_for_each(|attempt| attempt.work(likelihood, &sample, factor, passes))
+        };
+        {
+            let (rows, mut ruler) = (sample.filled_in(), None);
+            let (few, many): (Vec<usize>, Vec<usize>) =
+                draws.iter().filter(|&&seeds| seeds <= all.len()).partition(|&&seeds| seeds <= 2);
+            for (round, draws) in [few, many].into_iter().enumerate() {
+                for seeds in draws {
+                    let ruler = ruler.get_or_insert_with(|| Ruler::new(seeding.metric, likelihood, &rows));
+                    let (_, owner) = seeding.draw_by(ruler, likelihood, &sample, seeds, rng)?;
+                    cuts.push(if seeds > 2 { gather(likelihood, &sample, owner, seeds, most_pieces)? } else { owner });
+                }
+                let first = attempts.len();
+                attempts.extend(cuts.drain(..).map(Attempt::new));
+                work(&mut attempts[first..], effort.first_passes)?;
+                if let Some((nats, a_row)) = effort.hopeless.filter(|_| tells == Some(round)) {
+                    let mut one = [Attempt::new(vec![0; all.len()])];
+                    work(&mut one, 1)?;
+                    let best = attempts.iter().map(|attempt| attempt.worth).fold(f64::NEG_INFINITY, f64::max);
+                    is_hopeless = best - one[0].worth < -(nats + a_row * weight);
+                    whole = Some(one[0].worth);
+                    if is_hopeless {
+                        break;
+                    }
+                }
+            }
         }
-        let attempts = cuts.into_iter().map(Attempt::new).collect();
-        let mut cuts = Cuts { sample, factor, attempts, whole: None };
-        cuts.work(likelihood, effort.first_passes)?;
-        cuts.attempts.sort_by(|a, b| b.worth.total_cmp(&a.worth));
-        cuts.attempts.truncate(effort.finalists);
-        Ok(cuts)
+        attempts.sort_by(|a, b| b.worth.total_cmp(&a.worth));
+        attempts.truncate(effort.finalists);
+        Ok(Cuts { sample, factor, attempts, whole, is_hopeless })
     }
 
     fn work(&mut self, likelihood: &dyn Likelihood<T>, passes: usize) -> Result<()> {
@@ -349,41 +390,26 @@ fn gather<T: Scalar>(
         owner = resp.index;
     }
     let least = ROWS_A_PIECE * (likelihood.kind().family().least_rows)(likelihood.dim(), 1) as f64;
-    // What a group is worth depends on the others in some families; what is the same for all groups says nothing.
-    let depends = likelihood.kind().family().shares_covariance;
-    let shared = if depends { parts.shared().to_vec() } else { Vec::new() };
-    // What groups are worth as clusters of their own.
-    let worth = |groups: &[&Piece]| -> Result<f64> {
-        let counts: Vec<f64> = groups.iter().map(|group| group.0).collect();
-        let stats = groups.iter().flat_map(|group| &group.1).chain(&shared).copied().collect::<Vec<f64>>();
-        Ok(likelihood.global_step(Estimate::Posterior, &counts, &stats, None)?.own_data_term() + of_sizes(&counts))
-    };
     let mut groups: Vec<(u32, Piece)> =
         (0..seeds).map(|k| (k as u32, (parts.counts[k], parts.stat(k).to_vec()))).collect();
     groups.retain(|(_, (count, _))| *count > 0.0);
-    // What two of them gain as one; where clusters share statistics, what all do.
-    let gain = |groups: &[(u32, Piece)], alone: &[f64], a: usize, b: usize| -> Result<f64> {
-        let [first, second] = [a, b].map(|at| &groups[at].1);
-        let both = (first.0 + second.0, first.1.iter().zip(&second.1).map(|(a, b)| a + b).collect());
-        if !depends {
-            return Ok(worth(&[&both])? - alone[a] - alone[b]);
-        }
-        let all = || groups.iter().map(|(_, group)| group);
-        let others = all().enumerate().filter(|(at, _)| *at != a && *at != b).map(|(_, group)| group);
-        Ok(worth(&others.chain([&both]).collect::<Vec<_>>())? - worth(&all().collect::<Vec<_>>())?)
-    };
-    let by_itself = |group: &Piece| if depends { Ok(0.0) } else { worth(&[group]) };
-    let mut alone: Vec<f64> = groups.iter().map(|(_, group)| by_itself(group)).collect::<Result<_>>()?;
-    let mut gains: Vec<Vec<f64>> = Vec::new();
-    for b in 0..groups.len() {
-        gains.push((0..b).map(|a| gain(&groups, &alone, a, b)).collect::<Result<_>>()?);
-    }
+    let worths = Worths { likelihood, shared: parts.shared() };
+    let mut alone = worths.of(&groups.iter().map(|(_, group)| group).collect::<Vec<_>>())?;
+    let all_pairs = |num: usize| (0..num).flat_map(|b| (0..b).map(move |a| (a, b))).collect::<Vec<_>>();
+    // What each two of them are worth as one; where clusters share statistics, what all are worth then.
+    let mut together: Vec<Vec<f64>> = vec![vec![0.0; groups.len()]; groups.len()];
+    let mut stale = all_pairs(groups.len());
     while groups.len() > 2 {
+        for (&(a, b), worth) in stale.iter().zip(worths.of_pairs(&groups, &stale)?) {
+            (together[a][b], together[b][a]) = (worth, worth);
+        }
+        let gain =
+            |(a, b): (usize, usize)| together[a][b] - if worths.depend() { alone[0] } else { alone[a] + alone[b] };
         let small = groups.iter().position(|(_, (count, _))| *count < least);
-        let pairs = (0..groups.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let pairs = all_pairs(groups.len()).into_iter();
         let pairs = pairs.filter(|&(a, b)| small.is_none_or(|small| a == small || b == small));
-        let Some((a, b)) = pairs.max_by(|x, y| gains[x.1][x.0].total_cmp(&gains[y.1][y.0])) else { break };
-        if gains[b][a] <= 0.0 && groups.len() <= most_pieces && small.is_none() {
+        let Some((a, b)) = pairs.max_by(|x, y| gain(*x).total_cmp(&gain(*y))) else { break };
+        if gain((a, b)) <= 0.0 && groups.len() <= most_pieces && small.is_none() {
             break;
         }
         let (gone, (count, stat)) = groups.remove(b);
@@ -391,18 +417,67 @@ fn gather<T: Scalar>(
         group.0 += count;
         group.1.iter_mut().zip(&stat).for_each(|(a, b)| *a += b);
         owner.iter_mut().filter(|k| **k == gone).for_each(|k| *k = *into);
-        alone.remove(b);
-        alone[a] = by_itself(&groups[a].1)?;
-        gains.remove(b);
-        gains[b..].iter_mut().for_each(|of| {
+        alone[if worths.depend() { 0 } else { a }] = together[a][b];
+        if !worths.depend() {
+            alone.remove(b);
+        }
+        together.remove(b);
+        together.iter_mut().for_each(|of| {
             of.remove(b);
         });
-        for (a, b) in (0..groups.len()).filter(|&other| other != a).map(|other| (a.min(other), a.max(other))) {
-            gains[b][a] = gain(&groups, &alone, a, b)?;
-        }
+        stale = match worths.depend() {
+            true => all_pairs(groups.len()),
+            false => (0..groups.len()).filter(|&other| other != a).map(|other| (a.min(other), a.max(other))).collect(),
+        };
     }
     let place = |k: &u32| groups.iter().position(|(group, _)| group == k).unwrap_or(0) as u32;
     Ok(owner.iter().map(place).collect())
+}
+
+/// What groups of rows are worth as clusters of their own.
+struct Worths<'a, T: Scalar> {
+    likelihood: &'a dyn Likelihood<T>,
+    /// What is the same for all groups.
+    shared: &'a [f64],
+}
+
+impl<T: Scalar> Worths<'_, T> {
+    /// Whether what a group is worth depends on the others.
+    fn depend(&self) -> bool {
+        self.likelihood.kind().family().shares_covariance
+    }
+
+    /// What each is worth; one number for all of them where they share statistics.
+    fn of(&self, groups: &[&Piece]) -> Result<Vec<f64>> {
+        let counts: Vec<f64> = groups.iter().map(|group| group.0).collect();
+        let mut stats: Vec<f64> = groups.iter().flat_map(|group| &group.1).copied().collect();
+        if !self.depend() {
+            let worths = self.likelihood.evidence(&counts, &stats)?;
+            return Ok(worths.iter().zip(&counts).map(|(worth, count)| worth + of_sizes(&[*count])).collect());
+        }
+        stats.extend(self.shared);
+        let clusters = self.likelihood.global_step(Estimate::Posterior, &counts, &stats, None)?;
+        Ok(vec![clusters.own_data_term() + of_sizes(&counts)])
+    }
+
+    /// What two groups are worth as one, or all where they share statistics, for each of these pairs.
+    fn of_pairs(&self, groups: &[(u32, Piece)], pairs: &[(usize, usize)]) -> Result<Vec<f64>> {
+        let both = |&(a, b): &(usize, usize)| -> Piece {
+            let [first, second] = [a, b].map(|at| &groups[at].1);
+            (first.0 + second.0, first.1.iter().zip(&second.1).map(|(a, b)| a + b).collect())
+        };
+        if !self.depend() {
+            let both: Vec<Piece> = pairs.iter().map(both).collect();
+            return self.of(&both.iter().collect::<Vec<_>>());
+        }
+        let mut worths = Vec::with_capacity(pairs.len());
+        for pair in pairs {
+            let both = both(pair);
+            let others = groups.iter().enumerate().filter(|(at, _)| *at != pair.0 && *at != pair.1);
+            worths.extend(self.of(&others.map(|(_, (_, group))| group).chain([&both]).collect::<Vec<_>>())?);
+        }
+        Ok(worths)
+    }
 }
 
 /// Every row in one group.
@@ -421,21 +496,57 @@ pub fn parts_of<T: Scalar>(
     let mut parts = likelihood.no_statistics(num);
     let (width, mut scratch) = (parts.width, Scratch::default());
     let weight = |n: u32| factor * sample.weight(n as usize);
-    for part in 0..num {
-        let (mut rows, mut values) = (Vec::new(), Vec::new());
-        for n in 0..resp.len() as u32 {
-            let (index, value) = resp.row(n as usize);
-            for (_, r) in index.iter().zip(value).filter(|(k, r)| **k as usize == part && **r > T::ZERO) {
-                rows.push(n);
-                values.push(T::from_f64(r.to_f64() * weight(n)));
-            }
+    let mut members: Vec<(Vec<u32>, Vec<T>)> = vec![Default::default(); num];
+    for n in 0..resp.len() as u32 {
+        let (index, value) = resp.row(n as usize);
+        // (As in training, what is too small to change a sum of one is left out.)
+        for (&part, r) in index.iter().zip(value).filter(|(_, r)| r.to_f64() > T::EPSILON / 2.0) {
+            let (rows, values) = &mut members[part as usize];
+            rows.push(n);
+            values.push(T::from_f64(r.to_f64() * weight(n)));
         }
+    }
+    for (part, (rows, values)) in members.iter().enumerate() {
         parts.counts[part] = values.iter().map(|w| w.to_f64()).sum();
         let stat = &mut parts.stats[part * width..(part + 1) * width];
-        likelihood.accumulate(&sample.rows, &rows, &values, &mut scratch, stat);
+        likelihood.accumulate(&sample.rows, rows, values, &mut scratch, stat);
     }
     let all: Vec<u32> = (0..resp.len() as u32).collect();
     let weights: Vec<f64> = all.iter().map(|&n| weight(n)).collect();
     likelihood.accumulate_shared(&sample.rows, &all, &weights, &mut parts.stats[num * width..]);
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Moments, Rows};
+    use crate::likelihood::{LikelihoodKind, Prior};
+    use crate::settings::MixtureConfig;
+    use crate::synthetic::planted;
+
+    /// Rows of one cluster are not looked at for long where its shape is simple, and those of several are found apart.
+    #[test]
+    fn what_is_one_cluster_is_given_up_at_once_and_what_is_several_is_cut() {
+        let dim = 40;
+        for kind in [LikelihoodKind::DiagGauss, LikelihoodKind::Gauss] {
+            for (num, truth) in [(800, 1), (800, 2), (2400, 6)] {
+                let planted = planted(kind, num, dim, truth, 3);
+                let mut rows = Rows::dense(dim);
+                rows.push_dense(&planted.values);
+                let config = MixtureConfig { likelihood: kind, prior_scale: Some(1.0), ..Default::default() };
+                let (mean, variance) = (vec![0.0; dim], vec![1.0; dim]);
+                let moments = Moments { mean, second_moment: variance.clone(), variance, ..Moments::unknown(dim) };
+                let likelihood = kind.build::<f64>(&Prior::for_data(&config, &moments));
+                let (sample, mut rng) = (Sample { rows, weights: Vec::new() }, ChaCha8Rng::seed_from_u64(1));
+                let mut cuts =
+                    Cuts::begin(likelihood.as_ref(), sample, num as f64, 20, &Effort::MUCH, &mut rng).unwrap();
+                assert_eq!(cuts.is_hopeless, truth == 1 && kind == LikelihoodKind::DiagGauss, "{kind:?} {truth}");
+                if truth > 1 {
+                    cuts.finish(likelihood.as_ref(), &Effort::MUCH).unwrap();
+                    assert_eq!(cuts.best().unwrap().pieces().len(), truth, "{kind:?}");
+                }
+            }
+        }
+    }
 }

@@ -172,27 +172,99 @@ pub(crate) fn pair_entropies<T: Scalar>(
     named: Option<&[(u32, u32)]>,
 ) -> Vec<(u32, u32, f64)> {
     let tasks: Vec<usize> = (0..resp.len()).step_by(ROWS_A_TASK).collect();
+    if named.is_some_and(<[_]>::is_empty) {
+        return Vec::new();
+    }
     if let Some(named) = named {
         let of_tasks: Vec<Vec<f64>> = tasks.into_par_iter().map(|n| of_named(resp, row_weights, named, n)).collect();
         let sum = |at: usize| of_tasks.iter().map(|sums| sums[at]).sum();
         return named.iter().enumerate().map(|(at, &(a, b))| (a, b, sum(at))).collect();
     }
-    let of_tasks = tasks.into_par_iter().map(|first| {
-        let mut found = Vec::new();
-        for n in first..resp.len().min(first + ROWS_A_TASK) {
-            let weight = row_weights.get(n).copied().unwrap_or(1.0);
-            let mut rest = kept(resp, n);
-            while let Some((a, r)) = rest.next() {
-                for (b, s) in rest.clone() {
-                    let change = entropy_of(r + s) - entropy_of(r) - entropy_of(s);
-                    found.push((a.min(b), a.max(b), weight * change));
+    let num = resp.index.iter().max().map_or(0, |&last| last as usize + 1);
+    let of_task = |first: usize| {
+        with_buffers(|PairScratch { sums, row }: &mut PairScratch| {
+            sums.begin(num);
+            for n in first..resp.len().min(first + ROWS_A_TASK) {
+                let weight = row_weights.get(n).copied().unwrap_or(1.0);
+                row.clear();
+                row.extend(kept(resp, n).map(|(k, r)| (k, r, entropy_of(r))));
+                for (at, &(a, r, of_r)) in row.iter().enumerate() {
+                    for &(b, s, of_s) in &row[at + 1..] {
+                        sums.add(a.min(b), a.max(b), weight * (entropy_of(r + s) - of_r - of_s));
+                    }
                 }
             }
+            sums.take()
+        })
+    };
+    let of_tasks: Vec<_> = tasks.into_par_iter().map(of_task).collect();
+    with_buffers(|PairScratch { sums, .. }: &mut PairScratch| {
+        sums.begin(num);
+        of_tasks.into_iter().flatten().for_each(|(a, b, change)| sums.add(a, b, change));
+        sums.take()
+    })
+}
+
+/// Buffers of one thread.
+#[derive(Default)]
+struct PairScratch {
+    sums: PairSums,
+    /// Clusters that a row keeps, with its share and what that has of the entropy.
+    row: Vec<(u32, f64, f64)>,
+}
+
+/// Clusters that sums of pairs have a table for.
+const MOST_IN_TABLE: usize = 1024;
+
+/// Sums of pairs, each in the order in which its numbers come: in a table where there are few clusters.
+#[derive(Default)]
+struct PairSums {
+    num: usize,
+    table: Vec<f64>,
+    is_there: Vec<bool>,
+    there: Vec<u32>,
+    /// What comes, where there are too many clusters for a table.
+    found: Vec<(u32, u32, f64)>,
+}
+
+impl PairSums {
+    /// Nothing has come yet.
+    fn begin(&mut self, num: usize) {
+        self.num = num;
+        let len = if num <= MOST_IN_TABLE { num * num } else { 0 };
+        if self.table.len() < len {
+            self.table.resize(len, 0.0);
+            self.is_there.resize(len, false);
         }
-        summed(found)
-    });
-    let of_tasks: Vec<_> = of_tasks.collect();
-    summed(of_tasks.into_iter().flatten().collect())
+    }
+
+    fn add(&mut self, a: u32, b: u32, change: f64) {
+        if self.num > MOST_IN_TABLE {
+            self.found.push((a, b, change));
+            return;
+        }
+        let at = a as usize * self.num + b as usize;
+        if self.is_there[at] {
+            self.table[at] += change;
+        } else {
+            (self.table[at], self.is_there[at]) = (change, true);
+            self.there.push(at as u32);
+        }
+    }
+
+    /// One entry a pair, ascending.
+    fn take(&mut self) -> Vec<(u32, u32, f64)> {
+        if self.num > MOST_IN_TABLE {
+            return summed(std::mem::take(&mut self.found));
+        }
+        self.there.sort_unstable();
+        let (num, table, is_there) = (self.num as u32, &self.table, &mut self.is_there);
+        let take = |at: u32| {
+            is_there[at as usize] = false;
+            (at / num, at % num, table[at as usize])
+        };
+        self.there.drain(..).map(take).collect()
+    }
 }
 
 /// The same of the pairs that are named, for the rows of a task.
@@ -282,4 +354,27 @@ fn inherit<T: Scalar>(
 
 fn entropy_of_row<T: Real>(resp: &Responsibilities<T>, n: usize) -> f64 {
     kept(resp, n).map(|(_, r)| entropy_of(r)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sums of pairs are those of each pair's numbers in their order, by a table and by sorting.
+    #[test]
+    fn sums_of_pairs_are_in_the_order_of_their_numbers() {
+        let numbers: Vec<(u32, u32, f64)> =
+            (0..500u32).map(|i| (i * 7 % 5, 5 + i * 11 % 6, f64::from(i * i % 97).sqrt() - 4.0)).collect();
+        let mut expected: Vec<(u32, u32, f64)> = Vec::new();
+        for (a, b) in (0..5).flat_map(|a| (5..11).map(move |b| (a, b))) {
+            let of_pair = numbers.iter().filter(|pair| (pair.0, pair.1) == (a, b)).map(|pair| pair.2);
+            expected.extend(of_pair.reduce(|sum, change| sum + change).map(|sum| (a, b, sum)));
+        }
+        let mut sums = PairSums::default();
+        for num in [11, MOST_IN_TABLE + 1, 20, 11] {
+            sums.begin(num);
+            numbers.iter().for_each(|&(a, b, change)| sums.add(a, b, change));
+            assert_eq!(sums.take(), expected, "{num}");
+        }
+    }
 }
