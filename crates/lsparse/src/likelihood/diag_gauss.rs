@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::ops::Range;
 
-use lsparse_kernels::{Real, diag_quad_forms, digamma, ln_gamma, ln_slice, weighted_moments, weighted_square_sum, weighted_sum};
+use lsparse_kernels::{
+    Real, diag_quad_forms, digamma, ln_gamma, ln_slice, weighted_moments, weighted_square_sum, weighted_sum,
+};
 
 use super::family::{
     Array, Extent, Family, OfMoments, Spread, about, array, diagonal_draw, planted_means, planted_variance,
