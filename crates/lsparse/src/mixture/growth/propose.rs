@@ -530,7 +530,7 @@ mod tests {
     fn what_is_one_cluster_is_given_up_at_once_and_what_is_several_is_cut() {
         let dim = 40;
         for kind in [LikelihoodKind::DiagGauss, LikelihoodKind::Gauss] {
-            for (num, truth) in [(800, 1), (800, 2), (2400, 6)] {
+            for (num, truth) in [(800, 1), (800, 2), (3600, 6)] {
                 let planted = planted(kind, num, dim, truth, 3);
                 let mut rows = Rows::dense(dim);
                 rows.push_dense(&planted.values);
