@@ -12,6 +12,7 @@ use crate::elementary::{Coefficients, Exp, Ln};
 use crate::gather_tile::GatherTile;
 use crate::gram::WeightedGram;
 use crate::log_sum::WeightedLogSum;
+use crate::offsets::RowOffsets;
 use crate::partial::PartialSums;
 use crate::peak::FmaBurst;
 use crate::products::RowProducts;
@@ -68,6 +69,7 @@ kernels! {
     nearest_center: NearestCenter<'_, Self>;
     partial_sums: PartialSums<'_, Self> => (u64, usize);
     quad_forms: QuadForms<'_, Self>;
+    row_offsets: RowOffsets<'_, Self>, in f64;
     row_products: RowProducts<'_, Self>;
     sketch: Sketch<'_, Self> => u64;
     softmax: Softmax<'_, Self>;

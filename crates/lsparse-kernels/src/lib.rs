@@ -15,7 +15,7 @@
 //!    statistics;
 //! 6. [`invert_cholesky_batch`], [`exp_slice`], [`ln_slice`], [`digamma_slice`] and
 //!    [`ln_gamma_slice`] serve the global steps, [`log_form_sums`] the scores of a posterior;
-//! 7. [`row_products`] tells how far rows are from a seed, [`cross_products`] gives all scalar products of topics, which are
+//! 7. [`row_products`] tells how far rows are from a seed, [`row_offsets`] where they are about a centre, [`cross_products`] gives all scalar products of topics, which are
 //!    compared with each other once they are trained.
 //!
 //! Every function is generic over [`Real`] (`f32` or `f64`), compiled here for each [`Level`], and
@@ -58,6 +58,7 @@ mod level;
 mod log_forms;
 mod log_sum;
 mod moments;
+mod offsets;
 mod partial;
 pub mod peak;
 mod products;
@@ -87,6 +88,7 @@ pub use level::{Level, check_asked, level, set_level};
 pub use log_forms::log_form_sums;
 pub use log_sum::weighted_log_sum;
 pub use moments::{RunningMoments, running_moments};
+pub use offsets::row_offsets;
 pub use partial::PartialPack;
 pub use products::row_products;
 pub use real::Real;

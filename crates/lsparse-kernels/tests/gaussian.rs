@@ -4,9 +4,9 @@ mod common;
 
 use common::{assert_near, at_every_level, random, random_positive, rng};
 use lsparse_kernels::{
-    PANEL, Real, RunningMoments, TriangularPack, cross_products, diag_quad_forms, dot_f64, log_form_sums, row_products,
-    running_moments, square_distances, transpose_tile, triangular_product, weighted_gram, weighted_moments,
-    weighted_square_sum, weighted_sum,
+    PANEL, Real, RunningMoments, TriangularPack, cross_products, diag_quad_forms, dot_f64, log_form_sums, row_offsets,
+    row_products, running_moments, square_distances, transpose_tile, triangular_product, weighted_gram,
+    weighted_moments, weighted_square_sum, weighted_sum,
 };
 use rand::RngExt;
 
@@ -250,6 +250,30 @@ fn row_products_match_the_sum_whatever_rows_there_are() {
     at_every_level(|level| {
         check::<f32>(level);
         check::<f64>(level);
+    });
+}
+
+#[test]
+fn row_offsets_are_those_of_plain_loops() {
+    fn check<T: Real>() {
+        let mut rng = rng(12);
+        for dim in [1, 3, 8, 17, 64] {
+            let (rows, members) = (random::<T>(&mut rng, 9 * dim), [8, 0, 3, 3]);
+            let (origin, scale) = (random::<f64>(&mut rng, dim), random::<f64>(&mut rng, dim));
+            let mut out = vec![T::from_f64(7.0); 4 * dim];
+            row_offsets(&rows, &members, (&origin, &scale), &mut out);
+            for (i, out) in out.iter().enumerate() {
+                let (m, d) = (members[i / dim] as usize, i % dim);
+                assert_eq!(*out, T::from_f64((rows[m * dim + d].to_f64() - origin[d]) * scale[d]));
+            }
+            row_offsets(&rows, &[], (&origin, &scale), &mut []);
+        }
+        let beyond = || row_offsets(&[T::ZERO; 4], &[2], (&[0.0; 2], &[1.0; 2]), &mut [T::ZERO; 2]);
+        assert!(std::panic::catch_unwind(beyond).is_err());
+    }
+    at_every_level(|_| {
+        check::<f32>();
+        check::<f64>();
     });
 }
 

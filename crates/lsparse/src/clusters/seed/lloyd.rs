@@ -1,6 +1,6 @@
 //! k-means over a sample of dense rows: Lloyd passes until little changes, and trades that passes cannot make.
 
-use lsparse_kernels::dot_f64;
+use lsparse_kernels::{dot_f64, row_offsets, row_products, weighted_moments, weighted_sum};
 use rayon::prelude::*;
 
 use super::space::Space;
@@ -139,48 +139,46 @@ impl<T: Scalar> Space<'_, T> {
     pub fn split(&self, cluster: usize, members: &[u32], center: &[f64]) -> Split {
         let (dim, whole) = (self.dim, Split { gain: 0.0, cluster, apart: Vec::new() });
         let some: Vec<u32> = members.iter().step_by(members.len().div_ceil(SPLIT_BY).max(1)).copied().collect();
-        let mut offsets = vec![0.0; some.len() * dim];
-        offsets.chunks_exact_mut(dim).zip(&some).for_each(|(offset, &n)| self.offset(n, center, offset));
+        let shares: Vec<T> = some.iter().map(|&n| self.shares[n as usize]).collect();
+        let mut offsets = Vec::new();
+        self.offsets(&some, center, &mut offsets);
         // Powers of the covariance, from the row that is farthest away.
-        let length = |offset: &[f64]| dot_f64(offset, offset);
+        let length = |offset: &[T]| offset.iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>();
         let farthest = offsets.chunks_exact(dim).max_by(|a, b| length(a).total_cmp(&length(b)));
-        let Some(mut along) = farthest.map(<[f64]>::to_vec) else { return whole };
-        let mut places = vec![0.0; some.len()];
+        let Some(farthest) = farthest else { return whole };
+        let mut along: Vec<f64> = farthest.iter().map(|x| x.to_f64()).collect();
+        let mut places = vec![T::ZERO; some.len()];
         for _ in 0..POWERS {
-            let size = length(&along).sqrt();
+            let size = dot_f64(&along, &along).sqrt();
             if size <= 0.0 {
                 return whole;
             }
-            along.iter_mut().for_each(|a| *a /= size);
-            let mut next = vec![0.0; dim];
-            for ((offset, place), &n) in offsets.chunks_exact(dim).zip(&mut places).zip(&some) {
-                *place = dot_f64(offset, &along);
-                let factor = self.weights[n as usize] * *place;
-                next.iter_mut().zip(offset).for_each(|(next, x)| *next += factor * x);
-            }
-            along = next;
+            let direction: Vec<T> = along.iter().map(|a| T::from_f64(a / size)).collect();
+            row_products(&offsets, &direction, &mut places);
+            let factors: Vec<T> = places.iter().zip(&shares).map(|(&place, &share)| place * share).collect();
+            along.fill(0.0);
+            weighted_sum(&offsets, &factors, dim, &mut along);
         }
         // Two centres from the signs, then rows to the nearer of them, and in the end all rows.
         let mut halves = Halves::new(dim);
-        for ((offset, &place), &n) in offsets.chunks_exact(dim).zip(&places).zip(&some) {
-            halves.add(place > 0.0, self.weights[n as usize], offset);
-        }
+        halves.add(&places, T::ZERO, &shares, &offsets);
         for _ in 1..SPLIT_PASSES - 1 {
             let Some(cut) = halves.cut() else { return whole };
+            row_products(&offsets, &cut.normal, &mut places);
             halves = Halves::new(dim);
-            for (offset, &n) in offsets.chunks_exact(dim).zip(&some) {
-                halves.add(cut.is_apart(offset), self.weights[n as usize], offset);
-            }
+            halves.add(&places, cut.at, &shares, &offsets);
         }
         let Some(cut) = halves.cut() else { return whole };
-        let (mut halves, mut apart, mut offset) = (Halves::new(dim), Vec::new(), vec![0.0; dim]);
-        for &n in members {
-            self.offset(n, center, &mut offset);
-            let is_apart = cut.is_apart(&offset);
-            halves.add(is_apart, self.weights[n as usize], &offset);
-            apart.extend(is_apart.then_some(n));
+        let (mut halves, mut apart) = (Halves::new(dim), Vec::new());
+        for members in members.chunks(SPLIT_BY) {
+            self.offsets(members, center, &mut offsets);
+            places.resize(members.len(), T::ZERO);
+            row_products(&offsets, &cut.normal, &mut places);
+            let shares: Vec<T> = members.iter().map(|&n| self.shares[n as usize]).collect();
+            halves.add(&places, cut.at, &shares, &offsets);
+            apart.extend(members.iter().zip(&places).filter(|(_, place)| **place > cut.at).map(|(&n, _)| n));
         }
-        halves.gain().map_or(whole, |gain| Split { gain, cluster, apart })
+        halves.gain().map_or(whole, |gain| Split { gain: gain * self.most_weight, cluster, apart })
     }
 
     /// The rows that leave when all of these, one cluster, are cut in two.
@@ -189,16 +187,17 @@ impl<T: Scalar> Space<'_, T> {
         self.split(0, members, &center).apart
     }
 
-    /// A row less a centre.
-    fn offset(&self, n: u32, center: &[f64], offset: &mut [f64]) {
-        let row = self.sample.rows.dense_rows(n as usize..n as usize + 1);
+    /// Rows less a centre.
+    fn offsets(&self, members: &[u32], center: &[f64], offsets: &mut Vec<T>) {
         let place = self.origin.iter().zip(&self.scale).zip(center);
-        for ((offset, x), ((o, s), c)) in offset.iter_mut().zip(row).zip(place) {
-            *offset = (x.to_f64() - o) * s - c;
+        let origin: Vec<f64> = place.map(|((o, s), c)| if *s > 0.0 { o + c / s } else { *o }).collect();
+        let rows = self.sample.rows.dense_rows(0..self.num_rows);
+        offsets.clear();
+        offsets.resize(members.len() * self.dim, T::ZERO);
+        row_offsets(rows, members, (&origin, &self.scale), offsets);
+        if !self.unknown.is_empty() {
             // What is not known is nowhere but at the centre.
-            if offset.is_nan() {
-                *offset = 0.0;
-            }
+            offsets.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = T::ZERO);
         }
     }
 
@@ -218,39 +217,30 @@ impl<T: Scalar> Space<'_, T> {
             return centers;
         }
         // A group is summed by one thread over its rows in order.
+        let rows = self.sample.rows.dense_rows(0..self.num_rows);
         centers.par_chunks_mut(self.dim).enumerate().for_each(|(k, center)| {
-            let mut weight = 0.0;
-            for &n in groups.of(k) {
-                let w = self.weights[n as usize];
-                weight += w;
-                let row = self.sample.rows.dense_rows(n as usize..n as usize + 1);
-                center.iter_mut().zip(row).for_each(|(c, x)| *c += w * x.to_f64());
-            }
+            let members = groups.of(k);
+            let shares: Vec<T> = members.iter().map(|&n| self.shares[n as usize]).collect();
+            let weight: f64 = shares.iter().map(|share| share.to_f64()).sum();
             if weight > 0.0 {
-                let place = self.origin.iter().zip(&self.scale);
-                center.iter_mut().zip(place).for_each(|(c, (o, s))| *c = (*c / weight - o) * s);
+                weighted_moments(rows, members, &shares, &self.origin, center, &mut []);
+                center.iter_mut().zip(&self.scale).for_each(|(c, s)| *c *= s / weight);
             }
         });
         centers
     }
 }
 
-/// The two halves of a group: their weights, and their sums about its centre.
+/// The two halves of a group: their weights, in the largest of a row, and their sums about its centre.
 struct Halves {
     sizes: [f64; 2],
     sums: [Vec<f64>; 2],
 }
 
 /// A plane between two halves: rows on the far side are apart.
-struct Cut {
-    normal: Vec<f64>,
-    at: f64,
-}
-
-impl Cut {
-    fn is_apart(&self, offset: &[f64]) -> bool {
-        dot_f64(offset, &self.normal) > self.at
-    }
+struct Cut<T> {
+    normal: Vec<T>,
+    at: T,
 }
 
 impl Halves {
@@ -258,10 +248,15 @@ impl Halves {
         Halves { sizes: [0.0; 2], sums: [vec![0.0; dim], vec![0.0; dim]] }
     }
 
-    fn add(&mut self, is_apart: bool, weight: f64, offset: &[f64]) {
-        let side = usize::from(is_apart);
-        self.sizes[side] += weight;
-        self.sums[side].iter_mut().zip(offset).for_each(|(sum, x)| *sum += weight * x);
+    /// Rows that have these places along the normal of a cut at `at`.
+    fn add<T: Scalar>(&mut self, places: &[T], at: T, shares: &[T], offsets: &[T]) {
+        for side in 0..2 {
+            let of_side = |(&place, &share): (&T, &T)| if (place > at) == (side == 1) { share } else { T::ZERO };
+            let shares: Vec<T> = places.iter().zip(shares).map(of_side).collect();
+            self.sizes[side] += shares.iter().map(|share| share.to_f64()).sum::<f64>();
+            let dim = self.sums[side].len();
+            weighted_sum(offsets, &shares, dim, &mut self.sums[side]);
+        }
     }
 
     /// |m|^2 of the mean of each half, unless one is empty.
@@ -271,10 +266,10 @@ impl Halves {
     }
 
     /// What lies nearer to the mean of one half than to that of the other.
-    fn cut(&self) -> Option<Cut> {
+    fn cut<T: Scalar>(&self) -> Option<Cut<T>> {
         let squares = self.square_means()?;
         let means = self.sums[1].iter().zip(&self.sums[0]).map(|(b, a)| b / self.sizes[1] - a / self.sizes[0]);
-        Some(Cut { normal: means.collect(), at: 0.5 * (squares[1] - squares[0]) })
+        Some(Cut { normal: means.map(T::from_f64).collect(), at: T::from_f64(0.5 * (squares[1] - squares[0])) })
     }
 
     /// What the sum of squared distances loses with the means of the halves for centres instead of the one of both.

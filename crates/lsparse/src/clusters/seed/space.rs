@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use lsparse_cuda::centers::Points;
-use lsparse_kernels::{CenterPack, transpose_tile};
+use lsparse_kernels::{CenterPack, row_offsets, transpose_tile, weighted_moments};
 use rayon::prelude::*;
 
 use crate::backend::Place;
@@ -39,6 +39,9 @@ pub struct Space<'a, T> {
     pub(super) norms: Vec<T>,
     /// One a row; zero for those that fill up the last tile.
     pub(super) weights: Vec<f64>,
+    /// The largest of them, and each as a share of it.
+    pub(super) most_weight: f64,
+    pub(super) shares: Vec<T>,
     place: &'a Place,
     /// The same on the GPU, if there is one, once they are asked for.
     points: OnceLock<Option<Points<T>>>,
@@ -95,22 +98,42 @@ impl<'a, T: Scalar> Space<'a, T> {
             let first = t * T::TILE;
             let rows = sample.rows.dense_rows(first..num_rows.min(first + T::TILE));
             scaled.clear();
-            for (row, norm) in rows.chunks_exact(dim).zip(norms) {
-                let at = scaled.len();
-                let place = row.iter().zip(origin.iter().zip(&scale));
-                let values = place.map(|(x, (o, s))| (x.to_f64() - o) * s);
-                match lacking {
-                    true => gaps::features(values, scaled),
-                    false => scaled.extend(values.map(T::from_f64)),
+            if lacking {
+                for row in rows.chunks_exact(dim) {
+                    let place = row.iter().zip(origin.iter().zip(&scale));
+                    gaps::features(place.map(|(x, (o, s))| (x.to_f64() - o) * s), scaled);
                 }
-                *norm = T::from_f64(scaled[at..at + dim].iter().map(|x| x.to_f64() * x.to_f64()).sum());
+            } else {
+                let all: Vec<u32> = (0..(rows.len() / dim) as u32).collect();
+                scaled.resize(rows.len(), T::ZERO);
+                row_offsets(rows, &all, (origin, &scale), scaled);
+            }
+            for (row, norm) in scaled.chunks_exact(width).zip(norms) {
+                *norm = T::from_f64(row[..dim].iter().map(|x| x.to_f64() * x.to_f64()).sum());
             }
             transpose_tile(scaled, width, tile);
         });
         let weight = |n: usize| if n < num_rows { sample.weight(n) } else { 0.0 };
-        let weights = (0..norms.len()).map(weight).collect();
+        let weights: Vec<f64> = (0..norms.len()).map(weight).collect();
+        let most_weight = weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        let shares = weights.iter().map(|weight| T::from_f64(weight / most_weight)).collect();
         let (origin, points) = (origin.clone(), OnceLock::new());
-        Space { sample, dim, num_rows, origin, scale, unknown, tiles, width, norms, weights, place, points }
+        Space {
+            sample,
+            dim,
+            num_rows,
+            origin,
+            scale,
+            unknown,
+            tiles,
+            width,
+            norms,
+            weights,
+            most_weight,
+            shares,
+            place,
+            points,
+        }
     }
 
     /// The rows on the GPU; none where there is none, rows lack values, or it does not take them.
@@ -166,25 +189,29 @@ pub fn moments<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
     if sample.lacks_values() {
         return moments_of_values(sample);
     }
-    let total = sample.total_weight().max(f64::MIN_POSITIVE);
-    let (mut mean, mut variance) = (vec![0.0; dim], vec![0.0; dim]);
     let values = sample.rows.dense_rows(0..sample.rows.len());
-    // A few columns a task, each summed over the rows in order.
-    let columns = mean.par_chunks_mut(COLUMNS_A_TASK).zip(variance.par_chunks_mut(COLUMNS_A_TASK));
-    columns.enumerate().for_each(|(task, (mean, variance))| {
-        let first = task * COLUMNS_A_TASK;
-        let rows = || values.chunks_exact(dim).enumerate().map(|(n, row)| (sample.weight(n), &row[first..]));
-        let average = |sums: &mut [f64]| sums.iter_mut().for_each(|sum| *sum /= total);
-        for (w, row) in rows() {
-            mean.iter_mut().zip(row).for_each(|(sum, x)| *sum += w * x.to_f64());
-        }
-        average(mean);
-        for (w, row) in rows() {
-            let sums = variance.iter_mut().zip(&*mean).zip(row);
-            sums.for_each(|((sum, mean), x)| *sum += w * (x.to_f64() - mean).powi(2));
-        }
-        average(variance);
-    });
+    // Some rows a task, whose sums are added in their order.
+    let weights: Vec<T> = match sample.weights.is_empty() {
+        true => vec![T::ONE; sample.rows.len()],
+        false => sample.weights.iter().map(|&weight| T::from_f64(weight)).collect(),
+    };
+    let total = weights.iter().map(|weight| weight.to_f64()).sum::<f64>().max(f64::MIN_POSITIVE);
+    let ids: Vec<u32> = (0..sample.rows.len() as u32).collect();
+    let sums = |center: &[f64], is_second: bool| {
+        let of_task = |(ids, weights): (&[u32], &[T])| {
+            let (mut first, mut second) = (vec![0.0; dim], vec![0.0; if is_second { dim } else { 0 }]);
+            weighted_moments(values, ids, weights, center, &mut first, &mut second);
+            if is_second { second } else { first }
+        };
+        let tasks = ids.par_chunks(ROWS_A_TASK).zip(weights.par_chunks(ROWS_A_TASK)).map(of_task);
+        let of_tasks: Vec<Vec<f64>> = tasks.collect();
+        let mut all = vec![0.0; dim];
+        of_tasks.iter().for_each(|sums| all.iter_mut().zip(sums).for_each(|(all, sum)| *all += sum));
+        all.iter_mut().for_each(|sum| *sum /= total);
+        all
+    };
+    let mean = sums(&vec![0.0; dim], false);
+    let variance = sums(&mean, true);
     let step = dim * sample.rows.len().div_ceil(USUAL_VALUES).max(1);
     let of_column = |d: usize| values[d..].iter().step_by(step).map(|x| x.to_f64()).collect();
     (0..dim).into_par_iter().map(|d| usual(of_column(d), mean[d], variance[d])).unzip()
@@ -208,5 +235,5 @@ fn moments_of_values<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
     (0..dim).into_par_iter().map(of_column).unzip()
 }
 
-/// Columns whose moments are taken by one task.
-const COLUMNS_A_TASK: usize = 4;
+/// Rows whose moments are taken by one task.
+const ROWS_A_TASK: usize = 4096;
