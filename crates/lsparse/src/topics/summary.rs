@@ -95,12 +95,23 @@ impl Adder {
         self.there[topic as usize / 64] |= 1 << (topic % 64);
     }
 
-    /// Add a word's entries times a factor. What is taken away leaves nothing below zero, as if the word had been finished
-    /// in between.
+    /// Add a word's entries, topics ascending, times a factor. What is taken away leaves nothing below zero, as if the word
+    /// had been finished in between.
     fn add_word<M: Mass>(&mut self, (topic, mass): (&[u32], &[M]), factor: f64) {
+        // Bits of neighbours come together before they are noted: none waits for the one before.
+        let (mut place, mut bits) = (0, 0u64);
         for (&k, &m) in topic.iter().zip(mass) {
-            self.add(k, factor * m.into());
-            self.mass[k as usize] = self.mass[k as usize].max(0.0);
+            let k = k as usize;
+            let sum = &mut self.mass[k];
+            *sum = (*sum + factor * m.into()).max(0.0);
+            if k / 64 != place {
+                self.there[place] |= bits;
+                (place, bits) = (k / 64, 0);
+            }
+            bits |= 1 << (k % 64);
+        }
+        if bits != 0 {
+            self.there[place] |= bits;
         }
     }
 
@@ -108,19 +119,28 @@ impl Adder {
     /// out: taking away what was added may also leave a trace of rounding on the wrong side of zero.
     fn finish<M: Mass>(&mut self, piece: &mut Piece<M>) {
         let before = piece.topic.len();
+        let most: u32 = self.there.iter().map(|bits| bits.count_ones()).sum();
+        piece.topic.resize(before + most as usize, 0);
+        piece.mass.resize(before + most as usize, M::default());
+        let mut places = piece.topic[before..].iter_mut().zip(&mut piece.mass[before..]);
+        let mut length = 0;
         for (i, bits) in self.there.iter_mut().enumerate() {
             let mut left = std::mem::take(bits);
             while left != 0 {
                 let k = i * 64 + left.trailing_zeros() as usize;
                 left &= left - 1;
                 let mass = std::mem::take(&mut self.mass[k]);
-                if mass > 0.0 {
-                    piece.topic.push(k as u32);
-                    piece.mass.push(M::from_f64(mass));
+                if mass > 0.0
+                    && let Some((topic, place)) = places.next()
+                {
+                    (*topic, *place) = (k as u32, M::from_f64(mass));
+                    length += 1;
                 }
             }
         }
-        piece.lengths.push(piece.topic.len() - before);
+        piece.topic.truncate(before + length);
+        piece.mass.truncate(before + length);
+        piece.lengths.push(length);
     }
 }
 
@@ -329,6 +349,14 @@ impl SparseStats<f64> {
     fn add_all(&mut self, num_topics: usize, others: &[(WordsHere<'_>, f64)], anew: bool) {
         let of_words = |old: &Self, words: Range<usize>, adder: &mut Adder, piece: &mut Piece<f64>| {
             for v in words {
+                if !anew && others.iter().all(|(other, _)| other.has_none(v)) {
+                    // Nothing comes to most words of a batch.
+                    let (topic, mass) = old.word(v);
+                    piece.topic.extend_from_slice(topic);
+                    piece.mass.extend_from_slice(mass);
+                    piece.lengths.push(topic.len());
+                    continue;
+                }
                 if !anew {
                     adder.add_word(old.word(v), 1.0);
                 }
@@ -375,6 +403,16 @@ pub enum WordsHere<'a> {
     Total(&'a SparseStats<f64>),
     /// Of a batch.
     Batch(&'a SparseStats<f32>),
+}
+
+impl WordsHere<'_> {
+    /// Whether no topic has anything of word v.
+    fn has_none(&self, v: usize) -> bool {
+        match self {
+            WordsHere::Total(stats) => stats.word(v).0.is_empty(),
+            WordsHere::Batch(stats) => stats.word(v).0.is_empty(),
+        }
+    }
 }
 
 impl Serialize for WordStats {
