@@ -8,6 +8,7 @@ use lsparse::backend::with_threads;
 use lsparse::data::{AtomicFile, RowSource, Rows, Scalar, Wrapper};
 use lsparse::topics::TopicModel;
 use lsparse::training::moves::{Fewer, Move, MoveKind, Suggestion};
+use lsparse::training::rules::TrainingRecord;
 use lsparse::{AnyModel, Error, MixtureModel, Result};
 use serde::Serialize;
 
@@ -71,6 +72,9 @@ pub struct MergeArgs {
     pub json: bool,
 }
 
+/// Rows with an objective that is so much lower, in nats each, are not those of training.
+const LESS_A_ROW: f64 = 0.05;
+
 /// Changes that are listed where none gains.
 const NEAREST: usize = 3;
 
@@ -114,8 +118,7 @@ trait Spared {
     /// What people know a cluster by, beside its number.
     fn shown(&self, k: usize) -> Option<String>;
     fn number(&self) -> usize;
-    /// How many rows or documents it was trained on.
-    fn observations(&self) -> usize;
+    fn training(&self) -> &TrainingRecord;
     fn save(&self, file: AtomicFile) -> Result<()>;
 }
 
@@ -130,8 +133,8 @@ impl Spared for MixtureModel {
         self.num_clusters()
     }
 
-    fn observations(&self) -> usize {
-        self.training.observations
+    fn training(&self) -> &TrainingRecord {
+        &self.training
     }
 
     fn save(&self, file: AtomicFile) -> Result<()> {
@@ -151,8 +154,8 @@ impl Spared for TopicModel {
         self.num_topics()
     }
 
-    fn observations(&self) -> usize {
-        self.training.observations
+    fn training(&self) -> &TrainingRecord {
+        &self.training
     }
 
     fn save(&self, file: AtomicFile) -> Result<()> {
@@ -199,7 +202,14 @@ fn merge(args: &MergeArgs) -> Result<()> {
             args.reading.check_patches(&[data.path()])?;
             let source = args.reading.open(data.path(), model.config.missing)?;
             check_other_data(args, model.as_ref(), source.num_rows(), "rows")?;
-            report(args, model.as_ref(), &model.fewer(&WhileWanted(source.as_ref()))?, out)
+            if model.num_clusters() > 1 && model.sparsity() == 1 {
+                output::note(
+                    "rows keep one cluster (L is 1), so that no two can be compared: train on with a larger L",
+                );
+            }
+            let fewer = model.fewer(&WhileWanted(source.as_ref()))?;
+            check_objective(args, model.as_ref(), &fewer, source.num_rows())?;
+            report(args, model.as_ref(), &fewer, out)
         }
         AnyModel::Topics(model) => {
             let documents = args.text.open(data, &model, Some(&args.reading))?;
@@ -217,11 +227,28 @@ fn merge(args: &MergeArgs) -> Result<()> {
 /// Other data than the model was trained on: what they do not need is not what those did not. A list of changes is told so,
 /// and a model is written of them only where that is asked for.
 fn check_other_data<M: Spared>(args: &MergeArgs, model: &M, given: usize, what: &str) -> Result<()> {
-    let trained = model.observations();
+    let trained = model.training().observations;
     if trained == given {
         return Ok(());
     }
-    let problem = format!("the model was trained on {trained} {what}, and is judged by {given}");
+    refuse_or_note(args, format!("the model was trained on {trained} {what}, and is judged by {given}"))
+}
+
+/// The same where there are as many: what a model was trained on has at least the objective that training ended with.
+fn check_objective<M: Spared>(args: &MergeArgs, model: &M, fewer: &Fewer<M>, rows: usize) -> Result<()> {
+    let before = model.training().objective;
+    let Some(now) = fewer.objective.filter(|now| before - now > LESS_A_ROW * rows as f64) else { return Ok(()) };
+    refuse_or_note(
+        args,
+        format!(
+            "these rows have an objective of {} under the model, and those it was trained on had {}: they are others",
+            significant(now, 6),
+            significant(before, 6)
+        ),
+    )
+}
+
+fn refuse_or_note(args: &MergeArgs, problem: String) -> Result<()> {
     if args.out.is_some() && !args.other_data {
         let remedy = "give those that it was trained on, or --other-data for a model of these".into();
         return Err(Error::Config { setting: "data", problem, remedy });

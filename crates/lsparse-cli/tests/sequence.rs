@@ -155,7 +155,10 @@ fn what_cannot_be_used_is_refused_with_a_remedy() {
             "heldout-groups: it is not said where held-out sequences begin; give the lengths of those, too",
         ),
         ("fit sequence cube.npy --time-series -k 2", "or sequences of rows with x.reshape(-1, x.shape[-1])"),
-        ("score h.safetensors holes.npy --time-series", "with --missing full and diagonal Gaussians take NaN, and seq"),
+        (
+            "score h.safetensors holes.npy --time-series",
+            "trained with --missing and K given, full and diagonal Gaussians take NaN, and seq",
+        ),
     ] {
         place.lsparse(arguments).assert().code(2).stderr(contains(said));
     }

@@ -70,6 +70,18 @@ fn add_sorted<V: Clone, K: Ord>(
 }
 
 impl Trial {
+    /// What the entropy changes by if these two whole clusters become one; nothing where no row holds both.
+    fn of_pair(&self, pair: (Part, Part)) -> f64 {
+        let (Part::Whole(a), Part::Whole(b)) = pair else { return 0.0 };
+        self.pair(a, b).unwrap_or_default()
+    }
+
+    /// What the entropy changes by if these two clusters become one; none where no row holds both.
+    pub(crate) fn pair(&self, a: u32, b: u32) -> Option<f64> {
+        let found = self.pairs.binary_search_by_key(&(a.min(b), a.max(b)), |pair| (pair.0, pair.1));
+        found.ok().map(|at| self.pairs[at].2)
+    }
+
     /// Nothing yet of these proposals: clusters and their numbers of pieces, and clusters that may be given up.
     pub fn new(generation: u64, splits: impl Iterator<Item = (u32, usize)>, leaving: &[u32], width: usize) -> Self {
         let (mut clusters, mut piece_begin) = (Vec::new(), vec![0]);
@@ -205,10 +217,13 @@ impl ClusterSummary {
         let mut change = 0.0;
         for parts in &plan.clusters {
             change += match parts[..] {
-                [Part::Whole(a), Part::Whole(b)] => {
-                    let found = trial.pairs.binary_search_by_key(&(a.min(b), a.max(b)), |pair| (pair.0, pair.1));
-                    found.map_or(0.0, |at| trial.pairs[at].2)
-                }
+                // (No row holds more than two of those that become one.)
+                [Part::Whole(_), Part::Whole(_), ..] => parts
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(at, &a)| parts[at + 1..].iter().map(move |&b| (a, b)))
+                    .map(|pair| trial.of_pair(pair))
+                    .sum(),
                 [Part::Piece { of, at: 0 }] => {
                     trial.splits.binary_search(&of).map_or(0.0, |at| trial.split_entropy[at])
                 }

@@ -92,58 +92,107 @@ pub fn trace_of_form(m: &[f64], a: &[f64], dim: usize) -> f64 {
     total
 }
 
-/// Eigenvalues and eigenvectors (as rows) of a symmetric matrix, by cyclic Jacobi rotations.
-///
-/// Slow and very accurate; used only for the rare cluster whose covariance must be clipped.
+/// Eigenvalues and eigenvectors (as rows) of a symmetric matrix: reflections make it tridiagonal, and rotations of
+/// neighbouring rows diagonal (implicit QL).
 pub fn symmetric_eigen(matrix: &[f64], dim: usize) -> (Vec<f64>, Vec<f64>) {
     let mut a = matrix.to_vec();
-    let mut vectors = vec![0.0; dim * dim];
-    for i in 0..dim {
-        vectors[i * dim + i] = 1.0;
-    }
-    let scale: f64 = a.iter().map(|v| v * v).sum::<f64>().sqrt();
-    for _sweep in 0..60 {
-        let mut off = 0.0;
-        for p in 0..dim {
-            for q in 0..p {
-                off += a[p * dim + q] * a[p * dim + q];
+    let (mut values, mut beside, reflections) = tridiagonal(&mut a, dim);
+    let mut vectors = a;
+    vectors.fill(0.0);
+    (0..dim).for_each(|i| vectors[i * dim + i] = 1.0);
+    for first in 0..dim {
+        for _ in 0..MOST_TURNS {
+            let is_small = |i: &usize| beside[*i].abs() <= f64::EPSILON * (values[*i].abs() + values[*i + 1].abs());
+            let last = (first..dim - 1).find(is_small).unwrap_or(dim - 1);
+            if last == first {
+                break;
             }
-        }
-        if off.sqrt() <= 1e-17 * scale {
-            break;
-        }
-        for p in 1..dim {
-            for q in 0..p {
-                rotate(&mut a, &mut vectors, dim, q, p);
-            }
+            turn(&mut values, &mut beside, &mut vectors, first, last);
         }
     }
-    ((0..dim).map(|i| a[i * dim + i]).collect(), vectors)
+    for vector in vectors.chunks_exact_mut(dim) {
+        for (start, normal) in reflections.iter().rev() {
+            reflect(normal, &mut vector[*start..]);
+        }
+    }
+    (values, vectors)
 }
 
-/// One Jacobi rotation that makes `a[p][q]` zero.
-fn rotate(a: &mut [f64], vectors: &mut [f64], dim: usize, p: usize, q: usize) {
-    let apq = a[p * dim + q];
-    if apq == 0.0 {
-        return;
+/// Turns after which an eigenvalue is as good as it gets; two are usual.
+const MOST_TURNS: usize = 60;
+
+/// x - v (v.x), with v of length sqrt(2).
+fn reflect(normal: &[f64], x: &mut [f64]) {
+    let along = dot_f64(normal, x);
+    x.iter_mut().zip(normal).for_each(|(x, v)| *x -= along * v);
+}
+
+/// Reflections that make a symmetric matrix tridiagonal, each with the entry that it begins at: the diagonal, what is
+/// beside it, and those. The matrix is used up.
+fn tridiagonal(a: &mut [f64], dim: usize) -> (Vec<f64>, Vec<f64>, Vec<(usize, Vec<f64>)>) {
+    let (mut diagonal, mut beside, mut reflections) = (vec![0.0; dim], vec![0.0; dim], Vec::new());
+    for k in 0..dim {
+        diagonal[k] = a[k * dim + k];
+        let start = k + 1;
+        if start == dim {
+            break;
+        }
+        let mut normal = a[k * dim + start..(k + 1) * dim].to_vec();
+        let rest = dot_f64(&normal[1..], &normal[1..]);
+        if rest == 0.0 {
+            beside[k] = normal[0];
+            continue;
+        }
+        // To the side on which nothing cancels.
+        let length = (normal[0] * normal[0] + rest).sqrt().copysign(normal[0]);
+        beside[k] = -length;
+        normal[0] += length;
+        let unit = (2.0 / (normal[0] * normal[0] + rest)).sqrt();
+        normal.iter_mut().for_each(|v| *v *= unit);
+        // A - v w^T - w v^T with w = A v - (v.A v) v / 2.
+        let mut w: Vec<f64> = (start..dim).map(|i| dot_f64(&a[i * dim + start..(i + 1) * dim], &normal)).collect();
+        let half = 0.5 * dot_f64(&w, &normal);
+        w.iter_mut().zip(&normal).for_each(|(w, v)| *w -= half * v);
+        for i in start..dim {
+            let (v, u) = (normal[i - start], w[i - start]);
+            let row = a[i * dim + start..(i + 1) * dim].iter_mut();
+            row.zip(w.iter().zip(&normal)).for_each(|(a, (w, n))| *a -= v * w + u * n);
+        }
+        reflections.push((start, normal));
     }
-    let theta = (a[q * dim + q] - a[p * dim + p]) / (2.0 * apq);
-    let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
-    let c = 1.0 / (t * t + 1.0).sqrt();
-    let s = t * c;
-    for i in 0..dim {
-        let (x, y) = (a[i * dim + p], a[i * dim + q]);
-        a[i * dim + p] = c * x - s * y;
-        a[i * dim + q] = s * x + c * y;
+    (diagonal, beside, reflections)
+}
+
+/// One implicit QL step between two places of a tridiagonal matrix, which vectors (as rows) follow.
+fn turn(values: &mut [f64], beside: &mut [f64], vectors: &mut [f64], first: usize, last: usize) {
+    let dim = values.len();
+    let mut g = (values[first + 1] - values[first]) / (2.0 * beside[first]);
+    g = values[last] - values[first] + beside[first] / (g + g.hypot(1.0).copysign(g));
+    let (mut s, mut c, mut p) = (1.0, 1.0, 0.0);
+    for i in (first..last).rev() {
+        let (f, b) = (s * beside[i], c * beside[i]);
+        let r = f.hypot(g);
+        beside[i + 1] = r;
+        if r == 0.0 {
+            // What is beside it has become nothing in between.
+            values[i + 1] -= p;
+            beside[last] = 0.0;
+            return;
+        }
+        (s, c) = (f / r, g / r);
+        g = values[i + 1] - p;
+        let r = (values[i] - g) * s + 2.0 * c * b;
+        p = s * r;
+        values[i + 1] = g + p;
+        g = c * r - b;
+        let (x, y) = vectors[i * dim..(i + 2) * dim].split_at_mut(dim);
+        for (x, y) in x.iter_mut().zip(y) {
+            (*x, *y) = (c * *x - s * *y, s * *x + c * *y);
+        }
     }
-    for i in 0..dim {
-        let (x, y) = (a[p * dim + i], a[q * dim + i]);
-        a[p * dim + i] = c * x - s * y;
-        a[q * dim + i] = s * x + c * y;
-        let (x, y) = (vectors[p * dim + i], vectors[q * dim + i]);
-        vectors[p * dim + i] = c * x - s * y;
-        vectors[q * dim + i] = s * x + c * y;
-    }
+    values[first] -= p;
+    beside[first] = g;
+    beside[last] = 0.0;
 }
 
 /// Raise every eigenvalue of `matrix` below 1, measured in units of `floor` (one a row), to 1, in place.
@@ -165,15 +214,13 @@ pub fn clip_eigenvalues(matrix: &mut [f64], dim: usize, floor: &[f64]) -> bool {
     for (i, row) in matrix.chunks_exact_mut(dim).enumerate() {
         row.iter_mut().zip(&unit).for_each(|(v, u)| *v /= unit[i] * u);
     }
-    let (values, vectors) = symmetric_eigen(matrix, dim);
+    let (values, mut vectors) = symmetric_eigen(matrix, dim);
     matrix.fill(0.0);
-    for (e, &value) in values.iter().enumerate() {
-        let v = &vectors[e * dim..(e + 1) * dim];
-        let value = value.max(1.0);
-        for i in 0..dim {
-            for j in 0..dim {
-                matrix[i * dim + j] += value * (v[i] * unit[i]) * (v[j] * unit[j]);
-            }
+    for (vector, value) in vectors.chunks_exact_mut(dim).zip(values) {
+        let size = value.max(1.0).sqrt();
+        vector.iter_mut().zip(&unit).for_each(|(v, unit)| *v *= size * unit);
+        for (row, &left) in matrix.chunks_exact_mut(dim).zip(&*vector) {
+            row.iter_mut().zip(&*vector).for_each(|(to, right)| *to += left * right);
         }
     }
     true
@@ -220,6 +267,90 @@ mod tests {
     fn a_matrix_that_is_not_positive_definite_names_its_pivot() {
         let mut a = vec![1.0, 2.0, 2.0, 1.0];
         assert_eq!(cholesky_in_place(&mut a, 2), Err(-3.0));
+    }
+
+    /// Eigenvalues and eigenvectors (as rows) of a symmetric matrix, by cyclic Jacobi rotations.
+    ///
+    /// Slow and very accurate: what the other is compared with.
+    fn eigen_by_rotations(matrix: &[f64], dim: usize) -> (Vec<f64>, Vec<f64>) {
+        let mut a = matrix.to_vec();
+        let mut vectors = vec![0.0; dim * dim];
+        for i in 0..dim {
+            vectors[i * dim + i] = 1.0;
+        }
+        let scale: f64 = a.iter().map(|v| v * v).sum::<f64>().sqrt();
+        for _sweep in 0..60 {
+            let mut off = 0.0;
+            for p in 0..dim {
+                for q in 0..p {
+                    off += a[p * dim + q] * a[p * dim + q];
+                }
+            }
+            if off.sqrt() <= 1e-17 * scale {
+                break;
+            }
+            for p in 1..dim {
+                for q in 0..p {
+                    rotate(&mut a, &mut vectors, dim, q, p);
+                }
+            }
+        }
+        ((0..dim).map(|i| a[i * dim + i]).collect(), vectors)
+    }
+
+    /// One Jacobi rotation that makes `a[p][q]` zero.
+    fn rotate(a: &mut [f64], vectors: &mut [f64], dim: usize, p: usize, q: usize) {
+        let apq = a[p * dim + q];
+        if apq == 0.0 {
+            return;
+        }
+        let theta = (a[q * dim + q] - a[p * dim + p]) / (2.0 * apq);
+        let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
+        let c = 1.0 / (t * t + 1.0).sqrt();
+        let s = t * c;
+        for i in 0..dim {
+            let (x, y) = (a[i * dim + p], a[i * dim + q]);
+            a[i * dim + p] = c * x - s * y;
+            a[i * dim + q] = s * x + c * y;
+        }
+        for i in 0..dim {
+            let (x, y) = (a[p * dim + i], a[q * dim + i]);
+            a[p * dim + i] = c * x - s * y;
+            a[q * dim + i] = s * x + c * y;
+            let (x, y) = (vectors[p * dim + i], vectors[q * dim + i]);
+            vectors[p * dim + i] = c * x - s * y;
+            vectors[q * dim + i] = s * x + c * y;
+        }
+    }
+
+    #[test]
+    fn eigenvalues_are_those_of_slow_rotations_whatever_the_rank() {
+        for dim in [1, 2, 3, 8, 33, 70] {
+            for rank in [0, 1, dim / 2, dim] {
+                let rows: Vec<f64> = (0..rank * dim).map(|i| ((i * 7919 + 13) % 1009) as f64 / 500.0 - 1.0).collect();
+                let mut a = vec![0.0; dim * dim];
+                for row in rows.chunks_exact(dim) {
+                    (0..dim * dim).for_each(|at| a[at] += row[at / dim] * row[at % dim]);
+                }
+                let (values, vectors) = symmetric_eigen(&a, dim);
+                for e in 0..dim {
+                    let of = |e: usize| &vectors[e * dim..(e + 1) * dim];
+                    for other in 0..dim {
+                        let product = of(e).iter().zip(of(other)).map(|(x, y)| x * y).sum::<f64>();
+                        assert!((product - f64::from(u8::from(e == other))).abs() < 1e-12, "{dim} {rank}");
+                    }
+                    for i in 0..dim {
+                        let image = (0..dim).map(|j| a[i * dim + j] * of(e)[j]).sum::<f64>();
+                        assert!((image - values[e] * of(e)[i]).abs() < 1e-11 * (1.0 + values[e]), "{dim} {rank}");
+                    }
+                }
+                let (mut values, (mut slow, _)) = (values, eigen_by_rotations(&a, dim));
+                values.sort_by(f64::total_cmp);
+                slow.sort_by(f64::total_cmp);
+                let most = slow[dim - 1].max(1.0);
+                assert!(values.iter().zip(&slow).all(|(x, y)| (x - y).abs() < 1e-13 * most), "{dim} {rank}");
+            }
+        }
     }
 
     #[test]

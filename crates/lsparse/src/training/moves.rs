@@ -100,6 +100,8 @@ pub struct Fewer<M> {
     pub suggestions: Vec<Suggestion>,
     /// Those that were made one after the other until none gained, by the numbers that clusters had at first.
     pub made: Vec<Move>,
+    /// The objective of the rows that it was judged by, before any change; none where that is not the one of training.
+    pub objective: Option<f64>,
     /// The model with them made.
     pub model: M,
 }

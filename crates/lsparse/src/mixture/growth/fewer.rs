@@ -13,6 +13,9 @@ use crate::settings::Sparsity;
 use crate::training::model::Model;
 use crate::training::moves::{Fewer, Suggestion};
 
+/// A model whose statistics weigh more or less than its rows by this share was trained with weights.
+const WEIGHTLESS: f64 = 1e-3;
+
 impl MixtureModel {
     /// Which clusters could be merged or given up, by the rows of `source`; those that the model was trained on are best.
     ///
@@ -37,6 +40,11 @@ impl MixtureModel {
         if self.config.missing {
             return refuse("missing", "clusters are compared by complete rows", "fill the values in");
         }
+        let (weight, rows) = (self.total.total_weight(), self.training.observations as f64);
+        if (weight - rows).abs() > WEIGHTLESS * rows {
+            let problem = "the model was trained with weights of rows, and rows are compared as they are";
+            return refuse("row-weights", problem, "let `-k auto` find K with the weights, or train without them");
+        }
         self.with_working_rows(source, |rows| match working_element(self.config.precision, rows) {
             Element::F32 => self.fewer_as::<f32>(rows),
             Element::F64 => self.fewer_as::<f64>(rows),
@@ -50,7 +58,7 @@ impl MixtureModel {
         let data = Dealt::in_order(source)?;
         let (mut params, mut worker) = (self.params_of(&mixture)?, mixture.worker());
         let mut ids: Vec<u64> = (0..mixture.num_clusters as u64).collect();
-        let (mut suggestions, mut made) = (None, Vec::new());
+        let (mut suggestions, mut made, mut first) = (None, Vec::new(), None);
         // With some gone others may go: until a pass over the rows finds nothing more.
         let total = loop {
             let num = mixture.num_clusters;
@@ -67,6 +75,7 @@ impl MixtureModel {
             judge.consider(Some(&[]))?;
             if suggestions.is_none() {
                 suggestions = Some(judge.gains()?);
+                first = Some(mixture.objective(&mixture.global_step(&total, None)?, &total).total());
             }
             judge.accept(0)?;
             let (plan, moves) = judge.finish(&mut ids, &mut 0);
@@ -94,6 +103,6 @@ impl MixtureModel {
         model.training.observations = source.num_rows();
         model.training.note_merged(self.num_clusters(), total.num_clusters(), &made);
         model.total = total;
-        Ok(Fewer { suggestions, made, model })
+        Ok(Fewer { suggestions, made, objective: first, model })
     }
 }

@@ -35,8 +35,8 @@ const LEAST_GAIN: f64 = 1e-3;
 const LEAST_SHARE: f64 = 0.01;
 
 /// A change that might be made.
-struct Candidate {
-    kind: MoveKind,
+pub(super) struct Candidate {
+    pub(super) kind: MoveKind,
     /// The clusters that it changes, those that go and those that stay; those that are split, where these are several.
     touches: Vec<u32>,
     /// The clusters in their place, for each of the touched; none for one that goes.
@@ -86,7 +86,7 @@ pub struct Judge<'a, T: Scalar> {
     /// N of each; none where it is gone.
     counts: Vec<Option<f64>>,
     touched: Vec<bool>,
-    candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<Candidate>,
     /// Each with the clusters that it touches and how many are born of it.
     made: Vec<(Move, Vec<u32>, usize)>,
 }
@@ -271,16 +271,15 @@ impl<'a, T: Scalar> Judge<'a, T> {
             pairs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             found.extend(pairs.iter().take(PARTNERS).map(|&(_, at)| self.trial.pairs[at]));
         }
-        let known = |&(a, b): &(u32, u32)| self.trial.pairs.binary_search_by_key(&(a, b), |pair| (pair.0, pair.1));
         let apart = near.iter().filter(|pair| pair.0 < num as u32 && pair.1 < num as u32);
-        found.extend(apart.map(|pair| (pair.0, pair.1, known(pair).map_or(0.0, |at| self.trial.pairs[at].2))));
+        found.extend(apart.map(|pair| (pair.0, pair.1, self.trial.pair(pair.0, pair.1).unwrap_or_default())));
         found.sort_by_key(|pair| (pair.0, pair.1));
         found.dedup_by_key(|pair| (pair.0, pair.1));
         found
     }
 
-    /// Make the changes that gain, the best first, none of what another has changed. Of equals the smaller number of
-    /// clusters.
+    /// Make the changes that gain, the best first, none of what another has changed but for merges with what others have
+    /// joined. Of equals the smaller number of clusters.
     pub fn accept(&mut self, most: usize) -> Result<()> {
         let mut present = self.terms(None)?;
         let mut order: Vec<(f64, usize, Candidate)> = Vec::new();
@@ -302,7 +301,10 @@ impl<'a, T: Scalar> Judge<'a, T> {
             let born = candidate.besides.len();
             let num = self.counts.iter().flatten().count();
             let is_free = candidate.touches.iter().all(|&k| !self.touched[k as usize]);
-            if !is_free || (born > 0 && num + born > most) {
+            let Some(candidate) = (if is_free { Some(candidate) } else { self.with_what_joined(candidate)? }) else {
+                continue;
+            };
+            if born > 0 && num + born > most {
                 continue;
             }
             let after = self.terms(Some(&candidate))?;
@@ -313,6 +315,39 @@ impl<'a, T: Scalar> Judge<'a, T> {
             }
         }
         Ok(())
+    }
+
+    /// A merge with a cluster that others have joined already, as one with all of them: many small ones may go to a large
+    /// one at once. None where that is not known exactly, which it is if the one that joins has rows in common with one of
+    /// the others at most: then no row holds three of them, and the entropy changes by what it does for each pair.
+    fn with_what_joined(&self, merge: Candidate) -> Result<Option<Candidate>> {
+        let is_whole = |k: u32| !self.touched[k as usize];
+        let (stays, joins) = match (merge.kind, &merge.touches[..]) {
+            (MoveKind::Merge, &[a, b]) if is_whole(b) => (a, b),
+            (MoveKind::Merge, &[a, b]) if is_whole(a) => (b, a),
+            _ => return Ok(None),
+        };
+        let Some(before) = self.clusters[stays as usize].as_deref() else { return Ok(None) };
+        let (mut others, mut met, mut change) = (Vec::new(), 0, 0.0);
+        for part in before {
+            let &Part::Whole(k) = part else { return Ok(None) };
+            if let Some(of_pair) = self.trial.pair(k, joins) {
+                met += 1;
+                change += of_pair;
+            }
+            others.push(*part);
+        }
+        if met > 1 {
+            return Ok(None);
+        }
+        let joined = [Part::Whole(joins)];
+        let after: Vec<Part> = others.into_iter().chain(joined).collect();
+        if !self.shares() {
+            let worths = self.worths(&[&after, before, &joined])?;
+            change += worths[0] - worths[1] - worths[2];
+        }
+        let becomes = vec![(stays, Some(after)), (joins, None)];
+        Ok(Some(Candidate { touches: vec![stays, joins], becomes, gain: change, ..merge }))
     }
 
     /// Make the trades that gain more than `least`, a split with a merge of other clusters: the two that gain most together

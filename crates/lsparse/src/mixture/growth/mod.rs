@@ -552,6 +552,75 @@ mod tests {
         }
     }
 
+    /// Many small clusters that go to a large one in one lap gain together what the objective from nothing says.
+    #[test]
+    fn several_clusters_join_one_at_once() {
+        for kind in KINDS {
+            let (mut most, dim) = (0, 6);
+            for seed in 0..4 {
+                let noise = planted(LikelihoodKind::SphericalGauss, 150, dim, 1, seed);
+                let source = MemoryRows::new("noise", dim, noise.values.clone()).unwrap();
+                let config = MixtureConfig {
+                    likelihood: kind,
+                    find_k: true,
+                    k_start: Some(25),
+                    sparsity: Sparsity::Of(3),
+                    batches: Some(1),
+                    seed,
+                    ..Default::default()
+                };
+                let mixtures = Mixtures::<f64>::new(&source, &config, MixtureInputs::default()).unwrap();
+                let mut session = mixtures.session(0).unwrap();
+                let mut worker = session.worker();
+                let data = mixtures.deal(0).unwrap();
+                let mut rows = Rows::dense(dim);
+                rows.push_dense(&noise.values);
+                for _ in 0..3 {
+                    let params = session.params();
+                    let mixture = mixture_of(&mixtures, params);
+                    let visited = mixture.local(params, &data.batch(0), &Default::default(), &mut worker).unwrap();
+                    let (total, growth) = (visited.summary, params.growth.as_ref().unwrap());
+                    let shares = shares_under(params, &rows);
+                    let num = total.num_clusters();
+                    let mut judge = Judge::new(&mixture, &total, total.trial.as_deref().unwrap());
+                    // Merges alone.
+                    judge.consider(Some(&growth.state.near)).unwrap();
+                    judge.candidates.retain(|candidate| candidate.kind == MoveKind::Merge);
+                    judge.accept(usize::MAX).unwrap();
+                    let mut ids: Vec<u64> = (0..num as u64).collect();
+                    let (plan, moves) = judge.finish(&mut ids, &mut (num as u64));
+                    most = plan.clusters.iter().map(Vec::len).fold(most, usize::max);
+                    let place = |k: usize| {
+                        let is_of = |parts: &Vec<Part>| parts.contains(&Part::Whole(k as u32));
+                        plan.clusters.iter().position(is_of).unwrap()
+                    };
+                    let mut after: Shares = Vec::new();
+                    for row in &shares {
+                        let mut joined: Vec<(usize, f64)> = Vec::new();
+                        for &(k, share) in row {
+                            match joined.iter_mut().find(|of| of.0 == place(k)) {
+                                Some(of) => of.1 += share,
+                                None => joined.push((place(k), share)),
+                            }
+                        }
+                        after.push(joined);
+                    }
+                    let before = objective(&mixture, &rows, &shares, num);
+                    let gained = objective(&mixture, &rows, &after, plan.clusters.len()) - before;
+                    let claimed: f64 = moves.iter().map(|change| change.gain).sum();
+                    assert!((gained - claimed).abs() < 1e-7 * before.abs(), "{kind:?}: {claimed} for {gained}");
+                    let entropy = |shares: &Shares| -> f64 {
+                        shares.iter().flatten().map(|&(_, r)| if r > 0.0 { -r * r.ln() } else { 0.0 }).sum()
+                    };
+                    let remapped = total.remapped(&plan);
+                    assert!((remapped.entropy - entropy(&after)).abs() < 1e-7 * (1.0 + entropy(&shares)), "{kind:?}");
+                    session.step(&mut worker).unwrap();
+                }
+            }
+            assert!(most > 2, "{kind:?}: {most}");
+        }
+    }
+
     /// Trades gain what the objective computed from nothing says.
     #[test]
     fn the_gains_of_trades_are_those_of_the_objective_from_nothing() {

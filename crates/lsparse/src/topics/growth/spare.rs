@@ -57,7 +57,7 @@ impl TopicModel {
         }
         let mut model = if made.is_empty() { self.clone() } else { passes.model(self)? };
         model.training.note_merged(self.num_topics(), model.num_topics(), &made);
-        Ok(Fewer { suggestions: suggestions.unwrap_or_default(), made, model })
+        Ok(Fewer { suggestions: suggestions.unwrap_or_default(), made, objective: None, model })
     }
 }
 
