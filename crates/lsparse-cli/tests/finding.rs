@@ -89,7 +89,8 @@ fn options_win_over_the_k_of_a_file() {
     assert_eq!((found, start), (true, Some(5)));
     let number = r#"{"clusters": 20, "trades": true}"#;
     let (found, start, _, trades) = asked(number, "-k auto");
-    assert_eq!((found, start, trades), (true, Some(10), false));
+    // (One for twenty rows, where there would be 100.)
+    assert_eq!((found, start, trades), (true, Some(30), false));
     assert_eq!(asked(number, "--trades off"), (false, None, Some(20), false));
     assert_eq!(asked(number, "--estimate map"), (false, None, Some(20), false));
     // What contradicts itself is refused as ever.
@@ -190,6 +191,17 @@ fn clusters_that_can_be_spared_are_named_and_merged() {
     let said = place.stdout("merge f.safetensors train.npy");
     let losses = said.lines().filter(|line| line.contains("merge ") || line.contains("give up ")).count();
     assert!(said.starts_with("no change gains: ") && losses > 0 && losses <= 3, "{said}");
+    // Other rows are told by their objective where there are as many; weights and rows of one cluster each are said.
+    let (other, _) = with_planted(LikelihoodKind::Gauss, 1500, 10, 4, 99);
+    std::fs::copy(other.path("train.npy"), place.path("other.npy")).unwrap();
+    let refused = || contains("they are others; give those that it was trained on, or --other-data");
+    place.lsparse("merge m.safetensors other.npy --out o.safetensors").assert().code(2).stderr(refused());
+    place.lsparse("merge m.safetensors other.npy").assert().success().stderr(contains("they are others"));
+    place.write("w.csv", "0.4\n0.8\n".repeat(750));
+    place.lsparse("fit mixture train.npy -k 9 --row-weights w.csv --out w.safetensors").assert().success();
+    place.lsparse("merge w.safetensors train.npy").assert().code(2).stderr(contains("with weights of rows"));
+    place.lsparse("fit mixture train.npy -k 9 -l 1 --out l.safetensors").assert().success();
+    place.lsparse("merge l.safetensors train.npy").assert().success().stderr(contains("rows keep one cluster"));
     place.lsparse("fit mixture train.npy -k 4 --estimate ml --out ml.safetensors").assert().success();
     place.lsparse("merge ml.safetensors train.npy").assert().code(2).stderr(contains("train with vb"));
 }

@@ -6,7 +6,7 @@ use crate::allocation::Allocation;
 use crate::backend::DeviceChoice;
 use crate::choice::choices;
 use crate::error::{Error, Result};
-use crate::likelihood::{Estimate, LikelihoodKind, PriorShape};
+use crate::likelihood::{Estimate, LikelihoodKind, OfMoments, PriorShape};
 use crate::settings::table::{Settings, settings};
 use crate::settings::{
     BestBy, Checked, DEFAULT_SPARSITY, History, LARGEST_PRIOR, OF_COUNTS, OF_MEANS, OF_VARIANCES, Sparsity, WITH_PRIOR,
@@ -167,7 +167,7 @@ settings! {
             find_k: bool = false, only(&["lsparse"]);
             /// K that finding it starts from.
             #[serde(skip_serializing_if = "Option::is_none")]
-            k_start: Option<usize> = None, least(1.0), otherwise("10, at most one for twenty rows; or the clusters of the model to go on from"), only(&["lsparse"]),
+            k_start: Option<usize> = None, least(1.0), otherwise("10, or 100 diagonal or spherical ones, at most one for twenty rows; or the clusters of the model to go on from"), only(&["lsparse"]),
                 of_auto("find-k");
             /// K at most while it is found.
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -260,6 +260,9 @@ pub const DENSE_CLUSTERS: usize = 16;
 fn default_sparsity(clusters: usize) -> usize {
     if clusters <= DENSE_CLUSTERS { clusters } else { DEFAULT_SPARSITY }
 }
+
+/// K that is begun with where it is found and clusters have a variance a column.
+const SIMPLE_START: usize = 100;
 
 /// Finding K starts with at most one cluster for so many rows.
 const ROWS_A_START: usize = 20;
@@ -377,13 +380,23 @@ impl MixtureConfig {
             return refuse("k-start", &format!("{start} clusters for {num_rows} rows"), "ask for fewer");
         }
         // A few rows each: clusters of one or two are the surer of themselves the fewer they are, and stay.
-        let few = self.clusters.min(self.k_max()).min(num_rows / ROWS_A_START).max(1);
+        let asked = if self.clusters == MixtureConfig::default().clusters { self.usual_start() } else { self.clusters };
+        let few = asked.min(self.k_max()).min(num_rows / ROWS_A_START).max(1);
         self.clusters = self.k_start.unwrap_or(few);
         if self.clusters > self.k_max() {
             let problem = format!("training would start with {}, and {} is the most", self.clusters, self.k_max());
             return refuse("k-max", &problem, "give a larger one, or a smaller `k-start`");
         }
         Ok(())
+    }
+
+    /// K that is begun with where nothing is said. Clusters with a variance a column come from many to what few never see:
+    /// that several are one costs little to learn, and of a large one that is many a few cuts do not tell it.
+    fn usual_start(&self) -> usize {
+        match self.likelihood.family().of_moments {
+            Some(OfMoments::Squares(_)) => SIMPLE_START,
+            _ => MixtureConfig::default().clusters,
+        }
     }
 
     /// Settle what a method leaves no choice about, and refuse what it cannot do.
