@@ -115,8 +115,7 @@ impl<'a, T: Scalar> Space<'a, T> {
         });
         let weight = |n: usize| if n < num_rows { sample.weight(n) } else { 0.0 };
         let weights: Vec<f64> = (0..norms.len()).map(weight).collect();
-        let most_weight = weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-        let shares = weights.iter().map(|weight| T::from_f64(weight / most_weight)).collect();
+        let (most_weight, shares) = shares_of_most(&weights);
         let (origin, points) = (origin.clone(), OnceLock::new());
         Space {
             sample,
@@ -177,6 +176,12 @@ fn distance<T: Scalar>(norm: T, score: T, center_norm: T) -> T {
     if distance > noise { distance } else { T::ZERO }
 }
 
+/// The largest weight, and each as a share of it, whatever weights are measured in.
+fn shares_of_most<T: Scalar>(weights: &[f64]) -> (f64, Vec<T>) {
+    let most = weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    (most, weights.iter().map(|weight| T::from_f64(weight / most)).collect())
+}
+
 /// The variance of a column, or zero where rounding of numbers as large as its mean would explain it.
 fn noise_free<T: Scalar>(variance: f64, mean: f64) -> f64 {
     let noise = 4.0 * T::EPSILON * mean.abs();
@@ -191,10 +196,8 @@ pub fn moments<T: Scalar>(sample: &Sample<T>) -> (Vec<f64>, Vec<f64>) {
     }
     let values = sample.rows.dense_rows(0..sample.rows.len());
     // Some rows a task, whose sums are added in their order.
-    let weights: Vec<T> = match sample.weights.is_empty() {
-        true => vec![T::ONE; sample.rows.len()],
-        false => sample.weights.iter().map(|&weight| T::from_f64(weight)).collect(),
-    };
+    let weights: Vec<f64> = (0..sample.rows.len()).map(|n| sample.weight(n)).collect();
+    let (_, weights) = shares_of_most::<T>(&weights);
     let total = weights.iter().map(|weight| weight.to_f64()).sum::<f64>().max(f64::MIN_POSITIVE);
     let ids: Vec<u32> = (0..sample.rows.len() as u32).collect();
     let sums = |center: &[f64], is_second: bool| {
