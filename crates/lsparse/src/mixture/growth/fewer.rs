@@ -43,7 +43,7 @@ impl MixtureModel {
         let (weight, rows) = (self.total.total_weight(), self.training.observations as f64);
         if (weight - rows).abs() > WEIGHTLESS * rows {
             let problem = "the model was trained with weights of rows, and rows are compared as they are";
-            return refuse("row-weights", problem, "let `-k auto` find K with the weights, or train without them");
+            return refuse("row-weights", problem, "find K with the weights (`find-k`), or train without them");
         }
         self.with_working_rows(source, |rows| match working_element(self.config.precision, rows) {
             Element::F32 => self.fewer_as::<f32>(rows),
