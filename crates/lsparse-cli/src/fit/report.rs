@@ -41,6 +41,20 @@ pub struct TrainingReport {
     model: Option<String>,
 }
 
+/// Numbers of K that are shown of a run in which it was found: the first ones, and the last.
+const FIRST: usize = 12;
+const LAST: usize = 6;
+
+/// K as it was found, lap by lap, each number once; of many the first and the last.
+pub fn lap_by_lap(found: &[usize]) -> String {
+    let mut path: Vec<String> = found.iter().map(usize::to_string).collect();
+    path.dedup();
+    if path.len() > FIRST + LAST + 1 {
+        path.splice(FIRST..path.len() - LAST, ["...".to_owned()]);
+    }
+    path.join(", ")
+}
+
 impl TrainingReport {
     /// `runs` is the objective and score of every run, of which `run` was kept.
     pub fn new(
@@ -137,5 +151,19 @@ impl TrainingReport {
             Some(path) => writeln!(f, "model       {path}"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lap_by_lap;
+
+    #[test]
+    fn many_laps_are_told_by_the_first_and_the_last() {
+        assert_eq!(lap_by_lap(&[10, 10, 12, 11, 11]), "10, 12, 11");
+        let many: Vec<usize> = (0..100).map(|lap| 200 - lap).collect();
+        let told = lap_by_lap(&many);
+        assert!(told.starts_with("200, 199, ") && told.ends_with(", 189, ..., 106, 105, 104, 103, 102, 101"), "{told}");
+        assert_eq!(lap_by_lap(&many[..19]).split(", ").count(), 19);
     }
 }

@@ -8,7 +8,7 @@ use lsparse::training::rules::count_empty;
 use lsparse::{Fitted, MixtureConfig, MixtureModel};
 use serde::Serialize;
 
-use super::super::report::TrainingReport;
+use super::super::report::{TrainingReport, lap_by_lap};
 use crate::format::significant;
 
 /// How a training went.
@@ -78,12 +78,10 @@ impl fmt::Display for Report {
         self.training.write_runs(f, self.config.best_by, false)?;
         writeln!(f, "clusters    {}, of which {} empty", self.clusters, self.empty_clusters)?;
         if !self.clusters_by_lap.is_empty() {
-            let mut path: Vec<String> = self.clusters_by_lap.iter().map(usize::to_string).collect();
-            path.dedup();
             let most = self.config.k_max();
             let at_rest = "no split, merge or removal that was tried would raise the objective";
             let rest = self.training.why_k_rests(self.clusters, most, at_rest);
-            writeln!(f, "            found lap by lap: {}; {rest}", path.join(", "))?;
+            writeln!(f, "            found lap by lap: {}; {rest}", lap_by_lap(&self.clusters_by_lap))?;
         }
         if let (Some(made), Some(gain)) = (self.trades, self.trades_gain) {
             writeln!(f, "trades      {made}, gaining {} nats", significant(gain, 4))?;

@@ -9,7 +9,7 @@ use lsparse::topics::{ACTIVE_TOPICS, TopicModel};
 use lsparse::training::rules::{EVIDENCE, count_empty};
 use serde::Serialize;
 
-use super::super::report::TrainingReport;
+use super::super::report::{TrainingReport, lap_by_lap};
 use crate::format::{grouped, significant};
 
 /// How a training went.
@@ -91,12 +91,10 @@ impl fmt::Display for Report {
         self.training.write_runs(f, self.config.best_by, by_evidence)?;
         writeln!(f, "topics      {}, of which {} empty", self.topics, self.empty_topics)?;
         if !self.topics_by_lap.is_empty() {
-            let mut path: Vec<String> = self.topics_by_lap.iter().map(usize::to_string).collect();
-            path.dedup();
             let most = self.config.k_max();
             let at_rest = "no split or merge that was tried would explain batches that were left out better, by more than a topic costs";
             let rest = self.training.why_k_rests(self.topics, most, at_rest);
-            writeln!(f, "            found lap by lap: {}; {rest}", path.join(", "))?;
+            writeln!(f, "            found lap by lap: {}; {rest}", lap_by_lap(&self.topics_by_lap))?;
         }
         match (self.active_topics, self.doc_iterations) {
             (Some(active), Some(iterations)) => {
