@@ -5,6 +5,7 @@ mod common;
 use common::{Place, with_planted};
 use lsparse::LikelihoodKind;
 use lsparse::synthetic::themed_corpus;
+use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -197,6 +198,9 @@ fn clusters_that_can_be_spared_are_named_and_merged() {
     let refused = || contains("they are others; give those that it was trained on, or --other-data");
     place.lsparse("merge m.safetensors other.npy --out o.safetensors").assert().code(2).stderr(refused());
     place.lsparse("merge m.safetensors other.npy").assert().success().stderr(contains("they are others"));
+    // An objective that is an estimate tells nothing.
+    place.lsparse("fit mixture train.npy -k 9 --schedule stochastic --out s.safetensors").assert().success();
+    place.lsparse("merge s.safetensors other.npy").assert().success().stderr(contains("they are others").not());
     place.write("w.csv", "0.4\n0.8\n".repeat(750));
     place.lsparse("fit mixture train.npy -k 9 --row-weights w.csv --out w.safetensors").assert().success();
     place.lsparse("merge w.safetensors train.npy").assert().code(2).stderr(contains("with weights of rows"));

@@ -9,9 +9,10 @@ use crate::data::{Dealt, Element, RowSource, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::{ClusterSummary, Estimate};
 use crate::mixture::MixtureModel;
-use crate::settings::Sparsity;
+use crate::settings::{History, Sparsity};
 use crate::training::model::Model;
 use crate::training::moves::{Fewer, Suggestion};
+use crate::training::schedule::ScheduleKind;
 
 /// A model whose statistics weigh more or less than its rows by this share was trained with weights.
 const WEIGHTLESS: f64 = 1e-3;
@@ -103,6 +104,9 @@ impl MixtureModel {
         model.training.observations = source.num_rows();
         model.training.note_merged(self.num_clusters(), total.num_clusters(), &made);
         model.total = total;
-        Ok(Fewer { suggestions, made, objective: first, model })
+        // Other schedules end with an estimate of the objective, and statistics that stay are not of these rows alone.
+        let of_rows = matches!(self.config.schedule, ScheduleKind::Full | ScheduleKind::Memoized)
+            && self.config.history == History::Replace;
+        Ok(Fewer { suggestions, made, objective: first.filter(|_| of_rows), model })
     }
 }
