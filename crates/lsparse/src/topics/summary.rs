@@ -119,28 +119,19 @@ impl Adder {
     /// out: taking away what was added may also leave a trace of rounding on the wrong side of zero.
     fn finish<M: Mass>(&mut self, piece: &mut Piece<M>) {
         let before = piece.topic.len();
-        let most: u32 = self.there.iter().map(|bits| bits.count_ones()).sum();
-        piece.topic.resize(before + most as usize, 0);
-        piece.mass.resize(before + most as usize, M::default());
-        let mut places = piece.topic[before..].iter_mut().zip(&mut piece.mass[before..]);
-        let mut length = 0;
         for (i, bits) in self.there.iter_mut().enumerate() {
             let mut left = std::mem::take(bits);
             while left != 0 {
                 let k = i * 64 + left.trailing_zeros() as usize;
                 left &= left - 1;
                 let mass = std::mem::take(&mut self.mass[k]);
-                if mass > 0.0
-                    && let Some((topic, place)) = places.next()
-                {
-                    (*topic, *place) = (k as u32, M::from_f64(mass));
-                    length += 1;
+                if mass > 0.0 {
+                    piece.topic.push(k as u32);
+                    piece.mass.push(M::from_f64(mass));
                 }
             }
         }
-        piece.topic.truncate(before + length);
-        piece.mass.truncate(before + length);
-        piece.lengths.push(length);
+        piece.lengths.push(piece.topic.len() - before);
     }
 }
 
@@ -350,7 +341,7 @@ impl SparseStats<f64> {
         let of_words = |old: &Self, words: Range<usize>, adder: &mut Adder, piece: &mut Piece<f64>| {
             for v in words {
                 if !anew && others.iter().all(|(other, _)| other.has_none(v)) {
-                    // Nothing comes to most words of a batch.
+                    // What nothing comes to or goes from stays as it is.
                     let (topic, mass) = old.word(v);
                     piece.topic.extend_from_slice(topic);
                     piece.mass.extend_from_slice(mass);

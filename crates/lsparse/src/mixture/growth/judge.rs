@@ -328,20 +328,19 @@ impl<'a, T: Scalar> Judge<'a, T> {
             _ => return Ok(None),
         };
         let Some(before) = self.clusters[stays as usize].as_deref() else { return Ok(None) };
-        let (mut others, mut met, mut change) = (Vec::new(), 0, 0.0);
+        let (mut met, mut change) = (0, 0.0);
         for part in before {
             let &Part::Whole(k) = part else { return Ok(None) };
             if let Some(of_pair) = self.trial.pair(k, joins) {
                 met += 1;
                 change += of_pair;
             }
-            others.push(*part);
         }
         if met > 1 {
             return Ok(None);
         }
         let joined = [Part::Whole(joins)];
-        let after: Vec<Part> = others.into_iter().chain(joined).collect();
+        let after: Vec<Part> = before.iter().copied().chain(joined).collect();
         if !self.shares() {
             let worths = self.worths(&[&after, before, &joined])?;
             change += worths[0] - worths[1] - worths[2];
