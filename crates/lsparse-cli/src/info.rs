@@ -83,6 +83,9 @@ struct Info {
     /// Root of the mean variance of the prior, where its scale was learned.
     #[serde(skip_serializing_if = "Option::is_none")]
     prior_std: Option<f64>,
+    /// Rows that the prior of means is worth, where that was learned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prior_kappa: Option<f64>,
     config: MixtureConfig,
     largest: Vec<ClusterNote>,
 }
@@ -122,6 +125,7 @@ fn describe(model: &MixtureModel, top: usize) -> Info {
         trained: Trained::of(training),
         gamma: model.gamma(),
         prior_std: learned_std(model),
+        prior_kappa: (model.config.find_k && model.config.kappa.is_none()).then_some(model.prior.kappa),
         config: model.config.clone(),
         largest: order.iter().take(top).map(|&k| note(model, k)).collect(),
     }
@@ -248,8 +252,11 @@ fn text(name: &str, info: &Info) -> String {
             if given { "" } else { " (learned)" }
         ),
     };
-    if let Some(std) = info.prior_std {
-        text += &format!("  prior       standard deviation {} (learned)\n", significant(std, 4));
+    let of_std = info.prior_std.map(|std| format!("variances about {}^2", significant(std, 4)));
+    let of_means = info.prior_kappa.map(|kappa| format!("a mean worth {} of a row", significant(kappa, 4)));
+    let learned: Vec<String> = of_std.into_iter().chain(of_means).collect();
+    if !learned.is_empty() {
+        text += &format!("  prior       {} (learned)\n", learned.join(", "));
     }
     if config.standardize {
         text += "  columns     worked on in units of their own (--standardize), shown in those of the data\n";

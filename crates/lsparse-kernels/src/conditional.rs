@@ -123,6 +123,22 @@ impl Conditional {
         self.log_det[lane]
     }
 
+    /// Turn standard normal numbers, one a missing column, into a draw from the missing part of the Gaussian at place `lane`
+    /// less what is expected there.
+    ///
+    /// # Panics
+    /// If there are not as many numbers as missing columns.
+    pub fn spread(&self, lane: usize, normal: &mut [f64]) {
+        let num = self.missing;
+        assert_eq!(normal.len(), num, "a number a missing column");
+        let entry = |i: usize, j: usize| self.factor[(i * num + j) * ConditionalPack::WIDTH + lane];
+        // L^T y = z, so that y has the covariance (L L^T)^-1.
+        for i in (0..num).rev() {
+            let sum: f64 = (i + 1..num).map(|k| entry(k, i) * normal[k]).sum();
+            normal[i] = (normal[i] - sum) * entry(i, i);
+        }
+    }
+
     /// The covariance of the missing part, Phi_MM^-1, of the Gaussian at place `lane`: the lower triangle to `add`, as
     /// row, column and value. `work` is resized as needed.
     pub fn covariance(&self, lane: usize, work: &mut Vec<f64>, mut add: impl FnMut(usize, usize, f64)) {

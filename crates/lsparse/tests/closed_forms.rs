@@ -13,7 +13,7 @@ fn prior(kind: LikelihoodKind, dim: usize) -> Prior {
     let moments =
         Moments { mean: vec![0.3; dim], variance: variance.clone(), second_moment: variance, ..Moments::unknown(dim) };
     let config =
-        MixtureConfig { likelihood: kind, lambda: 0.7, kappa: 0.4, prior_scale: Some(0.9), ..MixtureConfig::default() };
+        MixtureConfig { likelihood: kind, lambda: 0.7, kappa: Some(0.4), prior_scale: Some(0.9), ..MixtureConfig::default() };
     Prior::for_data(&config, &moments)
 }
 

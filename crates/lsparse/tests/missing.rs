@@ -32,7 +32,7 @@ fn prior(likelihood: LikelihoodKind, dim: usize, missing: bool) -> Prior {
         ..Moments::unknown(dim)
     };
     let config =
-        MixtureConfig { likelihood, missing, nu: Some(7.0), kappa: 0.4, prior_scale: Some(0.9), ..Default::default() };
+        MixtureConfig { likelihood, missing, nu: Some(7.0), kappa: Some(0.4), prior_scale: Some(0.9), ..Default::default() };
     Prior::for_data(&config, &moments)
 }
 

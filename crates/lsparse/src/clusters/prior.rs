@@ -2,7 +2,7 @@
 
 use crate::data::{FAR, Moments};
 use crate::likelihood::{Prior, PriorShape, Spread, average};
-use crate::settings::MixtureConfig;
+use crate::settings::{DEFAULT_KAPPA, MixtureConfig};
 
 impl Prior {
     /// The prior for data with these moments.
@@ -34,7 +34,7 @@ impl Prior {
             dim,
             lambda: config.lambda,
             nu: config.nu.unwrap_or_else(|| (family.default_nu)(dim)),
-            kappa: config.kappa / if family.shares_covariance { reach(moments) } else { 1.0 },
+            kappa: config.kappa.unwrap_or(DEFAULT_KAPPA) / if family.shares_covariance { reach(moments) } else { 1.0 },
             variance: units.iter().map(|unit| scale * unit).collect(),
             variance_floor: units.iter().map(|unit| config.variance_floor * unit).collect(),
             missing: config.missing,

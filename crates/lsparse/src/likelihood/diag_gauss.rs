@@ -10,7 +10,7 @@ use lsparse_kernels::{
 use super::family::{
     Array, Extent, Family, OfMoments, Spread, about, array, diagonal_draw, planted_means, planted_variance,
 };
-use super::missing::{holes, observed, zero_filled};
+use super::missing::{Hole, holes, lacking, observed, zero_filled};
 use super::student::DiagStudent;
 use super::{
     CLUSTERS_AT_ONCE, Clusters, Diagonal, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior,
@@ -450,6 +450,12 @@ impl<T: Real> DiagGaussClusters<T> {
         if self.is_own(i) { OWN_KAPPA } else { self.prior.kappa }
     }
 
+    /// The share of the columns that a row lacks in the constant.
+    fn constant_of(&self, k: usize, hole: &Hole) -> f64 {
+        let columns = &self.column_constants[k * self.prior.dim..(k + 1) * self.prior.dim];
+        hole.columns.iter().map(|&d| columns[d as usize]).sum()
+    }
+
     /// The precision and its log, or their expectations under a posterior.
     fn precision(&self, k: usize, d: usize) -> (f64, f64) {
         let i = k * self.prior.dim + d;
@@ -491,6 +497,11 @@ impl<T: Real> DiagGaussClusters<T> {
     }
 }
 
+/// A missing value is nowhere but at the mean, and its column has no share in the constant.
+fn fill_by<T: Real>(mean: &[T], hole: &Hole, tile: &mut [T]) {
+    hole.columns.iter().for_each(|&d| tile[d as usize * T::TILE + hole.row] = mean[d as usize]);
+}
+
 impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
     fn num_clusters(&self) -> usize {
         self.constant.len()
@@ -513,13 +524,9 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
             } else {
                 let shapes = means.chunks_exact(dim).zip(precisions.chunks_exact(dim));
                 for (k, ((mean, precision), quad)) in (first..).zip(shapes.zip(quads.chunks_exact_mut(T::TILE))) {
-                    // A missing value is nowhere but at the mean, and its column has no share in the constant.
                     for hole in &holes {
-                        for &d in &hole.columns {
-                            scratch.tile[d as usize * T::TILE + hole.row] = mean[d as usize];
-                        }
-                        let of_column = |&d: &u32| self.column_constants[k * dim + d as usize];
-                        weights[hole.row * num + k] -= T::from_f64(hole.columns.iter().map(of_column).sum());
+                        fill_by(mean, hole, &mut scratch.tile);
+                        weights[hole.row * num + k] -= T::from_f64(self.constant_of(k, hole));
                     }
                     diag_quad_forms(&scratch.tile, dim, mean, precision, quad);
                 }
@@ -566,11 +573,16 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         let dim = self.prior.dim;
         let of_k = k * dim..(k + 1) * dim;
         scratch.gather_tile(rows, members);
-        diag_quad_forms(&scratch.tile, dim, &self.means_t[of_k.clone()], &self.precisions_t[of_k], &mut scratch.column);
+        let (mean, precision) = (&self.means_t[of_k.clone()], &self.precisions_t[of_k]);
+        let lacking = if self.prior.missing { lacking(rows, members) } else { None };
+        let holes = || lacking.iter().flat_map(|(_, holes)| holes);
+        holes().for_each(|hole| fill_by(mean, hole, &mut scratch.tile));
+        diag_quad_forms(&scratch.tile, dim, mean, precision, &mut scratch.column);
         let half = T::from_f64(0.5);
         for (out, &quad) in out.iter_mut().zip(&scratch.column[..members.len()]) {
             *out = self.constant[k] - half * quad;
         }
+        holes().for_each(|hole| out[hole.row] -= T::from_f64(self.constant_of(k, hole)));
     }
 
     fn predictive(&self) -> Option<Predictive<'_>> {
@@ -581,6 +593,14 @@ impl<T: Real> Clusters<T> for DiagGaussClusters<T> {
         let of_k = k * self.prior.dim..(k + 1) * self.prior.dim;
         let (mean, precision) = (&self.means_t[of_k.clone()], &self.precisions_t[of_k]);
         Some(Diagonal { constant: self.constant[k], mean, precision })
+    }
+
+    fn draw_missing(&self, k: usize, row: &mut [T], _: &mut Scratch<T>, normal: &mut dyn FnMut() -> f64) {
+        let of_k = k * row.len()..(k + 1) * row.len();
+        let columns = self.means_t[of_k.clone()].iter().zip(&self.precisions_t[of_k]);
+        for (x, (mean, precision)) in row.iter_mut().zip(columns).filter(|(x, _)| x.is_nan()) {
+            *x = T::from_f64(mean.to_f64() + normal() / precision.to_f64().sqrt());
+        }
     }
 
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::family::{
     Array, Family, OfMoments, Spread, about, add_second_moments, array, full_draw, planted_covariance, planted_means,
 };
-use super::missing::{Hole, holes, precision_matrix};
+use super::missing::{Hole, holes, lacking, precision_matrix};
 use super::single_rows::OfSingleRows;
 use super::student::Student;
 use super::wishart::{Precision, Unchanged, WishartPrior, pack};
@@ -374,6 +374,11 @@ fn completion(precisions: &[Arc<Precision>], means: &[f64], center: &[f64]) -> C
     pack
 }
 
+/// What the missing part of a row may be besides what is expected there, its integral: |M|/2 log 2 pi - log |Phi_MM|/2.
+fn worth_of(hole: &Hole, log_det: f64) -> f64 {
+    0.5 * (hole.columns.len() as f64 * LN_2PI - log_det)
+}
+
 impl<T: Real> Clusters<T> for GaussClusters<T> {
     fn num_clusters(&self) -> usize {
         self.precisions.len()
@@ -392,9 +397,8 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
                     completed.by_group(pack, k / ConditionalPack::WIDTH, (rows, first), &holes);
                 }
                 completed.fill(lane, &holes, tile);
-                // What the missing part may be besides, its integral, is worth |M|/2 log 2 pi - log |Phi_MM|/2.
                 for (hole, log_det) in holes.iter().zip(completed.log_dets(lane)) {
-                    weights[hole.row * num + k] += T::from_f64(0.5 * (hole.columns.len() as f64 * LN_2PI - log_det));
+                    weights[hole.row * num + k] += T::from_f64(worth_of(hole, log_det));
                 }
             }
             self.pack.quad_forms(k, tile, Some(&self.means_t[k * dim..(k + 1) * dim]), work, column);
@@ -448,12 +452,21 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
     fn log_lik_of(&self, k: usize, rows: &Rows<T>, members: &[u32], scratch: &mut Scratch<T>, out: &mut [T]) {
         let dim = self.prior.dim;
         scratch.gather_tile(rows, members);
-        let Scratch { tile, work, column, .. } = scratch;
+        let Scratch { tile, work, column, completed, .. } = scratch;
+        let lacking = self.completion.as_ref().and_then(|pack| Some((pack, lacking(rows, members)?)));
+        let (group, lane) = (k / ConditionalPack::WIDTH, k % ConditionalPack::WIDTH);
+        if let Some((pack, (rows, holes))) = &lacking {
+            completed.by_group(pack, group, (rows, 0), holes);
+            completed.fill(lane, holes, tile);
+        }
         let mean = &self.means_t[k * dim..(k + 1) * dim];
         self.pack.quad_forms_of_first(members.len(), k, tile, Some(mean), work, column);
         let half = T::from_f64(0.5);
         for (out, &quad) in out.iter_mut().zip(&column[..members.len()]) {
             *out = self.constant[k] - half * quad;
+        }
+        for (hole, log_det) in lacking.iter().flat_map(|(_, (_, holes))| holes.iter().zip(completed.log_dets(lane))) {
+            out[hole.row] += T::from_f64(worth_of(hole, log_det));
         }
     }
 
@@ -510,6 +523,12 @@ impl<T: Real> Clusters<T> for GaussClusters<T> {
             weighted_gram(gathered, shares, dim, outer, second);
         }
         entropy
+    }
+
+    fn draw_missing(&self, k: usize, row: &mut [T], scratch: &mut Scratch<T>, normal: &mut dyn FnMut() -> f64) {
+        if let Some(pack) = &self.completion {
+            scratch.completed.draw(pack, k, row, normal);
+        }
     }
 
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64 {

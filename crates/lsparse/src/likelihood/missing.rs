@@ -35,6 +35,15 @@ pub fn holes<T: Real>(rows: &Rows<T>, range: Range<usize>) -> Vec<Hole> {
     holes
 }
 
+/// The rows `members` in their order and their holes, where some have any.
+pub fn lacking<T: Real>(rows: &Rows<T>, members: &[u32]) -> Option<(Rows<T>, Vec<Hole>)> {
+    members.iter().any(|&n| lacks_values(rows, n as usize)).then(|| {
+        let rows = rows.gathered(members);
+        let holes = holes(&rows, 0..members.len());
+        (rows, holes)
+    })
+}
+
 /// Whether row n has a missing value.
 pub fn lacks_values<T: Real>(rows: &Rows<T>, n: usize) -> bool {
     rows.dense_rows(n..n + 1).iter().any(|x| x.is_nan())
@@ -151,6 +160,23 @@ impl Completed {
         });
         // |M|/2 (1 + log 2 pi) - log |Phi_MM| / 2 each.
         share * 0.5 * (columns.len() as f64 * (1.0 + LN_2PI) - self.conditional.log_det(lane))
+    }
+
+    /// Put a draw from cluster `k` given what is there in the place of what a row lacks.
+    pub fn draw<T: Real>(&mut self, pack: &ConditionalPack, k: usize, row: &mut [T], normal: &mut dyn FnMut() -> f64) {
+        let (group, lane) = (k / ConditionalPack::WIDTH, k % ConditionalPack::WIDTH);
+        let columns: Vec<u32> = (0u32..).zip(&*row).filter(|(_, x)| x.is_nan()).map(|(d, _)| d).collect();
+        pack.prepare(group, &columns, &mut self.conditional);
+        let mut rows = Rows::<T>::dense(row.len());
+        rows.push_dense(row);
+        self.values.clear();
+        self.expect(pack, group, &columns, &rows, 0);
+        let mut away: Vec<f64> = columns.iter().map(|_| normal()).collect();
+        self.conditional.spread(lane, &mut away);
+        let expected = self.values[lane..].iter().step_by(ConditionalPack::WIDTH);
+        for ((&d, expected), away) in columns.iter().zip(expected).zip(away) {
+            row[d as usize] = T::from_f64(expected + away);
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub use family::{Array, Draw, Extent, Family, OfMoments, Spread};
 pub(crate) use missing::{allow_missing, lacks_values};
 pub use statistics::ClusterSummary;
 pub use trial::{Heir, Trial};
-pub(crate) use weigh::{Keep, accumulate_onto, respond_by};
+pub(crate) use weigh::{Keep, accumulate_completed, accumulate_onto, respond_by};
 pub use weigh::{Members, accumulate, log_density, respond, respond_dense};
 
 choices! {
@@ -358,6 +358,10 @@ pub trait Clusters<T: Real>: Send + Sync {
     ) -> f64 {
         0.0
     }
+
+    /// Put a draw from cluster k given what is there in the place of what a row lacks, by standard normal numbers, in
+    /// families that allow missing values.
+    fn draw_missing(&self, _k: usize, _row: &mut [T], _scratch: &mut Scratch<T>, _normal: &mut dyn FnMut() -> f64) {}
 
     /// The data term of the objective for these statistics, prior (and posterior) included.
     fn data_term(&self, counts: &[f64], stats: &[f64]) -> f64;

@@ -299,6 +299,28 @@ enum Task<'a> {
     Clusters(Vec<(usize, usize, (&'a mut f64, &'a mut [f64]))>),
 }
 
+/// Add rows with their shares to the statistics of a cluster, those that lack values as they are completed by one of
+/// `clusters`; returns the entropy of what is missing in them, times their shares.
+pub(crate) fn accumulate_completed<T: Real>(
+    likelihood: &dyn Likelihood<T>,
+    (clusters, k): (&dyn Clusters<T>, usize),
+    rows: &Rows<T>,
+    (members, shares): (&[u32], &[T]),
+    scratch: &mut Scratch<T>,
+    stat: &mut [f64],
+) -> f64 {
+    let lacks = |n: &u32| clusters.completes_rows() && lacks_values(rows, *n as usize);
+    if !members.iter().any(lacks) {
+        likelihood.accumulate(rows, members, shares, scratch, stat);
+        return 0.0;
+    }
+    let (lacking, complete): (Vec<_>, Vec<_>) = members.iter().zip(shares).partition(|(n, _)| lacks(n));
+    let (members, shares): (Vec<u32>, Vec<T>) = complete.into_iter().unzip();
+    likelihood.accumulate(rows, &members, &shares, scratch, stat);
+    let (members, shares): (Vec<u32>, Vec<T>) = lacking.into_iter().unzip();
+    clusters.accumulate_expected(k, rows, &members, &shares, scratch, stat)
+}
+
 /// The same, with `clusters` to complete rows that lack values; where a summary is `stale`, its statistics (not its
 /// counts) are taken for zero. A cluster's are cleared when it is their turn, which saves a pass through memory where
 /// they are large. Returns what completing rows adds to the entropy of each stretch; nothing where none are completed.
@@ -330,16 +352,10 @@ pub(crate) fn accumulate_onto<T: Real>(
                 continue;
             }
             *count += value.iter().map(|v| v.to_f64()).sum::<f64>();
-            let lacks = |n: &u32| lacks_values(rows, *n as usize);
-            let Some(clusters) = clusters.filter(|_| row.iter().any(lacks)) else {
-                likelihood.accumulate(rows, row, value, scratch, stat);
-                continue;
-            };
-            let (lacking, complete): (Vec<_>, Vec<_>) = row.iter().zip(&*value).partition(|(n, _)| lacks(n));
-            let (row, value): (Vec<u32>, Vec<T>) = complete.into_iter().unzip();
-            likelihood.accumulate(rows, &row, &value, scratch, stat);
-            let (row, value): (Vec<u32>, Vec<T>) = lacking.into_iter().unzip();
-            entropies[s] = clusters.accumulate_expected(k, rows, &row, &value, scratch, stat);
+            match clusters {
+                Some(by) => entropies[s] = accumulate_completed(likelihood, (by, k), rows, (row, value), scratch, stat),
+                None => likelihood.accumulate(rows, row, value, scratch, stat),
+            }
         }
         entropies
     };

@@ -9,7 +9,7 @@ use crate::data::{Batches, Dealt, Moments, RowSource, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::{Prior, PriorShape, Spread};
 use crate::mixture::{MixtureInputs, MixtureModel};
-use crate::settings::{Checked, Init, MixtureConfig};
+use crate::settings::{Checked, DEFAULT_KAPPA, Init, MixtureConfig};
 use crate::store::checkpoint::print_numbers;
 use crate::training::rules::Patience;
 
@@ -57,6 +57,7 @@ pub(super) fn settle_prior<T: Scalar>(
     let clusters = if config.find_k { MixtureConfig::default().clusters } else { config.clusters };
     let usual = config.likelihood.default_prior_scale(source.dim(), clusters, source.num_rows());
     config.prior_scale.get_or_insert(usual);
+    config.kappa.get_or_insert(DEFAULT_KAPPA);
     // Which values are allowed depends on the family alone, not on the numbers of its prior.
     let family = config.likelihood.build::<T>(&Prior::for_data(&config, &Moments::unknown(source.dim())));
     let moments = scan_for::<T>(family.as_ref(), source, config.missing)?;

@@ -12,11 +12,12 @@ use crate::clusters::{check_rows, working_element};
 use crate::data::{AtomicFile, ColumnUnits, Dealt, Element, RowSource, Scalar, Standardized, Thresholded};
 use crate::error::{Error, Result};
 use crate::likelihood::{Array, ClusterSummary, Extent, NamedArray, Prior, allow_missing};
+use crate::mixture::growth::Learns;
 use crate::mixture::local::device::demand_of_judging;
 use crate::mixture::train::center_of;
 use crate::mixture::{MOST_STRETCHES, Mixture, MixtureParams, Search};
 use crate::runs::ModelFile;
-use crate::settings::MixtureConfig;
+use crate::settings::{DEFAULT_KAPPA, MixtureConfig};
 use crate::store::model_file::{self, StoredArray};
 use crate::system::check_result;
 use crate::training::model::Model;
@@ -118,11 +119,14 @@ impl MixtureModel {
         self.config.sparsity.within(self.num_clusters())
     }
 
-    /// Whether the scale of the prior is another than the usual one, and was not learned.
-    pub(super) fn asked_for_scale(&self) -> bool {
-        let MixtureConfig { likelihood, clusters, prior_scale, .. } = self.config;
+    /// Which numbers of the prior are others than the usual ones, and were not learned.
+    pub(super) fn asked_for(&self) -> Learns {
+        let MixtureConfig { likelihood, clusters, prior_scale, kappa, .. } = self.config;
         let usual = likelihood.default_prior_scale(self.dim(), clusters, self.training.observations);
-        prior_scale.is_some_and(|scale| scale != usual)
+        Learns {
+            scale: prior_scale.is_some_and(|scale| scale != usual),
+            kappa: kappa.is_some_and(|kappa| kappa != DEFAULT_KAPPA),
+        }
     }
 
     /// gamma of the stick where K was found: as it was given, or as it was learned.

@@ -15,7 +15,7 @@ use crate::data::{Batches, ColumnUnits, Dealt, Element, RowSource, Scalar, Stand
 use crate::error::{Error, Result};
 use crate::likelihood::{ClusterSummary, Estimate, LikelihoodKind, Prior};
 use crate::mixture::given::{GivenStart, check_given};
-use crate::mixture::growth::Settled;
+use crate::mixture::growth::{Learns, Settled};
 use crate::mixture::local::device::{OnDevice, demand};
 use crate::mixture::local::methods::{DpMeans, KMeans, Select, SparseEm, Truncation, farthest_first_penalty};
 use crate::mixture::memory::check_memory;
@@ -153,8 +153,8 @@ pub struct SettledMixture {
     penalty: f64,
     /// What truncation selects by, where not by a function that is given.
     selection: BuiltInSelection,
-    /// Whether the prior's scale is to follow the clusters while K is found.
-    learns_scale: bool,
+    /// Which numbers of the prior are to follow the clusters while K is found.
+    learns: Learns,
 }
 
 /// Mixtures of rows of type `T` with all that their training needs.
@@ -183,15 +183,19 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             config.clusters = start.num_clusters();
         }
         check_units(&config, &inputs)?;
+        let family = config.likelihood.family();
         let asked = match inputs.start {
-            Some(start) => start.asked_for_scale(),
-            None => config.prior_scale.is_some(),
+            Some(start) => start.asked_for(),
+            None => Learns { scale: config.prior_scale.is_some(), kappa: config.kappa.is_some() },
         };
-        let known = asked || inputs.given_prior.is_some();
-        let learns_scale = config.find_k && !known && config.likelihood.family().spread.is_of_variances();
+        let may_learn = config.find_k && !inputs.given_prior.is_some();
+        let learns = Learns {
+            scale: may_learn && !asked.scale && family.spread.is_of_variances(),
+            kappa: may_learn && !asked.kappa && family.has_means && family.spread.is_of_variances(),
+        };
         let (mut prior, mut config, mut remarks) = settle_prior::<T>(source, config, inputs.start)?;
         take_given_prior(&mut prior, &inputs)?;
-        if learns_scale && inputs.start.is_none() {
+        if learns.scale && inputs.start.is_none() {
             let seed = run_seed(&config, 0, Stream::Scale);
             remarks.extend(settle_scale::<T>(source, &mut config, &mut prior, seed)?);
         }
@@ -233,7 +237,7 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             _ => config.selection_function,
         };
         let mut mixtures =
-            Mixtures::of(source, SettledMixture { config, prior, penalty, selection, learns_scale }, inputs)?;
+            Mixtures::of(source, SettledMixture { config, prior, penalty, selection, learns }, inputs)?;
         if mixtures.settled.config.device.is_auto() {
             mixtures.place = mixtures.choose_place()?;
         }
@@ -391,10 +395,8 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
 
     fn beginning(&self) -> Beginning {
         let mut config = self.settled.config.clone();
-        if self.settled.learns_scale {
-            // What was asked for, so that these settings give the same run again.
-            config.prior_scale = None;
-        }
+        // What was asked for, so that these settings give the same run again.
+        self.settled.learns.forget(&mut config);
         Beginning::new("mixture", self.source.num_rows(), self.source.dim(), &*config)
     }
 
@@ -446,12 +448,12 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
     }
 
     fn model(&self, run: usize) -> Mixture<T> {
-        let SettledMixture { config, prior, learns_scale, .. } = &self.settled;
+        let SettledMixture { config, prior, learns, .. } = &self.settled;
         let finding = config.find_k.then(|| {
             let scale = config.prior_scale.unwrap_or(1.0);
-            let learned = || Settled { prior: prior.clone(), scale };
+            let learned = || Settled { prior: prior.clone(), scale, learns: *learns };
             let finding = Finding::new(config.k_max(), config.sparsity, run_seed(config, run, Stream::Moves));
-            Finding { prior: learns_scale.then(learned), ..finding }
+            Finding { prior: learns.any().then(learned), ..finding }
         });
         let finding = finding.or_else(|| {
             let seed = run_seed(config, run, Stream::Moves);
@@ -527,7 +529,8 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         }
         let mut prior = self.settled.prior.clone();
         if let Some(learned) = session.model().learned_prior(params) {
-            (config.prior_scale, prior) = (None, learned);
+            self.settled.learns.forget(&mut config);
+            prior = learned;
         }
         let mut model = MixtureModel {
             config,

@@ -197,7 +197,8 @@ settings! {
             /// Degrees of freedom of the covariance prior, more than columns + 1, or 2 for diag-gauss.
             nu: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("one more than that"), only(FAMILIES), fixed(), under("likelihood", OF_VARIANCES);
             /// Pseudo-count of the prior mean.
-            kappa: f64 = 1e-4, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(), under("likelihood", OF_MEANS);
+            kappa: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(),
+                under("likelihood", OF_MEANS), otherwise("0.0001; learned where K is found");
             /// Variance that the prior expects of a cluster, in units of the variance that the data has.
             prior_scale: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(),
                 under("likelihood", OF_VARIANCES), otherwise(
@@ -227,12 +228,11 @@ settings! {
             /// Rows a batch, instead of a number of batches.
             rows_per_batch: Option<usize> = None, least(1.0), instead_of("batches");
             /// Whether clusters are traded when a run comes near to rest: one becomes two and two others become one, K staying
-            /// what it is, where the objective rises by it (vb, schedules memoized and full, complete rows, any search but
+            /// what it is, where the objective rises by it (vb, schedules memoized and full, any search but
             /// neighbours). Off, it is the paper's algorithm.
             trades: bool = true, only(&["lsparse"]), value_under("on", "estimate", &["vb"]),
                 value_under("on", "schedule", &["memoized", "full"]), value_under("on", "history", &["replace"]),
-                value_under("on", "search", &["auto", "dense", "exact"]), value_under("on", "missing", &["off"]),
-                value_under("on", "find-k", &["off"]);
+                value_under("on", "search", &["auto", "dense", "exact"]), value_under("on", "find-k", &["off"]);
         }
         "Start" {
             /// How the first clusters are found.
@@ -266,6 +266,9 @@ const SIMPLE_START: usize = 100;
 
 /// Finding K starts with at most one cluster for so many rows.
 const ROWS_A_START: usize = 20;
+
+/// Pseudo-count of the prior mean where nothing is said.
+pub const DEFAULT_KAPPA: f64 = 1e-4;
 
 /// K at most where it is found and nothing is said.
 pub const DEFAULT_K_MAX: usize = 1000;
@@ -362,9 +365,6 @@ impl MixtureConfig {
         if !matches!(self.schedule, ScheduleKind::Full | ScheduleKind::Memoized) {
             let problem = "what a change of K gains is known where the statistics of all batches are";
             return refuse("schedule", problem, "choose `schedule memoized`, or give K");
-        }
-        if self.missing {
-            return refuse("missing", "K is found for complete rows", "give K, or fill the values in");
         }
         if self.search == SearchKind::Neighbours {
             return refuse("search", "candidates are those of a K that stays", "leave it out, or give K");

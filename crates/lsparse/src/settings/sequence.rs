@@ -211,7 +211,7 @@ impl SequenceConfig {
             estimate: self.estimate,
             lambda: self.lambda,
             nu: self.nu,
-            kappa: self.kappa,
+            kappa: Some(self.kappa),
             prior_scale: self.prior_scale,
             prior_shape: self.prior_shape,
             variance_floor: self.variance_floor,

@@ -10,7 +10,7 @@ mod trade;
 
 use std::borrow::Cow;
 
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::likelihood::{
     ClusterSummary, Clusters, Estimate, Likelihood, Members, Scratch, accumulate_onto, respond, respond_dense,
 };
+use crate::math::random::normal;
 use crate::settings::{Init, MixtureConfig};
 use crate::training::responsibilities::Responsibilities;
 use crate::training::rules::Patience;
@@ -49,6 +50,7 @@ const TRIES: usize = 3;
 const FEWEST_JUDGES: usize = 50;
 
 /// A sample of the rows, held in memory for seeding.
+#[derive(Clone)]
 pub struct Sample<T> {
     /// The rows, in the layout that the likelihood wants.
     pub rows: Rows<T>,
@@ -57,15 +59,8 @@ pub struct Sample<T> {
 }
 
 impl<T: Scalar> Sample<T> {
-    /// About `size` rows, spread over the whole source, with the means of columns for what they lack.
+    /// About `size` rows, spread over the whole source.
     pub fn draw(design: &Design<'_, T>, data: &Dealt<'_>, size: usize, rng: &mut ChaCha8Rng) -> Result<Self> {
-        let mut sample = Sample::draw_as_they_are(design, data, size, rng)?;
-        fill_in(&mut sample.rows);
-        Ok(sample)
-    }
-
-    /// The same rows as they are.
-    fn draw_as_they_are(design: &Design<'_, T>, data: &Dealt<'_>, size: usize, rng: &mut ChaCha8Rng) -> Result<Self> {
         let num_rows = data.source.num_rows();
         let parts = ((num_rows + size / 2) / size.max(1)).max(1);
         let batches = Batches::new(num_rows, parts, rng.random())?;
@@ -150,6 +145,28 @@ impl<T: Scalar> Sample<T> {
         Sample { rows, weights }
     }
 
+    /// The same rows, each with a draw from the first of its clusters in the place of what it lacks. What is expected there
+    /// would make shapes narrower than those of whole rows, and means of columns would pull clusters together.
+    pub(crate) fn completed(
+        &self,
+        clusters: &dyn Clusters<T>,
+        resp: &Responsibilities<T>,
+        seed: u64,
+    ) -> Cow<'_, Sample<T>> {
+        if !self.lacks_values() {
+            return Cow::Borrowed(self);
+        }
+        let (mut whole, mut scratch) = (self.clone(), Scratch::default());
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        if let Rows::Dense { dim, values } = &mut whole.rows {
+            let best = resp.index.iter().step_by(resp.sparsity);
+            for (row, &k) in values.chunks_exact_mut(*dim).zip(best).filter(|(row, _)| row.iter().any(|x| x.is_nan())) {
+                clusters.draw_missing(k as usize, row, &mut scratch, &mut || normal(&mut rng));
+            }
+        }
+        Cow::Owned(whole)
+    }
+
     /// The rows, with the means of columns for what they lack.
     pub(crate) fn filled_in(&self) -> Cow<'_, Rows<T>> {
         if !self.lacks_values() {
@@ -207,7 +224,7 @@ pub(crate) fn initial_summary_at<T: Scalar>(
     patience: Patience<'_>,
 ) -> Result<ClusterSummary> {
     let by_contest = starts_by_contest(config);
-    let mut sample = Sample::draw_as_they_are(design, data, sample_size(config, design.likelihood), rng)?;
+    let mut sample = Sample::draw(design, data, sample_size(config, design.likelihood), rng)?;
     if !config.likelihood.family().allows_missing {
         fill_in(&mut sample.rows);
     }

@@ -1,14 +1,17 @@
-//! A prior whose scale follows the clusters while K is found: it is what the objective is highest under.
+//! A prior that follows the clusters while K is found: it is what the objective is highest under.
 //!
 //! A prior that is far from what clusters look like costs hundreds of nats a cluster, so that too few are found, and what
-//! they look like is not known before they are. So its scale is part of what is trained: at the end of a lap it takes a few
-//! steps uphill. For statistics that stay, what clusters are worth under any prior is known in closed form, so that no step
-//! lowers the objective.
+//! they look like is not known before they are. So two of its numbers are part of what is trained, the scale of variances
+//! and kappa, by which means spread: at the end of a lap each takes a few steps uphill. For statistics that stay, what
+//! clusters are worth under any prior is known in closed form, so that no step lowers the objective.
+
+use serde::{Deserialize, Serialize};
 
 use crate::data::Scalar;
 use crate::likelihood::{ClusterSummary, Estimate, LikelihoodKind, Prior};
+use crate::settings::MixtureConfig;
 
-/// Factors that the scale is changed by, the coarse ones first.
+/// Factors that a number is changed by, the coarse ones first.
 const FACTORS: [f64; 3] = [4.0, 1.6, 1.15];
 
 /// Steps by one factor in one lap at most.
@@ -20,8 +23,55 @@ const STEPS: usize = 6;
 /// than what it expects. Were less allowed, five clusters of 60 rows of noise in 30 columns would be worth more than one.)
 const SCALES: (f64, f64) = (1e-5, 1e4);
 
+/// kappa at least and at most: means spread no less than the rows of a cluster do. (Of one cluster, whose mean is that of
+/// the data, no number would be too large.)
+const KAPPAS: (f64, f64) = (1e-8, 1.0);
+
 /// A scale that is another than it was by so much makes what was tried in vain worth another try.
 pub const OTHER: f64 = 1.5;
+
+/// Which numbers of a prior are learned: those that were not asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Learns {
+    pub scale: bool,
+    pub kappa: bool,
+}
+
+impl Learns {
+    /// Whether there is anything to be learned.
+    pub fn any(self) -> bool {
+        self.scale || self.kappa
+    }
+
+    /// Leave out of the settings what was not asked for.
+    pub fn forget(self, config: &mut MixtureConfig) {
+        config.prior_scale = config.prior_scale.filter(|_| !self.scale);
+        config.kappa = config.kappa.filter(|_| !self.kappa);
+    }
+}
+
+/// What numbers of the settled prior are multiplied by.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Factors {
+    /// Variances.
+    pub scale: f64,
+    /// The pseudo-count of the mean.
+    pub kappa: f64,
+}
+
+impl Default for Factors {
+    fn default() -> Self {
+        Factors { scale: 1.0, kappa: 1.0 }
+    }
+}
+
+impl Factors {
+    /// How many times a number is another's at most, whichever is the larger one.
+    pub fn ratio(self, other: Factors) -> f64 {
+        let ratio = |a: f64, b: f64| (a / b).max(b / a);
+        ratio(self.scale, other.scale).max(ratio(self.kappa, other.kappa))
+    }
+}
 
 /// A prior that is to be learned.
 #[derive(Clone, Debug)]
@@ -30,19 +80,21 @@ pub struct Settled {
     pub prior: Prior,
     /// Its variances in units of the data's.
     pub scale: f64,
+    pub learns: Learns,
 }
 
 impl Settled {
-    /// The prior with its variances multiplied.
-    pub fn times(&self, factor: f64) -> Prior {
-        let variance = self.prior.variance.iter().map(|v| v * factor).collect();
-        Prior { variance, ..self.prior.clone() }
+    /// The prior with its numbers multiplied.
+    pub fn times(&self, factors: Factors) -> Prior {
+        let variance = self.prior.variance.iter().map(|v| v * factors.scale).collect();
+        Prior { variance, kappa: self.prior.kappa * factors.kappa, ..self.prior.clone() }
     }
 
-    /// The factor that these clusters are worth most under, uphill from the present one.
-    pub fn learn<T: Scalar>(&self, kind: LikelihoodKind, now: f64, total: &ClusterSummary) -> f64 {
-        let worth = |factor: f64| {
-            let likelihood = kind.build::<T>(&self.times(factor));
+    /// The factors that these clusters are worth most under, uphill from the present ones: first that of variances, and
+    /// then that of the mean.
+    pub fn learn<T: Scalar>(&self, kind: LikelihoodKind, now: Factors, total: &ClusterSummary) -> Factors {
+        let worth = |factors: Factors| {
+            let likelihood = kind.build::<T>(&self.times(factors));
             let worth = match kind.family().shares_covariance {
                 true => {
                     let clusters = likelihood.global_step(Estimate::Posterior, &total.counts, &total.stats, None);
@@ -53,27 +105,47 @@ impl Settled {
             // What cannot be estimated is worth nothing.
             worth.unwrap_or(f64::NEG_INFINITY)
         };
-        let (least, most) = ((SCALES.0 / self.scale).min(1.0), (SCALES.1 / self.scale).max(1.0));
         let mut best = (worth(now), now);
-        for step in FACTORS {
-            for step in [step, step.recip()] {
-                let before = best.0;
-                for _ in 0..STEPS {
-                    let factor = (best.1 * step).clamp(least, most);
-                    if factor == best.1 {
-                        break;
-                    }
-                    let reached = worth(factor);
-                    if reached <= best.0 || reached.is_nan() {
-                        break;
-                    }
-                    best = (reached, factor);
-                }
-                if best.0 > before {
-                    break;
-                }
-            }
+        if self.learns.scale {
+            let with = |scale: f64| Factors { scale, ..now };
+            let (worth, scale) = uphill(|scale| worth(with(scale)), (best.0, now.scale), within(SCALES, self.scale));
+            best = (worth, with(scale));
+        }
+        if self.learns.kappa {
+            let with = |kappa: f64| Factors { kappa, ..best.1 };
+            let from = (best.0, now.kappa);
+            best.1 = with(uphill(|kappa| worth(with(kappa)), from, within(KAPPAS, self.prior.kappa)).1);
         }
         best.1
     }
+}
+
+/// The factors that leave a number within limits, one among them.
+fn within(limits: (f64, f64), number: f64) -> (f64, f64) {
+    ((limits.0 / number).min(1.0), (limits.1 / number).max(1.0))
+}
+
+/// Steps to a factor that is worth more, from one with what that is worth.
+fn uphill(worth: impl Fn(f64) -> f64, from: (f64, f64), (least, most): (f64, f64)) -> (f64, f64) {
+    let mut best = from;
+    for step in FACTORS {
+        for step in [step, step.recip()] {
+            let before = best.0;
+            for _ in 0..STEPS {
+                let factor = (best.1 * step).clamp(least, most);
+                if factor == best.1 {
+                    break;
+                }
+                let reached = worth(factor);
+                if reached <= best.0 || reached.is_nan() {
+                    break;
+                }
+                best = (reached, factor);
+            }
+            if best.0 > before {
+                break;
+            }
+        }
+    }
+    best
 }

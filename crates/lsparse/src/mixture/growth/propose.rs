@@ -173,6 +173,7 @@ fn look<T: Scalar>(
     let kept = num.min(2);
     let mut resp = Responsibilities::default();
     respond(clusters.as_ref(), &frequencies.log_pi, &sample.rows, kept, &mut resp)?;
+    let sample = sample.completed(clusters.as_ref(), &resp, seed);
     let mut rows_of: Vec<Vec<u32>> = vec![Vec::new(); num];
     (0u32..).zip(resp.index.chunks_exact(kept)).for_each(|(n, best)| rows_of[best[0] as usize].push(n));
     let mut near: Vec<(u32, u32)> = Vec::new();

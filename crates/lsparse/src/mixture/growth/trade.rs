@@ -140,7 +140,8 @@ fn propose<T: Scalar>(
     };
     let mut resp = Responsibilities::default();
     respond(params.clusters.as_ref(), &params.frequencies.log_pi, &sample.rows, 2, &mut resp)?;
-    let view = View { mixture, total, sample: &sample, resp: &resp };
+    let whole = sample.completed(params.clusters.as_ref(), &resp, seed);
+    let view = View { mixture, total, sample: &whole, resp: &resp };
     let merges = view.merges()?;
     let mut splits = view.splits(&merges, most_rows, least, seed ^ ((laps as u64) << 40))?;
     let is_empty = |k: &u32| total.counts[*k as usize] < 1.0;
@@ -152,7 +153,7 @@ fn propose<T: Scalar>(
     let mut foretold = |split: &Split, merge: usize| -> Result<f64> {
         let foretelling = match &mut foretelling {
             Some(there) => there,
-            none => none.insert(Foretelling::new(likelihood, params.clusters.as_ref(), total, (&sample, &resp))?),
+            none => none.insert(Foretelling::new(likelihood, params.clusters.as_ref(), total, (&whole, &resp))?),
         };
         let of_merge = match (of_merges[merge], &merges[merge].clusters[..]) {
             (Some(known), _) => known,

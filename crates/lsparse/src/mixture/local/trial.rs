@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::backend::with_buffers;
 use crate::data::{Rows, Scalar};
-use crate::likelihood::{Clusters, Heir, Likelihood, Members, Scratch, Trial};
+use crate::likelihood::{Clusters, Heir, Likelihood, Members, Scratch, Trial, accumulate_completed, lacks_values};
 use crate::mixture::{Mixture, MixtureParams, Panel};
 use crate::training::observe::Aside;
 use crate::training::responsibilities::Responsibilities;
@@ -63,21 +63,25 @@ pub fn look_at<T: Scalar>(
     let sparsity = mixture.finding.as_ref().map_or(0, |finding| finding.sparsity);
     let panel = Responded { rows, row_weights, resp, members, sparsity };
     let mut aside = Aside::begin();
-    aside.work(|| observe(mixture.likelihood.as_ref(), &growth.proposals(), &panel, trial));
+    let clusters = params.clusters.as_ref();
+    aside.work(|| observe((mixture.likelihood.as_ref(), clusters), &growth.proposals(), &panel, trial));
     aside.seconds()
 }
 
+/// A family, and the clusters that rows have their responsibilities by.
+type Present<'a, T> = (&'a dyn Likelihood<T>, &'a dyn Clusters<T>);
+
 /// Add what a panel has to say of the proposals.
 pub fn observe<T: Scalar>(
-    likelihood: &dyn Likelihood<T>,
+    present: Present<'_, T>,
     proposals: &Proposals<'_, T>,
     panel: &Responded<'_, T>,
     trial: &mut Trial,
 ) {
-    split(likelihood, proposals, panel, trial);
+    split(present, proposals, panel, trial);
     let pairs = pair_entropies(panel.resp, panel.row_weights, proposals.pairs);
     let leaving: Vec<u32> = trial.leaving.iter().map(|&(k, _)| k).collect();
-    let (entropies, heirs) = inherit(likelihood, &leaving, panel);
+    let (entropies, heirs) = inherit(present, &leaving, panel);
     let leaving = leaving.into_iter().zip(entropies).collect();
     trial.add_scaled(&Trial { generation: trial.generation, pairs, leaving, heirs, ..Trial::default() }, 1.0);
 }
@@ -85,7 +89,7 @@ pub fn observe<T: Scalar>(
 /// What a row gives to a proposed cluster goes to its pieces as they suit it; where the row would then keep more clusters
 /// than it may, to as many of the best ones as it has room for. So the responsibilities are some that rows could have.
 fn split<T: Scalar>(
-    likelihood: &dyn Likelihood<T>,
+    (likelihood, present): Present<'_, T>,
     proposals: &Proposals<'_, T>,
     panel: &Responded<'_, T>,
     trial: &mut Trial,
@@ -107,6 +111,7 @@ fn split<T: Scalar>(
             members.resize_with(members.len().max(pieces.len()), Default::default);
             for stretch in &panel.members.stretches {
                 panel.members.gather(stretch, k as usize, row, value);
+                *entropy -= entropy_of_gaps((present, k), panel.rows, (row, value), scratch, width);
                 members.iter_mut().for_each(|(rows, values)| (rows.clear(), values.clear()).0);
                 for (row, value) in row.chunks(T::TILE).zip(value.chunks(T::TILE)) {
                     weight.resize(pieces.len() * row.len(), T::ZERO);
@@ -131,7 +136,8 @@ fn split<T: Scalar>(
                 for (piece, (rows, values)) in members.iter().enumerate().filter(|(_, (rows, _))| !rows.is_empty()) {
                     counts[piece] += values.iter().map(|v| v.to_f64()).sum::<f64>();
                     let stat = &mut stats[piece * width..(piece + 1) * width];
-                    likelihood.accumulate(panel.rows, rows, values, scratch, stat);
+                    let by = (clusters, pieces.start + piece);
+                    *entropy += accumulate_completed(likelihood, by, panel.rows, (rows, values), scratch, stat);
                 }
             }
         });
@@ -306,15 +312,17 @@ fn summed(mut found: Vec<(u32, u32, f64)>) -> Vec<(u32, u32, f64)> {
 /// For each cluster that may be given up: what the entropy changes by, and what its rows bring to the clusters they keep
 /// besides. Without it a row's other responsibilities are what they were in proportion, which is the best for them.
 fn inherit<T: Scalar>(
-    likelihood: &dyn Likelihood<T>,
+    (likelihood, present): Present<'_, T>,
     leaving: &[u32],
     panel: &Responded<'_, T>,
 ) -> (Vec<f64>, Vec<Heir>) {
     let of_cluster = |&k: &u32| {
         let (mut change, mut gifts) = (0.0, Vec::new());
-        let (mut row, mut value) = (Vec::new(), Vec::new());
+        let (mut row, mut value, mut scratch) = (Vec::new(), Vec::new(), Scratch::default());
+        let width = likelihood.stat_width();
         for stretch in &panel.members.stretches {
             panel.members.gather(stretch, k as usize, &mut row, &mut value);
+            change -= entropy_of_gaps((present, k), panel.rows, (&row, &value), &mut scratch, width);
             for &n in &row {
                 let weight = panel.row_weights.get(n as usize).copied().unwrap_or(1.0);
                 // However little the others have: what a row is far from it is not as far from as from the rest.
@@ -340,9 +348,17 @@ fn inherit<T: Scalar>(
             .map(|gifts| {
                 let rows: Vec<u32> = gifts.iter().map(|gift| gift.1).collect();
                 let values: Vec<T> = gifts.iter().map(|gift| T::from_f64(gift.2)).collect();
-                let mut stat = vec![0.0; likelihood.stat_width()];
-                likelihood.accumulate(panel.rows, &rows, &values, &mut Scratch::default(), &mut stat);
-                Heir { from: k, to: gifts[0].0, count: values.iter().map(|v| v.to_f64()).sum(), stat }
+                let (to, mut stat) = (gifts[0].0, vec![0.0; width]);
+                let given = (&rows[..], &values[..]);
+                change += accumulate_completed(
+                    likelihood,
+                    (present, to as usize),
+                    panel.rows,
+                    given,
+                    &mut scratch,
+                    &mut stat,
+                );
+                Heir { from: k, to, count: values.iter().map(|v| v.to_f64()).sum(), stat }
             })
             .collect();
         (change, heirs)
@@ -350,6 +366,22 @@ fn inherit<T: Scalar>(
     let of_clusters: Vec<(f64, Vec<Heir>)> = leaving.par_iter().map(of_cluster).collect();
     let (entropies, heirs): (Vec<f64>, Vec<Vec<Heir>>) = of_clusters.into_iter().unzip();
     (entropies, heirs.into_iter().flatten().collect())
+}
+
+/// The entropy of what is missing in rows as cluster k completes them, times their shares.
+fn entropy_of_gaps<T: Scalar>(
+    (clusters, k): (&dyn Clusters<T>, u32),
+    rows: &Rows<T>,
+    (members, shares): (&[u32], &[T]),
+    scratch: &mut Scratch<T>,
+    width: usize,
+) -> f64 {
+    if !clusters.completes_rows() {
+        return 0.0;
+    }
+    let lacking = members.iter().zip(shares).filter(|(n, _)| lacks_values(rows, **n as usize));
+    let (members, shares): (Vec<u32>, Vec<T>) = lacking.unzip();
+    clusters.accumulate_expected(k as usize, rows, &members, &shares, scratch, &mut vec![0.0; width])
 }
 
 fn entropy_of_row<T: Real>(resp: &Responsibilities<T>, n: usize) -> f64 {
