@@ -12,8 +12,13 @@ fn prior(kind: LikelihoodKind, dim: usize) -> Prior {
     let variance: Vec<f64> = (0..dim).map(|d| 1.3 * 0.6f64.powi(d as i32)).collect();
     let moments =
         Moments { mean: vec![0.3; dim], variance: variance.clone(), second_moment: variance, ..Moments::unknown(dim) };
-    let config =
-        MixtureConfig { likelihood: kind, lambda: 0.7, kappa: Some(0.4), prior_scale: Some(0.9), ..MixtureConfig::default() };
+    let config = MixtureConfig {
+        likelihood: kind,
+        lambda: 0.7,
+        kappa: Some(0.4),
+        prior_scale: Some(0.9),
+        ..MixtureConfig::default()
+    };
     Prior::for_data(&config, &moments)
 }
 

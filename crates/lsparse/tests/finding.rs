@@ -228,7 +228,6 @@ fn what_cannot_be_found_is_refused_with_the_reason() {
         refused(MixtureConfig { estimate, ..found.clone() }, "gains with every cluster");
     }
     refused(MixtureConfig { schedule: ScheduleKind::Stochastic, ..found.clone() }, "memoized");
-    refused(MixtureConfig { missing: true, ..found.clone() }, "complete rows");
     refused(MixtureConfig { history: History::Keep, ..found.clone() }, "counted before");
     refused(MixtureConfig { k_start: Some(9), k_max: Some(8), ..found.clone() }, "k-max");
     refused(MixtureConfig { k_max: Some(8), ..Default::default() }, "found");

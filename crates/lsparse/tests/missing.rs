@@ -4,7 +4,7 @@ use lsparse::backend::with_threads;
 use lsparse::data::{CsrRows, MemoryRows, Moments, RowSource, Rows};
 use lsparse::increment::Increment;
 use lsparse::likelihood::{Clusters, Estimate, Likelihood, LikelihoodKind, NamedArray, Prior, Scratch};
-use lsparse::settings::SearchKind;
+use lsparse::settings::{Init, SearchKind};
 use lsparse::synthetic::planted;
 use lsparse::training::observe::Observer;
 use lsparse::training::trace::StepInfo;
@@ -31,8 +31,14 @@ fn prior(likelihood: LikelihoodKind, dim: usize, missing: bool) -> Prior {
         present: vec![10; dim],
         ..Moments::unknown(dim)
     };
-    let config =
-        MixtureConfig { likelihood, missing, nu: Some(7.0), kappa: Some(0.4), prior_scale: Some(0.9), ..Default::default() };
+    let config = MixtureConfig {
+        likelihood,
+        missing,
+        nu: Some(7.0),
+        kappa: Some(0.4),
+        prior_scale: Some(0.9),
+        ..Default::default()
+    };
     Prior::for_data(&config, &moments)
 }
 
@@ -225,6 +231,11 @@ fn train(source: &dyn RowSource, config: &MixtureConfig, what: &str) -> Fitted<M
     let sure = if config.schedule == ScheduleKind::Full { 0.0 } else { 1.0 };
     let exact: Vec<f64> = objectives.0.iter().filter(|(lap, _)| *lap >= sure).map(|(_, value)| *value).collect();
     assert!(exact.len() > 3, "{what}: too few steps to tell");
+    if std::env::var_os("DBG").is_some() {
+        for (lap, v) in &objectives.0 {
+            println!("{lap:.3} {v:.6}");
+        }
+    }
     for pair in exact.windows(2) {
         assert!(pair[1] >= pair[0] - 1e-9 * pair[0].abs(), "{what}: {} fell to {}", pair[0], pair[1]);
     }
@@ -303,8 +314,6 @@ fn with_nothing_missing_the_option_changes_nothing() {
                     estimate,
                     batches: Some(3),
                     laps: Some(6),
-                    // Which there are none of where rows may lack values.
-                    trades: false,
                     ..Default::default()
                 };
                 let without = fit_mixture(source, &config).unwrap().model;
@@ -320,6 +329,94 @@ fn with_nothing_missing_the_option_changes_nothing() {
                 assert_eq!(scores(&with), scores(&without));
             }
         }
+    }
+}
+
+/// Draws have the mean and the square that clusters expect of what is missing.
+#[test]
+fn draws_are_what_is_expected() {
+    const DRAWS: usize = 40_000;
+    for kind in FAMILIES {
+        let family = kind.build::<f64>(&prior(kind, 4, true));
+        let clusters = clusters(family.as_ref(), Estimate::Map, 4);
+        let (row, mut scratch) = ([0.4, NAN, -0.6, NAN], Scratch::default());
+        let mut rng = ChaCha8Rng::seed_from_u64(2);
+        let mut drawn = Vec::new();
+        for _ in 0..DRAWS {
+            let mut normal = || (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
+            let mut whole = row;
+            clusters.draw_missing(1, &mut whole, &mut scratch, &mut normal);
+            assert_eq!((whole[0], whole[2]), (row[0], row[2]));
+            drawn.push([whole[1], whole[3]]);
+        }
+        let mean = |of: &dyn Fn(&[f64; 2]) -> f64| drawn.iter().map(of).sum::<f64>() / DRAWS as f64;
+        let density = |a: f64, b: f64| log_lik(clusters.as_ref(), 4, &[0.4, a, -0.6, b])[1];
+        let norm = log_integral(density);
+        let expected = |of: &dyn Fn(&[f64; 2]) -> f64| {
+            // Shifted, so that there is a logarithm.
+            log_integral(|a, b| density(a, b) + (of(&[a, b]) + 1e4).max(1.0).ln() - norm).exp() - 1e4
+        };
+        let moments: [&dyn Fn(&[f64; 2]) -> f64; 5] =
+            [&|x| x[0], &|x| x[1], &|x| x[0] * x[0], &|x| x[1] * x[1], &|x| x[0] * x[1]];
+        for (at, of) in moments.into_iter().enumerate() {
+            close(mean(of), expected(of), 0.03, &format!("{} moment {at}", kind.name()));
+        }
+    }
+}
+
+/// K is found where values are missing, from one cluster and from many, with an objective that never falls.
+#[test]
+fn planted_clusters_are_counted_through_holes() {
+    for kind in FAMILIES {
+        for (holes, seed) in [(0.01, 1), (0.1, 2), (0.3, 3)] {
+            let truth = planted(kind, 1500, 8, 6, seed);
+            let source = MemoryRows::new("holes", 8, with_holes(&truth.values, holes, seed)).unwrap();
+            for start in [1, 30] {
+                let config = MixtureConfig {
+                    likelihood: kind,
+                    missing: true,
+                    find_k: true,
+                    k_start: Some(start),
+                    seed,
+                    ..Default::default()
+                };
+                let what = format!("{} with {holes} of the values missing, from {start}", kind.name());
+                let model = train(&source, &config, &what).model;
+                assert_eq!(model.num_clusters(), 6, "{what}");
+                let again = with_threads(3, || fit_mixture(&source, &config).unwrap().model).unwrap();
+                assert_eq!(again, model, "{what}");
+            }
+        }
+    }
+}
+
+/// Clusters are traded where values are missing, and to the same effect as where none is.
+#[test]
+fn clusters_are_traded_through_holes() {
+    for kind in FAMILIES {
+        let mut traded = 0;
+        for seed in 0..4 {
+            let truth = planted(kind, 900, 6, 12, seed);
+            let source = MemoryRows::new("holes", 6, with_holes(&truth.values, 0.1, seed)).unwrap();
+            let config = MixtureConfig {
+                likelihood: kind,
+                missing: true,
+                clusters: 12,
+                init: Init::Examples,
+                laps: Some(60),
+                seed,
+                ..Default::default()
+            };
+            let objective = |trades: bool| {
+                let config = MixtureConfig { trades, ..config.clone() };
+                fit_mixture(&source, &config).unwrap().outcome.objective.total()
+            };
+            let (on, off) = (objective(true), objective(false));
+            assert!(on >= off - 1e-4 * off.abs(), "{} {seed}: {on} with trades, {off} without", kind.name());
+            traded += usize::from(on > off + 1e-3 * off.abs());
+            train(&source, &config, kind.name());
+        }
+        assert!(traded > 1, "{}: {traded}", kind.name());
     }
 }
 

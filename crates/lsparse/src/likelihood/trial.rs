@@ -10,6 +10,8 @@ use crate::training::moves::{Part, Remap};
 pub struct Trial {
     /// Which proposals these are of: those of others do not add up with them.
     pub generation: u64,
+    /// What the entropy has of values that rows lack.
+    pub of_gaps: f64,
     /// The clusters that are proposed for a split, ascending.
     pub splits: Vec<u32>,
     /// What the entropy changes by with each.
@@ -105,6 +107,7 @@ impl Trial {
     /// `self += factor * other`, of the same proposals.
     pub fn add_scaled(&mut self, other: &Trial, factor: f64) {
         let add = |into: &mut [f64], from: &[f64]| into.iter_mut().zip(from).for_each(|(a, b)| *a += factor * b);
+        self.of_gaps += factor * other.of_gaps;
         add(&mut self.split_entropy, &other.split_entropy);
         add(&mut self.piece_counts, &other.piece_counts);
         add(&mut self.piece_stats, &other.piece_stats);
@@ -139,7 +142,7 @@ impl Trial {
         let numbers = self.split_entropy.iter_mut().chain(&mut self.piece_counts).chain(&mut self.piece_stats);
         let numbers = numbers.chain(self.pairs.iter_mut().map(|pair| &mut pair.2));
         let numbers = numbers.chain(self.leaving.iter_mut().map(|leaving| &mut leaving.1));
-        numbers.for_each(|number| *number *= factor);
+        numbers.chain([&mut self.of_gaps]).for_each(|number| *number *= factor);
         for heir in &mut self.heirs {
             heir.count *= factor;
             heir.stat.iter_mut().for_each(|s| *s *= factor);
@@ -210,8 +213,8 @@ impl ClusterSummary {
             && parts.len() == self.num_clusters()
             && parts.iter().all(is_whole)
         {
-            // All in one: nothing is left to be unsure of.
-            return -self.entropy;
+            // All in one: nothing is left to be unsure of but what rows lack.
+            return self.trial.as_ref().map_or(0.0, |trial| trial.of_gaps) - self.entropy;
         }
         let Some(trial) = &self.trial else { return 0.0 };
         let mut change = 0.0;
@@ -250,6 +253,7 @@ mod tests {
             stats: vec![6.0 * scale, 4.0 * scale, 5.0 * scale, 9.0],
             entropy: 10.0,
             trial: Some(Box::new(Trial {
+                of_gaps: 3.0 * scale,
                 generation: 4,
                 splits: vec![0],
                 split_entropy: vec![0.5 * scale],

@@ -23,6 +23,9 @@ const MOST_TIMES: f64 = 1e18;
 /// What is gained by less is rounding.
 const LEAST_GAIN: f64 = 1e-9;
 
+/// Times that each column may change its prior.
+const MOST_SWEEPS: usize = 8;
+
 /// A covariance that was written down has lost the directions that are narrower than this share of the widest: one row at
 /// 1e10 among others near 1 is enough. It is raised to that, and to no more than the second.
 const ROUNDING: f64 = 1e-15;
@@ -105,25 +108,55 @@ impl WishartPrior {
         if self.own_b.is_empty() {
             return None;
         }
-        let (dim, mut b) = (self.dim, self.b.clone());
+        let few = self.climb(scatter, count, false)?;
+        let many = self.climb(scatter, count, true)?;
+        let (gain, b) = if many.0 > few.0 { many } else { few };
+        (gain > 0.0 && b != self.b).then_some(b)
+    }
+
+    /// A choice of columns that no other column would gain by joining or leaving, from none of them or from all that rows
+    /// lack, and what it gains over none. (What a column gains grows with those that are chosen already, so that the best
+    /// choice lies between these two.)
+    fn climb(&self, scatter: &[f64], count: f64, from_all: bool) -> Option<(f64, Vec<f64>)> {
+        let dim = self.dim;
+        let lacking: Vec<usize> = (0..dim).filter(|&d| self.own_b[d] > 0.0).collect();
         let mut factor = linalg::unpack(scatter, dim);
-        (0..dim).for_each(|d| factor[d * dim + d] += b[d]);
+        (0..dim).for_each(|d| factor[d * dim + d] += self.b[d]);
         linalg::cholesky_in_place(&mut factor, dim).ok()?;
         let mut inverse = precision_matrix(&linalg::invert_lower(&factor, dim), dim);
-        for d in (0..dim).filter(|&d| self.own_b[d] > 0.0) {
-            // log |B| gains by the column, log |S + B| by a matrix of rank one.
-            let more = self.own_b[d] - b[d];
+        let (mut b, mut gain) = (self.b.clone(), 0.0);
+        // log |B| changes by the column, log |S + B| by a matrix of rank one.
+        let mut take = |d: usize, to: f64, anyhow: bool| {
+            let more = to - b[d];
             let times = 1.0 + more * inverse[d * dim + d];
-            if self.nu * (self.own_b[d] / b[d]).ln() - (self.nu + count) * times.ln() <= LEAST_GAIN {
-                continue;
+            let change = self.nu * (to / b[d]).ln() - (self.nu + count) * times.ln();
+            let gains = change > LEAST_GAIN;
+            if gains || anyhow {
+                (b[d], gain) = (to, gain + change);
+                let column: Vec<f64> = (0..dim).map(|i| inverse[i * dim + d]).collect();
+                for (row, left) in inverse.chunks_exact_mut(dim).zip(&column) {
+                    row.iter_mut().zip(&column).for_each(|(p, right)| *p -= more / times * left * right);
+                }
             }
-            b[d] = self.own_b[d];
-            let column: Vec<f64> = (0..dim).map(|i| inverse[i * dim + d]).collect();
-            for (row, left) in inverse.chunks_exact_mut(dim).zip(&column) {
-                row.iter_mut().zip(&column).for_each(|(p, right)| *p -= more / times * left * right);
+            gains
+        };
+        if from_all {
+            lacking.iter().for_each(|&d| _ = take(d, self.own_b[d], true));
+        }
+        let mut is_own = vec![from_all; dim];
+        for _ in 0..MOST_SWEEPS {
+            let mut changed = false;
+            for &d in &lacking {
+                let to = if is_own[d] { self.b[d] } else { self.own_b[d] };
+                if take(d, to, false) {
+                    (is_own[d], changed) = (!is_own[d], true);
+                }
+            }
+            if !changed {
+                break;
             }
         }
-        (b != self.b).then_some(b)
+        Some((gain, b))
     }
 
     /// nu' of the MAP covariance (S + B) / (N + nu').

@@ -236,8 +236,7 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
             (MixtureMethod::Truncation, None) => config.selection_function.settle(config.likelihood)?,
             _ => config.selection_function,
         };
-        let mut mixtures =
-            Mixtures::of(source, SettledMixture { config, prior, penalty, selection, learns }, inputs)?;
+        let mut mixtures = Mixtures::of(source, SettledMixture { config, prior, penalty, selection, learns }, inputs)?;
         if mixtures.settled.config.device.is_auto() {
             mixtures.place = mixtures.choose_place()?;
         }

@@ -296,13 +296,14 @@ impl<T: Real> Visit<'_, T> {
     }
 }
 
-/// Statistics of a panel whose responsibilities are known, added to a summary or put in the place of stale ones.
+/// Statistics of a panel whose responsibilities are known, added to a summary or put in the place of stale ones; returns
+/// what the entropy has of values that rows lack.
 fn sum_panel<T: Scalar>(
     mixture: &Mixture<T>,
     params: &MixtureParams<T>,
     panel: &mut Panel<T>,
     (summary, stale): (&mut ClusterSummary, bool),
-) {
+) -> f64 {
     let Panel { rows, row_weights, resp, entropy, members, .. } = panel;
     let stretch = mixture.stretch_rows();
     members.regroup_by(mixture.num_clusters, resp, row_weights, stretch);
@@ -315,6 +316,7 @@ fn sum_panel<T: Scalar>(
             false => entropy.iter().zip(&row_weights[s * stretch..]).map(|(h, w)| h * w).sum(),
         };
     }
+    completed.iter().sum()
 }
 
 impl<T: Scalar> LocalStep<T> for Search {
@@ -386,7 +388,8 @@ impl<T: Scalar> LocalStep<T> for Search {
         };
         let mut aside_seconds = 0.0;
         let sum = |panel: &mut Panel<T>| {
-            sum_panel(mixture, params, panel, (&mut summary, std::mem::take(&mut stale)));
+            let of_gaps = sum_panel(mixture, params, panel, (&mut summary, std::mem::take(&mut stale)));
+            trial.iter_mut().for_each(|trial| trial.of_gaps += of_gaps);
             aside_seconds += look_at(mixture, params, panel, trial.as_mut());
         };
         mixture.for_each_panel_in_stages(batch, panels, respond, sum)?;
