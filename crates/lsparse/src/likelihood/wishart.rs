@@ -570,6 +570,54 @@ mod tests {
         WishartPrior { dim: 2, nu: 4.0, b, log_det_b, own_b: Vec::new(), ln_gamma_d, variance_floor, until: None }
     }
 
+    /// Columns that rows lack have the prior that is best for all of them together, by a look at every choice.
+    #[test]
+    fn columns_that_rows_lack_have_the_best_choice_of_priors() {
+        let (dim, nu) = (5, 7.0);
+        let mut value = 0u64;
+        let mut number = || {
+            value = value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (value >> 40) as f64 / (1u64 << 24) as f64 - 0.5
+        };
+        let (mut missed, mut some) = (0, 0);
+        for case in 0..400 {
+            let count = [3.0, 8.0, 40.0, 400.0][case % 4];
+            let b: Vec<f64> = (0..dim).map(|_| 0.01 * (1.0 + number())).collect();
+            let own_b = b.iter().map(|b| b * [3.0, 30.0, 300.0][case % 3]).collect();
+            let ln_gamma_d = ln_gamma_d(nu, dim);
+            let log_det_b = b.iter().map(|b| b.ln()).sum();
+            let prior = WishartPrior { dim, nu, b, log_det_b, own_b, ln_gamma_d, variance_floor: vec![], until: None };
+            // Rows that lie near a line, some columns of which vary little.
+            let mut full = vec![0.0; dim * dim];
+            for _ in 0..count as usize {
+                let along = number();
+                let row: Vec<f64> =
+                    (0..dim).map(|d| [0.02, 0.1, 1.0][(case + d) % 3] * (along + 0.5 * number())).collect();
+                (0..dim * dim).for_each(|at| full[at] += row[at / dim] * row[at % dim]);
+            }
+            let mut packed = vec![0.0; linalg::packed_len(dim)];
+            linalg::pack(&full, dim, &mut packed);
+            let worth = |b: &[f64]| {
+                let mut sum = full.clone();
+                (0..dim).for_each(|d| sum[d * dim + d] += b[d]);
+                linalg::cholesky_in_place(&mut sum, dim).unwrap();
+                let log_det: f64 = (0..dim).map(|d| 2.0 * sum[d * dim + d].ln()).sum();
+                nu * b.iter().map(|b| b.ln()).sum::<f64>() - (nu + count) * log_det
+            };
+            let choices = (0..1usize << dim).map(|chosen| {
+                let of = |d: usize| if chosen >> d & 1 == 1 { prior.own_b[d] } else { prior.b[d] };
+                worth(&(0..dim).map(of).collect::<Vec<_>>())
+            });
+            let best = choices.fold(f64::NEG_INFINITY, f64::max);
+            let found = prior.own_b_for(&packed, count);
+            some += usize::from(found.is_some());
+            let found = worth(found.as_ref().unwrap_or(&prior.b));
+            assert!(found < best + 1e-8 && found > worth(&prior.b) - 1e-8);
+            missed += usize::from(found < best - 1e-6);
+        }
+        assert!(missed == 0 && (100..400).contains(&some), "{missed} missed, {some} with a prior of their own");
+    }
+
     /// Rounding may leave a scatter matrix with a negative eigenvalue; S + B is at least B all the same.
     #[test]
     fn a_posterior_is_at_least_its_prior() {
