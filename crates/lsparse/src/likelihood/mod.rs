@@ -252,6 +252,12 @@ pub trait Likelihood<T: Real>: Send + Sync {
         counts.iter().zip(stats.chunks_exact(self.stat_width())).map(|(&count, stat)| worth(count, stat)).collect()
     }
 
+    /// The posterior of all clusters for their statistics, fit to tell what changes of a few gain, in families whose
+    /// clusters share statistics.
+    fn together(&self, _counts: &[f64], _stats: &[f64]) -> Result<Option<Box<dyn Together>>> {
+        Ok(None)
+    }
+
     /// Clusters with given point estimates, as `Clusters::arrays` returns them (from a model file, or for scoring).
     /// Arrays of a Gaussian posterior give its predictive too.
     fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>>;
@@ -279,6 +285,15 @@ pub trait Likelihood<T: Real>: Send + Sync {
     fn num_shared_parameters(&self) -> usize {
         0
     }
+}
+
+/// N and S of a cluster.
+pub type OfCluster<'a> = (f64, &'a [f64]);
+
+/// Clusters that share statistics.
+pub trait Together: Sync {
+    /// What the data term gains if these clusters are in the place of those.
+    fn gain(&self, gone: &[OfCluster<'_>], come: &[OfCluster<'_>]) -> f64;
 }
 
 /// What rows lose by living with the shape that a single row gives a cluster.

@@ -18,8 +18,8 @@ use super::family::{
 use super::student::Student;
 use super::wishart::{Precision, WishartPrior, fingerprint};
 use super::{
-    CLUSTERS_AT_ONCE, Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, Predictive, Prior, Scratch,
-    SharedForm, add_by_distance, find_array,
+    CLUSTERS_AT_ONCE, Clusters, Estimate, LN_2PI, Likelihood, LikelihoodKind, NamedArray, OfCluster, Predictive, Prior,
+    Scratch, SharedForm, Together, add_by_distance, find_array,
 };
 use crate::data::Rows;
 use crate::error::Result;
@@ -188,6 +188,21 @@ impl<T: Real> Likelihood<T> for TiedGauss {
         Ok(Box::new(clusters))
     }
 
+    fn together(&self, counts: &[f64], stats: &[f64]) -> Result<Option<Box<dyn Together>>> {
+        let dim = self.prior.dim;
+        let means: Vec<f64> = stats
+            .chunks_exact(dim)
+            .zip(counts)
+            .flat_map(|(first, count)| first.iter().map(move |s| s / (count + self.kappa)))
+            .collect();
+        let (count, scatter) =
+            (pooled_count(Estimate::Posterior, counts), pooled_scatter(counts, stats, self.kappa, &means, dim));
+        let kept = |_| kept_or_prior(&None, &self.prior);
+        let prior = &self.prior;
+        let precisions = Precision::estimate_all(prior, Estimate::Posterior, &[count], &scatter, &[0], &[], kept)?;
+        Ok(Some(Box::new(Pooled { dim, kappa: self.kappa, precision: Arc::clone(&precisions[0]) })))
+    }
+
     fn clusters_of(&self, arrays: &[NamedArray]) -> Result<Box<dyn Clusters<T>>> {
         let dim = self.prior.dim;
         let (num, means) = find_array(arrays, "means", &[dim])?;
@@ -232,6 +247,41 @@ impl<T: Real> Likelihood<T> for TiedGauss {
 
     fn num_shared_parameters(&self) -> usize {
         linalg::packed_len(self.prior.dim)
+    }
+}
+
+/// The pooled scatter W of all clusters, by which a change of a few is known: they have s s^T / (kappa + N) of it each, so
+/// that log |W| changes by the determinant of a matrix of as many rows as there are clusters that go or come.
+struct Pooled {
+    dim: usize,
+    kappa: f64,
+    /// nu' W^-1 = M^T M.
+    precision: Arc<Precision>,
+}
+
+impl Together for Pooled {
+    fn gain(&self, gone: &[OfCluster<'_>], come: &[OfCluster<'_>]) -> f64 {
+        let Pooled { dim, kappa, ref precision } = *self;
+        let of_mean = |some: &[OfCluster<'_>]| -> f64 { some.iter().map(|(n, _)| (kappa / (n + kappa)).ln()).sum() };
+        let turned = |(n, first): &OfCluster<'_>| -> Vec<f64> {
+            let share = (precision.nu * (n + kappa)).sqrt().recip();
+            let rows = precision.factor.chunks_exact(dim).enumerate();
+            rows.map(|(i, row)| share * dot_f64(&row[..=i], &first[..=i])).collect()
+        };
+        let all: Vec<Vec<f64>> = gone.iter().chain(come).map(turned).collect();
+        // I + C Z Z^T, where C takes away what comes.
+        let num = all.len();
+        let mut matrix = vec![0.0; num * num];
+        for (i, left) in all.iter().enumerate() {
+            let sign = if i < gone.len() { 1.0 } else { -1.0 };
+            for (j, right) in all.iter().enumerate() {
+                matrix[i * num + j] = sign * dot_f64(left, right) + f64::from(u8::from(i == j));
+            }
+        }
+        let det = linalg::determinant(&mut matrix, num);
+        // What rounding leaves nothing of is not known to lose.
+        let of_scatter = if det > 0.0 { -0.5 * precision.nu * det.ln() } else { f64::INFINITY };
+        of_scatter + 0.5 * dim as f64 * (of_mean(come) - of_mean(gone))
     }
 }
 

@@ -57,6 +57,30 @@ pub fn log_det_from_cholesky(factor: &[f64], dim: usize) -> f64 {
     2.0 * (0..dim).map(|i| factor[i * dim + i].ln()).sum::<f64>()
 }
 
+/// The determinant of a small matrix, which is worked on in its place, by elimination with the largest pivot of a column.
+pub fn determinant(matrix: &mut [f64], dim: usize) -> f64 {
+    let mut det = 1.0;
+    for i in 0..dim {
+        let size = |row: &usize| matrix[row * dim + i].abs();
+        let Some(pivot) = (i..dim).max_by(|a, b| size(a).total_cmp(&size(b))) else { break };
+        if pivot != i {
+            (0..dim).for_each(|j| matrix.swap(i * dim + j, pivot * dim + j));
+            det = -det;
+        }
+        let (above, below) = matrix.split_at_mut((i + 1) * dim);
+        let row = &above[i * dim..];
+        det *= row[i];
+        if row[i] == 0.0 {
+            return 0.0;
+        }
+        for other in below.chunks_exact_mut(dim) {
+            let times = other[i] / row[i];
+            (i..dim).for_each(|j| other[j] -= times * row[j]);
+        }
+    }
+    det
+}
+
 /// Inverse of a lower-triangular row-major matrix (its upper triangle is ignored; that of the result is zero).
 pub fn invert_lower(factor: &[f64], dim: usize) -> Vec<f64> {
     // Built transposed, so that each entry is a dot product of two contiguous stretches:
@@ -241,6 +265,18 @@ mod tests {
             a[i * dim + i] += 0.5;
         }
         a
+    }
+
+    #[test]
+    fn a_determinant_is_that_of_the_factors() {
+        assert_eq!(determinant(&mut [], 0), 1.0);
+        assert_eq!(determinant(&mut [0.0, 2.0, 3.0, 4.0], 2), -6.0);
+        assert_eq!(determinant(&mut [1.0, 2.0, 2.0, 4.0], 2), 0.0);
+        // L U with rows in another order, an odd one.
+        let (l, u) = ([1.0, 0.0, 0.0, 0.5, 1.0, 0.0, -2.0, 3.0, 1.0], [2.0, 1.0, -1.0, 0.0, 0.25, 7.0, 0.0, 0.0, -3.0]);
+        let at = |i: usize, j: usize| (0..3).map(|k| l[i * 3 + k] * u[k * 3 + j]).sum::<f64>();
+        let mut matrix: Vec<f64> = [2, 1, 0].into_iter().flat_map(|i| (0..3).map(move |j| at(i, j))).collect();
+        assert!((determinant(&mut matrix, 3) - 1.5).abs() < 1e-12);
     }
 
     #[test]

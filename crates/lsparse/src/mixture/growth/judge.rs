@@ -6,10 +6,11 @@
 
 use rayon::prelude::*;
 
+use super::Piece;
 use super::trade::{best_pair, tell_shapes};
 use crate::data::Scalar;
 use crate::error::Result;
-use crate::likelihood::{ClusterSummary, Estimate, Trial};
+use crate::likelihood::{ClusterSummary, Estimate, Together, Trial};
 use crate::mixture::Mixture;
 use crate::training::moves::{Move, MoveKind, Part, Remap};
 
@@ -69,6 +70,10 @@ impl Candidate {
             gain: self.gain + merge.gain,
         }
     }
+}
+
+fn views(pieces: &[Piece]) -> Vec<(f64, &[f64])> {
+    pieces.iter().map(|(count, stat)| (*count, &stat[..])).collect()
 }
 
 /// What gains no more or less is rounding.
@@ -140,8 +145,8 @@ impl<'a, T: Scalar> Judge<'a, T> {
         present.chain(change.into_iter().flat_map(|change| change.besides.iter().map(|parts| (None, &parts[..]))))
     }
 
-    /// The data term of all clusters, where they share statistics.
-    fn worth_of_all(&self, change: Option<&Candidate>) -> Result<f64> {
+    /// The statistics of all clusters, and what they share.
+    fn statistics(&self, change: Option<&Candidate>) -> (Vec<f64>, Vec<f64>) {
         let (mut counts, mut stats) = (Vec::new(), Vec::with_capacity(self.total.stats.len() + self.total.width));
         for (_, parts) in self.after(change) {
             let first = stats.len();
@@ -152,6 +157,12 @@ impl<'a, T: Scalar> Judge<'a, T> {
             counts.push(self.count(parts));
         }
         stats.extend(self.total.shared());
+        (counts, stats)
+    }
+
+    /// The data term of all clusters, where they share statistics.
+    fn worth_of_all(&self, change: Option<&Candidate>) -> Result<f64> {
+        let (counts, stats) = self.statistics(change);
         Ok(self.mixture.likelihood.global_step(Estimate::Posterior, &counts, &stats, None)?.own_data_term())
     }
 
@@ -166,6 +177,37 @@ impl<'a, T: Scalar> Judge<'a, T> {
     fn terms(&self, change: Option<&Candidate>) -> Result<(f64, f64)> {
         let data = if self.shares() { self.worth_of_all(change)? } else { 0.0 };
         Ok((self.allocation(change), data))
+    }
+
+    /// All clusters as they are to be, where they share statistics.
+    fn together(&self) -> Result<Option<Box<dyn Together>>> {
+        if !self.shares() {
+            return Ok(None);
+        }
+        let (counts, stats) = self.statistics(None);
+        self.mixture.likelihood.together(&counts, &stats)
+    }
+
+    /// What a change gains but for rounding, from where the term of counts is what it is: the exact gain where clusters share
+    /// nothing, and else in a time that does not depend on their number.
+    fn quick_gain(&self, together: Option<&dyn Together>, candidate: &Candidate, allocation: f64) -> f64 {
+        self.gain_of_data(together, candidate) + (self.allocation(Some(candidate)) - allocation)
+    }
+
+    /// The same without the term of counts.
+    fn gain_of_data(&self, together: Option<&dyn Together>, candidate: &Candidate) -> f64 {
+        let Some(together) = together else { return candidate.gain };
+        let of_cluster = |parts: &[Part]| -> Piece {
+            let mut sum = vec![0.0; self.total.width];
+            for (_, stat) in parts.iter().filter_map(|&part| self.total.part(part)) {
+                sum.iter_mut().zip(stat).for_each(|(a, b)| *a += b);
+            }
+            (self.count(parts), sum)
+        };
+        let gone = candidate.becomes.iter().filter_map(|(k, _)| self.clusters[*k as usize].as_deref());
+        let gone: Vec<Piece> = gone.map(of_cluster).collect();
+        let come: Vec<Piece> = candidate.clusters().map(of_cluster).collect();
+        candidate.gain + together.gain(&views(&gone), &views(&come))
     }
 
     /// Make a change that gains so much.
@@ -283,15 +325,17 @@ impl<'a, T: Scalar> Judge<'a, T> {
     pub fn accept(&mut self, most: usize) -> Result<()> {
         let mut present = self.terms(None)?;
         let mut order: Vec<(f64, usize, Candidate)> = Vec::new();
-        let most_rise = self.mixture.allocation.most_rise(&self.total.counts).filter(|_| !self.shares());
+        let most_rise = self.mixture.allocation.most_rise(&self.total.counts);
+        let mut together = self.together()?;
         for (at, candidate) in std::mem::take(&mut self.candidates).into_iter().enumerate() {
             // Most of them are far from gaining.
+            let of_data = self.gain_of_data(together.as_deref(), &candidate);
             let counts = || candidate.clusters().map(|parts| self.count(parts)).collect();
             let most = most_rise.as_ref().map(|most| most.of(&candidate.touches, counts()));
-            if most.is_some_and(|most| candidate.gain + most < -HOPELESS * (1.0 + present.0.abs())) {
+            if most.is_some_and(|most| of_data + most < -HOPELESS * (1.0 + present.0.abs())) {
                 continue;
             }
-            let gain = candidate.gain_to(present, self.terms(Some(&candidate))?);
+            let gain = of_data + (self.allocation(Some(&candidate)) - present.0);
             if gain >= -tie(present.0) {
                 order.push((gain, at, candidate));
             }
@@ -307,11 +351,16 @@ impl<'a, T: Scalar> Judge<'a, T> {
             if born > 0 && num + born > most {
                 continue;
             }
+            // Where others have changed what is shared, most gain no more.
+            if together.is_some() && self.quick_gain(together.as_deref(), &candidate, present.0) < -tie(present.0) {
+                continue;
+            }
             let after = self.terms(Some(&candidate))?;
             let gain = candidate.gain_to(present, after);
             if gain > LEAST_GAIN || (gain >= -tie(present.0) && born == 0) {
                 self.make(candidate, gain);
                 present = after;
+                together = self.together()?;
             }
         }
         Ok(())
@@ -355,9 +404,9 @@ impl<'a, T: Scalar> Judge<'a, T> {
     pub fn trade(&mut self, least: f64) -> Result<bool> {
         let mut had_to_spare = false;
         let mut present = self.terms(None)?;
-        let (mut splits, mut merges) = (Vec::new(), Vec::new());
+        let (mut splits, mut merges, together) = (Vec::new(), Vec::new(), self.together()?);
         for candidate in std::mem::take(&mut self.candidates) {
-            let gain = candidate.gain_to(present, self.terms(Some(&candidate))?);
+            let gain = self.quick_gain(together.as_deref(), &candidate, present.0);
             match candidate.besides.len() {
                 0 => merges.push((gain, candidate)),
                 1 => splits.push((gain, candidate)),
@@ -388,11 +437,12 @@ impl<'a, T: Scalar> Judge<'a, T> {
 
     /// What each change that is considered would gain by itself.
     pub fn gains(&self) -> Result<Vec<(MoveKind, Vec<u32>, f64)>> {
-        let present = self.terms(None)?;
+        let (present, together) = (self.allocation(None), self.together()?);
         let gain = |candidate: &Candidate| {
-            Ok((candidate.kind, candidate.touches.clone(), candidate.gain_to(present, self.terms(Some(candidate))?)))
+            let gain = self.quick_gain(together.as_deref(), candidate, present);
+            (candidate.kind, candidate.touches.clone(), gain)
         };
-        self.candidates.iter().map(gain).collect()
+        Ok(self.candidates.iter().map(gain).collect())
     }
 
     /// The clusters in their new order, and the changes that were made, by lasting numbers.
