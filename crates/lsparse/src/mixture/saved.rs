@@ -121,11 +121,12 @@ impl MixtureModel {
 
     /// Which numbers of the prior are others than the usual ones, and were not learned.
     pub(super) fn asked_for(&self) -> Learns {
-        let MixtureConfig { likelihood, clusters, prior_scale, kappa, .. } = self.config;
+        let MixtureConfig { likelihood, clusters, prior_scale, kappa, nu, .. } = self.config;
         let usual = likelihood.default_prior_scale(self.dim(), clusters, self.training.observations);
         Learns {
             scale: prior_scale.is_some_and(|scale| scale != usual),
             kappa: kappa.is_some_and(|kappa| kappa != DEFAULT_KAPPA),
+            nu: nu.is_some_and(|nu| nu != (likelihood.family().default_nu)(self.dim())),
         }
     }
 

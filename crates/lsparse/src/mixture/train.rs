@@ -186,12 +186,13 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         let family = config.likelihood.family();
         let asked = match inputs.start {
             Some(start) => start.asked_for(),
-            None => Learns { scale: config.prior_scale.is_some(), kappa: config.kappa.is_some() },
+            None => Learns { scale: config.prior_scale.is_some(), kappa: config.kappa.is_some(), nu: config.nu.is_some() },
         };
         let may_learn = config.find_k && !inputs.given_prior.is_some();
         let learns = Learns {
             scale: may_learn && !asked.scale && family.spread.is_of_variances(),
             kappa: may_learn && !asked.kappa && family.has_means && family.spread.is_of_variances(),
+            nu: may_learn && !asked.nu && family.spread.is_of_variances(),
         };
         let (mut prior, mut config, mut remarks) = settle_prior::<T>(source, config, inputs.start)?;
         take_given_prior(&mut prior, &inputs)?;
@@ -450,7 +451,10 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
         let SettledMixture { config, prior, learns, .. } = &self.settled;
         let finding = config.find_k.then(|| {
             let scale = config.prior_scale.unwrap_or(1.0);
-            let learned = || Settled { prior: prior.clone(), scale, learns: *learns };
+            let learned = || {
+                let least_nu = (config.likelihood.family().default_nu)(prior.dim) - 1.0;
+                Settled { prior: prior.clone(), scale, learns: *learns, least_nu }
+            };
             let finding = Finding::new(config.k_max(), config.sparsity, run_seed(config, run, Stream::Moves));
             Finding { prior: learns.any().then(learned), ..finding }
         });

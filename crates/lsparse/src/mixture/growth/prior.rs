@@ -27,6 +27,9 @@ const SCALES: (f64, f64) = (1e-5, 1e4);
 /// the data, no number would be too large.)
 const KAPPAS: (f64, f64) = (1e-8, 1.0);
 
+/// Degrees of freedom above those that no covariance is expected with, at least and at most.
+const NUS: (f64, f64) = (0.1, 1e3);
+
 /// A scale that is another than it was by so much makes what was tried in vain worth another try.
 pub const OTHER: f64 = 1.5;
 
@@ -35,18 +38,20 @@ pub const OTHER: f64 = 1.5;
 pub struct Learns {
     pub scale: bool,
     pub kappa: bool,
+    pub nu: bool,
 }
 
 impl Learns {
     /// Whether there is anything to be learned.
     pub fn any(self) -> bool {
-        self.scale || self.kappa
+        self.scale || self.kappa || self.nu
     }
 
     /// Leave out of the settings what was not asked for.
     pub fn forget(self, config: &mut MixtureConfig) {
         config.prior_scale = config.prior_scale.filter(|_| !self.scale);
         config.kappa = config.kappa.filter(|_| !self.kappa);
+        config.nu = config.nu.filter(|_| !self.nu);
     }
 }
 
@@ -57,11 +62,13 @@ pub struct Factors {
     pub scale: f64,
     /// The pseudo-count of the mean.
     pub kappa: f64,
+    /// Degrees of freedom above those that no covariance is expected with.
+    pub nu: f64,
 }
 
 impl Default for Factors {
     fn default() -> Self {
-        Factors { scale: 1.0, kappa: 1.0 }
+        Factors { scale: 1.0, kappa: 1.0, nu: 1.0 }
     }
 }
 
@@ -69,7 +76,7 @@ impl Factors {
     /// How many times a number is another's at most, whichever is the larger one.
     pub fn ratio(self, other: Factors) -> f64 {
         let ratio = |a: f64, b: f64| (a / b).max(b / a);
-        ratio(self.scale, other.scale).max(ratio(self.kappa, other.kappa))
+        ratio(self.scale, other.scale).max(ratio(self.kappa, other.kappa)).max(ratio(self.nu, other.nu))
     }
 }
 
@@ -81,13 +88,17 @@ pub struct Settled {
     /// Its variances in units of the data's.
     pub scale: f64,
     pub learns: Learns,
+    /// Degrees of freedom that no covariance is expected with, or fewer.
+    pub least_nu: f64,
 }
 
 impl Settled {
     /// The prior with its numbers multiplied.
     pub fn times(&self, factors: Factors) -> Prior {
         let variance = self.prior.variance.iter().map(|v| v * factors.scale).collect();
-        Prior { variance, kappa: self.prior.kappa * factors.kappa, ..self.prior.clone() }
+        let least = self.least_nu;
+        let nu = least + factors.nu * (self.prior.nu - least);
+        Prior { variance, kappa: self.prior.kappa * factors.kappa, nu, ..self.prior.clone() }
     }
 
     /// The factors that these clusters are worth most under, uphill from the present ones: first that of variances, and
@@ -114,7 +125,13 @@ impl Settled {
         if self.learns.kappa {
             let with = |kappa: f64| Factors { kappa, ..best.1 };
             let from = (best.0, now.kappa);
-            best.1 = with(uphill(|kappa| worth(with(kappa)), from, within(KAPPAS, self.prior.kappa)).1);
+            let (worth, kappa) = uphill(|kappa| worth(with(kappa)), from, within(KAPPAS, self.prior.kappa));
+            best = (worth, with(kappa));
+        }
+        if self.learns.nu {
+            let with = |nu: f64| Factors { nu, ..best.1 };
+            let limits = within(NUS, self.prior.nu - self.least_nu);
+            best.1 = with(uphill(|nu| worth(with(nu)), (best.0, now.nu), limits).1);
         }
         best.1
     }
