@@ -86,6 +86,9 @@ struct Info {
     /// Rows that the prior of means is worth, where that was learned.
     #[serde(skip_serializing_if = "Option::is_none")]
     prior_kappa: Option<f64>,
+    /// Its degrees of freedom, where they were learned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prior_nu: Option<f64>,
     config: MixtureConfig,
     largest: Vec<ClusterNote>,
 }
@@ -125,7 +128,8 @@ fn describe(model: &MixtureModel, top: usize) -> Info {
         trained: Trained::of(training),
         gamma: model.gamma(),
         prior_std: learned_std(model),
-        prior_kappa: (model.config.find_k && model.config.kappa.is_none()).then_some(model.prior.kappa),
+        prior_kappa: Some(model.prior.kappa).filter(|_| model.config.kappa.is_none()),
+        prior_nu: Some(model.prior.nu).filter(|_| model.config.nu.is_none()),
         config: model.config.clone(),
         largest: order.iter().take(top).map(|&k| note(model, k)).collect(),
     }
@@ -133,7 +137,7 @@ fn describe(model: &MixtureModel, top: usize) -> Info {
 
 /// Root of the mean variance of a prior whose scale was learned, in the units of the data.
 fn learned_std(model: &MixtureModel) -> Option<f64> {
-    let learned = model.config.find_k && model.config.prior_scale.is_none() && model.units.is_none();
+    let learned = model.config.prior_scale.is_none() && model.units.is_none();
     let variance = Some(&model.prior.variance).filter(|variance| learned && !variance.is_empty())?;
     Some((variance.iter().sum::<f64>() / variance.len() as f64).sqrt())
 }
@@ -254,7 +258,8 @@ fn text(name: &str, info: &Info) -> String {
     };
     let of_std = info.prior_std.map(|std| format!("variances about {}^2", significant(std, 4)));
     let of_means = info.prior_kappa.map(|kappa| format!("a mean worth {} of a row", significant(kappa, 4)));
-    let learned: Vec<String> = of_std.into_iter().chain(of_means).collect();
+    let of_shape = info.prior_nu.map(|nu| format!("{} degrees of freedom", significant(nu, 4)));
+    let learned: Vec<String> = of_std.into_iter().chain(of_means).chain(of_shape).collect();
     if !learned.is_empty() {
         text += &format!("  prior       {} (learned)\n", learned.join(", "));
     }

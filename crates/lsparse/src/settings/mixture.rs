@@ -195,15 +195,15 @@ settings! {
             /// Pseudo-count of each category (multinomial), outcome (bernoulli) or row (poisson).
             lambda: f64 = 0.1, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(), under("likelihood", OF_COUNTS);
             /// Degrees of freedom of the covariance prior, more than columns + 1, or 2 for diag-gauss.
-            nu: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("one more than that"), only(FAMILIES), fixed(), under("likelihood", OF_VARIANCES);
+            nu: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), otherwise("one more than that; learned where the scale is"), only(FAMILIES), fixed(), under("likelihood", OF_VARIANCES);
             /// Pseudo-count of the prior mean.
             kappa: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(),
-                under("likelihood", OF_MEANS), otherwise("0.0001; learned where K is found");
+                under("likelihood", OF_MEANS), otherwise("0.0001; learned where the scale is");
             /// Variance that the prior expects of a cluster, in units of the variance that the data has.
             prior_scale: Option<f64> = None, above(0.0), most(LARGEST_PRIOR), only(FAMILIES), fixed(),
                 under("likelihood", OF_VARIANCES), otherwise(
                 "0.1 where clusters have as many rows as columns or fewer, less where they have more, down to 0.0001; learned \
-                 where K is found");
+                 where K is found, or clusters are traded and rows that are left out gain by it");
             /// Which variance of the data that is.
             prior_shape: PriorShape = PriorShape::Columns, fixed(), under("likelihood", OF_VARIANCES);
             /// Smallest variance under `estimate ml`, in the same units.

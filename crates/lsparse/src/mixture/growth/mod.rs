@@ -138,6 +138,9 @@ pub struct GrowthState {
     /// Where K stays, how far trades have come, and the pairs that may be merged.
     #[serde(default)]
     trading: Option<Trading>,
+    /// Where K stays, whether the prior follows the clusters.
+    #[serde(default)]
+    follows: bool,
     #[serde(default)]
     pairs: Vec<(u32, u32)>,
     /// The last proposals of which some were made, or with which the prior became another.
@@ -250,9 +253,10 @@ pub struct Growth<T> {
 }
 
 impl<T: Scalar> Mixture<T> {
-    /// The prior that is learned while K is found.
+    /// The prior that is learned: while K is found, or where rows that were left out gain by it.
     pub(super) fn learned_prior(&self, params: &MixtureParams<T>) -> Option<Prior> {
-        self.finding.as_ref()?.learned(&params.growth.as_ref()?.state)
+        let state = &params.growth.as_ref()?.state;
+        self.finding.as_ref()?.learned(state).filter(|_| state.trading.is_none() || state.follows)
     }
 
     /// The family is to have the prior that was learned.
@@ -335,18 +339,11 @@ pub fn moves<T: Scalar>(
         }
         changes.moves = moves;
     }
-    if let Some(settled) = &finding.prior {
-        let kind = mixture.likelihood.kind();
-        if state.learn::<T>(settled, kind, &present) {
-            state.last_change = state.generation;
-            mixture.likelihood = kind.build(&settled.times(state.factors));
-            if changes.remap.is_none() {
-                let ClusterSummary { counts, stats, .. } = &present;
-                params.clusters = mixture.likelihood.global_step(mixture.estimate, counts, stats, None)?;
-            }
-        }
-    }
     let most = finding.most;
+    if learn(mixture, &mut state, &present)? && changes.remap.is_none() {
+        let ClusterSummary { counts, stats, .. } = &present;
+        params.clusters = mixture.likelihood.global_step(mixture.estimate, counts, stats, None)?;
+    }
     mixture.resize(present.num_clusters());
     propose::propose(mixture, &mut state, &present, data, laps)?;
     if changes.moves.is_empty()
@@ -369,6 +366,18 @@ pub fn moves<T: Scalar>(
     }
     params.growth = Some(Arc::new(Growth::of(state, mixture.likelihood.as_ref())?));
     Ok(Some(changes))
+}
+
+/// Learn the prior from these clusters, if it is learned; says whether it is another now.
+fn learn<T: Scalar>(mixture: &mut Mixture<T>, state: &mut GrowthState, present: &ClusterSummary) -> Result<bool> {
+    let Some(settled) = mixture.finding.as_ref().and_then(|finding| finding.prior.as_ref()) else { return Ok(false) };
+    let kind = mixture.likelihood.kind();
+    let is_another = state.learn::<T>(settled, kind, present);
+    if is_another {
+        state.last_change = state.generation;
+        mixture.likelihood = kind.build(&settled.times(state.factors));
+    }
+    Ok(is_another)
 }
 
 /// All clusters as one.

@@ -1,9 +1,10 @@
-//! A prior that follows the clusters while K is found: it is what the objective is highest under.
+//! A prior that follows the clusters while they train: it is what the objective is highest under.
 //!
 //! A prior that is far from what clusters look like costs hundreds of nats a cluster, so that too few are found, and what
-//! they look like is not known before they are. So two of its numbers are part of what is trained, the scale of variances
-//! and kappa, by which means spread: at the end of a lap each takes a few steps uphill. For statistics that stay, what
-//! clusters are worth under any prior is known in closed form, so that no step lowers the objective.
+//! they look like is not known before they are. So three of its numbers are part of what is trained: the scale of
+//! variances, kappa, by which means spread, and nu, by which shapes do. At the end of a lap each takes a few steps uphill.
+//! For statistics that stay, what clusters are worth under any prior is known in closed form, so that no step lowers the
+//! objective. Where K stays, rows that are left out say first whether it is for the better (`trade.rs`).
 
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +15,9 @@ use crate::settings::MixtureConfig;
 /// Factors that a number is changed by, the coarse ones first.
 const FACTORS: [f64; 3] = [4.0, 1.6, 1.15];
 
-/// Steps by one factor in one lap at most.
+/// Steps by one factor at most, and how often each number has its turn in one lap.
 const STEPS: usize = 6;
+const ROUNDS: usize = 3;
 
 /// The prior's variances in units of the data's, at least and at most. (Rows that lie in a plane, as patches without their
 /// mean do, would have them as small as they may be. One cluster that has all rows has them at about as many units as there
@@ -101,8 +103,7 @@ impl Settled {
         Prior { variance, kappa: self.prior.kappa * factors.kappa, nu, ..self.prior.clone() }
     }
 
-    /// The factors that these clusters are worth most under, uphill from the present ones: first that of variances, and
-    /// then that of the mean.
+    /// The factors that these clusters are worth most under, uphill from the present ones, one after the other.
     pub fn learn<T: Scalar>(&self, kind: LikelihoodKind, now: Factors, total: &ClusterSummary) -> Factors {
         let worth = |factors: Factors| {
             let likelihood = kind.build::<T>(&self.times(factors));
@@ -116,22 +117,27 @@ impl Settled {
             // What cannot be estimated is worth nothing.
             worth.unwrap_or(f64::NEG_INFINITY)
         };
+        let numbers: [(bool, fn(&mut Factors) -> &mut f64, (f64, f64)); 3] = [
+            (self.learns.scale, |factors| &mut factors.scale, within(SCALES, self.scale)),
+            (self.learns.kappa, |factors| &mut factors.kappa, within(KAPPAS, self.prior.kappa)),
+            (self.learns.nu, |factors| &mut factors.nu, within(NUS, self.prior.nu - self.least_nu)),
+        ];
         let mut best = (worth(now), now);
-        if self.learns.scale {
-            let with = |scale: f64| Factors { scale, ..now };
-            let (worth, scale) = uphill(|scale| worth(with(scale)), (best.0, now.scale), within(SCALES, self.scale));
-            best = (worth, with(scale));
-        }
-        if self.learns.kappa {
-            let with = |kappa: f64| Factors { kappa, ..best.1 };
-            let from = (best.0, now.kappa);
-            let (worth, kappa) = uphill(|kappa| worth(with(kappa)), from, within(KAPPAS, self.prior.kappa));
-            best = (worth, with(kappa));
-        }
-        if self.learns.nu {
-            let with = |nu: f64| Factors { nu, ..best.1 };
-            let limits = within(NUS, self.prior.nu - self.least_nu);
-            best.1 = with(uphill(|nu| worth(with(nu)), (best.0, now.nu), limits).1);
+        for _ in 0..ROUNDS {
+            let before = best.1;
+            for (_, number, limits) in numbers.iter().filter(|(is_learned, ..)| *is_learned) {
+                let (reached, mut factors) = best;
+                let with = |value: f64| {
+                    let mut factors = best.1;
+                    *number(&mut factors) = value;
+                    factors
+                };
+                let (reached, value) = uphill(|value| worth(with(value)), (reached, *number(&mut factors)), *limits);
+                best = (reached, with(value));
+            }
+            if best.1 == before {
+                break;
+            }
         }
         best.1
     }

@@ -18,16 +18,17 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::foretell::Foretelling;
-use super::propose::{Cuts, Effort};
-use super::{Growth, GrowthState, Judge, Piece, Proposal};
+use super::propose::{Cuts, Effort, parts_of};
+use super::{Growth, GrowthState, Judge, Piece, Proposal, learn};
 use crate::clusters::seed::{Sample, second_choices};
 use crate::data::{Dealt, Scalar};
 use crate::error::Result;
-use crate::likelihood::{ClusterSummary, Likelihood, Trial};
+use crate::likelihood::{ClusterSummary, Estimate, Likelihood, Trial, log_density};
 use crate::mixture::local::trial::pair_entropies;
 use crate::mixture::{Mixture, MixtureParams, respond};
 use crate::training::moves::{Changes, MoveKind};
 use crate::training::responsibilities::Responsibilities;
+use crate::training::summary::Summary;
 
 /// Rounds of trades at most. The first brings nine tenths of what eight do, and each takes laps to rest again; so there is
 /// another only where a merge that gains by itself had part in the last.
@@ -59,6 +60,12 @@ const LATER_GAIN: f64 = 0.5;
 /// What all rows make of a split may be so many times what a sample does.
 const HOPE: f64 = 1.5;
 
+/// Rows that are left out to compare priors, at most and of all ten; how often the prior is learned from the others first;
+/// and what a row is to gain.
+const ROWS_LEFT_OUT: usize = 2000;
+const ROUNDS_LEFT_OUT: usize = 2;
+const LEAST_LEFT_OUT: f64 = 0.3;
+
 /// How far trades have come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trading {
@@ -81,16 +88,23 @@ pub fn trades<T: Scalar>(
 ) -> Result<Option<Changes>> {
     let Some(growth) = params.growth.clone() else { return Ok(None) };
     let mut trading = growth.state.trading.unwrap_or_default();
+    let (mut state, mut changes, mut had_to_spare) = (growth.state.clone(), Changes::default(), false);
+    if state.follows && follow(mixture, params, &mut state, total)? {
+        params.growth = Some(Arc::new(Growth::of(state.clone(), mixture.likelihood.as_ref())?));
+    }
     if trading.over {
         return Ok(None);
     }
-    let (mut state, mut changes, mut had_to_spare) = (growth.state.clone(), Changes::default(), false);
     let rows = total.total_weight();
     if state.splits.is_empty() {
         let objective = mixture.step.objective(mixture, params, total).total() / rows;
         let gain = trading.objective.map_or(f64::INFINITY, |before| objective - before);
         trading.objective = Some(objective);
         if gain < NEAR_REST * rest {
+            if trading.rounds == 0 && foretell_prior(mixture, params, &state, (total, data))? {
+                state.follows = true;
+                follow(mixture, params, &mut state, total)?;
+            }
             propose(mixture, params, &mut state, (total, data), laps, rest * rows)?;
             trading = Trading { rounds: trading.rounds + 1, objective: None, over: state.splits.is_empty() };
         }
@@ -114,6 +128,94 @@ pub fn trades<T: Scalar>(
     Ok(changes.restless.then_some(changes))
 }
 
+/// Learn the prior from the clusters; says whether that and they are others now.
+fn follow<T: Scalar>(
+    mixture: &mut Mixture<T>,
+    params: &mut MixtureParams<T>,
+    state: &mut GrowthState,
+    total: &ClusterSummary,
+) -> Result<bool> {
+    let is_another = learn(mixture, state, total)?;
+    if is_another {
+        let ClusterSummary { counts, stats, .. } = total;
+        params.clusters = mixture.likelihood.global_step(mixture.estimate, counts, stats, None)?;
+    }
+    Ok(is_another)
+}
+
+/// Whether rows that are left out have a higher density under a prior that follows the clusters.
+///
+/// The objective is always higher under such a prior, and so are rows to come where clusters are alike in scale. But where
+/// they differ by orders of magnitude, one scale for all makes the narrow ones too wide.
+fn foretell_prior<T: Scalar>(
+    mixture: &mut Mixture<T>,
+    params: &MixtureParams<T>,
+    state: &GrowthState,
+    (total, data): (&ClusterSummary, &Dealt<'_>),
+) -> Result<bool> {
+    if mixture.finding.as_ref().is_none_or(|finding| finding.prior.is_none()) {
+        return Ok(false);
+    }
+    let (wanted, sample) = take_sample(mixture, total, data)?;
+    let step = sample.rows.len().div_ceil(ROWS_LEFT_OUT.min(data.source.num_rows() / 10).max(1));
+    let left_out = sample.of(&(0..sample.rows.len() as u32).step_by(step).collect::<Vec<_>>());
+    let likelihood = mixture.likelihood.as_ref();
+    let mut resp = Responsibilities::default();
+    let log_pi = &params.frequencies.log_pi;
+    respond(params.clusters.as_ref(), log_pi, &left_out.rows, params.search.sparsity, &mut resp)?;
+    let whole = left_out.completed(params.clusters.as_ref(), &resp, wanted as u64);
+    let mut others = ClusterSummary { trial: None, ..total.clone() };
+    others.add_scaled(&parts_of(likelihood, &whole, &resp, total.num_clusters(), 1.0), -1.0);
+    let log_pi: Vec<f64> =
+        others.counts.iter().map(|count| (count / others.total_weight()).max(f64::MIN_POSITIVE).ln()).collect();
+    let score = |likelihood: &dyn Likelihood<T>| -> Result<f64> {
+        let arrays = likelihood.global_step(Estimate::Posterior, &others.counts, &others.stats, None)?.arrays();
+        let density = log_density(likelihood.clusters_of(&arrays)?.as_ref(), &log_pi, &left_out.rows)?;
+        Ok(density.iter().enumerate().map(|(n, score)| score * left_out.weight(n)).sum())
+    };
+    let mut gains = false;
+    if let Some(settled) = mixture.finding.as_ref().and_then(|finding| finding.prior.as_ref()) {
+        let kind = likelihood.kind();
+        let factors = (0..ROUNDS_LEFT_OUT).fold(state.factors, |now, _| settled.learn::<T>(kind, now, &others));
+        let learned = kind.build::<T>(&settled.times(factors));
+        // What cannot be worked out is not for the better.
+        let gain = score(learned.as_ref()).and_then(|learned| Ok(learned - score(likelihood)?));
+        gains = gain.is_ok_and(|gain| gain > LEAST_LEFT_OUT * left_out.total_weight());
+    }
+    if let Some(finding) = &mut mixture.finding {
+        finding.sample = Some((wanted, sample));
+    }
+    Ok(gains)
+}
+
+/// The sample of rows that trades are looked for in, and how many were wanted.
+fn take_sample<T: Scalar>(
+    mixture: &mut Mixture<T>,
+    total: &ClusterSummary,
+    data: &Dealt<'_>,
+) -> Result<(usize, Sample<T>)> {
+    let likelihood = mixture.likelihood.as_ref();
+    let wanted = (most_rows(likelihood, total.num_clusters()) * total.num_clusters()).min(data.source.num_rows());
+    let Some(finding) = mixture.finding.as_mut() else { unreachable!("trades are of what is looked for") };
+    // Rows that depend on the seed and on their number alone, so that a run that is resumed has the same.
+    let sample = match finding.sample.take() {
+        Some((_, sample)) => sample,
+        None => {
+            let seed = finding.seed;
+            Sample::draw(&mixture.design(), data, wanted, &mut ChaCha8Rng::seed_from_u64(seed))?
+        }
+    };
+    Ok((wanted, sample))
+}
+
+/// Rows of the sample for each of so many clusters.
+fn most_rows<T: Scalar>(likelihood: &dyn Likelihood<T>, num: usize) -> usize {
+    let family = likelihood.kind().family();
+    let of_shape = ROWS_A_SHAPE * (family.least_rows)(likelihood.dim(), 1);
+    let of_cluster = if family.shares_covariance { ROWS_A_MEAN } else { ROWS_A_CLUSTER.max(of_shape) };
+    of_cluster.max(ROWS_IN_ALL / num)
+}
+
 /// Propose the trades that gain by a sample of the rows, no cluster having part in two.
 fn propose<T: Scalar>(
     mixture: &mut Mixture<T>,
@@ -123,21 +225,10 @@ fn propose<T: Scalar>(
     laps: usize,
     least: f64,
 ) -> Result<()> {
-    let (num, likelihood) = (total.num_clusters(), mixture.likelihood.as_ref());
-    let Some(finding) = mixture.finding.as_ref().filter(|_| num > 2) else { return Ok(()) };
-    let seed = finding.seed;
-    let of_shape = ROWS_A_SHAPE * (likelihood.kind().family().least_rows)(likelihood.dim(), 1);
-    let of_cluster = match likelihood.kind().family().shares_covariance {
-        true => ROWS_A_MEAN,
-        false => ROWS_A_CLUSTER.max(of_shape),
-    };
-    let most_rows = of_cluster.max(ROWS_IN_ALL / num);
-    let wanted = (most_rows * num).min(data.source.num_rows());
-    // Rows that depend on the seed and on their number alone, so that a run that is resumed has the same.
-    let sample = match mixture.finding.as_mut().and_then(|finding| finding.sample.take()) {
-        Some((_, sample)) => sample,
-        None => Sample::draw(&mixture.design(), data, wanted, &mut ChaCha8Rng::seed_from_u64(seed))?,
-    };
+    let num = total.num_clusters();
+    let Some(seed) = mixture.finding.as_ref().filter(|_| num > 2).map(|finding| finding.seed) else { return Ok(()) };
+    let (wanted, sample) = take_sample(mixture, total, data)?;
+    let (likelihood, most_rows) = (mixture.likelihood.as_ref(), most_rows(mixture.likelihood.as_ref(), num));
     let mut resp = Responsibilities::default();
     respond(params.clusters.as_ref(), &params.frequencies.log_pi, &sample.rows, 2, &mut resp)?;
     let whole = sample.completed(params.clusters.as_ref(), &resp, seed);
