@@ -3,13 +3,16 @@
 
 mod moving;
 
-use lsparse::data::MemoryRows;
+use lsparse::data::{MemoryRows, RowSource};
 use lsparse::mixture::{MixtureInputs, Mixtures};
 use lsparse::runs::Family;
 use lsparse::settings::{MixtureMethod, SearchKind};
 use lsparse::synthetic::planted;
 use lsparse::training::moves::MoveKind;
-use lsparse::{Estimate, History, Init, LikelihoodKind, MixtureConfig, ScheduleKind};
+use lsparse::{
+    Beside, Estimate, History, Init, LikelihoodKind, MixtureConfig, MixtureModel, ScheduleKind, fit_mixture,
+    fit_mixture_with,
+};
 use moving::{TRUTH, rows, same_at_any_number_of_threads, same_when_resumed, same_when_worked_out_elsewhere, to_rest};
 
 /// A start that leaves much to be traded: rows at random.
@@ -102,21 +105,71 @@ fn batches_may_be_worked_out_elsewhere() {
 
 /// What a change gains must be known, and K be given.
 #[test]
-fn trades_are_for_posteriors_of_complete_rows() {
+fn trades_are_for_posteriors() {
     let settled = |config: MixtureConfig| config.check(100).unwrap().trades;
     assert!(settled(MixtureConfig::default()));
     assert!(settled(MixtureConfig { schedule: ScheduleKind::Full, ..Default::default() }));
+    assert!(settled(MixtureConfig { missing: true, ..Default::default() }));
     for config in [
         MixtureConfig { estimate: Estimate::Map, ..Default::default() },
         MixtureConfig { schedule: ScheduleKind::Stochastic, ..Default::default() },
         MixtureConfig { search: SearchKind::Neighbours, ..Default::default() },
         MixtureConfig { history: History::Keep, ..Default::default() },
         MixtureConfig { method: MixtureMethod::Kmeans, ..Default::default() },
-        MixtureConfig { missing: true, ..Default::default() },
         MixtureConfig { find_k: true, ..Default::default() },
         MixtureConfig { trades: false, ..Default::default() },
     ] {
         assert!(!settled(config));
+    }
+}
+
+/// Rows of clusters that differ in their sizes by this factor, step by step, those to train on and those to score.
+fn rows_of_scales(num: usize, dim: usize, step: f64) -> [MemoryRows<f64>; 2] {
+    let truth = planted(LikelihoodKind::Gauss, num, dim, 12, 3);
+    let mut mean = vec![vec![0.0; dim]; 12];
+    let mut count = [0.0; 12];
+    for (row, &label) in truth.values.chunks_exact(dim).zip(&truth.labels) {
+        mean[label].iter_mut().zip(row).for_each(|(m, x)| *m += x);
+        count[label] += 1.0;
+    }
+    mean.iter_mut().zip(count).for_each(|(mean, count)| mean.iter_mut().for_each(|m| *m /= count));
+    let mut parts = [Vec::new(), Vec::new()];
+    for (n, (row, &label)) in truth.values.chunks_exact(dim).zip(&truth.labels).enumerate() {
+        let scale = step.powi(label as i32 - 6);
+        let of = |(x, m): (&f64, &f64)| m + scale * (x - m);
+        parts[n % 2].extend(row.iter().zip(&mean[label]).map(of));
+    }
+    parts.map(|values| MemoryRows::new("scales", dim, values).unwrap())
+}
+
+/// The prior follows the clusters where they are alike and have few rows, which new rows gain by; of clusters whose scales
+/// are orders of magnitude apart it stays what it was, and so does the run.
+#[test]
+fn the_prior_follows_clusters_that_are_alike() {
+    for (rows_a_cluster, step, follows) in [(36, 1.0, true), (200, 2.5, false)] {
+        let [source, others] = rows_of_scales(24 * rows_a_cluster, 24, step);
+        let config = MixtureConfig { clusters: 12, seed: 1, batches: Some(3), ..Default::default() };
+        let usual = config.likelihood.default_prior_scale(24, 12, source.num_rows());
+        let asked = MixtureConfig { prior_scale: Some(usual), kappa: Some(1e-4), nu: Some(26.0), ..config.clone() };
+        let [model, asked] = [&config, &asked].map(|config| fit_mixture(&source, config).unwrap().model);
+        let known = (model.config.prior_scale, model.config.kappa, model.config.nu);
+        assert_eq!(known == (None, None, None), follows, "{known:?}");
+        let score = |model: &MixtureModel| model.score(&others).unwrap().mean();
+        if follows {
+            assert!(model.prior.variance != asked.prior.variance && model.prior.kappa > asked.prior.kappa);
+            let (learned, given) = (score(&model), score(&asked));
+            assert!(learned > given + 0.3, "{learned} where the prior follows, {given} where it does not");
+            // On from there it goes on to follow.
+            let inputs = MixtureInputs { start: Some(&model), ..Default::default() };
+            let more = fit_mixture_with(&source, &model.config, inputs, Beside::default()).unwrap().model;
+            assert!(score(&more) > learned - 0.1);
+            to_rest(&config, &source, |_| {});
+            same_at_any_number_of_threads(&source, &config);
+            same_when_resumed(&source, &config);
+            same_when_worked_out_elsewhere(&source, &config);
+        } else {
+            assert_eq!((known, &model), ((Some(usual), Some(1e-4), Some(26.0)), &asked));
+        }
     }
 }
 

@@ -60,10 +60,11 @@ const LATER_GAIN: f64 = 0.5;
 /// What all rows make of a split may be so many times what a sample does.
 const HOPE: f64 = 1.5;
 
-/// Rows that are left out to compare priors, at most and of all ten; how often the prior is learned from the others first;
-/// and what a row is to gain.
-const ROWS_LEFT_OUT: usize = 2000;
-const ROUNDS_LEFT_OUT: usize = 2;
+/// Rows that are left out to compare priors: one in so many of all, within limits, but never more than one in four. What one
+/// of them is to gain on average, which is to be more than it is uncertain by.
+const ONE_LEFT_OUT_IN: usize = 10;
+const FEWEST_LEFT_OUT: usize = 20;
+const MOST_LEFT_OUT: usize = 2000;
 const LEAST_LEFT_OUT: f64 = 0.3;
 
 /// How far trades have come.
@@ -157,7 +158,9 @@ fn foretell_prior<T: Scalar>(
         return Ok(false);
     }
     let (wanted, sample) = take_sample(mixture, total, data)?;
-    let step = sample.rows.len().div_ceil(ROWS_LEFT_OUT.min(data.source.num_rows() / 10).max(1));
+    let num_rows = data.source.num_rows();
+    let most = (num_rows / ONE_LEFT_OUT_IN).clamp(FEWEST_LEFT_OUT, MOST_LEFT_OUT).min(num_rows / 4);
+    let step = sample.rows.len().div_ceil(most.max(1));
     let left_out = sample.of(&(0..sample.rows.len() as u32).step_by(step).collect::<Vec<_>>());
     let likelihood = mixture.likelihood.as_ref();
     let mut resp = Responsibilities::default();
@@ -168,19 +171,28 @@ fn foretell_prior<T: Scalar>(
     others.add_scaled(&parts_of(likelihood, &whole, &resp, total.num_clusters(), 1.0), -1.0);
     let log_pi: Vec<f64> =
         others.counts.iter().map(|count| (count / others.total_weight()).max(f64::MIN_POSITIVE).ln()).collect();
-    let score = |likelihood: &dyn Likelihood<T>| -> Result<f64> {
+    let scores = |likelihood: &dyn Likelihood<T>| -> Result<Vec<f64>> {
         let arrays = likelihood.global_step(Estimate::Posterior, &others.counts, &others.stats, None)?.arrays();
-        let density = log_density(likelihood.clusters_of(&arrays)?.as_ref(), &log_pi, &left_out.rows)?;
-        Ok(density.iter().enumerate().map(|(n, score)| score * left_out.weight(n)).sum())
+        log_density(likelihood.clusters_of(&arrays)?.as_ref(), &log_pi, &left_out.rows)
     };
     let mut gains = false;
     if let Some(settled) = mixture.finding.as_ref().and_then(|finding| finding.prior.as_ref()) {
         let kind = likelihood.kind();
-        let factors = (0..ROUNDS_LEFT_OUT).fold(state.factors, |now, _| settled.learn::<T>(kind, now, &others));
-        let learned = kind.build::<T>(&settled.times(factors));
+        let learned = kind.build::<T>(&settled.times(settled.learn::<T>(kind, state.factors, &others)));
         // What cannot be worked out is not for the better.
-        let gain = score(learned.as_ref()).and_then(|learned| Ok(learned - score(likelihood)?));
-        gains = gain.is_ok_and(|gain| gain > LEAST_LEFT_OUT * left_out.total_weight());
+        gains = match (scores(learned.as_ref()), scores(likelihood)) {
+            (Ok(learned), Ok(present)) if left_out.rows.len() >= FEWEST_LEFT_OUT => {
+                let gain: Vec<f64> = learned.iter().zip(&present).map(|(a, b)| a - b).collect();
+                let mean = |of: &dyn Fn(f64) -> f64| {
+                    let sum: f64 = gain.iter().enumerate().map(|(n, gain)| left_out.weight(n) * of(*gain)).sum();
+                    sum / left_out.total_weight()
+                };
+                let average = mean(&|gain| gain);
+                let uncertain = (mean(&|gain| (gain - average).powi(2)) / gain.len() as f64).sqrt();
+                average > LEAST_LEFT_OUT && average > uncertain
+            }
+            _ => false,
+        };
     }
     if let Some(finding) = &mut mixture.finding {
         finding.sample = Some((wanted, sample));
