@@ -157,7 +157,7 @@ fn what_cannot_be_used_is_refused_with_a_remedy() {
         ("fit sequence cube.npy --time-series -k 2", "or sequences of rows with x.reshape(-1, x.shape[-1])"),
         (
             "score h.safetensors holes.npy --time-series",
-            "trained with --missing and K given, full and diagonal Gaussians take NaN, and seq",
+            "trained with --missing, full and diagonal Gaussians take NaN, and seq",
         ),
     ] {
         place.lsparse(arguments).assert().code(2).stderr(contains(said));

@@ -390,6 +390,27 @@ fn planted_clusters_are_counted_through_holes() {
     }
 }
 
+/// Noise that lacks values is one cluster, and of too many `fewer` leaves those that there are.
+#[test]
+fn noise_with_holes_is_one_cluster() {
+    for kind in FAMILIES {
+        for (num, dim, seed) in [(300, 20, 1), (200, 10, 2)] {
+            let noise = planted(LikelihoodKind::SphericalGauss, num, dim, 1, seed);
+            let source = MemoryRows::new("noise", dim, with_holes(&noise.values, 0.05, seed)).unwrap();
+            let config =
+                MixtureConfig { likelihood: kind, missing: true, find_k: true, seed, ..MixtureConfig::default() };
+            let model = fit_mixture(&source, &config).unwrap().model;
+            assert_eq!(model.num_clusters(), 1, "{} {num} x {dim}", kind.name());
+        }
+        let truth = planted(kind, 900, 5, 4, 7);
+        let source = MemoryRows::new("holes", 5, with_holes(&truth.values, 0.1, 7)).unwrap();
+        let config = MixtureConfig { likelihood: kind, missing: true, clusters: 9, ..Default::default() };
+        let fewer = fit_mixture(&source, &config).unwrap().model.fewer(&source).unwrap();
+        assert!(!fewer.made.is_empty() && fewer.model.num_clusters() < 9, "{}", kind.name());
+        assert!(fewer.model.score(&source).unwrap().mean().is_finite());
+    }
+}
+
 /// Clusters are traded where values are missing, and to the same effect as where none is.
 #[test]
 fn clusters_are_traded_through_holes() {

@@ -395,3 +395,18 @@ fn columns_without_units_are_not_standardized() {
     let model = fit_mixture(&rows, &config).unwrap().model;
     assert_eq!(model.units.unwrap().scale, [1.0, 1.0]);
 }
+
+/// A value that rounding would let nothing else count beside is refused where all clusters share a covariance.
+#[test]
+fn a_value_too_far_for_a_covariance_of_all_is_refused() {
+    let fit = |far: f64| {
+        let mut truth = planted(LikelihoodKind::TiedGauss, 1000, 4, 5, 1);
+        truth.values[70] = far;
+        let source = MemoryRows::new("far", 4, truth.values).unwrap();
+        let config = MixtureConfig { likelihood: LikelihoodKind::TiedGauss, clusters: 6, ..Default::default() };
+        fit_mixture(&source, &config)
+    };
+    assert!(fit(1e7).is_ok());
+    let text = fit(1e11).err().unwrap().to_string();
+    assert!(text.contains("cannot hold values as far from the others") && text.contains("drop the rows"), "{text}");
+}

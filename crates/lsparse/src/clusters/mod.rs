@@ -9,4 +9,4 @@ pub mod seed;
 
 pub use check::{check_columns, check_rows, remarks_on_values, scan_for, scan_part_for, working_element};
 pub use design::{Design, Designed};
-pub(crate) use prior::is_constant;
+pub(crate) use prior::{is_constant, reach};

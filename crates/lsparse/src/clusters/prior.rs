@@ -59,7 +59,7 @@ fn of_lacking(spread: &[f64], moments: &Moments) -> Vec<f64> {
 ///
 /// A prior of means in units of a covariance that all clusters share widens that for all of them by a single far mean:
 /// with so much less of it a far cluster costs what it costs others, nothing to speak of.
-fn reach(moments: &Moments) -> f64 {
+pub(crate) fn reach(moments: &Moments) -> f64 {
     let columns = moments.mean.iter().zip(&moments.variance).zip(&moments.second_moment);
     let times = columns.map(|((mean, &variance), &second)| {
         let all = second - mean * mean;

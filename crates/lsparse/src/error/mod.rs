@@ -217,7 +217,7 @@ pub enum Error {
         describe_line(*line),
         row + 1,
         column + 1,
-        if value.is_nan() { " (trained with `missing` and K given, full and diagonal Gaussians take NaN, and sequences a row of nothing else)" } else { "" }
+        if value.is_nan() { " (trained with `missing`, full and diagonal Gaussians take NaN, and sequences a row of nothing else)" } else { "" }
     )]
     NotFinite {
         /// The file or array.
@@ -552,8 +552,8 @@ mod tests {
         let error = Error::NotFinite { name: "x.npy".into(), line: None, row: 0, column: 2, value: f64::NAN };
         assert_eq!(
             error.to_string(),
-            "x.npy row 1, column 3: NaN is not finite; replace it by a number or drop the row (trained with `missing` and \
-             K given, full and diagonal Gaussians take NaN, and sequences a row of nothing else)"
+            "x.npy row 1, column 3: NaN is not finite; replace it by a number or drop the row (trained with `missing`, \
+             full and diagonal Gaussians take NaN, and sequences a row of nothing else)"
         );
         let error =
             Error::NotANumber { path: "x.csv".into(), line: 7, column: 0, text: String::new(), is_missing: false };

@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::clusters::seed::{Sample, initial_summary};
-use crate::clusters::{Design, check_columns, is_constant, remarks_on_values, scan_for};
+use crate::clusters::{Design, check_columns, is_constant, reach, remarks_on_values, scan_for};
 use crate::data::{Batches, Dealt, Moments, RowSource, Scalar};
 use crate::error::{Error, Result};
 use crate::likelihood::{Prior, PriorShape, Spread};
@@ -66,6 +66,13 @@ pub(super) fn settle_prior<T: Scalar>(
     let prior = match start {
         None => {
             let moments = moments.without_far_values(source)?;
+            if config.likelihood.family().shares_covariance && reach(&moments) > MOST_REACH {
+                // Rounding in the squares of such a value is more than all others vary by.
+                let problem =
+                    "a covariance of all clusters cannot hold values as far from the others as there are here";
+                let remedy = "drop the rows with values millions of times the usual ones, or choose `likelihood gauss`";
+                return Err(Error::Config { setting: "likelihood", problem: problem.into(), remedy: remedy.into() });
+            }
             remarks.extend(remark_on_scales(&config, &moments));
             Prior::for_data(&config, &moments)
         }
@@ -109,6 +116,10 @@ pub(super) fn settle_prior<T: Scalar>(
     config.nu = Some(prior.nu);
     Ok((prior, config, remarks))
 }
+
+/// How many times the variance of a column may be that of its usual values where clusters share a covariance: one value of 5e8
+/// among 1,000 with deviations of 10 is that far and borne, and one of 1e9 leaves nothing of the rest.
+const MOST_REACH: f64 = 3e12;
 
 /// Where the spread of one column is so many times that of another, methods that take columns alike see only some.
 const SCALES_APART: f64 = 1e3;

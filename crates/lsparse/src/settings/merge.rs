@@ -189,11 +189,17 @@ pub fn check_fixed<C: Settings>(asked: &C, model: &C) -> Result<()> {
         None => Ok(()),
         Some(setting) => Err(Error::Config {
             setting: setting.name,
-            problem: format!(
-                "{} is asked for, the model to start from has {}",
-                plain(asked.get(setting.name)),
-                plain(has.get(setting.name))
-            ),
+            problem: match has.get(setting.name) {
+                None | Some(Value::Null) => {
+                    let asked = plain(asked.get(setting.name));
+                    format!("{asked} is asked for, the model to start from has what was learned or is usual")
+                }
+                has => format!(
+                    "{} is asked for, the model to start from has {}",
+                    plain(asked.get(setting.name)),
+                    plain(has)
+                ),
+            },
             remedy: "leave it out, or train without `from`".into(),
         }),
     }

@@ -285,9 +285,9 @@ impl TrainingRecord {
     }
 }
 
-/// Clusters that hold less than one row.
+/// Clusters that hold less than half a row.
 pub fn count_empty(counts: &[f64]) -> usize {
-    counts.iter().filter(|&&n| n < 1.0).count()
+    counts.iter().filter(|&&n| n < 0.5).count()
 }
 
 /// What an observation gained over a lap, and how much a count changed at most.

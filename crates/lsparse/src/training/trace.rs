@@ -115,7 +115,7 @@ pub struct StepInfo {
     pub heldout: Option<f64>,
     /// Rows a second of training time so far.
     pub rows_per_second: f64,
-    /// Clusters that hold less than one row.
+    /// Clusters that hold less than half a row.
     pub empty_clusters: usize,
     /// Most memory the process has had so far.
     pub peak_memory_bytes: Option<u64>,

@@ -38,9 +38,6 @@ impl MixtureModel {
             let problem = "a point estimate loses with every cluster that goes, whatever it is worth";
             return refuse("estimate", problem, "train with vb");
         }
-        if self.config.missing {
-            return refuse("missing", "clusters are compared by complete rows", "fill the values in");
-        }
         let (weight, rows) = (self.total.total_weight(), self.training.observations as f64);
         if (weight - rows).abs() > WEIGHTLESS * rows {
             let problem = "the model was trained with weights of rows, and rows are compared as they are";

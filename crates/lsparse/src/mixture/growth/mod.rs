@@ -410,7 +410,7 @@ fn all_in_one<T: Scalar>(
         Ok(clusters.own_data_term() + of.entropy + mixture.allocation.term(Estimate::Posterior, &of.counts))
     };
     let factors = match &finding.prior {
-        Some(settled) => settled.learn::<T>(kind, state.factors, &summary),
+        Some(settled) => settled.learn_for_one::<T>(kind, state.factors, &summary),
         None => state.factors,
     };
     let other = finding.prior.as_ref().map(|settled| kind.build::<T>(&settled.times(factors)));

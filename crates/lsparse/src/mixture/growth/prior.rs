@@ -105,6 +105,24 @@ impl Settled {
 
     /// The factors that these clusters are worth most under, uphill from the present ones, one after the other.
     pub fn learn<T: Scalar>(&self, kind: LikelihoodKind, now: Factors, total: &ClusterSummary) -> Factors {
+        self.climb::<T>(kind, now, total).1
+    }
+
+    /// The same for a single cluster, also from where a prior for it might be: as wide as the data, and sure of it. From
+    /// afar there may be no way uphill, as where columns have priors of their own.
+    pub fn learn_for_one<T: Scalar>(&self, kind: LikelihoodKind, now: Factors, total: &ClusterSummary) -> Factors {
+        let to = |is_learned: bool, now: f64, number: f64, to: f64| if is_learned { to / number } else { now };
+        let wide = Factors {
+            scale: to(self.learns.scale, now.scale, self.scale, 1.0),
+            kappa: to(self.learns.kappa, now.kappa, self.prior.kappa, KAPPAS.1),
+            nu: to(self.learns.nu, now.nu, self.prior.nu - self.least_nu, NUS.1),
+        };
+        let [near, far] = [now, wide].map(|from| self.climb::<T>(kind, from, total));
+        if far.0 > near.0 { far.1 } else { near.1 }
+    }
+
+    /// What the clusters are worth, and under which factors.
+    fn climb<T: Scalar>(&self, kind: LikelihoodKind, now: Factors, total: &ClusterSummary) -> (f64, Factors) {
         let worth = |factors: Factors| {
             let likelihood = kind.build::<T>(&self.times(factors));
             let worth = match kind.family().shares_covariance {
@@ -139,7 +157,7 @@ impl Settled {
                 break;
             }
         }
-        best.1
+        best
     }
 }
 
