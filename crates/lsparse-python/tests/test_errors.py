@@ -131,7 +131,7 @@ def test_messages_speak_of_parameters(tmp_path):
     assert said(_core.fit_mixture, X, '{"clusters": 2, "laps": null, "tolerance": null}', AROUND) == (
         "max_iter: every rule that stops training is off; set max_iter, tol or max_seconds"
     )
-    assert "trained with missing=True and K given, full and diagonal Gaussians take NaN" in said(_core.fit_mixture, np.full((5, 2), np.nan), '{"clusters": 2}', AROUND)
+    assert "trained with missing=True, full and diagonal Gaussians take NaN" in said(_core.fit_mixture, np.full((5, 2), np.nan), '{"clusters": 2}', AROUND)
     assert "(min_df) or in more of them (max_df)" in said(lsparse.build_corpus, ["red sea", "green apple"], min_df=2)
     assert "build the corpus with lsparse.build_corpus" in said(lsparse.read_corpus, tmp_path)
     assert said(GaussianMixture(2, method="kmeans", search="exact").fit, X) == (
